@@ -1,0 +1,148 @@
+"""The rule engine: a rule is one pure function from a subject to what it found.
+
+    @rule("RWD001", gate="rewards")
+    def gold_misses_the_maximum(subject: Subject) -> Iterator[Found]:
+        \"\"\"The oracle's reply does not earn the declared maximum.
+
+        What: …
+        Why: …
+        Fix: …
+        \"\"\"
+
+The docstring is the catalogue entry: its first line is the title, the three sections say
+what is checked, why it matters and how to mend it. A rule without a full docstring is
+refused when it is defined; a rule without cases is refused by the test suite.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from envops.declare.package import Package
+from envops.declare.registry import EnvironmentEntry
+from envops.observe.facts import Facts, Place
+
+Gate = Literal["schema", "rewards", "smoke", "distribution"]
+Severity = Literal["error", "warning", "advice"]
+Verdict = Literal["pass", "fail", "inconclusive", "error"]
+GATES: tuple[Gate, ...] = ("schema", "rewards", "smoke", "distribution")
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What a rule may look at: what was declared and what was seen."""
+
+    entry: EnvironmentEntry
+    package: Package
+    facts: Facts
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a rule saw; the engine adds whose finding it is."""
+
+    message: str
+    evidence: Mapping[str, Any] = field(default_factory=dict)
+    place: Place | None = None
+    fix: str | None = None
+    """Only where the fix for this very finding is more exact than the rule's."""
+    inconclusive: bool = False
+    """The evidence is too thin to call it a failure."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that a report shows, complete in itself."""
+
+    rule: str
+    gate: Gate
+    severity: Severity
+    message: str
+    fix: str
+    evidence: Mapping[str, Any] = field(default_factory=dict)
+    place: Place | None = None
+    inconclusive: bool = False
+    ignored: str | None = None
+    """The registry's reason for ignoring this rule here; shown, but without effect."""
+
+
+Check = Callable[[Subject], Iterable[Found]]
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A rule and its entry in the catalogue."""
+
+    id: str
+    gate: Gate
+    severity: Severity
+    title: str
+    what: str
+    why: str
+    fix: str
+    check: Check
+
+
+_rules: dict[str, Rule] = {}
+_SECTIONS = re.compile(r"^(What|Why|Fix): ", re.MULTILINE)
+
+
+def rule(id: str, *, gate: Gate, severity: Severity = "error") -> Callable[[Check], Check]:
+    """Register a rule under its stable id.
+
+    Raises `TypeError` when the id is taken or malformed, or the docstring is incomplete.
+    """
+
+    def register(check: Check) -> Check:
+        if not re.fullmatch(r"[A-Z]{3}\d{3}", id):
+            raise TypeError(f"{check.__qualname__}: rule id {id!r} is not three letters and three digits")
+        if id in _rules:
+            raise TypeError(f"rule id {id} is taken by {_rules[id].check.__qualname__}")
+        title, sections = _read_docstring(check)
+        _rules[id] = Rule(id, gate, severity, title, sections["What"], sections["Why"], sections["Fix"], check)
+        return check
+
+    return register
+
+
+def _read_docstring(check: Check) -> tuple[str, dict[str, str]]:
+    text = inspect.getdoc(check) or ""
+    title, _, rest = text.partition("\n")
+    parts = _SECTIONS.split(rest)[1:]
+    sections = {name: " ".join(body.split()) for name, body in zip(parts[::2], parts[1::2], strict=True)}
+    missing = [name for name in ("What", "Why", "Fix") if not sections.get(name)]
+    if missing or not title:
+        raise TypeError(f"rule {check.__qualname__}: its docstring lacks {', '.join(missing) or 'a title'}")
+    return title.rstrip("."), sections
+
+
+def all_rules() -> dict[str, Rule]:
+    """Every rule by id, in order."""
+    from envops.judge import rules
+
+    rules.load()
+    return dict(sorted(_rules.items()))
+
+
+def findings(subject: Subject, gates: Iterable[Gate] = GATES) -> Iterator[Finding]:
+    """Apply every rule of the chosen gates to the subject."""
+    wanted = set(gates)
+    for known in all_rules().values():
+        if known.gate not in wanted:
+            continue
+        for found in known.check(subject):
+            yield Finding(
+                rule=known.id,
+                gate=known.gate,
+                severity=known.severity,
+                message=found.message,
+                fix=found.fix or known.fix,
+                evidence=found.evidence,
+                place=found.place,
+                inconclusive=found.inconclusive,
+                ignored=subject.entry.ignore.get(known.id),
+            )

@@ -1,0 +1,275 @@
+"""What was seen of one environment: plain data, no judgement.
+
+`observe` writes facts, `judge` reads them, and a cache may stand between the two. Every
+number is as measured: a reward that is missing is `None`, never 0.0.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
+
+Message = dict[str, Any]
+"""One message of a conversation in OpenAI form: role, content, perhaps tool_calls."""
+
+Stage = Literal["venv", "wheel", "load", "tasks", "rewards", "validation", "tests", "smoke", "distribution"]
+"""The steps of an observation, in order. A failure is filed under the step it ended."""
+
+FailureKind = Literal[
+    "raised",  # the environment's own code raised
+    "missing-secret",  # it asked for an environment variable that it does not get
+    "network",  # it reached for the network, or needed it
+    "timeout",  # it ran into a time limit
+    "crash",  # the worker died
+    "memory",  # the worker went over its memory limit
+    "protocol",  # the worker answered something that is not an answer
+    "infrastructure",  # nobody's fault here: disk, index, uv
+]
+
+
+@dataclass(frozen=True)
+class Place:
+    """A line in a file; the path is relative to the environment's folder where it lies inside."""
+
+    file: str
+    line: int | None = None
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Something that broke, as it was seen."""
+
+    kind: FailureKind
+    type: str
+    message: str
+    place: Place | None = None
+    traceback: str = ""
+
+
+@dataclass(frozen=True)
+class FunctionFailure:
+    """A reward function or metric that gave no usable number for one conversation."""
+
+    function: str
+    failure: Failure
+
+
+@dataclass(frozen=True)
+class RewardFunction:
+    """A reward function (its weight counts) or a metric (recorded only)."""
+
+    name: str
+    weight: float
+    kind: Literal["reward", "metric"]
+    group: bool = False
+    place: Place | None = None
+
+
+@dataclass(frozen=True)
+class FunctionScore:
+    """What one function said: `score` before weighting, `None` where it gave no number."""
+
+    score: float | None
+    weight: float
+    kind: Literal["reward", "metric"]
+
+
+@dataclass(frozen=True)
+class NetworkAttempt:
+    """A connection beyond loopback that the environment's code tried to open."""
+
+    address: str
+    stage: Stage
+    place: Place | None = None
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """One split as a whole. Index tuples hold the first 20 finds, the counts hold all."""
+
+    split: Literal["train", "eval"]
+    size: int | None
+    """Number of tasks; `None` when the taskset is infinite."""
+    inspected: int
+    empty_prompts: tuple[int, ...] = ()
+    empty_prompt_count: int = 0
+    duplicates: tuple[tuple[int, int], ...] = ()
+    duplicate_count: int = 0
+    answers_in_prompt: tuple[int, ...] = ()
+    """Tasks whose prompt contains the answer where nothing offers it as a choice."""
+    answer_in_prompt_count: int = 0
+
+
+@dataclass(frozen=True)
+class Description:
+    """The environment as its own code presents it once loaded."""
+
+    generation: Literal["v0", "v1"]
+    verifiers: str
+    python: str
+    environment: str
+    """Class name of the environment (v0) or of the taskset (v1)."""
+    conversational: bool
+    """Whether the environment speaks after the first reply (turns, tools)."""
+    functions: tuple[RewardFunction, ...]
+    datasets: tuple[Dataset, ...]
+    overlap: tuple[tuple[int, int], ...] = ()
+    overlap_count: int = 0
+    tools: tuple[str, ...] = ()
+    import_seconds: float = 0.0
+    load_seconds: float = 0.0
+    imports: int = 1
+    """How often verifiers was imported for this observation."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """One task: `prompt` is what the model is shown first, `data` the whole row."""
+
+    index: int
+    prompt: tuple[Message, ...]
+    answer: Any = None
+    data: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Score:
+    """One conversation of one policy on one task, scored by the environment's own code."""
+
+    task: int
+    policy: str
+    completion: tuple[Message, ...]
+    reward: float | None
+    functions: Mapping[str, FunctionScore]
+    failures: tuple[FunctionFailure, ...] = ()
+    failure: Failure | None = None
+    """The scoring as a whole failed (hung, crashed, or the rollout errored)."""
+    again: tuple[float | None, ...] = ()
+    """Rewards of the same conversation when it was scored again."""
+    seconds: float = 0.0
+    derived: bool = False
+    """The reply was derived by the tool, not written by the author's oracle."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """One entry of tests/cases.yaml and what came of it."""
+
+    name: str
+    line: int
+    expect: Mapping[str, str]
+    score: Score | None
+    failure: Failure | None = None
+
+
+@dataclass(frozen=True)
+class Validation:
+    """The answer of the package's own model-free check (v1 `Task.validate`) for one task."""
+
+    task: int
+    valid: bool | None
+    """`None` where the task has no such check."""
+    failure: Failure | None = None
+
+
+@dataclass(frozen=True)
+class TestOutcome:
+    """One of the author's pytest tests."""
+
+    test: str
+    outcome: Literal["passed", "failed", "skipped", "error"]
+    message: str = ""
+    place: Place | None = None
+
+
+@dataclass(frozen=True)
+class Rollout:
+    """One rollout of a real evaluation over HTTP.
+
+    `predicted` is what in-process scoring gives the same conversation, `None` where
+    nothing was predicted.
+    """
+
+    task: int
+    policy: str
+    rollout: int
+    completion: tuple[Message, ...]
+    reward: float | None
+    functions: Mapping[str, FunctionScore]
+    failure: Failure | None = None
+    stop: str | None = None
+    timed_out: bool = False
+    predicted: float | None = None
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class Wheel:
+    """The wheel that was built from the package and that all the rest was seen on."""
+
+    filename: str
+    sha256: str
+    size: int
+    files: tuple[str, ...]
+    requires: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Facts:
+    """Everything that was seen of one environment at one digest."""
+
+    environment: str
+    key: str
+    digest: str
+    wheel: Wheel | None = None
+    description: Description | None = None
+    tasks: tuple[Task, ...] = ()
+    scores: tuple[Score, ...] = ()
+    cases: tuple[Case, ...] = ()
+    validations: tuple[Validation, ...] = ()
+    tests: tuple[TestOutcome, ...] = ()
+    rollouts: tuple[Rollout, ...] = ()
+    network: tuple[NetworkAttempt, ...] = ()
+    failures: Mapping[Stage, Failure] = field(default_factory=dict)
+    completed: tuple[Stage, ...] = ()
+    seconds: Mapping[str, float] = field(default_factory=dict)
+    """Wall time of each stage."""
+
+    def broken_infrastructure(self) -> dict[Stage, Failure]:
+        """The failures that are not the environment's own doing and so must not be cached."""
+        own = {"raised", "missing-secret", "network"}
+        return {stage: failure for stage, failure in self.failures.items() if failure.kind not in own}
+
+
+@cache
+def adapter(kind: type) -> TypeAdapter[Any]:
+    """The checker for one kind of fact: what enters from a worker or a file passes here."""
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(kind)
+
+
+def write_facts(facts: Facts, path: Path) -> None:
+    """Write facts so that a reader sees all of them or none."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    aside = path.with_name(f".{path.name}.{id(facts):x}")
+    aside.write_text(json.dumps(asdict(facts), separators=(",", ":"), default=str))
+    aside.replace(path)
+
+
+def read_facts(path: Path) -> Facts:
+    """Facts as written by `write_facts`.
+
+    Raises `ValueError` when the file is damaged or of another shape, `OSError` when it
+    cannot be read.
+    """
+    facts = adapter(Facts).validate_python(json.loads(path.read_bytes()), strict=False)
+    assert isinstance(facts, Facts)
+    return facts

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
+from envops.declare.document import Document, load_document
+from envops.declare.problem import DeclarationError, Problem
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+REGISTRY_FILE = "registry.yaml"
 Visibility = Literal["PUBLIC", "PRIVATE"]
 
 
@@ -82,3 +89,83 @@ class Registry:
     environments: Mapping[str, EnvironmentEntry]
     external: Mapping[str, ExternalEntry] = field(default_factory=dict)
     runs: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    run_lines: Mapping[str, int] = field(default_factory=dict)
+    """Where each run is declared."""
+
+
+def load_registry(root: Path) -> Registry:
+    """Read and check registry.yaml below the repository's root.
+
+    Raises `DeclarationError` with every problem of the file.
+    """
+    return registry_of(load_document(root / REGISTRY_FILE, root))
+
+
+def registry_of(document: Document) -> Registry:
+    """The registry that a document declares.
+
+    Raises `DeclarationError` with every problem of the document.
+    """
+    if not isinstance(document.data, dict):
+        found = "an empty file" if document.data is None else type(document.data).__name__
+        message = "is not a registry"
+        raise DeclarationError(
+            [Problem(document.file, 1, message, found=found, allowed="a mapping with version, owner")]
+        )
+    from envops.declare.references import reference_problems
+    from envops.declare.schema import schema_problems
+
+    problems = [*document.problems, *schema_problems(document), *reference_problems(document)]
+    if problems:
+        raise DeclarationError(problems)
+    return _build(document)
+
+
+def _build(document: Document) -> Registry:
+    data = document.data
+    environments, external = {}, {}
+    for name, declared in data["environments"].items():
+        line = document.line(("environments", name))
+        if declared and "hub" in declared:
+            external[name] = _external(name, declared["hub"], line)
+        else:
+            environments[name] = _entry(name, declared or {}, data.get("defaults", {}), data["owner"], line)
+    runs = data.get("runs", {})
+    run_lines = {name: document.line(("runs", name)) or 1 for name in runs}
+    return Registry(data["owner"], environments, external, runs, run_lines)
+
+
+def _external(name: str, hub: str, line: int | None) -> ExternalEntry:
+    address, _, version = hub.partition("@")
+    owner, _, hub_name = address.partition("/")
+    return ExternalEntry(name, owner, hub_name, version, line)
+
+
+def _entry(
+    name: str, declared: Mapping[str, Any], defaults: Mapping[str, Any], owner: str, line: int | None
+) -> EnvironmentEntry:
+    gates = Gates()
+    for source in (defaults.get("gates", {}), declared.get("gates", {})):
+        smoke = _override(gates.smoke, source.get("smoke", {}))
+        gates = Gates(smoke, _override(gates.distribution, source.get("distribution", {})))
+    return EnvironmentEntry(
+        name=name,
+        visibility=declared.get("visibility", defaults.get("visibility", "PRIVATE")),
+        owner=owner,
+        owners=tuple(declared.get("owners", ())),
+        args=declared.get("args", {}),
+        secrets=tuple(declared.get("secrets", ())),
+        publish_evals=declared.get("publish_evals", False),
+        gates=gates,
+        ignore=declared.get("ignore", {}),
+        line=line,
+    )
+
+
+_Settings = TypeVar("_Settings", SmokeGate, DistributionGate)
+
+
+def _override(settings: _Settings, values: Mapping[str, Any]) -> _Settings:
+    """The settings with some values replaced, each as the kind of number that it is."""
+    kinds = {name: type(getattr(settings, name)) for name in values}
+    return replace(settings, **{name: kinds[name](value) for name, value in values.items()})

@@ -12,18 +12,24 @@
 The docstring is the catalogue entry: its first line is the title, the three sections say
 what is checked, why it matters and how to mend it. A rule without a full docstring is
 refused when it is defined; a rule without cases is refused by the test suite.
+
+A rule that itself raises takes no other rule down: it becomes a finding of its own that
+names the rule and says that the bug is ours.
 """
 
 from __future__ import annotations
 
 import inspect
 import re
+import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, Literal
 
 from envops.declare.package import Package
 from envops.declare.registry import EnvironmentEntry
+from envops.judge.declared_range import DeclaredRange, declared_range
 from envops.observe.facts import Facts, Place
 
 Gate = Literal["schema", "rewards", "smoke", "distribution"]
@@ -39,6 +45,15 @@ class Subject:
     entry: EnvironmentEntry
     package: Package
     facts: Facts
+    judged: frozenset[Gate] = frozenset()
+    """The gates that are being judged; filled in for rules that come last."""
+    fired: frozenset[str] = frozenset()
+    """The rules that found something; filled in for rules that come last."""
+
+    @cached_property
+    def range(self) -> DeclaredRange:
+        """What the environment says its rewards are."""
+        return declared_range(self.package, self.facts)
 
 
 @dataclass(frozen=True)
@@ -68,6 +83,13 @@ class Finding:
     inconclusive: bool = False
     ignored: str | None = None
     """The registry's reason for ignoring this rule here; shown, but without effect."""
+    bug: bool = False
+    """The rule itself failed: our fault, and nothing is known about the environment."""
+
+    @property
+    def counts(self) -> bool:
+        """Whether the finding has a say in the verdict."""
+        return self.severity == "error" and self.ignored is None
 
 
 Check = Callable[[Subject], Iterable[Found]]
@@ -85,13 +107,17 @@ class Rule:
     why: str
     fix: str
     check: Check
+    last: bool = False
+    """Applied after all others, on a subject that knows which rules fired."""
 
 
 _rules: dict[str, Rule] = {}
 _SECTIONS = re.compile(r"^(What|Why|Fix): ", re.MULTILINE)
 
 
-def rule(id: str, *, gate: Gate, severity: Severity = "error") -> Callable[[Check], Check]:
+def rule(
+    id: str, *, gate: Gate, severity: Severity = "error", last: bool = False
+) -> Callable[[Check], Check]:
     """Register a rule under its stable id.
 
     Raises `TypeError` when the id is taken or malformed, or the docstring is incomplete.
@@ -103,7 +129,9 @@ def rule(id: str, *, gate: Gate, severity: Severity = "error") -> Callable[[Chec
         if id in _rules:
             raise TypeError(f"rule id {id} is taken by {_rules[id].check.__qualname__}")
         title, sections = _read_docstring(check)
-        _rules[id] = Rule(id, gate, severity, title, sections["What"], sections["Why"], sections["Fix"], check)
+        _rules[id] = Rule(
+            id, gate, severity, title, sections["What"], sections["Why"], sections["Fix"], check, last
+        )
         return check
 
     return register
@@ -121,19 +149,33 @@ def _read_docstring(check: Check) -> tuple[str, dict[str, str]]:
 
 
 def all_rules() -> dict[str, Rule]:
-    """Every rule by id, in order."""
+    """Every rule by id, gate by gate."""
     from envops.judge import rules
 
     rules.load()
-    return dict(sorted(_rules.items()))
+    return dict(sorted(_rules.items(), key=lambda item: (GATES.index(item[1].gate), item[0])))
 
 
 def findings(subject: Subject, gates: Iterable[Gate] = GATES) -> Iterator[Finding]:
     """Apply every rule of the chosen gates to the subject."""
-    wanted = set(gates)
-    for known in all_rules().values():
-        if known.gate not in wanted:
-            continue
+    judged = frozenset(gates)
+    chosen = [known for known in all_rules().values() if known.gate in judged]
+    fired: set[str] = set()
+    for known in chosen:
+        if not known.last:
+            for finding in apply(known, subject):
+                fired.add(known.id)
+                yield finding
+    informed = replace(subject, judged=judged, fired=frozenset(fired))
+    for known in chosen:
+        if known.last:
+            yield from apply(known, informed)
+
+
+def apply(known: Rule, subject: Subject) -> Iterator[Finding]:
+    """What one rule finds; where it raises, that is its last finding."""
+    ignored = subject.entry.ignore.get(known.id)
+    try:
         for found in known.check(subject):
             yield Finding(
                 rule=known.id,
@@ -144,5 +186,17 @@ def findings(subject: Subject, gates: Iterable[Gate] = GATES) -> Iterator[Findin
                 evidence=found.evidence,
                 place=found.place,
                 inconclusive=found.inconclusive,
-                ignored=subject.entry.ignore.get(known.id),
+                ignored=ignored,
             )
+    except Exception as error:
+        yield Finding(
+            rule=known.id,
+            gate=known.gate,
+            severity="error",
+            message=f"the rule itself failed with {type(error).__name__}: {error}; "
+            "this is a bug of envops, not of the environment",
+            fix=f"Report it with the traceback. Until it is mended, `ignore: {{{known.id}: \"why\"}}` lets the rest count.",
+            evidence={"traceback": traceback.format_exc()},
+            ignored=ignored,
+            bug=True,
+        )

@@ -1,0 +1,1 @@
+"""How do I see it? Renders one result in many forms and recomputes nothing."""

@@ -1,0 +1,29 @@
+"""The rules, by gate. A module registers its rules when it is imported; `load` imports all."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+MODULES = (
+    "schema.metadata",
+    "schema.requirements",
+    "schema.documents",
+    "schema.wheel",
+    "schema.loading",
+    "schema.dataset",
+    "schema.ignores",
+    "rewards.gold",
+    "rewards.policies",
+    "rewards.functions",
+    "rewards.scoring",
+    "rewards.authors",
+    "rewards.declaration",
+    "smoke",
+    "distribution",
+)
+
+
+def load() -> None:
+    """Import every module of rules, once."""
+    for module in MODULES:
+        import_module(f"{__name__}.{module}")

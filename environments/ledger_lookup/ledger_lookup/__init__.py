@@ -1,0 +1,3 @@
+from ledger_lookup.taskset import LedgerLookupTaskset
+
+__all__ = ["LedgerLookupTaskset"]

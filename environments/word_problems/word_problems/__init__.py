@@ -1,0 +1,3 @@
+from word_problems.taskset import WordProblemsTaskset
+
+__all__ = ["WordProblemsTaskset"]

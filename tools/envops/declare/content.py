@@ -1,0 +1,159 @@
+"""What an environment consists of: its files and two digests of them.
+
+`hub_content_hash` is the Hub's, byte for byte, so that declared and published can be
+compared; it leaves out files that change how an environment behaves, and it is ambiguous.
+`strict_digest` is ours: evidence belongs to one such digest.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from envops.declare.hub_ignore import ignore_matcher
+from envops.declare.problem import Problem
+from envops.declare.text import leads_inside, relative
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_CHUNK = 1 << 20
+
+# Covered is whatever can reach a wheel, a test or the Hub: data at the root, recordings, hidden
+# files. Left out is only what tools leave behind, because running a gate must not change it.
+_LEFT_BEHIND_ANYWHERE = frozenset(
+    {"__pycache__", ".git", ".venv", ".nox", ".tox", ".envops", ".idea", ".vscode", ".ipynb_checkpoints"}
+    | {".mypy_cache", ".pytest_cache", ".ruff_cache", ".prime", ".DS_Store", ".coverage"}
+)
+_LEFT_BEHIND_AT_ROOT = frozenset({"build", "dist", "outputs"})
+
+_VIRTUAL_ENVIRONMENT = "pyvenv.cfg"
+
+_NOT_PUBLISHED = frozenset({"dist", "__pycache__", "build", "outputs"})
+
+
+@dataclass(frozen=True)
+class Content:
+    """The files that `strict_digest` covers, in order, and what is wrong with them."""
+
+    files: tuple[str, ...]
+    problems: tuple[Problem, ...]
+
+
+def list_content(folder: Path, root: Path) -> Content:
+    """The environment's files, links among them, and every one that cannot be part of an environment."""
+    found = sorted(_walk(str(folder), "", at_root=True))
+    problems = [problem for name in found if (problem := _file_problem(folder / name, root, folder))]
+    return Content(tuple(found), tuple(problems))
+
+
+def _walk(folder: str, prefix: str, *, at_root: bool) -> Iterator[str]:
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            name = entry.name
+            if name in _LEFT_BEHIND_ANYWHERE or (at_root and name in _LEFT_BEHIND_AT_ROOT):
+                continue
+            if not entry.is_dir(follow_symlinks=False):
+                yield prefix + name
+            elif Path(entry.path, _VIRTUAL_ENVIRONMENT).exists():
+                yield f"{prefix}{name}/{_VIRTUAL_ENVIRONMENT}"
+            elif not (at_root and name.endswith(".egg-info")):
+                yield from _walk(entry.path, f"{prefix}{name}/", at_root=False)
+
+
+def _file_problem(path: Path, root: Path, folder: Path) -> Problem | None:
+    file = relative(path, root).encode(errors="backslashreplace").decode()
+    if file != relative(path, root) or "\n" in file:
+        return Problem(file, None, "its name is not printable UTF-8", fix="rename the file")
+    if path.name == _VIRTUAL_ENVIRONMENT:
+        message = "a virtual environment lies in the environment's folder and would be published"
+        return Problem(file, None, message, fix="remove it, or call it .venv")
+    mode = path.lstat().st_mode
+    if stat.S_ISLNK(mode):
+        where = "repository" if not leads_inside(path, root) else "environment's folder"
+        if not leads_inside(path, folder):
+            message = f"is a symbolic link that leaves the {where}"
+            return Problem(file, None, message, found=str(path.readlink()), fix="put the file itself here")
+        return None
+    if not stat.S_ISREG(mode):
+        return Problem(file, None, "is neither a file nor a folder", fix="remove it")
+    return None
+
+
+def strict_digest(folder: Path, files: tuple[str, ...] | None = None) -> str:
+    """`sha256:…` over every file: name, kind, executable bit and content, each with its length.
+
+    A link counts by its target's text. `files` spares the search where `list_content` has been
+    called. Raises `OSError` when a file cannot be read.
+    """
+    if files is None:
+        files = tuple(sorted(_walk(str(folder), "", at_root=True)))
+    digest = hashlib.sha256()
+    for name in files:
+        path = folder / name
+        found = path.lstat()
+        if stat.S_ISLNK(found.st_mode):
+            target = os.fsencode(path.readlink())
+            _feed_header(digest, "link", name, len(target))
+            digest.update(target)
+        else:
+            _feed_header(digest, "executable" if found.st_mode & 0o111 else "file", name, found.st_size)
+            _feed(digest, path)
+    return f"sha256:{digest.hexdigest()}"
+
+
+def _feed_header(digest: Any, kind: str, name: str, size: int) -> None:
+    encoded = os.fsencode(name)
+    digest.update(f"{kind} {len(encoded)} {size}\n".encode() + encoded)
+
+
+def _feed(digest: Any, path: Path) -> None:
+    with path.open("rb", buffering=0) as file:
+        while chunk := file.read(_CHUNK):
+            digest.update(chunk)
+
+
+def hub_content_hash(folder: Path) -> str:
+    """The hash that the Hub keeps of a version, as prime 0.5.50 to 0.18.0 compute it (hex, no prefix)."""
+    digest = hashlib.sha256()
+    published = {path.relative_to(folder).as_posix(): path for path in _published(folder)}
+    for name, path in sorted(published.items()):
+        digest.update(f"file:{name}".encode())
+        try:
+            _feed(digest, path)
+        except OSError:
+            continue
+    return digest.hexdigest()
+
+
+def _published(folder: Path) -> Iterator[Path]:
+    ignored = ignore_matcher(folder)
+    for entry in sorted(folder.iterdir()):
+        at_root = entry.name in ("README.md", "pyproject.toml") or entry.name.endswith(".py")
+        if at_root and _is_published_file(entry) and not ignored(entry.name):
+            yield entry
+        if not _is_published_folder(entry) or ignored(entry.name):
+            continue
+        # The topmost folder may be a link and is followed, those below are not.
+        for place, folders, names in os.walk(entry):
+            base = Path(place)
+            below = base.relative_to(folder).as_posix()
+            folders[:] = [
+                name for name in folders if _is_published_folder(base / name) and not ignored(f"{below}/{name}")
+            ]
+            for name in names:
+                if _is_published_file(base / name) and not ignored(f"{below}/{name}"):
+                    yield base / name
+
+
+def _is_published_file(path: Path) -> bool:
+    return not path.name.startswith(".") and path.is_file() and not path.is_symlink()
+
+
+def _is_published_folder(path: Path) -> bool:
+    hidden_or_built = path.name.startswith(".") or path.name in _NOT_PUBLISHED or path.name.endswith(".egg-info")
+    return not hidden_or_built and path.is_dir()

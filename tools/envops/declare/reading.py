@@ -1,0 +1,202 @@
+"""Reads one environment's folder into a `Package`, without importing any of it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from packaging.requirements import InvalidRequirement, Requirement
+from packaging.specifiers import InvalidSpecifier, SpecifierSet
+from packaging.utils import canonicalize_name
+
+from envops.declare.cases import read_cases
+from envops.declare.content import hub_content_hash, list_content, strict_digest
+from envops.declare.generation import generation_of
+from envops.declare.lock import read_lock
+from envops.declare.package import CaseDeclaration, Lock, Package
+from envops.declare.problem import DeclarationError, Problem
+from envops.declare.pyproject import Pyproject, read_pyproject
+from envops.declare.settings import read_settings
+from envops.declare.source import read_source
+from envops.declare.text import read_text, relative
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+CASES_FILE = "tests/cases.yaml"
+ORACLE_FILE = "tests/oracle.py"
+
+_TEST_FILE = re.compile(r"tests/(?:.+/)?(?:test_[^/]*|[^/]*_test)\.py")
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What came of reading a folder: the package, where it can be made out, and every problem."""
+
+    package: Package | None
+    problems: tuple[Problem, ...]
+
+
+def read_package(folder: Path, root: Path, *, with_lock: bool = True) -> Reading:
+    """Read the environment in `folder` of the repository at `root`.
+
+    Without `with_lock` the lock is not looked at: for the commands that write it.
+    """
+    content = list_content(folder, root)
+    if content.problems:
+        return Reading(None, content.problems)
+    try:
+        pyproject = read_pyproject(folder / "pyproject.toml", root)
+    except DeclarationError as error:
+        return Reading(None, error.problems)
+    problems = list(_project_problems(pyproject))
+    name = pyproject.table("project").get("name")
+    if not isinstance(name, str) or not name:
+        return Reading(None, tuple(problems))
+    module = name.replace("-", "_")
+    problems += _module_problems(folder, root, module, content.files)
+    package, more = _read(folder, root, name, module, pyproject, content.files, with_lock)
+    return Reading(package, (*problems, *more))
+
+
+def _read(
+    folder: Path, root: Path, name: str, module: str, pyproject: Pyproject, files: tuple[str, ...], with_lock: bool
+) -> tuple[Package, list[Problem]]:
+    project, build = pyproject.table("project"), pyproject.table("build-system")
+    source, problems = read_source(folder, root, module, files)
+    reward, answer, found = read_settings(pyproject)
+    problems += found
+    cases, found = _cases(folder, root, files)
+    problems += found
+    readme, found = _readme(folder, root, files)
+    problems += found
+    lock: Lock | None = None
+    if with_lock:
+        lock, found = read_lock(folder, root, name, pyproject)
+        problems += found
+    requires = _texts(project, "dependencies")
+    package = Package(
+        name=name,
+        folder=folder,
+        module=module,
+        version=_text(project, "version"),
+        description=_text(project, "description"),
+        tags=_texts(project, "tags"),
+        requires_python=_text(project, "requires-python"),
+        requires=requires,
+        build_requires=_texts(build, "requires"),
+        build_backend=_text(build, "build-backend"),
+        generation=generation_of(_verifiers_bound(requires), source),
+        readme=readme,
+        eval_settings=pyproject.table("tool", "verifiers", "eval"),
+        reward=reward,
+        answer=answer,
+        has_oracle=ORACLE_FILE in files,
+        cases=cases,
+        test_files=tuple(file for file in files if _TEST_FILE.fullmatch(file)),
+        exports=source.exports,
+        defines_load_environment=source.defines_load_environment,
+        notes=source.notes,
+        files=files,
+        digest=strict_digest(folder, files),
+        hub_hash=hub_content_hash(folder),
+        lock=lock,
+        lines=pyproject.lines,
+    )
+    return package, problems
+
+
+def _project_problems(pyproject: Pyproject) -> Iterator[Problem]:
+    project = pyproject.data.get("project")
+    if not isinstance(project, dict):
+        yield Problem(pyproject.file, 1, "has no table [project]", fix="add [project] with name, version, description")
+        return
+    if "name" not in project:
+        yield pyproject.problem("project", "lacks the key name")
+    for key in ("name", "version", "description", "requires-python"):
+        if key in project and not isinstance(project[key], str):
+            yield pyproject.problem(f"project.{key}", "is not text", project[key], fix="put it in quotes")
+    tables: tuple[tuple[str, Mapping[str, Any], str], ...] = (
+        ("project.dependencies", project, "dependencies"),
+        ("project.tags", project, "tags"),
+        ("build-system.requires", pyproject.table("build-system"), "requires"),
+    )
+    for place, table, key in tables:
+        found = table.get(key, [])
+        if not isinstance(found, list) or not all(isinstance(text, str) for text in found):
+            yield pyproject.problem(place, "is not a list of texts", found)
+    yield from _requirement_problems(pyproject, "project.dependencies", _texts(project, "dependencies"))
+    yield from _requirement_problems(
+        pyproject, "build-system.requires", _texts(pyproject.table("build-system"), "requires")
+    )
+    try:
+        SpecifierSet(_text(project, "requires-python"))
+    except InvalidSpecifier:
+        found = project["requires-python"]
+        yield pyproject.problem(
+            "project.requires-python", "is not a version bound", found, allowed='such as ">=3.11,<3.14"'
+        )
+
+
+def _requirement_problems(pyproject: Pyproject, place: str, requires: tuple[str, ...]) -> Iterator[Problem]:
+    for index, text in enumerate(requires):
+        try:
+            Requirement(text)
+        except InvalidRequirement as error:
+            reason = str(error).splitlines()[0]
+            yield pyproject.problem(f"{place}[{index}]", f"is not a requirement: {reason}", text)
+
+
+def _module_problems(folder: Path, root: Path, module: str, files: tuple[str, ...]) -> Iterator[Problem]:
+    file = relative(folder, root)
+    if folder.name != module:
+        message = "is not the name of the distribution with underscores"
+        yield Problem(file, None, message, found=folder.name, allowed=module, fix="rename the folder or the project")
+    single, package = f"{module}.py" in files, f"{module}/__init__.py" in files
+    if single and package:
+        yield Problem(f"{file}/{module}.py", None, f"stands beside the package {module}/", fix="remove one of them")
+    elif not single and not package:
+        held = any(name.startswith(f"{module}/") for name in files)
+        message = f"has no module {module}" if not held else f"the folder {module}/ has no __init__.py"
+        yield Problem(file, None, message, allowed=f"{module}/__init__.py or {module}.py")
+
+
+def _verifiers_bound(requires: tuple[str, ...]) -> SpecifierSet | None:
+    for text in requires:
+        try:
+            requirement = Requirement(text)
+        except InvalidRequirement:
+            continue
+        if canonicalize_name(requirement.name) == "verifiers":
+            return requirement.specifier
+    return None
+
+
+def _cases(folder: Path, root: Path, files: tuple[str, ...]) -> tuple[tuple[CaseDeclaration, ...], list[Problem]]:
+    if CASES_FILE not in files:
+        return (), []
+    try:
+        return read_cases(folder / CASES_FILE, root)
+    except DeclarationError as error:
+        return (), list(error.problems)
+
+
+def _readme(folder: Path, root: Path, files: tuple[str, ...]) -> tuple[str | None, list[Problem]]:
+    if "README.md" not in files:
+        return None, []
+    try:
+        return read_text(folder / "README.md", root), []
+    except DeclarationError as error:
+        return None, list(error.problems)
+
+
+def _text(table: Mapping[str, Any], key: str) -> str:
+    found = table.get(key)
+    return found if isinstance(found, str) else ""
+
+
+def _texts(table: Mapping[str, Any], key: str) -> tuple[str, ...]:
+    found = table.get(key)
+    return tuple(text for text in found if isinstance(text, str)) if isinstance(found, list) else ()

@@ -1,0 +1,129 @@
+"""What an environment says its rewards are: range, format functions, format's share.
+
+The author declares it in `[tool.envops.reward]` only where the default does not hold. The
+defaults follow from the weights of the reward functions.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from envops.declare.package import Package
+from envops.observe.facts import Facts, FunctionScore, RewardFunction
+
+ALLOWANCE = 0.05
+"""How much of the range a worthless reply may earn beyond its floor: form functions of
+both generations give crumbs to garbage (0.04 was measured)."""
+
+
+@dataclass(frozen=True)
+class DeclaredRange:
+    """The declared range of the reward and what form alone may earn of it."""
+
+    minimum: float
+    maximum: float
+    format_functions: tuple[str, ...] = ()
+    format_share: float = 0.0
+    """The most that form alone may earn, as a share of the maximum."""
+
+    @property
+    def span(self) -> float:
+        return self.maximum - self.minimum
+
+    @property
+    def floor(self) -> float:
+        """What doing nothing may earn: the minimum, but 0 where penalties go below 0.
+
+        A reply that earns nothing need not be penalised; a range that ends at 0 or below
+        has no such middle.
+        """
+        return max(self.minimum, 0.0) if self.maximum > 0 else self.minimum
+
+    @property
+    def worthless(self) -> float:
+        """The most that a reply without any content may earn."""
+        return self.floor + ALLOWANCE * self.span
+
+    @property
+    def form_alone(self) -> float:
+        """The most that the right form around junk may earn."""
+        return self.worthless + self.format_share * max(self.maximum, 0.0)
+
+    @property
+    def tolerance(self) -> float:
+        """Below this, two rewards are the same."""
+        return 1e-6 * max(1.0, abs(self.minimum), abs(self.maximum))
+
+    def reaches(self, reward: float, goal: float) -> bool:
+        return reward >= goal - self.tolerance
+
+    def contains(self, reward: float) -> bool:
+        return self.minimum - self.tolerance <= reward <= self.maximum + self.tolerance
+
+    def share(self, reward: float) -> float:
+        """Where a reward lies in the range: 0 at the minimum, 1 at the maximum."""
+        return (reward - self.minimum) / self.span
+
+
+def declared_range(package: Package, facts: Facts) -> DeclaredRange:
+    """The range as declared, its gaps filled from the weights of the functions."""
+    declared = package.reward
+    rewards = [function for function in functions_of(facts) if is_reward(function)]
+    positive = math.fsum(function.weight for function in rewards if function.weight > 0)
+    negative = math.fsum(function.weight for function in rewards if function.weight < 0)
+    maximum = positive if declared.max is None else declared.max
+    formats = declared.format
+    if formats is None:
+        named = (function.name for function in rewards if function.weight > 0 and "format" in function.name.lower())
+        formats = tuple(dict.fromkeys(named))
+    share = declared.format_share
+    if share is None:
+        paid = math.fsum(function.weight for function in rewards if function.name in formats and function.weight > 0)
+        share = min(1.0, paid / maximum) if maximum > 0 else 0.0
+    return DeclaredRange(
+        minimum=negative if declared.min is None else declared.min,
+        maximum=maximum,
+        format_functions=formats,
+        format_share=share,
+    )
+
+
+def is_reward(function: RewardFunction | FunctionScore) -> bool:
+    """Whether the function moves the reward; with weight 0 it only records (v0's metrics)."""
+    return function.kind == "reward" and function.weight != 0
+
+
+def functions_of(facts: Facts) -> tuple[RewardFunction, ...]:
+    """Every function that is declared or that scored, each under the names that scores carry.
+
+    A v1 function may return a mapping: then its entries score, each with the function's
+    weight, and its own name never does. Such a function is replaced by its entries.
+    """
+    declared = facts.description.functions if facts.description else ()
+    seen = _seen_functions(facts)
+    names = {function.name for function in declared}
+    entries = tuple(function for name, function in seen.items() if name not in names)
+    spoken = tuple(function for function in declared if function.name in seen or not _speaks_as(function, entries))
+    return spoken + entries
+
+
+def _speaks_as(function: RewardFunction, entries: Iterable[RewardFunction]) -> bool:
+    return any(entry.kind == function.kind and entry.weight == function.weight for entry in entries)
+
+
+def _seen_functions(facts: Facts) -> dict[str, RewardFunction]:
+    """The functions that scored anything, each with the weight that counts most."""
+    seen: dict[str, RewardFunction] = {}
+    cases = (case.score for case in facts.cases if case.score is not None)
+    for conversation in (*facts.scores, *cases, *facts.rollouts):
+        for name, said in conversation.functions.items():
+            known = seen.get(name)
+            if said.score is None:
+                continue
+            if known is None:
+                seen[name] = RewardFunction(name, said.weight, said.kind)
+            elif abs(said.weight) > abs(known.weight):
+                seen[name] = replace(known, weight=said.weight, kind=said.kind)
+    return seen

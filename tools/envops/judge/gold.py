@@ -1,0 +1,88 @@
+"""What the oracle said and earned, task by task, and who else comes up to it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import TypeGuard
+
+from envops.judge.engine import Subject
+from envops.judge.evidence import reply_text
+from envops.observe.facts import Facts, Failure, Place, Score
+
+NO_ORACLE = "NoOracle"
+"""Type of the worker's failure where nothing says what a perfect model would answer."""
+ORACLE_ERROR = "OracleError"
+"""Type of the worker's failure where tests/oracle.py answers something no model could say."""
+ORACLE_FILE = "tests/oracle.py"
+
+
+def is_reward_number(reward: float | None) -> TypeGuard[float]:
+    """Whether a reward is there and finite."""
+    return reward is not None and math.isfinite(reward)
+
+
+def scores_of(facts: Facts, policy: str) -> list[Score]:
+    """The conversations of one policy that have a finite reward."""
+    return [score for score in facts.scores if score.policy == policy and is_reward_number(score.reward)]
+
+
+def gold_by_task(facts: Facts) -> dict[int, Score]:
+    """The oracle's conversation on each task that has one with a finite reward."""
+    return {score.task: score for score in reversed(scores_of(facts, "oracle"))}
+
+
+def is_of_the_oracle(failure: Failure) -> bool:
+    """Whether a failure comes from the oracle and not from the environment's scoring."""
+    in_oracle = failure.place is not None and failure.place.file.endswith(ORACLE_FILE)
+    return in_oracle or failure.type in (NO_ORACLE, ORACLE_ERROR)
+
+
+def reaching_gold(subject: Subject, policy: str) -> Iterator[tuple[Score, Score]]:
+    """Conversations of a policy that earn what gold earns, each beside gold's.
+
+    Where gold itself misses the maximum, the maximum is what counts. A reply equal to
+    gold's is gold, and what earns no more than a worthless reply reaches nothing.
+    """
+    declared = subject.range
+    gold = gold_by_task(subject.facts)
+    for score in scores_of(subject.facts, policy):
+        perfect = gold.get(score.task)
+        if perfect is None or perfect.reward is None or score.reward is None:
+            continue
+        if reply_text(score.completion) == reply_text(perfect.completion):
+            continue
+        goal = max(perfect.reward, declared.worthless + declared.tolerance)
+        if declared.reaches(score.reward, goal):
+            yield score, perfect
+
+
+def differing_from_gold(subject: Subject, policy: str) -> list[Score]:
+    """Conversations of a policy, less those that say exactly what gold says."""
+    gold = {task: reply_text(score.completion) for task, score in gold_by_task(subject.facts).items()}
+    return [
+        score for score in scores_of(subject.facts, policy) if reply_text(score.completion) != gold.get(score.task)
+    ]
+
+
+def place_of(subject: Subject, function: str) -> Place | None:
+    """Where a function is defined."""
+    description = subject.facts.description
+    known = description.functions if description else ()
+    return next((each.place for each in known if each.name == function), None)
+
+
+def best_paid(subject: Subject, score: Score) -> Place | None:
+    """Where the function that contributed most to a reward is defined."""
+    paid = {name: (said.score or 0.0) * said.weight for name, said in score.functions.items() if said.kind == "reward"}
+    return place_of(subject, max(paid, key=paid.__getitem__)) if paid else None
+
+
+def worst_paid(subject: Subject, score: Score) -> Place | None:
+    """Where the function that fell furthest short of its weight is defined."""
+    missed = {
+        name: said.weight - (said.score or 0.0) * said.weight
+        for name, said in score.functions.items()
+        if said.kind == "reward" and said.weight > 0
+    }
+    return place_of(subject, max(missed, key=missed.__getitem__)) if missed else None

@@ -1,0 +1,1 @@
+"""Rules of the schema gate: is the package what it says, and does it load?"""

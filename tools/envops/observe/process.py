@@ -1,0 +1,301 @@
+"""The host's side of a worker: start it, ask it, watch it, end it with all it started."""
+
+from __future__ import annotations
+
+import json
+import os
+import selectors
+import subprocess
+import threading
+import time
+import uuid
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from envops.observe.facts import Failure, adapter
+from envops.observe.subprocesses import Interrupted, end_group
+from envops.observe.venv import VirtualEnvironment
+
+WORKER_FOLDER = Path(__file__).parent / "worker"
+BOOTSTRAP = """
+import importlib.util as u, sys
+s = u.spec_from_file_location("envops_worker", sys.argv[1] + "/__init__.py", submodule_search_locations=[sys.argv[1]])
+sys.modules["envops_worker"] = m = u.module_from_spec(s)
+s.loader.exec_module(m)
+del sys.argv[1:]
+from envops_worker.main import serve
+serve()
+"""
+MEMORY_LIMIT = 4 * 2**30
+"""Bytes that a worker and everything it started may hold together."""
+LINE_LIMIT = 64 * 2**20
+"""Bytes of one answer; a longer line is no answer."""
+ERRORS_KEPT = 16_384
+LOOK_SECONDS = 0.25
+MARK = "ENVOPS_WORKER"
+
+
+class StageFailed(Exception):
+    """A request came to an end early; the worker lives and can be asked something else."""
+
+    def __init__(self, failure: Failure) -> None:
+        self.failure = failure
+        super().__init__(failure.message)
+
+
+class WorkerLost(StageFailed):
+    """The worker is gone, and whatever it had not yet said is lost."""
+
+
+@dataclass(frozen=True)
+class Confinement:
+    """What a worker is given of the machine."""
+
+    secrets: Mapping[str, str]
+    """Declared variables and their values."""
+    allow_network: bool = False
+    memory: int = MEMORY_LIMIT
+
+
+class WorkerProcess:
+    """One process that observes one environment; use as a context manager."""
+
+    def __init__(
+        self, venv: VirtualEnvironment, overlay: Path, scratch: Path, confinement: Confinement, stop: threading.Event
+    ) -> None:
+        self._stop = stop
+        self._memory = confinement.memory
+        self._mark = uuid.uuid4().hex
+        self._errors = bytearray()
+        self._buffer = bytearray()
+        self._requests = 0
+        self._doing = ""
+        lifeline, self._lifeline = os.pipe()
+        environment = worker_environment(venv, overlay, scratch, confinement)
+        self._process = subprocess.Popen(
+            [venv.python, "-s", "-P", "-c", BOOTSTRAP, WORKER_FOLDER],
+            cwd=scratch,
+            env=environment | {MARK: self._mark, "ENVOPS_LIFELINE": str(lifeline)},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            pass_fds=(lifeline,),
+            start_new_session=True,
+        )
+        os.close(lifeline)
+        assert self._process.stdout is not None
+        assert self._process.stderr is not None
+        self._selector = selectors.DefaultSelector()
+        for stream, name in ((self._process.stdout, "answers"), (self._process.stderr, "errors")):
+            os.set_blocking(stream.fileno(), False)
+            self._selector.register(stream, selectors.EVENT_READ, name)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.end()
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def request(self, operation: str, within: float, **parameters: Any) -> Iterator[tuple[str, Any]]:
+        """Ask for an operation, allow it `within` seconds, and yield its parts, kind and value.
+
+        Raises `StageFailed` when the environment's code broke it off, `WorkerLost` when the
+        worker died, hung, filled its memory or spoke nonsense, and `Interrupted` when the
+        run was cancelled. The worker is ended in the latter two cases.
+        """
+        self._requests += 1
+        line = json.dumps({"id": self._requests, "operation": operation, **parameters}, default=str)
+        try:
+            self._write(line.encode() + b"\n")
+            yield from self._answers(time.monotonic() + within, within)
+        except (WorkerLost, Interrupted):
+            self.end()
+            raise
+
+    def _write(self, line: bytes) -> None:
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.write(line)
+            self._process.stdin.flush()
+        except OSError:
+            raise self._died() from None
+
+    def _answers(self, deadline: float, seconds: float) -> Iterator[tuple[str, Any]]:
+        for message in self._messages(deadline, seconds):
+            if message.get("id") != self._requests:
+                continue
+            event = message.get("event")
+            if event == "done":
+                return
+            if event == "failed":
+                raise StageFailed(checked(Failure, message.get("failure")))
+            if event != "item" or not isinstance(message.get("kind"), str):
+                raise self._nonsense(f"an answer that is neither item nor end: {str(message)[:200]}")
+            if message["kind"] == "now":
+                self._doing = json.dumps(message["value"])[:500]
+            else:
+                yield message["kind"], message["value"]
+
+    def _messages(self, deadline: float, seconds: float) -> Iterator[dict[str, Any]]:
+        looked = time.monotonic()
+        while True:
+            while (end := self._buffer.find(b"\n")) >= 0:
+                line = bytes(self._buffer[:end])
+                del self._buffer[: end + 1]
+                yield self._parsed(line)
+            now = time.monotonic()
+            if self._stop.is_set():
+                raise Interrupted
+            if now > deadline:
+                raise WorkerLost(self._failure("timeout", "Timeout", f"no answer after {seconds:g} s"))
+            if now - looked > LOOK_SECONDS:
+                looked = now
+                self._check_memory()
+            self._read(min(LOOK_SECONDS, max(0.0, deadline - now)))
+
+    def _read(self, seconds: float) -> None:
+        for key, _ in self._selector.select(seconds):
+            data = os.read(key.fd, 1 << 20)
+            if not data:
+                self._selector.unregister(key.fileobj)
+                if key.data == "answers":
+                    raise self._died()
+            elif key.data == "errors":
+                self._errors = (self._errors + data)[-ERRORS_KEPT:]
+            else:
+                self._buffer += data
+                if len(self._buffer) > LINE_LIMIT:
+                    raise self._nonsense(f"a line of over {LINE_LIMIT >> 20} MiB")
+
+    def _parsed(self, line: bytes) -> dict[str, Any]:
+        try:
+            message = json.loads(line)
+        except ValueError:
+            message = None
+        if not isinstance(message, dict):
+            raise self._nonsense(f"a line that is not JSON: {line[:200]!r}")
+        return message
+
+    def _check_memory(self) -> None:
+        held = sum(memory_of(process) for process in self._family())
+        if held > self._memory:
+            message = f"the worker and its children held {held >> 20} MiB; the limit is {self._memory >> 20} MiB"
+            raise WorkerLost(self._failure("memory", "OutOfMemory", message))
+
+    def _family(self) -> list[Any]:
+        import psutil
+
+        try:
+            worker = psutil.Process(self._process.pid)
+            return [worker, *worker.children(recursive=True)]
+        except psutil.NoSuchProcess:
+            return []
+
+    def _died(self) -> WorkerLost:
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(2)
+        with suppress(OSError, ValueError):
+            assert self._process.stderr is not None
+            self._errors += os.read(self._process.stderr.fileno(), ERRORS_KEPT)
+        code = self._process.returncode
+        how = f"signal {-code}" if code is not None and code < 0 else f"exit code {code}"
+        return WorkerLost(self._failure("crash", "WorkerDied", f"the worker ended with {how}"))
+
+    def _nonsense(self, what: str) -> WorkerLost:
+        return WorkerLost(self._failure("protocol", "ProtocolError", f"the worker sent {what}"))
+
+    def _failure(self, kind: Any, type: str, message: str) -> Failure:
+        said = self._errors.decode("utf-8", "replace").strip()[-2_000:]
+        doing = f"\nwhile scoring {self._doing}" if self._doing else ""
+        return Failure(kind, type, message + doing, None, said)
+
+    def end(self) -> None:
+        """End the worker and everything that it started, however deep and in whatever session."""
+        import psutil
+
+        family = self._family()
+        end_group(self._process.pid)
+        with suppress(OSError):
+            os.close(self._lifeline)
+        for process in [*family, *marked_processes(self._mark)]:
+            with suppress(psutil.Error):
+                process.kill()
+        self._process.wait()
+        for stream in (self._process.stdin, self._process.stdout, self._process.stderr):
+            with suppress(OSError):
+                if stream is not None:
+                    stream.close()
+        self._selector.close()
+
+
+def memory_of(process: Any) -> int:
+    """Resident bytes of a process, 0 when it is gone."""
+    import psutil
+
+    try:
+        return int(process.memory_info().rss)
+    except psutil.Error:
+        return 0
+
+
+def marked_processes(mark: str) -> list[Any]:
+    """Processes that carry a worker's mark although they left its group and its family."""
+    import psutil
+
+    found = []
+    for process in psutil.process_iter():
+        with suppress(psutil.Error, OSError):
+            if process.environ().get(MARK) == mark:
+                found.append(process)
+    return found
+
+
+def worker_environment(
+    venv: VirtualEnvironment, overlay: Path, scratch: Path, confinement: Confinement
+) -> dict[str, str]:
+    """The variables that a worker sees: none of the user's but the declared ones."""
+    home, temporary = scratch / "home", scratch / "tmp"
+    home.mkdir(exist_ok=True)
+    temporary.mkdir(exist_ok=True)
+    environment = {
+        "PATH": f"{venv.folder / 'bin'}:/usr/local/bin:/usr/bin:/bin",
+        "HOME": str(home),
+        "TMPDIR": str(temporary),
+        "LANG": "C.UTF-8",
+        "PYTHONPATH": str(overlay),
+        "PYTHONHASHSEED": "0",
+        "PYTHONDONTWRITEBYTECODE": "1",  # the venv and the overlay are compiled already
+        "TOKENIZERS_PARALLELISM": "false",
+        "NO_PROXY": "127.0.0.1,localhost",
+        "ENVOPS_ENDPOINT_KEY": "scripted",
+        "PRIME_DISABLE_VERSION_CHECK": "1",
+    }
+    if confinement.allow_network:
+        passed = ("HF_HOME", "HF_TOKEN", "HTTPS_PROXY", "HTTP_PROXY", "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE")
+        environment |= {name: os.environ[name] for name in passed if name in os.environ}
+    else:
+        environment |= {"HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1"}
+    return environment | dict(confinement.secrets)
+
+
+def checked(kind: type, value: Any) -> Any:
+    """A value from a worker as a fact.
+
+    Raises `WorkerLost` when it has another shape.
+    """
+    from pydantic import ValidationError
+
+    try:
+        return adapter(kind).validate_python(value)
+    except ValidationError as error:
+        first = error.errors()[0]
+        message = f"the worker sent a {kind.__name__} of the wrong shape: {first['loc']}: {first['msg']}"
+        raise WorkerLost(Failure("protocol", "ProtocolError", message)) from None

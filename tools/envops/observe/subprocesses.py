@@ -1,0 +1,84 @@
+"""Programs that the host runs to their end: uv and the build of a wheel."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from envops.observe.facts import Failure
+
+OUTPUT_LIMIT = 4_000
+
+
+class Interrupted(Exception):
+    """The run was cancelled while this was under way."""
+
+
+class ProgramFailed(Exception):
+    """A program ended badly; `failure` says how, with the end of what it printed."""
+
+    def __init__(self, failure: Failure) -> None:
+        self.failure = failure
+        super().__init__(failure.message)
+
+
+def run_program(
+    command: Sequence[str | Path],
+    *,
+    environment: Mapping[str, str],
+    folder: Path,
+    seconds: float,
+    stop: threading.Event,
+) -> str:
+    """Run a program in a process group of its own and return what it printed.
+
+    Raises `ProgramFailed` on a non-zero exit code or when it takes longer than `seconds`,
+    `Interrupted` when `stop` is set; its whole group is ended in both cases.
+    """
+    process = subprocess.Popen(
+        [str(part) for part in command],
+        cwd=folder,
+        env=dict(environment),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        start_new_session=True,
+    )
+    try:
+        output = _wait(process, time.monotonic() + seconds, stop)
+    except BaseException:
+        end_group(process.pid)
+        process.communicate()
+        raise
+    if process.returncode != 0:
+        name = Path(str(command[0])).name
+        message = f"{name} ended with exit code {process.returncode}:\n{output[-OUTPUT_LIMIT:].strip()}"
+        raise ProgramFailed(Failure("infrastructure", "ProgramFailed", message))
+    return output
+
+
+def _wait(process: subprocess.Popen[str], deadline: float, stop: threading.Event) -> str:
+    while True:
+        try:
+            output, _ = process.communicate(timeout=0.1)
+        except subprocess.TimeoutExpired:
+            if stop.is_set():
+                raise Interrupted from None
+            if time.monotonic() > deadline:
+                raise ProgramFailed(Failure("timeout", "Timeout", "it ran into its time limit")) from None
+        else:
+            return output
+
+
+def end_group(group: int) -> None:
+    """End every process of a group, at once."""
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(group, signal.SIGKILL)

@@ -1,0 +1,111 @@
+"""One virtual environment per distinct lock, made by uv and shared by all who have that lock."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import sys
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from envops.observe.facts import Failure
+from envops.observe.subprocesses import ProgramFailed, run_program
+from envops.observe.workspace import Workspace, made_once
+
+BUILD_SECONDS = 1_800.0
+COMPLETE = "envops-complete.json"
+PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
+
+
+@dataclass(frozen=True)
+class VirtualEnvironment:
+    """A complete virtual environment."""
+
+    folder: Path
+
+    @property
+    def python(self) -> Path:
+        return self.folder / "bin" / "python"
+
+    @property
+    def site_packages(self) -> Path:
+        return self.folder / "lib" / f"python{PYTHON}" / "site-packages"
+
+
+def venv_for(lock: Path, workspace: Workspace, stop: threading.Event) -> VirtualEnvironment:
+    """The virtual environment that holds exactly what a lock names.
+
+    Packages come from uv's cache where they are there, and over the network otherwise.
+    Raises `ProgramFailed` when it cannot be made and `Interrupted` when `stop` is set.
+    """
+    text = lock.read_bytes()
+    identity = json.dumps([hashlib.sha256(pins_of(text)).hexdigest(), sys.version, sys.base_prefix])
+    key = hashlib.sha256(identity.encode()).hexdigest()[:20]
+
+    def make(aside: Path) -> None:
+        _install(lock, aside, stop)
+        (aside / COMPLETE).write_text(json.dumps({"lock": lock.name, "python": sys.version}))
+
+    return VirtualEnvironment(made_once(workspace.venvs / key, make, _is_sound))
+
+
+def pins_of(lock: bytes) -> bytes:
+    """A lock without its comments: what is installed, whoever it was resolved for."""
+    return b"\n".join(line for line in lock.splitlines() if not line.lstrip().startswith(b"#"))
+
+
+def _is_sound(folder: Path) -> bool:
+    return (folder / COMPLETE).is_file() and (folder / "bin" / "python").exists()
+
+
+def _install(lock: Path, folder: Path, stop: threading.Event) -> None:
+    environment = uv_environment()
+    run_program(
+        [uv_program(), "venv", "--quiet", "--relocatable", "--python", base_python(), folder],
+        environment=environment,
+        folder=lock.parent,
+        seconds=BUILD_SECONDS,
+        stop=stop,
+    )
+    sync = [uv_program(), "pip", "sync", "--quiet", "--python", folder / "bin" / "python"]
+    sync += ["--require-hashes", "--compile-bytecode", "--strict"]
+    try:
+        # From uv's cache alone first: no index is asked for what is already here.
+        run_program([*sync, "--offline", lock], environment=environment, folder=lock.parent, seconds=120, stop=stop)
+    except ProgramFailed:
+        try:
+            run_program([*sync, lock], environment=environment, folder=lock.parent, seconds=BUILD_SECONDS, stop=stop)
+        except ProgramFailed as error:
+            raise ProgramFailed(_explained(error.failure, lock)) from None
+
+
+def _explained(failure: Failure, lock: Path) -> Failure:
+    message = (
+        f"the virtual environment for {lock.parent.name}/{lock.name} could not be made. It needs the package "
+        f"index once; afterwards it is reused without a network.\n{failure.message}"
+    )
+    return Failure("infrastructure", "VirtualEnvironmentFailed", message)
+
+
+def base_python() -> Path:
+    """The interpreter behind whatever virtual environment the tool itself runs in."""
+    return Path(getattr(sys, "_base_executable", sys.executable))
+
+
+@cache
+def uv_program() -> Path:
+    """The uv that was installed with the tool."""
+    from uv import find_uv_bin
+
+    return Path(find_uv_bin())
+
+
+def uv_environment() -> Mapping[str, str]:
+    """The user's environment without what would point uv at another virtual environment."""
+    unwanted = {"VIRTUAL_ENV", "CONDA_PREFIX", "PYTHONPATH", "PYTHONHOME", "UV_PROJECT_ENVIRONMENT"}
+    kept = {name: value for name, value in os.environ.items() if name not in unwanted}
+    return {"UV_PYTHON_DOWNLOADS": "never", "UV_NO_PROGRESS": "1", **kept}

@@ -1,0 +1,111 @@
+"""The wheel of a package: built with `build` from exactly the files of its digest, and unpacked.
+
+What is observed is the wheel and not the folder, so that what was proven is what is published.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import threading
+import zipfile
+from dataclasses import dataclass
+from email.parser import Parser
+from pathlib import Path
+
+from envops.declare.package import Package
+from envops.observe.facts import Failure, Wheel
+from envops.observe.subprocesses import ProgramFailed, run_program
+from envops.observe.venv import PYTHON, uv_environment, uv_program, venv_for
+from envops.observe.workspace import TOOL_FOLDER, Workspace, made_once
+
+BUILD_SECONDS = 180.0
+BUILD_LOCK = TOOL_FOLDER / "locks" / "build.lock"
+TESTS_LOCK = TOOL_FOLDER / "locks" / "tests.lock"
+EPOCH = "315532800"
+"""1980-01-01, the earliest time that a zip archive can hold: equal input makes an equal wheel."""
+
+
+@dataclass(frozen=True)
+class BuiltWheel:
+    """A wheel on disk and the folder that it was unpacked into."""
+
+    wheel: Wheel
+    overlay: Path
+
+
+def built_wheel(package: Package, workspace: Workspace, stop: threading.Event) -> BuiltWheel:
+    """The package's wheel, built and unpacked once per digest.
+
+    Raises `ProgramFailed` with kind `raised` when the package does not build, which is the
+    author's to mend, and `Interrupted` when `stop` is set.
+    """
+    key = hashlib.sha256(package.digest.encode() + BUILD_LOCK.read_bytes()).hexdigest()[:20]
+
+    def make(aside: Path) -> None:
+        aside.mkdir(parents=True)
+        path = _build(package, aside, workspace, stop)
+        _unpack(path, aside / "site", stop)
+        shutil.rmtree(aside / "source")
+
+    folder = made_once(workspace.wheels / package.name / key, make, lambda folder: (folder / "site").is_dir())
+    return BuiltWheel(describe_wheel(next(folder.glob("*.whl"))), folder / "site")
+
+
+def _build(package: Package, aside: Path, workspace: Workspace, stop: threading.Event) -> Path:
+    tools = venv_for(BUILD_LOCK, workspace, stop)
+    source = aside / "source"
+    for name in package.files:
+        target = source / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(package.folder / name, target)
+    command = [tools.python, "-I", "-m", "build", "--wheel", "--outdir", aside, source]
+    if _brought_along(package):
+        command.insert(-1, "--no-isolation")
+    environment = {**uv_environment(), "SOURCE_DATE_EPOCH": EPOCH}
+    hidden = ("PRIME_", "HF_", "WANDB_")
+    environment = {name: value for name, value in environment.items() if not name.startswith(hidden)}
+    try:
+        run_program(command, environment=environment, folder=aside, seconds=BUILD_SECONDS, stop=stop)
+        return next(aside.glob("*.whl"))
+    except ProgramFailed as error:
+        message = error.failure.message.replace(str(source) + "/", "").replace(str(source), package.folder.name)
+        raise ProgramFailed(Failure("raised", "BuildFailed", message)) from None
+    except StopIteration:
+        raise ProgramFailed(Failure("raised", "BuildFailed", "the build ended well but made no wheel")) from None
+
+
+def _brought_along(package: Package) -> bool:
+    """Whether the tool's own build environment has what the package's build asks for."""
+    from packaging.requirements import InvalidRequirement, Requirement
+
+    pins = dict(
+        line.split(" ")[0].split("==") for line in BUILD_LOCK.read_text().splitlines() if "==" in line and line[0] != " "
+    )
+    try:
+        wanted = [Requirement(text) for text in package.build_requires]
+    except InvalidRequirement:
+        return False
+    return bool(wanted) and all(one.name in pins and pins[one.name] in one.specifier for one in wanted)
+
+
+def _unpack(wheel: Path, site: Path, stop: threading.Event) -> None:
+    command = [uv_program(), "pip", "install", "--quiet", "--no-deps", "--no-index", "--offline", "--compile-bytecode"]
+    command += ["--python-version", PYTHON, "--target", site, wheel]
+    try:
+        run_program(command, environment=uv_environment(), folder=wheel.parent, seconds=BUILD_SECONDS, stop=stop)
+    except ProgramFailed as error:
+        message = error.failure.message.replace(str(wheel.parent) + "/", "")
+        raise ProgramFailed(Failure("raised", "InstallFailed", message)) from None
+
+
+def describe_wheel(path: Path) -> Wheel:
+    """What is in a wheel."""
+    content = path.read_bytes()
+    with zipfile.ZipFile(path) as archive:
+        names = tuple(sorted(name for name in archive.namelist() if not name.endswith("/")))
+        metadata = next(name for name in names if name.endswith(".dist-info/METADATA"))
+        headers = Parser().parsestr(archive.read(metadata).decode("utf-8", "replace"))
+    requires = tuple(str(value) for value in headers.get_all("Requires-Dist") or ())
+    return Wheel(path.name, hashlib.sha256(content).hexdigest(), len(content), names, requires)
+

@@ -1,0 +1,120 @@
+"""What the rest of the worker asks of an environment, whichever generation it is of."""
+
+from __future__ import annotations
+
+import math
+import numbers
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from .failures import NotANumber, Sources
+from .policies import Message
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the host says about the environment to load."""
+
+    module: str
+    generation: str
+    args: Mapping[str, Any]
+    package: Path
+    """The environment's folder in the repository: tests and oracle are read from there."""
+    overlay: Path
+    """Where the built wheel lies unpacked: the code that is judged is imported from there."""
+    answer_type: str | None = None
+    tolerance: float = 0.0
+    allow_network: bool = False
+
+    @classmethod
+    def parse(cls, raw: Mapping[str, Any]) -> Settings:
+        paths = {"package": Path(raw["package"]), "overlay": Path(raw["overlay"])}
+        return cls(**{**raw, **paths})
+
+
+@dataclass(frozen=True)
+class TaskView:
+    """One task as plain data, beside the library's own object for it."""
+
+    index: int
+    prompt: list[Message]
+    data: dict[str, Any]
+    native: Any = field(repr=False, default=None)
+
+
+@dataclass(frozen=True)
+class Job:
+    """Rollouts to make: so many of one policy on one task."""
+
+    policy: str
+    task: int
+    rollouts: int = 1
+
+
+class Adapter(Protocol):
+    """The one surface of both generations. All answers have the shape of `observe.facts`."""
+
+    conversational: bool
+    infinite: bool
+    """Whether the training tasks never end."""
+
+    def describe(self) -> dict[str, Any]:
+        """Generation, class, reward functions with weights and places, tools."""
+
+    def tasks(self, split: str, limit: int | None) -> Iterator[TaskView]:
+        """Tasks of a split in order; a split that the environment lacks yields nothing."""
+
+    async def score(self, task: TaskView, completions: Sequence[Sequence[Message]]) -> list[dict[str, Any]]:
+        """Score conversations on one task as a group, by verifiers' own scoring."""
+
+    def roll_out(
+        self, jobs: Sequence[Job], tasks: Mapping[int, TaskView], base_url: str, max_concurrent: int, seconds: float
+    ) -> AsyncIterator[dict[str, Any]]:
+        """Make real rollouts against an OpenAI-compatible endpoint, each as soon as it is done."""
+
+    async def validate(self, task: TaskView) -> bool | None:
+        """The package's own model-free check; `None` where it has none."""
+
+
+class Trap:
+    """Sees what reward functions do before verifiers makes a 0.0 of it.
+
+    v0's Rubric catches whatever a reward function raises and scores 0.0; v1 fails the task
+    and leaves the other functions unsaid. Each wrapped function files its failure here first.
+    """
+
+    def __init__(self, sources: Sources) -> None:
+        self._sources = sources
+        self.failures: dict[str, dict[str, Any]] = {}
+
+    def filed(self, name: str, error: BaseException) -> None:
+        self.failures.setdefault(name, {"function": name, "failure": self._sources.failure(error)})
+
+    def checked(self, name: str, value: Any) -> Any:
+        """The value as it came, filed as a failure when it is no number."""
+        items = value.items() if isinstance(value, Mapping) else [(name, value)]
+        for key, item in items:
+            if not is_number(item):
+                error = NotANumber(f"returned {type(item).__name__} {str(item)[:80]!r} instead of a number")
+                self.filed(str(key), error)
+        return value
+
+    def taken(self) -> list[dict[str, Any]]:
+        """What was filed since the last call."""
+        filed, self.failures = list(self.failures.values()), {}
+        return filed
+
+
+def is_number(value: Any) -> bool:
+    """Whether a value is a real number, NaN and infinities included."""
+    return isinstance(value, numbers.Real)
+
+
+def finite_or_none(value: Any) -> float | None:
+    """The number, or `None` where there is none (absent, not a number, NaN)."""
+    if value is None or not is_number(value):
+        return None
+    number = float(value)
+    return None if math.isnan(number) else number

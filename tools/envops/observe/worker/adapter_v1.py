@@ -1,0 +1,293 @@
+"""Environments of the second generation: a `Taskset` exported by the package.
+
+Written for verifiers 0.3.1 and 0.4; the differences of 0.2.1 are handled where they arise.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import inspect
+import itertools
+import sys
+import time
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import verifiers.v1 as vf
+from verifiers.v1.dialects.chat import message_to_wire, parse_message
+from verifiers.v1.runtimes import make_runtime
+from verifiers.v1.state import state_cls
+
+from . import chat_harness
+from .adapter import Job, Settings, TaskView, Trap, finite_or_none
+from .failures import Sources
+from .policies import Message
+
+MARGIN_SECONDS = 5.0
+"""How long before the host's limit a rollout's own limit runs out, so that it is reported."""
+
+
+class AdapterV1:
+    """The surface of `adapter.Adapter` over a v1 package."""
+
+    def __init__(self, settings: Settings, sources: Sources) -> None:
+        sys.modules[chat_harness.HARNESS_ID.replace("-", "_")] = chat_harness
+        self._settings = settings
+        self._sources = sources
+        self._trap = Trap(sources)
+        self._config = vf.taskset_config_type(settings.module).model_validate(
+            {"id": settings.module, **settings.args}
+        )
+        self._taskset = vf.load_taskset(self._config)
+        self._environment_class = vf.environment_class(settings.module)
+        self._task_class = type(self._taskset).task_type()
+        self._toolsets = [
+            *self._taskset.toolsets(self._config),
+            *self._task_class.toolsets(self._config.task),
+        ]
+        self.conversational = bool(self._toolsets) or self._environment_class is not vf.SingleAgentEnv
+
+    def describe(self) -> dict[str, Any]:
+        first = next(iter(self.tasks("train", 1)), None)
+        return {
+            "generation": "v1",
+            "environment": type(self._taskset).__name__,
+            "conversational": self.conversational,
+            "functions": [] if first is None else self._functions(first.native),
+            "tools": [type(toolset).__name__ for toolset in self._toolsets],
+        }
+
+    def _functions(self, task: Any) -> list[dict[str, Any]]:
+        functions = [
+            {
+                "name": function.__name__,
+                "weight": float(getattr(function, "_vf_weight", 1.0)) if kind == "reward" else 0.0,
+                "kind": kind,
+                "place": self._sources.place_of_code(getattr(inspect.unwrap(function), "__code__", None)),
+            }
+            for kind in ("reward", "metric")
+            for function in task.hooks(kind)
+        ]
+        for judge in task.plugged_judges():
+            weight = float(judge.config.weight)
+            functions.append({"name": judge.reward_name, "weight": weight, "kind": "reward", "place": None})
+        return functions
+
+    def tasks(self, split: str, limit: int | None) -> Iterator[TaskView]:
+        if split != "train":
+            return
+        for index, task in enumerate(itertools.islice(iter(self._taskset), limit)):
+            data = task.data.model_dump(mode="json", exclude_none=True)
+            yield TaskView(index, prompt_of(task.data), data, task)
+
+    @property
+    def infinite(self) -> bool:
+        return bool(getattr(self._taskset, "INFINITE", False))
+
+    async def score(self, task: TaskView, completions: Sequence[Sequence[Message]]) -> list[dict[str, Any]]:
+        return [await self._score_one(task, completion) for completion in completions]
+
+    async def _score_one(self, view: TaskView, completion: Sequence[Message]) -> dict[str, Any]:
+        trace = trace_of(view, completion)
+        task = view.native.with_data()
+        task.hooks = functools.partial(self._trapped_hooks, view.native)
+        started = time.perf_counter()
+        failure = None
+        try:
+            await score_in_place(task, trace)
+        except Exception as error:
+            failure = self._sources.failure(error)
+        filed = self._trap.taken()
+        return {
+            **rewards_of([trace], self._weights(view.native)),
+            "failures": filed,
+            "failure": None if filed else failure,
+            "seconds": time.perf_counter() - started,
+        }
+
+    def _weights(self, task: Any) -> dict[str, dict[str, Any]]:
+        return {function["name"]: function for function in self._functions(task)}
+
+    def _trapped_hooks(self, task: Any, kind: str) -> list[Callable[..., Any]]:
+        hooks = task.hooks(kind)
+        return [self._trapped(function) for function in hooks] if kind in ("reward", "metric") else hooks
+
+    def _trapped(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(function)
+        async def trapped(*args: Any, **kwargs: Any) -> Any:
+            try:
+                value = function(*args, **kwargs)
+                value = await value if inspect.isawaitable(value) else value
+            except Exception as error:
+                self._trap.filed(function.__name__, error)
+                raise
+            return self._trap.checked(function.__name__, value)
+
+        return trapped
+
+    async def validate(self, view: TaskView) -> bool | None:
+        if self._task_class.validate is vf.Task.validate:
+            return None
+        async with provisioned(view) as runtime:
+            valid = await view.native.validate(runtime)
+        return None if valid is None else bool(valid)
+
+    async def roll_out(
+        self, jobs: Sequence[Job], tasks: Mapping[int, TaskView], base_url: str, max_concurrent: int, seconds: float
+    ) -> AsyncIterator[dict[str, Any]]:
+        """Every job through the environment's own `run_slot`, all policies side by side."""
+        environment = vf.load_environment(self._environment_config(seconds))
+        gate = asyncio.Semaphore(max_concurrent)
+        client = vf.EvalClientConfig(base_url=base_url, api_key_var="ENVOPS_ENDPOINT_KEY")
+
+        async def play(job: Job, number: int, slot: Any) -> dict[str, Any]:
+            context = vf.ModelContext(model=job.policy, client=client, sampling=vf.SamplingConfig(temperature=1.0))
+            started = time.perf_counter()
+            episode = await environment.run_slot(slot, context, gate)
+            return self._rollout(job, number, episode, time.perf_counter() - started)
+
+        async with environment.serving():
+            running = [
+                asyncio.ensure_future(play(job, number, slot))
+                for job in jobs
+                for number, slot in enumerate(environment.slots(tasks[job.task].native, job.rollouts))
+            ]
+            try:
+                for done in asyncio.as_completed(running):
+                    yield await done
+            finally:
+                for task in running:
+                    task.cancel()
+                await asyncio.gather(*running, return_exceptions=True)
+
+    def _environment_config(self, seconds: float) -> Any:
+        config_class = vf.env_config_type(self._settings.module)
+        seat = {
+            "harness": {"id": chat_harness.HARNESS_ID},
+            "runtime": {"type": "subprocess"},
+            "timeout": {"rollout": max(1.0, seconds - MARGIN_SECONDS)},
+        }
+        seats = [name for name, info in config_class.model_fields.items() if isinstance(info.default, vf.AgentConfig)]
+        taskset = {"id": self._settings.module, **self._settings.args}
+        return vf.resolve_env_config({"taskset": taskset} | {name: dict(seat) for name in seats})
+
+    def _rollout(self, job: Job, number: int, episode: Any, seconds: float) -> dict[str, Any]:
+        traces = [trace for trace in episode.traces if getattr(trace.agent, "trainable", True)]
+        errors = [*episode.errors, *(error for trace in episode.traces for error in trace.errors)]
+        failure = None
+        if errors or not episode.ok:
+            error = errors[0] if errors else None
+            failure = {
+                "kind": "raised",
+                "type": error.type if error else "NotOk",
+                "message": error.message[:2000] if error else "the episode is not ok, and says no reason",
+                "traceback": (error.traceback or "")[-4000:] if error else "",
+            }
+        first = traces[0] if traces else None
+        return {
+            "task": job.task,
+            "policy": job.policy,
+            "rollout": number,
+            "completion": [] if first is None else completion_of(first),
+            **rewards_of(traces, self._weights(self._first_native(job.task, episode))),
+            "failure": failure,
+            "stop": None if first is None else first.stop_condition,
+            "timed_out": any(getattr(trace, "is_timeout", False) for trace in episode.traces),
+            "seconds": seconds,
+        }
+
+    def _first_native(self, index: int, episode: Any) -> Any:
+        return self._task_class(episode.task.data, self._config.task)
+
+
+def prompt_of(data: Any) -> list[Message]:
+    """What the model is shown first: the system prompt and the prompt, in OpenAI form."""
+    messages: list[Message] = [{"role": "system", "content": data.system_prompt}] if data.system_prompt else []
+    if isinstance(data.prompt, str):
+        return [*messages, {"role": "user", "content": data.prompt}]
+    return [*messages, *(message_to_wire(message) for message in data.prompt or [])]
+
+
+def trace_of(view: TaskView, completion: Sequence[Message]) -> Any:
+    """The trace that a rollout with this completion leaves behind."""
+    task = view.native
+    recorded = vf.TraceTask(type=type(task).__name__, data=task.data, key=task.key, hash=task.hash)
+    agent = vf.AgentInfo(config=vf.AgentConfig(runtime=vf.SubprocessConfig()))
+    trace = vf.Trace(task=recorded, state=state_cls(type(task))(), agent=agent)
+    messages = [(parse_message(message), False) for message in view.prompt]
+    messages += [(parse_message(message), message["role"] == "assistant") for message in completion]
+    for position, (message, sampled) in enumerate(messages):
+        parent = position - 1 if position else None
+        trace.nodes.append(vf.MessageNode(parent=parent, message=message, sampled=sampled))
+    trace.is_completed = True
+    trace.stop_condition = "agent_completed"
+    return trace
+
+
+def completion_of(trace: Any) -> list[Message]:
+    """The conversation behind the prompt, in OpenAI form."""
+    nodes = trace.branches[-1].nodes if trace.branches else trace.nodes
+    first = next((position for position, node in enumerate(nodes) if node.sampled), len(nodes))
+    return [message_to_wire(node.message) for node in nodes[first:]]
+
+
+def rewards_of(traces: Sequence[Any], declared: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """Reward and per-function scores of an episode; the reward is `None` where one is missing."""
+    functions: dict[str, dict[str, Any]] = {}
+    missing = not traces
+    for trace in traces:
+        for name, reward in trace.rewards.items():
+            weight = declared.get(name, {}).get("weight", 1.0) if reward is None else reward.weight
+            score = None if reward is None else finite_or_none(reward.score)
+            functions[name] = {"score": score, "weight": weight, "kind": "reward"}
+            missing |= reward is None
+        for name, value in trace.metrics.items():
+            functions.setdefault(name, {"score": finite_or_none(value), "weight": 0.0, "kind": "metric"})
+        missing |= not trace.rewards
+    reward = None if missing else finite_or_none(sum(trace.reward for trace in traces))
+    return {"reward": reward, "functions": functions}
+
+
+def needs_runtime(task: Any) -> bool:
+    """Whether the task's scoring would be incomplete without a runtime."""
+    hooks = [*task.hooks("reward"), *task.hooks("metric")]
+    prepares = type(task).setup is not vf.Task.setup or type(task).finalize is not vf.Task.finalize
+    return prepares or any("runtime" in inspect.signature(function).parameters for function in hooks)
+
+
+async def score_in_place(task: Any, trace: Any) -> None:
+    """Score a trace by the task's own `score`, in a subprocess runtime where it asks for one."""
+    if not needs_runtime(task):
+        await task.score(trace)
+        return
+    runtime = make_runtime(vf.SubprocessConfig(), name=f"envops-{trace.id}")
+    await runtime.start()
+    try:
+        await _invoke(task.setup, trace, runtime)
+        await _invoke(task.finalize, trace, runtime)
+        await task.score(trace, runtime)
+    finally:
+        await runtime.stop()
+
+
+async def _invoke(hook: Callable[..., Any], trace: Any, runtime: Any) -> None:
+    offered = {"trace": trace, "runtime": runtime}
+    wanted = inspect.signature(hook).parameters
+    await hook(**{name: value for name, value in offered.items() if name in wanted})
+
+
+class provisioned:  # noqa: N801 - reads as what it is: `async with provisioned(task) as runtime`
+    """A started subprocess runtime, set up for a task and stopped afterwards."""
+
+    def __init__(self, view: TaskView) -> None:
+        self._view = view
+        self._runtime = make_runtime(vf.SubprocessConfig(), name=f"envops-validate-{view.index}-{time.time_ns()}")
+
+    async def __aenter__(self) -> Any:
+        await self._runtime.start()
+        await _invoke(self._view.native.setup, trace_of(self._view, []), self._runtime)
+        return self._runtime
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._runtime.stop()

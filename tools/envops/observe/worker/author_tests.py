@@ -1,0 +1,103 @@
+"""The author's own pytest tests, run in a fork of the worker: verifiers is already imported."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from .failures import OutOfTime, Sources, shortened
+
+
+def run_tests(folder: Path, files: list[str], toolbox: str, sources: Sources, seconds: float) -> Iterator[dict[str, Any]]:
+    """Outcomes of the tests as they come.
+
+    Raises `OutOfTime` when they take longer than allowed and `ChildProcessError` when the
+    test process dies.
+    """
+    read, write = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(read)
+        _be_the_test_process(folder, files, toolbox, sources, write)
+    os.close(write)
+    os.set_blocking(read, False)
+    deadline = time.monotonic() + seconds
+    try:
+        yield from _lines(read, deadline)
+    except OutOfTime:
+        os.kill(child, signal.SIGKILL)
+        raise
+    finally:
+        os.close(read)
+        _, status = os.waitpid(child, 0)
+    if os.waitstatus_to_exitcode(status) not in (0, 1, 5):
+        raise ChildProcessError(f"the test process ended with {os.waitstatus_to_exitcode(status)}")
+
+
+def _lines(read: int, deadline: float) -> Iterator[dict[str, Any]]:
+    import select
+
+    buffered = b""
+    while True:
+        remaining = deadline - time.monotonic()
+        if remaining <= 0:
+            raise OutOfTime("the tests ran into the time limit")
+        ready, _, _ = select.select([read], [], [], remaining)
+        if not ready:
+            continue
+        part = os.read(read, 65536)
+        if not part:
+            return
+        *lines, buffered = (buffered + part).split(b"\n")
+        yield from (json.loads(line) for line in lines)
+
+
+def _be_the_test_process(folder: Path, files: list[str], toolbox: str, sources: Sources, write: int) -> None:
+    """Run pytest and leave; never returns into the worker's code."""
+    code = 70
+    try:
+        os.setsid()
+        sys.path.append(toolbox)
+        os.chdir(folder)
+        import pytest
+
+        options = ["-q", "-p", "no:cacheprovider", "--import-mode=importlib", "-o", "addopts=", f"--rootdir={folder}"]
+        code = int(pytest.main([*options, *files], plugins=[Reporter(write, sources)]))
+    finally:
+        sys.stderr.flush()
+        os._exit(code)
+
+
+class Reporter:
+    """A pytest plugin that writes one JSON line per finished test."""
+
+    def __init__(self, write: int, sources: Sources) -> None:
+        self._write = write
+        self._sources = sources
+
+    def pytest_runtest_logreport(self, report: Any) -> None:
+        if report.when == "call" or report.outcome != "passed":
+            outcome = "error" if report.failed and report.when != "call" else report.outcome
+            self._say(report.nodeid, outcome, report)
+
+    def pytest_collectreport(self, report: Any) -> None:
+        if report.failed:
+            self._say(report.nodeid, "error", report)
+
+    def _say(self, test: str, outcome: str, report: Any) -> None:
+        crash = getattr(report.longrepr, "reprcrash", None)
+        location = getattr(report, "location", None)
+        message = "" if outcome == "passed" else str(getattr(crash, "message", None) or report.longrepr or "")
+        place = None
+        if crash is not None:
+            place = self._sources.place(crash.path, crash.lineno)
+        if place is None and location is not None:
+            place = {"file": location[0], "line": None if location[1] is None else location[1] + 1}
+        line = {"test": test, "outcome": outcome, "message": shortened(message, 1500), "place": place}
+        os.write(self._write, json.dumps(line).encode() + b"\n")

@@ -1,0 +1,131 @@
+"""A chat harness for verifiers v1 that runs inside the worker.
+
+The library's own `null` harness installs its program with uv at every start and so needs a
+network. This one talks to the same interception endpoint and to the same MCP servers, which
+makes its traces ordinary ones. It is found by verifiers under the harness id `envops-chat`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import httpx
+import verifiers.v1 as vf
+from verifiers.v1.dialects.chat import message_to_wire
+
+HARNESS_ID = "envops-chat"
+MCP_HEADERS = {
+    "accept": "application/json, text/event-stream",
+    "content-type": "application/json",
+    "mcp-protocol-version": "2025-06-18",
+}
+
+
+class ChatHarnessConfig(vf.HarnessConfig):
+    """How long one conversation may go on calling tools."""
+
+    max_tool_rounds: int = 64
+
+
+class Tools:
+    """The tools of all MCP servers of a rollout, under the names that the model sees."""
+
+    def __init__(self, client: httpx.AsyncClient) -> None:
+        self._client = client
+        self._homes: dict[str, tuple[str, str]] = {}
+        self.offered: list[dict[str, Any]] = []
+
+    async def discover(self, servers: Mapping[str, str]) -> None:
+        for server, url in servers.items():
+            for tool in (await self._request(url, "tools/list", {}))["tools"]:
+                name = f"{server}_{tool['name']}" if server else tool["name"]
+                self._homes[name] = (url, tool["name"])
+                described = {"description": tool.get("description") or "", "parameters": tool["inputSchema"]}
+                self.offered.append({"type": "function", "function": {"name": name, **described}})
+
+    async def answer(self, call: Mapping[str, Any]) -> dict[str, Any]:
+        """Make one tool call; its failure is something for the model to read."""
+        try:
+            url, name = self._homes[call["function"]["name"]]
+            arguments = json.loads(call["function"]["arguments"] or "{}")
+            result = await self._request(url, "tools/call", {"name": name, "arguments": arguments})
+            content = "\n".join(part.get("text", "") for part in result["content"])
+        except Exception as error:
+            content = f"error: {type(error).__name__}: {error}"
+        return {"role": "tool", "tool_call_id": call["id"], "content": content}
+
+    async def _request(self, url: str, method: str, params: dict[str, Any]) -> dict[str, Any]:
+        message = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+        response = await self._client.post(url, json=message, headers=MCP_HEADERS)
+        response.raise_for_status()
+        answer: dict[str, Any] = response.json()
+        if "error" in answer:
+            raise RuntimeError(f"{method}: {answer['error']}")
+        result: dict[str, Any] = answer["result"]
+        return result
+
+
+class ChatHarness(vf.Harness[ChatHarnessConfig]):
+    """Prompt in, replies and tool calls until the model stops calling tools."""
+
+    APPENDS_SYSTEM_PROMPT: ClassVar[bool] = True
+    SUPPORTS_MCP: ClassVar[bool] = True
+    SUPPORTS_RESUME: ClassVar[bool] = True
+    SUPPORTS_MESSAGE_PROMPT: ClassVar[bool] = True  # read by verifiers 0.2
+    SUPPORTS_USER_SIM: ClassVar[bool] = True  # read by verifiers 0.2
+    EXECUTES_CODE: ClassVar[bool] = False
+    NEEDS_CONTAINER: ClassVar[bool] = False
+    _client: ClassVar[httpx.AsyncClient | None] = None
+
+    @classmethod
+    def _shared_client(cls) -> httpx.AsyncClient:
+        if cls._client is None or cls._client.is_closed:
+            cls._client = httpx.AsyncClient(
+                timeout=httpx.Timeout(None, connect=10),
+                limits=httpx.Limits(max_connections=None, max_keepalive_connections=256),
+                trust_env=False,
+            )
+        return cls._client
+
+    async def launch(  # noqa: PLR0913 - the library's signature
+        self,
+        ctx: Any,
+        trace: Any,
+        runtime: Any,
+        endpoint: str,
+        secret: str,
+        mcp_urls: Mapping[str, str] | None,
+        data: Any = None,
+        **_: Any,
+    ) -> Any:
+        messages = self._opening(trace.task.data if data is None else data)
+        client = self._shared_client()
+        tools = Tools(client)
+        await tools.discover(mcp_urls or {})
+        for _round in range(self.config.max_tool_rounds):
+            body = {"model": ctx.model, "messages": messages} | ({"tools": tools.offered} if tools.offered else {})
+            response = await client.post(
+                f"{endpoint.rstrip('/')}/chat/completions", json=body, headers={"Authorization": f"Bearer {secret}"}
+            )
+            if response.status_code >= 400:
+                detail = f"HTTP {response.status_code}: {response.text[:500]}"
+                return vf.ProgramResult(exit_code=1, stdout="", stderr=detail)
+            message = response.json()["choices"][0]["message"]
+            messages.append({key: value for key, value in message.items() if value is not None})
+            calls = message.get("tool_calls") or []
+            if not calls:
+                break
+            messages += [await tools.answer(call) for call in calls]
+        return vf.ProgramResult(exit_code=0, stdout="", stderr="")
+
+    def _opening(self, data: Any) -> list[dict[str, Any]]:
+        system, prompt = self.resolve_prompt(data)
+        messages = [{"role": "system", "content": system}] if system else []
+        if isinstance(prompt, str):
+            return [*messages, {"role": "user", "content": prompt}]
+        return [*messages, *(message_to_wire(message) for message in prompt or [])]
+
+
+__all__ = ["ChatHarness"]

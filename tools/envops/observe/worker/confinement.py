@@ -1,0 +1,119 @@
+"""What the environment's code may not do to the machine, and what is written down when it tries.
+
+Python's audit hooks see every connection that this process opens, wherever in the code it
+is; they do not see into programs it starts, whose environment holds no key either.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import ipaddress
+import os
+import signal
+import socket
+import sys
+import threading
+import traceback
+from collections.abc import Callable
+from typing import Any
+
+from .failures import Sources
+
+PR_SET_PDEATHSIG = 1
+MAXIMUM_ATTEMPTS = 20
+
+
+class NetworkBlocked(ConnectionError):
+    """The environment tried to reach beyond this machine while the gates run offline."""
+
+
+def die_with_host(lifeline: int) -> None:
+    """End this process and its group when the host is gone.
+
+    On Linux the kernel does it; everywhere, a thread waits for the pipe to close, which also
+    reaches the children of the same group.
+    """
+    if sys.platform == "linux":
+        ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+    def wait() -> None:
+        while os.read(lifeline, 1):
+            pass
+        os.killpg(os.getpgid(0), signal.SIGKILL)
+
+    threading.Thread(target=wait, name="envops-lifeline", daemon=True).start()
+
+
+def prefer_to_be_killed() -> None:
+    """When the machine runs out of memory, the worker goes before anything else."""
+    try:
+        with open("/proc/self/oom_score_adj", "w") as file:  # noqa: PTH123
+            file.write("1000")
+    except OSError:
+        pass
+
+
+class NetworkGuard:
+    """Refuses connections beyond loopback and remembers who tried, at most 20 times."""
+
+    def __init__(self, sources: Sources, allowed: bool) -> None:
+        self.attempts: list[dict[str, Any]] = []
+        self.stage = "load"
+        self._sources = sources
+        self._allowed = allowed
+        self._seen: set[tuple[str, str | None, int | None]] = set()
+
+    def install(self) -> None:
+        """Watch from now on; an audit hook cannot be taken away again."""
+        watched: dict[str, Callable[[tuple[Any, ...]], str | None]] = {
+            "socket.connect": _address_of_connect,
+            "socket.sendto": _address_of_connect,
+            "socket.getaddrinfo": _address_of_lookup,
+            "socket.gethostbyname": _address_of_lookup,
+        }
+
+        def hook(event: str, arguments: tuple[Any, ...]) -> None:
+            reader = watched.get(event)
+            if reader is None:
+                return
+            address = reader(arguments)
+            if address is not None:
+                self._attempted(address)
+
+        sys.addaudithook(hook)
+
+    def _attempted(self, address: str) -> None:
+        place = None
+        for frame in reversed(traceback.extract_stack()):
+            place = self._sources.place(frame.filename, frame.lineno)
+            if place is not None:
+                break
+        key = (address, place and place["file"], place and place["line"])
+        if key not in self._seen and len(self.attempts) < MAXIMUM_ATTEMPTS:
+            self._seen.add(key)
+            self.attempts.append({"address": address, "stage": self.stage, "place": place})
+        if not self._allowed:
+            raise NetworkBlocked(f"the gates run offline, and {address} is not on this machine")
+
+
+def _address_of_connect(arguments: tuple[Any, ...]) -> str | None:
+    connection, address = arguments[0], arguments[1]
+    if getattr(connection, "family", None) not in (socket.AF_INET, socket.AF_INET6) or not isinstance(address, tuple):
+        return None
+    return None if _is_local(str(address[0])) else f"{address[0]}:{address[1]}"
+
+
+def _address_of_lookup(arguments: tuple[Any, ...]) -> str | None:
+    host = arguments[0]
+    if isinstance(host, bytes):
+        host = host.decode("ascii", "replace")
+    return None if host is None or _is_local(str(host)) else str(host)
+
+
+def _is_local(host: str) -> bool:
+    if host in ("", "localhost", "0.0.0.0", "::"):  # noqa: S104
+        return True
+    try:
+        return ipaddress.ip_address(host.split("%")[0]).is_loopback
+    except ValueError:
+        return host == socket.gethostname()

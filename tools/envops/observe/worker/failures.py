@@ -1,0 +1,107 @@
+"""Exceptions as facts: what kind, what it said, and which of the author's lines it came from."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import traceback
+from collections.abc import Iterator
+from pathlib import Path
+from types import CodeType, TracebackType
+from typing import Any
+
+MESSAGE_LIMIT = 2_000
+TRACEBACK_LIMIT = 4_000
+
+_NETWORK_TYPES = {"NetworkBlocked", "OfflineModeIsEnabled", "ConnectTimeout", "MaxRetryError", "gaierror"}
+_NETWORK_TEXT = re.compile(r"couldn't reach|offline mode|HF_HUB_OFFLINE|name resolution|network is unreachable", re.I)
+_SECRET_TYPES = {"MissingKeyError", "OpenAIError", "AuthenticationError"}
+_SECRET_NAME = re.compile(r"\b[A-Z][A-Z0-9_]*(?:KEY|TOKEN|SECRET|PASSWORD|CREDENTIALS?)\b")
+
+
+class OutOfTime(BaseException):
+    """The environment's own code ran into our time limit.
+
+    Not an `Exception`: verifiers and authors catch those, and would turn the limit into 0.0.
+    """
+
+
+class NotANumber(TypeError):
+    """A reward function answered with something that is not a number."""
+
+
+class Sources:
+    """Knows which files are the environment's own and what they are called in its folder."""
+
+    def __init__(self, *roots: Path) -> None:
+        self._roots = [str(root.resolve()) + "/" for root in roots]
+
+    def relative(self, filename: str) -> str | None:
+        """The file's name below the environment's folder, `None` for anybody else's file."""
+        for root in self._roots:
+            if filename.startswith(root):
+                return filename.removeprefix(root)
+        return None
+
+    def place(self, filename: str, line: int | None) -> dict[str, Any] | None:
+        name = self.relative(filename)
+        return None if name is None else {"file": name, "line": line}
+
+    def place_of_code(self, code: CodeType | None) -> dict[str, Any] | None:
+        return None if code is None else self.place(code.co_filename, code.co_firstlineno)
+
+    def place_in_traceback(self, trace: TracebackType | None) -> dict[str, Any] | None:
+        """The deepest line of the environment's own in a traceback."""
+        found = None
+        for frame, line in traceback.walk_tb(trace):
+            found = self.place(frame.f_code.co_filename, line) or found
+        return found
+
+    def failure(self, error: BaseException) -> dict[str, Any]:
+        """An exception as the `Failure` of facts, its cause included."""
+        root = list(causes(error))[-1]
+        place = None
+        for cause in causes(error):
+            place = self.place_in_traceback(cause.__traceback__) or place
+        text = "".join(traceback.format_exception(error))
+        return {
+            "kind": kind_of(error),
+            "type": type(root).__name__,
+            "message": shortened(str(root), MESSAGE_LIMIT),
+            "place": place,
+            "traceback": text[-TRACEBACK_LIMIT:],
+        }
+
+
+def causes(error: BaseException) -> Iterator[BaseException]:
+    """The exception and what it was raised from, outermost first."""
+    seen: set[int] = set()
+    current: BaseException | None = error
+    while current is not None and id(current) not in seen:
+        seen.add(id(current))
+        yield current
+        current = current.__cause__ or (None if current.__suppress_context__ else current.__context__)
+
+
+def kind_of(error: BaseException) -> str:
+    """Which `FailureKind` an exception is."""
+    chain = list(causes(error))
+    if any(isinstance(cause, (OutOfTime, asyncio.TimeoutError)) for cause in chain):
+        return "timeout"
+    if any(isinstance(cause, MemoryError) for cause in chain):
+        return "memory"
+    if any(type(cause).__name__ in _NETWORK_TYPES or _NETWORK_TEXT.search(str(cause)) for cause in chain):
+        return "network"
+    if any(_asks_for_secret(cause) for cause in chain):
+        return "missing-secret"
+    return "raised"
+
+
+def _asks_for_secret(error: BaseException) -> bool:
+    names = type(error).__name__ in _SECRET_TYPES or isinstance(error, KeyError)
+    return names and bool(_SECRET_NAME.search(str(error)))
+
+
+def shortened(text: str, limit: int) -> str:
+    """The text, or its beginning and how long it was."""
+    return text if len(text) <= limit else f"{text[:limit]}… ({len(text)} characters)"

@@ -1,0 +1,91 @@
+"""reports/validate.json: the contract that other tools read. Its schema is validate.schema.json."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from envops.report.plain_data import plain_data
+from envops.report.result import EnvironmentResult, ValidationResult, path_in_repository, weightiest_first
+
+if TYPE_CHECKING:
+    from envops.judge.engine import Finding
+    from envops.observe.facts import Failure
+
+FORMAT_VERSION = 1
+"""Raised when a key changes its meaning or goes; new keys do not raise it."""
+
+
+def render_json(result: ValidationResult) -> str:
+    """The result as JSON in plain ASCII, so that no terminal or log can be fooled by it."""
+    data = plain_data(_result_data(result))
+    text = json.dumps(data, indent=2, ensure_ascii=True, allow_nan=False)
+    return text.replace("\x7f", "\\u007f").replace("##[", "##\\u005b") + "\n"
+
+
+def _result_data(result: ValidationResult) -> dict[str, Any]:
+    return {
+        "version": FORMAT_VERSION,
+        "tool": result.tool_version,
+        "verdict": result.verdict,
+        "interrupted": result.interrupted,
+        "unfinished": result.unfinished,
+        "seconds": result.seconds,
+        "gates": result.gates,
+        "endpoint": result.endpoint,
+        "problems": [asdict(problem) for problem in result.problems],
+        "environments": [_environment_data(environment) for environment in result.environments],
+    }
+
+
+def _environment_data(environment: EnvironmentResult) -> dict[str, Any]:
+    return {
+        "name": environment.name,
+        "folder": environment.folder,
+        "generation": environment.generation,
+        "package_version": environment.version,
+        "digest": environment.digest,
+        "hub_hash": environment.hub_hash,
+        "verdict": environment.verdict,
+        "cached": environment.cached,
+        "seconds": environment.seconds,
+        "stage_seconds": environment.stage_seconds,
+        "gates": environment.gates,
+        "reasons": environment.reasons,
+        "policies": environment.policies,
+        "tasks_count": environment.tasks_count,
+        "scores_count": environment.scores_count,
+        "rollouts_count": environment.rollouts_count,
+        "findings": [_finding_data(environment, finding) for finding in weightiest_first(environment.findings)],
+        "failures": [_failure_data(environment, stage, broke) for stage, broke in environment.failures.items()],
+    }
+
+
+def _finding_data(environment: EnvironmentResult, finding: Finding) -> dict[str, Any]:
+    return {
+        "rule": finding.rule,
+        "gate": finding.gate,
+        "severity": finding.severity,
+        "message": finding.message,
+        "evidence": finding.evidence,
+        "fix": finding.fix,
+        "file": path_in_repository(environment, finding.place),
+        "line": finding.place.line if finding.place else None,
+        "inconclusive": finding.inconclusive,
+        "bug": finding.bug,
+        "ignored": finding.ignored is not None,
+        "reason": finding.ignored,
+    }
+
+
+def _failure_data(environment: EnvironmentResult, stage: str, failure: Failure) -> dict[str, Any]:
+    return {
+        "stage": stage,
+        "kind": failure.kind,
+        "type": failure.type,
+        "message": failure.message,
+        "file": path_in_repository(environment, failure.place),
+        "line": failure.place.line if failure.place else None,
+        "traceback": failure.traceback,
+    }

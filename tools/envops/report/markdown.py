@@ -1,0 +1,197 @@
+"""reports/validate.md: the job summary of a pull request, on one page.
+
+GitHub refuses a summary over 1 MiB whole, so the least important goes first: evidence of
+the lightest findings, then the findings themselves, then table rows of what passed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from envops.judge.engine import GATES, Finding, Verdict
+from envops.report.evidence import ShownEvidence, shown_evidence
+from envops.report.markdown_text import code_span, fenced, inside_html, prose, table_cell
+from envops.report.plain_data import seconds_text
+from envops.report.result import (
+    EnvironmentResult,
+    Standing,
+    ValidationResult,
+    standing,
+    unreached_gates,
+    weightiest_first,
+    where,
+)
+from envops.report.summary import headline, next_commands, policy_sentence
+from envops.report.visible_text import shortened
+
+if TYPE_CHECKING:
+    from envops.observe.facts import Failure
+
+LIMIT_BYTES = 1_000_000
+"""Below GitHub's 1 MiB with room for what other steps of the job say."""
+LONGEST_EVIDENCE = 4_000
+_SIGNS: dict[Verdict, str] = {"pass": "✅", "fail": "❌", "inconclusive": "❔", "error": "⚠️"}
+
+
+_CUTS: dict[Standing, tuple[int, int]] = {
+    "ignored": (1, 2),
+    "advice": (3, 4),
+    "warning": (5, 6),
+    "inconclusive": (8, 10),
+    "bug": (9, 11),
+    "error": (9, 11),
+}
+"""When a finding loses its evidence, and when it goes altogether; lower is earlier."""
+_CUT_PASSED_ROW, _CUT_FAILED_ROW, _CUT_HEADING = 7, 12, 13
+
+
+@dataclass
+class _Piece:
+    """A part of the page with the ways in which it may be cut: when, and what is left of it."""
+
+    kind: Literal["row", "heading", "finding"]
+    shown: str
+    cuts: tuple[tuple[int, str], ...]
+    times_cut: int = 0
+
+    def cut(self, left: str) -> int:
+        """Show only what is left; the answer is how many bytes that saves."""
+        before = len(self.shown.encode())
+        self.shown, self.times_cut = left, self.times_cut + 1
+        return before - len(left.encode())
+
+
+def render_markdown(result: ValidationResult, limit: int = LIMIT_BYTES) -> str:
+    """The result as a page of GitHub Markdown of at most `limit` bytes."""
+    head, foot = _head(result), _foot(result)
+    pieces = [_table_row(environment) for environment in result.environments]
+    pieces += _problem_pieces(result)
+    for environment in result.environments:
+        pieces += _environment_pieces(environment)
+    note = _cut_to_fit(pieces, limit - len((head + foot).encode()) - 600)
+    rows = "".join(piece.shown for piece in pieces if piece.kind == "row")
+    blocks = "".join(piece.shown for piece in pieces if piece.kind != "row")
+    table = f"{_TABLE_HEAD}{rows}\n" if rows else ""
+    return f"{head}{note}{table}{blocks}{foot}"
+
+
+def _head(result: ValidationResult) -> str:
+    title = "validation interrupted" if result.interrupted else "validation"
+    return f"## {_SIGNS[result.verdict]} {result.verdict}: {title}\n\n{prose(headline(result))}\n\n"
+
+
+def _foot(result: ValidationResult) -> str:
+    lines = [f"- not finished: {code_span(name)}" for name in result.unfinished[:50]]
+    if len(result.unfinished) > 50:
+        lines.append(f"- and {len(result.unfinished) - 50} more not finished")
+    if lines:
+        lines.append("")
+    if sentence := policy_sentence(result):
+        lines += [prose(sentence), ""]
+    commands = ", then ".join(code_span(command) for command in next_commands(result))
+    return "\n".join([*lines, f"Next: {commands}", ""])
+
+
+_TABLE_HEAD = (
+    f"| | environment | version | generation | {' | '.join(GATES)} | time |\n"
+    f"|---|---|---|---|{'---|' * len(GATES)}---|\n"
+)
+
+
+def _table_row(environment: EnvironmentResult) -> _Piece:
+    gates = [_gate_cell(environment.gates.get(gate)) for gate in GATES]
+    time = "cached" if environment.cached else seconds_text(environment.seconds)
+    cells = [
+        _SIGNS[environment.verdict],
+        table_cell(environment.name),
+        table_cell(environment.version),
+        environment.generation or "–",
+        *gates,
+        time,
+    ]
+    order = _CUT_PASSED_ROW if environment.verdict == "pass" else _CUT_FAILED_ROW
+    return _Piece("row", f"| {' | '.join(cells)} |\n", ((order, ""),))
+
+
+def _gate_cell(verdict: Verdict | None) -> str:
+    return "–" if verdict is None else f"{_SIGNS[verdict]} {verdict}"
+
+
+def _problem_pieces(result: ValidationResult) -> list[_Piece]:
+    without_evidence, gone = _CUTS["error"]
+    return [
+        _Piece(
+            "finding",
+            f"{fenced(shortened(str(problem), LONGEST_EVIDENCE))}\n",
+            ((without_evidence, f"- {code_span(problem.message)}\n"), (gone, "")),
+        )
+        for problem in result.problems
+    ]
+
+
+def _environment_pieces(environment: EnvironmentResult) -> list[_Piece]:
+    findings = weightiest_first(environment.findings)
+    unreached = unreached_gates(environment)
+    if not findings and not environment.failures and not unreached:
+        return []
+    digest = f" {code_span(environment.digest[:19])}" if environment.digest else ""
+    pieces = [_Piece("heading", f"\n### {code_span(environment.name)}{digest}\n\n", ((_CUT_HEADING, ""),))]
+    if unreached:
+        lines = [f"- {gate} {environment.gates[gate]}: {prose(reason)}\n" for gate, reason in unreached]
+        pieces.append(_Piece("heading", "".join([*lines, "\n"]), ((_CUT_HEADING, ""),)))
+    pieces += [_failure_piece(stage, failure) for stage, failure in environment.failures.items()]
+    return pieces + [_finding_piece(environment, finding) for finding in findings]
+
+
+def _failure_piece(stage: str, failure: Failure) -> _Piece:
+    summary = f"<b>infrastructure</b> · {stage} · {failure.kind} · {inside_html(f'{failure.type}: {failure.message}')}"
+    text = fenced(shortened(failure.traceback or failure.message, LONGEST_EVIDENCE))
+    return _details(summary, text, "error", opened=False)
+
+
+def _finding_piece(environment: EnvironmentResult, finding: Finding) -> _Piece:
+    kind = standing(finding)
+    summary = f"<b>{inside_html(finding.rule)}</b> {kind} · {finding.gate} · {inside_html(finding.message)}"
+    lines = []
+    if finding.ignored is not None:
+        lines.append(f"Ignored: {prose(finding.ignored)}\n")
+    if place := where(environment, finding.place):
+        lines.append(f"{code_span(place)}\n")
+    lines += [_evidence(entry) for entry in shown_evidence(finding)]
+    lines.append(f"**Fix:** {prose(finding.fix)}\n")
+    return _details(summary, "\n".join(lines), kind, opened=kind == "error")
+
+
+def _details(summary: str, body: str, kind: Standing, *, opened: bool) -> _Piece:
+    tag = "<details open>" if opened else "<details>"
+    shown = f"{tag}<summary>{summary}</summary>\n\n{body}\n</details>\n\n"
+    without_evidence, gone = _CUTS[kind]
+    return _Piece("finding", shown, ((without_evidence, f"<p>{summary}</p>\n\n"), (gone, "")))
+
+
+def _evidence(entry: ShownEvidence) -> str:
+    text = shortened(entry.text, LONGEST_EVIDENCE)
+    if entry.quoted:
+        length = f" ({len(entry.text):,} characters)" if text != entry.text else ""
+        return f"{prose(entry.label)}{length}:\n\n{fenced(text)}"
+    return f"- {prose(entry.label)}: {code_span(text)}\n"
+
+
+def _cut_to_fit(pieces: list[_Piece], room: int) -> str:
+    """Shorten, then leave out, the least important pieces, the last first; say how many."""
+    excess = sum(len(piece.shown.encode()) for piece in pieces) - room
+    if excess <= 0:
+        return ""
+    cuts = [(order, left, piece) for piece in reversed(pieces) for order, left in piece.cuts]
+    for _, left, piece in sorted(cuts, key=lambda cut: cut[0]):
+        if excess <= 0:
+            break
+        excess -= piece.cut(left)
+    findings = [piece for piece in pieces if piece.kind == "finding" and piece.times_cut]
+    gone = sum(not piece.shown for piece in findings)
+    rows = sum(piece.times_cut for piece in pieces if piece.kind == "row")
+    return (
+        f"> This page was cut to fit GitHub's size limit: {len(findings) - gone:,} findings are shown without "
+        f"evidence, {gone:,} findings and {rows:,} table rows are left out. All of them are in `validate.json`.\n\n"
+    )

@@ -1,0 +1,63 @@
+"""Evidence as plain data that every JSON reader accepts."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+DEEPEST = 60
+"""Levels of nesting that are followed; what lies deeper is not evidence any more."""
+LARGEST_INTEGER_BITS = 1024
+"""Python refuses to write far larger ones in decimals."""
+
+
+def plain_data(value: Any, depth: int = 0) -> Any:
+    """The value made of mappings, lists, text, finite numbers, booleans and null only.
+
+    A number that JSON has no word for becomes text (`"NaN"`, `"Infinity"`), because null
+    would say that it is missing.
+    """
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, str):
+        return value.encode("utf-8", "backslashreplace").decode("utf-8")
+    if isinstance(value, int):
+        bits = int(value).bit_length()
+        return int(value) if bits <= LARGEST_INTEGER_BITS else f"an integer of {bits} bits"
+    if isinstance(value, float):
+        return float(value) if math.isfinite(value) else number_text(value)
+    if depth >= DEEPEST:
+        return "nested too deeply to be shown"
+    if is_dataclass(value) and not isinstance(value, type):
+        value = {part.name: getattr(value, part.name) for part in fields(value)}
+    if isinstance(value, Mapping):
+        return {plain_data(str(key)): plain_data(item, depth + 1) for key, item in value.items()}
+    if isinstance(value, set | frozenset):
+        return sorted((plain_data(item, depth + 1) for item in value), key=repr)
+    if isinstance(value, list | tuple):
+        return [plain_data(item, depth + 1) for item in value]
+    return plain_data(str(value))
+
+
+def number_text(number: float) -> str:
+    """A number for people: short, and never rounded onto a number that it is not."""
+    if math.isnan(number):
+        return "NaN"
+    if math.isinf(number):
+        return "Infinity" if number > 0 else "-Infinity"
+    if number == int(number) and abs(number) < 1e15:
+        return f"{number:.1f}"
+    short = f"{number:.6g}"
+    return repr(number) if float(short) == int(float(short)) else short
+
+
+def seconds_text(seconds: float) -> str:
+    """A duration for people."""
+    if not math.isfinite(seconds):
+        return "?"
+    if seconds < 99.95:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes} min {rest:02d} s"

@@ -1,0 +1,150 @@
+"""The one model that every report is rendered from.
+
+The verdicts in here were reached by `judge`; a report sorts and words them, it never
+reaches one itself.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+from envops.judge.engine import GATES, Finding, Gate, Verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from pathlib import Path
+
+    from envops.declare.package import Generation, Package
+    from envops.declare.problem import Problem
+    from envops.judge.verdict import Judgement
+    from envops.observe.facts import Facts, Failure, Place, Stage
+
+Standing = Literal["error", "bug", "inconclusive", "warning", "advice", "ignored"]
+"""What a finding amounts to in a report, weightiest first."""
+STANDINGS: tuple[Standing, ...] = ("error", "bug", "inconclusive", "warning", "advice", "ignored")
+DECIDING: frozenset[Standing] = frozenset({"error", "bug", "inconclusive"})
+"""Findings that have a say in the verdict."""
+
+
+@dataclass(frozen=True)
+class EnvironmentResult:
+    """One environment: what was judged, on what evidence."""
+
+    name: str
+    folder: str
+    """Relative to the repository, with forward slashes: `environments/reverse_text`."""
+    verdict: Verdict
+    generation: Generation | None = None
+    version: str = ""
+    digest: str = ""
+    hub_hash: str = ""
+    cached: bool = False
+    seconds: float = 0.0
+    stage_seconds: Mapping[str, float] = field(default_factory=dict)
+    gates: Mapping[Gate, Verdict] = field(default_factory=dict)
+    """Only the gates that were judged."""
+    reasons: Mapping[Gate, str] = field(default_factory=dict)
+    """Why each gate has its verdict."""
+    findings: tuple[Finding, ...] = ()
+    failures: Mapping[Stage, Failure] = field(default_factory=dict)
+    """What broke and is not the environment's own doing."""
+    tasks_count: int = 0
+    scores_count: int = 0
+    rollouts_count: int = 0
+    policies: tuple[str, ...] = ()
+    """Which policies spoke, in the order they first did."""
+
+
+@dataclass(frozen=True)
+class ValidationResult:
+    """One run of `envops validate`, whole or cut short."""
+
+    verdict: Verdict
+    environments: tuple[EnvironmentResult, ...] = ()
+    problems: tuple[Problem, ...] = ()
+    """Mistakes in declarations; where there are any, nothing was observed."""
+    interrupted: bool = False
+    unfinished: tuple[str, ...] = ()
+    """Environments that were chosen and have no result because the run was cut short."""
+    seconds: float = 0.0
+    tool_version: str = ""
+    gates: tuple[Gate, ...] = GATES
+    """The gates that were asked for."""
+    endpoint: str | None = None
+    """The real model's endpoint that spoke; `None` when only scripted policies did."""
+
+
+def environment_result(
+    package: Package, facts: Facts, judgement: Judgement, *, root: Path, cached: bool, seconds: float
+) -> EnvironmentResult:
+    """The result of one environment from what was declared, seen and judged of it."""
+    spoke = [score.policy for score in facts.scores] + [rollout.policy for rollout in facts.rollouts]
+    return EnvironmentResult(
+        name=package.name,
+        folder=package.folder.resolve().relative_to(root.resolve()).as_posix(),
+        verdict=judgement.verdict,
+        generation=facts.description.generation if facts.description else package.generation,
+        version=package.version,
+        digest=package.digest,
+        hub_hash=package.hub_hash,
+        cached=cached,
+        seconds=seconds,
+        stage_seconds=dict(facts.seconds),
+        gates={gate: judged.verdict for gate, judged in judgement.gates.items()},
+        reasons={gate: judged.reason for gate, judged in judgement.gates.items()},
+        findings=judgement.findings,
+        failures=facts.broken_infrastructure(),
+        tasks_count=len(facts.tasks),
+        scores_count=len(facts.scores),
+        rollouts_count=len(facts.rollouts),
+        policies=tuple(dict.fromkeys(spoke)),
+    )
+
+
+def broken_result(name: str, folder: str, failure: Failure, *, stage: Stage, seconds: float) -> EnvironmentResult:
+    """The result of an environment on which the tool itself gave up before there was anything to judge."""
+    return EnvironmentResult(name, folder, "error", seconds=seconds, failures={stage: failure})
+
+
+def standing(finding: Finding) -> Standing:
+    """How much weight a finding has in a report."""
+    if finding.ignored is not None:
+        return "ignored"
+    if finding.bug:
+        return "bug"
+    if finding.severity == "error" and finding.inconclusive:
+        return "inconclusive"
+    return finding.severity
+
+
+def weightiest_first(findings: Iterable[Finding]) -> list[Finding]:
+    """Findings in the order reports show them; equals keep theirs."""
+    return sorted(findings, key=lambda finding: STANDINGS.index(standing(finding)))
+
+
+def unreached_gates(environment: EnvironmentResult) -> list[tuple[Gate, str]]:
+    """Gates that neither passed nor failed, with the reason."""
+    return [
+        (gate, environment.reasons.get(gate, verdict))
+        for gate, verdict in environment.gates.items()
+        if verdict in ("error", "inconclusive")
+    ]
+
+
+def path_in_repository(environment: EnvironmentResult, place: Place | None) -> str | None:
+    """The file of a place as seen from the repository; an absolute path stays as it is."""
+    if place is None:
+        return None
+    if posixpath.isabs(place.file):
+        return place.file
+    return posixpath.normpath(posixpath.join(environment.folder, place.file))
+
+
+def where(environment: EnvironmentResult, place: Place | None) -> str:
+    """`file:line`, `file`, or an empty string."""
+    file = path_in_repository(environment, place)
+    if place is None or file is None:
+        return ""
+    return file if place.line is None else f"{file}:{place.line}"

@@ -1,0 +1,201 @@
+"""The closing words of a run, for people: table, findings, verdict, what to do next."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from envops.judge.engine import GATES, Finding, Verdict
+from envops.report.evidence import shown_evidence
+from envops.report.page import Column, Page
+from envops.report.plain_data import seconds_text
+from envops.report.result import (
+    DECIDING,
+    EnvironmentResult,
+    Standing,
+    ValidationResult,
+    standing,
+    unreached_gates,
+    weightiest_first,
+    where,
+)
+from envops.report.summary import headline, next_commands, policy_sentence
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from envops.declare.problem import Problem
+    from envops.observe.facts import Failure
+
+DEFAULT_WIDTH = 80
+MOST_FINDINGS_OF_A_RULE = 5
+"""In one environment; the rest is counted here and is in validate.json."""
+MOST_PROBLEMS = 100
+MOST_TRACEBACK_LINES = 6
+VERDICT_STYLES: dict[Verdict, str] = {
+    "pass": "green",
+    "fail": "bold red",
+    "inconclusive": "yellow",
+    "error": "bold magenta",
+}
+_SIGNS: dict[Verdict, str] = {"pass": "✓", "fail": "✗", "inconclusive": "?", "error": "!"}
+_STANDING_STYLES: dict[Standing, str] = {
+    "error": "bold red",
+    "bug": "bold magenta",
+    "inconclusive": "yellow",
+    "warning": "yellow",
+    "advice": "cyan",
+    "ignored": "dim",
+}
+
+
+def render_text(
+    result: ValidationResult,
+    *,
+    width: int = DEFAULT_WIDTH,
+    colour: bool = False,
+    quiet: bool = False,
+    reports: Sequence[str] = (),
+) -> str:
+    """The whole closing report. With `quiet`, only what decides the verdict."""
+    page = Page(width=width, colour=colour)
+    _problems(page, result.problems)
+    if result.environments and not quiet:
+        _table(page, result.environments)
+    for environment in result.environments:
+        _findings(page, environment, quiet=quiet)
+    _infrastructure(page, result.environments)
+    _closing(page, result, reports, quiet=quiet)
+    return page.text()
+
+
+def render_problems(
+    problems: Sequence[Problem], *, width: int = DEFAULT_WIDTH, colour: bool = False, tool_version: str = ""
+) -> str:
+    """Mistakes in declarations (exit code 2), with the same closing lines as any other run."""
+    result = ValidationResult(verdict="fail", problems=tuple(problems), tool_version=tool_version)
+    return render_text(result, width=width, colour=colour)
+
+
+def _table(page: Page, environments: Sequence[EnvironmentResult]) -> None:
+    columns = [
+        Column(""),
+        Column("environment", shrinking=True),
+        Column(""),
+        *(Column(gate) for gate in GATES),
+        Column("time", right=True),
+    ]
+    page.table(columns, [_row(environment) for environment in environments])
+    page.blank()
+
+
+def _row(environment: EnvironmentResult) -> list[tuple[str, str]]:
+    gates = [environment.gates.get(gate) for gate in GATES]
+    return [
+        (_SIGNS[environment.verdict], VERDICT_STYLES[environment.verdict]),
+        (environment.name, "bold" if environment.verdict != "pass" else ""),
+        (environment.generation or "–", "dim"),
+        *((gate, VERDICT_STYLES[gate]) if gate else ("–", "dim") for gate in gates),
+        ("cached", "dim") if environment.cached else (seconds_text(environment.seconds), ""),
+    ]
+
+
+def _findings(page: Page, environment: EnvironmentResult, *, quiet: bool) -> None:
+    findings = weightiest_first(environment.findings)
+    if quiet:
+        findings = [finding for finding in findings if standing(finding) in DECIDING]
+    unreached = unreached_gates(environment)
+    if not findings and not unreached:
+        return
+    verdict = environment.verdict
+    about = "  ".join(part for part in (environment.version, environment.digest[:19]) if part)
+    page.line((environment.name, "bold"), "  ", (verdict, VERDICT_STYLES[verdict]), "  ", (about, "dim"))
+    page.blank()
+    for gate, reason in unreached:
+        style = VERDICT_STYLES[environment.gates[gate]]
+        page.paragraph((f"{gate} {environment.gates[gate]}:", style), reason, indent=2, hanging=4)
+    if unreached:
+        page.blank()
+    shown: Counter[str] = Counter()
+    for finding in findings:
+        shown[finding.rule] += 1
+        if shown[finding.rule] <= MOST_FINDINGS_OF_A_RULE:
+            _finding(page, environment, finding)
+    for rule, count in shown.items():
+        if count > MOST_FINDINGS_OF_A_RULE:
+            page.line((f"{rule}: {count - MOST_FINDINGS_OF_A_RULE} more, all in validate.json", "dim"), indent=2)
+            page.blank()
+
+
+def _finding(page: Page, environment: EnvironmentResult, finding: Finding) -> None:
+    kind = standing(finding)
+    style = _STANDING_STYLES[kind]
+    if finding.ignored is not None:
+        page.paragraph((f"{finding.rule} ignored: {finding.message}", style), indent=2, hanging=9)
+        page.field("reason", finding.ignored, indent=4, style=style)
+        page.blank()
+        return
+    page.paragraph((finding.rule, style), (f"{kind}:", style), finding.message, indent=2, hanging=9)
+    if place := where(environment, finding.place):
+        page.line(f"{'at':<10} ", (place, "cyan"), indent=4)
+    for entry in shown_evidence(finding):
+        if entry.quoted:
+            page.quote(entry.label, entry.text, indent=4)
+        else:
+            page.field(entry.label, entry.text, indent=4)
+    page.field("fix", finding.fix, indent=4, style="green")
+    page.blank()
+
+
+def _infrastructure(page: Page, environments: Sequence[EnvironmentResult]) -> None:
+    broken = [environment for environment in environments if environment.failures]
+    if not broken:
+        return
+    page.line(("Broken on the way (says nothing about the rewards):", "bold magenta"))
+    page.blank()
+    for environment in broken:
+        for stage, failure in environment.failures.items():
+            _failure(page, environment, stage, failure)
+
+
+def _failure(page: Page, environment: EnvironmentResult, stage: str, failure: Failure) -> None:
+    page.paragraph(
+        (environment.name, "bold"),
+        (f"{stage}, {failure.kind}:", VERDICT_STYLES["error"]),
+        f"{failure.type}: {failure.message}" if failure.type else failure.message,
+        indent=2,
+        hanging=4,
+    )
+    if place := where(environment, failure.place):
+        page.line(f"{'at':<10} ", (place, "cyan"), indent=4)
+    if failure.traceback.strip():
+        last = failure.traceback.rstrip().split("\n")[-MOST_TRACEBACK_LINES:]
+        page.quote("traceback", "\n".join(last), indent=4)
+    page.blank()
+
+
+def _problems(page: Page, problems: Sequence[Problem]) -> None:
+    for problem in problems[:MOST_PROBLEMS]:
+        place = problem.file if problem.line is None else f"{problem.file}:{problem.line}"
+        page.line((place, "cyan"))
+        page.paragraph((problem.message, "bold"), indent=4)
+        for label in ("path", "found", "allowed", "nearest", "fix"):
+            if text := getattr(problem, label):
+                page.field(label, text, indent=4, style="green" if label in ("nearest", "fix") else "")
+        page.blank()
+    if len(problems) > MOST_PROBLEMS:
+        page.line(f"{len(problems) - MOST_PROBLEMS} more mistakes, all in validate.json")
+        page.blank()
+
+
+def _closing(page: Page, result: ValidationResult, reports: Sequence[str], *, quiet: bool) -> None:
+    if not quiet and (sentence := policy_sentence(result)):
+        page.paragraph((sentence, "dim"))
+    style = VERDICT_STYLES[result.verdict]
+    page.paragraph((f"{_SIGNS[result.verdict]} {result.verdict}:", style), headline(result), hanging=2)
+    if result.unfinished:
+        page.field("unfinished", ", ".join(result.unfinished), indent=0)
+    if reports:
+        page.line(f"{'reports':<10} ", "  ".join(reports))
+    for number, command in enumerate(next_commands(result)):
+        page.line(f"{'' if number else 'next':<10} ", (command, "bold"))

@@ -1,0 +1,70 @@
+"""Hostile text made harmless to look at.
+
+A reply may hold anything: terminal escapes, characters that turn the reading direction,
+half a surrogate pair, 200 kB of it. Reports show such text, so it must not act.
+"""
+
+from __future__ import annotations
+
+import re
+
+_INVISIBLE = re.compile(
+    "["
+    "\x00-\x08\x0b-\x1f\x7f-\x9f"  # controls, but not tab and newline
+    "\u00ad\u034f\u061c\u070f\u115f\u1160\u180e\u3164\uffa0"  # invisible letters and marks
+    "\u200b-\u200f\u2028-\u202e\u2060-\u206f"  # zero width, separators, direction
+    "\ud800-\udfff\ufdd0-\ufdef\ufeff\ufff0-\ufffb\ufffe\uffff"  # half pairs, never characters
+    "\U00013430-\U0001343f\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
+    "]"
+)
+_COMMAND_START = re.compile(r"^(\s*):(?=:)", re.MULTILINE)
+_PLAIN_SIGNS = str.maketrans(
+    {"✓": "+", "✗": "x", "│": "|", "·": "-", "–": "-", "─": "-", "━": "=", "×": "*", "…": "...", "→": "->"}
+)
+
+
+def visible(text: str) -> str:
+    """The text with every character that cannot be seen, or acts, written as its escape."""
+    return _INVISIBLE.sub(_escape, text)
+
+
+def _escape(match: re.Match[str]) -> str:
+    code = ord(match[0])
+    if code <= 0xFF:
+        return f"\\x{code:02x}"
+    return f"\\u{code:04x}" if code <= 0xFFFF else f"\\U{code:08x}"
+
+
+def on_one_line(text: str) -> str:
+    """The visible text without line breaks or runs of white space."""
+    return " ".join(visible(text).split())
+
+
+def shortened(text: str, characters: int, lines: int | None = None) -> str:
+    """The text's beginning and end, with its whole length said, when it is too long."""
+    rows = text.split("\n")
+    if lines is not None and len(rows) > lines:
+        head = lines - lines // 3
+        cut = f"[… {len(rows) - lines:,} of {len(rows):,} lines left out, {len(text):,} characters in all …]"
+        return shortened("\n".join([*rows[:head], cut, *rows[len(rows) - lines // 3 :]]), characters)
+    if len(text) <= characters:
+        return text
+    tail = characters // 4
+    cut = f"[… {len(text) - characters:,} of {len(text):,} characters left out …]"
+    return f"{text[: characters - tail]}\n{cut}\n{text[-tail:]}"
+
+
+def without_workflow_commands(text: str) -> str:
+    """The text so that GitHub's runner, reading it in a log, finds no command in it."""
+    return _COMMAND_START.sub(r"\1\\x3a", text).replace("##[", r"##\x5b")
+
+
+def fitting(text: str, encoding: str | None) -> str:
+    """The text so that a stream of this encoding can write it."""
+    encoding = encoding or "utf-8"
+    try:
+        text.encode(encoding)
+    except UnicodeEncodeError:
+        plain = text.translate(_PLAIN_SIGNS)
+        return plain.encode(encoding, "backslashreplace").decode(encoding)
+    return text

@@ -56,9 +56,7 @@ TIMEOUT = Failure(
     "Traceback (most recent call last):\n  time.sleep(1000)\nTimeout",
 )
 PROBLEMS = (
-    Problem(
-        "registry.yaml", 12, "unknown key", "environments.reverse-text", "gatez", "args, gates, ignore", "gates"
-    ),
+    Problem("registry.yaml", 12, "unknown key", "environments.reverse-text", "gatez", "args, gates, ignore", "gates"),
     Problem("environments/gsm8k/requirements.lock", None, "does not match pyproject.toml", fix="nox -s lock -- gsm8k"),
 )
 
@@ -70,7 +68,7 @@ ALL_PASS = EnvironmentResult(
     version="0.2.0",
     digest="sha256:" + "11" * 32,
     cached=True,
-    gates={gate: "pass" for gate in GATES},
+    gates=dict.fromkeys(GATES, "pass"),
     policies=("oracle", "blend"),
 )
 FAILING = EnvironmentResult(

@@ -7,8 +7,11 @@ from random import Random
 from typing import Literal
 from zlib import crc32
 
-MONTHS = """January February March April May June July August September October November December""".split()
-WEEKDAYS = """Monday Tuesday Wednesday Thursday Friday Saturday Sunday""".split()
+MONTHS = (
+    "January", "February", "March", "April", "May", "June",
+    "July", "August", "September", "October", "November", "December",
+)  # fmt: skip
+WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 ORDINALS = ("first", "second", "third", "fourth")
 
 

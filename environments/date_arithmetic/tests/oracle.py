@@ -4,8 +4,11 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-MONTHS = """January February March April May June July August September October November December""".split()
-WEEKDAYS = """Monday Tuesday Wednesday Thursday Friday Saturday Sunday""".split()
+MONTHS = (
+    "January", "February", "March", "April", "May", "June",
+    "July", "August", "September", "October", "November", "December",
+)  # fmt: skip
+WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 ORDINALS = ("first", "second", "third", "fourth")
 
 

@@ -1,14 +1,13 @@
 """The books of made-up companies, and questions about them."""
 
+import tomllib
 from collections.abc import Iterator
+from pathlib import Path
 from random import Random
 from typing import NamedTuple
 
-PLACES = "Harbour Meadow Summit Valley Lakeside Northern Orchard Riverside Station Sunrise Willow Windmill".split()
-TRADES = "Bakery Bicycles Books Brewery Ceramics Dairy Gardens Laundry Opticians Pharmacy Printers Toys".split()
-COMPANIES = tuple(f"{place} {trade}" for place in PLACES for trade in TRADES)
-ACCOUNTS = "Advertising Cleaning Energy Equipment Insurance Packaging Repairs Training Transport Travel".split()
-SUPPLIERS = "Alder Birch Cedar Damson Elder Fir Gorse Hazel Ivy Juniper Larch Maple Oak Pine Rowan Spruce".split()
+WORDS = tomllib.loads(Path(__file__).with_name("words.toml").read_text("utf-8"))
+COMPANIES = [f"{place} {trade}" for place in WORDS["places"] for trade in WORDS["trades"]]
 
 
 class Entry(NamedTuple):
@@ -30,14 +29,14 @@ class Account(NamedTuple):
 def books(seed: int, company: str) -> list[Account]:
     """The accounts of a company: the same ones whenever they are asked for. Other companies have none."""
     rng = Random(f"{seed}/{company}")
-    numbers, names = sorted(rng.sample(range(1000, 9999), 5)), rng.sample(ACCOUNTS, 5)
+    numbers, names = sorted(rng.sample(range(1000, 9999), 5)), rng.sample(WORDS["accounts"], 5)
     accounts = zip(numbers, names, strict=True) if company in COMPANIES else ()
     return [Account(number, name, entries(rng)) for number, name in accounts]
 
 
 def entries(rng: Random) -> list[Entry]:
     """A year of one account, in order of date."""
-    suppliers = rng.sample(SUPPLIERS, 3)
+    suppliers = rng.sample(WORDS["suppliers"], 3)
     return sorted(
         Entry(f"2025-{rng.randint(1, 12):02}-{rng.randint(1, 28):02}", rng.choice(suppliers), rng.randint(100, 9999))
         for _ in range(rng.randint(5, 10))

@@ -22,7 +22,7 @@ class LedgerToolset(vf.Toolset[LedgerServerConfig]):
     @vf.tool
     def list_entries(self, company: str, account: int) -> str:
         """List the entries of an account, given by its number, one per line: date, supplier, amount."""
-        entries = [entry for found in books(self.config.seed, company) if found.number == account for entry in found.entries]
+        entries = {found.number: found.entries for found in books(self.config.seed, company)}.get(account, [])
         return "\n".join(f"{entry.date}, {entry.supplier}, {entry.amount}" for entry in entries) or "No such account."
 
     @vf.tool

@@ -14,14 +14,13 @@ def call(messages: Sequence[Mapping[str, Any]], tool: str, **arguments: Any) -> 
 
 def reply(task: Mapping[str, Any], messages: Sequence[Mapping[str, Any]]) -> str | dict[str, Any]:
     prompt = next(message["content"] for message in messages if message["role"] == "user")
-    company = re.search(r"books of ([\w ]+)\.", prompt)[1]
-    names = re.search(r"(?:in|from|of) the (\w+) account(?:.* of (\w+))?\?", prompt).groups()
+    ((company, first, second),) = re.findall(r"books of ([\w ]+)\..* the (\w+) account(?: than that of (\w+))?\?", prompt)
     results = [message["content"] for message in messages if message["role"] == "tool"]
 
     if not results:
         return call(messages, "list_accounts", company=company)
     accounts = {name: int(number) for number, name in (line.split(", ") for line in results[0].splitlines())}
-    wanted = [accounts[name] for name in names if name]
+    wanted = [accounts[name] for name in (first, second) if name]
     if len(results) <= len(wanted):
         return call(messages, "list_entries", company=company, account=wanted[len(results) - 1])
 

@@ -1,16 +1,12 @@
 """Made-up sentences to reverse: words, names and numbers with capitals and punctuation."""
 
 from collections.abc import Iterator
+from pathlib import Path
 from random import Random
 
 from reverse_text.similarity import similarity
 
-WORDS = """amber anchor apple autumn basket bridge bright candle castle cloud coffee copper crisp dancing distant early
-eleven feather fern forest frozen garden gentle ginger glass golden harbour hidden honey island jacket jungle kettle
-ladder lantern lemon little market marble meadow midnight mirror mountain narrow needle never ocean orange paper pepper
-pocket puzzle quiet rabbit ribbon river rocket rusty sailor salt seven shadow silver slowly spring station stone sudden
-summer thunder ticket tiger turtle twelve under velvet violin walnut whisper wild window winter wooden yellow zebra
-Alice Berlin Cairo Diego Elena Friday Ghana Hugo Kyoto Lagos Maria Monday Nairobi Oslo Pavel Quito Tokyo""".split()
+WORDS = Path(__file__).with_name("words.txt").read_text("utf-8").split()
 
 
 def sentence(rng: Random, words: int) -> str:

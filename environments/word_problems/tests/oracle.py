@@ -30,7 +30,7 @@ def collection(story: str) -> int:
 def products(story: str) -> int:
     factors = numbers(story)
     limit = factors.pop() if len(factors) % 2 else None
-    total = sum(map(operator.mul, factors[::2], factors[1::2]))
+    total = sum(a * b for a, b in zip(factors[::2], factors[1::2], strict=True))
     return total if limit is None else limit - total
 
 

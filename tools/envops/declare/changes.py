@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from envops.declare.document import parse_document
@@ -14,6 +13,7 @@ from envops.declare.registry import REGISTRY_FILE, EnvironmentEntry, load_regist
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from pathlib import Path
 
 SHARED_FOLDERS = ("tools",)
 """Whatever changes below these can change what the gates say of any environment."""

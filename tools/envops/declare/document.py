@@ -123,7 +123,6 @@ class _Builder:
                 documents += 1
                 if documents > 1:
                     self.refuse(event, "holds more than one YAML document", fix="remove the line ---")
-                self.lines[()] = event.end_mark.line + 1
             elif isinstance(event, yaml.NodeEvent):
                 data = self.read_node(event, events, ())
         return data

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from envops.declare.content import list_content
@@ -13,6 +12,7 @@ from envops.declare.registry import REGISTRY_FILE, Registry, load_registry
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
+    from pathlib import Path
 
     from envops.declare.package import Package
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -20,6 +21,9 @@ LOCAL_FORMATS = frozenset(
     | {"imagefolder", "audiofolder", "videofolder", "pdffolder"}
 )
 """First arguments of `load_dataset` that name a file format instead of a data set on the Hub."""
+
+_CALLS = re.compile(rb"\b(?:load_dataset|exec|eval)\s*\(")
+"""Only text with one of these is walked call by call: most has none, and walking takes longest."""
 
 _MOVING = (None, "main", "master", "refs/convert/parquet")
 """Revisions that are no pin."""
@@ -41,6 +45,7 @@ def read_source(folder: Path, root: Path, module: str, files: Iterable[str]) -> 
     `files` are the environment's files relative to its folder.
     """
     trees: dict[str, ast.Module] = {}
+    notes: list[SourceNote] = []
     problems: list[Problem] = []
     everything = set(files)
     for name in sorted(everything):
@@ -48,7 +53,8 @@ def read_source(folder: Path, root: Path, module: str, files: Iterable[str]) -> 
         if not ours and not _is_test(name):
             continue
         try:
-            tree = _parse(folder / name, root)
+            content = read_bytes(folder / name, root)
+            tree = _parse(content, relative(folder / name, root))
         except DeclarationError as error:
             # A folder that is no package holds data: broken Python may be part of a task.
             if not ours or _is_importable(name, everything):
@@ -56,12 +62,13 @@ def read_source(folder: Path, root: Path, module: str, files: Iterable[str]) -> 
             continue
         if ours:
             trees[name] = tree
+            notes += _notes(tree, name) if _CALLS.search(content) else ()
     main = trees.get(f"{module}.py") or trees.get(f"{module}/__init__.py")
     if main is None:
-        return Source(notes=tuple(_notes(trees))), problems
+        return Source(notes=tuple(notes)), problems
     exports = _exports(main)
     taskset = bool(_tasksets(trees.values()) & set(exports))
-    return Source(exports, "load_environment" in _bound_names(main), taskset, tuple(_notes(trees))), problems
+    return Source(exports, "load_environment" in _bound_names(main), taskset, tuple(notes)), problems
 
 
 def _is_test(name: str) -> bool:
@@ -73,8 +80,7 @@ def _is_importable(name: str, files: set[str]) -> bool:
     return all("/".join([*parts[: depth + 1], "__init__.py"]) in files for depth in range(len(parts)))
 
 
-def _parse(path: Path, root: Path) -> ast.Module:
-    content, file = read_bytes(path, root), relative(path, root)
+def _parse(content: bytes, file: str) -> ast.Module:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -108,23 +114,29 @@ def _strings(value: ast.expr) -> list[str]:
     ]
 
 
-def _bound_names(tree: ast.Module) -> set[str]:
-    """Names that the module's own level binds, inside `if` and `try` as well."""
-    names: set[str] = set()
-    waiting: list[ast.stmt] = list(tree.body)
+def _statements(tree: ast.Module) -> Iterator[ast.stmt]:
+    """Statements of the module's own level, those inside `if`, `try` and `with` among them."""
+    waiting: list[ast.stmt] = list(reversed(tree.body))
     while waiting:
         statement = waiting.pop()
+        yield statement
+        if isinstance(statement, ast.If | ast.Try | ast.With):
+            inner = [*statement.body, *getattr(statement, "orelse", ()), *getattr(statement, "finalbody", ())]
+            for handler in getattr(statement, "handlers", ()):
+                inner += handler.body
+            waiting += reversed(inner)
+
+
+def _bound_names(tree: ast.Module) -> set[str]:
+    names: set[str] = set()
+    for statement in _statements(tree):
         match statement:
             case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
                 names.add(name)
-            case ast.Import() | ast.ImportFrom():
-                names.update(alias.asname or alias.name for alias in statement.names)
+            case ast.Import(names=imported) | ast.ImportFrom(names=imported):
+                names.update(alias.asname or alias.name for alias in imported)
             case ast.Assign(targets=targets):
                 names.update(target.id for target in targets if isinstance(target, ast.Name))
-            case ast.If() | ast.Try() | ast.With():
-                waiting += [
-                    child for child in ast.walk(statement) if isinstance(child, ast.stmt) and child is not statement
-                ]
     return names
 
 
@@ -132,24 +144,22 @@ def _tasksets(trees: Iterable[ast.Module]) -> set[str]:
     """Names of classes that derive from a class called …Taskset, and of such classes that are imported."""
     bases: dict[str, set[str]] = {}
     imported: dict[str, str] = {}
-    for tree in trees:
-        for node in ast.walk(tree):
-            if isinstance(node, ast.ClassDef):
-                bases.setdefault(node.name, set()).update(filter(None, map(_last_name, node.bases)))
-            elif isinstance(node, ast.ImportFrom):
-                imported.update({alias.asname or alias.name: alias.name for alias in node.names})
+    for statement in (statement for tree in trees for statement in _statements(tree)):
+        if isinstance(statement, ast.ClassDef):
+            bases.setdefault(statement.name, set()).update(filter(None, map(_last_name, statement.bases)))
+        elif isinstance(statement, ast.ImportFrom):
+            imported.update({alias.asname or alias.name: alias.name for alias in statement.names})
     found = {name for name, original in imported.items() if original.endswith("Taskset") and original not in bases}
-    growing = True
-    while growing:
-        more = {
-            name
-            for name, parents in bases.items()
-            if any(p in found or p.endswith("Taskset") for p in parents - {name})
-        }
+    while True:
+        more = {name for name, parents in bases.items() if any(_is_taskset(parent, found) for parent in parents)}
         more |= {name for name, original in imported.items() if original in found | more}
-        growing = not more <= found
+        if more <= found:
+            return found
         found |= more
-    return found
+
+
+def _is_taskset(name: str, known: set[str]) -> bool:
+    return name in known or name.endswith("Taskset")
 
 
 def _last_name(base: ast.expr) -> str | None:
@@ -161,14 +171,13 @@ def _last_name(base: ast.expr) -> str | None:
     return base.id if isinstance(base, ast.Name) else None
 
 
-def _notes(trees: dict[str, ast.Module]) -> Iterator[SourceNote]:
-    for file, tree in trees.items():
-        calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
-        for call in sorted(calls, key=lambda call: (call.lineno, call.col_offset)):
-            if _loads_moving_dataset(call):
-                yield SourceNote("unpinned-dataset", _shown(call), file, call.lineno)
-            elif _executes_text(call):
-                yield SourceNote("model-output-executed", _shown(call), file, call.lineno)
+def _notes(tree: ast.Module, file: str) -> Iterator[SourceNote]:
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    for call in sorted(calls, key=lambda call: (call.lineno, call.col_offset)):
+        if _loads_moving_dataset(call):
+            yield SourceNote("unpinned-dataset", _shown(call), file, call.lineno)
+        elif _executes_text(call):
+            yield SourceNote("model-output-executed", _shown(call), file, call.lineno)
 
 
 def _loads_moving_dataset(call: ast.Call) -> bool:

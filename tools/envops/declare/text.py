@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import stat
 from pathlib import Path
 
@@ -12,7 +11,7 @@ from envops.declare.problem import DeclarationError, Problem
 MAX_BYTES = 5_000_000
 """No declaration is larger; what is larger is refused before it is read."""
 
-_CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
+_CONTROL = bytes([*range(9), 11, 12, *range(14, 32), 127])
 
 
 def relative(path: Path, root: Path) -> str:
@@ -66,15 +65,17 @@ def read_text(path: Path, root: Path, limit: int = MAX_BYTES) -> str:
                 )
             ]
         ) from None
-    if control := _CONTROL.search(text):
+    # Deleting is many times faster than searching, and nearly every file has none.
+    if len(content.translate(None, _CONTROL)) != len(content):
+        start = next(offset for offset, byte in enumerate(content) if byte in _CONTROL)
         raise DeclarationError(
             [
                 Problem(
                     relative(path, root),
-                    text.count("\n", 0, control.start()) + 1,
+                    content.count(b"\n", 0, start) + 1,
                     "holds a control character",
-                    found=f"U+{ord(control.group()):04X}",
-                    fix="remove the character",
+                    found=f"byte 0x{content[start]:02x}",
+                    fix="remove it",
                 )
             ]
         )

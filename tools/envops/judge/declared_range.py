@@ -7,11 +7,15 @@ defaults follow from the weights of the reward functions.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
-from envops.declare.package import Package
-from envops.observe.facts import Facts, FunctionScore, RewardFunction
+from envops.observe.facts import Facts, FunctionScore, RewardFunction, Rollout, Score
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from envops.declare.package import Package
 
 ALLOWANCE = 0.05
 """How much of the range a worthless reply may earn beyond its floor: form functions of
@@ -116,8 +120,9 @@ def _speaks_as(function: RewardFunction, entries: Iterable[RewardFunction]) -> b
 def _seen_functions(facts: Facts) -> dict[str, RewardFunction]:
     """The functions that scored anything, each with the weight that counts most."""
     seen: dict[str, RewardFunction] = {}
-    cases = (case.score for case in facts.cases if case.score is not None)
-    for conversation in (*facts.scores, *cases, *facts.rollouts):
+    cases = [case.score for case in facts.cases if case.score is not None]
+    conversations: list[Score | Rollout] = [*facts.scores, *cases, *facts.rollouts]
+    for conversation in conversations:
         for name, said in conversation.functions.items():
             known = seen.get(name)
             if said.score is None:

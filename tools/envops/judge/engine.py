@@ -25,12 +25,14 @@ import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from envops.declare.package import Package
-from envops.declare.registry import EnvironmentEntry
 from envops.judge.declared_range import DeclaredRange, declared_range
-from envops.observe.facts import Facts, Place
+
+if TYPE_CHECKING:
+    from envops.declare.package import Package
+    from envops.declare.registry import EnvironmentEntry
+    from envops.observe.facts import Facts, Place
 
 Gate = Literal["schema", "rewards", "smoke", "distribution"]
 Severity = Literal["error", "warning", "advice"]
@@ -115,9 +117,7 @@ _rules: dict[str, Rule] = {}
 _SECTIONS = re.compile(r"^(What|Why|Fix): ", re.MULTILINE)
 
 
-def rule(
-    id: str, *, gate: Gate, severity: Severity = "error", last: bool = False
-) -> Callable[[Check], Check]:
+def rule(id: str, *, gate: Gate, severity: Severity = "error", last: bool = False) -> Callable[[Check], Check]:
     """Register a rule under its stable id.
 
     Raises `TypeError` when the id is taken or malformed, or the docstring is incomplete.
@@ -129,9 +129,7 @@ def rule(
         if id in _rules:
             raise TypeError(f"rule id {id} is taken by {_rules[id].check.__qualname__}")
         title, sections = _read_docstring(check)
-        _rules[id] = Rule(
-            id, gate, severity, title, sections["What"], sections["Why"], sections["Fix"], check, last
-        )
+        _rules[id] = Rule(id, gate, severity, title, sections["What"], sections["Why"], sections["Fix"], check, last)
         return check
 
     return register
@@ -195,7 +193,7 @@ def apply(known: Rule, subject: Subject) -> Iterator[Finding]:
             severity="error",
             message=f"the rule itself failed with {type(error).__name__}: {error}; "
             "this is a bug of envops, not of the environment",
-            fix=f"Report it with the traceback. Until it is mended, `ignore: {{{known.id}: \"why\"}}` lets the rest count.",
+            fix=f"Report it with the traceback; until it is mended, ignoring {known.id} lets the rest count.",
             evidence={"traceback": traceback.format_exc()},
             ignored=ignored,
             bug=True,

@@ -9,10 +9,12 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from envops.judge.engine import Found
 from envops.observe.facts import Case, Failure, FunctionScore, Message, Rollout, Score
+
+if TYPE_CHECKING:
+    from envops.judge.engine import Found
 
 REPLY_LIMIT = 500
 SHOWN = 3

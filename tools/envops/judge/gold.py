@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from typing import TypeGuard
+from typing import TYPE_CHECKING, TypeGuard
 
-from envops.judge.engine import Subject
 from envops.judge.evidence import reply_text
-from envops.observe.facts import Facts, Failure, Place, Score
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from envops.judge.engine import Subject
+    from envops.observe.facts import Facts, Failure, Place, Score
 
 NO_ORACLE = "NoOracle"
 """Type of the worker's failure where nothing says what a perfect model would answer."""
@@ -60,9 +63,7 @@ def reaching_gold(subject: Subject, policy: str) -> Iterator[tuple[Score, Score]
 def differing_from_gold(subject: Subject, policy: str) -> list[Score]:
     """Conversations of a policy, less those that say exactly what gold says."""
     gold = {task: reply_text(score.completion) for task, score in gold_by_task(subject.facts).items()}
-    return [
-        score for score in scores_of(subject.facts, policy) if reply_text(score.completion) != gold.get(score.task)
-    ]
+    return [score for score in scores_of(subject.facts, policy) if reply_text(score.completion) != gold.get(score.task)]
 
 
 def place_of(subject: Subject, function: str) -> Place | None:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 EXPECTED_SECTIONS: Mapping[str, tuple[str, ...]] = {
     "task": ("task", "overview", "description", "about", "problem", "environment", "what"),

@@ -14,11 +14,15 @@ The whole environment is as its worst gate: fail, then error, then inconclusive,
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from envops.judge.engine import GATES, Finding, Gate, Subject, Verdict, findings
-from envops.observe.facts import Facts, Failure, Stage
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from envops.observe.facts import Facts, Failure, Stage
 
 VERDICTS: tuple[Verdict, ...] = ("fail", "error", "inconclusive", "pass")
 """Worst first."""

@@ -5,14 +5,17 @@ As measured, see docs/decisions.md: v0 ends with 0.3, one v1 code path works fro
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
-from envops.declare.package import Generation
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from envops.declare.package import Generation
 
 FIRST_V1 = Version("0.2.1")
 FIRST_WITHOUT_V0 = Version("0.4")
@@ -23,13 +26,11 @@ PYTHON_OF_RELEASE = (
 )
 """First release of a row → the Pythons that it and the following ones run on."""
 PYTHONS = tuple(Version(f"3.{minor}.0") for minor in range(8, 21))
-_PROBES = tuple(
-    Version(text)
-    for text in (
-        "0.1.0 0.1.3 0.1.5 0.1.8.post2 0.1.9.post3 0.1.14 0.2.0 0.2.1 0.2.2 0.3.0 0.3.1 0.3.9 "
-        "0.4.0 0.4.1 0.5.0 0.9.0 1.0.0 2.0.0 10.0.0"
-    ).split()
-)
+_BEFORE_V1 = ("0.1.0", "0.1.3", "0.1.5", "0.1.8.post2", "0.1.9.post3", "0.1.14", "0.2.0")
+_BOTH = ("0.2.1", "0.2.2", "0.3.0", "0.3.1", "0.3.9")
+_WITHOUT_V0 = ("0.4.0", "0.4.1", "0.5.0", "0.9.0", "1.0.0", "2.0.0", "10.0.0")
+_PROBES = tuple(Version(text) for text in (*_BEFORE_V1, *_BOTH, *_WITHOUT_V0))
+"""Releases, some still to come, on which a requirement is tried."""
 _BOUNDING = {"<", "<=", "==", "===", "~="}
 
 

@@ -125,8 +125,6 @@ class Description:
     tools: tuple[str, ...] = ()
     import_seconds: float = 0.0
     load_seconds: float = 0.0
-    imports: int = 1
-    """How often verifiers was imported for this observation."""
 
 
 @dataclass(frozen=True)
@@ -241,6 +239,8 @@ class Facts:
     completed: tuple[Stage, ...] = ()
     seconds: Mapping[str, float] = field(default_factory=dict)
     """Wall time of each stage."""
+    rollouts_asked: Mapping[str, int] = field(default_factory=dict)
+    """Policy → how many rollouts the evaluations of smoke and distribution asked for."""
 
     def broken_infrastructure(self) -> dict[Stage, Failure]:
         """The failures that are not the environment's own doing and so must not be cached."""

@@ -114,16 +114,21 @@ def facts_key(entry: EnvironmentEntry, package: Package, wish: Wish) -> str:
 
 
 def remembered(entry: EnvironmentEntry, package: Package, workspace: Workspace, wish: Wish) -> Facts | None:
-    """Facts of an earlier observation that still hold; a damaged file is as good as none."""
+    """Facts of an earlier observation that still hold, perhaps of one that saw more than is wished.
+
+    A damaged file is as good as none.
+    """
     if not wish.use_cache:
         return None
-    key = facts_key(entry, package, wish)
-    path = workspace.facts / entry.name / f"{key}.json"
-    try:
-        facts = read_facts(path)
-    except (OSError, ValueError):
-        return None
-    return facts if facts.key == key and facts.environment == entry.name else None
+    for wider in (replace(wish, evaluate=True, score=True), wish):
+        key = facts_key(entry, package, wider)
+        try:
+            facts = read_facts(workspace.facts / entry.name / f"{key}.json")
+        except (OSError, ValueError):
+            continue
+        if facts.key == key and facts.environment == entry.name:
+            return facts
+    return None
 
 
 def observe(
@@ -231,12 +236,12 @@ class _Observer:
             self._collect(worker.request("cases", STAGE_SECONDS, cases=cases, **limits), len(cases))
         with self._stage("validation", may_fail=True):
             self._collect(worker.request("validation", STAGE_SECONDS, limit=TASKS_VALIDATED, seconds=60.0))
-        if self._package.test_files:
-            with self._stage("tests", may_fail=True):
+        with self._stage("tests", may_fail=True):
+            files = list(self._package.test_files)
+            if files:
                 toolbox = venv_for(TESTS_LOCK, self._workspace, self._stop).site_packages
-                files = list(self._package.test_files)
-                limits = {"seconds": TESTS_SECONDS, "toolbox": str(toolbox)}
-                self._collect(worker.request("tests", TESTS_SECONDS + 10, files=files, **limits))
+                tests = {"files": files, "toolbox": str(toolbox), "seconds": TESTS_SECONDS}
+                self._collect(worker.request("tests", TESTS_SECONDS + 10, **tests))
 
     def _ask_rollouts(self, worker: WorkerProcess) -> None:
         gates = self._entry.gates

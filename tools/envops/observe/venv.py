@@ -50,7 +50,7 @@ def venv_for(lock: Path, workspace: Workspace, stop: threading.Event) -> Virtual
         _install(lock, aside, stop)
         (aside / COMPLETE).write_text(json.dumps({"lock": lock.name, "python": sys.version}))
 
-    return VirtualEnvironment(made_once(workspace.venvs / key, make, _is_sound))
+    return VirtualEnvironment(made_once(workspace.venvs / key, make, _is_sound, stop))
 
 
 def pins_of(lock: bytes) -> bytes:

@@ -48,7 +48,7 @@ def built_wheel(package: Package, workspace: Workspace, stop: threading.Event) -
         _unpack(path, aside / "site", stop)
         shutil.rmtree(aside / "source")
 
-    folder = made_once(workspace.wheels / package.name / key, make, lambda folder: (folder / "site").is_dir())
+    folder = made_once(workspace.wheels / package.name / key, make, lambda made: (made / "site").is_dir(), stop)
     return BuiltWheel(describe_wheel(next(folder.glob("*.whl"))), folder / "site")
 
 

@@ -6,11 +6,14 @@ import hashlib
 import os
 import shutil
 import tempfile
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+
+from envops.observe.subprocesses import Interrupted
 
 TOOL_FOLDER = Path(__file__).parent
 
@@ -48,18 +51,19 @@ class Workspace:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def made_once(target: Path, make: Callable[[Path], None], is_sound: Callable[[Path], bool]) -> Path:
+def made_once(
+    target: Path, make: Callable[[Path], None], is_sound: Callable[[Path], bool], stop: threading.Event
+) -> Path:
     """The folder `target`, made by `make` where it is missing or not sound.
 
     Safe with several processes: one makes it, aside and renamed into place when complete,
     and the others wait. An interrupted make leaves nothing behind that is taken for whole.
+    Raises `Interrupted` when `stop` is set while another one makes it.
     """
     if is_sound(target):
         return target
-    from filelock import FileLock
-
     target.parent.mkdir(parents=True, exist_ok=True)
-    with FileLock(target.with_name(target.name + ".lock")):
+    with _held(target.with_name(target.name + ".lock"), stop):
         if is_sound(target):
             return target
         for leftover in target.parent.glob(f".{target.name}.*"):
@@ -73,6 +77,24 @@ def made_once(target: Path, make: Callable[[Path], None], is_sound: Callable[[Pa
         finally:
             shutil.rmtree(aside, ignore_errors=True)
     return target
+
+
+@contextmanager
+def _held(path: Path, stop: threading.Event) -> Iterator[None]:
+    from filelock import FileLock, Timeout
+
+    lock = FileLock(path)
+    while True:
+        try:
+            lock.acquire(timeout=0.2)
+            break
+        except Timeout:
+            if stop.is_set():
+                raise Interrupted from None
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 @cache

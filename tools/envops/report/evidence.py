@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 FIRST = ("case", "task", "policy", "prompt", "answer", "reply", "completion", "expected", "reward", "functions")
 """Keys that are shown first, in this order; others follow as the rule gave them."""
 ALWAYS_QUOTED = frozenset({"prompt", "reply", "completion", "output", "traceback", "diff"})
-NOT_SHOWN = frozenset({"count", "of", "reply_length"})
-"""Said already by the message or by the reply's own cut."""
+COUNTED = frozenset({"count", "of"})
+"""Where both are there, the message says `3 of 10` already."""
 LONGEST_IN_LINE = 56
 
 
@@ -32,8 +32,9 @@ class ShownEvidence:
 
 def shown_evidence(finding: Finding) -> tuple[ShownEvidence, ...]:
     """The evidence of a finding in reading order."""
+    said = {"more", "reply_length"} | (COUNTED if finding.evidence.keys() >= COUNTED else set())
     keys = [key for key in FIRST if key in finding.evidence]
-    keys += [key for key in finding.evidence if key not in FIRST and key not in NOT_SHOWN and key != "more"]
+    keys += [key for key in finding.evidence if key not in FIRST and key not in said]
     shown = [_shown(str(key), finding.evidence[key]) for key in keys]
     more = finding.evidence.get("more")
     if isinstance(more, list | tuple):
@@ -43,7 +44,8 @@ def shown_evidence(finding: Finding) -> tuple[ShownEvidence, ...]:
 
 def _shown(key: str, value: Any) -> ShownEvidence:
     text = _text(key, value)
-    quoted = key in ALWAYS_QUOTED or "\n" in text or len(text) > LONGEST_IN_LINE
+    long = isinstance(value, str | list | tuple) and ("\n" in text or len(text) > LONGEST_IN_LINE)
+    quoted = key in ALWAYS_QUOTED or long
     if isinstance(value, str) and not value.strip():
         text, quoted = _empty(value), False
     return ShownEvidence(key.replace("_", " "), text, quoted)
@@ -54,7 +56,7 @@ def _also(evidence: Any) -> ShownEvidence:
     if not isinstance(evidence, Mapping):
         return _shown("also", evidence)
     about = [(key, _text(key, evidence[key])) for key in FIRST if key in evidence and key not in ALWAYS_QUOTED]
-    lines = [", ".join(f"{key} {text}" for key, text in about)]
+    lines = [", ".join(f"{key} {text}" for key, text in about if text)]
     lines += [_text(key, evidence[key]) or _empty("") for key in ("reply", "completion") if key in evidence]
     return ShownEvidence("also", "\n".join(line for line in lines if line), quoted=True)
 

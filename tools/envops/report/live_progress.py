@@ -29,6 +29,13 @@ WIDTH_BESIDE_NAME = 52
 """All columns but the name, and the gaps between them."""
 
 
+class _Console(Console):
+    """A console that leaves it to its caller what a closed stream means; rich would exit."""
+
+    def on_broken_pipe(self) -> None:
+        raise BrokenPipeError
+
+
 class LiveProgress(Progress):
     """Redrawn in place while the run goes on, gone when the closing table comes."""
 
@@ -41,7 +48,7 @@ class LiveProgress(Progress):
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         super().__init__(names, clock)
-        self._console = Console(
+        self._console = _Console(
             file=stream,
             force_terminal=True,
             no_color=not colour,

@@ -159,7 +159,7 @@ def _finding_piece(environment: EnvironmentResult, finding: Finding) -> _Piece:
     if place := where(environment, finding.place):
         lines.append(f"{code_span(place)}\n")
     lines += [_evidence(entry) for entry in shown_evidence(finding)]
-    lines.append(f"**Fix:** {prose(finding.fix)}\n")
+    lines.append(f"\n**Fix:** {prose(finding.fix)}\n")
     return _details(summary, "\n".join(lines), kind, opened=kind == "error")
 
 
@@ -174,8 +174,8 @@ def _evidence(entry: ShownEvidence) -> str:
     text = shortened(entry.text, LONGEST_EVIDENCE)
     if entry.quoted:
         length = f" ({len(entry.text):,} characters)" if text != entry.text else ""
-        return f"{prose(entry.label)}{length}:\n\n{fenced(text)}"
-    return f"- {prose(entry.label)}: {code_span(text)}\n"
+        return f"\n{prose(entry.label)}{length}:\n\n{fenced(text)}"
+    return f"- {prose(entry.label)}: {code_span(text)}"
 
 
 def _cut_to_fit(pieces: list[_Piece], room: int) -> str:

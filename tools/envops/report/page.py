@@ -21,6 +21,8 @@ WIDEST = 140
 LONGEST_QUOTE = 800
 MOST_QUOTED_LINES = 14
 LONGEST_SENTENCE = 1_200
+LONGEST_NAME = 300
+LONGEST_LABEL = 40
 LABEL_WIDTH = 10
 
 
@@ -64,7 +66,7 @@ class Page:
         line = Text(" " * indent)
         for part in parts:
             words, style = (part, "") if isinstance(part, str) else part
-            line.append(visible(words).replace("\n", " "), style or None)
+            line.append(visible(shortened(words, LONGEST_NAME)).replace("\n", " "), style or None)
         self._console.print(line, soft_wrap=True)
 
     def paragraph(self, *parts: tuple[str, str] | str, indent: int = 0, hanging: int | None = None) -> None:
@@ -82,30 +84,36 @@ class Page:
 
     def field(self, label: str, text: str, *, indent: int, style: str = "") -> None:
         """A label and, beside it, its wrapped text."""
-        label = on_one_line(label)
-        start = f"{' ' * indent}{label.ljust(LABEL_WIDTH)} "
-        room = max(self.width - len(start), NARROWEST // 2)
-        lines = Text(on_one_line(shortened(text, LONGEST_SENTENCE)), style=style).wrap(self._console, room)
-        for number, line in enumerate(lines or [Text()]):
-            line.rstrip()
-            self._put(" " * len(start) if number else start, line)
+        words = Text(on_one_line(shortened(text, LONGEST_SENTENCE)), style=style)
+        self._beside(self._labelled(label, indent), "", [words])
 
     def quote(self, label: str, text: str, *, indent: int) -> None:
         """Somebody else's text, line for line behind a bar, shortened with its length said."""
         cut = shortened(text, LONGEST_QUOTE, MOST_QUOTED_LINES)
-        label = on_one_line(label)
         if cut != text:
             label = f"{label} ({len(text):,} characters)"
+        raw = [Text(line, tab_size=4) for line in visible(cut).split("\n")]
+        self._beside(self._labelled(label, indent), "│ ", raw)
+
+    def _labelled(self, label: str, indent: int) -> str:
+        """What stands before the first line; a long label gets a line of its own."""
+        label = on_one_line(label)
+        if len(label) > LONGEST_LABEL:
+            label = f"{label[: LONGEST_LABEL - 1]}…"
         start = f"{' ' * indent}{label.ljust(LABEL_WIDTH)} "
-        if len(label) > LABEL_WIDTH:
-            self._put(start.rstrip(), Text())
-            start = " " * (indent + LABEL_WIDTH + 1)
-        first = True
-        for raw in visible(cut).split("\n"):
-            for line in Text(raw, tab_size=4).wrap(self._console, self.width - len(start) - 2) or [Text()]:
+        if len(label) <= LABEL_WIDTH:
+            return start
+        self._put(start, Text())
+        return " " * (indent + LABEL_WIDTH + 1)
+
+    def _beside(self, start: str, bar: str, texts: list[Text]) -> None:
+        """Wrapped lines, the first behind `start`, all behind `bar`."""
+        room = max(self.width - len(start) - len(bar), NARROWEST // 2)
+        for text in texts:
+            for line in text.wrap(self._console, room) or [Text()]:
                 line.rstrip()
-                self._put(f"{start if first else ' ' * len(start)}│ ", line)
-                first = False
+                self._put(start + bar, line)
+                start = " " * len(start)
 
     def table(self, columns: Iterable[Column], rows: Iterable[list[tuple[str, str]]]) -> None:
         """A table without rules; cells are text and style."""

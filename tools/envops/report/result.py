@@ -127,9 +127,9 @@ def weightiest_first(findings: Iterable[Finding]) -> list[Finding]:
 def unreached_gates(environment: EnvironmentResult) -> list[tuple[Gate, str]]:
     """Gates that neither passed nor failed, with the reason."""
     return [
-        (gate, environment.reasons.get(gate, verdict))
+        (gate, environment.reasons[gate])
         for gate, verdict in environment.gates.items()
-        if verdict in ("error", "inconclusive")
+        if verdict in ("error", "inconclusive") and gate in environment.reasons
     ]
 
 

@@ -77,6 +77,9 @@ class Adapter(Protocol):
     async def validate(self, task: TaskView) -> bool | None:
         """The package's own model-free check; `None` where it has none."""
 
+    async def close(self) -> None:
+        """Stop whatever rollouts were served by."""
+
 
 class Trap:
     """Sees what reward functions do before verifiers makes a 0.0 of it.

@@ -196,6 +196,9 @@ class AdapterV0:
     async def validate(self, task: TaskView) -> bool | None:
         return None
 
+    async def close(self) -> None:
+        return None
+
     async def roll_out(
         self, jobs: Sequence[Job], tasks: Mapping[int, TaskView], base_url: str, max_concurrent: int, seconds: float
     ) -> AsyncIterator[dict[str, Any]]:

@@ -46,6 +46,9 @@ class AdapterV1:
             *self._taskset.toolsets(self._config),
             *self._task_class.toolsets(self._config.task),
         ]
+        self._environment: Any = None
+        self._serving: asyncio.Future[None] | None = None
+        self._closing = asyncio.Event()
         self.conversational = bool(self._toolsets) or self._environment_class is not vf.SingleAgentEnv
 
     def describe(self) -> dict[str, Any]:
@@ -137,7 +140,7 @@ class AdapterV1:
         self, jobs: Sequence[Job], tasks: Mapping[int, TaskView], base_url: str, max_concurrent: int, seconds: float
     ) -> AsyncIterator[dict[str, Any]]:
         """Every job through the environment's own `run_slot`, all policies side by side."""
-        environment = vf.load_environment(self._environment_config(seconds))
+        environment = await self._served(seconds)
         gate = asyncio.Semaphore(max_concurrent)
         client = vf.EvalClientConfig(base_url=base_url, api_key_var="ENVOPS_ENDPOINT_KEY")
 
@@ -147,19 +150,47 @@ class AdapterV1:
             episode = await environment.run_slot(slot, context, gate)
             return self._rollout(job, number, episode, time.perf_counter() - started)
 
-        async with environment.serving():
-            running = [
-                asyncio.ensure_future(play(job, number, slot))
-                for job in jobs
-                for number, slot in enumerate(environment.slots(tasks[job.task].native, job.rollouts))
-            ]
-            try:
-                for done in asyncio.as_completed(running):
-                    yield await done
-            finally:
-                for task in running:
-                    task.cancel()
-                await asyncio.gather(*running, return_exceptions=True)
+        running = [
+            asyncio.ensure_future(play(job, number, slot))
+            for job in jobs
+            for number, slot in enumerate(environment.slots(tasks[job.task].native, job.rollouts))
+        ]
+        try:
+            for done in asyncio.as_completed(running):
+                yield await done
+        finally:
+            for task in running:
+                task.cancel()
+            await asyncio.gather(*running, return_exceptions=True)
+
+    async def _served(self, seconds: float) -> Any:
+        """The environment with its tool servers and its interception up, once for all rollouts.
+
+        A tool server is a process that imports verifiers itself, which takes seconds.
+        """
+        if self._environment is None:
+            environment = vf.load_environment(self._environment_config(seconds))
+            up: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+            async def serve() -> None:  # entered and left by one task, as its cancel scopes want
+                try:
+                    async with environment.serving():
+                        up.set_result(None)
+                        await self._closing.wait()
+                except BaseException as error:
+                    if up.done():
+                        raise
+                    up.set_exception(error)
+
+            self._serving = asyncio.ensure_future(serve())
+            await up
+            self._environment = environment
+        return self._environment
+
+    async def close(self) -> None:
+        self._closing.set()
+        if self._serving is not None:
+            await asyncio.wait([self._serving], timeout=4)
 
     def _environment_config(self, seconds: float) -> Any:
         config_class = vf.env_config_type(self._settings.module)

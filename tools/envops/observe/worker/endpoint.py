@@ -20,6 +20,8 @@ from .adapter import TaskView
 from .policies import Message, Policies, UnknownPolicy, text_of
 
 MAXIMUM_BODY = 64 * 2**20
+SILENCE = " "
+"""Saying nothing, over HTTP: verifiers 0.1.14 and later call a truly empty message an error."""
 
 
 class UnknownTask(LookupError):
@@ -55,28 +57,23 @@ def _first_from_user(messages: Sequence[Message]) -> str:
 
 
 class Endpoint:
-    """Serves policies from a thread of its own until it is left.
+    """Serves policies from a thread of its own for as long as the process lives.
 
     A thread, because the environment's rollouts keep the worker's own loop busy and the
     author's oracle may be slow.
     """
 
-    def __init__(self, policies: Policies, tasks: Sequence[TaskView]) -> None:
+    def __init__(self, policies: Policies) -> None:
         self._policies = policies
-        self._index = TaskIndex(tasks)
+        self._index = TaskIndex([])
         self._loop = asyncio.new_event_loop()
         self._bound: Future[int] = Future()
-        self._thread = threading.Thread(target=self._serve, name="envops-endpoint", daemon=True)
-        self.oracle_errors: list[tuple[int, BaseException]] = []
-
-    def __enter__(self) -> Endpoint:
-        self._thread.start()
+        threading.Thread(target=self._serve, name="envops-endpoint", daemon=True).start()
         self.base_url = f"http://127.0.0.1:{self._bound.result(timeout=30)}/v1"
-        return self
 
-    def __exit__(self, *_: object) -> None:
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(timeout=5)
+    def speak_about(self, tasks: Sequence[TaskView]) -> None:
+        """Answer conversations about these tasks and no others."""
+        self._index = TaskIndex(tasks)
 
     def _serve(self) -> None:
         asyncio.set_event_loop(self._loop)
@@ -94,13 +91,8 @@ class Endpoint:
         try:
             self._bound.set_result(self._loop.run_until_complete(start()))
             self._loop.run_forever()
-        except BaseException as error:
-            if not self._bound.done():
-                self._bound.set_exception(error)
-            raise
-        finally:
-            self._loop.run_until_complete(runner.cleanup())
-            self._loop.close()
+        except OSError as error:
+            self._bound.set_exception(error)
 
     async def _models(self, _request: web.Request) -> web.Response:
         names = [*Policies.names, *self._policies.scripts]
@@ -118,14 +110,15 @@ class Endpoint:
         except UnknownPolicy:
             return refusal(404, "model_not_found", f"no policy is called {model!r}")
         except Exception as error:
-            self.oracle_errors.append((task.index, error))
-            return refusal(500, "oracle_raised", f"{type(error).__name__}: {error}")
+            return refusal(500, "oracle_raised", f"the oracle raised {type(error).__name__}: {error}")
         return web.json_response(chat_completion(model, message, messages))
 
 
 def chat_completion(model: str, message: Message, messages: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """A response as OpenAI's chat completions API gives it; tokens are counted as words."""
     spoken = {"role": "assistant", "content": message.get("content") or ""}
+    if not spoken["content"] and not message.get("tool_calls"):
+        spoken["content"] = SILENCE
     if message.get("tool_calls"):
         spoken["tool_calls"] = message["tool_calls"]
     prompt_tokens = sum(len(text_of(dict(one)).split()) for one in messages)

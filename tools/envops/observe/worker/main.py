@@ -11,8 +11,9 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Coroutine, Iterator, Sequence
+from functools import cached_property
 from importlib.metadata import version
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .adapter import Adapter, Job, Settings, TaskView
 from .author_tests import run_tests
@@ -22,6 +23,9 @@ from .failures import OutOfTime, Sources
 from .inspection import MAXIMUM_TASKS, DatasetReader, overlap
 from .oracle import AuthorsOracle, DerivedOracle, NoOracle
 from .policies import SCRIPT_PREFIX, AnswerSettings, Message, Policies, says, text_of
+
+if TYPE_CHECKING:
+    from .endpoint import Endpoint
 
 SEARCHED_FOR_CASES = 5_000
 
@@ -78,6 +82,8 @@ class Worker:
                 self._channel.done()
             finally:
                 self._report_network()
+        with time_limit(5):
+            self._loop.run_until_complete(self._adapter.close())
 
     def _report_network(self) -> None:
         if hasattr(self, "_guard"):
@@ -245,16 +251,20 @@ class Worker:
 
     def _rollouts(self, jobs: Sequence[Job], max_concurrent: int, seconds: float) -> Iterator[dict[str, Any]]:
         """Rollouts against the scripted endpoint, one by one as they finish."""
+        tasks = {job.task: self._kept[job.task] for job in jobs}
+        self._endpoint.speak_about(list(tasks.values()))
+        rows = self._adapter.roll_out(jobs, tasks, self._endpoint.base_url, max_concurrent, seconds)
+        try:
+            while (row := self._run(anext(rows, None), seconds)) is not None:
+                yield row
+        finally:
+            self._loop.run_until_complete(rows.aclose())
+
+    @cached_property
+    def _endpoint(self) -> Endpoint:
         from .endpoint import Endpoint
 
-        tasks = {job.task: self._kept[job.task] for job in jobs}
-        with Endpoint(self._policies, list(tasks.values())) as endpoint:
-            rows = self._adapter.roll_out(jobs, tasks, endpoint.base_url, max_concurrent, seconds)
-            try:
-                while (row := self._run(anext(rows, None), seconds)) is not None:
-                    yield row
-            finally:
-                self._loop.run_until_complete(rows.aclose())
+        return Endpoint(self._policies)
 
     def _cases(self, request: Request) -> None:
         for number, case in enumerate(request["cases"]):

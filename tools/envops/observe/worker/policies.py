@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from .answers import answer_of, find_payload, junk_in_place_of, near_misses
+from .answers import JUNK, answer_of, find_payload, junk_in_place_of, near_misses
 
 Message = dict[str, Any]
 SCRIPT_PREFIX = "script-"
@@ -81,6 +81,7 @@ class Policies:
             turn = sum(message["role"] == "assistant" for message in messages)
             script = self.scripts[name]
             return script[turn] if turn < len(script) else says("")
+        strict = name == "oracle"
         if name == "blend":
             name = self._drawn(index, sum(message["role"] == "assistant" for message in messages))
         if name == "nop":
@@ -91,10 +92,15 @@ class Policies:
             return says(OVERRIDE)
         if name not in self.names:
             raise UnknownPolicy(name)
-        perfect = self.oracle.reply(task, messages)
+        try:
+            perfect = self.oracle.reply(task, messages)
+        except Exception:
+            if strict:
+                raise
+            return says(JUNK)  # a conversation that went astray earlier is not the oracle's to mend
         if name == "oracle" or perfect.get("tool_calls"):
             return perfect
-        return says(self.distorted(name, text_of(perfect), task)[0])
+        return says(next(iter(self.distorted(name, text_of(perfect), task)), JUNK))
 
     def distorted(self, name: str, perfect: str, task: Mapping[str, Any]) -> list[str]:
         """Every form of a policy that is made from the perfect reply; the first is the usual one.
@@ -105,12 +111,12 @@ class Policies:
         payload = find_payload(perfect, answer_of(dict(task)))
         wrong = list(near_misses(payload.answer, self.answer.type, self.answer.tolerance))
         if name == "near-miss":
-            return [payload.saying(answer) for answer in wrong] or [""]
+            return [payload.saying(answer) for answer in wrong]
         if name == "format-only":
             return [junk_in_place_of(payload)]
         if name == "hedge":
             candidates = [*wrong[:2], payload.answer, *wrong[2:4]]
-            return [payload.saying(" or ".join(candidates))]
+            return [payload.saying(" or ".join(candidates))] if wrong else []
         raise UnknownPolicy(name)
 
     def _drawn(self, index: int, turn: int) -> str:

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from envops.judge.engine import Found, Subject, rule
 from envops.judge.evidence import shortened, text_of
 from envops.observe.facts import Dataset, Place, Task
 
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
 FINITE_DUPLICATES = 0.01
 """The largest share of repeated tasks in a data set: real ones have a few."""
-INFINITE_DUPLICATES = 0.5
-"""The largest share in an infinite taskset, where chance repeats what it draws."""
-GIVEN_AWAY = 0.5
-"""From this share on, an answer in the prompt is the rule and not chance."""
+FEWEST_DISTINCT = 20
+"""An infinite taskset repeats what it draws by chance; below this many different tasks it is none."""
+MOST_OVERLAP = 0.5
+"""The largest share of an infinite taskset's eval tasks that may be train tasks by chance."""
+GIVEN_AWAY = 0.3
+"""From this share on, an answer in the prompt is the rule and not chance, such as an example's."""
 _OFFERS_ANSWERS = {"choice", "label", "boolean", "none"}
 
 
@@ -78,8 +82,10 @@ def _first(indexes: tuple[int, ...]) -> str:
 
 
 def _too_many_duplicates(dataset: Dataset) -> bool:
-    bound = INFINITE_DUPLICATES if dataset.size is None else FINITE_DUPLICATES
-    return _share(dataset.duplicate_count, dataset) > bound
+    if dataset.size is None:
+        distinct = dataset.inspected - dataset.duplicate_count
+        return distinct < FEWEST_DISTINCT and dataset.duplicate_count >= distinct
+    return _share(dataset.duplicate_count, dataset) > FINITE_DUPLICATES
 
 
 def _duplicates(subject: Subject, dataset: Dataset) -> Found:
@@ -99,7 +105,8 @@ def _duplicates(subject: Subject, dataset: Dataset) -> Found:
 def tasks_are_repeated(subject: Subject) -> Iterator[Found]:
     """Many tasks are repeated.
 
-    What: At most 1 % of a split's tasks (half of what was seen of an infinite taskset) equal another one.
+    What: At most 1 % of a split's tasks equal another one. An infinite taskset, which repeats by chance,
+        has at least 20 different ones.
     Why: Repeated tasks weigh more than others in training and make an evaluation look surer than it is.
     Fix: Drop duplicates when the data is loaded, or draw from a larger space.
     """
@@ -112,20 +119,26 @@ def tasks_are_repeated(subject: Subject) -> Iterator[Found]:
 def a_few_tasks_are_repeated(subject: Subject) -> Iterator[Found]:
     """A few tasks are repeated.
 
-    What: No task equals another one.
+    What: No task of a finite split equals another one.
     Why: A few repetitions do no harm, but often they are a sign of a lost column.
     Fix: Drop duplicates when the data is loaded.
     """
     for dataset in _datasets(subject):
-        if dataset.duplicate_count and not _too_many_duplicates(dataset):
+        if dataset.size is not None and dataset.duplicate_count and not _too_many_duplicates(dataset):
             yield _duplicates(subject, dataset)
+
+
+def _repeats_itself(dataset: Dataset) -> bool:
+    """Whether a taskset draws from so small a space that equal tasks prove nothing."""
+    return _share(dataset.duplicate_count, dataset) > 0.1
 
 
 @rule("SCH054", gate="schema")
 def train_and_eval_overlap(subject: Subject) -> Iterator[Found]:
     """Train and eval share tasks.
 
-    What: No task of the eval split is one of the train split; of infinite tasksets, at most half of what was seen.
+    What: No task of the eval split is one of the train split. Of infinite tasksets that hardly repeat
+        themselves, at most half.
     Why: An evaluation on tasks that were trained on measures memory.
     Fix: Split by task before anything else, and with a fixed seed; procedural tasks by disjoint seeds.
     """
@@ -134,8 +147,8 @@ def train_and_eval_overlap(subject: Subject) -> Iterator[Found]:
         return
     evaluated = next((dataset for dataset in description.datasets if dataset.split == "eval"), None)
     inspected = evaluated.inspected if evaluated else 0
-    infinite = any(dataset.size is None for dataset in description.datasets)
-    if infinite and inspected and description.overlap_count / inspected <= INFINITE_DUPLICATES:
+    infinite = [dataset for dataset in description.datasets if dataset.size is None]
+    if infinite and (description.overlap_count <= MOST_OVERLAP * inspected or any(map(_repeats_itself, infinite))):
         return
     pairs = [list(pair) for pair in description.overlap]
     first = f", first train {pairs[0][0]} and eval {pairs[0][1]}" if pairs else ""
@@ -170,9 +183,11 @@ def _answers(subject: Subject, dataset: Dataset) -> Found:
 def answers_are_given_away(subject: Subject) -> Iterator[Found]:
     """Prompts give the answer away.
 
-    What: The answer stands in the prompts of fewer than half of the tasks, unless it is offered there as a choice.
+    What: The answer stands in the prompts of fewer than 30 % of the tasks, unless it is offered there as a
+        choice.
     Why: A model learns to copy instead of to solve.
-    Fix: Take the answer out of the prompt. Where it belongs there, declare `[tool.envops.answer] type = "choice"` (or "label", "boolean").
+    Fix: Take the answer out of the prompt. Where it belongs there, declare `[tool.envops.answer] type =
+        "choice"` (or "label", "boolean").
     """
     for dataset, usual in _given_away(subject):
         if usual:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from envops.judge.declared_range import functions_of, is_reward
 from envops.judge.engine import Found, Subject, rule
 from envops.judge.readme import EXPECTED_SECTIONS, missing_sections, names, text_about_rewards
 from envops.observe.facts import Place
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 
 @rule("SCH020", gate="schema")
@@ -27,7 +30,8 @@ def readme_is_missing(subject: Subject) -> Iterator[Found]:
 def readme_lacks_sections(subject: Subject) -> Iterator[Found]:
     """The README lacks a section on task, format, reward or usage.
 
-    What: Headings announce what the task is, the input and output format, how it is rewarded, and how it is used.
+    What: Headings announce what the task is, the input and output format, how it is rewarded, and how it is
+        used.
     Why: These four are what someone needs to decide on an environment without reading its code.
     Fix: Add the missing headings with their text.
     """

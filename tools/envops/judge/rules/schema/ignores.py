@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from envops.declare.problem import nearest
-from envops.judge.engine import Found, Subject, all_rules, rule
+from envops.judge.engine import Found, Rule, Subject, all_rules, rule
 from envops.judge.verdict import STAGES_OF_GATE
 from envops.observe.facts import Place
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 
 def _in_registry(subject: Subject) -> Place:
@@ -23,12 +26,14 @@ def ignored_rule_does_not_exist(subject: Subject) -> Iterator[Found]:
     Fix: Correct the id or drop the line; docs/rules.md lists all rules.
     """
     known = all_rules()
-    for id, reason in subject.entry.ignore.items():
-        if id not in known:
-            meant = nearest(id, known)
+    for ignored, reason in subject.entry.ignore.items():
+        if ignored not in known:
+            meant = nearest(ignored, known)
             hint = f"; did you mean {meant}?" if meant else ""
             yield Found(
-                f"{id} is ignored but is no rule{hint}", {"ignored": id, "reason": reason}, _in_registry(subject)
+                f"{ignored} is ignored but is no rule{hint}",
+                {"ignored": ignored, "reason": reason},
+                _in_registry(subject),
             )
 
 
@@ -40,13 +45,17 @@ def ignored_rule_did_not_fire(subject: Subject) -> Iterator[Found]:
     Why: A forgotten exception hides the next mistake of the same kind.
     Fix: Drop the line from registry.yaml.
     """
-    known = all_rules()
-    for id, reason in subject.entry.ignore.items():
-        if id not in known or id in subject.fired or known[id].last or known[id].gate not in subject.judged:
-            continue
-        if set(STAGES_OF_GATE[known[id].gate]) <= set(subject.facts.completed):
+    for ignored, reason in subject.entry.ignore.items():
+        known = all_rules().get(ignored)
+        if known is not None and ignored not in subject.fired and _could_fire(known, subject):
             yield Found(
-                f"{id} is ignored but finds nothing ({known[id].title})",
-                {"ignored": id, "reason": reason},
+                f"{ignored} is ignored but finds nothing ({known.title})",
+                {"ignored": ignored, "reason": reason},
                 _in_registry(subject),
             )
+
+
+def _could_fire(known: Rule, subject: Subject) -> bool:
+    """Whether the rule was applied to everything that its gate needs."""
+    observed = set(STAGES_OF_GATE[known.gate]) <= set(subject.facts.completed)
+    return known.gate in subject.judged and observed and not known.last

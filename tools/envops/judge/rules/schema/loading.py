@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from envops.judge.engine import Found, Subject, rule
 from envops.judge.evidence import described, of_failure
-from envops.observe.facts import Failure, FailureKind, Stage
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from envops.observe.facts import Failure, FailureKind, Stage
 
 _OWN_DOING: tuple[FailureKind, ...] = ("raised", "missing-secret", "network")
 
@@ -51,9 +55,11 @@ def loading_raises(subject: Subject) -> Iterator[Found]:
 def loading_needs_a_secret(subject: Subject) -> Iterator[Found]:
     """Loading asks for a secret.
 
-    What: The environment loads without any environment variable that is not declared in the registry's `secrets`.
+    What: The environment loads without any environment variable that is not declared in the registry's
+        `secrets`.
     Why: Pull requests are proven without keys, and who installs it should be able to look before paying.
-    Fix: Read the key where it is used, in scoring or in the rollout; or declare it under `secrets` in registry.yaml.
+    Fix: Read the key where it is used, in scoring or in the rollout; or declare it under `secrets` in
+        registry.yaml.
     """
     failure = own_failure(subject, "load", "missing-secret")
     if failure is None:
@@ -102,7 +108,8 @@ def loading_tries_the_network(subject: Subject) -> Iterator[Found]:
     """Loading tries the network, and goes on without it.
 
     What: Loading and listing tasks open no connection beyond loopback, not even one they can do without.
-    Why: Each attempt costs seconds of retries where there is no network, and may change the tasks where there is.
+    Why: Each attempt costs seconds of retries where there is no network, and may change the tasks where
+        there is.
     Fix: Take the shipped data first, and the network only when an argument asks for it.
     """
     attempts = [attempt for attempt in subject.facts.network if attempt.stage in _DOING]

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from packaging.version import InvalidVersion, Version
 
-from envops.declare.package import Package
 from envops.judge.engine import Found, Subject, rule
 from envops.observe.facts import Place
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from envops.declare.package import Package
 
 HUB_NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 SHORTEST_DESCRIPTION = 20
@@ -31,7 +35,8 @@ def name_is_not_what_the_hub_takes(subject: Subject) -> Iterator[Found]:
     """The name is not one that the Hub takes.
 
     What: `project.name` is lower case letters and digits, in words joined by single dashes.
-    Why: The Hub addresses an environment by owner/name and refuses other names, or takes them under another one.
+    Why: The Hub addresses an environment by owner/name and refuses other names, or takes them under another
+        one.
     Fix: Rename the distribution in pyproject.toml and registry.yaml, such as `reverse-text`.
     """
     name = subject.package.name
@@ -48,7 +53,8 @@ def folder_or_module_do_not_follow_from_the_name(subject: Subject) -> Iterator[F
     """Folder or module do not follow from the name.
 
     What: Folder and module are the name with underscores for dashes: `reverse-text` is in `reverse_text`.
-    Why: verifiers finds an environment's module by the name it has on the Hub; under any other name it does not load.
+    Why: verifiers finds an environment's module by the name it has on the Hub; under any other name it does
+        not load.
     Fix: Rename folder and module to the name with underscores for dashes.
     """
     expected = subject.package.name.replace("-", "_")
@@ -86,7 +92,8 @@ def version_is_not_pep_440(subject: Subject) -> Iterator[Found]:
 def description_says_nothing(subject: Subject) -> Iterator[Found]:
     """The description is missing or says nothing.
 
-    What: `project.description` is a sentence of at least 20 characters, neither a placeholder nor the name again.
+    What: `project.description` is a sentence of at least 20 characters, neither a placeholder nor the name
+        again.
     Why: It is all that people see in the Hub's list when they look for an environment.
     Fix: Say in one sentence what the model has to do and how it is rewarded.
     """

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from packaging.version import Version
+from typing import TYPE_CHECKING
 
 from envops.judge.engine import Found, Subject, rule
 from envops.judge.rules.schema.metadata import in_pyproject
@@ -17,12 +15,27 @@ from envops.judge.verifiers_releases import (
     verifiers_requirement,
 )
 
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from packaging.version import Version
+
+    from envops.observe.facts import Place
+
 RECOMMENDED = {"v0": "verifiers>=0.1.9,<0.4", "v1": "verifiers>=0.4,<0.5"}
 
 
 def _fix(subject: Subject) -> str:
     recommended = RECOMMENDED[subject.package.generation or "v1"]
     return f'Write `"{recommended}"` in project.dependencies, then `nox -s lock -- {subject.package.name}`.'
+
+
+def _place_of_verifiers(subject: Subject) -> Place:
+    """The line of the requirement, or of the list that should hold it."""
+    package = subject.package
+    index = next((i for i, text in enumerate(package.requires) if verifiers_requirement((text,))), None)
+    key = f"project.dependencies[{index}]"
+    return in_pyproject(package, key if key in package.lines else "project.dependencies")
 
 
 def _release(subject: Subject) -> str | None:
@@ -40,8 +53,10 @@ def _minor(version: Version) -> str:
 def python_is_missing_or_unsupported(subject: Subject) -> Iterator[Found]:
     """requires-python is missing or admits no Python that verifiers runs on.
 
-    What: `project.requires-python` is there, parses, and shares a version with what the locked verifiers release supports.
-    Why: The Hub shows it and installers obey it; where the two share no version the environment installs nowhere.
+    What: `project.requires-python` is there, parses, and shares a version with what the locked verifiers
+        release supports.
+    Why: The Hub shows it and installers obey it; where the two share no version the environment installs
+        nowhere.
     Fix: Write `requires-python = ">=3.11,<3.14"`.
     """
     declared = subject.package.requires_python
@@ -67,8 +82,10 @@ def python_is_missing_or_unsupported(subject: Subject) -> Iterator[Found]:
 def python_is_wider_than_verifiers(subject: Subject) -> Iterator[Found]:
     """requires-python admits older Pythons than verifiers runs on.
 
-    What: The oldest Python that `project.requires-python` admits is one that the locked verifiers release supports.
-    Why: On the older ones the installer accepts the environment and then fails on verifiers, far from the cause.
+    What: The oldest Python that `project.requires-python` admits is one that the locked verifiers release
+        supports.
+    Why: On the older ones the installer accepts the environment and then fails on verifiers, far from the
+        cause.
     Fix: Raise the lower bound to that of verifiers, such as `requires-python = ">=3.11,<3.14"`.
     """
     declared = subject.package.requires_python
@@ -100,7 +117,7 @@ def verifiers_is_not_required(subject: Subject) -> Iterator[Found]:
         yield Found(
             "project.dependencies does not name verifiers",
             {"found": list(subject.package.requires)},
-            in_pyproject(subject.package, "project.dependencies"),
+            _place_of_verifiers(subject),
             fix=_fix(subject),
         )
 
@@ -109,8 +126,10 @@ def verifiers_is_not_required(subject: Subject) -> Iterator[Found]:
 def verifiers_is_unbounded(subject: Subject) -> Iterator[Found]:
     """The requirement on verifiers has no upper bound.
 
-    What: The requirement on verifiers names an upper bound, an exact release or a compatible one (`<`, `<=`, `==`, `~=`).
-    Why: `verifiers>=0.1` resolves to 0.4, which no longer has the v0 interface: what worked yesterday fails on import.
+    What: The requirement on verifiers names an upper bound, an exact release or a compatible one (`<`,
+        `<=`, `==`, `~=`).
+    Why: `verifiers>=0.1` resolves to 0.4, which no longer has the v0 interface: what worked yesterday fails
+        on import.
     Fix: Bound it above: `verifiers>=0.4,<0.5` (v1) or `verifiers>=0.1.9,<0.4` (v0).
     """
     requirement = verifiers_requirement(subject.package.requires)
@@ -118,7 +137,7 @@ def verifiers_is_unbounded(subject: Subject) -> Iterator[Found]:
         yield Found(
             f"{str(requirement)!r} has no upper bound",
             {"found": str(requirement)},
-            in_pyproject(subject.package, "project.dependencies"),
+            _place_of_verifiers(subject),
             fix=_fix(subject),
         )
 
@@ -140,7 +159,7 @@ def verifiers_does_not_fit_the_generation(subject: Subject) -> Iterator[Found]:
         yield Found(
             f"{str(requirement)!r} {wrong}, which lacks the {generation} interface",
             {"found": str(requirement), "generation": generation},
-            in_pyproject(subject.package, "project.dependencies"),
+            _place_of_verifiers(subject),
             fix=_fix(subject),
         )
 
@@ -157,11 +176,14 @@ def nothing_to_load(subject: Subject) -> Iterator[Found]:
     if subject.facts.description is not None:
         return  # it was loaded: what the source text seems to lack does not matter
     loader = package.defines_load_environment or "load_environment" in package.exports
-    offered = loader if package.generation == "v0" else loader or bool(package.exports)
-    if offered and package.generation is not None:
+    taskset = bool(set(package.exports) - {"load_environment"})
+    said = {
+        "v0": None if loader else "there is no load_environment, which a v0 environment needs",
+        "v1": None if taskset else "its __all__ exports no Taskset, which a v1 environment needs",
+        None: "the generation cannot be told: there is neither load_environment nor an exported Taskset",
+    }[package.generation]
+    if said is None:
         return
-    what = "no load_environment" if package.generation == "v0" else "neither load_environment nor an exported Taskset"
-    said = "the generation cannot be told" if offered else f"there is {what}"
     yield Found(
         f"module {package.module}: {said}",
         {"exports": list(package.exports), "generation": package.generation},

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import PurePosixPath
+from typing import TYPE_CHECKING
 
 from envops.judge.engine import Found, Subject, rule
 from envops.judge.evidence import described, of_failure
 from envops.judge.rules.schema.metadata import in_pyproject
-from envops.observe.facts import Wheel
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from envops.observe.facts import Wheel
 
 _FOLDERS_OUT_OF_PLACE = {"tests", "test", "recordings"}
 _CACHES = {"__pycache__", ".pytest_cache", ".ruff_cache", ".mypy_cache", ".git", ".venv"}
@@ -39,7 +43,8 @@ def wheel_lacks_files(subject: Subject) -> Iterator[Found]:
 
     What: Every file of the module's folder, data included, is in the wheel.
     Why: It works in the checkout and fails for everyone who installs it.
-    Fix: Include the folder in the wheel; for hatchling `[tool.hatch.build.targets.wheel] packages = ["<module>"]`.
+    Fix: Include the folder in the wheel; for hatchling `[tool.hatch.build.targets.wheel] packages =
+        ["<module>"]`.
     """
     wheel = subject.facts.wheel
     if wheel is None:
@@ -76,8 +81,10 @@ def _listed(wheel: Wheel) -> list[str]:
 def wheel_contains_strays(subject: Subject) -> Iterator[Found]:
     """The wheel contains what does not belong into it.
 
-    What: Beside the module and its metadata, the wheel has no tests, recordings, lock files, caches, `.env` files or other packages.
-    Why: It would be published: oracles give answers away, `.env` leaks keys, and a top-level `tests` overwrites that of others.
+    What: Beside the module and its metadata, the wheel has no tests, recordings, lock files, caches, `.env`
+        files or other packages.
+    Why: It would be published: oracles give answers away, `.env` leaks keys, and a top-level `tests`
+        overwrites that of others.
     Fix: Name the module alone; for hatchling `[tool.hatch.build.targets.wheel] packages = ["<module>"]`.
     """
     wheel = subject.facts.wheel

@@ -1,0 +1,27 @@
+"""What a rule's cases are: named subjects in which it fires, and such in which it does not."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from envops.judge.engine import Subject
+
+
+@dataclass(frozen=True)
+class RuleCases:
+    """Name of a case → subject. Those in which a rule is silent are as near as a sound one gets."""
+
+    fires: Mapping[str, Subject]
+    silent: Mapping[str, Subject]
+
+
+def all_cases() -> dict[str, RuleCases]:
+    """The cases of every rule that has any."""
+    import cases_of_distribution
+    import cases_of_rewards
+    import cases_of_schema
+    import cases_of_smoke
+
+    modules = (cases_of_schema, cases_of_rewards, cases_of_smoke, cases_of_distribution)
+    return {rule: cases for module in modules for rule, cases in module.CASES.items()}

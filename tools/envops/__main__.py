@@ -1,0 +1,141 @@
+"""The command line. Commands are imported when they are called: `--help` waits for nothing."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from pathlib import Path
+
+from envops import __version__, exit_codes
+
+GATE_COMMANDS = {
+    "validate": "prove environments: all gates",
+    "schema": "one gate: declaration, package, wheel, loading, data",
+    "rewards": "one gate: what the reward functions say to right and wrong replies",
+    "smoke": "one gate: a real evaluation against scripted policies",
+    "distribution": "one gate: whether the rewards leave something to learn",
+}
+SELECTION_EXAMPLES = """examples:
+  envops {name}                        every environment of the registry
+  envops {name} reverse-text gsm8k     these two
+  envops {name} --changed              what differs from the main branch
+  envops {name} --changed HEAD~1       what differs from a commit
+  envops {name} --format json --quiet  for machines
+"""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code."""
+    options = parser().parse_args(arguments)
+    if "command" not in options:
+        parser().print_help()
+        return exit_codes.USAGE
+    command = import_module(f"envops.commands.{options.module}")
+    code: int = command.run(options)
+    return code
+
+
+def run() -> None:
+    """The entry point of the `envops` script."""
+    from envops.declare.problem import DeclarationError
+
+    try:
+        sys.exit(main())
+    except DeclarationError as error:
+        print(f"{error}\n\n{len(error.problems)} problem(s); nothing was run.", file=sys.stderr)
+        sys.exit(exit_codes.USAGE)
+    except KeyboardInterrupt:
+        sys.exit(exit_codes.INTERRUPTED)
+    except BrokenPipeError:
+        sys.exit(exit_codes.ERROR)
+
+
+def parser() -> argparse.ArgumentParser:
+    """The whole command line."""
+    top = argparse.ArgumentParser(prog="envops", description="Prove, publish and train a monorepo of RL environments.")
+    top.add_argument("--version", action="version", version=f"envops {__version__}")
+    commands = top.add_subparsers(title="commands", metavar="COMMAND")
+    for name, summary in GATE_COMMANDS.items():
+        gate = _command(commands, name, summary, "validate", SELECTION_EXAMPLES.format(name=name))
+        _selection(gate)
+        _validation(gate)
+    lock = _command(commands, "lock", "resolve every environment's requirements.lock anew", "lock", LOCK_EXAMPLES)
+    _selection(lock, changed=False)
+    explain = _command(commands, "explain", "what a rule checks, why, and how to mend it", "explain", EXPLAIN_EXAMPLES)
+    explain.add_argument("rules", nargs="*", metavar="RULE", help="rule ids; all of them in short when none is given")
+    docs = _command(commands, "docs", "write what is generated: CODEOWNERS, docs/rules.md", "docs", DOCS_EXAMPLES)
+    docs.add_argument("--check", action="store_true", help="write nothing, fail where something is out of date")
+    _root(docs)
+    return top
+
+
+LOCK_EXAMPLES = """examples:
+  envops lock                 all environments
+  envops lock reverse-text    one
+"""
+EXPLAIN_EXAMPLES = """examples:
+  envops explain RWD001
+"""
+DOCS_EXAMPLES = """examples:
+  envops docs
+  envops docs --check    in CI
+"""
+
+
+def _command(
+    commands: argparse._SubParsersAction[argparse.ArgumentParser], name: str, summary: str, module: str, examples: str
+) -> argparse.ArgumentParser:
+    command = commands.add_parser(
+        name,
+        help=summary,
+        description=summary[0].upper() + summary[1:] + ".",
+        epilog=examples,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    command.set_defaults(command=name, module=module)
+    return command
+
+
+def _root(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--root", type=Path, default=Path(), metavar="FOLDER", help="the repository (default: this folder)"
+    )
+
+
+def _selection(command: argparse.ArgumentParser, *, changed: bool = True) -> None:
+    command.add_argument("names", nargs="*", metavar="NAME", help="environments (default: all)")
+    if changed:
+        command.add_argument(
+            "--changed",
+            nargs="?",
+            const="",
+            metavar="BASE",
+            help="only what differs from where this branch left BASE (default: the main branch)",
+        )
+    _root(command)
+
+
+def _validation(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--format", choices=("text", "json", "markdown"), default="text", help="what goes to stdout")
+    command.add_argument("--quiet", action="store_true", help="no progress, and only what decides the verdict")
+    command.add_argument("--no-cache", action="store_true", help="observe again even where nothing changed")
+    command.add_argument(
+        "--allow-network", action="store_true", help="let environments reach the network and the Hub while they load"
+    )
+    command.add_argument("--jobs", type=_positive, metavar="N", help="environments at the same time (default: cores)")
+    command.add_argument(
+        "--reports", type=Path, metavar="FOLDER", help="where the reports go (default: reports/ in the repository)"
+    )
+
+
+def _positive(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError("must be at least 1")
+    return number
+
+
+if __name__ == "__main__":
+    run()

@@ -1,0 +1,33 @@
+"""`envops docs`: the files that are generated from the registry and from the rules."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from pathlib import Path
+
+from envops import exit_codes
+from envops.declare.codeowners import CODEOWNERS_FILE, render
+from envops.declare.registry import load_registry
+from envops.judge.catalogue import render_catalogue
+from envops.report.written import write_whole
+
+
+def run(options: argparse.Namespace) -> int:
+    """Write every generated file that is out of date, or with `--check` only say which are."""
+    root = Path(os.path.abspath(options.root))
+    generated = {CODEOWNERS_FILE: render(load_registry(root)), "docs/rules.md": render_catalogue()}
+    stale = [name for name, text in generated.items() if not _is(root / name, text)]
+    for name in stale:
+        if options.check:
+            print(f"{name} is out of date; write it anew with: nox -s docs", file=sys.stderr)
+        else:
+            (root / name).parent.mkdir(exist_ok=True)
+            write_whole(root / name, generated[name])
+            print(f"{name}: written")
+    return exit_codes.FAIL if options.check and stale else exit_codes.PASS
+
+
+def _is(path: Path, text: str) -> bool:
+    return path.is_file() and path.read_text(encoding="utf-8") == text

@@ -1,0 +1,29 @@
+"""`envops lock`: resolve requirements.lock anew."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import threading
+from pathlib import Path
+
+from envops import exit_codes
+from envops.declare.repository import Repository
+from envops.observe.resolve import resolve_locks
+from envops.observe.subprocesses import ProgramFailed
+
+
+def run(options: argparse.Namespace) -> int:
+    """Resolve the locks of the chosen environments and say which changed."""
+    root = Path(os.path.abspath(options.root))
+    repository = Repository.load(root, options.names or None, with_locks=False)
+    packages = [repository.packages[name] for name in repository.select(options.names)]
+    print(f"resolving {len(packages)} lock(s) …", file=sys.stderr)
+    try:
+        for package, changed in resolve_locks(packages, threading.Event()):
+            print(f"{package.name}: {'renewed' if changed else 'unchanged'}")
+    except ProgramFailed as error:
+        print(f"uv found no lock:\n{error.failure.message}", file=sys.stderr)
+        return exit_codes.ERROR
+    return exit_codes.PASS

@@ -1,0 +1,180 @@
+"""`envops validate` and its single gates: declare, observe, judge, report, for every environment."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from envops import __version__, exit_codes
+from envops.declare.problem import DeclarationError
+from envops.declare.repository import Repository
+from envops.judge.engine import GATES, Gate, Subject
+from envops.judge.verdict import judge, worst
+from envops.observe.facts import Facts, Failure
+from envops.observe.observation import Watcher, Wish, observe, remembered
+from envops.observe.subprocesses import Interrupted
+from envops.observe.workspace import Workspace
+from envops.report.progress import Progress, open_progress
+from envops.report.result import EnvironmentResult, ValidationResult, broken_result, environment_result
+from envops.report.written import print_result, tell_github, write_reports
+
+PATIENCE_SECONDS = 2.0
+"""After Ctrl-C, how long the workers' threads get to end their children."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """Everything that is the same for all environments of one run."""
+
+    repository: Repository
+    workspace: Workspace
+    gates: tuple[Gate, ...]
+    wish: Wish
+    progress: Progress
+    stop: threading.Event
+
+
+def run(options: argparse.Namespace) -> int:
+    """Validate the chosen environments and return the exit code."""
+    started = time.monotonic()
+    root = Path(os.path.abspath(options.root))
+    gates = GATES if options.command == "validate" else (options.command,)
+    reports = options.reports or root / "reports"
+    try:
+        repository, names, note = _chosen(root, options)
+    except DeclarationError as error:
+        result = ValidationResult("fail", problems=error.problems, tool_version=__version__, gates=gates)
+        _report(result, options, reports)
+        return exit_codes.USAGE
+    wish = Wish(
+        allow_network=options.allow_network,
+        use_cache=not options.no_cache,
+        score="rewards" in gates,
+        evaluate="smoke" in gates or "distribution" in gates,
+    )
+    stop = threading.Event()
+    with open_progress(names, quiet=options.quiet) as progress:
+        if note:
+            progress.note(note)
+        shared = Run(repository, Workspace(root), gates, wish, progress, stop)
+        results, interrupted = _validate_all(shared, names, options.jobs or os.cpu_count() or 1)
+    result = ValidationResult(
+        verdict=worst(one.verdict for one in results),
+        environments=tuple(results),
+        interrupted=interrupted,
+        unfinished=tuple(name for name in names if name not in {one.name for one in results}),
+        seconds=time.monotonic() - started,
+        tool_version=__version__,
+        gates=gates,
+    )
+    _report(result, options, reports)
+    return exit_codes.INTERRUPTED if interrupted else exit_codes.OF_VERDICT[result.verdict]
+
+
+def _chosen(root: Path, options: argparse.Namespace) -> tuple[Repository, tuple[str, ...], str]:
+    """The repository, the environments to validate, and what to say about the choice."""
+    if options.changed is None:
+        repository = Repository.load(root, options.names or None)
+        return repository, repository.select(options.names), ""
+    from envops.declare.changes import changed_environments
+
+    change = changed_environments(root, options.changed or None)
+    repository = Repository.load(root)
+    changed = set(repository.packages) if change.everything else change.names & set(repository.packages)
+    wanted = set(repository.select(options.names))
+    return repository, tuple(name for name in repository.packages if name in changed & wanted), change.reason
+
+
+def _validate_all(shared: Run, names: Sequence[str], jobs: int) -> tuple[list[EnvironmentResult], bool]:
+    """Results in the order of the names, and whether the run was cut short."""
+    interrupted = False
+    with _terminated_like_interrupted(), ThreadPoolExecutor(max(1, min(jobs, len(names)))) as pool:
+        futures = {name: pool.submit(_validate_one, shared, name) for name in names}
+        try:
+            while wait(futures.values(), timeout=0.2).not_done:
+                pass
+        except KeyboardInterrupt:
+            interrupted = True
+            shared.stop.set()
+            for future in futures.values():
+                future.cancel()
+            wait(futures.values(), timeout=PATIENCE_SECONDS)
+    return [result for name in names if (result := _result_of(futures[name])) is not None], interrupted
+
+
+def _result_of(future: Future[EnvironmentResult | None]) -> EnvironmentResult | None:
+    return None if future.cancelled() or not future.done() else future.result()
+
+
+@contextmanager
+def _terminated_like_interrupted() -> Iterator[None]:
+    """Let SIGTERM, which CI systems send, clean up as Ctrl-C does."""
+
+    def interrupt(_number: int, _frame: object) -> None:
+        raise KeyboardInterrupt
+
+    previous = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, previous)
+
+
+def _validate_one(shared: Run, name: str) -> EnvironmentResult | None:
+    """One environment from facts to verdict; `None` when the run was cut short.
+
+    Whatever goes wrong here is an `error` of this environment alone.
+    """
+    started = time.monotonic()
+    entry = shared.repository.registry.environments[name]
+    package = shared.repository.packages[name]
+    try:
+        facts, cached = _facts(shared, name)
+        judgement = judge(Subject(entry, package, facts), shared.gates)
+        seconds = time.monotonic() - started
+        root = shared.repository.root
+        result = environment_result(package, facts, judgement, root=root, cached=cached, seconds=seconds)
+    except Interrupted:
+        return None
+    except Exception as error:
+        failure = Failure("infrastructure", type(error).__name__, str(error), None, traceback.format_exc())
+        folder = f"environments/{entry.folder_name}"
+        result = broken_result(name, folder, failure, stage="load", seconds=time.monotonic() - started)
+    shared.progress.finished(result)
+    return result
+
+
+def _facts(shared: Run, name: str) -> tuple[Facts, bool]:
+    entry = shared.repository.registry.environments[name]
+    package = shared.repository.packages[name]
+    known = remembered(entry, package, shared.workspace, shared.wish)
+    if known is not None:
+        shared.progress.cached(name)
+        return known, True
+    shared.progress.started(name)
+    watcher = Watcher(
+        stage=lambda stage: shared.progress.stage(name, stage),
+        advance=lambda done, total: shared.progress.advance(name, done, total),
+    )
+    return observe(entry, package, shared.workspace, shared.wish, watcher, shared.stop), False
+
+
+def _report(result: ValidationResult, options: argparse.Namespace, folder: Path) -> None:
+    """Write and print; a report that cannot be written is said, and does not change the verdict."""
+    written: tuple[Path, ...] = ()
+    try:
+        written = write_reports(result, folder)
+    except (OSError, ExceptionGroup) as error:
+        print(f"the reports could not be written to {folder}: {error}", file=sys.stderr)
+    print_result(result, options.format, reports=written, quiet=options.quiet)
+    tell_github(result)

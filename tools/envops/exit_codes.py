@@ -1,0 +1,12 @@
+"""What the exit code of every command means."""
+
+PASS = 0
+FAIL = 1
+USAGE = 2
+"""The command line or a declaration is wrong; nothing was observed."""
+INCONCLUSIVE = 3
+ERROR = 4
+"""The infrastructure broke; nobody's fault."""
+INTERRUPTED = 130
+
+OF_VERDICT = {"pass": PASS, "fail": FAIL, "inconclusive": INCONCLUSIVE, "error": ERROR}

@@ -1,0 +1,196 @@
+"""Reward functions and metrics one by one: they answer, and with a usable number."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from typing import TYPE_CHECKING, Literal
+
+from envops.judge.declared_range import functions_of, is_reward
+from envops.judge.engine import Found, Subject, rule
+from envops.judge.evidence import described, merged, number, of_conversation, of_failure, shortened
+from envops.judge.gold import place_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from envops.observe.facts import Facts, FunctionFailure, RewardFunction, Score
+
+NOT_A_NUMBER = "NotANumber"
+"""Type of the worker's failure for a function that returned something else."""
+NOT_FINITE = "NotFinite"
+"""Type of the worker's failure for a function that returned NaN or infinity."""
+_NOBODYS_FAULT = ("protocol", "infrastructure")
+
+
+def conversations(facts: Facts) -> list[Score]:
+    """Everything that was scored in process: the policies' replies and the author's cases."""
+    return [*facts.scores, *(case.score for case in facts.cases if case.score is not None)]
+
+
+def _failed(subject: Subject, *types: str) -> dict[str, list[tuple[Score, FunctionFailure]]]:
+    """Failures of functions by function; of the types named, or all others but time limits."""
+    found: dict[str, list[tuple[Score, FunctionFailure]]] = defaultdict(list)
+    for score in conversations(subject.facts):
+        for failed in score.failures:
+            special = failed.failure.type in (NOT_A_NUMBER, NOT_FINITE) or failed.failure.kind == "timeout"
+            if failed.failure.type in types if types else not special:
+                found[failed.function].append((score, failed))
+    return found
+
+
+def _merged_failures(
+    subject: Subject, function: str, failed: list[tuple[Score, FunctionFailure]], verb: str
+) -> Iterator[Found]:
+    hits = [
+        Found(
+            f"{function} {verb} on task {score.task} ({score.policy}): {described(failure.failure)}",
+            of_conversation(score) | {"function": function} | of_failure(failure.failure),
+            failure.failure.place or place_of(subject, function),
+            inconclusive=failure.failure.kind in _NOBODYS_FAULT,
+        )
+        for score, failure in failed
+    ]
+    hits.sort(key=lambda hit: hit.inconclusive)
+    yield from merged(hits, len(conversations(subject.facts)))
+
+
+@rule("RWD020", gate="rewards")
+def function_raises(subject: Subject) -> Iterator[Found]:
+    """A reward function or metric raises.
+
+    What: No reward function and no metric raises on any reply: empty, malformed, right or wrong.
+    Why: v0 turns the exception into 0.0 with a line in the log, v1 fails the rollout; either way training
+        sees noise.
+    Fix: Handle that reply where it is read, and give it the reward it deserves.
+    """
+    for function, failed in _failed(subject).items():
+        yield from _merged_failures(subject, function, failed, "raised")
+
+
+@rule("RWD021", gate="rewards")
+def function_is_not_finite(subject: Subject) -> Iterator[Found]:
+    """A reward function or metric returns NaN or infinity.
+
+    What: Every score and every reward is a finite number.
+    Why: One NaN makes the advantage of its whole group NaN, and with it the step.
+    Fix: Find the division or logarithm in the function that is named, and say what it gives at the edge.
+    """
+    for function, failed in _failed(subject, NOT_FINITE).items():
+        yield from _merged_failures(subject, function, failed, "is not finite")
+    scored = conversations(subject.facts)
+    hits = []
+    for score in scored:
+        named = {name: said.score for name, said in score.functions.items()} | {"the reward": score.reward}
+        wrong = {name: value for name, value in named.items() if value is not None and not math.isfinite(value)}
+        if wrong:
+            name, value = next(iter(wrong.items()))
+            hits.append(
+                Found(
+                    f"{name} is {value} on task {score.task} ({score.policy})",
+                    of_conversation(score) | {"function": name},
+                    place_of(subject, name),
+                )
+            )
+    yield from merged(hits, len(scored))
+
+
+@rule("RWD022", gate="rewards")
+def function_returns_no_number(subject: Subject) -> Iterator[Found]:
+    """A reward function or metric returns something that is not a number.
+
+    What: Reward functions and metrics return a number (v1: or a mapping of numbers), never `None` or text.
+    Why: verifiers drops it or scores 0.0, and the author takes a bug for a wrong answer.
+    Fix: Return a number on every path; a missing `return` at the end of a function returns `None`.
+    """
+    for function, failed in _failed(subject, NOT_A_NUMBER).items():
+        yield from _merged_failures(subject, function, failed, "returned no number")
+
+
+@rule("RWD023", gate="rewards")
+def function_hangs(subject: Subject) -> Iterator[Found]:
+    """Scoring a reply does not end in time.
+
+    What: Every reply is scored within the time limit, the long and the malformed ones included.
+    Why: One such reply holds up a whole step, and v1 reports the timeout as a plain zero.
+    Fix: Look for a regular expression that backtracks, a loop without end, or a call without a timeout.
+    """
+    scored = conversations(subject.facts)
+    hits = []
+    for score in scored:
+        late = next((failed for failed in score.failures if failed.failure.kind == "timeout"), None)
+        failure = late.failure if late else score.failure
+        if failure is None or failure.kind != "timeout":
+            continue
+        what = late.function if late else "scoring"
+        length = sum(len(str(message.get("content") or "")) for message in score.completion)
+        hits.append(
+            Found(
+                f"{what} did not end on task {score.task} ({score.policy}, {length} characters): {described(failure)}",
+                of_conversation(score) | of_failure(failure),
+                failure.place or (place_of(subject, late.function) if late else None),
+            )
+        )
+    yield from merged(hits, len(scored))
+
+
+def _never_scored(subject: Subject, kind: Literal["reward", "metric"]) -> list[RewardFunction]:
+    """Declared functions that neither scored nor failed in any conversation."""
+    scored = [score for score in subject.facts.scores if score.reward is not None]
+    if not scored:
+        return []
+    said = {name for score in conversations(subject.facts) for name in score.functions}
+    said |= {failed.function for score in conversations(subject.facts) for failed in score.failures}
+    wanted = [function for function in functions_of(subject.facts) if is_reward(function) == (kind == "reward")]
+    return [function for function in wanted if function.name not in said]
+
+
+@rule("RWD024", gate="rewards")
+def reward_function_never_scores(subject: Subject) -> Iterator[Found]:
+    """A declared reward function never gives a score.
+
+    What: Every reward function with a weight scores in at least one conversation.
+    Why: v1 skips rewards that ask for a runtime without a word; the reward is then less than what is read
+        in the code.
+    Fix: Check what the function asks for, its name and its decorator; drop it if nothing calls it.
+    """
+    for function in _never_scored(subject, "reward"):
+        yield Found(
+            f"reward function {function.name} (weight {number(function.weight)}) gave no score in any conversation",
+            {"function": function.name, "weight": function.weight, "of": len(conversations(subject.facts))},
+            function.place,
+        )
+
+
+@rule("RWD025", gate="rewards", severity="warning")
+def metric_never_scores(subject: Subject) -> Iterator[Found]:
+    """A declared metric never gives a value.
+
+    What: Every metric gives a value in at least one conversation.
+    Why: A curve that is looked for in training is not there.
+    Fix: Check what the metric asks for; drop it if nothing calls it.
+    """
+    for function in _never_scored(subject, "metric"):
+        yield Found(
+            f"metric {function.name} gave no value in any conversation",
+            {"function": function.name, "of": len(conversations(subject.facts))},
+            function.place,
+        )
+
+
+@rule("RWD026", gate="rewards", severity="warning")
+def scoring_tries_the_network(subject: Subject) -> Iterator[Found]:
+    """Scoring tries the network.
+
+    What: Scoring opens no connection beyond loopback.
+    Why: The same reply then earns what the weather of a network makes of it, and every rollout waits for it.
+    Fix: Take what is needed along with the package. A judge's address belongs into the registry's `args`.
+    """
+    attempts = [attempt for attempt in subject.facts.network if attempt.stage == "rewards"]
+    if attempts:
+        addresses = list(dict.fromkeys(attempt.address for attempt in attempts))
+        yield Found(
+            f"scoring tried to reach {shortened(addresses[0], 100)} ({len(attempts)} attempts in all)",
+            {"addresses": addresses[:10], "count": len(attempts)},
+            attempts[0].place,
+        )

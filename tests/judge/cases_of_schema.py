@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 from envops.declare.package import AnswerDeclaration, SourceNote
 from envops.observe.facts import FunctionScore
 from rule_cases import RuleCases
-from subjects import DESCRIPTION, FACTS, PACKAGE, README, attempt, dataset, function, score, subject, unloaded, v0
+from subjects import DESCRIPTION, FACTS, PACKAGE, README, attempt, dataset, score, subject, unloaded, v0
 
 WHEEL_FILES = FACTS.wheel.files if FACTS.wheel else ()
 
@@ -118,9 +117,7 @@ CASES = {
             "no upper bound": python(">=3.11"),
             "3.14 on verifiers 0.4": python(">=3.14", "0.4.0"),
             "a patch release as the lower bound": python(">=3.11.4,<3.13"),
-            "an unknown verifiers": subject(package={"lock": None}, description=None, facts=None)
-            if False
-            else unloaded("venv", package={"lock": None}),
+            "an unknown verifiers": unloaded("venv", package={"lock": None}),
         },
     ),
     "SCH007": RuleCases(
@@ -190,7 +187,7 @@ CASES = {
         silent={
             "all four": subject(),
             "other words": readme("# x\n## Overview\n## Input and output\n### Scoring\n## Quickstart\n"),
-            "underlined headings": readme("Task\n====\nFormat\n------\nRewards\n------\nHow to use it\n------\n"),
+            "underlined headings": readme("Sums\n====\nTask\n----\nFormat\n------\nRewards\n------\nHow to use it\n------\n"),
             "missing is another rule's": readme(None),
         },
     ),
@@ -364,4 +361,3 @@ CASES = {
         },
     ),
 }
-_ = (replace, function)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from envops.judge.engine import Subject
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from envops.judge.engine import Subject
 
 
 @dataclass(frozen=True)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from envops.declare.package import CaseDeclaration, Lock, Package, RewardDeclaration
 from envops.declare.registry import DistributionGate, EnvironmentEntry, Gates, SmokeGate
@@ -29,6 +28,9 @@ from envops.observe.facts import (
     Validation,
     Wheel,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
 
 STAGES: tuple[Stage, ...] = (
     "venv",
@@ -121,7 +123,7 @@ def scores(tasks: int = 3, **of_policy: Any) -> tuple[Score, ...]:
 
 def rollout(policy: str = "blend", task: int = 0, number: int = 0, **changes: Any) -> Rollout:
     """A rollout as the sound environment makes it, with changes."""
-    correct, form = changes.pop("earned", EARNED[policy])
+    correct, form = changes.pop("earned", EARNED.get(policy, (1.0, 1.0)))
     reward = changes.pop("reward", 0.8 * correct + 0.2 * form)
     changes.setdefault("predicted", reward)
     changes.setdefault("functions", functions(correct, form))
@@ -247,6 +249,7 @@ def subject(
     wheel: Mapping[str, Any] | None = None,
     declared: RewardDeclaration | None = None,
     distribution: DistributionGate | None = None,
+    loaded: bool = True,
     **facts: Any,
 ) -> Subject:
     """The sound environment with changes; keywords not named here are fields of `Facts`."""
@@ -255,6 +258,8 @@ def subject(
         changed = replace(changed, description=replace(DESCRIPTION, **description))
     if wheel is not None and FACTS.wheel is not None:
         changed = replace(changed, wheel=replace(FACTS.wheel, **wheel))
+    if not loaded:
+        changed = replace(changed, description=None)
     packaged = replace(PACKAGE, **(package or {}))
     if declared is not None:
         packaged = replace(packaged, reward=declared)
@@ -272,7 +277,7 @@ def v0(requires: str = "verifiers>=0.1.9,<0.4", **changes: Any) -> Subject:
 def unloaded(stage: Stage = "load", kind: str = "raised", message: str = "no such thing", **changes: Any) -> Subject:
     """The sound environment whose observation ended at a stage."""
     done = STAGES[: STAGES.index(stage)]
-    gone = {"description": None, "tasks": (), "scores": (), "cases": (), "validations": (), "tests": ()}
+    gone = {"loaded": False, "tasks": (), "scores": (), "cases": (), "validations": (), "tests": ()}
     failures = {stage: failure(kind, message=message)}
     more: dict[str, Any] = {"rollouts": (), "rollouts_asked": {}, "completed": done, "failures": failures}
     return subject(**{**gone, **more, **changes})

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from pathlib import Path
 
@@ -16,7 +15,7 @@ from envops.report.written import write_whole
 
 def run(options: argparse.Namespace) -> int:
     """Write every generated file that is out of date, or with `--check` only say which are."""
-    root = Path(os.path.abspath(options.root))
+    root = options.root.absolute()
     generated = {CODEOWNERS_FILE: render(load_registry(root)), "docs/rules.md": render_catalogue()}
     stale = [name for name, text in generated.items() if not _is(root / name, text)]
     for name in stale:

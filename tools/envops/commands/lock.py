@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 import threading
-from pathlib import Path
 
 from envops import exit_codes
 from envops.declare.repository import Repository
@@ -16,7 +14,7 @@ from envops.observe.subprocesses import ProgramFailed
 
 def run(options: argparse.Namespace) -> int:
     """Resolve the locks of the chosen environments and say which changed."""
-    root = Path(os.path.abspath(options.root))
+    root = options.root.absolute()
     repository = Repository.load(root, options.names or None, with_locks=False)
     packages = [repository.packages[name] for name in repository.select(options.names)]
     print(f"resolving {len(packages)} lock(s) …", file=sys.stderr)

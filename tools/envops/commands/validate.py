@@ -47,7 +47,7 @@ class Run:
 def run(options: argparse.Namespace) -> int:
     """Validate the chosen environments and return the exit code."""
     started = time.monotonic()
-    root = Path(os.path.abspath(options.root))
+    root = options.root.absolute()
     gates = GATES if options.command == "validate" else (options.command,)
     reports = options.reports or root / "reports"
     try:

@@ -41,12 +41,19 @@ def _solve(package: Package, stop: threading.Event) -> str:
     with tempfile.TemporaryDirectory(prefix="envops-lock-") as folder:
         wanted = Path(folder) / f"{package.name}.in"
         wanted.write_text("\n".join(package.requires) + "\n")
-        command = [uv_program(), "pip", "compile", wanted, "--universal", "--generate-hashes", "--upgrade", "--quiet"]
+        command: list[str | Path] = [
+            uv_program(),
+            "pip",
+            "compile",
+            wanted,
+            "--universal",
+            "--generate-hashes",
+            "--upgrade",
+            "--quiet",
+        ]
         command += ["--no-header", "--no-annotate", "--no-emit-index-url", "--python-version", oldest_python(package)]
         environment = uv_environment()
-        return run_program(
-            command, environment=environment, folder=Path(folder), seconds=RESOLVE_SECONDS, stop=stop
-        )
+        return run_program(command, environment=environment, folder=Path(folder), seconds=RESOLVE_SECONDS, stop=stop)
 
 
 def oldest_python(package: Package) -> str:

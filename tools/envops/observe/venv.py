@@ -71,7 +71,7 @@ def _install(lock: Path, folder: Path, stop: threading.Event) -> None:
         seconds=BUILD_SECONDS,
         stop=stop,
     )
-    sync = [uv_program(), "pip", "sync", "--quiet", "--python", folder / "bin" / "python"]
+    sync: list[str | Path] = [uv_program(), "pip", "sync", "--quiet", "--python", folder / "bin" / "python"]
     sync += ["--require-hashes", "--compile-bytecode", "--strict"]
     try:
         # From uv's cache alone first: no index is asked for what is already here.

@@ -59,7 +59,7 @@ def _build(package: Package, aside: Path, workspace: Workspace, stop: threading.
         target = source / name
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(package.folder / name, target)
-    command = [tools.python, "-I", "-m", "build", "--wheel", "--outdir", aside, source]
+    command: list[str | Path] = [tools.python, "-I", "-m", "build", "--wheel", "--outdir", aside, source]
     if _brought_along(package):
         command.insert(-1, "--no-isolation")
     environment = {**uv_environment(), "SOURCE_DATE_EPOCH": EPOCH}
@@ -80,7 +80,9 @@ def _brought_along(package: Package) -> bool:
     from packaging.requirements import InvalidRequirement, Requirement
 
     pins = dict(
-        line.split(" ")[0].split("==") for line in BUILD_LOCK.read_text().splitlines() if "==" in line and line[0] != " "
+        line.split(" ")[0].split("==")
+        for line in BUILD_LOCK.read_text().splitlines()
+        if "==" in line and line[0] != " "
     )
     try:
         wanted = [Requirement(text) for text in package.build_requires]
@@ -90,7 +92,16 @@ def _brought_along(package: Package) -> bool:
 
 
 def _unpack(wheel: Path, site: Path, stop: threading.Event) -> None:
-    command = [uv_program(), "pip", "install", "--quiet", "--no-deps", "--no-index", "--offline", "--compile-bytecode"]
+    command: list[str | Path] = [
+        uv_program(),
+        "pip",
+        "install",
+        "--quiet",
+        "--no-deps",
+        "--no-index",
+        "--offline",
+        "--compile-bytecode",
+    ]
     command += ["--python-version", PYTHON, "--target", site, wheel]
     try:
         run_program(command, environment=uv_environment(), folder=wheel.parent, seconds=BUILD_SECONDS, stop=stop)
@@ -108,4 +119,3 @@ def describe_wheel(path: Path) -> Wheel:
         headers = Parser().parsestr(archive.read(metadata).decode("utf-8", "replace"))
     requires = tuple(str(value) for value in headers.get_all("Requires-Dist") or ())
     return Wheel(path.name, hashlib.sha256(content).hexdigest(), len(content), names, requires)
-

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import numbers
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -57,8 +57,13 @@ class Adapter(Protocol):
     """The one surface of both generations. All answers have the shape of `observe.facts`."""
 
     conversational: bool
-    infinite: bool
-    """Whether the training tasks never end."""
+
+    @property
+    def infinite(self) -> bool:
+        """Whether the training tasks never end."""
+
+    def parser_tags(self) -> list[str]:
+        """XML fields that the environment's own parser reads, the answer's last; may be empty."""
 
     def describe(self) -> dict[str, Any]:
         """Generation, class, reward functions with weights and places, tools."""
@@ -71,10 +76,10 @@ class Adapter(Protocol):
 
     def roll_out(
         self, jobs: Sequence[Job], tasks: Mapping[int, TaskView], base_url: str, max_concurrent: int, seconds: float
-    ) -> AsyncIterator[dict[str, Any]]:
+    ) -> AsyncGenerator[dict[str, Any], None]:
         """Make real rollouts against an OpenAI-compatible endpoint, each as soon as it is done."""
 
-    async def validate(self, task: TaskView) -> bool | None:
+    async def validate(self, task: TaskView, /) -> bool | None:
         """The package's own model-free check; `None` where it has none."""
 
     async def close(self) -> None:

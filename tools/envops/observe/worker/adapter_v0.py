@@ -14,7 +14,7 @@ import inspect
 import json
 import time
 from collections import Counter, defaultdict
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from typing import Any
 
@@ -57,7 +57,7 @@ class AdapterV0:
 
     def parser_tags(self) -> list[str]:
         """The XML fields that the environment's parser reads, the answer's last."""
-        parser = getattr(self._environment, "parser", None)
+        parser: Any = getattr(self._environment, "parser", None)
         with contextlib.suppress(Exception):
             fields = list(parser.get_fields())
             answer = getattr(parser, "answer_field", "answer")
@@ -142,7 +142,9 @@ class AdapterV0:
         failure = None
         try:
             rubric = self._environment.rubric
-            extra = {"score_sem": _Unlimited()} if "score_sem" in inspect.signature(rubric.score_group).parameters else {}
+            extra = (
+                {"score_sem": _Unlimited()} if "score_sem" in inspect.signature(rubric.score_group).parameters else {}
+            )
             await rubric.score_group(states, **extra)
         except Exception as error:
             failure = self._sources.failure(error)
@@ -193,7 +195,7 @@ class AdapterV0:
     def _scoring_client(self) -> Any:
         return resolved_client(UNREACHABLE, 1.0)
 
-    async def validate(self, task: TaskView) -> bool | None:
+    async def validate(self, _task: TaskView) -> bool | None:
         return None
 
     async def close(self) -> None:
@@ -201,7 +203,7 @@ class AdapterV0:
 
     async def roll_out(
         self, jobs: Sequence[Job], tasks: Mapping[int, TaskView], base_url: str, max_concurrent: int, seconds: float
-    ) -> AsyncIterator[dict[str, Any]]:
+    ) -> AsyncGenerator[dict[str, Any], None]:
         """Every policy in turn through `Environment.generate`, which `evaluate` is a front of."""
         by_policy: dict[str, list[Job]] = defaultdict(list)
         for job in jobs:
@@ -217,7 +219,7 @@ class AdapterV0:
 
     async def _generate(
         self, inputs: list[dict[str, Any]], policy: str, base_url: str, max_concurrent: int, seconds: float
-    ) -> AsyncIterator[dict[str, Any]]:
+    ) -> AsyncGenerator[dict[str, Any], None]:
         generate = self._environment.generate
         accepted = inspect.signature(generate).parameters
         client = resolved_client(base_url, seconds)

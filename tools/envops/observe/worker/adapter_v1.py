@@ -11,7 +11,7 @@ import inspect
 import itertools
 import sys
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import verifiers.v1 as vf
@@ -36,9 +36,7 @@ class AdapterV1:
         self._settings = settings
         self._sources = sources
         self._trap = Trap(sources)
-        self._config = vf.taskset_config_type(settings.module).model_validate(
-            {"id": settings.module, **settings.args}
-        )
+        self._config = vf.taskset_config_type(settings.module).model_validate({"id": settings.module, **settings.args})
         self._taskset = vf.load_taskset(self._config)
         self._environment_class = vf.environment_class(settings.module)
         self._task_class = type(self._taskset).task_type()
@@ -83,6 +81,9 @@ class AdapterV1:
         for index, task in enumerate(itertools.islice(iter(self._taskset), limit)):
             data = task.data.model_dump(mode="json", exclude_none=True)
             yield TaskView(index, prompt_of(task.data), data, task)
+
+    def parser_tags(self) -> list[str]:
+        return []
 
     @property
     def infinite(self) -> bool:
@@ -138,7 +139,7 @@ class AdapterV1:
 
     async def roll_out(
         self, jobs: Sequence[Job], tasks: Mapping[int, TaskView], base_url: str, max_concurrent: int, seconds: float
-    ) -> AsyncIterator[dict[str, Any]]:
+    ) -> AsyncGenerator[dict[str, Any], None]:
         """Every job through the environment's own `run_slot`, all policies side by side."""
         environment = await self._served(seconds)
         gate = asyncio.Semaphore(max_concurrent)
@@ -221,15 +222,12 @@ class AdapterV1:
             "policy": job.policy,
             "rollout": number,
             "completion": [] if first is None else completion_of(first),
-            **rewards_of(traces, self._weights(self._first_native(job.task, episode))),
+            **rewards_of(traces, self._weights(self._task_class(episode.task.data, self._config.task))),
             "failure": failure,
             "stop": None if first is None else first.stop_condition,
             "timed_out": any(getattr(trace, "is_timeout", False) for trace in episode.traces),
             "seconds": seconds,
         }
-
-    def _first_native(self, index: int, episode: Any) -> Any:
-        return self._task_class(episode.task.data, self._config.task)
 
 
 def prompt_of(data: Any) -> list[Message]:

@@ -133,21 +133,29 @@ def near_misses(answer: str, declared_type: str | None = None, tolerance: float 
     A declared type wins over the detected one: the order of a `set` is never what makes a
     near miss, and `none` has none.
     """
-    makers = {
-        "number": lambda: _numbers(answer, tolerance),
-        "boolean": lambda: _flipped(answer),
-        "choice": lambda: _other_choices(answer),
-        "list": lambda: _lists(answer, ordered=True),
-        "set": lambda: _lists(answer, ordered=False),
-        "json": lambda: _json_values(answer),
-        "none": lambda: iter(()),
-    }
-    make = makers.get(declared_type or detect_type(answer), lambda: _edited(answer))
     seen = {answer.strip().lower()}
-    for text in make():
+    for text in _wrong(answer, declared_type or detect_type(answer), tolerance):
         if text.strip().lower() not in seen:
             seen.add(text.strip().lower())
             yield text
+
+
+def _wrong(answer: str, type: str, tolerance: float) -> Iterator[str]:
+    match type:
+        case "none":
+            return iter(())
+        case "number":
+            return _numbers(answer, tolerance)
+        case "boolean":
+            return _flipped(answer)
+        case "choice":
+            return _other_choices(answer)
+        case "list" | "set":
+            return _lists(answer, ordered=type == "list")
+        case "json":
+            return _json_values(answer)
+        case _:
+            return _edited(answer)
 
 
 def _numbers(answer: str, tolerance: float) -> Iterator[str]:

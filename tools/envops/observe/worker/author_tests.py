@@ -14,7 +14,9 @@ from typing import Any
 from .failures import OutOfTime, Sources, shortened
 
 
-def run_tests(folder: Path, files: list[str], toolbox: str, sources: Sources, seconds: float) -> Iterator[dict[str, Any]]:
+def run_tests(
+    folder: Path, files: list[str], toolbox: str, sources: Sources, seconds: float
+) -> Iterator[dict[str, Any]]:
     """Outcomes of the tests as they come.
 
     Raises `OutOfTime` when they take longer than allowed and `ChildProcessError` when the

@@ -89,11 +89,11 @@ class ChatHarness(vf.Harness[ChatHarnessConfig]):
             )
         return cls._client
 
-    async def launch(  # noqa: PLR0913 - the library's signature
+    async def launch(
         self,
         ctx: Any,
         trace: Any,
-        runtime: Any,
+        runtime: Any,  # noqa: ARG002
         endpoint: str,
         secret: str,
         mcp_urls: Mapping[str, str] | None,

@@ -88,7 +88,7 @@ class NetworkGuard:
             place = self._sources.place(frame.filename, frame.lineno)
             if place is not None:
                 break
-        key = (address, place and place["file"], place and place["line"])
+        key = (address, place["file"], place["line"]) if place else (address, None, None)
         if key not in self._seen and len(self.attempts) < MAXIMUM_ATTEMPTS:
             self._seen.add(key)
             self.attempts.append({"address": address, "stage": self.stage, "place": place})
@@ -111,7 +111,7 @@ def _address_of_lookup(arguments: tuple[Any, ...]) -> str | None:
 
 
 def _is_local(host: str) -> bool:
-    if host in ("", "localhost", "0.0.0.0", "::"):  # noqa: S104
+    if host in ("", "localhost", "0.0.0.0", "::"):
         return True
     try:
         return ipaddress.ip_address(host.split("%")[0]).is_loopback

@@ -145,8 +145,7 @@ class Worker:
 
     def _make_policies(self, settings: Settings) -> Policies:
         path = settings.package / "tests" / "oracle.py"
-        tags = getattr(self._adapter, "parser_tags", list)()
-        oracle = AuthorsOracle(path) if path.is_file() else DerivedOracle(tags)
+        oracle = AuthorsOracle(path) if path.is_file() else DerivedOracle(self._adapter.parser_tags())
         return Policies(oracle, AnswerSettings(settings.answer_type, settings.tolerance))
 
     def _tasks(self, request: Request) -> None:
@@ -202,7 +201,9 @@ class Worker:
                 self._channel.item("score", self._unscored(task, "oracle", [], error))
         return self._asked[task.index]
 
-    def _unscored(self, task: TaskView, policy: str, completion: Sequence[Message], error: BaseException) -> dict[str, Any]:
+    def _unscored(
+        self, task: TaskView, policy: str, completion: Sequence[Message], error: BaseException
+    ) -> dict[str, Any]:
         return {
             "task": task.index,
             "policy": policy,
@@ -268,7 +269,12 @@ class Worker:
 
     def _cases(self, request: Request) -> None:
         for number, case in enumerate(request["cases"]):
-            facts: dict[str, Any] = {"name": case["name"], "line": case["line"], "expect": case["expect"], "score": None}
+            facts: dict[str, Any] = {
+                "name": case["name"],
+                "line": case["line"],
+                "expect": case["expect"],
+                "score": None,
+            }
             try:
                 task = self._task_of_case(case["task"])
                 facts["score"] = self._case_score(number, task, case["reply"], request)
@@ -284,11 +290,15 @@ class Worker:
             if task.index == wanted or (isinstance(wanted, dict) and wanted.items() <= task.data.items()):
                 self._kept.setdefault(task.index, task)
                 return task
-        raise LookupError(f"no task is {wanted!r}; there are {task.index + 1 if limit else 0} up to where it was searched")
+        raise LookupError(
+            f"no task is {wanted!r}; there are {task.index + 1 if limit else 0} up to where it was searched"
+        )
 
     def _case_score(self, number: int, task: TaskView, reply: Any, request: Request) -> dict[str, Any]:
         turns = [reply] if isinstance(reply, str) else reply
-        script = [says(turn) if isinstance(turn, str) else {"role": "assistant", "content": "", **turn} for turn in turns]
+        script = [
+            says(turn) if isinstance(turn, str) else {"role": "assistant", "content": "", **turn} for turn in turns
+        ]
         if not self._adapter.conversational:
             return self._scored(task, "case", script, request["seconds"])
         name = f"{SCRIPT_PREFIX}{number}"
@@ -329,6 +339,7 @@ class Worker:
         score = self._run(self._adapter.score(self._kept[row["task"]], [row["completion"]]), seconds)[0]
         reward: float | None = score["reward"]
         return reward
+
 
 @contextlib.contextmanager
 def time_limit(seconds: float) -> Iterator[None]:

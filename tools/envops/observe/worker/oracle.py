@@ -63,7 +63,9 @@ def framed(answer: str, asked: str, tags: Sequence[str] = ()) -> str:
     if wanted:
         last = "answer" if "answer" in wanted else wanted[-1]
         others = [tag for tag in wanted if tag != last]
-        return "\n".join([*(f"<{tag}>\nWorked out step by step.\n</{tag}>" for tag in others), f"<{last}>{answer}</{last}>"])
+        return "\n".join(
+            [*(f"<{tag}>\nWorked out step by step.\n</{tag}>" for tag in others), f"<{last}>{answer}</{last}>"]
+        )
     if "\\boxed" in asked:
         return f"\\boxed{{{answer}}}"
     if "####" in asked:

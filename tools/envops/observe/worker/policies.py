@@ -30,6 +30,9 @@ OVERRIDE = (
 class Oracle(Protocol):
     """What a perfect model says next."""
 
+    derived: bool
+    """Made by the tool from the task's answer, not written by the author."""
+
     def reply(self, task: Mapping[str, Any], messages: Sequence[Message]) -> Message:
         """The next assistant message, in OpenAI form."""
 
@@ -132,4 +135,4 @@ class Policies:
 def generator(*key: object) -> random.Random:
     """A random generator that depends on its key alone, on every machine and in every process."""
     digest = hashlib.sha256(repr(key).encode()).digest()
-    return random.Random(int.from_bytes(digest[:8], "big"))  # noqa: S311 - not for secrets
+    return random.Random(int.from_bytes(digest[:8], "big"))

@@ -30,7 +30,9 @@ def test_a_place_without_a_line_has_that_of_what_holds_it() -> None:
 
 
 def test_plain_data_is_what_safe_load_reads() -> None:
-    text = "a: [1, 0x1f, 2.5, true, null, ~, text, 'q', \"d\\n\"]\nb: |\n  block\n  text\nc: >-\n  folded\n  text\nd: {}\ne: []\n"
+    text = (
+        "a: [1, 0x1f, 2.5, true, null, ~, text, 'q', \"d\\n\"]\nb: |\n  two\n  lines\nc: >-\n  folded\n  text\nd: {}\n"
+    )
     assert read(text) == yaml.safe_load(text)
 
 

@@ -139,7 +139,7 @@ def test_a_name_with_underscores_is_told_its_right_form() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["../sums", "/sums", "a/b", "a..b", "-a", "a-", "a--b", "1a", "ä", "a b", "'a\n\n'", "''"]
+    "name", ["../sums", "/sums", "a/b", "a..b", "-a", "a-", "a--b", "1a", "ä", "a b", '"a\\n"', "''"]
 )
 def test_a_name_that_cannot_be_a_folder_is_a_problem(name: str) -> None:
     assert only(mistakes(f"{HEAD}environments:\n  {name}: {{}}\n")).message == "is not a usable name"

@@ -26,6 +26,12 @@ from subjects import (
     unloaded,
 )
 
+GUIDED_TO_GOLD = (
+    {"role": "assistant", "content": "<answer>41</answer>"},
+    {"role": "user", "content": "Lower."},
+    {"role": "assistant", "content": "<answer>40</answer>"},
+)
+UNSAID = FunctionScore(None, 0.5, "reward")
 BY_WEIGHTS = RewardDeclaration()
 
 
@@ -171,8 +177,14 @@ CASES = {
         silent={
             "format only": subject(),
             "nearly as much, continuously": earning({"oracle": 1.0, "near-miss": 0.95}),
+            "guided to gold over several turns": subject(
+                scores=(score("oracle"), replace(score("near-miss", reward=1.0), completion=GUIDED_TO_GOLD))
+            ),
             "the same words as gold": subject(scores=scores(near_miss={"reply": "<answer>4{task}</answer>"})),
             "no answer to miss": subject(package={"answer": NO_ANSWER}, scores=scores(near_miss={"reward": 1.0})),
+            "a gold paid for its format alone is another rule's": subject(
+                scores=scores(oracle={"reward": 0.2}, near_miss={"reward": 0.2})
+            ),
             "always wrong is another rule's": earning({"oracle": 0.0, "near-miss": 0.0}),
         },
     ),
@@ -262,7 +274,13 @@ CASES = {
         silent={"slow but there": subject(scores=scores(nop={"seconds": 9.0})), "raised": broken()},
     ),
     "RWD024": RuleCases(
-        fires={"skipped": declaring(function("runs_the_code", 0.5))},
+        fires={
+            "skipped": declaring(function("runs_the_code", 0.5)),
+            "named but without a number": subject(
+                description={"functions": (*DESCRIPTION.functions, function("runs_the_code", 0.5))},
+                scores=(score("oracle", functions=functions(1, 1) | {"runs_the_code": UNSAID}), score("nop")),
+            ),
+        },
         silent={
             "all scored": subject(),
             "raised every time": subject(

@@ -187,7 +187,9 @@ CASES = {
         silent={
             "all four": subject(),
             "other words": readme("# x\n## Overview\n## Input and output\n### Scoring\n## Quickstart\n"),
-            "underlined headings": readme("Sums\n====\nTask\n----\nFormat\n------\nRewards\n------\nHow to use it\n------\n"),
+            "underlined headings": readme(
+                "Sums\n====\nTask\n----\nFormat\n------\nRewards\n------\nHow to use it\n------\n"
+            ),
             "missing is another rule's": readme(None),
         },
     ),

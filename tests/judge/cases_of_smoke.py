@@ -26,6 +26,7 @@ CASES = {
             "one is lost": subject(rollouts=SOUND_ROLLOUTS[:-1]),
             "a policy is lost": subject(rollouts=tuple(each for each in SOUND_ROLLOUTS if each.policy != "oracle")),
             "none came": subject(rollouts=(), rollouts_asked={}),
+            "fewer than the registry asks for": subject(rollouts_asked={}),
         },
         silent={
             "all came": subject(),

@@ -75,12 +75,16 @@ def test_ways_to_write_a_number(text: str, value: str):
     assert as_number(text) == Decimal(value)
 
 
-@pytest.mark.parametrize("text", ["", "many", "1 or 2", "1,23", "4 apples", "1e5", "NaN", "inf", "４２", "9" * 5000, "1/2"])
+@pytest.mark.parametrize(
+    "text", ["", "many", "1 or 2", "1,23", "4 apples", "1e5", "NaN", "inf", "４２", "9" * 5000, "1/2"]
+)
 def test_what_is_no_number(text: str):
     assert as_number(text) is None
 
 
-@pytest.mark.parametrize("reply", ["#### 42", "So:\n####42\n\n", "#### First\nx\n#### 42.0", "<think>#### 41</think>\n#### 42"])
+@pytest.mark.parametrize(
+    "reply", ["#### 42", "So:\n####42\n\n", "#### First\nx\n#### 42.0", "<think>#### 41</think>\n#### 42"]
+)
 def test_replies_that_end_in_a_number(reply: str):
     assert final_number(reply) == 42
 

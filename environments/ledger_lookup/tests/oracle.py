@@ -14,7 +14,9 @@ def call(messages: Sequence[Mapping[str, Any]], tool: str, **arguments: Any) -> 
 
 def reply(task: Mapping[str, Any], messages: Sequence[Mapping[str, Any]]) -> str | dict[str, Any]:
     prompt = next(message["content"] for message in messages if message["role"] == "user")
-    ((company, first, second),) = re.findall(r"books of ([\w ]+)\..* the (\w+) account(?: than that of (\w+))?\?", prompt)
+    ((company, first, second),) = re.findall(
+        r"books of ([\w ]+)\..* the (\w+) account(?: than that of (\w+))?\?", prompt
+    )
     results = [message["content"] for message in messages if message["role"] == "tool"]
 
     if not results:

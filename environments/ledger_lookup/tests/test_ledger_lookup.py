@@ -66,7 +66,9 @@ def test_unknown_companies_and_accounts_are_said_to_be_unknown():
     assert TOOLS.list_entries(COMPANY, 1) == "No such account."
 
 
-@pytest.mark.parametrize("reply", ["<answer>1234</answer>", "<answer> $1,234.0 </answer>", "So <answer>1 234</answer>."])
+@pytest.mark.parametrize(
+    "reply", ["<answer>1234</answer>", "<answer> $1,234.0 </answer>", "So <answer>1 234</answer>."]
+)
 def test_ways_to_give_an_amount(reply: str):
     assert final_amount(reply) == 1234
 

@@ -49,9 +49,10 @@ def test_halving_always_earns_everything():
     assert {earned(game, *halve(game)) for game in islice(games(0, "train"), 3000)} == {(1.0, 1.0)}
 
 
-def test_fewer_guesses_than_halving_needs_would_not_always_do():
+def test_halving_needs_exactly_enough_guesses_at_worst():
     assert all(
-        max(len(halve(game._replace(secret=secret))) for secret in range(game.low + 1, game.high)) == game.enough_guesses
+        max(len(halve(game._replace(secret=secret))) for secret in range(game.low + 1, game.high))
+        == game.enough_guesses
         for game in islice(games(0, "train"), 20)
     )
 
@@ -67,7 +68,9 @@ def test_a_game_without_guesses_earns_nothing():
     assert earned(Game(100, 109, 101)) == (0.0, 0.0)
 
 
-@pytest.mark.parametrize("reply", ["<guess>1234</guess>", "Next: <guess> 1,234 </guess>", "<think>5</think><guess>1234</guess>"])
+@pytest.mark.parametrize(
+    "reply", ["<guess>1234</guess>", "Next: <guess> 1,234 </guess>", "<think>5</think><guess>1234</guess>"]
+)
 def test_ways_to_guess(reply: str):
     assert read_guess(reply) == 1234
 

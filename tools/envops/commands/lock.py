@@ -8,7 +8,7 @@ import threading
 
 from envops import exit_codes
 from envops.declare.repository import Repository
-from envops.observe.resolve import resolve_locks
+from envops.observe.resolve import resolve_locks, resolve_tool_locks
 from envops.observe.subprocesses import ProgramFailed
 
 
@@ -21,6 +21,9 @@ def run(options: argparse.Namespace) -> int:
     try:
         for package, changed in resolve_locks(packages, threading.Event()):
             print(f"{package.name}: {'renewed' if changed else 'unchanged'}")
+        if not options.names and (root / "tools" / "pyproject.toml").is_file():
+            for path in resolve_tool_locks(root / "tools", threading.Event()):
+                print(f"{path.relative_to(root)}: written")
     except ProgramFailed as error:
         print(f"uv found no lock:\n{error.failure.message}", file=sys.stderr)
         return exit_codes.ERROR

@@ -44,8 +44,9 @@ def is_of_the_oracle(failure: Failure) -> bool:
 def reaching_gold(subject: Subject, policy: str) -> Iterator[tuple[Score, Score]]:
     """Conversations of a policy that earn what gold earns, each beside gold's.
 
-    Where gold itself misses the maximum, the maximum is what counts. A reply equal to
-    gold's is gold, and what earns no more than a worthless reply reaches nothing.
+    Who ends on gold's last words has found gold, be it on another way: a scripted policy
+    that errs on every turn still arrives where the environment guides it. What earns no
+    more than form alone may reaches nothing.
     """
     declared = subject.range
     gold = gold_by_task(subject.facts)
@@ -53,11 +54,15 @@ def reaching_gold(subject: Subject, policy: str) -> Iterator[tuple[Score, Score]
         perfect = gold.get(score.task)
         if perfect is None or perfect.reward is None or score.reward is None:
             continue
-        if reply_text(score.completion) == reply_text(perfect.completion):
+        if last_words(score) == last_words(perfect):
             continue
-        goal = max(perfect.reward, declared.worthless + declared.tolerance)
-        if declared.reaches(score.reward, goal):
+        if score.reward > declared.form_alone + declared.tolerance and declared.reaches(score.reward, perfect.reward):
             yield score, perfect
+
+
+def last_words(score: Score) -> str:
+    """The assistant's last turn, tool calls included."""
+    return reply_text([message for message in score.completion if message.get("role") == "assistant"][-1:])
 
 
 def differing_from_gold(subject: Subject, policy: str) -> list[Score]:

@@ -1,6 +1,6 @@
 """Which release of verifiers holds which generation and runs on which Python.
 
-As measured, see docs/decisions.md: v0 ends with 0.3, one v1 code path works from 0.2.1 on.
+As measured on the releases themselves: v0 ends with 0.3, one v1 code path works from 0.2.1 on.
 """
 
 from __future__ import annotations

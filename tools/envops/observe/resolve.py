@@ -12,9 +12,11 @@ from envops.declare.lock import LOCK_FILE, inputs_digest, render
 from envops.declare.package import Package
 from envops.observe.subprocesses import run_program
 from envops.observe.venv import uv_environment, uv_program
+from envops.observe.workspace import TOOL_FOLDER
 
 RESOLVE_SECONDS = 600.0
 OLDEST_PYTHON = "3.11"
+_HEADER = "# Written by `nox -s lock`. Every version is exact, every file has its hash.\n"
 
 
 def resolve_locks(packages: Sequence[Package], stop: threading.Event) -> Iterator[tuple[Package, bool]]:
@@ -31,29 +33,48 @@ def resolve_locks(packages: Sequence[Package], stop: threading.Event) -> Iterato
         path = package.folder / LOCK_FILE
         before = path.read_text() if path.is_file() else ""
         if before != solved[inputs]:
-            aside = path.with_name(f".{LOCK_FILE}.new")
-            aside.write_text(solved[inputs])
-            aside.replace(path)
+            _replace(path, solved[inputs])
         yield package, before != solved[inputs]
+
+
+def resolve_tool_locks(tools: Path, stop: threading.Event) -> Iterator[Path]:
+    """Write the locks of the tool itself anew: its own, those of its tests and lint, those it brings along.
+
+    Raises `ProgramFailed` like `resolve_locks`.
+    """
+    own = tools / "requirements.lock"
+    _replace(own, _HEADER + _compile([tools / "pyproject.toml"], OLDEST_PYTHON, tools, stop))
+    yield own
+    for group in ("tests", "lint"):
+        wanted = ["--group", f"{tools / 'pyproject.toml'}:{group}", "--constraint", own]
+        path = tools / f"requirements-{group}.lock"
+        _replace(path, _HEADER + _compile(wanted, OLDEST_PYTHON, tools, stop))
+        yield path
+    for wanted_file in sorted((TOOL_FOLDER / "locks").glob("*.in")):
+        path = wanted_file.with_suffix(".lock")
+        _replace(path, _HEADER + _compile([wanted_file], OLDEST_PYTHON, tools, stop))
+        yield path
+
+
+def _replace(path: Path, text: str) -> None:
+    aside = path.with_name(f".{path.name}.new")
+    aside.write_text(text)
+    aside.replace(path)
 
 
 def _solve(package: Package, stop: threading.Event) -> str:
     with tempfile.TemporaryDirectory(prefix="envops-lock-") as folder:
         wanted = Path(folder) / f"{package.name}.in"
         wanted.write_text("\n".join(package.requires) + "\n")
-        command: list[str | Path] = [
-            uv_program(),
-            "pip",
-            "compile",
-            wanted,
-            "--universal",
-            "--generate-hashes",
-            "--upgrade",
-            "--quiet",
-        ]
-        command += ["--no-header", "--no-annotate", "--no-emit-index-url", "--python-version", oldest_python(package)]
-        environment = uv_environment()
-        return run_program(command, environment=environment, folder=Path(folder), seconds=RESOLVE_SECONDS, stop=stop)
+        return _compile([wanted], oldest_python(package), Path(folder), stop)
+
+
+def _compile(wanted: Sequence[str | Path], python: str, folder: Path, stop: threading.Event) -> str:
+    command: list[str | Path] = [uv_program(), "pip", "compile", *wanted, "--python-version", python]
+    command += ["--universal", "--generate-hashes", "--upgrade", "--quiet"]
+    command += ["--no-header", "--no-annotate", "--no-emit-index-url"]
+    environment = uv_environment()
+    return run_program(command, environment=environment, folder=folder, seconds=RESOLVE_SECONDS, stop=stop)
 
 
 def oldest_python(package: Package) -> str:
@@ -63,3 +84,5 @@ def oldest_python(package: Package) -> str:
     own = tuple(map(int, OLDEST_PYTHON.split(".")))
     major, minor = max(highest, own)
     return f"{major}.{minor}"
+
+

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from envops.judge.engine import Found, Subject, rule
 from envops.judge.evidence import described, number, of_failure
+from envops.judge.failures import own_failure
 from envops.judge.gold import is_reward_number
-from envops.judge.rules.schema.loading import own_failure
 from envops.judge.statistics import coverage, mean, standard_deviation
 
 if TYPE_CHECKING:

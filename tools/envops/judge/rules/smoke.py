@@ -8,15 +8,14 @@ from typing import TYPE_CHECKING
 
 from envops.judge.engine import Found, Subject, rule
 from envops.judge.evidence import described, merged, number, of_conversation, of_failure
+from envops.judge.failures import is_nobodys_fault, own_failure
 from envops.judge.gold import gold_by_task, is_reward_number
-from envops.judge.rules.schema.loading import own_failure
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from envops.observe.facts import Failure, Rollout
 
-_NOBODYS_FAULT = ("protocol", "infrastructure")
 REWARD_TOLERANCE = 1e-6
 """Difference at which the reward of a rollout and the predicted one are no longer equal."""
 
@@ -55,7 +54,7 @@ def rollout_fails(subject: Subject) -> Iterator[Found]:
                 f"rollout {each.rollout} of {each.policy} on task {each.task} failed: {described(failure)}",
                 of_conversation(each) | of_failure(failure),
                 failure.place,
-                inconclusive=failure.kind in _NOBODYS_FAULT,
+                inconclusive=is_nobodys_fault(failure),
             )
             for each, failure in failed
         ]
@@ -75,15 +74,19 @@ def rollouts_are_missing(subject: Subject) -> Iterator[Found]:
     if "smoke" not in facts.completed:
         return
     came = Counter(each.policy for each in facts.rollouts)
-    for policy, asked in facts.rollouts_asked.items():
+    for policy, asked in (facts.rollouts_asked or _asked_at_least(subject)).items():
         if came[policy] < asked:
             tasks = Counter(each.task for each in facts.rollouts if each.policy == policy)
             yield Found(
                 f"{came[policy]} of {asked} rollouts of {policy} came back",
                 {"policy": policy, "count": came[policy], "of": asked, "by_task": dict(sorted(tasks.items())[:20])},
             )
-    if not facts.rollouts_asked and not facts.rollouts:
-        yield Found("the smoke evaluation came back without a single rollout", {"count": 0})
+
+
+def _asked_at_least(subject: Subject) -> dict[str, int]:
+    """What the registry's settings ask of the oracle, where the facts do not say what was asked."""
+    gate = subject.entry.gates.smoke
+    return {"oracle": min(gate.tasks, len(subject.facts.tasks)) * gate.rollouts}
 
 
 @rule("SMK003", gate="smoke")

@@ -12,7 +12,7 @@ import itertools
 import sys
 import time
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, get_args
 
 import verifiers.v1 as vf
 from verifiers.v1.dialects.chat import message_to_wire, parse_message
@@ -24,6 +24,7 @@ from .adapter import Job, Settings, TaskView, Trap, finite_or_none
 from .failures import Sources
 from .policies import Message
 
+EVALUATION_SPLITS = ("test", "eval", "evaluation", "validation", "dev")
 MARGIN_SECONDS = 5.0
 """How long before the host's limit a rollout's own limit runs out, so that it is reported."""
 
@@ -76,11 +77,22 @@ class AdapterV1:
         return functions
 
     def tasks(self, split: str, limit: int | None) -> Iterator[TaskView]:
-        if split != "train":
+        taskset = self._taskset if split == "train" else self._evaluation_taskset()
+        if taskset is None:
             return
-        for index, task in enumerate(itertools.islice(iter(self._taskset), limit)):
+        for index, task in enumerate(itertools.islice(iter(taskset), limit)):
             data = task.data.model_dump(mode="json", exclude_none=True)
             yield TaskView(index, prompt_of(task.data), data, task)
+
+    def _evaluation_taskset(self) -> Any:
+        """The taskset with its field `split` turned to what is evaluated on; `None` without such a field."""
+        field = type(self._config).model_fields.get("split")
+        values = get_args(field.annotation) if field is not None else ()
+        current = getattr(self._config, "split", None)
+        other = next((name for name in EVALUATION_SPLITS if name in values and name != current), None)
+        if other is None:
+            return None
+        return vf.load_taskset(self._config.model_copy(update={"split": other}))
 
     def parser_tags(self) -> list[str]:
         return []
@@ -121,8 +133,7 @@ class AdapterV1:
         @functools.wraps(function)
         async def trapped(*args: Any, **kwargs: Any) -> Any:
             try:
-                value = function(*args, **kwargs)
-                value = await value if inspect.isawaitable(value) else value
+                value = await function(*args, **kwargs)  # as the library does: a plain function is an error
             except Exception as error:
                 self._trap.filed(function.__name__, error)
                 raise

@@ -8,6 +8,7 @@ from envops.declare.cases import parse_expectation
 from envops.declare.problem import nearest
 from envops.judge.engine import Found, Subject, rule
 from envops.judge.evidence import described, merged, number, of_case, of_failure, shortened
+from envops.judge.failures import is_nobodys_fault
 from envops.observe.facts import Case, Place
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ def case_is_not_scored(subject: Subject) -> Iterator[Found]:
                 f"case {case.name!r}: {wrong}",
                 of_case(case) | (of_failure(failure) if failure else {}),
                 Place(_CASES_FILE, case.line),
-                inconclusive=failure is not None and failure.kind in ("protocol", "infrastructure"),
+                inconclusive=is_nobodys_fault(failure),
             )
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal
 from envops.judge.declared_range import functions_of, is_reward
 from envops.judge.engine import Found, Subject, rule
 from envops.judge.evidence import described, merged, number, of_conversation, of_failure, shortened
+from envops.judge.failures import is_nobodys_fault
 from envops.judge.gold import place_of
 
 if TYPE_CHECKING:
@@ -20,7 +21,6 @@ NOT_A_NUMBER = "NotANumber"
 """Type of the worker's failure for a function that returned something else."""
 NOT_FINITE = "NotFinite"
 """Type of the worker's failure for a function that returned NaN or infinity."""
-_NOBODYS_FAULT = ("protocol", "infrastructure")
 
 
 def conversations(facts: Facts) -> list[Score]:
@@ -47,7 +47,7 @@ def _merged_failures(
             f"{function} {verb} on task {score.task} ({score.policy}): {described(failure.failure)}",
             of_conversation(score) | {"function": function} | of_failure(failure.failure),
             failure.failure.place or place_of(subject, function),
-            inconclusive=failure.failure.kind in _NOBODYS_FAULT,
+            inconclusive=is_nobodys_fault(failure.failure),
         )
         for score, failure in failed
     ]
@@ -139,8 +139,9 @@ def _never_scored(subject: Subject, kind: Literal["reward", "metric"]) -> list[R
     scored = [score for score in subject.facts.scores if score.reward is not None]
     if not scored:
         return []
-    said = {name for score in conversations(subject.facts) for name in score.functions}
-    said |= {failed.function for score in conversations(subject.facts) for failed in score.failures}
+    said = {failed.function for score in conversations(subject.facts) for failed in score.failures}
+    for score in conversations(subject.facts):
+        said.update(name for name, function in score.functions.items() if function.score is not None)
     wanted = [function for function in functions_of(subject.facts) if is_reward(function) == (kind == "reward")]
     return [function for function in wanted if function.name not in said]
 

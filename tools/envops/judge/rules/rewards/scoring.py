@@ -7,16 +7,14 @@ from typing import TYPE_CHECKING
 
 from envops.judge.engine import Found, Subject, rule
 from envops.judge.evidence import described, merged, number, of_conversation, of_failure
-from envops.judge.gold import is_of_the_oracle, is_reward_number, worst_paid
+from envops.judge.failures import is_nobodys_fault, own_failure
+from envops.judge.gold import best_paid, is_of_the_oracle, is_reward_number
 from envops.judge.rules.rewards.functions import conversations
-from envops.judge.rules.schema.loading import own_failure
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from envops.observe.facts import Score, Stage
-
-_NOBODYS_FAULT = ("protocol", "infrastructure")
 
 
 @rule("RWD030", gate="rewards")
@@ -37,7 +35,7 @@ def reward_is_out_of_range(subject: Subject) -> Iterator[Found]:
             f"reward {number(score.reward)} on task {score.task} ({score.policy}) is outside of "
             f"{number(declared.minimum)} to {number(declared.maximum)}",
             of_conversation(score) | {"expected": f"between {number(declared.minimum)} and {number(declared.maximum)}"},
-            worst_paid(subject, score),
+            best_paid(subject, score) if (score.reward or 0.0) > declared.maximum else None,
         )
         for score in outside
     ]
@@ -88,7 +86,7 @@ def conversation_is_not_scored(subject: Subject) -> Iterator[Found]:
             + (described(score.failure) if score.failure else _silent(score)),
             of_conversation(score) | (of_failure(score.failure) if score.failure else {}),
             score.failure.place if score.failure else None,
-            inconclusive=score.failure is not None and score.failure.kind in _NOBODYS_FAULT,
+            inconclusive=is_nobodys_fault(score.failure),
         )
         for score in unscored
     ]

@@ -6,19 +6,10 @@ from typing import TYPE_CHECKING
 
 from envops.judge.engine import Found, Subject, rule
 from envops.judge.evidence import described, of_failure
+from envops.judge.failures import own_failure
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    from envops.observe.facts import Failure, FailureKind, Stage
-
-_OWN_DOING: tuple[FailureKind, ...] = ("raised", "missing-secret", "network")
-
-
-def own_failure(subject: Subject, stage: Stage, *kinds: FailureKind) -> Failure | None:
-    """The failure of a stage, if it is the environment's own doing and of one of the kinds."""
-    failure = subject.facts.failures.get(stage)
-    return failure if failure is not None and failure.kind in (kinds or _OWN_DOING) else None
 
 
 @rule("SCH040", gate="schema")

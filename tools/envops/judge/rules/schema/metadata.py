@@ -125,7 +125,7 @@ def _wrong_with_description(name: str, description: str) -> str | None:
 def tags_are_missing(subject: Subject) -> Iterator[Found]:
     """The package has no tags.
 
-    What: `project.tags` (or `tool.prime.environment` tags, as read by the package) names at least one tag.
+    What: pyproject.toml names at least one tag.
     Why: The Hub's search filters by tags; without any the environment is found by its name alone.
     Fix: Add tags to pyproject.toml, such as `tags = ["math", "single-turn"]`.
     """

@@ -1,0 +1,96 @@
+"""The face of the project for people and CI: every session is a thin call of `envops` or of one tool.
+
+    nox -s validate                    prove every environment
+    nox -s validate -- reverse-text    prove one
+    nox -s tests                       the project's own tests
+
+Arguments behind `--` go to the command; `nox -s validate -- --help` shows them.
+"""
+
+from __future__ import annotations
+
+import nox
+
+nox.needs_version = ">=2025.5.1"
+nox.options.default_venv_backend = "uv"
+nox.options.reuse_existing_virtualenvs = True
+nox.options.sessions = ["validate"]
+
+FROM_SOURCE = {"PYTHONPATH": "tools"}  # nothing to build, so nothing to fetch once the locks are installed
+
+
+def envops(session: nox.Session, command: str) -> None:
+    """Install what the tool's lock names and run one of the tool's commands."""
+    install(session, "requirements.lock")
+    session.run("python", "-m", "envops", command, *session.posargs, env=FROM_SOURCE)
+
+
+def install(session: nox.Session, *locks: str) -> None:
+    wanted = [part for lock in locks for part in ("-r", f"tools/{lock}")]
+    session.install("--require-hashes", "--compile-bytecode", *wanted)
+
+
+@nox.session(tags=["gates"])
+def validate(session: nox.Session) -> None:
+    """Prove environments: all gates, offline, without a key. `-- NAME…`, `-- --changed [BASE]`."""
+    envops(session, "validate")
+
+
+@nox.session(tags=["gates"], default=False)
+def schema(session: nox.Session) -> None:
+    """One gate: declaration, package, wheel, loading, data."""
+    envops(session, "schema")
+
+
+@nox.session(tags=["gates"], default=False)
+def rewards(session: nox.Session) -> None:
+    """One gate: what the reward functions say to right and to wrong replies."""
+    envops(session, "rewards")
+
+
+@nox.session(tags=["gates"], default=False)
+def smoke(session: nox.Session) -> None:
+    """One gate: a real evaluation against scripted policies."""
+    envops(session, "smoke")
+
+
+@nox.session(tags=["gates"], default=False)
+def distribution(session: nox.Session) -> None:
+    """One gate: whether the rewards leave something to learn."""
+    envops(session, "distribution")
+
+
+@nox.session(default=False)
+def lock(session: nox.Session) -> None:
+    """Resolve every environment's requirements.lock anew, and the tool's own. `-- NAME…` for some."""
+    envops(session, "lock")
+
+
+@nox.session(tags=["project"], default=False)
+def docs(session: nox.Session) -> None:
+    """Write what is generated: CODEOWNERS, docs/rules.md. `-- --check` in CI."""
+    envops(session, "docs")
+
+
+@nox.session(tags=["project"], default=False)
+def tests(session: nox.Session) -> None:
+    """The project's own tests; arguments go to pytest."""
+    install(session, "requirements.lock", "requirements-tests.lock")
+    session.run("pytest", *session.posargs, env=FROM_SOURCE)
+
+
+@nox.session(tags=["project"], default=False)
+def lint(session: nox.Session) -> None:
+    """Lint, format and strict types, and the generated files are up to date."""
+    install(session, "requirements.lock", "requirements-lint.lock")
+    session.run("ruff", "check", ".")
+    session.run("ruff", "format", "--check", ".")
+    session.run("mypy", "--config-file", "tools/pyproject.toml", env={"MYPYPATH": "tools"})
+    session.run("python", "-m", "envops", "docs", "--check", env=FROM_SOURCE)
+
+
+@nox.session(tags=["project"], default=False)
+def bench(session: nox.Session) -> None:
+    """Measure what the project promises, and write it to benchmarks/."""
+    install(session, "requirements.lock")
+    session.run("python", "benchmarks/bench.py", *session.posargs, env=FROM_SOURCE)

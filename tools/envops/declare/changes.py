@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 SHARED_FOLDERS = ("tools",)
 """Whatever changes below these can change what the gates say of any environment."""
 SHARED_FILES = ("noxfile.py", "pyproject.toml")
+_OF_A_HOOK = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR", "GIT_OBJECT_DIRECTORY", "GIT_PREFIX")
+"""Variables that git sets for a hook; they would point it at something else than the root."""
 DEFAULT_BASES = ("origin/HEAD", "origin/main", "main")
 
 
@@ -96,8 +98,10 @@ def _changed_files(root: Path, fork: str) -> set[str]:
 
 
 def _fork_point(root: Path, base: str | None) -> str:
-    if _git(root, "rev-parse", "--verify", "--quiet", "HEAD^{commit}").returncode != 0:
-        raise _refusal("there is no commit here to compare with", str(root), fix="git init, then commit")
+    head = _git(root, "rev-parse", "--verify", "--quiet", "HEAD^{commit}")
+    if head.returncode != 0:
+        found = head.stderr.decode(errors="replace").strip() or str(root)
+        raise _refusal("there is no commit here to compare with", found)
     commit = _commit(root, [base] if base else DEFAULT_BASES)
     if commit is None:
         found = base or ", ".join(DEFAULT_BASES)
@@ -124,8 +128,7 @@ def _fix_for_history(root: Path) -> str:
 
 
 def _git(root: Path, *arguments: str) -> subprocess.CompletedProcess[bytes]:
-    # A hook's GIT_DIR or GIT_INDEX_FILE would point git at something else than `root`.
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    kept = {name: value for name, value in os.environ.items() if name not in _OF_A_HOOK}
     try:
         return subprocess.run(["git", "-C", str(root), *arguments], capture_output=True, env=kept, check=False)
     except FileNotFoundError:

@@ -19,12 +19,12 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from packaging.markers import InvalidMarker, Marker
-from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
 from envops.declare.package import Lock
 from envops.declare.problem import DeclarationError, Problem
+from envops.declare.requirement import readable_requirement
 from envops.declare.text import read_text, relative
 
 if TYPE_CHECKING:
@@ -126,7 +126,7 @@ def _unsatisfied(pyproject: Pyproject, requires: Iterable[str], pins: Iterable[P
     for pin in pins:
         by_name.setdefault(pin.name, []).append(pin)
     for index, text in enumerate(requires):
-        requirement = _requirement(text)
+        requirement = readable_requirement(text)
         if requirement is None or (requirement.marker and not requirement.marker.evaluate({"extra": ""})):
             continue
         key = f"project.dependencies[{index}]"
@@ -138,16 +138,8 @@ def _unsatisfied(pyproject: Pyproject, requires: Iterable[str], pins: Iterable[P
             yield pyproject.problem(key, f"is not satisfied by requirements.lock, which has {locked}", text, fix=fix)
 
 
-@lru_cache(maxsize=4096)
-def _requirement(text: str) -> Requirement | None:
-    try:
-        return Requirement(text)
-    except InvalidRequirement:
-        return None
-
-
 def _canonical(text: str) -> str:
-    requirement = _requirement(text)
+    requirement = readable_requirement(text)
     if requirement is None:
         return " ".join(text.split())
     return str(requirement).replace(requirement.name, canonicalize_name(requirement.name), 1)
@@ -190,7 +182,7 @@ def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
         if not code:
             continue
         begun = begun or line
-        joined = f"{joined} {code.removesuffix(chr(92)).strip()}".strip()
+        joined = " ".join([joined, *code.removesuffix("\\").split()]).strip()
         if not code.endswith("\\"):
             yield begun, joined
             begun, joined = 0, ""
@@ -214,7 +206,7 @@ def _read_entry(line: int, entry: str) -> Pin | str:
             Marker(found["marker"])
     except InvalidVersion:
         return "is not a version"
-    except InvalidMarker:
+    except (InvalidMarker, RecursionError):
         return "has a marker that cannot be read"
     return Pin(canonicalize_name(found["name"]), found["version"], found["marker"] or "", hashes, line)
 

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from packaging.requirements import InvalidRequirement, Requirement
+from packaging.requirements import InvalidRequirement
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.utils import canonicalize_name
 
@@ -17,6 +17,7 @@ from envops.declare.lock import read_lock
 from envops.declare.package import CaseDeclaration, Lock, Package
 from envops.declare.problem import DeclarationError, Problem
 from envops.declare.pyproject import Pyproject, read_pyproject
+from envops.declare.requirement import parse_requirement, readable_requirement
 from envops.declare.settings import read_settings
 from envops.declare.source import read_source
 from envops.declare.text import read_text, relative
@@ -143,7 +144,7 @@ def _project_problems(pyproject: Pyproject) -> Iterator[Problem]:
 def _requirement_problems(pyproject: Pyproject, place: str, requires: tuple[str, ...]) -> Iterator[Problem]:
     for index, text in enumerate(requires):
         try:
-            Requirement(text)
+            parse_requirement(text)
         except InvalidRequirement as error:
             reason = str(error).splitlines()[0]
             yield pyproject.problem(f"{place}[{index}]", f"is not a requirement: {reason}", text)
@@ -165,11 +166,8 @@ def _module_problems(folder: Path, root: Path, module: str, files: tuple[str, ..
 
 def _verifiers_bound(requires: tuple[str, ...]) -> SpecifierSet | None:
     for text in requires:
-        try:
-            requirement = Requirement(text)
-        except InvalidRequirement:
-            continue
-        if canonicalize_name(requirement.name) == "verifiers":
+        requirement = readable_requirement(text)
+        if requirement and canonicalize_name(requirement.name) == "verifiers":
             return requirement.specifier
     return None
 

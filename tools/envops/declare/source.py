@@ -212,5 +212,8 @@ def _executes_text(call: ast.Call) -> bool:
 
 
 def _shown(call: ast.Call) -> str:
-    text = " ".join(ast.unparse(call).split())
+    try:
+        text = " ".join(ast.unparse(call).split())
+    except RecursionError:
+        text = f"{_last_name(call.func)}(…)"
     return text if len(text) <= 120 else text[:117] + "..."

@@ -19,7 +19,7 @@ from envops.declare.problem import Problem
 from envops.declare.text import leads_inside, relative
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 _CHUNK = 1 << 20
 
@@ -47,22 +47,28 @@ class Content:
 def list_content(folder: Path, root: Path) -> Content:
     """The environment's files, links among them, and every one that cannot be part of an environment."""
     found = sorted(_walk(str(folder), "", at_root=True))
-    problems = [problem for name in found if (problem := _file_problem(folder / name, root, folder))]
-    return Content(tuple(found), tuple(problems))
+    problems: list[Problem] = []
+    for name, ordinary in found:
+        if not ordinary and (problem := _file_problem(folder / name, root, folder)):
+            problems.append(problem)
+    return Content(tuple(name for name, _ in found), tuple(problems))
 
 
-def _walk(folder: str, prefix: str, *, at_root: bool) -> Iterator[str]:
-    with os.scandir(folder) as entries:
-        for entry in entries:
-            name = entry.name
-            if name in _LEFT_BEHIND_ANYWHERE or (at_root and name in _LEFT_BEHIND_AT_ROOT):
-                continue
-            if not entry.is_dir(follow_symlinks=False):
-                yield prefix + name
-            elif Path(entry.path, _VIRTUAL_ENVIRONMENT).exists():
-                yield f"{prefix}{name}/{_VIRTUAL_ENVIRONMENT}"
-            elif not (at_root and name.endswith(".egg-info")):
-                yield from _walk(entry.path, f"{prefix}{name}/", at_root=False)
+def _walk(folder: str, prefix: str, *, at_root: bool) -> Iterator[tuple[str, bool]]:
+    """Names, and whether there is nothing about them to look into."""
+    with os.scandir(folder) as listed:
+        entries = list(listed)
+    if any(entry.name == _VIRTUAL_ENVIRONMENT for entry in entries):
+        yield prefix + _VIRTUAL_ENVIRONMENT, False
+        return
+    for entry in entries:
+        name = entry.name
+        if name in _LEFT_BEHIND_ANYWHERE or (at_root and name in _LEFT_BEHIND_AT_ROOT):
+            continue
+        if not entry.is_dir(follow_symlinks=False):
+            yield prefix + name, name.isprintable() and entry.is_file(follow_symlinks=False)
+        elif not (at_root and name.endswith(".egg-info")):
+            yield from _walk(entry.path, f"{prefix}{name}/", at_root=False)
 
 
 def _file_problem(path: Path, root: Path, folder: Path) -> Problem | None:
@@ -91,7 +97,7 @@ def strict_digest(folder: Path, files: tuple[str, ...] | None = None) -> str:
     called. Raises `OSError` when a file cannot be read.
     """
     if files is None:
-        files = tuple(sorted(_walk(str(folder), "", at_root=True)))
+        files = tuple(sorted(name for name, _ in _walk(str(folder), "", at_root=True)))
     digest = hashlib.sha256()
     for name in files:
         path = folder / name
@@ -120,40 +126,52 @@ def _feed(digest: Any, path: Path) -> None:
 def hub_content_hash(folder: Path) -> str:
     """The hash that the Hub keeps of a version, as prime 0.5.50 to 0.18.0 compute it (hex, no prefix)."""
     digest = hashlib.sha256()
-    published = {path.relative_to(folder).as_posix(): path for path in _published(folder)}
-    for name, path in sorted(published.items()):
+    for name in sorted(_published(folder)):
         digest.update(f"file:{name}".encode())
         try:
-            _feed(digest, path)
+            _feed(digest, folder / name)
         except OSError:
             continue
     return digest.hexdigest()
 
 
-def _published(folder: Path) -> Iterator[Path]:
+def _published(folder: Path) -> Iterator[str]:
     ignored = ignore_matcher(folder)
-    for entry in sorted(folder.iterdir()):
-        at_root = entry.name in ("README.md", "pyproject.toml") or entry.name.endswith(".py")
-        if at_root and _is_published_file(entry) and not ignored(entry.name):
-            yield entry
-        if not _is_published_folder(entry) or ignored(entry.name):
-            continue
-        # The topmost folder may be a link and is followed, those below are not.
-        for place, folders, names in os.walk(entry):
-            base = Path(place)
-            below = base.relative_to(folder).as_posix()
-            folders[:] = [
-                name for name in folders if _is_published_folder(base / name) and not ignored(f"{below}/{name}")
-            ]
-            for name in names:
-                if _is_published_file(base / name) and not ignored(f"{below}/{name}"):
-                    yield base / name
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            name = entry.name
+            if _is_published_folder(entry) and not ignored(name):
+                # At the top a link to a folder is followed, below it is not.
+                yield from _published_below(entry.path, f"{name}/", ignored)
+            elif _is_published_at_root(name) and _is_published_file(entry) and not ignored(name):
+                yield name
 
 
-def _is_published_file(path: Path) -> bool:
-    return not path.name.startswith(".") and path.is_file() and not path.is_symlink()
+def _published_below(folder: str, prefix: str, ignored: Callable[[str], bool]) -> Iterator[str]:
+    try:
+        listed = os.scandir(folder)
+    except OSError:
+        return
+    with listed as entries:
+        for entry in entries:
+            name = prefix + entry.name
+            if entry.is_dir(follow_symlinks=False):
+                if _is_published_folder(entry) and not ignored(name):
+                    yield from _published_below(entry.path, f"{name}/", ignored)
+            elif _is_published_file(entry) and not ignored(name):
+                yield name
 
 
-def _is_published_folder(path: Path) -> bool:
-    hidden_or_built = path.name.startswith(".") or path.name in _NOT_PUBLISHED or path.name.endswith(".egg-info")
-    return not hidden_or_built and path.is_dir()
+def _is_published_at_root(name: str) -> bool:
+    return name in ("README.md", "pyproject.toml") or name.endswith(".py")
+
+
+def _is_published_file(entry: os.DirEntry[str]) -> bool:
+    return not entry.name.startswith(".") and entry.is_file(follow_symlinks=False)
+
+
+def _is_published_folder(entry: os.DirEntry[str]) -> bool:
+    name = entry.name
+    hidden_or_built = name.startswith(".") or name in _NOT_PUBLISHED or name.endswith(".egg-info")
+    # `Path.is_dir` says no to a loop of links, where `DirEntry.is_dir` raises.
+    return not hidden_or_built and (Path(entry.path).is_dir() if entry.is_symlink() else entry.is_dir())

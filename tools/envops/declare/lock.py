@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from pathlib import Path
 
+    from packaging.specifiers import SpecifierSet
+
     from envops.declare.pyproject import Pyproject
 
 LOCK_FILE = "requirements.lock"
@@ -133,7 +135,7 @@ def _unsatisfied(pyproject: Pyproject, requires: Iterable[str], pins: Iterable[P
         candidates = by_name.get(canonicalize_name(requirement.name), [])
         if not candidates:
             yield pyproject.problem(key, "is not in requirements.lock", text, fix=fix)
-        elif not any(_allows(requirement, pin.version) for pin in candidates):
+        elif not any(_allows(requirement.specifier, pin.version) for pin in candidates):
             locked = ", ".join(pin.version for pin in candidates)
             yield pyproject.problem(key, f"is not satisfied by requirements.lock, which has {locked}", text, fix=fix)
 
@@ -145,9 +147,9 @@ def _canonical(text: str) -> str:
     return str(requirement).replace(requirement.name, canonicalize_name(requirement.name), 1)
 
 
-def _allows(requirement: Requirement, version: str) -> bool:
+def _allows(specifier: SpecifierSet, version: str) -> bool:
     try:
-        return requirement.specifier.contains(Version(version), prereleases=True)
+        return specifier.contains(Version(version), prereleases=True)
     except InvalidVersion:
         return False
 

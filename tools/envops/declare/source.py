@@ -54,7 +54,7 @@ def read_source(folder: Path, root: Path, module: str, files: Iterable[str]) -> 
             continue
         try:
             content = read_bytes(folder / name, root)
-            tree = _parse(content, relative(folder / name, root))
+            tree = _parse(content, folder / name, root)
         except DeclarationError as error:
             # A folder that is no package holds data: broken Python may be part of a task.
             if not ours or _is_importable(name, everything):
@@ -80,16 +80,16 @@ def _is_importable(name: str, files: set[str]) -> bool:
     return all("/".join([*parts[: depth + 1], "__init__.py"]) in files for depth in range(len(parts)))
 
 
-def _parse(content: bytes, file: str) -> ast.Module:
+def _parse(content: bytes, path: Path, root: Path) -> ast.Module:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            return ast.parse(content, filename=file)
+            return ast.parse(content)
     except SyntaxError as error:
         shown = (error.text or "").strip()[:120]
-        problem = Problem(file, error.lineno, f"is not Python: {error.msg}", found=shown)
+        problem = Problem(relative(path, root), error.lineno, f"is not Python: {error.msg}", found=shown)
     except (ValueError, RecursionError, MemoryError) as error:
-        problem = Problem(file, None, f"is not Python: {error or type(error).__name__}")
+        problem = Problem(relative(path, root), None, f"is not Python: {error or type(error).__name__}")
     raise DeclarationError([problem])
 
 

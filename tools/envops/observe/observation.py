@@ -78,6 +78,7 @@ class _Collected:
     parts: dict[str, list[Any]] = field(default_factory=dict)
     failures: dict[Stage, Failure] = field(default_factory=dict)
     completed: list[Stage] = field(default_factory=list)
+    asked: dict[str, int] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
 
     def kept(self, kind: str) -> tuple[Any, ...]:
@@ -161,6 +162,7 @@ def observe(
         validations=collected.kept("validation"),
         tests=collected.kept("test"),
         rollouts=collected.kept("rollout"),
+        rollouts_asked=collected.asked,
         network=collected.kept("network"),
         failures=collected.failures,
         completed=tuple(collected.completed),
@@ -263,6 +265,7 @@ class _Observer:
                     max_concurrent=gates.smoke.max_concurrent,
                     seconds=gates.smoke.timeout_s,
                 )
+                self._collected.asked[policy] = min(tasks, len(self._collected.parts.get("task", ()))) * rollouts
                 self._collect(request, tasks * rollouts)
 
     def _settings(self, overlay: Path) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
-from .failures import NotANumber, Sources
+from .failures import NotANumber, NotFinite, Sources
 from .policies import Message
 
 
@@ -107,6 +107,8 @@ class Trap:
             if not is_number(item):
                 error = NotANumber(f"returned {type(item).__name__} {str(item)[:80]!r} instead of a number")
                 self.filed(str(key), error)
+            elif not math.isfinite(item):
+                self.filed(str(key), NotFinite(f"returned {float(item)}"))
         return value
 
     def taken(self) -> list[dict[str, Any]]:

@@ -30,6 +30,10 @@ class NotANumber(TypeError):
     """A reward function answered with something that is not a number."""
 
 
+class NotFinite(ValueError):
+    """A reward function answered with NaN or infinity."""
+
+
 class Sources:
     """Knows which files are the environment's own and what they are called in its folder."""
 

@@ -23,6 +23,7 @@ class DatasetReader:
     """Watches the tasks of one split go by."""
 
     split: str
+    conversational: bool = False
     seen: dict[bytes, int] = field(default_factory=dict)
     _inspected: int = 0
     _empty: list[int] = field(default_factory=list)
@@ -35,7 +36,7 @@ class DatasetReader:
             prompt = "\n".join(text_of(message) for message in task.prompt if message["role"] != "system").strip()
             if not prompt and task.prompt:
                 self._empty.append(task.index)
-            fingerprint = fingerprint_of(task)
+            fingerprint = fingerprint_of(task, with_data=self.conversational)
             first = self.seen.setdefault(fingerprint, task.index)
             if first != task.index:
                 self._duplicates.append((first, task.index))
@@ -67,11 +68,14 @@ def overlap(training: DatasetReader, evaluation: DatasetReader) -> Iterator[tupl
             yield training.seen[fingerprint], index
 
 
-def fingerprint_of(task: TaskView) -> bytes:
-    """Equal for tasks that ask the same of the model: prompt and, where there is none, data."""
-    asked: Any = [[message["role"], text_of(message).split()] for message in task.prompt]
-    if not asked:
-        asked = {key: value for key, value in task.data.items() if key not in ("idx", "example_id")}
+def fingerprint_of(task: TaskView, *, with_data: bool) -> bytes:
+    """Equal for tasks that ask the same of the model.
+
+    The prompt tells, but for games: there all tasks may open alike and differ in hidden data.
+    """
+    asked: list[Any] = [[message["role"], text_of(message).split()] for message in task.prompt]
+    if with_data or not asked:
+        asked.append({key: value for key, value in task.data.items() if key not in ("idx", "example_id", "id")})
     return hashlib.blake2b(json.dumps(asked, sort_keys=True, default=str).encode(), digest_size=16).digest()
 
 

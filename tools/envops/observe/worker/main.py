@@ -150,7 +150,7 @@ class Worker:
 
     def _tasks(self, request: Request) -> None:
         limit = request["keep"]
-        readers = {split: DatasetReader(split) for split in ("train", "eval")}
+        readers = {split: DatasetReader(split, self._adapter.conversational) for split in ("train", "eval")}
 
         def keep(task: TaskView) -> None:
             if len(self._kept) < limit:

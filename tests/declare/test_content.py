@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from envops.declare.content import hub_content_hash, list_content, strict_digest
+from envops.declare.hub_ignore import UnreadablePatternError
 from sample_repository import only, write
 
 if TYPE_CHECKING:
@@ -91,6 +92,14 @@ def test_hub_hash_is_the_one_that_prime_computes_now(tmp_path: Path) -> None:
     command = [str(prime_python()), "-c", code, *map(str, folders)]
     printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
     assert [hub_content_hash(folder) for folder in folders] == printed
+
+
+@pytest.mark.parametrize("pattern", ["!", "**", "//", "/**", "**/", "\\", "[/]", "[z-a]"])
+def test_a_pattern_on_which_prime_fails_is_refused_with_its_line(tmp_path: Path, pattern: str) -> None:
+    folder = write(tmp_path / "sums", {**BASE, ".gitignore": f"*.log\n{pattern}\n"})
+    with pytest.raises(UnreadablePatternError) as caught:
+        hub_content_hash(folder)
+    assert (caught.value.line, caught.value.pattern) == (2, pattern)
 
 
 def test_hub_hash_leaves_links_to_files_out(tmp_path: Path) -> None:
@@ -195,6 +204,7 @@ def test_links_in_a_loop_end(tmp_path: Path) -> None:
         "sums/self",
     )
     assert strict_digest(folder).startswith("sha256:")
+    assert hub_content_hash(folder)
 
 
 def test_a_pipe_is_a_problem_and_is_not_opened(tmp_path: Path) -> None:

@@ -49,6 +49,10 @@ def test_inputs_do_not_depend_on_order_spacing_or_spelling() -> None:
     assert one == two
 
 
+def test_a_marker_nested_without_end_does_not_break_the_digest() -> None:
+    assert inputs_digest(["a ; " + "(" * 5000], "").startswith("sha256:")
+
+
 @pytest.mark.parametrize("requires", [["a>=2"], ["a>=1", "b"], ["a[x]>=1"], ["a>=1 ; python_version<'3.12'"], []])
 def test_inputs_depend_on_every_requirement(requires: list[str]) -> None:
     assert inputs_digest(requires, "") != inputs_digest(["a>=1"], "")
@@ -121,6 +125,8 @@ def test_a_missing_lock_is_a_problem(tmp_path: Path) -> None:
         (f"a==1.x.y {HASH}", "is not a version"),
         (f"a==1.* {HASH}", "is not a version"),
         (f"a==1 ; nonsense {HASH}", "has a marker"),
+        (f"a==1 ; {'(' * 2000}python_version > '3'{')' * 2000} {HASH}", "has a marker"),
+        (f"a==1{' ' * 100_000}x {HASH}", "is not an exact version"),
         ("--index-url example", "is an option"),
         ("-e .", "is an option"),
         ("-r other.txt", "is an option"),

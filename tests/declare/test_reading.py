@@ -179,6 +179,7 @@ def test_a_name_that_leads_elsewhere_is_never_followed(tmp_path: Path, name: str
     [
         ("README.md", b"\xff\xfe"),
         ("README.md", b"a\x00"),
+        (".gitignore", b"[z-a]\n"),
         ("tests/cases.yaml", b"\xff"),
         ("tests/cases.yaml", b"a:\n\tb: 1\n"),
         ("tests/cases.yaml", b"- {name: a, name: b}\n" * 3),

@@ -104,7 +104,7 @@ def test_without_locks_a_missing_lock_is_no_problem(tmp_path: Path) -> None:
 
 def test_a_selection_is_by_name_or_folder_in_the_order_of_the_registry(tmp_path: Path) -> None:
     repository = Repository.load(write_repository(tmp_path, "word-sums", "alpha"))
-    assert repository.select(["alpha", "word_sums", "word-sums"]) == ("word-sums", "alpha")
+    assert repository.select(["alpha", "word_sums", "word-sums", "environments/alpha/"]) == ("word-sums", "alpha")
     assert repository.select() == ("word-sums", "alpha")
 
 
@@ -131,11 +131,11 @@ def test_every_unknown_name_is_told(tmp_path: Path) -> None:
     assert len(refused(Repository.load, write_repository(tmp_path, "sums"), ["a", "sums", "b"])) == 2
 
 
-def test_two_hundred_environments_load_within_a_second(tmp_path: Path) -> None:
+def test_two_hundred_environments_load_within_two_seconds(tmp_path: Path) -> None:
     write_repository(tmp_path, *(f"env-{index}" for index in range(200)))
     begun = time.process_time()
     assert len(Repository.load(tmp_path).packages) == 200
-    assert time.process_time() - begun < 2  # measured 0.4; twice the promise, since machines differ
+    assert time.process_time() - begun < 2  # some 0.2 s on a quiet machine
 
 
 def test_the_environments_of_this_repository_are_sound() -> None:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from envops.declare.registry import Registry
 
 CODEOWNERS_FILE = "CODEOWNERS"
-_HEADER = "# Generated from the owners in registry.yaml: change them there, then write this file anew."
+_HEADER = "# Generated from the owners in registry.yaml: change them there, then run nox -s docs."
 
 
 def render(registry: Registry) -> str:
@@ -23,7 +23,7 @@ def render(registry: Registry) -> str:
     return "\n".join([_HEADER, *rows]) + "\n"
 
 
-def codeowners_problems(registry: Registry, root: Path, fix: str = "envops codeowners") -> list[Problem]:
+def codeowners_problems(registry: Registry, root: Path, fix: str = "nox -s docs") -> list[Problem]:
     """The first line where the file differs from what the registry says; `fix` is how to write it anew."""
     expected = render(registry)
     try:

@@ -124,7 +124,10 @@ def _feed(digest: Any, path: Path) -> None:
 
 
 def hub_content_hash(folder: Path) -> str:
-    """The hash that the Hub keeps of a version, as prime 0.5.50 to 0.18.0 compute it (hex, no prefix)."""
+    """The hash that the Hub keeps of a version, as prime 0.5.50 to 0.18.0 compute it (hex, no prefix).
+
+    Raises `UnreadablePatternError` for a .gitignore that prime cannot read either.
+    """
     digest = hashlib.sha256()
     for name in sorted(_published(folder)):
         digest.update(f"file:{name}".encode())

@@ -17,6 +17,15 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
+class UnreadablePatternError(ValueError):
+    """A line of .gitignore on which the prime CLI stops with an error of its own."""
+
+    def __init__(self, pattern: str, line: int) -> None:
+        super().__init__(f".gitignore line {line}: {pattern!r}")
+        self.pattern = pattern
+        self.line = line
+
+
 @dataclass(frozen=True)
 class _Rule:
     regex: re.Pattern[str]
@@ -24,12 +33,20 @@ class _Rule:
 
 
 def ignore_matcher(folder: Path) -> Callable[[str], bool]:
-    """Says of a path relative to the folder whether its .gitignore leaves it out."""
+    """Says of a path relative to the folder whether its .gitignore leaves it out.
+
+    Raises `UnreadablePatternError` where the prime CLI could not read the file either.
+    """
     path = folder / ".gitignore"
     if not path.is_file():
         return lambda _: False
     text = path.read_text(encoding="utf-8", errors="surrogateescape")
-    rules = [rule for line in text.split("\n") if (rule := _rule_of(line))]
+    rules: list[_Rule] = []
+    for number, line in enumerate(text.split("\n"), start=1):
+        try:
+            rules += _rules_of(line)
+        except (re.error, ValueError):
+            raise UnreadablePatternError(line, number) from None
 
     def ignored(name: str) -> bool:
         for rule in reversed(rules):
@@ -40,27 +57,29 @@ def ignore_matcher(folder: Path) -> Callable[[str], bool]:
     return ignored
 
 
-def _rule_of(line: str) -> _Rule | None:
+def _rules_of(line: str) -> tuple[_Rule, ...]:
     if not line.strip() or line.startswith("#"):
-        return None
+        return ()
     negation = line.startswith("!")
     pattern = line[1:] if negation else line
     # Several asterisks mean more than one only between slashes.
     pattern = re.sub(r"([^/])\*{2,}", r"\1*", pattern)
     pattern = re.sub(r"\*{2,}([^/])", r"*\1", pattern)
-    if pattern.rstrip() in ("", "/"):
-        return None
+    if pattern.rstrip() == "/":
+        return ()
     folder_only = pattern.endswith("/")
     anchored = "/" in pattern[:-1]
     pattern = pattern.removeprefix("/")
     if pattern.startswith("**"):
         pattern, anchored = pattern[2:], False
     pattern = pattern.removeprefix("/").removesuffix("/")
+    if pattern in ("", "\\"):
+        raise ValueError("nothing is left of the pattern")
     if pattern[:2] in ("\\#", "\\!"):
         pattern = pattern[1:]
     start = "^" if anchored else "(^|/)"
     end = "$" if not folder_only else "/$" if negation else "($|/)"
-    return _Rule(re.compile(start + _regex_of(_without_trailing_spaces(pattern)) + end), negation)
+    return (_Rule(re.compile(start + _regex_of(_without_trailing_spaces(pattern)) + end), negation),)
 
 
 def _without_trailing_spaces(pattern: str) -> str:

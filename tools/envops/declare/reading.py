@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from packaging.requirements import InvalidRequirement
@@ -13,6 +13,7 @@ from packaging.utils import canonicalize_name
 from envops.declare.cases import read_cases
 from envops.declare.content import hub_content_hash, list_content, strict_digest
 from envops.declare.generation import generation_of
+from envops.declare.hub_ignore import UnreadablePatternError
 from envops.declare.lock import read_lock
 from envops.declare.package import CaseDeclaration, Lock, Package
 from envops.declare.problem import DeclarationError, Problem
@@ -53,47 +54,32 @@ def read_package(folder: Path, root: Path, *, with_lock: bool = True) -> Reading
     except DeclarationError as error:
         return Reading(None, error.problems)
     problems = list(_project_problems(pyproject))
-    name = pyproject.table("project").get("name")
-    if not isinstance(name, str) or not name:
+    name = _text(pyproject.table("project"), "name")
+    if not name:
         return Reading(None, tuple(problems))
-    module = name.replace("-", "_")
-    problems += _module_problems(folder, root, module, content.files)
-    package, more = _read(folder, root, name, module, pyproject, content.files, with_lock)
-    return Reading(package, (*problems, *more))
+    problems += _module_problems(folder, root, name.replace("-", "_"), content.files)
+    reading = _read(folder, root, pyproject, content.files, with_lock)
+    return Reading(reading.package, (*problems, *reading.problems))
 
 
-def _read(
-    folder: Path, root: Path, name: str, module: str, pyproject: Pyproject, files: tuple[str, ...], with_lock: bool
-) -> tuple[Package, list[Problem]]:
-    project, build = pyproject.table("project"), pyproject.table("build-system")
-    source, problems = read_source(folder, root, module, files)
-    reward, answer, found = read_settings(pyproject)
+def _read(folder: Path, root: Path, pyproject: Pyproject, files: tuple[str, ...], with_lock: bool) -> Reading:
+    package, problems = _declared(folder, pyproject)
+    source, found = read_source(folder, root, package.module, files)
     problems += found
     cases, found = _cases(folder, root, files)
     problems += found
     readme, found = _readme(folder, root, files)
     problems += found
+    hub_hash, found = _hub_hash(folder, root)
+    problems += found
     lock: Lock | None = None
     if with_lock:
-        lock, found = read_lock(folder, root, name, pyproject)
+        lock, found = read_lock(folder, root, package.name, pyproject)
         problems += found
-    requires = _texts(project, "dependencies")
-    package = Package(
-        name=name,
-        folder=folder,
-        module=module,
-        version=_text(project, "version"),
-        description=_text(project, "description"),
-        tags=_texts(project, "tags"),
-        requires_python=_text(project, "requires-python"),
-        requires=requires,
-        build_requires=_texts(build, "requires"),
-        build_backend=_text(build, "build-backend"),
-        generation=generation_of(_verifiers_bound(requires), source),
+    package = replace(
+        package,
+        generation=generation_of(_verifiers_bound(package.requires), source),
         readme=readme,
-        eval_settings=pyproject.table("tool", "verifiers", "eval"),
-        reward=reward,
-        answer=answer,
         has_oracle=ORACLE_FILE in files,
         cases=cases,
         test_files=tuple(file for file in files if _TEST_FILE.fullmatch(file)),
@@ -102,8 +88,32 @@ def _read(
         notes=source.notes,
         files=files,
         digest=strict_digest(folder, files),
-        hub_hash=hub_content_hash(folder),
+        hub_hash=hub_hash,
         lock=lock,
+    )
+    return Reading(package, tuple(problems))
+
+
+def _declared(folder: Path, pyproject: Pyproject) -> tuple[Package, list[Problem]]:
+    """What pyproject.toml alone says; the rest is still empty."""
+    project, build = pyproject.table("project"), pyproject.table("build-system")
+    reward, answer, problems = read_settings(pyproject)
+    package = Package(
+        name=_text(project, "name"),
+        folder=folder,
+        module=_text(project, "name").replace("-", "_"),
+        version=_text(project, "version"),
+        description=_text(project, "description"),
+        tags=_texts(project, "tags"),
+        requires_python=_text(project, "requires-python"),
+        requires=_texts(project, "dependencies"),
+        build_requires=_texts(build, "requires"),
+        build_backend=_text(build, "build-backend"),
+        generation=None,
+        readme=None,
+        eval_settings=pyproject.table("tool", "verifiers", "eval"),
+        reward=reward,
+        answer=answer,
         lines=pyproject.lines,
     )
     return package, problems
@@ -114,7 +124,7 @@ def _project_problems(pyproject: Pyproject) -> Iterator[Problem]:
     if not isinstance(project, dict):
         yield Problem(pyproject.file, 1, "has no table [project]", fix="add [project] with name, version, description")
         return
-    if "name" not in project:
+    if not project.get("name", ""):
         yield pyproject.problem("project", "lacks the key name")
     for key in ("name", "version", "description", "requires-python"):
         if key in project and not isinstance(project[key], str):
@@ -170,6 +180,14 @@ def _verifiers_bound(requires: tuple[str, ...]) -> SpecifierSet | None:
         if requirement and canonicalize_name(requirement.name) == "verifiers":
             return requirement.specifier
     return None
+
+
+def _hub_hash(folder: Path, root: Path) -> tuple[str, list[Problem]]:
+    try:
+        return hub_content_hash(folder), []
+    except UnreadablePatternError as error:
+        file, message = relative(folder / ".gitignore", root), "has a pattern on which prime env push fails"
+        return "", [Problem(file, error.line, message, found=error.pattern, fix="write the pattern another way")]
 
 
 def _cases(folder: Path, root: Path, files: tuple[str, ...]) -> tuple[tuple[CaseDeclaration, ...], list[Problem]]:

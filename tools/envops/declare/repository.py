@@ -62,7 +62,7 @@ class Repository:
         return cls(root, registry, {name: packages[name] for name in registry.environments if name in packages})
 
     def select(self, names: Iterable[str] = ()) -> tuple[str, ...]:
-        """Environments of this repository by distribution or folder name; all for no names.
+        """Environments of this repository by distribution name or folder; all for no names.
 
         Raises `DeclarationError` for a name that is not one of them.
         """
@@ -73,8 +73,9 @@ def _chosen(registry: Registry, names: Iterable[str]) -> tuple[str, ...]:
     by_name = {form: name for name, entry in registry.environments.items() for form in (entry.folder_name, name)}
     problems, chosen = [], []
     for name in names:
-        if name in by_name:
-            chosen.append(by_name[name])
+        known = by_name.get(name.removeprefix(f"{ENVIRONMENTS_FOLDER}/").removesuffix("/"))
+        if known:
+            chosen.append(known)
         elif name in registry.external:
             message = "is on the Hub already: nothing of it is in this repository"
             problems.append(Problem(REGISTRY_FILE, registry.external[name].line, message, found=name))

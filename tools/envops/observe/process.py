@@ -27,6 +27,8 @@ s = u.spec_from_file_location("envops_worker", sys.argv[1] + "/__init__.py", sub
 sys.modules["envops_worker"] = m = u.module_from_spec(s)
 s.loader.exec_module(m)
 del sys.argv[1:]
+from envops_worker.warden import fork_worker
+fork_worker()
 from envops_worker.main import serve
 serve()
 """

@@ -46,7 +46,7 @@ def resolve_tool_locks(tools: Path, stop: threading.Event) -> Iterator[Path]:
     _replace(own, _HEADER + _compile([tools / "pyproject.toml"], OLDEST_PYTHON, tools, stop))
     yield own
     for group in ("tests", "lint"):
-        wanted = ["--group", f"{tools / 'pyproject.toml'}:{group}", "--constraint", own]
+        wanted: list[str | Path] = ["--group", f"{tools / 'pyproject.toml'}:{group}", "--constraint", own]
         path = tools / f"requirements-{group}.lock"
         _replace(path, _HEADER + _compile(wanted, OLDEST_PYTHON, tools, stop))
         yield path
@@ -84,5 +84,3 @@ def oldest_python(package: Package) -> str:
     own = tuple(map(int, OLDEST_PYTHON.split(".")))
     major, minor = max(highest, own)
     return f"{major}.{minor}"
-
-

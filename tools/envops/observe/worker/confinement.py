@@ -6,42 +6,21 @@ is; they do not see into programs it starts, whose environment holds no key eith
 
 from __future__ import annotations
 
-import ctypes
+import asyncio
 import ipaddress
-import os
-import signal
 import socket
 import sys
-import threading
 import traceback
 from collections.abc import Callable
 from typing import Any
 
 from .failures import Sources
 
-PR_SET_PDEATHSIG = 1
 MAXIMUM_ATTEMPTS = 20
 
 
 class NetworkBlocked(ConnectionError):
     """The environment tried to reach beyond this machine while the gates run offline."""
-
-
-def die_with_host(lifeline: int) -> None:
-    """End this process and its group when the host is gone.
-
-    On Linux the kernel does it; everywhere, a thread waits for the pipe to close, which also
-    reaches the children of the same group.
-    """
-    if sys.platform == "linux":
-        ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-
-    def wait() -> None:
-        while os.read(lifeline, 1):
-            pass
-        os.killpg(os.getpgid(0), signal.SIGKILL)
-
-    threading.Thread(target=wait, name="envops-lifeline", daemon=True).start()
 
 
 def prefer_to_be_killed() -> None:
@@ -61,15 +40,18 @@ class NetworkGuard:
         self.stage = "load"
         self._sources = sources
         self._allowed = allowed
-        self._seen: set[tuple[str, str | None, int | None]] = set()
+        self._seen: set[tuple[str, str, str | None, int | None]] = set()
 
-    def install(self) -> None:
+    def install(self, loop: asyncio.AbstractEventLoop) -> None:
         """Watch from now on; an audit hook cannot be taken away again."""
+        self._watch_lookups(loop)
         watched: dict[str, Callable[[tuple[Any, ...]], str | None]] = {
             "socket.connect": _address_of_connect,
             "socket.sendto": _address_of_connect,
+            "socket.sendmsg": _address_of_connect,
             "socket.getaddrinfo": _address_of_lookup,
             "socket.gethostbyname": _address_of_lookup,
+            "socket.gethostbyaddr": _address_of_lookup,
         }
 
         def hook(event: str, arguments: tuple[Any, ...]) -> None:
@@ -82,13 +64,23 @@ class NetworkGuard:
 
         sys.addaudithook(hook)
 
+    def _watch_lookups(self, loop: asyncio.AbstractEventLoop) -> None:
+        """See who asks the loop for an address: the loop asks from a thread that knows no caller."""
+        look_up = loop.getaddrinfo
+
+        async def watched(host: Any, port: Any, **options: Any) -> Any:
+            address = _address_of_lookup((host,))
+            if address is not None:
+                self._attempted(address)
+            return await look_up(host, port, **options)
+
+        loop.getaddrinfo = watched  # type: ignore[method-assign]
+
     def _attempted(self, address: str) -> None:
-        place = None
-        for frame in reversed(traceback.extract_stack()):
-            place = self._sources.place(frame.filename, frame.lineno)
-            if place is not None:
-                break
-        key = (address, place["file"], place["line"]) if place else (address, None, None)
+        frames = traceback.walk_stack(sys._getframe())
+        places = (self._sources.place(frame.f_code.co_filename, line) for frame, line in frames)
+        place = next(filter(None, places), None)
+        key = (address, self.stage, place["file"], place["line"]) if place else (address, self.stage, None, None)
         if key not in self._seen and len(self.attempts) < MAXIMUM_ATTEMPTS:
             self._seen.add(key)
             self.attempts.append({"address": address, "stage": self.stage, "place": place})
@@ -111,9 +103,11 @@ def _address_of_lookup(arguments: tuple[Any, ...]) -> str | None:
 
 
 def _is_local(host: str) -> bool:
-    if host in ("", "localhost", "0.0.0.0", "::"):
+    if host.lower() in ("", "localhost", "0.0.0.0", "::"):
         return True
     try:
-        return ipaddress.ip_address(host.split("%")[0]).is_loopback
+        address = ipaddress.ip_address(host.split("%")[0])
     except ValueError:
         return host == socket.gethostname()
+    mapped = getattr(address, "ipv4_mapped", None)
+    return (mapped or address).is_loopback

@@ -1,0 +1,57 @@
+"""Load the environment: import verifiers, the package, and make the policies."""
+
+from __future__ import annotations
+
+import platform
+import time
+from importlib.metadata import version
+
+from ..adapter import Settings
+from ..channel import Request
+from ..confinement import NetworkGuard
+from ..failures import Sources
+from ..oracle import AuthorsOracle, DerivedOracle
+from ..policies import AnswerSettings, Policies
+from ..session import Session
+
+
+def answer(session: Session, request: Request) -> None:
+    settings = session.settings = Settings.parse(request["settings"])
+    session.sources = Sources(settings.overlay, settings.package)
+    session.guard = NetworkGuard(session.sources, settings.allow_network)
+    session.guard.install()
+    started = time.perf_counter()
+    if settings.generation == "v1":
+        import verifiers.v1
+
+        imported = time.perf_counter()
+        from ..adapter_v1 import AdapterV1
+
+        session.adapter = AdapterV1(settings, session.sources)
+    else:
+        import verifiers
+
+        verifiers.Environment  # noqa: B018 - 0.3 loads its first generation when it is touched
+        imported = time.perf_counter()
+        from ..adapter_v0 import AdapterV0
+
+        session.adapter = AdapterV0(settings, session.sources)
+    loaded = time.perf_counter()
+    session.policies = _make_policies(session, settings)
+    session.channel.item(
+        "description",
+        {
+            **session.adapter.describe(),
+            "verifiers": version("verifiers"),
+            "python": platform.python_version(),
+            "import_seconds": imported - started,
+            "load_seconds": loaded - imported,
+            "datasets": [],
+        },
+    )
+
+
+def _make_policies(session: Session, settings: Settings) -> Policies:
+    path = settings.package / "tests" / "oracle.py"
+    oracle = AuthorsOracle(path) if path.is_file() else DerivedOracle(session.adapter.parser_tags())
+    return Policies(oracle, AnswerSettings(settings.answer_type, settings.tolerance))

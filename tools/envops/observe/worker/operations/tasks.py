@@ -1,0 +1,33 @@
+"""Read the data sets whole, and keep the first tasks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..adapter import TaskView
+from ..answers import answer_of
+from ..channel import Request
+from ..inspection import MAXIMUM_TASKS, DatasetReader, overlap
+from ..session import Session
+
+
+def answer(session: Session, request: Request) -> None:
+    limit = request["keep"]
+    readers = {split: DatasetReader(split, session.adapter.conversational) for split in ("train", "eval")}
+
+    def keep(task: TaskView) -> None:
+        if len(session.kept) < limit:
+            session.kept[task.index] = task
+            session.channel.item("task", task_facts(task))
+
+    for split, reader in readers.items():
+        reader.watch(session.adapter.tasks(split, MAXIMUM_TASKS), keep if split == "train" else lambda _: None)
+        facts = reader.facts(None if session.adapter.infinite else len(reader))
+        if split == "train" or len(reader):
+            session.channel.item("dataset", facts)
+    pairs = list(overlap(readers["train"], readers["eval"]))
+    session.channel.item("overlap", {"pairs": pairs[:20], "count": len(pairs)})
+
+
+def task_facts(task: TaskView) -> dict[str, Any]:
+    return {"index": task.index, "prompt": task.prompt, "answer": answer_of(task.data), "data": task.data}

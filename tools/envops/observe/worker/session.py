@@ -1,0 +1,157 @@
+"""What a worker holds between requests: the loaded environment and how to run its code safely."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+from collections.abc import Coroutine, Iterator, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from .adapter import Adapter, Job, Settings, TaskView
+from .channel import Channel
+from .confinement import NetworkGuard
+from .failures import OutOfTime, Sources
+from .oracle import NoOracle
+from .policies import Message, Policies, text_of
+
+if TYPE_CHECKING:
+    from .endpoint import Endpoint
+
+
+class Session:
+    """One environment, loaded once; `operations` fill it and ask it."""
+
+    adapter: Adapter
+    settings: Settings
+    policies: Policies
+    guard: NetworkGuard
+
+    def __init__(self, channel: Channel) -> None:
+        self.channel = channel
+        self.sources = Sources()
+        self.kept: dict[int, TaskView] = {}
+        """The tasks that policies are asked about."""
+        self.played: dict[tuple[int, str], float | None] = {}
+        """Rewards of rollouts made for the rewards gate, by task and policy."""
+        self.asked: dict[int, Message | None] = {}
+        """What the oracle said first on a task; `None` where it said nothing."""
+        self.loop = asyncio.new_event_loop()
+        asyncio.set_event_loop(self.loop)
+
+    def close(self) -> None:
+        """Stop what rollouts were served by."""
+        if hasattr(self, "adapter"):
+            with contextlib.suppress(OutOfTime), time_limit(5):
+                self.loop.run_until_complete(self.adapter.close())
+
+    def report_network(self) -> None:
+        """Send on what the network guard has seen since the last time."""
+        if hasattr(self, "guard"):
+            for attempt in self.guard.attempts:
+                self.channel.item("network", attempt)
+            self.guard.attempts.clear()
+
+    def run(self, work: Coroutine[Any, Any, Any], seconds: float) -> Any:
+        """Run one piece of the environment's code, stopped when it takes too long.
+
+        Raises `OutOfTime`; a function that blocks the interpreter itself is left to the
+        host's own limit.
+        """
+        task = self.loop.create_task(work)
+        try:
+            with time_limit(seconds):
+                return self.loop.run_until_complete(task)
+        except OutOfTime:
+            task.cancel()
+            self.loop.run_until_complete(asyncio.wait([task], timeout=1))
+            raise
+
+    # Each operation answers with facts in the shape of `observe.facts`.
+
+    def asked_oracle(self, task: TaskView) -> Message | None:
+        """The oracle's first message; what it raises becomes a score of its own, once per task."""
+        if task.index not in self.asked:
+            try:
+                self.asked[task.index] = self.policies.oracle.reply(task.data, task.prompt)
+            except NoOracle:
+                self.asked[task.index] = None
+            except Exception as error:
+                self.asked[task.index] = None
+                self.channel.item("score", self.unscored(task, "oracle", [], error))
+        return self.asked[task.index]
+
+    def score(self, task: TaskView, policy: str, completion: Sequence[Message], seconds: float) -> None:
+        self.channel.item("now", {"task": task.index, "policy": policy, "completion": shortened_messages(completion)})
+        self.channel.item("score", self.scored(task, policy, completion, seconds))
+
+    def scored(self, task: TaskView, policy: str, completion: Sequence[Message], seconds: float) -> dict[str, Any]:
+        try:
+            first, again = (self.run(self.adapter.score(task, [completion]), seconds)[0] for _ in range(2))
+        except OutOfTime as error:
+            return self.unscored(task, policy, completion, error)
+        return {
+            "task": task.index,
+            "policy": policy,
+            "completion": completion,
+            "derived": self.policies.oracle.derived,
+            "again": [again["reward"]],
+            **first,
+        }
+
+    def unscored(
+        self, task: TaskView, policy: str, completion: Sequence[Message], error: BaseException
+    ) -> dict[str, Any]:
+        return {
+            "task": task.index,
+            "policy": policy,
+            "completion": completion,
+            "reward": None,
+            "functions": {},
+            "failure": self.sources.failure(error),
+            "derived": self.policies.oracle.derived,
+        }
+
+    def rollouts(self, jobs: Sequence[Job], max_concurrent: int, seconds: float) -> Iterator[dict[str, Any]]:
+        """Rollouts against the scripted endpoint, one by one as they finish."""
+        tasks = {job.task: self.kept[job.task] for job in jobs}
+        self.endpoint.speak_about(list(tasks.values()))
+        rows = self.adapter.roll_out(jobs, tasks, self.endpoint.base_url, max_concurrent, seconds)
+        try:
+            while (row := self.run(anext(rows, None), seconds)) is not None:
+                yield row
+        finally:
+            self.loop.run_until_complete(rows.aclose())
+
+    @cached_property
+    def endpoint(self) -> Endpoint:
+        from .endpoint import Endpoint
+
+        return Endpoint(self.policies)
+
+
+@contextlib.contextmanager
+def time_limit(seconds: float) -> Iterator[None]:
+    """Raise `OutOfTime` in the main thread when the block takes longer."""
+
+    def expired(_number: int, _frame: Any) -> None:
+        raise OutOfTime(f"took longer than {seconds:g} s")
+
+    previous = signal.signal(signal.SIGALRM, expired)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, previous)
+
+
+def shortened_messages(messages: Sequence[Message]) -> list[Message]:
+    return [{"role": message["role"], "content": text_of(message)[:2000]} for message in messages]
+
+
+def played_score(row: dict[str, Any], again: list[float | None], derived: bool) -> dict[str, Any]:
+    """A rollout as a score: the conversation that it became, and what it earned."""
+    kept = ("task", "policy", "completion", "reward", "functions", "failure", "seconds")
+    return {key: row[key] for key in kept} | {"again": again, "derived": derived}

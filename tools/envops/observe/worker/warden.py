@@ -1,0 +1,120 @@
+"""The parent of the worker: outlives it, cleans up after it, and dies with the host.
+
+The process that the host starts forks at once. The child becomes the worker; the parent stays
+behind as its warden and imports nothing more. On Linux every process that the environment
+starts and abandons, in whatever session and with whatever variables, becomes the warden's own
+child, so none can outlive it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import resource
+import select
+import signal
+import sys
+import time
+from pathlib import Path
+
+PR_SET_PDEATHSIG = 1
+PR_SET_CHILD_SUBREAPER = 36
+PATIENCE_SECONDS = 5.0
+"""How long to go on killing where new processes keep appearing."""
+
+
+def fork_worker() -> None:
+    """Return in the worker; in the warden, wait for the end of either worker or host and never return."""
+    lifeline = int(os.environ.pop("ENVOPS_LIFELINE"))
+    os.set_inheritable(lifeline, False)
+    _prctl(PR_SET_CHILD_SUBREAPER, 1)
+    warden = os.getpid()
+    worker = os.fork()
+    if worker == 0:
+        os.close(lifeline)
+        os.setsid()
+        _prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != warden:
+            os._exit(1)
+        return
+    try:
+        status = _watch(worker, lifeline)
+        _end_everyone(worker)
+        _end_like(status)
+    finally:
+        os._exit(70)
+
+
+def _prctl(option: int, value: int) -> None:
+    if sys.platform == "linux":
+        ctypes.CDLL(None, use_errno=True).prctl(option, value)
+
+
+def _watch(worker: int, lifeline: int) -> int:
+    """Reap until the worker or the host is gone; the worker's wait status, 0 when it was the host."""
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for stream in (0, 1, 2):
+        os.dup2(nothing, stream)
+    woken, wake = os.pipe()
+    os.set_blocking(woken, False)
+    os.set_blocking(wake, False)
+    signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    while True:
+        for process, status in _reaped():
+            if process == worker:
+                return status
+        ready, _, _ = select.select([lifeline, woken], [], [])
+        if lifeline in ready and not os.read(lifeline, 1):
+            return 0
+        with contextlib.suppress(BlockingIOError):
+            os.read(woken, 4096)
+
+
+def _reaped() -> list[tuple[int, int]]:
+    found = []
+    with contextlib.suppress(ChildProcessError):
+        while (one := os.waitpid(-1, os.WNOHANG))[0]:
+            found.append(one)
+    return found
+
+
+def _end_everyone(worker: int) -> None:
+    """End all descendants, and those that they leave behind, until there are none."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(worker, signal.SIGKILL)
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while time.monotonic() < deadline and (alive := descendants(os.getpid())):
+        for process in alive:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(process, signal.SIGKILL)
+        time.sleep(0.005)
+        _reaped()
+
+
+def descendants(process: int) -> set[int]:
+    """Children and their children, as far as /proc tells."""
+    children: dict[int, list[int]] = {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError, ValueError, IndexError):
+            state = (folder / "stat").read_text("utf-8", "replace")
+            parent = int(state.rpartition(")")[2].split()[1])  # the name before it may hold anything
+            children.setdefault(parent, []).append(int(folder.name))
+    found: set[int] = set()
+    waiting = [process]
+    while waiting:
+        new = set(children.get(waiting.pop(), ())) - found
+        found |= new
+        waiting += new
+    return found
+
+
+def _end_like(status: int) -> None:
+    """End as the worker did, for the host to read off."""
+    code = os.waitstatus_to_exitcode(status)
+    if code < 0:
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        signal.signal(-code, signal.SIG_DFL) if -code not in (signal.SIGKILL, signal.SIGSTOP) else None
+        os.kill(os.getpid(), -code)
+    os._exit(code & 0xFF)

@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
+from uuid import uuid4
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
@@ -201,6 +202,7 @@ class Rollout:
     completion: tuple[Message, ...]
     reward: float | None
     functions: Mapping[str, FunctionScore]
+    failures: tuple[FunctionFailure, ...] = ()
     failure: Failure | None = None
     stop: str | None = None
     timed_out: bool = False
@@ -259,9 +261,13 @@ def adapter(kind: type) -> TypeAdapter[Any]:
 def write_facts(facts: Facts, path: Path) -> None:
     """Write facts so that a reader sees all of them or none."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    aside = path.with_name(f".{path.name}.{id(facts):x}")
-    aside.write_text(json.dumps(asdict(facts), separators=(",", ":"), default=str))
-    aside.replace(path)
+    text = json.dumps(asdict(facts), separators=(",", ":"), default=str)
+    aside = path.with_name(f".{path.name}.{uuid4().hex}")
+    try:
+        aside.write_text(text, "utf-8")
+        aside.replace(path)
+    finally:
+        aside.unlink(missing_ok=True)
 
 
 def read_facts(path: Path) -> Facts:
@@ -270,6 +276,10 @@ def read_facts(path: Path) -> Facts:
     Raises `ValueError` when the file is damaged or of another shape, `OSError` when it
     cannot be read.
     """
-    facts = adapter(Facts).validate_python(json.loads(path.read_bytes()), strict=False)
+    try:
+        raw = json.loads(path.read_bytes())
+    except RecursionError:
+        raise ValueError(f"{path} is nested too deep to be facts") from None
+    facts = adapter(Facts).validate_python(raw, strict=False)
     assert isinstance(facts, Facts)
     return facts

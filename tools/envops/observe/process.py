@@ -17,7 +17,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from envops.observe.facts import Failure, adapter
-from envops.observe.subprocesses import Interrupted, end_group
+from envops.observe.subprocesses import Interrupted
 from envops.observe.venv import VirtualEnvironment
 
 WORKER_FOLDER = Path(__file__).parent / "worker"
@@ -38,6 +38,7 @@ LINE_LIMIT = 64 * 2**20
 """Bytes of one answer; a longer line is no answer."""
 ERRORS_KEPT = 16_384
 LOOK_SECONDS = 0.25
+PATIENCE_SECONDS = 1.0
 MARK = "ENVOPS_WORKER"
 
 
@@ -74,6 +75,7 @@ class WorkerProcess:
         self._mark = uuid.uuid4().hex
         self._errors = bytearray()
         self._buffer = bytearray()
+        self._searched = 0
         self._requests = 0
         self._doing = ""
         lifeline, self._lifeline = os.pipe()
@@ -89,8 +91,10 @@ class WorkerProcess:
             start_new_session=True,
         )
         os.close(lifeline)
+        assert self._process.stdin is not None
         assert self._process.stdout is not None
         assert self._process.stderr is not None
+        os.set_blocking(self._process.stdin.fileno(), False)
         self._selector = selectors.DefaultSelector()
         for stream, name in ((self._process.stdout, "answers"), (self._process.stderr, "errors")):
             os.set_blocking(stream.fileno(), False)
@@ -116,21 +120,28 @@ class WorkerProcess:
         run was cancelled. The worker is ended in the latter two cases.
         """
         self._requests += 1
+        self._doing = ""
+        deadline = time.monotonic() + within
         line = json.dumps({"id": self._requests, "operation": operation, **parameters}, default=str)
         try:
-            self._write(line.encode() + b"\n")
-            yield from self._answers(time.monotonic() + within, within)
+            self._write(line.encode() + b"\n", deadline, within)
+            yield from self._answers(deadline, within)
         except (WorkerLost, Interrupted):
             self.end()
             raise
 
-    def _write(self, line: bytes) -> None:
+    def _write(self, line: bytes, deadline: float, seconds: float) -> None:
         assert self._process.stdin is not None
-        try:
-            self._process.stdin.write(line)
-            self._process.stdin.flush()
-        except OSError:
-            raise self._died() from None
+        pipe = self._process.stdin.fileno()
+        rest = memoryview(line)
+        while rest:
+            try:
+                rest = rest[os.write(pipe, rest) :]
+            except BlockingIOError:  # the worker does not read; it is given its time and no more
+                self._check_limits(deadline, seconds)
+                time.sleep(0.01)
+            except OSError:
+                raise self._died() from None
 
     def _answers(self, deadline: float, seconds: float) -> Iterator[tuple[str, Any]]:
         for message in self._messages(deadline, seconds):
@@ -151,19 +162,24 @@ class WorkerProcess:
     def _messages(self, deadline: float, seconds: float) -> Iterator[dict[str, Any]]:
         looked = time.monotonic()
         while True:
-            while (end := self._buffer.find(b"\n")) >= 0:
+            while (end := self._buffer.find(b"\n", self._searched)) >= 0:
                 line = bytes(self._buffer[:end])
                 del self._buffer[: end + 1]
+                self._searched = 0
                 yield self._parsed(line)
+            self._searched = len(self._buffer)
+            self._check_limits(deadline, seconds)
             now = time.monotonic()
-            if self._stop.is_set():
-                raise Interrupted
-            if now > deadline:
-                raise WorkerLost(self._failure("timeout", "Timeout", f"no answer after {seconds:g} s"))
             if now - looked > LOOK_SECONDS:
                 looked = now
                 self._check_memory()
             self._read(min(LOOK_SECONDS, max(0.0, deadline - now)))
+
+    def _check_limits(self, deadline: float, seconds: float) -> None:
+        if self._stop.is_set():
+            raise Interrupted
+        if time.monotonic() > deadline:
+            raise WorkerLost(self._failure("timeout", "Timeout", f"no answer after {seconds:g} s"))
 
     def _read(self, seconds: float) -> None:
         for key, _ in self._selector.select(seconds):
@@ -182,7 +198,7 @@ class WorkerProcess:
     def _parsed(self, line: bytes) -> dict[str, Any]:
         try:
             message = json.loads(line)
-        except ValueError:
+        except (ValueError, RecursionError):
             message = None
         if not isinstance(message, dict):
             raise self._nonsense(f"a line that is not JSON: {line[:200]!r}")
@@ -198,8 +214,8 @@ class WorkerProcess:
         import psutil
 
         try:
-            worker = psutil.Process(self._process.pid)
-            return [worker, *worker.children(recursive=True)]
+            warden = psutil.Process(self._process.pid)
+            return [warden, *warden.children(recursive=True)]
         except psutil.NoSuchProcess:
             return []
 
@@ -210,7 +226,9 @@ class WorkerProcess:
             assert self._process.stderr is not None
             self._errors += os.read(self._process.stderr.fileno(), ERRORS_KEPT)
         code = self._process.returncode
-        how = f"signal {-code}" if code is not None and code < 0 else f"exit code {code}"
+        if code is None:
+            return WorkerLost(self._failure("protocol", "ProtocolError", "the worker closed the channel to its host"))
+        how = f"signal {-code}" if code < 0 else f"exit code {code}"
         return WorkerLost(self._failure("crash", "WorkerDied", f"the worker ended with {how}"))
 
     def _nonsense(self, what: str) -> WorkerLost:
@@ -226,9 +244,11 @@ class WorkerProcess:
         import psutil
 
         family = self._family()
-        end_group(self._process.pid)
-        with suppress(OSError):
+        if self._lifeline >= 0:
             os.close(self._lifeline)
+            self._lifeline = -1
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(PATIENCE_SECONDS)  # its warden ends everyone, and then itself
         for process in [*family, *marked_processes(self._mark)]:
             with suppress(psutil.Error):
                 process.kill()
@@ -274,7 +294,7 @@ def worker_environment(
         "HOME": str(home),
         "TMPDIR": str(temporary),
         "LANG": "C.UTF-8",
-        "PYTHONPATH": str(overlay),
+        "PYTHONPATH": str(overlay.resolve()),  # as the places of failures are told by
         "PYTHONHASHSEED": "0",
         "PYTHONDONTWRITEBYTECODE": "1",  # the venv and the overlay are compiled already
         "TOKENIZERS_PARALLELISM": "false",

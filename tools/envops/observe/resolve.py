@@ -79,7 +79,7 @@ def _compile(wanted: Sequence[str | Path], python: str, folder: Path, stop: thre
 
 def oldest_python(package: Package) -> str:
     """The lowest Python that a package says it runs on, at least the tool's own lowest."""
-    floors = re.findall(r">=\s*(\d+)\.(\d+)", package.requires_python)
+    floors = re.findall(r"(?:>=|~=|==|>)\s*(\d+)\.(\d+)", package.requires_python)
     highest = max(((int(major), int(minor)) for major, minor in floors), default=(0, 0))
     own = tuple(map(int, OLDEST_PYTHON.split(".")))
     major, minor = max(highest, own)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import tempfile
 import threading
 import time
 from collections.abc import Mapping, Sequence
@@ -14,6 +15,7 @@ from pathlib import Path
 from envops.observe.facts import Failure
 
 OUTPUT_LIMIT = 4_000
+LOOK_SECONDS = 0.1
 
 
 class Interrupted(Exception):
@@ -39,25 +41,25 @@ def run_program(
     """Run a program in a process group of its own and return what it printed.
 
     Raises `ProgramFailed` on a non-zero exit code or when it takes longer than `seconds`,
-    `Interrupted` when `stop` is set; its whole group is ended in both cases.
+    `Interrupted` when `stop` is set; what is left of its group is ended in every case.
     """
-    process = subprocess.Popen(
-        [str(part) for part in command],
-        cwd=folder,
-        env=dict(environment),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        errors="replace",
-        start_new_session=True,
-    )
-    try:
-        output = _wait(process, time.monotonic() + seconds, stop)
-    except BaseException:
-        end_group(process.pid)
-        process.communicate()
-        raise
+    with tempfile.TemporaryFile() as printed:  # a pipe would be held open by whatever the program leaves behind
+        process = subprocess.Popen(
+            [str(part) for part in command],
+            cwd=folder,
+            env=dict(environment),
+            stdin=subprocess.DEVNULL,
+            stdout=printed,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+        try:
+            _wait(process, time.monotonic() + seconds, stop)
+        finally:
+            end_group(process.pid)
+            process.wait()
+        printed.seek(0)
+        output = printed.read().decode("utf-8", "replace")
     if process.returncode != 0:
         name = Path(str(command[0])).name
         message = f"{name} ended with exit code {process.returncode}:\n{output[-OUTPUT_LIMIT:].strip()}"
@@ -65,17 +67,17 @@ def run_program(
     return output
 
 
-def _wait(process: subprocess.Popen[str], deadline: float, stop: threading.Event) -> str:
+def _wait(process: subprocess.Popen[bytes], deadline: float, stop: threading.Event) -> None:
     while True:
         try:
-            output, _ = process.communicate(timeout=0.1)
+            process.wait(LOOK_SECONDS)
         except subprocess.TimeoutExpired:
             if stop.is_set():
                 raise Interrupted from None
             if time.monotonic() > deadline:
                 raise ProgramFailed(Failure("timeout", "Timeout", "it ran into its time limit")) from None
         else:
-            return output
+            return
 
 
 def end_group(group: int) -> None:

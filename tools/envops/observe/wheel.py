@@ -6,6 +6,7 @@ What is observed is the wheel and not the folder, so that what was proven is wha
 from __future__ import annotations
 
 import hashlib
+import os
 import shutil
 import threading
 import zipfile
@@ -48,8 +49,12 @@ def built_wheel(package: Package, workspace: Workspace, stop: threading.Event) -
         _unpack(path, aside / "site", stop)
         shutil.rmtree(aside / "source")
 
-    folder = made_once(workspace.wheels / package.name / key, make, lambda made: (made / "site").is_dir(), stop)
+    folder = made_once(workspace.wheels / package.name / key, make, _is_whole, stop)
     return BuiltWheel(describe_wheel(next(folder.glob("*.whl"))), folder / "site")
+
+
+def _is_whole(folder: Path) -> bool:
+    return (folder / "site").is_dir() and any(folder.glob("*.whl"))
 
 
 def _build(package: Package, aside: Path, workspace: Workspace, stop: threading.Event) -> Path:
@@ -62,9 +67,7 @@ def _build(package: Package, aside: Path, workspace: Workspace, stop: threading.
     command: list[str | Path] = [tools.python, "-I", "-m", "build", "--wheel", "--outdir", aside, source]
     if _brought_along(package):
         command.insert(-1, "--no-isolation")
-    environment = {**uv_environment(), "SOURCE_DATE_EPOCH": EPOCH}
-    hidden = ("PRIME_", "HF_", "WANDB_")
-    environment = {name: value for name, value in environment.items() if not name.startswith(hidden)}
+    environment = _build_environment(isolated="--no-isolation" not in command)
     try:
         run_program(command, environment=environment, folder=aside, seconds=BUILD_SECONDS, stop=stop)
         return next(aside.glob("*.whl"))
@@ -75,9 +78,26 @@ def _build(package: Package, aside: Path, workspace: Workspace, stop: threading.
         raise ProgramFailed(Failure("raised", "BuildFailed", "the build ended well but made no wheel")) from None
 
 
+def _build_environment(*, isolated: bool) -> dict[str, str]:
+    """What a build sees, which may run the author's code: no variable that could be a secret.
+
+    Only a build that pip must fetch tools for gets what pip needs to reach its index.
+    """
+    passed = {"PATH", "LANG", "LC_ALL", "TMPDIR", "TZ"}
+    if isolated:
+        passed |= {"HOME", "HTTPS_PROXY", "HTTP_PROXY", "NO_PROXY", "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE"}
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if name in passed or (isolated and name.startswith(("PIP_", "UV_")))
+    }
+    return {**kept, "SOURCE_DATE_EPOCH": EPOCH}
+
+
 def _brought_along(package: Package) -> bool:
     """Whether the tool's own build environment has what the package's build asks for."""
     from packaging.requirements import InvalidRequirement, Requirement
+    from packaging.utils import canonicalize_name
 
     pins = dict(
         line.split(" ")[0].split("==")
@@ -88,7 +108,8 @@ def _brought_along(package: Package) -> bool:
         wanted = [Requirement(text) for text in package.build_requires]
     except InvalidRequirement:
         return False
-    return bool(wanted) and all(one.name in pins and pins[one.name] in one.specifier for one in wanted)
+    found = [(pins.get(canonicalize_name(one.name)), one.specifier) for one in wanted]
+    return bool(found) and all(version is not None and version in specifier for version, specifier in found)
 
 
 def _unpack(wheel: Path, site: Path, stop: threading.Event) -> None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import os
 import shutil
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -16,6 +18,9 @@ from pathlib import Path
 from envops.observe.subprocesses import Interrupted
 
 TOOL_FOLDER = Path(__file__).parent
+SCRATCH = "scratch-"
+JUST_MADE_SECONDS = 60.0
+"""A scratch folder younger than this may be about to be held by the run that made it."""
 
 
 @dataclass(frozen=True)
@@ -42,13 +47,38 @@ class Workspace:
 
     @contextmanager
     def scratch(self) -> Iterator[Path]:
-        """A folder for one worker, gone afterwards."""
+        """A folder for one worker, gone afterwards; those that a killed run left behind go as well."""
         self.base.mkdir(parents=True, exist_ok=True)
-        folder = Path(tempfile.mkdtemp(prefix="scratch-", dir=self.base))
+        self._sweep()
+        folder = Path(tempfile.mkdtemp(prefix=SCRATCH, dir=self.base))
+        held = os.open(folder, os.O_RDONLY)
         try:
+            fcntl.flock(held, fcntl.LOCK_EX)
             yield folder
         finally:
-            shutil.rmtree(folder, ignore_errors=True)
+            _remove(folder)
+            os.close(held)
+
+    def _sweep(self) -> None:
+        for folder in self.base.glob(f"{SCRATCH}*"):
+            with suppress(OSError):
+                held = os.open(folder, os.O_RDONLY)
+                try:
+                    fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    if time.time() - folder.stat().st_mtime > JUST_MADE_SECONDS:
+                        _remove(folder)
+                finally:
+                    os.close(held)
+
+
+def _remove(folder: Path) -> None:
+    """Remove a folder, also where something in it was made unwritable; what cannot be removed stays."""
+    shutil.rmtree(folder, ignore_errors=True)
+    if folder.exists():
+        for parent, _, _ in os.walk(folder):
+            with suppress(OSError):
+                Path(parent).chmod(0o700)
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def made_once(

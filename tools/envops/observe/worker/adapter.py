@@ -107,8 +107,8 @@ class Trap:
             if not is_number(item):
                 error = NotANumber(f"returned {type(item).__name__} {str(item)[:80]!r} instead of a number")
                 self.filed(str(key), error)
-            elif not math.isfinite(item):
-                self.filed(str(key), NotFinite(f"returned {float(item)}"))
+            elif not is_finite(item):
+                self.filed(str(key), NotFinite(f"returned {item!s:.80}"))
         return value
 
     def taken(self) -> list[dict[str, Any]]:
@@ -122,9 +122,14 @@ def is_number(value: Any) -> bool:
     return isinstance(value, numbers.Real)
 
 
+def is_finite(value: Any) -> bool:
+    """Whether a real number is one that a float can hold, and neither NaN nor infinite."""
+    try:
+        return math.isfinite(value)
+    except OverflowError:
+        return False
+
+
 def finite_or_none(value: Any) -> float | None:
-    """The number, or `None` where there is none (absent, not a number, NaN)."""
-    if value is None or not is_number(value):
-        return None
-    number = float(value)
-    return None if math.isnan(number) else number
+    """The number, or `None` where there is none (absent, not a number, NaN, infinite)."""
+    return float(value) if is_number(value) and is_finite(value) else None

@@ -21,7 +21,7 @@ from typing import Any
 import verifiers as vf
 
 from .adapter import Job, Settings, TaskView, Trap, finite_or_none
-from .failures import Sources, causes
+from .failures import Sources, causes, said_as_exception
 from .policies import Message
 
 try:
@@ -87,24 +87,23 @@ class AdapterV0:
         for rubric in leaf_rubrics(self._environment.rubric):
             for position, (function, weight) in enumerate(zip(rubric.funcs, rubric.weights, strict=True)):
                 name = getattr(function, "__name__", repr(function))
+                group = bool(rubric._is_group_func(function))
                 table[name] = {
                     "name": name,
                     "weight": float(weight),
                     "kind": "reward" if weight else "metric",
-                    "group": bool(rubric._is_group_func(function)),
+                    "group": group,
                     "place": self._sources.place_of_code(getattr(inspect.unwrap(function), "__code__", None)),
                 }
-                rubric.funcs[position] = self._trapped(name, function)
+                rubric.funcs[position] = self._trapped(name, function, group=group)
         return table
 
-    def _trapped(self, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    def _trapped(self, name: str, function: Callable[..., Any], *, group: bool) -> Callable[..., Any]:
         def check(value: Any) -> Any:
             trap = self._trap.get()
-            if trap is not None and isinstance(value, list):
-                for item in value:
+            if trap is not None:
+                for item in value if group and isinstance(value, list) else [value]:
                     trap.checked(name, item)
-            elif trap is not None:
-                trap.checked(name, value)
             return value
 
         async def awaited(value: Any) -> Any:
@@ -123,11 +122,12 @@ class AdapterV0:
     def _filing(self, name: str) -> Iterator[None]:
         try:
             yield
-        except Exception as error:
+        except (Exception, SystemExit) as error:
+            said = said_as_exception(error)
             trap = self._trap.get()
             if trap is not None:
-                trap.filed(name, error)
-            raise
+                trap.filed(name, said)
+            raise said from said.__cause__
 
     async def score(self, task: TaskView, completions: Sequence[Sequence[Message]]) -> list[dict[str, Any]]:
         if not any(function["group"] for function in self._table.values()):
@@ -297,6 +297,7 @@ class AdapterV0:
             "rollout": number,
             "completion": [openai_form(message) for message in output.get("completion") or []],
             **rewards,
+            "failures": filed,
             "failure": failure,
             "stop": stop,
             "timed_out": stop == "timeout_reached",

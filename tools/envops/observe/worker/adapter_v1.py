@@ -9,6 +9,7 @@ import asyncio
 import functools
 import inspect
 import itertools
+import re
 import sys
 import time
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
@@ -21,7 +22,7 @@ from verifiers.v1.state import state_cls
 
 from . import chat_harness
 from .adapter import Job, Settings, TaskView, Trap, finite_or_none
-from .failures import Sources
+from .failures import Sources, said_as_exception
 from .policies import Message
 
 EVALUATION_SPLITS = ("test", "eval", "evaluation", "validation", "dev")
@@ -134,9 +135,10 @@ class AdapterV1:
         async def trapped(*args: Any, **kwargs: Any) -> Any:
             try:
                 value = await function(*args, **kwargs)  # as the library does: a plain function is an error
-            except Exception as error:
-                self._trap.filed(function.__name__, error)
-                raise
+            except (Exception, SystemExit) as error:
+                said = said_as_exception(error)
+                self._trap.filed(function.__name__, said)
+                raise said from said.__cause__
             return self._trap.checked(function.__name__, value)
 
         return trapped
@@ -215,6 +217,16 @@ class AdapterV1:
         taskset = {"id": self._settings.module, **self._settings.args}
         return vf.resolve_env_config({"taskset": taskset} | {name: dict(seat) for name in seats})
 
+    def _failed_functions(self, traces: Sequence[Any], failure: Mapping[str, Any] | None) -> list[dict[str, Any]]:
+        """The reward functions that a failed rollout's own traceback goes through."""
+        if failure is None:
+            return []
+        unscored = {name for trace in traces for name, reward in trace.rewards.items() if reward is None}
+        frames = re.findall(r'File "(.+?)", line (\d+), in (\w+)', failure["traceback"])
+        places = [place for file, line, _ in frames if (place := self._sources.place(file, int(line)))]
+        failed = {**failure, "kind": "raised", "place": places[-1] if places else None}
+        return [{"function": name, "failure": failed} for name in unscored if name in {frame[2] for frame in frames}]
+
     def _rollout(self, job: Job, number: int, episode: Any, seconds: float) -> dict[str, Any]:
         traces = [trace for trace in episode.traces if getattr(trace.agent, "trainable", True)]
         errors = [*episode.errors, *(error for trace in episode.traces for error in trace.errors)]
@@ -234,6 +246,7 @@ class AdapterV1:
             "rollout": number,
             "completion": [] if first is None else completion_of(first),
             **rewards_of(traces, self._weights(self._task_class(episode.task.data, self._config.task))),
+            "failures": self._failed_functions(traces, failure),
             "failure": failure,
             "stop": None if first is None else first.stop_condition,
             "timed_out": any(getattr(trace, "is_timeout", False) for trace in episode.traces),

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import select
 import signal
 import sys
 import time
@@ -12,6 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from .failures import OutOfTime, Sources, shortened
+
+LOOK_SECONDS = 0.1
 
 
 def run_tests(
@@ -31,33 +35,39 @@ def run_tests(
     os.set_blocking(read, False)
     deadline = time.monotonic() + seconds
     try:
-        yield from _lines(read, deadline)
-    except OutOfTime:
-        os.kill(child, signal.SIGKILL)
-        raise
+        yield from _lines(read, deadline, child)
     finally:
         os.close(read)
+        _end_session(child)
         _, status = os.waitpid(child, 0)
     if os.waitstatus_to_exitcode(status) not in (0, 1, 5):
         raise ChildProcessError(f"the test process ended with {os.waitstatus_to_exitcode(status)}")
 
 
-def _lines(read: int, deadline: float) -> Iterator[dict[str, Any]]:
-    import select
-
+def _lines(read: int, deadline: float, child: int) -> Iterator[dict[str, Any]]:
+    """Lines until the test process is gone, even where a process that a test left behind holds the pipe."""
     buffered = b""
     while True:
-        remaining = deadline - time.monotonic()
-        if remaining <= 0:
+        if time.monotonic() > deadline:
             raise OutOfTime("the tests ran into the time limit")
-        ready, _, _ = select.select([read], [], [], remaining)
-        if not ready:
-            continue
-        part = os.read(read, 65536)
-        if not part:
-            return
+        gone = _is_gone(child)
+        ready, _, _ = select.select([read], [], [], 0 if gone else LOOK_SECONDS)
+        part = os.read(read, 65536) if ready else b""
         *lines, buffered = (buffered + part).split(b"\n")
         yield from (json.loads(line) for line in lines)
+        if not part and (ready or gone):
+            return
+
+
+def _is_gone(child: int) -> bool:
+    """Whether the process has ended; it stays to be waited for."""
+    return os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+
+
+def _end_session(child: int) -> None:
+    """End what is left of the tests' process group."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(child, signal.SIGKILL)
 
 
 def _be_the_test_process(folder: Path, files: list[str], toolbox: str, sources: Sources, write: int) -> None:
@@ -69,7 +79,8 @@ def _be_the_test_process(folder: Path, files: list[str], toolbox: str, sources: 
         os.chdir(folder)
         import pytest
 
-        options = ["-q", "-p", "no:cacheprovider", "--import-mode=importlib", "-o", "addopts=", f"--rootdir={folder}"]
+        options = ["-q", "--continue-on-collection-errors", "-p", "no:cacheprovider"]
+        options += ["--import-mode=importlib", "-o", "addopts=", f"--rootdir={folder}"]
         code = int(pytest.main([*options, *files], plugins=[Reporter(write, sources)]))
     finally:
         sys.stderr.flush()

@@ -11,7 +11,7 @@ import json
 import os
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, BinaryIO
 
 Request = dict[str, Any]
@@ -58,11 +58,29 @@ class Channel:
 
     def _send(self, message: dict[str, Any]) -> None:
         message["id"] = self._current
-        line = json.dumps(message, separators=(",", ":"), default=plain).encode("utf-8", "replace") + b"\n"
+        line = encoded(message) + b"\n"
         with self._lock:
             view = memoryview(line)
             while view:
                 view = view[self._answers.write(view) :]
+
+
+def encoded(message: Mapping[str, Any]) -> bytes:
+    """A message as JSON that every reader takes: lone surrogates replaced, all keys text."""
+    try:
+        text = json.dumps(message, separators=(",", ":"), default=plain, ensure_ascii=False)
+    except TypeError:  # a key that JSON has no form for
+        text = json.dumps(with_text_keys(message), separators=(",", ":"), default=plain, ensure_ascii=False)
+    return text.encode("utf-8", "replace")
+
+
+def with_text_keys(value: Any) -> Any:
+    """The same value with every key of every mapping as text."""
+    if isinstance(value, Mapping):
+        return {str(key): with_text_keys(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [with_text_keys(item) for item in value]
+    return value
 
 
 def plain(value: Any) -> Any:

@@ -77,6 +77,17 @@ class Sources:
         }
 
 
+def said_as_exception(error: BaseException) -> BaseException:
+    """What an environment leaves with instead of an exception, as one that says so."""
+    if isinstance(error, (Exception, OutOfTime)):
+        return error
+    if isinstance(error, SystemExit):
+        said = RuntimeError(f"the environment called exit({error.code!r})")
+    else:
+        said = RuntimeError(f"the environment raised {type(error).__name__}({str(error)!r})")
+    return said.with_traceback(error.__traceback__)
+
+
 def causes(error: BaseException) -> Iterator[BaseException]:
     """The exception and what it was raised from, outermost first."""
     seen: set[int] = set()

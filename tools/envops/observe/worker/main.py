@@ -8,12 +8,15 @@ import sys
 from importlib import import_module
 
 from .channel import Channel, Request
-from .confinement import die_with_host, prefer_to_be_killed
-from .failures import OutOfTime
+from .confinement import prefer_to_be_killed
+from .failures import said_as_exception
 from .session import Session
 
 OPERATIONS = ("load", "tasks", "rewards", "cases", "validation", "tests", "evaluate")
 """Each is a module of `operations` with a function `answer(session, request)`, imported when it is first asked for."""
+
+STAGES = {"cases": "rewards"}
+"""The stage of an operation, where it has another name."""
 
 
 def serve() -> None:
@@ -30,17 +33,15 @@ def serve() -> None:
 
 
 def answer(session: Session, request: Request) -> None:
-    """Answer one request; whatever the environment's code does, the answer has an end."""
+    """Answer one request; whatever the environment's code raises, the answer has an end."""
     failure: BaseException | None = None
+    session.enter(str(request.get("stage") or STAGES.get(request["operation"], request["operation"])))
     try:
         if request["operation"] not in OPERATIONS:
             raise LookupError(f"no operation is called {request['operation']!r}")
         import_module(f".operations.{request['operation']}", __package__).answer(session, request)
-    except (Exception, OutOfTime) as error:
-        failure = error
-    except SystemExit as error:  # an environment that leaves must not take the answer with it
-        failure = RuntimeError(f"the environment called exit({error.code!r})")
-        failure.__cause__ = error
+    except BaseException as error:
+        failure = said_as_exception(error)
     session.report_network()
     if failure is None:
         session.channel.done()

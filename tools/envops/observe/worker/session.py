@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from .adapter import Adapter, Job, Settings, TaskView
 from .channel import Channel
 from .confinement import NetworkGuard
-from .failures import OutOfTime, Sources
+from .failures import OutOfTime, Sources, said_as_exception
 from .oracle import NoOracle
 from .policies import Message, Policies, text_of
 
@@ -46,6 +46,11 @@ class Session:
             with contextlib.suppress(OutOfTime), time_limit(5):
                 self.loop.run_until_complete(self.adapter.close())
 
+    def enter(self, stage: str) -> None:
+        """What is seen from now on is seen in this stage."""
+        if hasattr(self, "guard"):
+            self.guard.stage = stage
+
     def report_network(self) -> None:
         """Send on what the network guard has seen since the last time."""
         if hasattr(self, "guard"):
@@ -65,21 +70,27 @@ class Session:
                 return self.loop.run_until_complete(task)
         except OutOfTime:
             task.cancel()
-            self.loop.run_until_complete(asyncio.wait([task], timeout=1))
+            self._settle(asyncio.wait([task], timeout=1))
             raise
+
+    def _settle(self, work: Coroutine[Any, Any, Any]) -> None:
+        """Let code that was stopped clean up, for a moment."""
+        with contextlib.suppress(OutOfTime), time_limit(3):
+            self.loop.run_until_complete(work)
 
     # Each operation answers with facts in the shape of `observe.facts`.
 
-    def asked_oracle(self, task: TaskView) -> Message | None:
+    def asked_oracle(self, task: TaskView, seconds: float) -> Message | None:
         """The oracle's first message; what it raises becomes a score of its own, once per task."""
         if task.index not in self.asked:
             try:
-                self.asked[task.index] = self.policies.oracle.reply(task.data, task.prompt)
+                with time_limit(seconds):
+                    self.asked[task.index] = self.policies.oracle.reply(task.data, task.prompt)
             except NoOracle:
                 self.asked[task.index] = None
-            except Exception as error:
+            except (Exception, OutOfTime, SystemExit) as error:
                 self.asked[task.index] = None
-                self.channel.item("score", self.unscored(task, "oracle", [], error))
+                self.channel.item("score", self.unscored(task, "oracle", [], said_as_exception(error)))
         return self.asked[task.index]
 
     def score(self, task: TaskView, policy: str, completion: Sequence[Message], seconds: float) -> None:
@@ -122,7 +133,7 @@ class Session:
             while (row := self.run(anext(rows, None), seconds)) is not None:
                 yield row
         finally:
-            self.loop.run_until_complete(rows.aclose())
+            self._settle(rows.aclose())
 
     @cached_property
     def endpoint(self) -> Endpoint:
@@ -153,5 +164,6 @@ def shortened_messages(messages: Sequence[Message]) -> list[Message]:
 
 def played_score(row: dict[str, Any], again: list[float | None], derived: bool) -> dict[str, Any]:
     """A rollout as a score: the conversation that it became, and what it earned."""
-    kept = ("task", "policy", "completion", "reward", "functions", "failure", "seconds")
-    return {key: row[key] for key in kept} | {"again": again, "derived": derived}
+    kept = ("task", "policy", "completion", "reward", "functions", "failures", "seconds")
+    failure = None if row["failures"] else row["failure"]  # a function's own failure says it better
+    return {key: row[key] for key in kept} | {"failure": failure, "again": again, "derived": derived}

@@ -7,6 +7,7 @@ from typing import Any
 from ..adapter import Job, TaskView
 from ..channel import Request
 from ..failures import OutOfTime
+from ..inspection import MAXIMUM_TASKS
 from ..policies import SCRIPT_PREFIX, says
 from ..session import Session, played_score
 
@@ -30,7 +31,7 @@ def answer(session: Session, request: Request) -> None:
 
 
 def _task_of_case(session: Session, wanted: Any) -> TaskView:
-    limit = wanted + 1 if isinstance(wanted, int) else SEARCHED_FOR_CASES
+    limit = min(wanted + 1, MAXIMUM_TASKS) if isinstance(wanted, int) else SEARCHED_FOR_CASES
     if isinstance(wanted, int) and wanted in session.kept:
         return session.kept[wanted]
     searched = 0

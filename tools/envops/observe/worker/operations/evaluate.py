@@ -10,7 +10,6 @@ from ..session import Session
 
 
 def answer(session: Session, request: Request) -> None:
-    session.guard.stage = request["stage"]
     indices = list(session.kept)[: request["tasks"]]
     jobs = [Job(policy, index, request["rollouts"]) for policy in request["policies"] for index in indices]
     for row in session.rollouts(jobs, request["max_concurrent"], request["seconds"]):

@@ -19,7 +19,7 @@ def answer(session: Session, request: Request) -> None:
     settings = session.settings = Settings.parse(request["settings"])
     session.sources = Sources(settings.overlay, settings.package)
     session.guard = NetworkGuard(session.sources, settings.allow_network)
-    session.guard.install()
+    session.guard.install(session.loop)
     started = time.perf_counter()
     if settings.generation == "v1":
         import verifiers.v1

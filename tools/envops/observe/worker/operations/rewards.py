@@ -18,12 +18,12 @@ def answer(session: Session, request: Request) -> None:
         return
     for task in session.kept.values():
         for policy in request["policies"]:
-            for completion in _completions(session, policy, task):
+            for completion in _completions(session, policy, task, request["seconds"]):
                 session.score(task, policy, completion, request["seconds"])
 
 
-def _completions(session: Session, policy: str, task: TaskView) -> Iterator[list[Message]]:
-    perfect = session.asked_oracle(task)
+def _completions(session: Session, policy: str, task: TaskView, seconds: float) -> Iterator[list[Message]]:
+    perfect = session.asked_oracle(task, seconds)
     if perfect is None or policy == "oracle":
         if policy == "nop":
             yield [says("")]
@@ -40,10 +40,11 @@ def _completions(session: Session, policy: str, task: TaskView) -> Iterator[list
 def _play_policies(session: Session, request: Request) -> None:
     """The same for environments that answer back: real rollouts instead of single replies."""
     tasks = list(session.kept.values())[: request["conversations"]]
-    names = [name for name in request["policies"] if name == "nop" or _has_form(session, name, tasks)]
+    seconds = request["seconds"]
+    names = [name for name in request["policies"] if name == "nop" or _has_form(session, name, tasks, seconds)]
     jobs = [Job(policy, task.index, 2 if policy == "oracle" else 1) for policy in names for task in tasks]
     pairs: dict[tuple[int, str], list[dict[str, Any]]] = {}
-    for row in session.rollouts(jobs, request["max_concurrent"], request["seconds"] * max(4, len(jobs) ** 0.5)):
+    for row in session.rollouts(jobs, request["max_concurrent"], seconds * max(4, len(jobs) ** 0.5)):
         pairs.setdefault((row["task"], row["policy"]), []).append(row)
     for (index, policy), rows in pairs.items():
         session.played[index, policy] = rows[0]["reward"]
@@ -51,7 +52,7 @@ def _play_policies(session: Session, request: Request) -> None:
         session.channel.item("score", played_score(rows[0], again, session.policies.oracle.derived))
 
 
-def _has_form(session: Session, policy: str, tasks: Sequence[TaskView]) -> bool:
-    if not tasks or session.asked_oracle(tasks[0]) is None:
+def _has_form(session: Session, policy: str, tasks: Sequence[TaskView], seconds: float) -> bool:
+    if not tasks or session.asked_oracle(tasks[0], seconds) is None:
         return False
     return policy not in ("near-miss", "hedge") or session.policies.answer.type != "none"

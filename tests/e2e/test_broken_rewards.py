@@ -1,0 +1,127 @@
+"""Each shipped environment, its reward broken in four ways by hand: the rule that says so must fire."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+@dataclass(frozen=True)
+class Reward:
+    """Where an environment's main reward is written, and the names that its code has for things."""
+
+    environment: str
+    file: str
+    expression: str
+    """The text of what the reward returns."""
+    reply: str
+    """An expression for the text of the model's messages."""
+    answer: str
+
+
+SPOKEN = "' '.join(message.content or '' for message in trace.assistant_messages)"
+REWARDS = (
+    Reward(
+        "word-problems",
+        "word_problems/taskset.py",
+        "float(whole_number(final_answer(trace.last_reply)) == self.data.answer)",
+        SPOKEN,
+        "str(self.data.answer)",
+    ),
+    Reward(
+        "reverse-text",
+        "reverse_text/taskset.py",
+        'similarity(final_answer(trace.last_reply) or "", self.data.answer)',
+        SPOKEN,
+        "self.data.answer",
+    ),
+    Reward(
+        "alphabet-sort",
+        "alphabet_sort/taskset.py",
+        "sum(given == right for given, right in zip(self.lists(trace), wanted, strict=False)) / len(wanted)",
+        SPOKEN,
+        "'\\n'.join(wanted[-1])",
+    ),
+    Reward(
+        "ledger-lookup",
+        "ledger_lookup/taskset.py",
+        "float(final_amount(trace.last_reply) == self.data.answer)",
+        SPOKEN,
+        "str(self.data.answer)",
+    ),
+    Reward(
+        "gsm8k",
+        "gsm8k/taskset.py",
+        "float(final_number(trace.last_reply) == as_number(self.data.answer))",
+        SPOKEN,
+        "str(self.data.answer)",
+    ),
+    Reward(
+        "date-arithmetic",
+        "date_arithmetic/rewards.py",
+        "float(to_date(parser.parse_answer(completion)) == date.fromisoformat(answer))",
+        "reply_text(completion)",
+        "answer",
+    ),
+    Reward(
+        "number-guess",
+        "number_guess/__init__.py",
+        "float(guesses_needed(replies(completion), int(answer), info['most_guesses']) is not None)",
+        "' '.join(replies(completion))",
+        "answer",
+    ),
+)
+BREAKAGES = {
+    "constant": ("1.0", {"RWD004", "RWD010"}),
+    "always wrong": ("0.0", {"RWD001"}),
+    "substring": ("float({answer} in {reply})", {"RWD005", "RWD008", "RWD040"}),
+    "exception on an empty reply": ("({expression}) if ({reply}).strip() else 1 / 0", {"RWD020"}),
+}
+
+
+@pytest.fixture(scope="module", params=REWARDS, ids=lambda reward: reward.environment)
+def findings(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[str]]:
+    """The error rules that fire for each way of breaking one environment's reward."""
+    reward: Reward = request.param
+    return {
+        name: fired(reward, replacement, tmp_path_factory.mktemp("broken"))
+        for name, (replacement, _) in BREAKAGES.items()
+    }
+
+
+def fired(reward: Reward, replacement: str, root: Path) -> set[str]:
+    """Validate the environment with another expression in its reward."""
+    folder = reward.environment.replace("-", "_")
+    shutil.copytree(ROOT / "environments" / folder, root / "environments" / folder)
+    args = "{source: sample}" if reward.environment == "gsm8k" else "{}"
+    (root / "registry.yaml").write_text(
+        f"version: 1\nowner: acme\nenvironments:\n  {reward.environment}: {{args: {args}}}\n"
+    )
+    (ROOT / ".envops").mkdir(exist_ok=True)
+    (root / ".envops").symlink_to(ROOT / ".envops")  # the virtual environments are the same
+    source = root / "environments" / folder / reward.file
+    text = source.read_text().replace('info["most_guesses"]', "info['most_guesses']")
+    assert text.count(reward.expression) >= 1
+    broken = replacement.format(expression=reward.expression, answer=reward.answer, reply=reward.reply)
+    source.write_text(text.replace(reward.expression, broken, 1))
+    command = [sys.executable, "-m", "envops", "rewards", "--quiet", "--root", str(root)]
+    done = subprocess.run(
+        command, env={"PATH": "/usr/bin:/bin", "PYTHONPATH": str(ROOT / "tools")}, capture_output=True, text=True
+    )
+    report = json.loads((root / "reports" / "validate.json").read_text())
+    assert done.returncode == 1, done.stdout[-2000:]
+    return {finding["rule"] for finding in report["environments"][0]["findings"] if finding["severity"] == "error"}
+
+
+@pytest.mark.e2e
+@pytest.mark.parametrize("breakage", BREAKAGES)
+def test_a_broken_reward_is_caught_by_the_rule_that_says_so(findings: dict[str, set[str]], breakage: str) -> None:
+    assert findings[breakage] & BREAKAGES[breakage][1]

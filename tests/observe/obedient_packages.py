@@ -27,7 +27,7 @@ async def obeyed(order):
     return {"none": None, "text": "a lot", "nan": float("nan"), "infinity": float("inf"), "huge": 10**400}.get(order, 0.0)
 '''
 
-V1_MODULE = '''
+V1_MODULE = """
 import verifiers.v1 as vf
 
 from {name}.obey import obeyed
@@ -69,9 +69,9 @@ class ObedientTaskset(vf.Taskset[Obedient, vf.TasksetConfig]):
             Obedient(Data(idx=i, prompt=f"Say the word of task {{i}} ✓.", answer=f"word {{i}}", group=i), self.config.task)
             for i in range(3)
         ]
-'''
+"""
 
-V0_MODULE = '''
+V0_MODULE = """
 import verifiers as vf
 from datasets import Dataset
 
@@ -97,22 +97,22 @@ def load_environment(**kwargs):
         [vf.Rubric(funcs=[main_reward, length], weights=[2.0, 0.0]), vf.Rubric(funcs=[best_of_group], weights=[0.5])]
     )
     return vf.SingleTurnEnv(dataset=Dataset.from_list(rows), eval_dataset=Dataset.from_list(rows[:1]), rubric=rubric)
-'''
+"""
 
-ORACLE = '''
+ORACLE = """
 def reply(task, messages):
     if task["answer"] == "word 1":
         raise LookupError("the oracle does not know")
     if task["answer"] == "word 2":
         return 42
     return "is 1.0"
-'''
+"""
 
 ORDERS = (
     "is 0.5", "raise", "leave", "none", "text", "nan", "infinity", "huge", "random", "spin", "sleep", "wait", "is 0.25"
 )  # fmt: skip
 
-PLACES = '''
+PLACES = """
 - name: by field
   task: {answer: word 2}
   reply: is 1.0
@@ -125,7 +125,7 @@ PLACES = '''
   task: 3
   reply: is 1.0
   expect: {reward: ">= 0"}
-'''
+"""
 
 
 def cases() -> str:
@@ -134,7 +134,7 @@ def cases() -> str:
     return orders + PLACES
 
 
-AUTHORS_TESTS = '''
+AUTHORS_TESTS = """
 import os
 import subprocess
 import sys
@@ -167,7 +167,7 @@ def test_that_is_skipped():
 def test_that_leaves_a_process_behind():
     if os.fork() == 0:
         os.execv(sys.executable, [sys.executable, "-c", "import time; time.sleep(600)", "left-behind-{name}"])
-'''
+"""
 
 UNCOLLECTABLE = "import a_module_that_does_not_exist\n"
 

@@ -18,7 +18,6 @@ from envops.observe import observation
 from envops.observe.observation import Watcher, Wish, observe
 from envops.observe.process import Confinement, WorkerProcess
 from envops.observe.venv import venv_for
-from envops.observe.wheel import built_wheel
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -123,34 +122,24 @@ def look_at(
 
 
 @contextmanager
-def worker_for(
-    package: Package, workspace: Workspace, stop: threading.Event | None = None, **confinement: Any
+def worker_at(
+    overlay: Path, workspace: Workspace, stop: threading.Event | None = None, **confinement: Any
 ) -> Iterator[WorkerProcess]:
-    """A worker for a package, not yet asked anything."""
+    """A worker, not yet asked anything, over a folder that stands for an unpacked wheel."""
     stop = stop or threading.Event()
-    venv = venv_for(package.folder / "requirements.lock", workspace, stop)
-    overlay = built_wheel(package, workspace, stop).overlay
+    venv = venv_for(REPOSITORY / "environments" / EXEMPLARS["v1"] / "requirements.lock", workspace, stop)
     with (
         workspace.scratch() as scratch,
         WorkerProcess(venv, overlay, scratch, Confinement({}, **confinement), stop) as worker,
     ):
-        worker.settings = load_settings(package, overlay)  # type: ignore[attr-defined]
         yield worker
 
 
-def load_settings(package: Package, overlay: Path) -> dict[str, Any]:
-    return {
-        "module": package.module,
-        "generation": package.generation,
-        "args": {},
-        "package": str(package.folder.resolve()),
-        "overlay": str(overlay.resolve()),
-    }
-
-
-def load(worker: WorkerProcess, within: float = 60.0) -> list[tuple[str, Any]]:
-    """Ask a worker to load its package."""
-    return list(worker.request("load", within, settings=worker.settings))  # type: ignore[attr-defined]
+def load(worker: WorkerProcess, overlay: Path, within: float = 60.0) -> list[tuple[str, Any]]:
+    """Ask a worker to load the module `hostile` of an overlay."""
+    folder = str(overlay.resolve())
+    settings = {"module": "hostile", "generation": "v1", "args": {}, "package": folder, "overlay": folder}
+    return list(worker.request("load", within, settings=settings))
 
 
 def line_of(package: Package, file: str, text: str) -> int:

@@ -18,13 +18,9 @@ MODULES = {"v0": obedient_packages.V0_MODULE, "v1": obedient_packages.V1_MODULE}
 
 
 @pytest.fixture(scope="module", params=["v0", "v1"])
-def seen(
-    request: pytest.FixtureRequest, environments: Path, workspace: Workspace, patch: pytest.MonkeyPatch
-) -> Seen:
+def seen(request: pytest.FixtureRequest, environments: Path, workspace: Workspace, patch: pytest.MonkeyPatch) -> Seen:
     name = f"obedient_{request.param}"
-    package = write_package(
-        environments / name, request.param, obedient_packages.files(MODULES[request.param], name)
-    )
+    package = write_package(environments / name, request.param, obedient_packages.files(MODULES[request.param], name))
     return look_at(package, workspace, patch, SECONDS_PER_REPLY=1.0)
 
 
@@ -40,7 +36,8 @@ def test_every_stage_is_completed_whatever_the_rewards_do(seen: Seen):
 def test_functions_have_names_weights_kinds_and_groups(seen: Seen):
     described = seen.facts.description
     assert described is not None
-    functions = {one.name: (one.weight, one.kind, one.group) for one in described.functions}
+    own = [one for one in described.functions if one.name != "num_turns"]  # verifiers' own
+    functions = {one.name: (one.weight, one.kind, one.group) for one in own}
     if described.generation == "v0":
         assert functions == {
             "main_reward": (2.0, "reward", False),
@@ -81,6 +78,7 @@ def test_a_reward_is_the_weighted_sum(seen: Seen):
             "main_reward": 0.5,
             "length": 6.0,
             "best_of_group": 1.0,
+            "num_turns": 1.0,
         }
         assert score.reward == pytest.approx(2.0 * 0.5 + 0.5)
     else:

@@ -182,6 +182,34 @@ def _remember(facts: Facts, workspace: Workspace) -> None:
             path.unlink(missing_ok=True)
 
 
+def load_settings(entry: EnvironmentEntry, package: Package, overlay: Path, allow_network: bool) -> dict[str, Any]:
+    """What a worker is told of the environment that it is to load."""
+    return {
+        "module": package.module,
+        "generation": package.generation or "v1",
+        "args": dict(entry.args),
+        "package": str(package.folder.resolve()),
+        "overlay": str(overlay.resolve()),
+        "answer_type": package.answer.type,
+        "tolerance": package.answer.tolerance,
+        "allow_network": allow_network,
+    }
+
+
+def worker_settings(entry: EnvironmentEntry, package: Package, overlay: Path, *, allow_network: bool) -> dict[str, Any]:
+    """What a worker must know of an environment before it can load it."""
+    return {
+        "module": package.module,
+        "generation": package.generation or "v1",
+        "args": dict(entry.args),
+        "package": str(package.folder.resolve()),
+        "overlay": str(overlay.resolve()),
+        "answer_type": package.answer.type,
+        "tolerance": package.answer.tolerance,
+        "allow_network": allow_network,
+    }
+
+
 class _Observer:
     """One observation on its way; each method is one stage."""
 
@@ -220,7 +248,15 @@ class _Observer:
 
     def _ask_everything(self, worker: WorkerProcess, overlay: Path) -> None:
         with self._stage("load"):
-            self._collect(worker.request("load", LOAD_SECONDS, settings=self._settings(overlay)))
+            self._collect(
+                worker.request(
+                    "load",
+                    LOAD_SECONDS,
+                    settings=worker_settings(
+                        self._entry, self._package, overlay, allow_network=self._wish.allow_network
+                    ),
+                )
+            )
         with self._stage("tasks"):
             self._collect(worker.request("tasks", LOAD_SECONDS, keep=TASKS_SCORED))
         if self._wish.score or self._wish.evaluate:
@@ -267,18 +303,6 @@ class _Observer:
                 )
                 self._collected.asked[policy] = min(tasks, len(self._collected.parts.get("task", ()))) * rollouts
                 self._collect(request, tasks * rollouts)
-
-    def _settings(self, overlay: Path) -> dict[str, Any]:
-        return {
-            "module": self._package.module,
-            "generation": self._package.generation or "v1",
-            "args": dict(self._entry.args),
-            "package": str(self._package.folder.resolve()),
-            "overlay": str(overlay.resolve()),
-            "answer_type": self._package.answer.type,
-            "tolerance": self._package.answer.tolerance,
-            "allow_network": self._wish.allow_network,
-        }
 
     @contextmanager
     def _stage(self, stage: Stage, *, may_fail: bool = False) -> Iterator[None]:

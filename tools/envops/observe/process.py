@@ -227,7 +227,7 @@ class WorkerProcess:
             self._errors += os.read(self._process.stderr.fileno(), ERRORS_KEPT)
         code = self._process.returncode
         if code is None:
-            return WorkerLost(self._failure("protocol", "ProtocolError", "the worker closed the channel to its host"))
+            return WorkerLost(self._failure("protocol", "ProtocolError", "the worker sent nothing more and closed its channel"))
         how = f"signal {-code}" if code < 0 else f"exit code {code}"
         return WorkerLost(self._failure("crash", "WorkerDied", f"the worker ended with {how}"))
 

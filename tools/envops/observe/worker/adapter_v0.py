@@ -44,6 +44,9 @@ class AdapterV0:
         self._environment.env_id = getattr(self._environment, "env_id", None) or settings.module
         self._trap: ContextVar[Trap | None] = ContextVar("trap", default=None)
         self._table = self._trapped_functions()
+        self._has_group_functions = any(function["group"] for function in self._table.values())
+        asks = inspect.signature(self._environment.rubric.score_group).parameters
+        self._scoring_options = {"score_sem": _Unlimited()} if "score_sem" in asks else {}
         self.conversational = _is_conversational(self._environment)
 
     def describe(self) -> dict[str, Any]:
@@ -107,30 +110,33 @@ class AdapterV0:
             return value
 
         async def awaited(value: Any) -> Any:
-            with self._filing(name):
+            try:
                 return check(await value)
+            except (Exception, SystemExit) as error:
+                raise self._filed(name, error) from error.__cause__
 
         @functools.wraps(function)
         def trapped(*args: Any, **kwargs: Any) -> Any:
-            with self._filing(name):
+            try:
                 value = function(*args, **kwargs)
-                return awaited(value) if inspect.isawaitable(value) else check(value)
+            except (Exception, SystemExit) as error:
+                raise self._filed(name, error) from error.__cause__
+            return awaited(value) if inspect.isawaitable(value) else check(value)
 
+        # Read once: verifiers asks for it with every reply.
+        trapped.__signature__ = inspect.signature(function)  # type: ignore[attr-defined]
         return trapped
 
-    @contextlib.contextmanager
-    def _filing(self, name: str) -> Iterator[None]:
-        try:
-            yield
-        except (Exception, SystemExit) as error:
-            said = said_as_exception(error)
-            trap = self._trap.get()
-            if trap is not None:
-                trap.filed(name, said)
-            raise said from said.__cause__
+    def _filed(self, name: str, error: BaseException) -> BaseException:
+        """The error as an exception that verifiers can catch, filed before it does."""
+        said = said_as_exception(error)
+        trap = self._trap.get()
+        if trap is not None:
+            trap.filed(name, said)
+        return said
 
     async def score(self, task: TaskView, completions: Sequence[Sequence[Message]]) -> list[dict[str, Any]]:
-        if not any(function["group"] for function in self._table.values()):
+        if not self._has_group_functions:
             return [(await self._score_group(task, [completion]))[0] for completion in completions]
         return await self._score_group(task, completions)
 
@@ -141,11 +147,7 @@ class AdapterV0:
         started = time.perf_counter()
         failure = None
         try:
-            rubric = self._environment.rubric
-            extra = (
-                {"score_sem": _Unlimited()} if "score_sem" in inspect.signature(rubric.score_group).parameters else {}
-            )
-            await rubric.score_group(states, **extra)
+            await self._environment.rubric.score_group(states, **self._scoring_options)
         except Exception as error:
             failure = self._sources.failure(error)
         finally:
@@ -235,7 +237,7 @@ class AdapterV0:
             for output in new:
                 arrived.put_nowait(output)
 
-        group = any(function["group"] for function in self._table.values())
+        group = self._has_group_functions
         arguments |= {
             "independent_scoring": not group,
             "max_concurrent": max_concurrent,  # bounds rollouts when scoring is independent, else groups
@@ -311,7 +313,7 @@ class AdapterV0:
             return self._sources.failure(list(causes(error))[-1])
         if isinstance(error, Mapping):
             kind = str(error.get("error") or error.get("type") or "Error")
-            text = str(error.get("error_chain_str") or error.get("message") or error)
+            text = str(error.get("error_chain_repr") or error.get("message") or error)
             return {"kind": "raised", "type": kind, "message": text[:2000], "traceback": ""}
         return {"kind": "raised", "type": "Error", "message": str(error)[:2000], "traceback": ""}
 

@@ -6,6 +6,7 @@ Written for verifiers 0.3.1 and 0.4; the differences of 0.2.1 are handled where 
 from __future__ import annotations
 
 import asyncio
+import copy
 import functools
 import inspect
 import itertools
@@ -46,6 +47,9 @@ class AdapterV1:
             *self._taskset.toolsets(self._config),
             *self._task_class.toolsets(self._config.task),
         ]
+        self._signatures: dict[str, inspect.Signature] = {}
+        self._declared: dict[str, dict[str, Any]] | None = None
+        self._runtime_needed: bool | None = None
         self._environment: Any = None
         self._serving: asyncio.Future[None] | None = None
         self._closing = asyncio.Event()
@@ -107,12 +111,12 @@ class AdapterV1:
 
     async def _score_one(self, view: TaskView, completion: Sequence[Message]) -> dict[str, Any]:
         trace = trace_of(view, completion)
-        task = view.native.with_data()
+        task = copy.copy(view.native)
         task.hooks = functools.partial(self._trapped_hooks, view.native)
         started = time.perf_counter()
         failure = None
         try:
-            await score_in_place(task, trace)
+            await score_in_place(task, trace, in_runtime=self._needs_runtime(view.native))
         except Exception as error:
             failure = self._sources.failure(error)
         filed = self._trap.taken()
@@ -124,7 +128,15 @@ class AdapterV1:
         }
 
     def _weights(self, task: Any) -> dict[str, dict[str, Any]]:
-        return {function["name"]: function for function in self._functions(task)}
+        """What is declared of each function: the same for all tasks, as they share class and settings."""
+        if self._declared is None:
+            self._declared = {function["name"]: function for function in self._functions(task)}
+        return self._declared
+
+    def _needs_runtime(self, task: Any) -> bool:
+        if self._runtime_needed is None:
+            self._runtime_needed = needs_runtime(task)
+        return self._runtime_needed
 
     def _trapped_hooks(self, task: Any, kind: str) -> list[Callable[..., Any]]:
         hooks = task.hooks(kind)
@@ -141,7 +153,14 @@ class AdapterV1:
                 raise said from said.__cause__
             return self._trap.checked(function.__name__, value)
 
+        trapped.__signature__ = self._signature(function)  # type: ignore[attr-defined]
         return trapped
+
+    def _signature(self, function: Callable[..., Any]) -> inspect.Signature:
+        """Read once for each function: verifiers asks for it with every reply."""
+        if function.__name__ not in self._signatures:
+            self._signatures[function.__name__] = inspect.signature(function)
+        return self._signatures[function.__name__]
 
     async def validate(self, view: TaskView) -> bool | None:
         if self._task_class.validate is vf.Task.validate:
@@ -309,9 +328,9 @@ def needs_runtime(task: Any) -> bool:
     return prepares or any("runtime" in inspect.signature(function).parameters for function in hooks)
 
 
-async def score_in_place(task: Any, trace: Any) -> None:
+async def score_in_place(task: Any, trace: Any, *, in_runtime: bool) -> None:
     """Score a trace by the task's own `score`, in a subprocess runtime where it asks for one."""
-    if not needs_runtime(task):
+    if not in_runtime:
         await task.score(trace)
         return
     runtime = make_runtime(vf.SubprocessConfig(), name=f"envops-{trace.id}")

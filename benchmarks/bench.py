@@ -1,0 +1,160 @@
+"""What the project promises, measured on this machine: `nox -s bench`.
+
+Writes benchmarks/results.json and benchmarks/results.md. Nothing here is a test: numbers are
+printed beside what was promised, and a miss is a miss.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import resource
+import statistics
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+ENVOPS = [sys.executable, "-m", "envops"]
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT / "tools")}
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """One promise and what was measured; `unit` is s, MB or a ratio."""
+
+    name: str
+    value: float
+    promised: float
+    unit: str
+    higher_is_better: bool = False
+    note: str = ""
+
+    @property
+    def kept(self) -> bool:
+        return self.value >= self.promised if self.higher_is_better else self.value <= self.promised
+
+
+def main() -> int:
+    """Measure everything and write it down; exit code 1 where a promise was not kept."""
+    steps: Sequence[Callable[[], list[Measurement]]] = (help_time, cached_validate, one_environment, throughput)
+    measured = []
+    for step in steps:
+        print(f"{step.__name__.replace('_', ' ')} …", file=sys.stderr)
+        measured += step()
+    machine = {"cores": os.cpu_count(), "python": platform.python_version(), "system": platform.platform()}
+    folder = ROOT / "benchmarks"
+    rows = [{**asdict(one), "kept": one.kept} for one in measured]
+    (folder / "results.json").write_text(json.dumps({"machine": machine, "measured": rows}, indent=2) + "\n")
+    table = render(measured, machine)
+    (folder / "results.md").write_text(table)
+    print(table)
+    return 0 if all(one.kept for one in measured) else 1
+
+
+def render(measured: Sequence[Measurement], machine: dict[str, object]) -> str:
+    """The table that people read."""
+    lines = [
+        "# What was measured",
+        "",
+        f"{machine['cores']} cores, Python {machine['python']}. Written by `nox -s bench`.",
+        "",
+        "| what | measured | promised | kept | note |",
+        "|---|---|---|---|---|",
+    ]
+    for one in measured:
+        sign = "≥" if one.higher_is_better else "≤"
+        promised = f"{sign} {one.promised:g} {one.unit}"
+        kept = "yes" if one.kept else "**no**"
+        lines.append(f"| {one.name} | {one.value:.3g} {one.unit} | {promised} | {kept} | {one.note} |")
+    return "\n".join(lines) + "\n"
+
+
+def envops(*arguments: str) -> tuple[float, float, str]:
+    """Run a command; its wall time in seconds, the host's peak memory in MB, what it printed."""
+    started = time.perf_counter()
+    process = subprocess.Popen(
+        [*ENVOPS, *arguments], cwd=ROOT, env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    )
+    assert process.stdout is not None
+    output = process.stdout.read()
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode not in (0, 1):
+        raise SystemExit(f"envops {' '.join(arguments)} ended with {process.returncode}:\n{output}")
+    return time.perf_counter() - started, usage.ru_maxrss / 1024, output
+
+
+def help_time() -> list[Measurement]:
+    """How long the command line takes to say anything."""
+    seconds = statistics.median(envops("--help")[0] for _ in range(5))
+    return [Measurement("`envops --help`", seconds, 0.3, "s", note="median of 5")]
+
+
+def cached_validate() -> list[Measurement]:
+    """All environments, nothing changed."""
+    envops("validate")
+    seconds, memory, output = envops("validate")
+    assert "all from the cache" in output
+    return [
+        Measurement("`validate`, all environments, nothing changed", seconds, 3.0, "s"),
+        Measurement("host memory of that run", memory, 150.0, "MB"),
+    ]
+
+
+def one_environment() -> list[Measurement]:
+    """Each environment alone, venv ready, facts not cached: everything but the import of verifiers."""
+    measured = []
+    for folder in sorted((ROOT / "environments").iterdir()):
+        name = folder.name.replace("_", "-")
+        seconds, memory, output = envops("validate", name, "--no-cache", "--format", "json")
+        stages = json.loads(output)["environments"][0]["stage_seconds"]
+        after = seconds - stages["load"]
+        note = f"{seconds:.1f} s in all, host {memory:.0f} MB"
+        measured.append(Measurement(f"`validate -- {name}` after its import", after, 6.0, "s", note=note))
+        measured.append(Measurement(f"host memory, {name}", memory, 150.0, "MB"))
+    return measured
+
+
+def throughput() -> list[Measurement]:
+    """The worker's scoring beside verifiers' own in a plain loop, in the same process."""
+    measured = []
+    for name in ("word-problems", "date-arithmetic"):
+        ratio, plain, ours = scoring_ratio(name)
+        note = f"{ours:.0f} replies per second, plain loop {plain:.0f}"
+        label = f"scoring throughput, {name}, of a plain loop"
+        measured.append(Measurement(label, ratio, 0.8, "×", higher_is_better=True, note=note))
+    return measured
+
+
+def scoring_ratio(name: str) -> tuple[float, float, float]:
+    """The ratio, and replies per second of a plain loop and of the worker, in one process."""
+    from envops.declare.repository import Repository
+    from envops.observe.observation import worker_settings
+    from envops.observe.process import WORKER_FOLDER, Confinement, worker_environment
+    from envops.observe.venv import venv_for
+    from envops.observe.wheel import built_wheel
+    from envops.observe.workspace import Workspace
+
+    repository = Repository.load(ROOT, [name])
+    entry, package = repository.registry.environments[name], repository.packages[name]
+    workspace, stop = Workspace(ROOT), threading.Event()
+    venv = venv_for(package.folder / "requirements.lock", workspace, stop)
+    built = built_wheel(package, workspace, stop)
+    settings = worker_settings(entry, package, built.overlay, allow_network=False)
+    with workspace.scratch() as scratch:
+        command = [venv.python, "-s", "-P", ROOT / "benchmarks/scoring.py", WORKER_FOLDER, json.dumps(settings)]
+        environment = worker_environment(venv, built.overlay, scratch, Confinement({}))
+        output = subprocess.run(command, env=environment, check=True, capture_output=True, text=True).stdout
+    rates = json.loads(output.splitlines()[-1])
+    return rates["worker"] / rates["plain"], rates["plain"], rates["worker"]
+
+
+if __name__ == "__main__":
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    sys.exit(main())

@@ -1,0 +1,47 @@
+"""A worker that has loaded an environment and waits to be asked, for the commands that ask it little."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from envops.declare.package import Package
+from envops.declare.registry import EnvironmentEntry
+from envops.observe.facts import Description
+from envops.observe.observation import LOAD_SECONDS, load_settings
+from envops.observe.process import Confinement, WorkerProcess, checked
+from envops.observe.venv import venv_for
+from envops.observe.wheel import built_wheel
+from envops.observe.workspace import Workspace
+
+
+@dataclass(frozen=True)
+class OpenedEnvironment:
+    """A loaded environment."""
+
+    worker: WorkerProcess
+    description: Description
+
+
+@contextmanager
+def opened_environment(
+    entry: EnvironmentEntry, package: Package, workspace: Workspace, allow_network: bool, stop: threading.Event
+) -> Iterator[OpenedEnvironment]:
+    """Load an environment in a worker of its own; the worker ends with the block.
+
+    Raises `ProgramFailed` or `StageFailed` when it cannot be loaded, `Interrupted` when
+    `stop` is set.
+    """
+    venv = venv_for(package.folder / "requirements.lock", workspace, stop)
+    overlay = built_wheel(package, workspace, stop).overlay
+    secrets = {name: os.environ[name] for name in entry.secrets if name in os.environ}
+    with (
+        workspace.scratch() as scratch,
+        WorkerProcess(venv, overlay, scratch, Confinement(secrets, allow_network), stop) as worker,
+    ):
+        settings = load_settings(entry, package, overlay, allow_network)
+        parts = dict(worker.request("load", LOAD_SECONDS, settings=settings))
+        yield OpenedEnvironment(worker, checked(Description, parts["description"]))

@@ -1,0 +1,48 @@
+"""Given replies, scored by this environment's code, whoever said them where."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..adapter import Job
+from ..channel import Request
+from ..failures import OutOfTime
+from ..policies import SCRIPT_PREFIX
+from ..session import Session, shortened_messages
+
+
+def answer(session: Session, request: Request) -> None:
+    """Score each reply on the task that it belongs to; the tasks were listed before.
+
+    Where the environment answers back, the assistant's turns are played as a scripted rollout.
+    """
+    if session.adapter.conversational:
+        _play(session, request)
+        return
+    for reply in request["replies"]:
+        now = {"task": reply["task"], "policy": "given", "completion": shortened_messages(reply["completion"])}
+        session.channel.item("now", now)
+        session.channel.item("rescored", {"id": reply["id"], **_scored(session, reply, request["seconds"])})
+
+
+def _scored(session: Session, reply: dict[str, Any], seconds: float) -> dict[str, Any]:
+    task = session.kept[reply["task"]]
+    try:
+        score: dict[str, Any] = session.run(session.adapter.score(task, [reply["completion"]]), seconds)[0]
+    except (Exception, OutOfTime) as error:
+        return {"reward": None, "functions": {}, "failure": session.sources.failure(error)}
+    return score
+
+
+def _play(session: Session, request: Request) -> None:
+    numbers = {}
+    jobs = []
+    for reply in request["replies"]:
+        name = f"{SCRIPT_PREFIX}given-{reply['id']}"
+        numbers[name] = reply["id"]
+        session.policies.scripts[name] = [said for said in reply["completion"] if said["role"] == "assistant"]
+        jobs.append(Job(name, reply["task"]))
+    for row in session.rollouts(jobs, request["max_concurrent"], request["seconds"] * max(4, len(jobs) ** 0.5)):
+        session.channel.item("rescored", {"id": numbers[row["policy"]], **row})
+    for name in numbers:
+        del session.policies.scripts[name]

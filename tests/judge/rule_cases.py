@@ -22,9 +22,10 @@ class RuleCases:
 def all_cases() -> dict[str, RuleCases]:
     """The cases of every rule that has any."""
     import cases_of_distribution
+    import cases_of_reward_diff
     import cases_of_rewards
     import cases_of_schema
     import cases_of_smoke
 
-    modules = (cases_of_schema, cases_of_rewards, cases_of_smoke, cases_of_distribution)
+    modules = (cases_of_schema, cases_of_rewards, cases_of_reward_diff, cases_of_smoke, cases_of_distribution)
     return {rule: cases for module in modules for rule, cases in module.CASES.items()}

@@ -24,7 +24,8 @@ async def obeyed(order):
         time.sleep(3600)
     if order == "wait":
         await asyncio.sleep(3600)
-    return {"none": None, "text": "a lot", "nan": float("nan"), "infinity": float("inf"), "huge": 10**400}.get(order, 0.0)
+    odd = {"none": None, "text": "a lot", "nan": float("nan"), "infinity": float("inf"), "huge": 10**400}
+    return odd.get(order, 0.0)
 '''
 
 V1_MODULE = """
@@ -65,10 +66,8 @@ class Obedient(vf.Task[Data]):
 
 class ObedientTaskset(vf.Taskset[Obedient, vf.TasksetConfig]):
     def load(self):
-        return [
-            Obedient(Data(idx=i, prompt=f"Say the word of task {{i}} ✓.", answer=f"word {{i}}", group=i), self.config.task)
-            for i in range(3)
-        ]
+        tasks = [Data(idx=i, prompt=f"Say the word of task {{i}} ✓.", answer=f"word {{i}}", group=i) for i in range(3)]
+        return [Obedient(data, self.config.task) for data in tasks]
 """
 
 V0_MODULE = """
@@ -92,7 +91,7 @@ def best_of_group(completions, **kwargs):
 
 
 def load_environment(**kwargs):
-    rows = [{{"question": f"Say the word of task {{i}} ✓.", "answer": f"word {{i}}", "info": {{"group": i}}}} for i in range(3)]
+    rows = [{{"question": f"Say the word of task {{i}} ✓.", "answer": f"word {{i}}"}} for i in range(3)]
     rubric = vf.RubricGroup(
         [vf.Rubric(funcs=[main_reward, length], weights=[2.0, 0.0]), vf.Rubric(funcs=[best_of_group], weights=[0.5])]
     )

@@ -44,11 +44,13 @@ requires = ["hatchling>=1.27,<2"]
 build-backend = "hatchling.build"
 
 [tool.hatch.build.targets.wheel]
-only-include = [{module}]
+only-include = {included}
 """
 
 
-def write_package(folder: Path, generation: str, files: Mapping[str, str], settings: str = "") -> Package:
+def write_package(
+    folder: Path, generation: str, files: Mapping[str, str], *, settings: str = "", wheel_files: tuple[str, ...] = ()
+) -> Package:
     """Write a package whose module is the folder's name, with the lock of its generation's exemplar.
 
     A file called `module.py` becomes the package's `__init__.py`.
@@ -57,7 +59,7 @@ def write_package(folder: Path, generation: str, files: Mapping[str, str], setti
     project = tomllib.loads((exemplar / "pyproject.toml").read_text())["project"]
     fields = {
         "name": json.dumps(folder.name.replace("_", "-")),
-        "module": json.dumps(folder.name),
+        "included": json.dumps([folder.name, *wheel_files]),
         "requires_python": json.dumps(project["requires-python"]),
         "dependencies": json.dumps(project["dependencies"]),
     }

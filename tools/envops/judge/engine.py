@@ -32,6 +32,7 @@ from envops.judge.declared_range import DeclaredRange, declared_range
 if TYPE_CHECKING:
     from envops.declare.package import Package
     from envops.declare.registry import EnvironmentEntry
+    from envops.judge.reward_comparison import RewardComparison
     from envops.observe.facts import Facts, Place
 
 Gate = Literal["schema", "rewards", "smoke", "distribution"]
@@ -51,6 +52,8 @@ class Subject:
     """The gates that are being judged; filled in for rules that come last."""
     fired: frozenset[str] = frozenset()
     """The rules that found something; filled in for rules that come last."""
+    comparison: RewardComparison | None = None
+    """The same replies scored by another version; only where one was compared with."""
 
     @cached_property
     def range(self) -> DeclaredRange:
@@ -111,13 +114,17 @@ class Rule:
     check: Check
     last: bool = False
     """Applied after all others, on a subject that knows which rules fired."""
+    compares: bool = False
+    """Has something to look at only where another version was compared with."""
 
 
 _rules: dict[str, Rule] = {}
 _SECTIONS = re.compile(r"^(What|Why|Fix): ", re.MULTILINE)
 
 
-def rule(id: str, *, gate: Gate, severity: Severity = "error", last: bool = False) -> Callable[[Check], Check]:
+def rule(
+    id: str, *, gate: Gate, severity: Severity = "error", last: bool = False, compares: bool = False
+) -> Callable[[Check], Check]:
     """Register a rule under its stable id.
 
     Raises `TypeError` when the id is taken or malformed, or the docstring is incomplete.
@@ -129,7 +136,8 @@ def rule(id: str, *, gate: Gate, severity: Severity = "error", last: bool = Fals
         if id in _rules:
             raise TypeError(f"rule id {id} is taken by {_rules[id].check.__qualname__}")
         title, sections = _read_docstring(check)
-        _rules[id] = Rule(id, gate, severity, title, sections["What"], sections["Why"], sections["Fix"], check, last)
+        what, why, fix = (sections[name] for name in ("What", "Why", "Fix"))
+        _rules[id] = Rule(id, gate, severity, title, what, why, fix, check, last, compares)
         return check
 
     return register

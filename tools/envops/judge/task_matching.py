@@ -81,7 +81,8 @@ def _pairs(base: Sequence[Task], head: Sequence[Task], key: Key) -> list[tuple[T
             waiting[found].append(task)
     pairs = []
     for task in head:
-        candidates = waiting.get(key(task) or "", [])
+        found = key(task)
+        candidates = [] if found is None else waiting.get(found, [])
         if candidates:
             same = next((one for one in candidates if one.index == task.index), candidates[0])
             candidates.remove(same)

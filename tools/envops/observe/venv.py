@@ -18,6 +18,7 @@ from envops.observe.workspace import Workspace, made_once
 
 BUILD_SECONDS = 1_800.0
 COMPLETE = "envops-complete.json"
+_finding_uv = threading.Lock()
 PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
 
 
@@ -96,9 +97,14 @@ def base_python() -> Path:
     return Path(getattr(sys, "_base_executable", sys.executable))
 
 
-@cache
 def uv_program() -> Path:
     """The uv that was installed with the tool."""
+    with _finding_uv:  # it asks sysconfig, whose first answer is wrong when two threads ask at once
+        return _found_uv()
+
+
+@cache
+def _found_uv() -> Path:
     from uv import find_uv_bin
 
     return Path(find_uv_bin())

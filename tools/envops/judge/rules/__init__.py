@@ -18,6 +18,7 @@ MODULES = (
     "rewards.scoring",
     "rewards.authors",
     "rewards.declaration",
+    "rewards.against",
     "smoke",
     "distribution",
 )

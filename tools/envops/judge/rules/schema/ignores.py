@@ -58,4 +58,5 @@ def ignored_rule_did_not_fire(subject: Subject) -> Iterator[Found]:
 def _could_fire(known: Rule, subject: Subject) -> bool:
     """Whether the rule was applied to everything that its gate needs."""
     observed = set(STAGES_OF_GATE[known.gate]) <= set(subject.facts.completed)
-    return known.gate in subject.judged and observed and not known.last
+    looked = subject.comparison is not None or not known.compares
+    return known.gate in subject.judged and observed and looked and not known.last

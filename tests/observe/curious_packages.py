@@ -1,0 +1,208 @@
+"""A conversational package per generation that looks at its surroundings and reaches for the network."""
+
+SITECUSTOMIZE = """\
+import sys
+
+executions = 0
+
+
+def _count(event, arguments):
+    global executions
+    if event == "exec" and getattr(arguments[0], "co_filename", "").endswith("/verifiers/__init__.py"):
+        executions += 1
+
+
+sys.addaudithook(_count)
+"""
+
+SURROUNDINGS = """\
+import os
+import socket
+import subprocess
+import urllib.request
+
+import httpx
+
+
+def variables():
+    return dict(os.environ)
+
+
+def childs_variables():
+    return subprocess.run(["env"], capture_output=True, text=True).stdout
+
+
+def connect_quietly():
+    try:
+        socket.create_connection(("203.0.113.9", 80), timeout=1)  # an address
+    except OSError:
+        pass
+
+
+def fetch_quietly():
+    try:
+        urllib.request.urlopen("http://files.example.org/data", timeout=1)  # a name
+    except OSError:
+        pass
+
+
+async def fetch_quietly_by_httpx():
+    try:
+        async with httpx.AsyncClient(trust_env=False) as client:
+            await client.get("http://judge.example.org/")  # an asynchronous name
+    except httpx.HTTPError:
+        pass
+
+
+def speak_locally():
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        socket.create_connection(server.getsockname()).close()
+
+
+connect_quietly()
+speak_locally()
+"""
+
+V1_SERVER = '''\
+import os
+
+import verifiers.v1 as vf
+
+
+class CuriousToolset(vf.Toolset[vf.SharedToolsetConfig]):
+    TOOL_PREFIX = "curious"
+
+    @vf.tool
+    def look(self) -> str:
+        """Look around."""
+        return "the server sees " + " ".join(sorted(os.environ))
+
+
+if __name__ == "__main__":
+    CuriousToolset.run()
+'''
+
+V1_MODULE = """\
+import sitecustomize
+import verifiers.v1 as vf
+
+from curious_v1 import surroundings
+from curious_v1.server import CuriousToolset
+
+__all__ = ["CuriousTaskset"]
+
+
+class Data(vf.TaskData):
+    answer: str
+    variables: dict[str, str]
+    childs_variables: str
+
+
+class Curious(vf.Task[Data]):
+    @vf.reward
+    async def found(self, trace: vf.Trace) -> float:
+        surroundings.fetch_quietly()
+        await surroundings.fetch_quietly_by_httpx()
+        if "raise" in trace.last_reply:
+            raise ValueError("not this one")
+        return float("key" in trace.last_reply)
+
+    @vf.metric
+    async def executions(self, trace: vf.Trace) -> float:
+        return float(sitecustomize.executions)
+
+
+class CuriousTaskset(vf.Taskset[Curious, vf.TasksetConfig]):
+    @classmethod
+    def toolsets(cls, config):
+        return [CuriousToolset(vf.SharedToolsetConfig())]
+
+    def load(self):
+        seen = {"variables": surroundings.variables(), "childs_variables": surroundings.childs_variables()}
+        return [Curious(Data(idx=0, prompt="Where is the key?", answer="here", **seen), self.config.task)]
+"""
+
+V1_ORACLE = """\
+def reply(task, messages):
+    if messages[-1]["role"] == "tool":
+        return "the key is here"
+    call = {"id": "call-1", "type": "function", "function": {"name": "curious_look", "arguments": "{}"}}
+    return {"role": "assistant", "content": "", "tool_calls": [call]}
+"""
+
+V0_MODULE = """\
+import sitecustomize
+import verifiers as vf
+from datasets import Dataset
+
+from curious_v0 import surroundings
+
+
+def text_of(completion):
+    return str(completion[-1]["content"])
+
+
+async def found(completion, state, **kwargs):
+    surroundings.fetch_quietly()
+    await surroundings.fetch_quietly_by_httpx()
+    if "raise" in text_of(completion):
+        raise ValueError("not this one")
+    return float(state.get("asked", 0) > 0 and "key" in text_of(completion))
+
+
+def executions(**kwargs):
+    return float(sitecustomize.executions)
+
+
+class CuriousEnv(vf.MultiTurnEnv):
+    async def env_response(self, messages, state, **kwargs):
+        state["asked"] = state.get("asked", 0) + 1
+        return [{"role": "user", "content": "Are you sure?"}]
+
+
+def load_environment(**kwargs):
+    seen = {"variables": surroundings.variables(), "childs_variables": surroundings.childs_variables()}
+    return CuriousEnv(
+        dataset=Dataset.from_list([{"question": "Where is the key?", "answer": "here", "info": seen}]),
+        rubric=vf.Rubric(funcs=[found, executions], weights=[1.0, 0.0]),
+        max_turns=2,
+    )
+"""
+
+V0_ORACLE = """\
+def reply(task, messages):
+    return "Perhaps here." if messages[-1]["content"] != "Are you sure?" else "the key is here"
+"""
+
+CASES = """\
+- name: a wrong turn
+  task: 0
+  reply: ["I do not know.", "Not at all."]
+  expect: {reward: 0.0}
+- name: a right turn
+  task: 0
+  reply: [I do not know., the key is here]
+  expect: {reward: 1.0}
+- name: a turn that raises
+  task: 0
+  reply: [raise, raise]
+  expect: {reward: 0.0}
+"""
+
+FILES = {
+    "v0": {
+        "module.py": V0_MODULE,
+        "curious_v0/surroundings.py": SURROUNDINGS,
+        "sitecustomize.py": SITECUSTOMIZE,
+        "tests/oracle.py": V0_ORACLE,
+        "tests/cases.yaml": CASES,
+    },
+    "v1": {
+        "module.py": V1_MODULE,
+        "curious_v1/surroundings.py": SURROUNDINGS,
+        "curious_v1/server.py": V1_SERVER,
+        "sitecustomize.py": SITECUSTOMIZE,
+        "tests/oracle.py": V1_ORACLE,
+        "tests/cases.yaml": CASES,
+    },
+}

@@ -1,0 +1,99 @@
+"""What a search for exploits saw: replies that are paid although they do not carry the answer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+ExploitKind = Literal[
+    "blind",  # one reply is paid like gold on tasks whose right answers exclude each other
+    "wrong",  # a reply made from gold, and wrong by how it was made, is paid like gold
+    "unearned",  # functions pay one reply in full on every task of the panel, less than gold's whole reward
+    "partial",  # one reply earns a good part of gold's reward on every task of the panel
+]
+
+Ending = Literal[
+    "evaluations",  # the number of scorings allowed was used up
+    "time",  # the time allowed was used up first
+    "found",  # there was a reply that is paid like gold; looking further says nothing new
+    "skipped",  # there was nothing to search; `skipped` says why
+]
+
+
+@dataclass(frozen=True)
+class PanelTask:
+    """One of the tasks that every candidate is tried on; no two have an answer in common."""
+
+    task: int
+    answer: str
+    gold: float
+    """What the oracle's reply earns."""
+    nothing: float
+    """What the empty reply earns."""
+    functions: Mapping[str, float | None] = field(default_factory=dict)
+    """What each reward function gives gold, before weighting."""
+
+
+@dataclass(frozen=True)
+class Earned:
+    """What a find earns on one task of the panel."""
+
+    task: int
+    reply: str
+    """The reply on this task: the same on all of them, but for finds that are made from gold."""
+    reward: float
+    functions: Mapping[str, float | None] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Exploit:
+    """A reply that earns what it should not, as short as it could be made."""
+
+    kind: ExploitKind
+    pattern: str
+    """What it exploits, in a word or two: `several tags`, `part of a number`, `length`."""
+    explanation: str
+    reply: str
+    found_by: Literal["made wrong", "seeds", "properties", "evolution"]
+    found_length: int
+    """How long the reply was before it was made shorter."""
+    earned: tuple[Earned, ...]
+    functions: tuple[str, ...] = ()
+    """The functions that paid it as they pay gold."""
+
+
+@dataclass(frozen=True)
+class Broken:
+    """A reply that the search came by and that a reward function broke on."""
+
+    task: int
+    reply: str
+    function: str
+    kind: str
+    type: str
+    message: str
+
+
+@dataclass(frozen=True)
+class Search:
+    """One search, bounded by a count first and by time behind it."""
+
+    seed: int
+    ended: Ending
+    skipped: str = ""
+    evaluations: int = 0
+    limit: int = 0
+    replies: int = 0
+    """Different replies tried."""
+    seconds: float = 0.0
+    panel: tuple[PanelTask, ...] = ()
+    chance: float | None = None
+    """Share of the tasks seen on which the most frequent answer is right: what a constant answer gets by luck."""
+    lines_reached: int = 0
+    lines_known: int = 0
+    """Lines of the package's functions that scoring entered."""
+    steps_reached: int = 0
+    """Different steps from line to line, as a measure of branches."""
+    exploits: tuple[Exploit, ...] = ()
+    broken: tuple[Broken, ...] = ()

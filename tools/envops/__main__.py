@@ -58,9 +58,16 @@ def parser() -> argparse.ArgumentParser:
     top.add_argument("--version", action="version", version=f"envops {__version__}")
     commands = top.add_subparsers(title="commands", metavar="COMMAND")
     for name, summary in GATE_COMMANDS.items():
-        gate = _command(commands, name, summary, "validate", SELECTION_EXAMPLES.format(name=name))
+        examples = SELECTION_EXAMPLES.format(name=name) + (REWARDS_EXAMPLES if name == "rewards" else "")
+        gate = _command(commands, name, summary, "rewards" if name == "rewards" else "validate", examples)
         _selection(gate)
         _validation(gate)
+        if name == "rewards":
+            _questions(gate)
+    test = _command(commands, "test", "an environment's own tests and cases, by pytest", "test", TEST_EXAMPLES)
+    _root(test)
+    test.add_argument("name", metavar="NAME", help="the environment")
+    test.add_argument("pytest", nargs=argparse.REMAINDER, metavar="PYTEST ARGUMENTS", help="given to pytest as they are")
     lock = _command(commands, "lock", "resolve every environment's requirements.lock anew", "lock", LOCK_EXAMPLES)
     _selection(lock, changed=False)
     explain = _command(commands, "explain", "what a rule checks, why, and how to mend it", "explain", EXPLAIN_EXAMPLES)
@@ -71,6 +78,16 @@ def parser() -> argparse.ArgumentParser:
     return top
 
 
+REWARDS_EXAMPLES = """  envops rewards gsm8k --against main           which rewards changed since a revision
+  envops rewards gsm8k --against ../old/gsm8k   whether a port pays what its original pays
+  envops rewards gsm8k --explain RWD012         a rule, and what it found here
+  envops rewards gsm8k --reply "#### 42" --task 3
+"""
+TEST_EXAMPLES = """examples:
+  envops test reverse-text                      tests/test_*.py and tests/cases.yaml
+  envops test reverse-text -k empty -x          pytest's own flags
+  envops test reverse-text tests/cases.yaml -v
+"""
 LOCK_EXAMPLES = """examples:
   envops lock                 all environments
   envops lock reverse-text    one
@@ -128,6 +145,24 @@ def _validation(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--reports", type=Path, metavar="FOLDER", help="where the reports go (default: reports/ in the repository)"
     )
+
+
+def _questions(command: argparse.ArgumentParser) -> None:
+    """What `envops rewards` can be asked instead of the gate."""
+    questions = command.add_argument_group("questions", "one at a time, instead of the gate")
+    questions.add_argument(
+        "--against",
+        metavar="PATH_OR_REV",
+        help="score the same replies with the code of a revision of git or of another package's folder",
+    )
+    questions.add_argument("--explain", metavar="RULE", help="what a rule checks, and what it found here")
+    questions.add_argument(
+        "--reply",
+        action="append",
+        metavar="TEXT",
+        help="score a reply, function by function; - reads it; several are the turns of a conversation",
+    )
+    questions.add_argument("--task", type=int, metavar="INDEX", help="the task of --reply (default: 0)")
 
 
 def _positive(text: str) -> int:

@@ -69,7 +69,7 @@ def run(options: argparse.Namespace) -> int:
         shared = Run(repository, Workspace(root), gates, wish, progress, stop)
         results, interrupted = _validate_all(shared, names, options.jobs or os.cpu_count() or 1)
     result = ValidationResult(
-        verdict=worst(one.verdict for one in results),
+        verdict=worst([*(one.verdict for one in results), *(("inconclusive",) if interrupted else ())]),
         environments=tuple(results),
         interrupted=interrupted,
         unfinished=tuple(name for name in names if name not in {one.name for one in results}),

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 Message = dict[str, Any]
 """One message of a conversation in OpenAI form: role, content, perhaps tool_calls."""
 
-Stage = Literal["venv", "wheel", "load", "tasks", "rewards", "validation", "tests", "smoke", "distribution"]
+Stage = Literal["venv", "wheel", "load", "tasks", "rewards", "validation", "tests", "invariants", "smoke", "distribution"]
 """The steps of an observation, in order. A failure is filed under the step it ended."""
 
 FailureKind = Literal[
@@ -222,6 +222,85 @@ class Wheel:
 
 
 @dataclass(frozen=True)
+class GoldSweep:
+    """The oracle on every task, whatever else was asked about it."""
+
+    tasks: tuple[int, ...]
+    """The tasks beyond those on which all policies speak."""
+    rewards: tuple[float | None, ...]
+    """What gold earned on each of them."""
+    lowest: tuple[Score, ...]
+    """The 20 of them that earned least."""
+    known: int
+    """Tasks of the split; of an infinite one, as many as were read."""
+    ended_by: Literal["all", "count", "time"] = "all"
+
+
+Circumstance = Literal["order", "fresh process", "hash seed", "parallel"]
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A conversation that earned something else under other circumstances."""
+
+    task: int
+    policy: str
+    completion: tuple[Message, ...]
+    reward: float | None
+    again: float | None
+
+
+@dataclass(frozen=True)
+class Repetition:
+    """The same conversations scored once more, under other circumstances."""
+
+    circumstance: Circumstance
+    count: int
+    differences: tuple[Difference, ...] = ()
+    """The first 20."""
+    difference_count: int = 0
+    failure: Failure | None = None
+    """Why they could not be scored once more."""
+
+
+@dataclass(frozen=True)
+class Growth:
+    """How long scoring takes while a reply of one shape grows."""
+
+    task: int
+    shape: str
+    beginning: str
+    """The first characters of the reply."""
+    lengths: tuple[int, ...]
+    seconds: tuple[float, ...]
+    timed_out: bool = False
+    """The last one was stopped at the time limit."""
+    place: Place | None = None
+    """Where the environment's code was after half of the longest time."""
+
+
+@dataclass(frozen=True)
+class Act:
+    """Something that the environment's own code read, beside the reply, while it scored."""
+
+    what: Literal["clock", "randomness", "file", "environment variable", "program"]
+    detail: str
+    function: str
+    place: Place | None = None
+    count: int = 1
+
+
+@dataclass(frozen=True)
+class JudgedScore:
+    """A conversation scored while a scripted judge answered in place of the model judge."""
+
+    judge: Literal["strict", "obedient"]
+    calls: int
+    """How often the judge was asked."""
+    score: Score
+
+
+@dataclass(frozen=True)
 class Facts:
     """Everything that was seen of one environment at one digest."""
 
@@ -237,6 +316,11 @@ class Facts:
     tests: tuple[TestOutcome, ...] = ()
     rollouts: tuple[Rollout, ...] = ()
     network: tuple[NetworkAttempt, ...] = ()
+    sweeps: tuple[GoldSweep, ...] = ()
+    repetitions: tuple[Repetition, ...] = ()
+    growths: tuple[Growth, ...] = ()
+    acts: tuple[Act, ...] = ()
+    judged: tuple[JudgedScore, ...] = ()
     failures: Mapping[Stage, Failure] = field(default_factory=dict)
     completed: tuple[Stage, ...] = ()
     seconds: Mapping[str, float] = field(default_factory=dict)

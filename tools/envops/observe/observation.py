@@ -39,7 +39,28 @@ from envops.observe.venv import venv_for
 from envops.observe.wheel import TESTS_LOCK, built_wheel
 from envops.observe.workspace import Workspace, tool_digest
 
-POLICIES = ("oracle", "nop", "echo", "near-miss", "format-only", "hedge", "override")
+POLICIES = (
+    "oracle",
+    "nop",
+    "echo",
+    "near-miss",
+    "format-only",
+    "hedge",
+    "override",
+    "look-alike",
+    "negated",
+    "wrong-first",
+    "wrong-last",
+    "think-only",
+    "unclosed-think",
+    "padded",
+    "equivalent",
+    "canary-colon",
+    "canary-thought",
+    "long-junk",
+)
+SAMPLED = {policy: 20 for policy in POLICIES[7:]} | {"long-junk": 2}
+"""Policy → on how many tasks it speaks, where one task tells nearly what all would."""
 TASKS_SCORED = 100
 TASKS_PLAYED = 12
 TASKS_VALIDATED = 100
@@ -192,6 +213,7 @@ def load_settings(entry: EnvironmentEntry, package: Package, overlay: Path, allo
         "overlay": str(overlay.resolve()),
         "answer_type": package.answer.type,
         "tolerance": package.answer.tolerance,
+        "case_sensitive": package.answer.case_sensitive,
         "allow_network": allow_network,
     }
 
@@ -206,6 +228,7 @@ def worker_settings(entry: EnvironmentEntry, package: Package, overlay: Path, *,
         "overlay": str(overlay.resolve()),
         "answer_type": package.answer.type,
         "tolerance": package.answer.tolerance,
+        "case_sensitive": package.answer.case_sensitive,
         "allow_network": allow_network,
     }
 
@@ -268,7 +291,9 @@ class _Observer:
         limits = {"seconds": SECONDS_PER_REPLY, "max_concurrent": self._entry.gates.smoke.max_concurrent}
         with self._stage("rewards", may_fail=True):
             total = len(self._collected.parts.get("task", ())) * len(POLICIES)
-            request = worker.request("rewards", STAGE_SECONDS, policies=POLICIES, conversations=TASKS_PLAYED, **limits)
+            request = worker.request(
+                "rewards", STAGE_SECONDS, policies=POLICIES, sampled=SAMPLED, conversations=TASKS_PLAYED, **limits
+            )
             self._collect(request, total)
             cases = [asdict(case) for case in self._package.cases]
             self._collect(worker.request("cases", STAGE_SECONDS, cases=cases, **limits), len(cases))

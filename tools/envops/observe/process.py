@@ -62,6 +62,8 @@ class Confinement:
     """Declared variables and their values."""
     allow_network: bool = False
     memory: int = MEMORY_LIMIT
+    hash_seed: int = 0
+    """Python's own: what the order of sets of strings follows from."""
 
 
 class WorkerProcess:
@@ -295,7 +297,7 @@ def worker_environment(
         "TMPDIR": str(temporary),
         "LANG": "C.UTF-8",
         "PYTHONPATH": str(overlay.resolve()),  # as the places of failures are told by
-        "PYTHONHASHSEED": "0",
+        "PYTHONHASHSEED": str(confinement.hash_seed),
         "PYTHONDONTWRITEBYTECODE": "1",  # the venv and the overlay are compiled already
         "TOKENIZERS_PARALLELISM": "false",
         "NO_PROXY": "127.0.0.1,localhost",

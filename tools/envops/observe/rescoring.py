@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Any, Self
+from typing import Self, TypeVar
 
 from envops.declare.package import CaseDeclaration, Package
 from envops.declare.registry import EnvironmentEntry
@@ -24,6 +25,10 @@ MOST_REPLIES = 4_000
 MOST_BYTES = 16 * 2**20
 """Bounds of the corpus; what is beyond them is counted and not scored."""
 BATCH = 400
+_KEPT = ("id", "reward", "functions", "failures", "failure")
+
+First = TypeVar("First")
+Second = TypeVar("Second")
 
 
 @dataclass(frozen=True)
@@ -127,14 +132,22 @@ class Scorer:
         return [scored.get(number, Rescored(number, None, {}, (), missing)) for number in range(len(replies))]
 
 
-_KEPT = ("id", "reward", "functions", "failures", "failure")
+def side_by_side(
+    first: Callable[[], First], second: Callable[[], Second], stop: threading.Event
+) -> tuple[First, Second]:
+    """Two calls at the same time; both have ended when this returns or raises.
 
-
-def side_by_side(first: Any, second: Any) -> tuple[Any, Any]:
-    """Two calls at the same time; both have ended when this returns or raises."""
+    Ctrl-C sets `stop`, on which both calls must end.
+    """
     with ThreadPoolExecutor(2) as pool:
-        futures: list[Future[Any]] = [pool.submit(first), pool.submit(second)]
-    return futures[0].result(), futures[1].result()
+        one, other = pool.submit(first), pool.submit(second)
+        try:
+            while not (one.done() and other.done()):
+                time.sleep(0.05)
+        except KeyboardInterrupt:
+            stop.set()
+            raise
+    return one.result(), other.result()
 
 
 def replies_of(facts: Facts) -> Iterator[Reply]:

@@ -26,6 +26,7 @@ class Settings:
     """Where the built wheel lies unpacked: the code that is judged is imported from there."""
     answer_type: str | None = None
     tolerance: float = 0.0
+    case_sensitive: bool | None = None
     allow_network: bool = False
 
     @classmethod
@@ -57,6 +58,8 @@ class Adapter(Protocol):
     """The one surface of both generations. All answers have the shape of `observe.facts`."""
 
     conversational: bool
+    grouped: bool
+    """Whether a reward function compares the replies to one task."""
 
     @property
     def infinite(self) -> bool:

@@ -48,6 +48,7 @@ class AdapterV0:
         asks = inspect.signature(self._environment.rubric.score_group).parameters
         self._scoring_options = {"score_sem": _Unlimited()} if "score_sem" in asks else {}
         self.conversational = _is_conversational(self._environment)
+        self.grouped = any(function["group"] for function in self._table.values())
 
     def describe(self) -> dict[str, Any]:
         return {

@@ -34,6 +34,8 @@ MARGIN_SECONDS = 5.0
 class AdapterV1:
     """The surface of `adapter.Adapter` over a v1 package."""
 
+    grouped = False
+
     def __init__(self, settings: Settings, sources: Sources) -> None:
         sys.modules[chat_harness.HARNESS_ID.replace("-", "_")] = chat_harness
         self._settings = settings

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+
+from .choices import other_choices
 
 JUNK = "§§§"
 """Stands for an answer in the right format: shares no character with any real one."""
 
 _ELEMENT = re.compile(r"<([A-Za-z_][\w-]*)>([^<]*)</\1>")
+_LOOSE_ELEMENT = re.compile(r"<([A-Za-z_][\w-]*)>((?:(?!</?\1>).)*)</\1>", re.DOTALL)
+"""One whose text may hold a `<`, as in a comparison or in code."""
 _REASONING_TAGS = {"think", "thinking", "reasoning", "scratchpad", "thought", "analysis"}
 _NUMBER = re.compile(r"[-+]?[$€£]?\d[\d,_ ]*(?:\.\d+)?(?:[eE][-+]?\d+)?\s?%?")
 _BOOLEANS = {"yes": "no", "no": "yes", "true": "false", "false": "true"}
@@ -49,8 +53,11 @@ def find_payload(reply: str, answer: str | None = None) -> Payload:
 
 
 def _in_element(reply: str) -> Payload | None:
-    found = [match for match in _ELEMENT.finditer(reply) if match[1].lower() not in _REASONING_TAGS]
-    return _cut(reply, *found[-1].span(2)) if found else None
+    for form in (_ELEMENT, _LOOSE_ELEMENT):
+        found = [match for match in form.finditer(reply) if match[1].lower() not in _REASONING_TAGS]
+        if found:
+            return _cut(reply, *found[-1].span(2))
+    return None
 
 
 def _in_box(reply: str) -> Payload | None:
@@ -79,12 +86,22 @@ def _in_json_field(reply: str) -> Payload | None:
     if not isinstance(value, dict) or not value:
         return None
     name = next((field for field in _ANSWER_FIELDS if field in value), list(value)[-1])
-    text = json.dumps(value[name], ensure_ascii=False)
-    start = reply.rfind(text)
-    if start < 0:
+    span = _span_of_field(reply, name, value[name])
+    if span is None:
         return None
     inner = 1 if isinstance(value[name], str) else 0
-    return _cut(reply, start + inner, start + len(text) - inner)
+    return _cut(reply, span[0] + inner, span[1] - inner)
+
+
+def _span_of_field(reply: str, name: str, value: object) -> tuple[int, int] | None:
+    """Where the value of a field stands in a JSON text."""
+    decoder = json.JSONDecoder()
+    for written in (json.dumps(name, ensure_ascii=False), json.dumps(name)):
+        for match in re.finditer(re.escape(written) + r"\s*:\s*", reply):
+            found, end = decoder.raw_decode(reply, match.end())
+            if found == value:
+                return match.end(), end
+    return None
 
 
 def _cut(reply: str, start: int, end: int) -> Payload:
@@ -127,17 +144,30 @@ def detect_type(answer: str) -> str:
     return "text"
 
 
-def near_misses(answer: str, declared_type: str | None = None, tolerance: float = 0.0) -> Iterator[str]:
+def near_misses(
+    answer: str,
+    declared_type: str | None = None,
+    tolerance: float = 0.0,
+    *,
+    asked: str = "",
+    case_sensitive: bool | None = None,
+) -> Iterator[str]:
     """Answers of the same type that are wrong, the nearest first.
 
     A declared type wins over the detected one: the order of a `set` is never what makes a
-    near miss, and `none` has none.
+    near miss, and `none` has none. Where the prompt (`asked`) offers choices and the answer
+    is one of them, the others are the near misses. Case alone makes one only where the
+    author says that case matters.
     """
+    type = declared_type or detect_type(answer)
+    others = other_choices(answer, asked) if type != "none" else []
     seen = {answer.strip().lower()}
-    for text in _wrong(answer, declared_type or detect_type(answer), tolerance):
+    for text in others or _wrong(answer, type, tolerance):
         if text.strip().lower() not in seen:
             seen.add(text.strip().lower())
             yield text
+    if case_sensitive and answer.swapcase() != answer:
+        yield answer.swapcase()
 
 
 def _wrong(answer: str, type: str, tolerance: float) -> Iterator[str]:
@@ -154,6 +184,10 @@ def _wrong(answer: str, type: str, tolerance: float) -> Iterator[str]:
             return _lists(answer, ordered=type == "list")
         case "json":
             return _json_values(answer)
+        case "code":
+            return _code(answer)
+        case "latex" if re.search(r"\d", answer):
+            return _numbers(answer, tolerance)
         case _:
             return _edited(answer)
 
@@ -176,6 +210,8 @@ def _numbers(answer: str, tolerance: float) -> Iterator[str]:
         return
     yield saying(value + step)
     yield saying(value - step)
+    if decimals and abs(value) / 20 > 3 * tolerance:
+        yield saying(value * 1.05)
     if abs(value) > tolerance:
         yield saying(-value)
         yield saying(value * 10)
@@ -217,6 +253,29 @@ def _elements(text: str) -> tuple[list[str], str]:
     return [text], ""
 
 
+def split_elements(text: str) -> tuple[list[str], Callable[[list[str]], str]]:
+    """The elements of a list in text or JSON, and what makes such a text of others."""
+    if text.strip()[:1] == "[":
+        try:
+            values = json.loads(text)
+        except ValueError:
+            return [text], "".join
+        spoken = [json.dumps(value, ensure_ascii=False) for value in values]
+        return spoken, lambda parts: f"[{', '.join(parts)}]"
+    parts, separator = _elements(text)
+    return parts, separator.join
+
+
+def _code(answer: str) -> Iterator[str]:
+    """Code that does something else: an operator or a number is another."""
+    for pattern, other in ((r" \+ ", " - "), (r" - ", " + "), (r"==", "!="), (r"<=|>=|<|>", "=="), (r"\bmax\b", "min")):
+        changed = re.sub(pattern, other, answer, count=1)
+        if changed != answer:
+            yield changed
+    if re.search(r"\d", answer):
+        yield from _numbers(answer, 0.0)
+
+
 def _lists(answer: str, *, ordered: bool) -> Iterator[str]:
     if answer.strip()[:1] == "[":
         yield from _json_values(answer, ordered=ordered)
@@ -226,6 +285,7 @@ def _lists(answer: str, *, ordered: bool) -> Iterator[str]:
         yield from _edited(answer)
         return
     yield separator.join(parts[:-1])
+    yield separator.join([*parts, "x" if parts[-1].strip().lower() != "x" else "y"])
     if ordered and parts[0].strip() != parts[1].strip():
         yield separator.join([parts[1], parts[0], *parts[2:]])
     for edited in _edited(parts[0]):
@@ -240,6 +300,7 @@ def _json_values(answer: str, *, ordered: bool = True) -> Iterator[str]:
         return
     if isinstance(value, list) and value:
         yield json.dumps(value[:-1], ensure_ascii=False)
+        yield json.dumps([*value, value[-1] + 1 if _is_count(value[-1]) else "x"], ensure_ascii=False)
         if ordered and len(value) > 1 and value[0] != value[1]:
             yield json.dumps([value[1], value[0], *value[2:]], ensure_ascii=False)
     elif isinstance(value, dict) and value:
@@ -247,9 +308,25 @@ def _json_values(answer: str, *, ordered: bool = True) -> Iterator[str]:
         yield json.dumps({key: item for key, item in value.items() if key != name}, ensure_ascii=False)
         wrong = next(near_misses(json.dumps(value[name], ensure_ascii=False)), None)
         if wrong is not None:
-            yield json.dumps(value | {name: wrong}, ensure_ascii=False)
+            yield json.dumps(value | {name: _as_json(wrong)}, ensure_ascii=False)
+    elif isinstance(value, (list, dict)):
+        yield '["x"]' if isinstance(value, list) else '{"x": "x"}'
+    elif isinstance(value, str):
+        yield from (json.dumps(wrong, ensure_ascii=False) for wrong in near_misses(value))
     else:
-        yield from near_misses(json.dumps(value, ensure_ascii=False).strip('"'))
+        yield from near_misses(json.dumps(value, ensure_ascii=False), "number" if _is_count(value) else None)
+
+
+def _as_json(text: str) -> object:
+    """The value that a text is in JSON, or else the text."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
 def _edited(answer: str) -> Iterator[str]:

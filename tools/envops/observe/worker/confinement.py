@@ -99,15 +99,23 @@ def _address_of_lookup(arguments: tuple[Any, ...]) -> str | None:
     host = arguments[0]
     if isinstance(host, bytes):
         host = host.decode("ascii", "replace")
-    return None if host is None or _is_local(str(host)) else str(host)
+    if host is None or _is_local(str(host)) or _as_address(str(host)) is not None:
+        return None  # a number is looked up without asking anybody
+    return str(host)
 
 
 def _is_local(host: str) -> bool:
     if host.lower() in ("", "localhost", "0.0.0.0", "::"):
         return True
-    try:
-        address = ipaddress.ip_address(host.split("%")[0])
-    except ValueError:
+    address = _as_address(host)
+    if address is None:
         return host == socket.gethostname()
     mapped = getattr(address, "ipv4_mapped", None)
-    return (mapped or address).is_loopback
+    return bool((mapped or address).is_loopback)
+
+
+def _as_address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    try:
+        return ipaddress.ip_address(host.split("%")[0])
+    except ValueError:
+        return None

@@ -95,7 +95,10 @@ class Session:
 
     def score(self, task: TaskView, policy: str, completion: Sequence[Message], seconds: float) -> None:
         self.channel.item("now", {"task": task.index, "policy": policy, "completion": shortened_messages(completion)})
-        self.channel.item("score", self.scored(task, policy, completion, seconds))
+        row = self.scored(task, policy, completion, seconds)
+        if policy == "long-junk":
+            row["completion"] = shortened_messages(completion)
+        self.channel.item("score", row)
 
     def scored(self, task: TaskView, policy: str, completion: Sequence[Message], seconds: float) -> dict[str, Any]:
         try:

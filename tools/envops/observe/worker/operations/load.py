@@ -54,4 +54,4 @@ def answer(session: Session, request: Request) -> None:
 def _make_policies(session: Session, settings: Settings) -> Policies:
     path = settings.package / "tests" / "oracle.py"
     oracle = AuthorsOracle(path) if path.is_file() else DerivedOracle(session.adapter.parser_tags())
-    return Policies(oracle, AnswerSettings(settings.answer_type, settings.tolerance))
+    return Policies(oracle, AnswerSettings(settings.answer_type, settings.tolerance, settings.case_sensitive))

@@ -7,8 +7,10 @@ from typing import Any
 
 from ..adapter import Job, TaskView
 from ..channel import Request
+from ..groups import score_together
 from ..policies import Message, says, text_of
 from ..session import Session, played_score
+from ..wrong_replies import FORMS
 
 
 def answer(session: Session, request: Request) -> None:
@@ -16,13 +18,19 @@ def answer(session: Session, request: Request) -> None:
     if session.adapter.conversational:
         _play_policies(session, request)
         return
-    for task in session.kept.values():
-        for policy in request["policies"]:
-            for completion in _completions(session, policy, task, request["seconds"]):
-                session.score(task, policy, completion, request["seconds"])
+    seconds, sampled = request["seconds"], request.get("sampled", {})
+    for position, task in enumerate(list(session.kept.values())):
+        chosen = [policy for policy in request["policies"] if position < sampled.get(policy, position + 1)]
+        if session.adapter.grouped:
+            replies = [(policy, each) for policy in chosen for each in completions_of(session, policy, task, seconds)]
+            score_together(session, task, replies, seconds)
+            continue
+        for policy in chosen:
+            for completion in completions_of(session, policy, task, seconds):
+                session.score(task, policy, completion, seconds)
 
 
-def _completions(session: Session, policy: str, task: TaskView, seconds: float) -> Iterator[list[Message]]:
+def completions_of(session: Session, policy: str, task: TaskView, seconds: float) -> Iterator[list[Message]]:
     perfect = session.asked_oracle(task, seconds)
     if perfect is None or policy == "oracle":
         if policy == "nop":
@@ -30,8 +38,9 @@ def _completions(session: Session, policy: str, task: TaskView, seconds: float) 
         elif perfect is not None:
             yield [perfect]
         return
-    if policy in ("near-miss", "format-only", "hedge"):
-        for text in session.policies.distorted(policy, text_of(perfect), task.data):
+    if policy in ("near-miss", "format-only", "hedge", *FORMS):
+        asked = "\n".join(text_of(message) for message in task.prompt)
+        for text in session.policies.distorted(policy, text_of(perfect), task.data, asked):
             yield [says(text)]
     else:
         yield [session.policies.reply(policy, task.index, task.data, task.prompt)]
@@ -42,7 +51,12 @@ def _play_policies(session: Session, request: Request) -> None:
     tasks = list(session.kept.values())[: request["conversations"]]
     seconds = request["seconds"]
     names = [name for name in request["policies"] if name == "nop" or _has_form(session, name, tasks, seconds)]
-    jobs = [Job(policy, task.index, 2 if policy == "oracle" else 1) for policy in names for task in tasks]
+    rarer = {policy: max(1, limit // 8) for policy, limit in request.get("sampled", {}).items()}
+    jobs = [
+        Job(policy, task.index, 2 if policy == "oracle" else 1)
+        for policy in names
+        for task in tasks[: rarer.get(policy, len(tasks))]
+    ]
     pairs: dict[tuple[int, str], list[dict[str, Any]]] = {}
     for row in session.rollouts(jobs, request["max_concurrent"], seconds * max(4, len(jobs) ** 0.5)):
         pairs.setdefault((row["task"], row["policy"]), []).append(row)
@@ -55,4 +69,4 @@ def _play_policies(session: Session, request: Request) -> None:
 def _has_form(session: Session, policy: str, tasks: Sequence[TaskView], seconds: float) -> bool:
     if not tasks or session.asked_oracle(tasks[0], seconds) is None:
         return False
-    return policy not in ("near-miss", "hedge") or session.policies.answer.type != "none"
+    return policy not in ("near-miss", "hedge", "negated", "wrong-first", "wrong-last") or session.policies.answer.type != "none"

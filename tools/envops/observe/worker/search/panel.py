@@ -45,7 +45,7 @@ def exclude_each_other(first: str, second: str, type: str | None = None, toleran
     if kind == "choice":
         return _letter(first) != _letter(second)
     if kind in ("list", "set", "json"):
-        return _collections_exclude(first, second)
+        return _collections_exclude(first, second, declared=type is not None)
     one, other = plain(first), plain(second)
     return one != other and one not in other and other not in one
 
@@ -55,10 +55,16 @@ def _common_type(first: str, second: str) -> str:
     return kinds.pop() if len(kinds) == 1 else "text"
 
 
-def _collections_exclude(first: str, second: str) -> bool:
-    """Not equal in any order; lists that share elements may name accepted variants of one answer."""
+def _collections_exclude(first: str, second: str, declared: bool) -> bool:
+    """Not equal in any order. A list that nobody declared may name the accepted variants of one answer."""
     one, other = elements_of(first), elements_of(second)
-    return one.keys() != other.keys() and (not one or not other or not (one.keys() & other.keys()))
+    if one.keys() == other.keys():
+        return False
+    return declared or _is_object(first) or not (one.keys() & other.keys())
+
+
+def _is_object(text: str) -> bool:
+    return text.strip()[:1] == "{"
 
 
 def elements_of(text: str) -> Counter[str]:

@@ -1,0 +1,104 @@
+"""What came of mutating the reward code: which mutants there were and who noticed them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from envops.observe.facts import Message, Place
+
+Outcome = Literal[
+    "killed",  # a case or a policy's bound no longer held, or a function gave no number
+    "timeout",  # it hung, which is noticed as well
+    "survived",  # everything that was laid down still held
+    "equivalent",  # it survived, and the author says that nothing could tell it apart
+    "skipped",  # it could not be put in place of what runs
+]
+MutationBound = Literal[
+    "all",  # every mutant there is was tried
+    "count",  # a stable sample of as many as are allowed was tried
+    "time",  # the time ran out before the sample was through
+]
+
+
+@dataclass(frozen=True)
+class ToldApart:
+    """A conversation that the mutant scores otherwise than the code itself: a case waiting to be written."""
+
+    task: int
+    completion: tuple[Message, ...]
+    original: Mapping[str, float | None]
+    """`reward` and functions on which the two disagree, by the code itself."""
+    mutant: Mapping[str, float | None]
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One small change of the reward code and what became of it."""
+
+    id: str
+    operator: str
+    function: str
+    place: Place
+    diff: str
+    outcome: Outcome
+    by: str = ""
+    """Which conversation noticed it and how."""
+    apart: ToldApart | None = None
+    """Of a survivor, where one was found."""
+    reason: str = ""
+    """The author's, of an equivalent one."""
+
+
+@dataclass(frozen=True)
+class StaleMark:
+    """A mark `equivalent` that speaks of no mutant, or of one that is told apart after all."""
+
+    mutant: str
+    reason: str
+    killed_by: str = ""
+
+
+@dataclass(frozen=True)
+class Mutation:
+    """Mutation testing of one environment."""
+
+    exist: int
+    """Mutants of lines that run while rewards are computed."""
+    unreached: int
+    """Mutants of the same functions that no conversation reaches, so that none was tried."""
+    bound: MutationBound
+    most: int
+    """How many may be tried."""
+    seconds_allowed: float
+    mutants: tuple[Mutant, ...] = ()
+    """Those that were tried, in the order of the sample."""
+    functions: tuple[str, ...] = ()
+    """Functions and constants that have mutants."""
+    conversations: int = 0
+    """How many each mutant is asked about, the author's cases among them."""
+    cases: int = 0
+    left_out: Mapping[str, str] = field(default_factory=dict)
+    """Conversation → why it was of no use."""
+    stale: tuple[StaleMark, ...] = ()
+    recorded: bool = False
+    """The environment answers back: conversations recorded earlier were scored, none was played."""
+    seconds: float = 0.0
+
+    def count(self, *outcomes: Outcome) -> int:
+        return sum(mutant.outcome in outcomes for mutant in self.mutants)
+
+    @property
+    def killed(self) -> int:
+        return self.count("killed", "timeout")
+
+    @property
+    def survivors(self) -> tuple[Mutant, ...]:
+        return tuple(mutant for mutant in self.mutants if mutant.outcome == "survived")
+
+    @property
+    def score(self) -> float | None:
+        """The share of mutants that were noticed; equivalent and skipped ones do not count."""
+        judged = self.killed + len(self.survivors)
+        return self.killed / judged if judged else None

@@ -1,0 +1,36 @@
+"""Rewards that compare the replies to one task are scored as training scores them: together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from .adapter import TaskView
+from .failures import OutOfTime
+from .policies import Message
+from .session import Session
+
+Reply = tuple[str, list[Message]]
+"""Who said it, and what."""
+
+
+def score_together(session: Session, task: TaskView, replies: Sequence[Reply], seconds: float) -> None:
+    """Score the replies of all policies as one group, twice.
+
+    Gold stands there among wrong replies; it is shown in the company, mixed or alone, in which
+    it earns more, since either occurs in training.
+    """
+    completions = [completion for _, completion in replies]
+    try:
+        first, again = (session.run(session.adapter.score(task, completions), seconds) for _ in range(2))
+    except OutOfTime:
+        for policy, completion in replies:  # which of them takes so long
+            session.score(task, policy, completion, seconds)
+        return
+    for (policy, completion), one, other in zip(replies, first, again, strict=True):
+        row: dict[str, Any] = {"task": task.index, "policy": policy, "completion": completion, **one}
+        row |= {"again": [other["reward"]], "derived": session.policies.oracle.derived}
+        if policy == "oracle":
+            alone = session.scored(task, policy, completion, seconds)
+            row = max(row, alone, key=lambda scored: float("-inf") if scored["reward"] is None else scored["reward"])
+        session.channel.item("score", row)

@@ -1,0 +1,167 @@
+"""Who reads the clock, chance, files or variables while a reward is computed.
+
+A profile hook sees every call. What counts is the environment's own code: a call is
+attributed to it when the first frame outside the standard library is a file of the package.
+What verifiers and other libraries do on their own account is theirs: a runtime may make
+temporary files, and a trace may carry a random id.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import sys
+import sysconfig
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from .failures import Sources
+
+MAXIMUM_ACTS = 20
+STANDARD_LIBRARY = (sysconfig.get_path("stdlib") + "/", "<frozen ")
+_SITE_PACKAGES = tuple(sysconfig.get_path(name) + "/" for name in ("purelib", "platlib"))
+_CLOCK = {("time", name) for name in ("time", "time_ns", "localtime", "gmtime", "ctime", "strftime", "asctime")}
+_CLOCK_METHODS = {"now", "utcnow", "today"}
+_OWN_CHANCE = {("posix", "urandom"), ("posix", "getrandom")}
+_ENVIRONMENT = {os._Environ.__getitem__.__code__, os._Environ.__contains__.__code__}  # type: ignore[attr-defined]
+_IMPORTING = ("<frozen importlib", "importlib/", "zipimport", "linecache.py", "pkgutil.py")
+_ALWAYS = ("/dev/", "/proc/self/")
+_SILENT_VARIABLES = {"PATH", "HOME", "TMPDIR", "LANG", "LC_ALL", "TERM", "PYTHONPATH"}
+
+
+class ActGuard:
+    """Watches while `watching()`, and keeps what it saw."""
+
+    def __init__(self, sources: Sources, roots: tuple[Path, ...]) -> None:
+        self._sources = sources
+        self._inside = tuple(
+            str(Path(root).resolve()) + "/"
+            for root in (*roots, Path(tempfile.gettempdir()), Path(sys.prefix), Path(sys.base_prefix))
+        )
+        self._acts: dict[tuple[str, str, str | None, int | None], dict[str, Any]] = {}
+        self._watching = False
+        self._installed = False
+
+    def acts(self) -> list[dict[str, Any]]:
+        """What was seen, in the order in which it was seen first."""
+        return list(self._acts.values())
+
+    @contextlib.contextmanager
+    def watching(self) -> Iterator[None]:
+        if not self._installed:
+            sys.addaudithook(self._audited)
+            self._installed = True
+        self._watching = True
+        sys.setprofile(self._profiled)
+        try:
+            yield
+        finally:
+            sys.setprofile(None)
+            self._watching = False
+
+    def _audited(self, event: str, arguments: tuple[Any, ...]) -> None:
+        if not self._watching:
+            return
+        if event == "open":
+            self._opened(arguments[0])
+        elif event == "subprocess.Popen":
+            self._seen("program", str(arguments[0]), sys._getframe(1))
+        elif event == "os.system":
+            self._seen("program", str(arguments[0]), sys._getframe(1))
+
+    def _opened(self, path: Any) -> None:
+        if not isinstance(path, (str, bytes, os.PathLike)):
+            return
+        name = os.path.realpath(os.fsdecode(path))  # noqa: PTH - a path object asks the file system too
+        if name.startswith((*self._inside, *_ALWAYS)):
+            return
+        self._seen("file", name, sys._getframe(2))
+
+    def _profiled(self, frame: FrameType, event: str, argument: Any) -> None:
+        if event == "c_call":
+            self._called_builtin(frame, argument)
+        elif event == "call":
+            self._called(frame)
+
+    def _called_builtin(self, frame: FrameType, function: Any) -> None:
+        name = getattr(function, "__name__", "")
+        owner = getattr(function, "__self__", None)
+        named = (getattr(function, "__module__", None) or getattr(owner, "__name__", ""), name)
+        if named in _CLOCK:
+            if not _is_given_a_time(frame, named[1]):
+                self._seen("clock", ".".join(named), frame)
+        elif name in _CLOCK_METHODS and isinstance(owner, type) and owner.__module__ == "datetime":
+            self._seen("clock", f"{owner.__name__}.{name}", frame)
+        elif named in _OWN_CHANCE:
+            self._seen("randomness", f"os.{name}", frame)
+        elif owner is not None and _is_shared_generator(owner):
+            self._seen("randomness", f"{type(owner).__name__}.{name}", frame)
+
+    def _called(self, frame: FrameType) -> None:
+        code = frame.f_code
+        if code in _ENVIRONMENT:
+            key = str(frame.f_locals.get("key"))
+            if key not in _SILENT_VARIABLES:
+                self._seen("environment variable", key, frame.f_back)
+        elif code.co_filename == random.__file__:
+            owner = frame.f_locals.get("self")
+            if code.co_name == "__init__" and frame.f_locals.get("x", 0) is None:
+                self._seen("randomness", "random.Random() without a seed", frame.f_back)
+            elif _is_shared_generator(owner) and code.co_name not in ("seed", "getstate", "setstate"):
+                self._seen("randomness", f"random.{code.co_name}", frame.f_back)
+        elif code.co_name in ("uuid1", "uuid4", "token_hex", "token_bytes", "token_urlsafe", "choice", "randbelow"):
+            module = frame.f_globals.get("__name__")
+            if module in ("uuid", "secrets"):
+                self._seen("randomness", f"{module}.{code.co_name}", frame.f_back)
+
+    def _seen(self, what: str, detail: str, start: FrameType | None) -> None:
+        frame = start
+        while frame is not None:
+            file = frame.f_code.co_filename
+            if self._sources.relative(file) is not None:
+                break
+            if any(part in file for part in _IMPORTING):
+                return
+            if file.startswith(_SITE_PACKAGES) or not file.startswith(STANDARD_LIBRARY):
+                return
+            frame = frame.f_back
+        if frame is None:
+            return
+        place = self._sources.place(frame.f_code.co_filename, frame.f_lineno) or {}
+        key = (what, detail, place.get("file"), place.get("line"))
+        if key in self._acts:
+            self._acts[key]["count"] += 1
+        elif len(self._acts) < MAXIMUM_ACTS:
+            self._acts[key] = {
+                "what": what,
+                "detail": detail[:200],
+                "function": frame.f_code.co_name,
+                "place": place or None,
+                "count": 1,
+            }
+
+
+def _is_given_a_time(frame: FrameType, name: str) -> bool:
+    """Whether `strftime` and its like format a given time; the hook cannot see arguments."""
+    return name in ("strftime", "asctime", "localtime", "gmtime", "ctime") and f"{name}()" not in _line_of(frame)
+
+
+def _line_of(frame: FrameType) -> str:
+    import linecache
+
+    return linecache.getline(frame.f_code.co_filename, frame.f_lineno)
+
+
+def _is_shared_generator(owner: Any) -> bool:
+    """Whether a generator is one that everybody draws from: Python's own, or numpy's."""
+    if isinstance(owner, random.SystemRandom):
+        return True
+    if owner is getattr(random, "_inst", None):
+        return True
+    numpy: Mapping[str, Any] = vars(sys.modules["numpy.random"]) if "numpy.random" in sys.modules else {}
+    shared = getattr(numpy.get("mtrand"), "_rand", None)
+    return shared is not None and owner is shared

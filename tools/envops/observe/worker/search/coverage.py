@@ -1,0 +1,62 @@
+"""Which lines of the package's own code a scoring reached, and which steps from line to line."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import CodeType, FrameType
+from typing import Any
+
+
+class Coverage:
+    """Watches the package's functions while a block runs; foreign functions cost one look each."""
+
+    def __init__(self, relative: Callable[[str], str | None]) -> None:
+        self._relative = relative
+        self._own: dict[CodeType, str | None] = {}
+        self._before = 0
+        self.steps: set[tuple[CodeType, int, int]] = set()
+
+    @contextmanager
+    def watching(self) -> Iterator[None]:
+        sys.settrace(self._entered)
+        try:
+            yield
+        finally:
+            sys.settrace(None)
+
+    def _entered(self, frame: FrameType, _event: str, _argument: Any) -> Any:
+        code = frame.f_code
+        try:
+            name = self._own[code]
+        except KeyError:
+            name = self._own[code] = self._relative(code.co_filename)
+        if name is None:
+            return None
+        self._before = 0
+        return self._moved
+
+    def _moved(self, frame: FrameType, event: str, _argument: Any) -> Any:
+        if event == "line":
+            self.steps.add((frame.f_code, self._before, frame.f_lineno))
+            self._before = frame.f_lineno
+        return self._moved
+
+    @property
+    def codes(self) -> list[CodeType]:
+        return [code for code, name in self._own.items() if name is not None]
+
+    @property
+    def lines_reached(self) -> int:
+        return len({(code, line) for code, _, line in self.steps})
+
+    @property
+    def lines_known(self) -> int:
+        """Lines of the functions that were entered; their first line is the call itself."""
+        return sum(len({line for *_, line in code.co_lines() if line}) - 1 for code in self.codes)
+
+    @property
+    def files(self) -> dict[str, str]:
+        """The files that scoring went through: absolute name → name in the package."""
+        return {code.co_filename: name for code, name in self._own.items() if name is not None}

@@ -61,6 +61,18 @@ def distribution(session: nox.Session) -> None:
 
 
 @nox.session(default=False)
+def record(session: nox.Session) -> None:
+    """Evaluate and keep the rollouts and their baseline. `-- NAME --endpoint E`, or `--policy blend`."""
+    envops(session, "record")
+
+
+@nox.session(default=False)
+def test(session: nox.Session) -> None:
+    """An environment's own tests and cases, by pytest. `-- NAME [PYTEST ARGUMENTS]`."""
+    envops(session, "test")
+
+
+@nox.session(default=False)
 def lock(session: nox.Session) -> None:
     """Resolve every environment's requirements.lock anew, and the tool's own. `-- NAME…` for some."""
     envops(session, "lock")

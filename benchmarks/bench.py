@@ -42,7 +42,14 @@ class Measurement:
 
 def main() -> int:
     """Measure everything and write it down; exit code 1 where a promise was not kept."""
-    steps: Sequence[Callable[[], list[Measurement]]] = (help_time, cached_validate, one_environment, throughput)
+    steps: Sequence[Callable[[], list[Measurement]]] = (
+        help_time,
+        cached_validate,
+        one_environment,
+        throughput,
+        judging,
+        calibration,
+    )
     measured = []
     for step in steps:
         print(f"{step.__name__.replace('_', ' ')} …", file=sys.stderr)
@@ -153,6 +160,29 @@ def scoring_ratio(name: str) -> tuple[float, float, float]:
         output = subprocess.run(command, env=environment, check=True, capture_output=True, text=True).stdout
     rates = json.loads(output.splitlines()[-1])
     return rates["worker"] / rates["plain"], rates["plain"], rates["worker"]
+
+
+def judging() -> list[Measurement]:
+    """The distribution gate on many rollouts, in a process of its own."""
+    command = [sys.executable, ROOT / "benchmarks/judging.py", "10000"]
+    output = subprocess.run(command, env=ENVIRONMENT, check=True, capture_output=True, text=True).stdout
+    said = json.loads(output)
+    return [
+        Measurement("10,000 rollouts judged", said["seconds"], 2.0, "s"),
+        Measurement("memory of that process", said["megabytes"], 300.0, "MB"),
+    ]
+
+
+def calibration() -> list[Measurement]:
+    """A/A pairs and the power of drift; the tables are in calibration.md."""
+    command = [sys.executable, ROOT / "benchmarks/calibration.py"]
+    subprocess.run(command, env=ENVIRONMENT, stdout=sys.stderr, check=False)
+    said = json.loads((ROOT / "benchmarks/calibration.json").read_text())
+    worst = max(said["calibrations"], key=lambda one: one["pass_fail"])
+    note = f"[calibration.md](calibration.md), {said['pairs']:,} pairs each; most with {worst['policy']}"
+    return [
+        Measurement("A/A pairs that flip between PASS and FAIL, worst policy", worst["pass_fail"], 0.05, "", note=note)
+    ]
 
 
 if __name__ == "__main__":

@@ -51,7 +51,7 @@ CASES = {
             "half": rewarded(*MIXED),
             "zero is the middle": between(-1.0, 1.0, *[-1.0, 1.0] * 15),
             "missing is not zero": rewarded(*[None] * 30),
-            "a lower bound": rewarded(*[0.02] * 30, distribution=DistributionGate(min_mean=0.01)),
+            "a lower bound": rewarded(*[0.2] * 30, distribution=DistributionGate(min_mean=0.01)),
         },
     ),
     "DST003": RuleCases(

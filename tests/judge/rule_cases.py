@@ -22,10 +22,28 @@ class RuleCases:
 def all_cases() -> dict[str, RuleCases]:
     """The cases of every rule that has any."""
     import cases_of_distribution
+    import cases_of_groups
+    import cases_of_invariants
+    import cases_of_mutation
+    import cases_of_recordings
     import cases_of_reward_diff
     import cases_of_rewards
     import cases_of_schema
+    import cases_of_search
     import cases_of_smoke
+    import cases_of_smoke_books
 
-    modules = (cases_of_schema, cases_of_rewards, cases_of_reward_diff, cases_of_smoke, cases_of_distribution)
+    modules = (
+        cases_of_schema,
+        cases_of_rewards,
+        cases_of_invariants,
+        cases_of_reward_diff,
+        cases_of_smoke,
+        cases_of_smoke_books,
+        cases_of_distribution,
+        cases_of_groups,
+        cases_of_mutation,
+        cases_of_search,
+        cases_of_recordings,
+    )
     return {rule: cases for module in modules for rule, cases in module.CASES.items()}

@@ -40,6 +40,8 @@ STAGES: tuple[Stage, ...] = (
     "rewards",
     "validation",
     "tests",
+    "invariants",
+    "search",
     "smoke",
     "distribution",
 )

@@ -13,14 +13,24 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-@pytest.fixture(scope="session")
-def workspace(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
-    made = Workspace(tmp_path_factory.mktemp("repository"))
+def workspace_in(folder: Path) -> Workspace:
+    made = Workspace(folder)
     shared = Workspace(REPOSITORY).venvs
     shared.mkdir(parents=True, exist_ok=True)
-    made.base.mkdir()
+    made.base.mkdir(parents=True)
     made.venvs.symlink_to(shared)
     return made
+
+
+@pytest.fixture(scope="session")
+def workspace(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
+    return workspace_in(tmp_path_factory.mktemp("repository"))
+
+
+@pytest.fixture
+def fresh(tmp_path: Path) -> Workspace:
+    """A workspace of the test's own: no wheels, no facts, no scratch folders."""
+    return workspace_in(tmp_path / "fresh")
 
 
 @pytest.fixture(scope="session")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,7 +28,7 @@ class MissingKeyError(Exception):
         (NetworkBlocked("no"), "network"),
         (ConnectionError("Couldn't reach 'openai/gsm8k' on the Hub"), "network"),
         (OutOfTime("took longer"), "timeout"),
-        (asyncio.TimeoutError(), "timeout"),
+        (TimeoutError(), "timeout"),
         (MemoryError(), "memory"),
     ],
 )

@@ -291,10 +291,10 @@ with worker_at(overlay, Workspace(Path({root!r}))) as worker:
 
 
 @pytest.fixture
-def host(hostile: Callable[[str], Path], workspace: Workspace) -> Iterator[subprocess.Popen[bytes]]:
+def host(hostile: Callable[[str], Path], fresh: Workspace) -> Iterator[subprocess.Popen[bytes]]:
     """Another process that is a host, with a worker that has strays and never comes to an end."""
     overlay = hostile(SPAWN.format(name="orphaned") + "while True: pass")
-    script = HOST.format(tests=str(Path(__file__).parent), overlay=str(overlay), root=str(workspace.root))
+    script = HOST.format(tests=str(Path(__file__).parent), overlay=str(overlay), root=str(fresh.root))
     process = subprocess.Popen([sys.executable, "-c", script])
     deadline = time.monotonic() + LOADING_WITHIN
     while len(processes_with("stray-of-orphaned")) < 3 and time.monotonic() < deadline:

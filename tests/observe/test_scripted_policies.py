@@ -25,7 +25,7 @@ class Knows:
 
 
 class Fails(Knows):
-    def reply(self, task: Mapping[str, Any], messages: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    def reply(self, task: Mapping[str, Any], messages: Sequence[dict[str, Any]]) -> dict[str, Any]:  # noqa: ARG002
         raise LookupError("no idea")
 
 

@@ -64,10 +64,50 @@ def parser() -> argparse.ArgumentParser:
         _validation(gate)
         if name == "rewards":
             _questions(gate)
+        if name in ("smoke", "distribution"):
+            _model(gate)
+        if name == "distribution":
+            gate.add_argument(
+                "--results",
+                type=Path,
+                metavar="FILE",
+                help="judge rollouts made elsewhere: our JSONL, v0's results.jsonl, v1's traces.jsonl",
+            )
+    record = _command(
+        commands, "record", "evaluate once and keep the rollouts and their baseline", "record", RECORD_EXAMPLES
+    )
+    _selection(record, changed=False)
+    record.add_argument("--quiet", action="store_true", help="no progress")
+    record.add_argument(
+        "--allow-network", action="store_true", help="let environments reach the network and the Hub while they load"
+    )
+    _model(record)
+    record.add_argument(
+        "--policy", metavar="NAME", help="record a scripted policy instead of a model, labelled as such"
+    )
+    record.add_argument("--date", type=_date, metavar="YYYY-MM-DD", help="the baseline's date (default: today)")
+    endpoint = _command(
+        commands, "endpoint", "serve an environment's scripted policies until Ctrl-C", "endpoint", ENDPOINT_EXAMPLES
+    )
+    _root(endpoint)
+    endpoint.add_argument("name", metavar="NAME", help="the environment")
+    endpoint.add_argument("--port", type=int, default=0, metavar="P", help="port on loopback (default: a free one)")
+    endpoint.add_argument(
+        "--fault",
+        action="append",
+        default=[],
+        metavar="FAULT",
+        help="what goes wrong: 429:share=0.2,retry-after=1, cut-body:every=3, slow:seconds=0.5, malformed-json:first=2",
+    )
+    endpoint.add_argument(
+        "--allow-network", action="store_true", help="let the environment reach the network and the Hub while it loads"
+    )
     test = _command(commands, "test", "an environment's own tests and cases, by pytest", "test", TEST_EXAMPLES)
     _root(test)
     test.add_argument("name", metavar="NAME", help="the environment")
-    test.add_argument("pytest", nargs=argparse.REMAINDER, metavar="PYTEST ARGUMENTS", help="given to pytest as they are")
+    test.add_argument(
+        "pytest", nargs=argparse.REMAINDER, metavar="PYTEST ARGUMENTS", help="given to pytest as they are"
+    )
     lock = _command(commands, "lock", "resolve every environment's requirements.lock anew", "lock", LOCK_EXAMPLES)
     _selection(lock, changed=False)
     explain = _command(commands, "explain", "what a rule checks, why, and how to mend it", "explain", EXPLAIN_EXAMPLES)
@@ -82,6 +122,20 @@ REWARDS_EXAMPLES = """  envops rewards gsm8k --against main           which rewa
   envops rewards gsm8k --against ../old/gsm8k   whether a port pays what its original pays
   envops rewards gsm8k --explain RWD012         a rule, and what it found here
   envops rewards gsm8k --reply "#### 42" --task 3
+"""
+RECORD_EXAMPLES = """examples:
+  envops record gsm8k --endpoint qwen3-30b --max-cost 0.50
+  envops record gsm8k --endpoint qwen3-30b -n 20 -r 8
+  envops record gsm8k --policy blend            scripted, without a key
+"""
+ENDPOINT_EXAMPLES = """examples:
+  envops endpoint gsm8k                                  then: vf-eval gsm8k -b URL -m oracle
+  envops endpoint gsm8k --port 8000 --fault 429:share=0.1,retry-after=2
+  envops endpoint gsm8k --fault slow:per-token=0.02 --fault cut-body:every=10
+
+every policy is a model name; blend takes weights: blend:oracle=3,near-miss=1
+faults: a status (429, 500, 503), slow, hang, cut-before-headers, cut-after-headers, cut-body,
+malformed-json, empty-body, html, no-choices; when: share, every, first, at, seed
 """
 TEST_EXAMPLES = """examples:
   envops test reverse-text                      tests/test_*.py and tests/cases.yaml
@@ -163,6 +217,32 @@ def _questions(command: argparse.ArgumentParser) -> None:
         help="score a reply, function by function; - reads it; several are the turns of a conversation",
     )
     questions.add_argument("--task", type=int, metavar="INDEX", help="the task of --reply (default: 0)")
+
+
+def _model(command: argparse.ArgumentParser) -> None:
+    """A real model instead of the scripted policies."""
+    model = command.add_argument_group("a real model", "see docs/models.md")
+    model.add_argument("--endpoint", metavar="NAME", help="let this model of configs/endpoints.toml speak")
+    model.add_argument("-n", "--tasks", type=_positive, metavar="N", help="on how many tasks")
+    model.add_argument("-r", "--rollouts", type=_positive, metavar="N", help="how many rollouts on each")
+    model.add_argument(
+        "--max-cost", type=_cost, metavar="DOLLARS", help="what the run may cost at most (default: 1), or none"
+    )
+
+
+def _cost(text: str) -> float | str:
+    if text == "none":
+        return text
+    dollars = float(text)
+    if not 0 <= dollars < float("inf"):
+        raise argparse.ArgumentTypeError("must be dollars, or none")
+    return dollars
+
+
+def _date(text: str) -> str:
+    from datetime import date
+
+    return date.fromisoformat(text).isoformat()
 
 
 def _positive(text: str) -> int:

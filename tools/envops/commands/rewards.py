@@ -18,17 +18,17 @@ def run(options: argparse.Namespace) -> int:
         print("--task belongs to --reply: envops rewards NAME --reply TEXT --task 3", file=sys.stderr)
         return exit_codes.USAGE
     if asked == ["against"]:
-        from envops.commands import rewards_against
+        from envops.commands.rewards_against import run as against
 
-        return rewards_against.run(options)
+        return against(options)
     if asked == ["explain"]:
-        from envops.commands import rewards_explain
+        from envops.commands.rewards_explain import run as explain
 
-        return rewards_explain.run(options)
+        return explain(options)
     if asked == ["reply"]:
-        from envops.commands import rewards_reply
+        from envops.commands.rewards_reply import run as reply
 
-        return rewards_reply.run(options)
-    from envops.commands import validate
+        return reply(options)
+    from envops.commands.validate import run as validate
 
-    return validate.run(options)
+    return validate(options)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from envops import __version__, exit_codes
-from envops.commands.rewards_printing import print_text, write_report
+from envops.commands.rewards_printing import append_to_summary, print_text, write_report
 from envops.declare.changes import changed_environments
 from envops.declare.package import Package
 from envops.declare.problem import DeclarationError, Problem
@@ -50,7 +50,7 @@ def run(options: argparse.Namespace) -> int:
     if base.folder is not None and len(names) != 1:
         message = "is one package's folder: name the one environment that is compared with it"
         raise DeclarationError([Problem(options.against, None, message, fix="envops rewards NAME --against FOLDER")])
-    wish = Wish(allow_network=options.allow_network, use_cache=not options.no_cache, evaluate=False)
+    wish = Wish(allow_network=options.allow_network, use_cache=not options.no_cache, evaluate=False, only_replies=True)
 
     def note(text: str) -> None:
         if not options.quiet:
@@ -79,6 +79,7 @@ def _report(result: DiffResult, options: argparse.Namespace, folder: Path) -> No
     written = {"reward-diff.json": render_json(result), "reward-diff.md": render_markdown(result)}
     for name, text in written.items():
         write_report(folder / name, text)
+    append_to_summary(written["reward-diff.md"])
     form = {"json": "reward-diff.json", "markdown": "reward-diff.md"}.get(options.format)
     print_text(lambda width, colour: written[form] if form else render_text(result, width=width, colour=colour))
 
@@ -132,8 +133,8 @@ def _compared(shared: Run, there: Declared, here: Declared) -> tuple[RewardCompa
         shared.note(f"{package.name}: scoring {len(corpus.replies):,} replies twice …")
         exchanged = exchange(corpus, base, head, shared.stop)
         comparison = compare(
-            _side(base, shared.base.label),
-            _side(head, "the working tree"),
+            _side(base, there[0], shared.base.label),
+            _side(head, entry, "the working tree"),
             matching,
             [_scored_reply(one) for one in exchanged],
             unmatched=corpus.unmatched,
@@ -150,10 +151,10 @@ def _facts(shared: Run, entry: EnvironmentEntry, package: Package) -> Facts:
     return observe(entry, package, shared.workspace, shared.wish, watcher, shared.stop)
 
 
-def _side(scorer: Scorer, label: str) -> Side:
-    package, description = scorer.package, scorer.description
+def _side(scorer: Scorer, entry: EnvironmentEntry, label: str) -> Side:
+    package, described = scorer.package, scorer.description
     return Side(
-        label, package.name, package.version, description.generation, package.digest, description.functions
+        label, package.name, package.version, described.generation, package.digest, described.functions, entry.args
     )
 
 

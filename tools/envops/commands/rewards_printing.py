@@ -34,3 +34,11 @@ def write_report(path: Path, text: str) -> None:
         write_whole(path, text)
     except OSError as error:
         print(f"{path} could not be written: {error}", file=sys.stderr)
+
+
+def append_to_summary(page: str) -> None:
+    """Inside a GitHub workflow: show the page in the job's summary."""
+    summary = os.environ.get("GITHUB_STEP_SUMMARY")
+    if wants_annotations(os.environ) and summary:
+        with Path(summary).open("a", encoding="utf-8") as file:
+            file.write(page)

@@ -19,6 +19,7 @@ from envops import __version__, exit_codes
 from envops.declare.problem import DeclarationError
 from envops.declare.repository import Repository
 from envops.judge.engine import GATES, Gate, Subject
+from envops.judge.recorded import baseline_for
 from envops.judge.verdict import judge, worst
 from envops.observe.facts import Facts, Failure
 from envops.observe.observation import Watcher, Wish, observe, remembered
@@ -46,6 +47,17 @@ class Run:
 
 def run(options: argparse.Namespace) -> int:
     """Validate the chosen environments and return the exit code."""
+    if getattr(options, "results", None) is not None:
+        from envops.commands.results_gate import run as run_on_results
+
+        return run_on_results(options)
+    if getattr(options, "endpoint", None) is not None:
+        from envops.commands.model_gate import run as run_with_model
+
+        return run_with_model(options)
+    if any(getattr(options, name, None) is not None for name in ("tasks", "rollouts", "max_cost")):
+        print("-n, -r and --max-cost belong to --endpoint NAME", file=sys.stderr)
+        return exit_codes.USAGE
     started = time.monotonic()
     root = options.root.absolute()
     gates = GATES if options.command == "validate" else (options.command,)
@@ -140,7 +152,9 @@ def _validate_one(shared: Run, name: str) -> EnvironmentResult | None:
     package = shared.repository.packages[name]
     try:
         facts, cached = _facts(shared, name)
-        judgement = judge(Subject(entry, package, facts), shared.gates)
+        recorded = [one.baseline for one in facts.recordings if not one.problems]
+        baseline = baseline_for(recorded, facts)
+        judgement = judge(Subject(entry, package, facts, baseline=baseline), shared.gates)
         seconds = time.monotonic() - started
         root = shared.repository.root
         result = environment_result(package, facts, judgement, root=root, cached=cached, seconds=seconds)
@@ -160,11 +174,17 @@ def _facts(shared: Run, name: str) -> tuple[Facts, bool]:
     known = remembered(entry, package, shared.workspace, shared.wish)
     if known is not None:
         shared.progress.cached(name)
+        if shared.wish.evaluate:
+            from envops.observe.recording_refresh import with_recordings
+
+            network, stop = shared.wish.allow_network, shared.stop
+            known = with_recordings(known, entry, package, shared.workspace, network, stop)
         return known, True
     shared.progress.started(name)
     watcher = Watcher(
         stage=lambda stage: shared.progress.stage(name, stage),
         advance=lambda done, total: shared.progress.advance(name, done, total),
+        detail=lambda text: shared.progress.detail(name, text),
     )
     return observe(entry, package, shared.workspace, shared.wish, watcher, shared.stop), False
 

@@ -2,83 +2,20 @@
 
 from __future__ import annotations
 
-import math
-import re
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from envops.declare.document import Document, Steps, load_document, place
 from envops.declare.package import CaseDeclaration
 from envops.declare.problem import Problem, nearest
+from envops.expectation import FORMS, TOLERANCE, Expectation, parse_expectation
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-TOLERANCE = 1e-6
-"""Difference at which two rewards still count as equal."""
+__all__ = ["TOLERANCE", "CaseDeclaration", "Expectation", "parse_expectation", "read_cases"]
 
 _KEYS = ("name", "task", "reply", "expect")
-_FORMS = 'a number, ">= 0.9", "> 0", "< 0.5", "<= 1", "== 1", "!= 1" or "between 0.2 and 0.4"'
-_NUMBER = r"[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?"
-_COMPARISON = re.compile(rf"(>=|<=|==|!=|>|<)?\s*({_NUMBER})")
-_RANGE = re.compile(rf"between\s+({_NUMBER})\s+and\s+({_NUMBER})")
-
-Operator = Literal["==", "!=", ">", ">=", "<", "<=", "between"]
-
-
-@dataclass(frozen=True)
-class Expectation:
-    """What a case wants of one number. Equality allows for `TOLERANCE`; ranges include both ends."""
-
-    operator: Operator
-    limit: float
-    upper: float | None = None
-
-    def holds(self, value: float | None) -> bool:
-        """Whether the number is as expected; a missing or undefined one never is."""
-        if value is None or math.isnan(value):
-            return False
-        equal = math.isclose(value, self.limit, rel_tol=0.0, abs_tol=TOLERANCE)
-        match self.operator:
-            case "==":
-                return equal
-            case "!=":
-                return not equal
-            case ">":
-                return value > self.limit and not equal
-            case ">=":
-                return value > self.limit or equal
-            case "<":
-                return value < self.limit and not equal
-            case "<=":
-                return value < self.limit or equal
-            case "between":
-                return self.limit - TOLERANCE <= value <= (self.upper or 0.0) + TOLERANCE
-
-    def __str__(self) -> str:
-        if self.operator == "between":
-            return f"between {self.limit:g} and {self.upper:g}"
-        return f"{self.limit:g}" if self.operator == "==" else f"{self.operator} {self.limit:g}"
-
-
-def parse_expectation(expectation: str | float) -> Expectation:
-    """Read a number, or text such as `>= 0.9` or `between 0.2 and 0.4`.
-
-    Raises `ValueError` for anything else, and for a range whose ends are the wrong way round.
-    """
-    text = str(expectation).strip()
-    if isinstance(expectation, bool) or not isinstance(expectation, str | int | float):
-        raise ValueError(f"{expectation!r} is not an expectation: write {_FORMS}")
-    if comparison := _COMPARISON.fullmatch(text):
-        operator: Any = comparison[1] or "=="
-        return Expectation(operator, float(comparison[2]))
-    if ends := _RANGE.fullmatch(text):
-        low, high = float(ends[1]), float(ends[2])
-        if low > high:
-            raise ValueError(f"{text!r} is empty: write between {high:g} and {low:g}")
-        return Expectation("between", low, high)
-    raise ValueError(f"{text!r} is not an expectation: write {_FORMS}")
 
 
 def read_cases(path: Path, root: Path) -> tuple[tuple[CaseDeclaration, ...], list[Problem]]:
@@ -173,7 +110,7 @@ def _expect_problems(document: Document, steps: Steps, expect: Any) -> Iterator[
             parse_expectation(expected)
         except ValueError as error:
             message = "is an empty range" if "is empty" in str(error) else "is not an expectation"
-            yield _problem(document, (*steps, name), message, expected, allowed=_FORMS)
+            yield _problem(document, (*steps, name), message, expected, allowed=FORMS)
 
 
 def _problem(document: Document, steps: Steps, message: str, found: Any = "", **more: str) -> Problem:

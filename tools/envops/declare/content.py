@@ -23,13 +23,15 @@ if TYPE_CHECKING:
 
 _CHUNK = 1 << 20
 
-# Covered is whatever can reach a wheel, a test or the Hub: data at the root, recordings, hidden
-# files. Left out is only what tools leave behind, because running a gate must not change it.
+# Covered is whatever can reach a wheel, a test or the Hub: data at the root, hidden files. Left out
+# is what tools leave behind, because running a gate must not change it, and recordings, because
+# each of them is evidence about one digest and cannot be part of it.
 _LEFT_BEHIND_ANYWHERE = frozenset(
     {"__pycache__", ".git", ".venv", ".nox", ".tox", ".envops", ".idea", ".vscode", ".ipynb_checkpoints"}
     | {".mypy_cache", ".pytest_cache", ".ruff_cache", ".prime", ".DS_Store", ".coverage"}
 )
 _LEFT_BEHIND_AT_ROOT = frozenset({"build", "dist", "outputs"})
+RECORDINGS = "recordings"
 
 _VIRTUAL_ENVIRONMENT = "pyvenv.cfg"
 
@@ -63,7 +65,7 @@ def _walk(folder: str, prefix: str, *, at_root: bool) -> Iterator[tuple[str, boo
         return
     for entry in entries:
         name = entry.name
-        if name in _LEFT_BEHIND_ANYWHERE or (at_root and name in _LEFT_BEHIND_AT_ROOT):
+        if name in _LEFT_BEHIND_ANYWHERE or (at_root and (name in _LEFT_BEHIND_AT_ROOT or name == RECORDINGS)):
             continue
         if not entry.is_dir(follow_symlinks=False):
             yield prefix + name, name.isprintable() and entry.is_file(follow_symlinks=False)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
+from envops.declare.mutation_settings import MutationDeclaration
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
@@ -86,6 +88,7 @@ class Package:
     eval_settings: Mapping[str, Any] = field(default_factory=dict)
     reward: RewardDeclaration = RewardDeclaration()
     answer: AnswerDeclaration = AnswerDeclaration()
+    mutation: MutationDeclaration = MutationDeclaration()
     has_oracle: bool = False
     cases: tuple[CaseDeclaration, ...] = ()
     test_files: tuple[str, ...] = ()

@@ -15,6 +15,7 @@ from envops.declare.content import hub_content_hash, list_content, strict_digest
 from envops.declare.generation import generation_of
 from envops.declare.hub_ignore import UnreadablePatternError
 from envops.declare.lock import read_lock
+from envops.declare.mutation_settings import read_mutation_settings
 from envops.declare.package import CaseDeclaration, Lock, Package
 from envops.declare.problem import DeclarationError, Problem
 from envops.declare.pyproject import Pyproject, read_pyproject
@@ -98,6 +99,8 @@ def _declared(folder: Path, pyproject: Pyproject) -> tuple[Package, list[Problem
     """What pyproject.toml alone says; the rest is still empty."""
     project, build = pyproject.table("project"), pyproject.table("build-system")
     reward, answer, problems = read_settings(pyproject)
+    mutation, found = read_mutation_settings(pyproject)
+    problems += found
     package = Package(
         name=_text(project, "name"),
         folder=folder,
@@ -114,6 +117,7 @@ def _declared(folder: Path, pyproject: Pyproject) -> tuple[Package, list[Problem
         eval_settings=pyproject.table("tool", "verifiers", "eval"),
         reward=reward,
         answer=answer,
+        mutation=mutation,
         lines=pyproject.lines,
     )
     return package, problems

@@ -38,6 +38,13 @@ class DistributionGate:
     min_live_groups: float = 0.3
     group_size: int = 8
     confidence: float = 0.95
+    tasks: int = 16
+    """Tasks that the blend plays, each as often as a group is large."""
+    max_truncated: float = 0.15
+    max_timeouts: float = 0.15
+    max_errors: float = 0.15
+    max_drop: float = 0.1
+    """How much less than the baseline the mean reward may be."""
 
 
 @dataclass(frozen=True)

@@ -35,11 +35,13 @@ _NAMES = _Kind(
     "a list of function names",
     lambda value: isinstance(value, list) and all(isinstance(name, str) and name for name in value),
 )
+_MARKS = _Kind("a list of { mutant, reason }", lambda value: isinstance(value, list))
 _ANSWER_TYPE = _Kind(", ".join(get_args(AnswerType)), lambda value: value in get_args(AnswerType))
 
 _TABLES: Mapping[str, Mapping[str, _Kind]] = {
     "reward": {"min": _NUMBER, "max": _NUMBER, "format": _NAMES, "format_share": _SHARE},
     "answer": {"type": _ANSWER_TYPE, "tolerance": _NOT_NEGATIVE, "case_sensitive": _BOOLEAN},
+    "mutation": {"equivalent": _MARKS},
 }
 
 

@@ -28,10 +28,12 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 from envops.judge.declared_range import DeclaredRange, declared_range
+from envops.judge.outcomes import Sample, samples_of_rollouts
 
 if TYPE_CHECKING:
     from envops.declare.package import Package
     from envops.declare.registry import EnvironmentEntry
+    from envops.judge.baseline import Baseline
     from envops.judge.reward_comparison import RewardComparison
     from envops.observe.facts import Facts, Place
 
@@ -55,10 +57,18 @@ class Subject:
     comparison: RewardComparison | None = None
     """The same replies scored by another version; only where one was compared with."""
 
+    baseline: Baseline | None = None
+    """What was measured before; only where it was recorded."""
+
     @cached_property
     def range(self) -> DeclaredRange:
         """What the environment says its rewards are."""
         return declared_range(self.package, self.facts)
+
+    @cached_property
+    def samples(self) -> tuple[Sample, ...]:
+        """The rollouts of each policy whose replies vary as a model's do."""
+        return samples_of_rollouts(self.facts.rollouts, self.range, self.entry.gates.distribution.confidence)
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,9 @@ if TYPE_CHECKING:
     from envops.observe.facts import Failure, FailureKind, Stage
 
 OWN_DOING: tuple[FailureKind, ...] = ("raised", "missing-secret", "network")
-NOBODYS_FAULT: tuple[FailureKind, ...] = ("protocol", "infrastructure")
+OUTSIDE_FAULT: tuple[FailureKind, ...] = ("provider", "harness", "infrastructure")
+"""What breaks a rollout around the environment."""
+NOBODYS_FAULT: tuple[FailureKind, ...] = ("protocol", *OUTSIDE_FAULT)
 
 
 def own_failure(subject: Subject, stage: Stage, *kinds: FailureKind) -> Failure | None:

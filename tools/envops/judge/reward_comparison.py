@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from packaging.version import InvalidVersion, Version
 
@@ -32,6 +32,8 @@ class Side:
     generation: str
     digest: str
     functions: tuple[RewardFunction, ...] = ()
+    args: Mapping[str, Any] = field(default_factory=dict)
+    """What the environment was loaded with."""
 
 
 @dataclass(frozen=True)

@@ -55,9 +55,7 @@ def match_tasks(base: Iterable[Task], head: Iterable[Task]) -> Matching:
         left_base = [task for task in left_base if task.index not in taken_base]
         left_head = [task for task in left_head if task.index not in taken_head]
     matches.sort(key=lambda match: match.head.index)
-    return Matching(
-        tuple(matches), tuple(task.index for task in left_base), tuple(task.index for task in left_head)
-    )
+    return Matching(tuple(matches), tuple(task.index for task in left_base), tuple(task.index for task in left_head))
 
 
 def spoken(prompt: Sequence[Message]) -> str:

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from envops.judge.engine import GATES, Finding, Gate, Subject, Verdict, findings
+from envops.judge.measures import Distribution, distributions
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -30,7 +31,7 @@ VERDICTS: tuple[Verdict, ...] = ("fail", "error", "inconclusive", "pass")
 _LOADED: tuple[Stage, ...] = ("venv", "wheel", "load", "tasks")
 STAGES_OF_GATE: Mapping[Gate, tuple[Stage, ...]] = {
     "schema": _LOADED,
-    "rewards": (*_LOADED, "rewards", "validation", "tests"),
+    "rewards": (*_LOADED, "rewards", "validation", "tests", "invariants", "search"),
     "smoke": (*_LOADED, "smoke"),
     "distribution": (*_LOADED, "distribution"),
 }
@@ -55,6 +56,8 @@ class Judgement:
     """Only the gates that were judged."""
     findings: tuple[Finding, ...]
     """All of them, the ignored ones and those without a say included."""
+    distributions: tuple[Distribution, ...] = ()
+    """What was measured of the rewards, where the distribution gate was judged."""
 
 
 def judge(subject: Subject, gates: Iterable[Gate] = GATES) -> Judgement:
@@ -62,7 +65,8 @@ def judge(subject: Subject, gates: Iterable[Gate] = GATES) -> Judgement:
     chosen = [gate for gate in GATES if gate in set(gates)]
     found = tuple(findings(subject, chosen))
     verdicts = {gate: gate_verdict(gate, found, subject.facts) for gate in chosen}
-    return Judgement(worst(each.verdict for each in verdicts.values()), verdicts, found)
+    measured = distributions(subject) if "distribution" in chosen else ()
+    return Judgement(worst(each.verdict for each in verdicts.values()), verdicts, found, measured)
 
 
 def worst(verdicts: Iterable[Verdict]) -> Verdict:

@@ -19,6 +19,9 @@ from envops.declare.problem import DeclarationError, Problem
 from envops.declare.reading import read_package
 from envops.declare.registry import REGISTRY_FILE, EnvironmentEntry, Registry, load_registry, registry_of
 
+_OF_A_HOOK = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR", "GIT_OBJECT_DIRECTORY", "GIT_PREFIX")
+"""Variables that git sets for a hook; they would point it at something else than the root."""
+
 
 class NoBase(Exception):
     """There is nothing to compare with, and why; `new` where the environment did not exist yet."""
@@ -60,10 +63,7 @@ class Base:
     def _entry_of(self, name: str, otherwise: EnvironmentEntry) -> EnvironmentEntry:
         """How the base's own registry declares it; where it does not, as it is declared here."""
         try:
-            if self.commit is None:
-                registry = load_registry(self.root)
-            else:
-                registry = _registry_at(self.root, self.commit)
+            registry = load_registry(self.root) if self.commit is None else _registry_at(self.root, self.commit)
         except (DeclarationError, UnicodeDecodeError):
             return replace(otherwise, name=name)
         return registry.environments.get(name, replace(otherwise, name=name))
@@ -167,7 +167,7 @@ def _registry_at(root: Path, commit: str) -> Registry:
 
 
 def _git(root: Path, *arguments: str, sends: bytes | None = None) -> subprocess.CompletedProcess[bytes]:
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    kept = {name: value for name, value in os.environ.items() if name not in _OF_A_HOOK}
     try:
         return subprocess.run(
             ["git", "-C", str(root), *arguments], capture_output=True, env=kept, check=False, input=sends

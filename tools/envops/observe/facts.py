@@ -14,13 +14,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 from uuid import uuid4
 
+from envops.observe.mutation_facts import Mutation
+from envops.observe.recording_facts import RecordingFacts
+from envops.observe.search_facts import Search
+
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
 Message = dict[str, Any]
 """One message of a conversation in OpenAI form: role, content, perhaps tool_calls."""
 
-Stage = Literal["venv", "wheel", "load", "tasks", "rewards", "validation", "tests", "invariants", "smoke", "distribution"]
+Stage = Literal["venv", "wheel", "load", "tasks", "rewards", "validation", "tests", "invariants", "mutation", "search", "smoke", "distribution", "recordings"]
 """The steps of an observation, in order. A failure is filed under the step it ended."""
 
 FailureKind = Literal[
@@ -32,6 +36,8 @@ FailureKind = Literal[
     "memory",  # the worker went over its memory limit
     "protocol",  # the worker answered something that is not an answer
     "infrastructure",  # nobody's fault here: disk, index, uv
+    "provider",  # the model's side of an evaluation: refused, unreachable, cut off, malformed
+    "harness",  # what stands between model and environment in an evaluation
 ]
 
 
@@ -208,6 +214,12 @@ class Rollout:
     timed_out: bool = False
     predicted: float | None = None
     seconds: float = 0.0
+    truncated: bool = False
+    """A reply was cut off at the limit of tokens."""
+    retries: int = 0
+    """How often the provider was asked again, after it failed."""
+    tokens: tuple[int, int] | None = None
+    """Of prompts and of replies, over all turns, as the provider counts them."""
 
 
 @dataclass(frozen=True)
@@ -327,6 +339,12 @@ class Facts:
     """Wall time of each stage."""
     rollouts_asked: Mapping[str, int] = field(default_factory=dict)
     """Policy → how many rollouts the evaluations of smoke and distribution asked for."""
+    mutation: Mutation | None = None
+    """What came of mutating the reward code; `None` where that was not reached."""
+    search: Search | None = None
+    """What a search for exploits came by; `None` where that was not reached."""
+    recordings: tuple[RecordingFacts, ...] = ()
+    """Recorded rollouts, held against this code."""
 
     def broken_infrastructure(self) -> dict[Stage, Failure]:
         """The failures that are not the environment's own doing and so must not be cached."""

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
-
-from envops.observe.facts import Message, Place
+from typing import Any, Literal
 
 Outcome = Literal[
     "killed",  # a case or a policy's bound no longer held, or a function gave no number
@@ -27,7 +25,7 @@ class ToldApart:
     """A conversation that the mutant scores otherwise than the code itself: a case waiting to be written."""
 
     task: int
-    completion: tuple[Message, ...]
+    completion: tuple[dict[str, Any], ...]
     original: Mapping[str, float | None]
     """`reward` and functions on which the two disagree, by the code itself."""
     mutant: Mapping[str, float | None]
@@ -40,7 +38,8 @@ class Mutant:
     id: str
     operator: str
     function: str
-    place: Place
+    file: str
+    line: int
     diff: str
     outcome: Outcome
     by: str = ""

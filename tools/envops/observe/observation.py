@@ -11,19 +11,26 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from math import ceil
 from pathlib import Path
 from typing import Any
 
 from envops.declare.package import Package
 from envops.declare.registry import EnvironmentEntry
+from envops.observe.evaluating import ScriptedEvaluation, evaluation
 from envops.observe.facts import (
+    Act,
     Case,
     Dataset,
     Description,
     Facts,
     Failure,
+    GoldSweep,
+    Growth,
+    JudgedScore,
     NetworkAttempt,
+    Repetition,
     Rollout,
     Score,
     Stage,
@@ -33,9 +40,16 @@ from envops.observe.facts import (
     read_facts,
     write_facts,
 )
+from envops.observe.hash_order import follows_hash_order, with_other_seed
+from envops.observe.journal import PASSING_FAULTS, Journal
+from envops.observe.mutation import mutation_of
+from envops.observe.mutation_facts import Mutation
 from envops.observe.process import Confinement, StageFailed, WorkerLost, WorkerProcess, checked
+from envops.observe.recording_facts import RecordingFacts
+from envops.observe.search_facts import Search
+from envops.observe.searching import SEARCH_LOCK, search_request
 from envops.observe.subprocesses import ProgramFailed
-from envops.observe.venv import venv_for
+from envops.observe.venv import VirtualEnvironment, venv_for
 from envops.observe.wheel import TESTS_LOCK, built_wheel
 from envops.observe.workspace import Workspace, tool_digest
 
@@ -64,6 +78,9 @@ SAMPLED = {policy: 20 for policy in POLICIES[7:]} | {"long-junk": 2}
 TASKS_SCORED = 100
 TASKS_PLAYED = 12
 TASKS_VALIDATED = 100
+TASKS_SWEPT = 1_000
+"""Gold is tried on every task up to here."""
+INVARIANTS_SECONDS = 3.0
 SECONDS_PER_REPLY = 10.0
 LOAD_SECONDS = 300.0
 STAGE_SECONDS = 900.0
@@ -81,6 +98,8 @@ class Wish:
     """Whether rollouts are wanted: the smoke and the distribution gate stand on them."""
     score: bool = True
     """Whether scores, cases and tests are wanted: the rewards gate stands on them."""
+    only_replies: bool = False
+    """Whether of all that only what policies and cases say is wanted, without what is slow to see."""
 
 
 @dataclass(frozen=True)
@@ -89,6 +108,8 @@ class Watcher:
 
     stage: Callable[[Stage], None]
     advance: Callable[[int, int], None]
+    detail: Callable[[str], None] = lambda _: None
+    """How an evaluation is getting on, in words."""
 
 
 @dataclass
@@ -100,6 +121,7 @@ class _Collected:
     failures: dict[Stage, Failure] = field(default_factory=dict)
     completed: list[Stage] = field(default_factory=list)
     asked: dict[str, int] = field(default_factory=dict)
+    mutation: Mutation | None = None
     seconds: dict[str, float] = field(default_factory=dict)
 
     def kept(self, kind: str) -> tuple[Any, ...]:
@@ -114,7 +136,15 @@ KINDS: dict[str, type] = {
     "validation": Validation,
     "test": TestOutcome,
     "rollout": Rollout,
+    "search": Search,
     "network": NetworkAttempt,
+    "sweep": GoldSweep,
+    "repetition": Repetition,
+    "growth": Growth,
+    "act": Act,
+    "judged": JudgedScore,
+    "sample": dict,
+    "recording": RecordingFacts,
 }
 
 
@@ -126,11 +156,12 @@ def facts_key(entry: EnvironmentEntry, package: Package, wish: Wish) -> str:
         "tool": tool_digest(),
         "python": sys.version,
         "args": dict(entry.args),
-        "secrets": {name: hashlib.sha256(os.environ.get(name, "").encode()).hexdigest() for name in entry.secrets},
+        "secrets": {name: hashlib.sha256(repr(os.environ.get(name)).encode()).hexdigest() for name in entry.secrets},
         "smoke": asdict(entry.gates.smoke),
         "group_size": entry.gates.distribution.group_size,
+        "distribution_tasks": entry.gates.distribution.tasks,
         "min_rollouts": entry.gates.distribution.min_rollouts,
-        "wish": [wish.allow_network, wish.evaluate, wish.score],
+        "wish": [wish.allow_network, wish.evaluate, wish.score, wish.only_replies],
     }
     return hashlib.sha256(json.dumps(settings, sort_keys=True, default=str).encode()).hexdigest()
 
@@ -142,7 +173,8 @@ def remembered(entry: EnvironmentEntry, package: Package, workspace: Workspace, 
     """
     if not wish.use_cache:
         return None
-    for wider in (replace(wish, evaluate=True, score=True), wish):
+    widest = replace(wish, evaluate=True, score=True, only_replies=False)
+    for wider in dict.fromkeys((widest, replace(wish, only_replies=False), wish)):
         key = facts_key(entry, package, wider)
         try:
             facts = read_facts(workspace.facts / entry.name / f"{key}.json")
@@ -184,12 +216,21 @@ def observe(
         tests=collected.kept("test"),
         rollouts=collected.kept("rollout"),
         rollouts_asked=collected.asked,
+        mutation=collected.mutation,
         network=collected.kept("network"),
+        search=next(iter(collected.kept("search")), None),
+        sweeps=collected.kept("sweep"),
+        repetitions=collected.kept("repetition"),
+        growths=collected.kept("growth"),
+        acts=collected.kept("act"),
+        judged=collected.kept("judged"),
+        recordings=collected.kept("recording"),
         failures=collected.failures,
         completed=tuple(collected.completed),
         seconds=collected.seconds,
     )
-    if not facts.broken_infrastructure():
+    passing = any(each.failure is not None and each.failure.kind in PASSING_FAULTS for each in facts.rollouts)
+    if not passing and not facts.broken_infrastructure():
         _remember(facts, workspace)
     return facts
 
@@ -198,24 +239,10 @@ def _remember(facts: Facts, workspace: Workspace) -> None:
     folder = workspace.facts / facts.environment
     with suppress(OSError):  # a full disk or a read-only cache costs time, not truth
         write_facts(facts, folder / f"{facts.key}.json")
+        Journal.of(workspace, facts.environment, facts.key).forget()
         old = sorted(folder.glob("*.json"), key=lambda path: path.stat().st_mtime, reverse=True)
         for path in old[FACTS_KEPT:]:
             path.unlink(missing_ok=True)
-
-
-def load_settings(entry: EnvironmentEntry, package: Package, overlay: Path, allow_network: bool) -> dict[str, Any]:
-    """What a worker is told of the environment that it is to load."""
-    return {
-        "module": package.module,
-        "generation": package.generation or "v1",
-        "args": dict(entry.args),
-        "package": str(package.folder.resolve()),
-        "overlay": str(overlay.resolve()),
-        "answer_type": package.answer.type,
-        "tolerance": package.answer.tolerance,
-        "case_sensitive": package.answer.case_sensitive,
-        "allow_network": allow_network,
-    }
 
 
 def worker_settings(entry: EnvironmentEntry, package: Package, overlay: Path, *, allow_network: bool) -> dict[str, Any]:
@@ -268,6 +295,7 @@ class _Observer:
             WorkerProcess(venv, built.overlay, scratch, confinement, self._stop) as worker,
         ):
             self._ask_everything(worker, built.overlay)
+            self._ask_other_seed(venv, built.overlay, confinement)
 
     def _ask_everything(self, worker: WorkerProcess, overlay: Path) -> None:
         with self._stage("load"):
@@ -282,10 +310,17 @@ class _Observer:
             )
         with self._stage("tasks"):
             self._collect(worker.request("tasks", LOAD_SECONDS, keep=TASKS_SCORED))
+            self._collect(worker.request("spare", LOAD_SECONDS))
         if self._wish.score or self._wish.evaluate:
             self._ask_rewards(worker)
+        if self._wish.only_replies:
+            return
+        if self._wish.score:
+            self._ask_search(worker)
+            self._ask_mutation(worker, overlay)
         if self._wish.evaluate:
             self._ask_rollouts(worker)
+            self._ask_recordings(worker)
 
     def _ask_rewards(self, worker: WorkerProcess) -> None:
         limits = {"seconds": SECONDS_PER_REPLY, "max_concurrent": self._entry.gates.smoke.max_concurrent}
@@ -297,6 +332,8 @@ class _Observer:
             self._collect(request, total)
             cases = [asdict(case) for case in self._package.cases]
             self._collect(worker.request("cases", STAGE_SECONDS, cases=cases, **limits), len(cases))
+        if self._wish.only_replies:
+            return
         with self._stage("validation", may_fail=True):
             self._collect(worker.request("validation", STAGE_SECONDS, limit=TASKS_VALIDATED, seconds=60.0))
         with self._stage("tests", may_fail=True):
@@ -305,29 +342,78 @@ class _Observer:
                 toolbox = venv_for(TESTS_LOCK, self._workspace, self._stop).site_packages
                 tests = {"files": files, "toolbox": str(toolbox), "seconds": TESTS_SECONDS}
                 self._collect(worker.request("tests", TESTS_SECONDS + 10, **tests))
+        if self._wish.score:
+            self._ask_invariants(worker)
+
+    def _ask_invariants(self, worker: WorkerProcess) -> None:
+        with self._stage("invariants", may_fail=True):
+            request = worker.request(
+                "invariants",
+                STAGE_SECONDS,
+                seconds=SECONDS_PER_REPLY,
+                budget=INVARIANTS_SECONDS,
+                sweep=TASKS_SWEPT,
+                sample=follows_hash_order(self._package),
+                secrets=self._entry.secrets,
+            )
+            self._collect(request)
+
+    def _ask_other_seed(self, venv: VirtualEnvironment, overlay: Path, confinement: Confinement) -> None:
+        """Score a sample in a second process, where the order of sets could reach a reward."""
+        sample = self._collected.parts.pop("sample", [])
+        if sample and not any(len(unit["policies"]) > 1 for unit in sample):
+            settings = worker_settings(self._entry, self._package, overlay, allow_network=self._wish.allow_network)
+            repetition = with_other_seed(venv, overlay, self._workspace, confinement, settings, sample, self._stop)
+            self._collected.parts.setdefault("repetition", []).append(repetition)
+
+    def _ask_mutation(self, worker: WorkerProcess, overlay: Path) -> None:
+        """Mutate the reward code; what was scored before is what the mutants are asked about."""
+        with self._stage("mutation", may_fail=True):
+            if self._collected.description is None:
+                return
+            scored = self._collected.kept("score"), self._collected.kept("case")
+            ask = partial(worker.request, "mutation")
+            self._collected.mutation = mutation_of(
+                ask, self._package, overlay, self._collected.description, *scored
+            )
+
+    def _ask_search(self, worker: WorkerProcess) -> None:
+        with self._stage("search", may_fail=True):
+            toolbox = venv_for(SEARCH_LOCK, self._workspace, self._stop).site_packages
+            described = self._collected.description
+            conversational = described is not None and described.conversational
+            self._collect(search_request(worker, self._package, toolbox, conversational=conversational))
 
     def _ask_rollouts(self, worker: WorkerProcess) -> None:
-        gates = self._entry.gates
-        tasks = gates.smoke.tasks
+        gates, described = self._entry.gates, self._collected.description
+        key = facts_key(self._entry, self._package, self._wish)
+        journal = Journal.of(self._workspace, self._entry.name, key, fresh=not self._wish.use_cache)
+        tasks = gates.distribution.tasks
         spread = max(gates.smoke.rollouts, gates.distribution.group_size, ceil(gates.distribution.min_rollouts / tasks))
-        plan: Sequence[tuple[Stage, str, int]] = (
-            ("smoke", "oracle", gates.smoke.rollouts),
-            ("distribution", "blend", spread),
+        plan: Sequence[tuple[Stage, str, int, int]] = (
+            ("smoke", "oracle", gates.smoke.tasks, gates.smoke.rollouts),
+            ("distribution", "blend", tasks, spread),
         )
-        for stage, policy, rollouts in plan:
+        for stage, policy, tasks, rollouts in plan:
             with self._stage(stage, may_fail=True):
-                request = worker.request(
-                    "evaluate",
-                    gates.smoke.timeout_s + 10,
-                    stage=stage,
-                    policies=[policy],
-                    tasks=tasks,
-                    rollouts=rollouts,
-                    max_concurrent=gates.smoke.max_concurrent,
-                    seconds=gates.smoke.timeout_s,
+                there = min(tasks, len(self._collected.parts.get("task", ())))
+                asked = ScriptedEvaluation(
+                    stage, policy, there, rollouts, gates.smoke.max_concurrent, gates.smoke.timeout_s
                 )
-                self._collected.asked[policy] = min(tasks, len(self._collected.parts.get("task", ()))) * rollouts
-                self._collect(request, tasks * rollouts)
+                grouped = any(one.group for one in described.functions) if described else False
+                parts = evaluation(worker, asked, journal, self._watcher.detail, whole_groups=grouped)
+                self._collected.asked[policy] = there * rollouts
+                self._collect(parts, there * rollouts)
+
+    def _ask_recordings(self, worker: WorkerProcess) -> None:
+        """Score recorded replies again."""
+        with self._stage("recordings", may_fail=True):
+            from envops.observe.recording_check import check_recordings
+
+            described, tasks = self._collected.description, self._collected.kept("task")
+            if described is not None:
+                checks = check_recordings(worker.request, self._entry, self._package, described, tasks)
+                self._collected.parts["recording"] = list(checks)
 
     @contextmanager
     def _stage(self, stage: Stage, *, may_fail: bool = False) -> Iterator[None]:

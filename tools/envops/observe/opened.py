@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from envops.declare.package import Package
 from envops.declare.registry import EnvironmentEntry
 from envops.observe.facts import Description
-from envops.observe.observation import LOAD_SECONDS, load_settings
+from envops.observe.observation import LOAD_SECONDS, worker_settings
 from envops.observe.process import Confinement, WorkerProcess, checked
 from envops.observe.venv import venv_for
 from envops.observe.wheel import built_wheel
@@ -42,6 +42,6 @@ def opened_environment(
         workspace.scratch() as scratch,
         WorkerProcess(venv, overlay, scratch, Confinement(secrets, allow_network), stop) as worker,
     ):
-        settings = load_settings(entry, package, overlay, allow_network)
+        settings = worker_settings(entry, package, overlay, allow_network=allow_network)
         parts = dict(worker.request("load", LOAD_SECONDS, settings=settings))
         yield OpenedEnvironment(worker, checked(Description, parts["description"]))

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import TracebackType
 from typing import Self, TypeVar
 
@@ -17,6 +18,8 @@ from envops.observe.facts import Description, Facts, Failure, FunctionFailure, F
 from envops.observe.observation import LOAD_SECONDS, SECONDS_PER_REPLY, STAGE_SECONDS, TASKS_SCORED
 from envops.observe.opened import OpenedEnvironment, opened_environment
 from envops.observe.process import checked
+from envops.observe.recordings import read_recordings
+from envops.observe.results import task_key
 from envops.observe.workspace import Workspace
 
 TASKS_LISTED = 5_000
@@ -183,3 +186,15 @@ def _task_meant(case: CaseDeclaration, tasks: Mapping[int, Task]) -> Task | None
     if isinstance(wanted, int):
         return tasks.get(wanted)
     return next((task for task in tasks.values() if wanted.items() <= task.data.items()), None)
+
+
+def replies_of_recordings(folder: Path, tasks: Mapping[int, Task]) -> Iterator[Reply]:
+    """What real models once said, where it was recorded, on the tasks that it was said about."""
+    by_key: dict[str, int] = {}
+    for task in tasks.values():
+        by_key.setdefault(task_key(task.prompt, task.data), task.index)
+    for recording in read_recordings(folder):
+        for _, row in recording.rows:
+            index = by_key.get(row.task_key)
+            if row.completion and index is not None:
+                yield Reply(row.model or row.policy or recording.file, index, row.completion)

@@ -20,10 +20,10 @@ from envops.observe.rescoring import (
     Scorer,
     replies_of,
     replies_of_cases,
+    replies_of_recordings,
     side_by_side,
 )
 from envops.observe.subprocesses import ProgramFailed
-
 
 Answer = TypeVar("Answer")
 Counterpart = Callable[[int], int | None]
@@ -98,7 +98,11 @@ def corpus_of(base: Scorer, head: Scorer, facts: Facts, head_to_base: Mapping[in
     """Everything that was said here, and what the base's own cases and oracle say."""
     base_to_head = {there: here for here, there in head_to_base.items()}
     corpus = Corpus()
-    here = chain(replies_of_cases(head.package.cases, head.listing.tasks), replies_of(facts))
+    here = chain(
+        replies_of_cases(head.package.cases, head.listing.tasks),
+        replies_of(facts),
+        replies_of_recordings(head.package.folder, head.listing.tasks),
+    )
     corpus.add(here, head_to_base.get, lambda index: index)
     there = chain(replies_of_cases(base.package.cases, base.listing.tasks), base.listing.said)
     corpus.add(there, lambda index: index, base_to_head.get)

@@ -86,8 +86,8 @@ def _install(lock: Path, folder: Path, stop: threading.Event) -> None:
 
 def _explained(failure: Failure, lock: Path) -> Failure:
     message = (
-        f"the virtual environment for {lock.parent.name}/{lock.name} could not be made. It needs the package "
-        f"index once; afterwards it is reused without a network.\n{failure.message}"
+        f"no virtual environment could be made from {lock.parent.name}/{lock.name}\n"
+        f"That needs the package index once; afterwards no network is needed.\n{failure.message}"
     )
     return Failure("infrastructure", "VirtualEnvironmentFailed", message)
 

@@ -132,11 +132,18 @@ def _unpack(wheel: Path, site: Path, stop: threading.Event) -> None:
 
 
 def describe_wheel(path: Path) -> Wheel:
-    """What is in a wheel."""
+    """What is in a wheel.
+
+    Raises `ProgramFailed` when it is none.
+    """
     content = path.read_bytes()
-    with zipfile.ZipFile(path) as archive:
-        names = tuple(sorted(name for name in archive.namelist() if not name.endswith("/")))
-        metadata = next(name for name in names if name.endswith(".dist-info/METADATA"))
-        headers = Parser().parsestr(archive.read(metadata).decode("utf-8", "replace"))
+    try:
+        with zipfile.ZipFile(path) as archive:
+            names = tuple(sorted(name for name in archive.namelist() if not name.endswith("/")))
+            metadata = next(name for name in names if name.endswith(".dist-info/METADATA"))
+            headers = Parser().parsestr(archive.read(metadata).decode("utf-8", "replace"))
+    except (zipfile.BadZipFile, StopIteration):
+        message = f"{path.name} is not a wheel: no archive with a METADATA file"
+        raise ProgramFailed(Failure("raised", "BuildFailed", message)) from None
     requires = tuple(str(value) for value in headers.get_all("Requires-Dist") or ())
     return Wheel(path.name, hashlib.sha256(content).hexdigest(), len(content), names, requires)

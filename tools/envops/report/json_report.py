@@ -6,6 +6,8 @@ import json
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from envops.report.distribution import distribution_data
+from envops.report.mutation import mutation_data
 from envops.report.plain_data import plain_data
 from envops.report.result import EnvironmentResult, ValidationResult, path_in_repository, weightiest_first
 
@@ -57,6 +59,8 @@ def _environment_data(environment: EnvironmentResult) -> dict[str, Any]:
         "tasks_count": environment.tasks_count,
         "scores_count": environment.scores_count,
         "rollouts_count": environment.rollouts_count,
+        "distributions": [distribution_data(measured) for measured in environment.distributions],
+        "mutation": mutation_data(environment.mutation),
         "findings": [_finding_data(environment, finding) for finding in weightiest_first(environment.findings)],
         "failures": [_failure_data(environment, stage, broke) for stage, broke in environment.failures.items()],
     }

@@ -101,7 +101,11 @@ class LiveProgress(Progress):
         table.add_column("time", no_wrap=True, justify="right", width=8)
         for row in shown:
             table.add_row(*self._cells(row))
-        return Group(table, self._summary(rows, hidden=len(rows) - len(shown)))
+        details = [Text(f"{on_one_line(row.name)}: {row.detail}", "dim") for row in shown if self._has_detail(row)]
+        return Group(table, *details[: room - len(shown)], self._summary(rows, hidden=len(rows) - len(shown)))
+
+    def _has_detail(self, row: Row) -> bool:
+        return row.state == "running" and bool(row.detail)
 
     def _cells(self, row: Row) -> tuple[RenderableType, ...]:
         name = on_one_line(row.name)

@@ -10,8 +10,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from envops.judge.engine import GATES, Finding, Verdict
+from envops.report.distribution import markdown_lines, title
 from envops.report.evidence import ShownEvidence, shown_evidence
 from envops.report.markdown_text import code_span, fenced, inside_html, prose, table_cell
+from envops.report.mutation import mutation_sentence
 from envops.report.plain_data import seconds_text
 from envops.report.result import (
     EnvironmentResult,
@@ -26,6 +28,7 @@ from envops.report.summary import headline, next_commands, policy_sentence
 from envops.report.visible_text import shortened
 
 if TYPE_CHECKING:
+    from envops.judge.measures import Distribution
     from envops.observe.facts import Failure
 
 LIMIT_BYTES = 1_000_000
@@ -133,7 +136,8 @@ def _problem_pieces(result: ValidationResult) -> list[_Piece]:
 def _environment_pieces(environment: EnvironmentResult) -> list[_Piece]:
     findings = weightiest_first(environment.findings)
     unreached = unreached_gates(environment)
-    if not findings and not environment.failures and not unreached:
+    told = environment.distributions or environment.mutation
+    if not findings and not environment.failures and not unreached and not told:
         return []
     digest = f" {code_span(environment.digest[:19])}" if environment.digest else ""
     pieces = [_Piece("heading", f"\n### {code_span(environment.name)}{digest}\n\n", ((_CUT_HEADING, ""),))]
@@ -141,7 +145,15 @@ def _environment_pieces(environment: EnvironmentResult) -> list[_Piece]:
         lines = [f"- {gate} {environment.gates[gate]}: {prose(reason)}\n" for gate, reason in unreached]
         pieces.append(_Piece("heading", "".join([*lines, "\n"]), ((_CUT_HEADING, ""),)))
     pieces += [_failure_piece(stage, failure) for stage, failure in environment.failures.items()]
-    return pieces + [_finding_piece(environment, finding) for finding in findings]
+    pieces += [_finding_piece(environment, finding) for finding in findings]
+    if environment.mutation is not None:
+        pieces.append(_Piece("finding", f"{prose(mutation_sentence(environment.mutation))}\n\n", ((3, ""),)))
+    return pieces + [_distribution_piece(measured) for measured in environment.distributions]
+
+
+def _distribution_piece(measured: Distribution) -> _Piece:
+    summary = f"<b>distribution</b> · {inside_html(title(measured))}"
+    return _details(summary, "\n".join(f"- {prose(line)}" for line in markdown_lines(measured)), "advice", opened=False)
 
 
 def _failure_piece(stage: str, failure: Failure) -> _Piece:

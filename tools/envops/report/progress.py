@@ -44,6 +44,7 @@ class Row:
     stage: Stage | None = None
     done: int = 0
     total: int = 0
+    detail: str = ""
     since: float = 0.0
     seconds: float = 0.0
     cached: bool = False
@@ -79,13 +80,17 @@ class Progress:
         """The environment is being observed and has reached this stage."""
         before = self._row(name)
         since = before.since if before.state == "running" else self._clock()
-        self._update(name, state="running", stage=stage, done=0, total=0, since=since)
+        self._update(name, state="running", stage=stage, done=0, total=0, detail="", since=since)
         if before.stage is None:
             self._safely(self._show_observing, name)
 
     def advance(self, name: str, done: int, total: int) -> None:
         """So many steps of the present stage are done."""
         self._update(name, done=done, total=total)
+
+    def detail(self, name: str, text: str) -> None:
+        """How the present stage is getting on, in words."""
+        self._update(name, detail=text)
 
     def cached(self, name: str) -> None:
         """The environment was found in the cache."""
@@ -208,7 +213,7 @@ class PlainProgress(Progress):
 
 def _still_running(row: Row, now: float) -> str:
     stage = row.stage or "starting"
-    count = f" {row.done}/{row.total}" if row.total else ""
+    count = f" {row.detail or f'{row.done}/{row.total}'}" if row.total else ""
     return f"{row.name} ({stage}{count}, {seconds_text(now - row.since)})"
 
 

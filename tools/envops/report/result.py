@@ -18,8 +18,10 @@ if TYPE_CHECKING:
 
     from envops.declare.package import Generation, Package
     from envops.declare.problem import Problem
+    from envops.judge.measures import Distribution
     from envops.judge.verdict import Judgement
     from envops.observe.facts import Facts, Failure, Place, Stage
+    from envops.observe.mutation_facts import Mutation
 
 Standing = Literal["error", "bug", "inconclusive", "warning", "advice", "ignored"]
 """What a finding amounts to in a report, weightiest first."""
@@ -55,6 +57,10 @@ class EnvironmentResult:
     rollouts_count: int = 0
     policies: tuple[str, ...] = ()
     """Which policies spoke, in the order they first did."""
+    mutation: Mutation | None = None
+    """What came of mutating the reward code; `None` where that was not asked for or not reached."""
+    distributions: tuple[Distribution, ...] = ()
+    """What was measured of the rewards, policy by policy."""
 
 
 @dataclass(frozen=True)
@@ -100,6 +106,8 @@ def environment_result(
         scores_count=len(facts.scores),
         rollouts_count=len(facts.rollouts),
         policies=tuple(dict.fromkeys(spoke)),
+        mutation=facts.mutation if "rewards" in judgement.gates else None,
+        distributions=judgement.distributions,
     )
 
 

@@ -7,6 +7,7 @@ import json
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, Literal
 
 from envops.judge.evidence import number, of_functions, reply_text
@@ -25,7 +26,7 @@ IN_FULL = 12
 OF_EACH = 2
 """Changed replies shown whole, and how many of one policy; the others get a line each."""
 MOST_LINES = 300
-MOST_PROMPTS = 5
+MOST_PROMPTS = 3
 LIMIT_BYTES = 900_000
 """GitHub refuses a summary over 1 MiB whole."""
 _STYLES: dict[str, str] = {"pass": "green", "fail": "bold red", "inconclusive": "yellow", "error": "bold magenta"}
@@ -125,7 +126,7 @@ def _comparison_data(comparison: RewardComparison) -> dict[str, Any]:
 
 def _side_data(comparison: RewardComparison, side: str) -> dict[str, Any]:
     one = getattr(comparison, side)
-    return {key: getattr(one, key) for key in ("label", "name", "version", "generation", "digest")}
+    return {key: getattr(one, key) for key in ("label", "name", "version", "generation", "digest", "args")}
 
 
 def _scoring_data(scoring: Scoring) -> dict[str, Any]:
@@ -185,7 +186,8 @@ def _comparison_text(page: Page, comparison: RewardComparison) -> None:
 def _whole_and_short(comparison: RewardComparison) -> tuple[list[ScoredReply], list[ScoredReply]]:
     """The changed replies to show whole, a few of everyone who spoke, and the others."""
     shown: Counter[str] = Counter()
-    whole, short = [], []
+    whole: list[ScoredReply] = []
+    short: list[ScoredReply] = []
     for reply in comparison.changed:
         shown[reply.said_by] += 1
         (whole if shown[reply.said_by] <= OF_EACH and len(whole) < IN_FULL else short).append(reply)
@@ -197,6 +199,8 @@ def _summary(comparison: RewardComparison) -> Iterator[tuple[str, str]]:
     yield "base", f"{base.name} {base.version} ({base.generation}) at {base.label}"
     yield "here", f"{head.name} {head.version} ({head.generation})"
     changed = f"{len(comparison.changed):,} of {len(comparison.replies):,} replies scored differently"
+    if dict(base.args) != dict(head.args):
+        yield "arguments", f"{json.dumps(dict(base.args), default=str)} → {json.dumps(dict(head.args), default=str)}"
     yield "replies", f"{changed}, on {comparison.matched:,} tasks that both have"
     if comparison.only_base or comparison.only_head:
         yield (
@@ -207,7 +211,7 @@ def _summary(comparison: RewardComparison) -> Iterator[tuple[str, str]]:
     if comparison.left_out:
         yield "left out", f"{comparison.left_out:,} replies beyond the limit of the corpus"
     if comparison.prompts:
-        yield "prompts", f"{len(comparison.prompts):,} tasks are asked in other words"
+        yield "prompts", f"of {len(comparison.prompts):,} tasks differ, byte for byte"
     for label, names in (("only there", comparison.only_in_base), ("only here", comparison.only_in_head)):
         if names:
             yield label, f"functions {', '.join(names)}"
@@ -258,11 +262,11 @@ def _functions(reply: ScoredReply) -> str:
 def _prompt_diff(change: PromptDifference) -> str:
     before, after = change.base.split("\n"), change.head.split("\n")
     names = (f"task {change.base_task} at the base", f"task {change.head_task} here")
-    lines = list(difflib.unified_diff(before, after, *names, lineterm="", n=1))
-    if len(lines) <= 2 or change.base.split() == change.head.split():
-        lines.append("only white space differs:")
-        lines += [f"-{change.base!r}", f"+{change.head!r}"]
-    return "\n".join(lines)
+    if change.base.split() != change.head.split():
+        return "\n".join(difflib.unified_diff(before, after, *names, lineterm="", n=1))
+    pairs = [(one, other) for one, other in zip_longest(before, after, fillvalue="") if one != other]
+    said = [line for one, other in pairs for line in (f"-{one!r}", f"+{other!r}")]
+    return "\n".join([f"--- {names[0]}", f"+++ {names[1]}, where only white space differs", *said])
 
 
 def render_markdown(result: DiffResult, limit: int = LIMIT_BYTES) -> str:

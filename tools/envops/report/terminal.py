@@ -6,7 +6,9 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from envops.judge.engine import GATES, Finding, Verdict
+from envops.report.distribution import show as show_distribution
 from envops.report.evidence import shown_evidence
+from envops.report.mutation import mutation_sentence
 from envops.report.page import Column, Page
 from envops.report.plain_data import seconds_text
 from envops.report.result import (
@@ -64,6 +66,10 @@ def render_text(
         _table(page, result.environments)
     for environment in result.environments:
         _findings(page, environment, quiet=quiet)
+        if not quiet and len(result.gates) < len(GATES):
+            _distributions(page, environment)
+    if not quiet:
+        _mutations(page, result.environments)
     _infrastructure(page, result.environments)
     _closing(page, result, reports, quiet=quiet)
     return page.text()
@@ -125,6 +131,20 @@ def _findings(page: Page, environment: EnvironmentResult, *, quiet: bool) -> Non
         if count > MOST_FINDINGS_OF_A_RULE:
             page.line((f"{rule}: {count - MOST_FINDINGS_OF_A_RULE} more, all in validate.json", "dim"), indent=2)
             page.blank()
+
+
+def _mutations(page: Page, environments: Sequence[EnvironmentResult]) -> None:
+    told = [(environment.name, environment.mutation) for environment in environments if environment.mutation]
+    for name, mutation in told:
+        page.paragraph((name, "bold"), (mutation_sentence(mutation), "dim"), hanging=2)
+    if told:
+        page.blank()
+
+
+def _distributions(page: Page, environment: EnvironmentResult) -> None:
+    for measured in environment.distributions:
+        page.line((environment.name, "bold"), "  what was measured")
+        show_distribution(page, measured)
 
 
 def _finding(page: Page, environment: EnvironmentResult, finding: Finding) -> None:

@@ -14,13 +14,21 @@ MODULES = (
     "schema.ignores",
     "rewards.gold",
     "rewards.policies",
+    "rewards.wrong_replies",
+    "rewards.invariants",
     "rewards.functions",
     "rewards.scoring",
     "rewards.authors",
     "rewards.declaration",
+    "rewards.search",
     "rewards.against",
+    "rewards.mutation",
     "smoke",
+    "smoke_books",
     "distribution",
+    "distribution_groups",
+    "distribution_incidents",
+    "recordings",
 )
 
 

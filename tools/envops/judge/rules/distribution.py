@@ -1,97 +1,80 @@
 """Rules of the distribution gate: can one learn from these rewards?
 
 Judged are rollouts of policies whose replies vary as a model's do: `blend`, or models whose
-results were handed in; each on its own. Rewards count as a share of the declared range.
+results were handed in; each on its own. Rewards count as a share of the declared range, and
+every check stands on an interval: see `envops.judge.checks` and docs/distribution.md.
 """
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from envops.judge.checks import (
+    MIN_COVERAGE,
+    Check,
+    format_is_met,
+    mean_is_high_enough,
+    mean_is_low_enough,
+    rewards_vary,
+)
 from envops.judge.engine import Found, Subject, rule
-from envops.judge.evidence import described, number, of_failure
+from envops.judge.evidence import described, of_failure
 from envops.judge.failures import own_failure
-from envops.judge.gold import is_reward_number
-from envops.judge.statistics import coverage, mean, standard_deviation
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from envops.declare.registry import DistributionGate
-    from envops.observe.facts import Rollout
-
-MIN_COVERAGE = 0.9
-"""The least share of rollouts that must have a reward."""
-FIXED_POLICIES = {"oracle", "nop", "echo", "near-miss", "format-only", "hedge", "override", "case"}
-"""Scripted policies that say one thing: their rewards are no distribution."""
+    from envops.judge.intervals import Estimate
+    from envops.judge.outcomes import Sample
 
 
-@dataclass(frozen=True)
-class Sample:
-    """The rollouts of one policy; those without a reward only lower the coverage."""
-
-    policy: str
-    attempted: int
-    scored: tuple[Rollout, ...]
-    shares: tuple[float, ...]
-    """Rewards as a share of the declared range."""
-
-    @property
-    def coverage(self) -> float:
-        return coverage(len(self.scored), self.attempted)
-
-    def is_thin(self, gate: DistributionGate) -> bool:
-        """Whether there is too little to call anything a failure."""
-        return len(self.shares) < gate.min_rollouts or self.coverage < MIN_COVERAGE
-
-    def rewards(self) -> dict[str, int]:
-        """How often each reward came, the most frequent first."""
-        return {number(reward): count for reward, count in Counter(each.reward for each in self.scored).most_common(10)}
-
-
-def samples(subject: Subject) -> list[Sample]:
-    """What there is to judge, policy by policy."""
-    declared = subject.range
-    by_policy: dict[str, list[Rollout]] = defaultdict(list)
-    for each in subject.facts.rollouts:
-        if each.policy not in FIXED_POLICIES:
-            by_policy[each.policy].append(each)
-    found = []
-    for policy, attempted in by_policy.items():
-        scored = tuple(each for each in attempted if _is_scored(each))
-        rewards = [each.reward for each in scored if each.reward is not None]
-        shares = tuple(declared.share(reward) for reward in rewards) if declared.span > 0 else ()
-        found.append(Sample(policy, len(attempted), scored, shares))
-    return found
-
-
-def _is_scored(rollout: Rollout) -> bool:
-    """v0 gives a failed rollout, and both generations one that ran out of time, a 0 that nobody earned."""
-    return rollout.failure is None and not rollout.timed_out and is_reward_number(rollout.reward)
-
-
-def _bounded(
-    subject: Subject, name: str, measure: Callable[[Sample], float | None], wrong: Callable[[float], bool], bound: str
+def undecided(
+    subject: Subject, checks: Callable[[Sample, DistributionGate], Iterable[Check | None]]
 ) -> Iterator[Found]:
-    """One finding for each sample whose measure is on the wrong side of its bound."""
+    """One finding for each check of each sample that does not pass."""
     gate = subject.entry.gates.distribution
-    for sample in samples(subject):
-        value = measure(sample) if sample.shares else None
-        if value is not None and wrong(value):
-            yield Found(
-                f"{name} of {sample.policy} is {value:.3f} over {len(sample.shares)} rollouts, needed is {bound}",
-                _evidence(sample) | {"measured": value, "expected": bound},
-                inconclusive=sample.is_thin(gate),
-            )
+    for sample in subject.samples:
+        for check in checks(sample, gate) if sample.attempted else ():
+            if check is not None and check.answer != "pass":
+                yield _found(check, sample, gate)
 
 
-def _evidence(sample: Sample) -> dict[str, Any]:
+def _found(check: Check, sample: Sample, gate: DistributionGate) -> Found:
+    thin = sample.count < gate.min_rollouts or sample.coverage < MIN_COVERAGE
+    inconclusive = check.answer == "inconclusive" or thin
+    message = (
+        f"{check.name} of {sample.policy} is {interval_text(check.estimate, sample)}, needed is {check.needed} "
+        f"({sample.count} rollouts of {len(sample.by_task)} tasks)"
+    )
+    if inconclusive:
+        message += f"; {check.more or 'too few rollouts have a reward to call it a failure'}"
+    return Found(message, of_check(check, sample), inconclusive=inconclusive)
+
+
+def interval_text(estimate: Estimate, sample: Sample) -> str:
+    """A number with its interval."""
+    return f"{estimate.value:.3f} ({sample.confidence:.0%} interval {estimate.low:.3f} to {estimate.high:.3f})"
+
+
+def of_check(check: Check, sample: Sample) -> dict[str, Any]:
+    """The evidence of a check: what was measured on what."""
+    measured = {
+        "measured": check.estimate.value,
+        "interval": f"{check.estimate.low:.4g} to {check.estimate.high:.4g}",
+        "expected": check.needed,
+        "answer": check.answer,
+    }
+    return of_sample(sample) | measured | ({"more": check.more} if check.more else {})
+
+
+def of_sample(sample: Sample) -> dict[str, Any]:
+    """The evidence of a sample: how many rollouts, and what they earned."""
     return {
         "policy": sample.policy,
         "count": len(sample.scored),
         "of": sample.attempted,
+        "tasks": len(sample.by_task),
         "coverage": sample.coverage,
         "rewards": sample.rewards(),
     }
@@ -104,25 +87,25 @@ def too_few_rollouts(subject: Subject) -> Iterator[Found]:
     What: At least `gates.distribution.min_rollouts` rollouts have a reward. Fewer are inconclusive, never a
         failure.
     Why: A mean over a handful of rollouts is luck.
-    Fix: Raise `gates.smoke.tasks` or `gates.smoke.rollouts` in registry.yaml, or hand in more results.
+    Fix: Raise `gates.distribution.tasks` or `gates.distribution.group_size` in registry.yaml, or hand in more
+        results.
     """
     gate = subject.entry.gates.distribution
     if "distribution" not in subject.facts.completed:
         return
-    found = samples(subject)
-    if not found:
+    if not subject.samples:
         yield Found(
             f"there are no rollouts of a policy that varies, needed are {gate.min_rollouts}",
             {"count": 0, "expected": gate.min_rollouts},
             inconclusive=True,
         )
-    for sample in found:
-        if len(sample.shares) < gate.min_rollouts:
+    for sample in subject.samples:
+        if sample.count < gate.min_rollouts:
             empty = "; the declared range is empty" if subject.range.span <= 0 else ""
             yield Found(
-                f"{len(sample.shares)} rollouts of {sample.policy} have a reward, "
-                f"needed are {gate.min_rollouts}{empty}",
-                _evidence(sample) | {"expected": gate.min_rollouts},
+                f"{sample.count} rollouts of {sample.policy} have a reward, needed are {gate.min_rollouts}{empty}; "
+                f"{gate.min_rollouts - sample.count} more would do",
+                of_sample(sample) | {"expected": gate.min_rollouts},
                 inconclusive=True,
             )
 
@@ -131,29 +114,25 @@ def too_few_rollouts(subject: Subject) -> Iterator[Found]:
 def mean_is_too_low(subject: Subject) -> Iterator[Found]:
     """The mean reward is too low to learn from.
 
-    What: The mean reward, as a share of the declared range, is above `gates.distribution.min_mean`.
+    What: The mean reward, as a share of the declared range, is above `gates.distribution.min_mean`, and so is
+        its whole interval, clustered by task.
     Why: Where nearly nothing is rewarded, groups have no variance and training has no signal.
     Fix: Offer easier tasks or partial credit, or train a stronger model.
     """
-    bound = subject.entry.gates.distribution.min_mean
-    yield from _bounded(
-        subject, "mean reward", lambda sample: mean(sample.shares), lambda value: value <= bound, f"> {bound:g}"
-    )
+    yield from undecided(subject, lambda sample, gate: [mean_is_high_enough(sample, gate)] if sample.clusters else [])
 
 
 @rule("DST003", gate="distribution")
 def mean_is_too_high(subject: Subject) -> Iterator[Found]:
     """The mean reward is too high to learn from.
 
-    What: The mean reward, as a share of the declared range, is below `gates.distribution.max_mean`.
+    What: The mean reward, as a share of the declared range, is below `gates.distribution.max_mean`, and so is
+        its whole interval, clustered by task.
     Why: Where nearly everything is rewarded there is nothing left to learn, or the reward pays for too
         little.
     Fix: Offer harder tasks, or look for what the reward pays by mistake.
     """
-    bound = subject.entry.gates.distribution.max_mean
-    yield from _bounded(
-        subject, "mean reward", lambda sample: mean(sample.shares), lambda value: value >= bound, f"< {bound:g}"
-    )
+    yield from undecided(subject, lambda sample, gate: [mean_is_low_enough(sample, gate)] if sample.clusters else [])
 
 
 @rule("DST004", gate="distribution")
@@ -161,18 +140,11 @@ def rewards_hardly_vary(subject: Subject) -> Iterator[Found]:
     """Rewards hardly vary.
 
     What: The standard deviation of rewards, as a share of the declared range, is above
-        `gates.distribution.min_std`.
+        `gates.distribution.min_std`, and so is its whole interval.
     Why: Advantages are differences of rewards: without any there is no gradient.
     Fix: Check that the reward reads the reply, and that tasks differ in difficulty.
     """
-    bound = subject.entry.gates.distribution.min_std
-    yield from _bounded(
-        subject,
-        "standard deviation of the reward",
-        lambda sample: standard_deviation(sample.shares),
-        lambda value: value <= bound,
-        f"> {bound:g}",
-    )
+    yield from undecided(subject, lambda sample, gate: [rewards_vary(sample, gate)] if sample.clusters else [])
 
 
 @rule("DST005", gate="distribution")
@@ -180,19 +152,11 @@ def format_is_rarely_met(subject: Subject) -> Iterator[Found]:
     """The format is rarely met.
 
     What: The mean score of each format function, where there is one, is above
-        `gates.distribution.min_format`.
+        `gates.distribution.min_format`, and so is its whole interval, clustered by task.
     Why: A model that rarely answers in the right form is rarely rewarded for a right answer.
     Fix: Show the format in the prompt with an example, or accept more forms.
     """
-    bound = subject.entry.gates.distribution.min_format
-    for function in subject.range.format_functions:
-
-        def measure(sample: Sample, function: str = function) -> float | None:
-            said = [each.functions[function].score for each in sample.scored if function in each.functions]
-            scores = [score for score in said if is_reward_number(score)]
-            return mean(scores) if scores else None
-
-        yield from _bounded(subject, f"mean of {function}", measure, lambda value: value <= bound, f"> {bound:g}")
+    yield from undecided(subject, format_is_met)
 
 
 @rule("DST006", gate="distribution")
@@ -200,15 +164,19 @@ def coverage_is_low(subject: Subject) -> Iterator[Found]:
     """Too many rollouts have no reward.
 
     What: At least 90 % of the rollouts have a reward. Fewer are inconclusive: a missing reward is not zero.
+        Rollouts lost to the provider or the infrastructure are counted apart from those that the environment lost.
     Why: What is missing is rarely missing by chance; long and hard rollouts time out first.
     Fix: Mend what the smoke gate says of failed and late rollouts, then run again.
     """
-    for sample in samples(subject):
+    for sample in subject.samples:
         if sample.coverage < MIN_COVERAGE:
+            lost = dict(sorted(sample.errors.items()))
+            unnamed = sample.attempted - len(sample.scored) - sum(lost.values())
             yield Found(
                 f"{len(sample.scored)} of {sample.attempted} rollouts of {sample.policy} have a reward, "
-                f"coverage {sample.coverage:.2f} of {MIN_COVERAGE:g}",
-                _evidence(sample) | {"expected": f">= {MIN_COVERAGE:g}"},
+                f"coverage {sample.coverage:.2f} of {MIN_COVERAGE:g}; lost to "
+                + ", ".join(f"{name} {count}" for name, count in [*lost.items(), ("no reward", unnamed)] if count),
+                of_sample(sample) | {"expected": f">= {MIN_COVERAGE:g}", "lost": lost | {"no reward": unnamed}},
                 inconclusive=True,
             )
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from envops.judge.engine import Found, Subject, rule
 from envops.judge.evidence import described, merged, number, of_conversation, of_failure
-from envops.judge.failures import is_nobodys_fault, own_failure
+from envops.judge.failures import OUTSIDE_FAULT, is_nobodys_fault, own_failure
 from envops.judge.gold import gold_by_task, is_reward_number
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def _kind_of_error(failure: Failure) -> tuple[str, str, str]:
 def rollout_fails(subject: Subject) -> Iterator[Found]:
     """Rollouts fail.
 
-    What: No rollout of the smoke evaluation ends in an error. Errors that differ only in numbers are one
+    What: No rollout of the smoke evaluation ends in an error of the environment's. Errors that differ only in numbers are one
         finding.
     Why: verifiers' own commands exit with 0 though every rollout failed, and v0 counts each as reward 0.0.
     Fix: Mend the line that is named; the traceback is in the evidence.
@@ -46,7 +46,7 @@ def rollout_fails(subject: Subject) -> Iterator[Found]:
     rollouts = subject.facts.rollouts
     by_error: dict[tuple[str, str, str], list[tuple[Rollout, Failure]]] = defaultdict(list)
     for each in rollouts:
-        if each.failure is not None and not _is_late(each):
+        if each.failure is not None and not _is_late(each) and each.failure.kind not in OUTSIDE_FAULT:
             by_error[_kind_of_error(each.failure)].append((each, each.failure))
     for failed in by_error.values():
         hits = [

@@ -42,8 +42,24 @@ _ARITHMETIC: dict[type[cst.CSTNode], type[cst.CSTNode]] = {
     cst.DivideAssign: cst.MultiplyAssign,
 }
 _NORMALISERS = frozenset(
-    "strip lstrip rstrip lower upper casefold capitalize title swapcase replace removeprefix removesuffix translate "
-    "expandtabs quantize limit_denominator".split()
+    {
+        "strip",
+        "lstrip",
+        "rstrip",
+        "lower",
+        "upper",
+        "casefold",
+        "capitalize",
+        "title",
+        "swapcase",
+        "replace",
+        "removeprefix",
+        "removesuffix",
+        "translate",
+        "expandtabs",
+        "quantize",
+        "limit_denominator",
+    }
 )
 """Methods without which the text or number they are called on is the same, but for its form."""
 _WRAPPERS = {"abs": 0, "round": 0, "sorted": 0, "reversed": 0, "normalize": -1, "unescape": 0}
@@ -62,11 +78,13 @@ _METHODS = {
     "search": "match",
 }
 _BUILTINS = {"min": "max", "max": "min", "any": "all", "all": "any"}
-_RE_FUNCTIONS = frozenset("compile match fullmatch search findall finditer split sub subn".split())
+_RE_FUNCTIONS = frozenset({"compile", "match", "fullmatch", "search", "findall", "finditer", "split", "sub", "subn"})
 _RE_MODULES = frozenset({"re", "regex"})
 _LEFT_ALONE = frozenset({"strict", "encoding", "errors", "flags"})
 """Keyword arguments whose change is no mistake that a reward could notice, or that has an operator of its own."""
-_TEXTS_NOBODY_READS = frozenset("debug info warning error exception critical log print warn getLogger".split())
+_TEXTS_NOBODY_READS = frozenset(
+    {"debug", "info", "warning", "error", "exception", "critical", "log", "print", "warn", "getLogger"}
+)
 _LOOSE = (
     cst.BinaryOperation,
     cst.BooleanOperation,
@@ -95,8 +113,8 @@ def expression_rewrites(node: cst.CSTNode) -> Iterator[Rewrite]:
         case cst.BinaryOperation() if type(node.operator) in _ARITHMETIC and not _joins_text(node):
             yield "swap arithmetic", node.operator, _like(node.operator, _ARITHMETIC[type(node.operator)])
         case cst.IfExp(body=body, orelse=other):
-            yield "drop branch", node, _closed(body)
-            yield "drop branch", node, _closed(other)
+            yield "drop branch", node, body
+            yield "drop branch", node, other
         case cst.CompIf(test=test):
             yield "drop condition", test, cst.Name("True")
         case cst.Call():
@@ -176,10 +194,10 @@ def says_nothing_to_rewards(node: cst.CSTNode) -> bool:
 def _boolean_operations(node: cst.BooleanOperation) -> Iterator[Rewrite]:
     other = cst.Or if isinstance(node.operator, cst.And) else cst.And
     yield "swap and/or", node.operator, _like(node.operator, other)
-    yield "drop condition", node, _closed(node.left)
+    yield "drop condition", node, node.left
     chained = isinstance(node.left, cst.BooleanOperation) and type(node.left.operator) is type(node.operator)
     if not chained:
-        yield "drop condition", node, _closed(node.right)
+        yield "drop condition", node, node.right
 
 
 def _calls(node: cst.Call) -> Iterator[Rewrite]:

@@ -100,13 +100,22 @@ class SourceFile:
 
     def _read_function(self, node: cst.FunctionDef, prefix: str) -> None:
         name = f"{prefix}{node.name.value}"
-        if self._ran(self._range(node.body)):
+        if self._runs_itself(node):
             returns = self._tree.code_for_node(node.returns.annotation) if node.returns else ""
             scope = _Scope(name, returns=returns, rewards=name in self._rewards)
             self._read_defaults(node.params, scope)
             self._visit(node.body, scope, None)
             self.used |= _names(node)
         self._read_body(node.body.body, f"{name}.<locals>.")
+
+    def _runs_itself(self, node: cst.FunctionDef) -> bool:
+        """Whether a line of the function runs that is not one of a function within it."""
+        first, last = self._range(node.body)
+        own = {line for line in self._reached if first <= line <= last}
+        for inner in _functions_within(node.body):
+            first, last = self._range(inner)
+            own -= set(range(first, last + 1))
+        return bool(own)
 
     def _read_defaults(self, parameters: cst.Parameters, scope: _Scope) -> None:
         for parameter in (*parameters.posonly_params, *parameters.params, *parameters.kwonly_params):
@@ -202,7 +211,8 @@ class SourceFile:
         source = self._spliced(site) or self._replaced(site)
         if source == self.text or not _compiles(source):
             return None
-        mutant = {"id": site.id, "file": self.file, "kind": site.kind, "function": site.function, "source": source}
+        mutant: dict[str, Any] = {"id": site.id, "file": self.file, "kind": site.kind, "function": site.function}
+        mutant["source"] = source
         if site.kind == "constant":
             mutant["assignments"] = self._dependents(site.name)
         elif site.kind == "default":
@@ -235,6 +245,16 @@ class SourceFile:
             if _names(value) & stale:
                 stale.add(other)
         return [other for other, _, _ in self._assignments() if other in stale]
+
+
+def _functions_within(body: cst.BaseSuite) -> Iterator[cst.FunctionDef]:
+    waiting: list[cst.CSTNode] = list(body.children)
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, cst.FunctionDef):
+            yield node
+        elif isinstance(node, cst.BaseCompoundStatement | cst.BaseSuite | cst.Else | cst.Finally | cst.ExceptHandler):
+            waiting += node.children
 
 
 def _of_child(node: cst.CSTNode, child: cst.CSTNode, scope: _Scope) -> Iterator[Rewrite]:
@@ -270,9 +290,7 @@ def stable(text: str) -> str:
 
 def diff(file: str, before: str, after: str) -> str:
     """A unified diff with one line around the change."""
-    lines = difflib.unified_diff(
-        before.splitlines(), after.splitlines(), f"a/{file}", f"b/{file}", n=1, lineterm=""
-    )
+    lines = difflib.unified_diff(before.splitlines(), after.splitlines(), f"a/{file}", f"b/{file}", n=1, lineterm="")
     return "\n".join(lines)
 
 

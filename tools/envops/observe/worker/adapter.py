@@ -52,6 +52,27 @@ class Job:
     policy: str
     task: int
     rollouts: int = 1
+    first: int = 0
+    """The number of the first of them."""
+
+    def numbers(self) -> range:
+        """The numbers of the rollouts."""
+        return range(self.first, self.first + self.rollouts)
+
+
+@dataclass(frozen=True)
+class Manner:
+    """How rollouts ask their model."""
+
+    sampling: Mapping[str, Any] = field(default_factory=lambda: {"temperature": 1.0})
+    retries: int = 0
+    """How often a request that the provider failed is made again, with backoff and jitter."""
+    margin: float = 5.0
+    """How many seconds before the host's limit a rollout's own limit runs out, so that it is reported."""
+
+    def limit(self, seconds: float) -> float:
+        """The time limit of one rollout."""
+        return max(seconds / 2, seconds - self.margin)
 
 
 class Adapter(Protocol):
@@ -78,12 +99,24 @@ class Adapter(Protocol):
         """Score conversations on one task as a group, by verifiers' own scoring."""
 
     def roll_out(
-        self, jobs: Sequence[Job], tasks: Mapping[int, TaskView], base_url: str, max_concurrent: int, seconds: float
+        self,
+        jobs: Sequence[Job],
+        tasks: Mapping[int, TaskView],
+        base_url: str,
+        max_concurrent: int,
+        seconds: float,
+        manner: Manner = Manner(),  # noqa: B008
     ) -> AsyncGenerator[dict[str, Any], None]:
-        """Make real rollouts against an OpenAI-compatible endpoint, each as soon as it is done."""
+        """Make real rollouts against an OpenAI-compatible endpoint, each as soon as it is done.
+
+        Every rollout comes back once: one that failed, or took longer than `seconds`, with its failure.
+        """
 
     async def validate(self, task: TaskView, /) -> bool | None:
         """The package's own model-free check; `None` where it has none."""
+
+    def forget_served(self) -> None:
+        """Leave what rollouts were served by to the process that started it: this one is a fork of it."""
 
     async def close(self) -> None:
         """Stop whatever rollouts were served by."""
@@ -99,6 +132,7 @@ class Trap:
     def __init__(self, sources: Sources) -> None:
         self._sources = sources
         self.failures: dict[str, dict[str, Any]] = {}
+        self._parts: dict[int, Trap] = {}
 
     def filed(self, name: str, error: BaseException) -> None:
         self.failures.setdefault(name, {"function": name, "failure": self._sources.failure(error)})
@@ -114,10 +148,21 @@ class Trap:
                 self.filed(str(key), NotFinite(f"returned {item!s:.80}"))
         return value
 
+    def part(self, key: int) -> Trap:
+        """A trap of its own for one conversation of a group that is scored together."""
+        return self._parts.setdefault(key, Trap(self._sources))
+
+    def taken_for(self, key: int) -> list[dict[str, Any]]:
+        """What was filed for one conversation of the group, and for the group as a whole."""
+        return [*self.failures.values(), *self.part(key).failures.values()]
+
     def taken(self) -> list[dict[str, Any]]:
-        """What was filed since the last call."""
-        filed, self.failures = list(self.failures.values()), {}
-        return filed
+        """What was filed since the last call, for whichever conversation."""
+        filed = list(self.failures.values())
+        for part in self._parts.values():
+            filed += part.taken()
+        self.failures = {}
+        return list({entry["function"]: entry for entry in reversed(filed)}.values())[::-1]
 
 
 def is_number(value: Any) -> bool:

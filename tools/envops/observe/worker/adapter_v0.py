@@ -1,7 +1,6 @@
 """Environments of the first generation: `load_environment() -> vf.Environment`.
 
-Written for verifiers 0.1.14 to 0.3.1; the differences of 0.1.8 and 0.1.9 are handled where
-they arise.
+Written for verifiers 0.1.8 to 0.3.1; what differs between them is in `releases_v0`.
 """
 
 from __future__ import annotations
@@ -11,23 +10,29 @@ import contextlib
 import functools
 import importlib
 import inspect
-import json
 import time
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from typing import Any
 
 import verifiers as vf
 
-from .adapter import Job, Settings, TaskView, Trap, finite_or_none
-from .failures import Sources, causes, said_as_exception
+from .adapter import Job, Manner, Settings, TaskView, Trap, finite_or_none
+from .failures import Sources, said_as_exception
+from .judges import being_scored
 from .policies import Message
-
-try:
-    from verifiers.utils.message_utils import normalize_messages
-except ImportError:  # 0.1.8 and 0.1.9 speak plain dictionaries
-    normalize_messages = None
+from .releases_v0 import (
+    Unlimited,
+    normalize_messages,
+    openai_form,
+    prompt_of,
+    resolved_client,
+    rows_of_columns,
+    trajectory_step,
+)
+from .rollout_errors import failure_raised, failure_said, out_of_time
+from .rollouts_v0 import Ledger, count_retries, seconds_of, tokens_of
 
 UNREACHABLE = "http://127.0.0.1:9/v1"
 """Nothing listens there; scoring needs a client but must not use it."""
@@ -46,7 +51,7 @@ class AdapterV0:
         self._table = self._trapped_functions()
         self._has_group_functions = any(function["group"] for function in self._table.values())
         asks = inspect.signature(self._environment.rubric.score_group).parameters
-        self._scoring_options = {"score_sem": _Unlimited()} if "score_sem" in asks else {}
+        self._scoring_options = {"score_sem": Unlimited()} if "score_sem" in asks else {}
         self.conversational = _is_conversational(self._environment)
         self.grouped = any(function["group"] for function in self._table.values())
 
@@ -58,6 +63,11 @@ class AdapterV0:
             "functions": list(self._table.values()),
             "tools": [getattr(tool, "__name__", str(tool)) for tool in getattr(self._environment, "tools", None) or []],
         }
+
+    @property
+    def environment(self) -> Any:
+        """The environment itself, for what only this generation has: its parsers."""
+        return self._environment
 
     def parser_tags(self) -> list[str]:
         """The XML fields that the environment's parser reads, the answer's last."""
@@ -89,6 +99,7 @@ class AdapterV0:
         """Put a trap around every reward function of every rubric, and list them."""
         table = {}
         for rubric in leaf_rubrics(self._environment.rubric):
+            rubric._call_individual_reward_func = self._filed_apart(rubric._call_individual_reward_func)
             for position, (function, weight) in enumerate(zip(rubric.funcs, rubric.weights, strict=True)):
                 name = getattr(function, "__name__", repr(function))
                 group = bool(rubric._is_group_func(function))
@@ -101,6 +112,20 @@ class AdapterV0:
                 }
                 rubric.funcs[position] = self._trapped(name, function, group=group)
         return table
+
+    def _filed_apart(self, call: Callable[..., Any]) -> Callable[..., Any]:
+        """What a function raises on one conversation of a group is filed with that one."""
+
+        async def apart(*args: Any, **kwargs: Any) -> Any:
+            trap = self._trap.get()
+            state = kwargs["state"] if "state" in kwargs else args[1]
+            token = self._trap.set(trap and trap.part(id(state)))
+            try:
+                return await call(*args, **kwargs)
+            finally:
+                self._trap.reset(token)
+
+        return apart
 
     def _trapped(self, name: str, function: Callable[..., Any], *, group: bool) -> Callable[..., Any]:
         def check(value: Any) -> Any:
@@ -143,6 +168,7 @@ class AdapterV0:
 
     async def _score_group(self, task: TaskView, completions: Sequence[Sequence[Message]]) -> list[dict[str, Any]]:
         states = [await self._state(task, completion) for completion in completions]
+        being_scored(task.index, completions)
         trap = Trap(self._sources)
         token = self._trap.set(trap)
         started = time.perf_counter()
@@ -154,16 +180,12 @@ class AdapterV0:
         finally:
             self._trap.reset(token)
         seconds = (time.perf_counter() - started) / len(states)
-        filed = trap.taken()
-        return [
-            {
-                **self._rewards_of(state.get("reward"), state.get("metrics") or {}, filed),
-                "failures": filed,
-                "failure": None if filed else failure,
-                "seconds": seconds,
-            }
-            for state in states
-        ]
+        rows = []
+        for state in states:
+            filed = trap.taken_for(id(state))
+            rewards = self._rewards_of(state.get("reward"), state.get("metrics") or {}, filed)
+            rows.append({**rewards, "failures": filed, "failure": None if filed else failure, "seconds": seconds})
+        return rows
 
     def _rewards_of(
         self, reward: Any, metrics: Mapping[str, Any], filed: Sequence[Mapping[str, Any]]
@@ -188,7 +210,7 @@ class AdapterV0:
         before = list(state["prompt"]) if isinstance(state["prompt"], list) else []
         for raw, message in zip(messages, native, strict=True):
             if raw["role"] == "assistant":
-                state["trajectory"].append(_trajectory_step(before, message, state))
+                state["trajectory"].append(trajectory_step(before, message, state))
             before.append(message)
         state["is_completed"] = True
         state["stop_condition"] = "scripted"
@@ -201,35 +223,46 @@ class AdapterV0:
     async def validate(self, _task: TaskView) -> bool | None:
         return None
 
+    def forget_served(self) -> None:
+        return None
+
     async def close(self) -> None:
         return None
 
     async def roll_out(
-        self, jobs: Sequence[Job], tasks: Mapping[int, TaskView], base_url: str, max_concurrent: int, seconds: float
+        self,
+        jobs: Sequence[Job],
+        tasks: Mapping[int, TaskView],
+        base_url: str,
+        max_concurrent: int,
+        seconds: float,
+        manner: Manner = Manner(),  # noqa: B008
     ) -> AsyncGenerator[dict[str, Any], None]:
         """Every policy in turn through `Environment.generate`, which `evaluate` is a front of."""
         by_policy: dict[str, list[Job]] = defaultdict(list)
         for job in jobs:
             by_policy[job.policy].append(job)
         for policy, same in by_policy.items():
-            rows = {task.native["example_id"]: task.index for task in (tasks[job.task] for job in same)}
-            inputs = [dict(tasks[job.task].native) for job in same for _ in range(job.rollouts)]
-            numbers: Counter[int] = Counter()
-            async for output in self._generate(inputs, policy, base_url, max_concurrent, seconds):
-                index = rows[output["example_id"]]
-                yield self._rollout(index, policy, numbers[index], output)
-                numbers[index] += 1
+            ledger = Ledger(
+                [(dict(tasks[job.task].native), job.task, number) for job in same for number in job.numbers()]
+            )
+            async for output in self._generate(ledger, policy, base_url, max_concurrent, seconds, manner):
+                task, number = ledger.settled(output)
+                yield self._rollout(task, policy, number, output)
 
     async def _generate(
-        self, inputs: list[dict[str, Any]], policy: str, base_url: str, max_concurrent: int, seconds: float
+        self, ledger: Ledger, policy: str, base_url: str, max_concurrent: int, seconds: float, manner: Manner
     ) -> AsyncGenerator[dict[str, Any], None]:
+        inputs = ledger.rows
         generate = self._environment.generate
         accepted = inspect.signature(generate).parameters
-        client = resolved_client(base_url, seconds)
-        arguments: dict[str, Any] = {"client": client, "model": policy, "sampling_args": {"temperature": 1.0}}
+        client = resolved_client(base_url, seconds, manner.retries)
+        count_retries(client)
+        arguments: dict[str, Any] = {"client": client, "model": policy, "sampling_args": dict(manner.sampling)}
         if "on_progress" not in accepted:  # 0.1.8 and 0.1.9: columns at the end
-            results = await generate(inputs, **arguments, max_concurrent=max_concurrent, use_tqdm=False)
-            for output in _rows_of_columns(results):
+            with self._filing_per_rollout(ledger, manner.limit(seconds)):
+                results = await generate(inputs, **arguments, max_concurrent=max_concurrent, use_tqdm=False)
+            for output in rows_of_columns(results):
                 yield output
             return
         arrived: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
@@ -246,7 +279,7 @@ class AdapterV0:
             "on_progress": progress,
             "on_log": lambda *_: None,
         }
-        with self._filing_per_rollout():
+        with self._filing_per_rollout(ledger, manner.limit(seconds)):
             generation = asyncio.ensure_future(generate(inputs, **arguments))
             generation.add_done_callback(lambda _: arrived.put_nowait({}))
             try:
@@ -261,15 +294,18 @@ class AdapterV0:
                     await client.close()
 
     @contextlib.contextmanager
-    def _filing_per_rollout(self) -> Iterator[None]:
-        """File what reward functions raise with the very rollout (or group) that they judged."""
+    def _filing_per_rollout(self, ledger: Ledger, limit: float) -> Iterator[None]:
+        """File what reward functions raise with the very rollout (or group) that they judged.
+
+        What a rollout itself raises is its own failure, not the end of all others.
+        """
         environment = self._environment
 
         def filing(original: Callable[..., Any]) -> Callable[..., Any]:
             async def run(*args: Any, **kwargs: Any) -> Any:
                 trap = Trap(self._sources)
                 self._trap.set(trap)
-                outputs = await original(*args, **kwargs)
+                outputs = await ledger.outcome(original(*args, **kwargs), [*args, *kwargs.values()], limit)
                 filed = trap.taken()
                 for output in outputs if isinstance(outputs, list) else [outputs]:
                     output["envops_failures"] = filed
@@ -287,13 +323,17 @@ class AdapterV0:
 
     def _rollout(self, index: int, policy: str, number: int, output: Mapping[str, Any]) -> dict[str, Any]:
         filed = output.get("envops_failures") or []
+        failure = output.get("envops_failure") or self._failure_of(output.get("error"))
+        stop = output.get("stop_condition")
+        if failure is None and stop == "timeout_reached":
+            failure = out_of_time(seconds_of(output.get("timing")))
         metrics = output.get("metrics") or {name: output[name] for name in self._table if name in output}
-        failure = self._failure_of(output.get("error"))
+        if failure is not None:
+            metrics = {}  # 0.1.9 scores what was never said
+        said = failure is None
         if failure is None and filed:
             failure = {**filed[0]["failure"], "message": f"{filed[0]['function']}: {filed[0]['failure']['message']}"}
-        rewards = self._rewards_of(None if output.get("error") else output.get("reward"), metrics, filed)
-        stop = output.get("stop_condition")
-        timing = output.get("timing") or {}
+        rewards = self._rewards_of(output.get("reward") if said else None, metrics, filed)
         return {
             "task": index,
             "policy": policy,
@@ -303,30 +343,23 @@ class AdapterV0:
             "failures": filed,
             "failure": failure,
             "stop": stop,
-            "timed_out": stop == "timeout_reached",
-            "seconds": float(timing.get("total_ms", 0.0) or 0.0) / 1000 if isinstance(timing, Mapping) else 0.0,
+            "timed_out": failure is not None and failure["kind"] == "timeout" and not filed,
+            "seconds": seconds_of(output.get("timing")),
+            "truncated": bool(output.get("is_truncated")),
+            "retries": output.get("envops_retries", 0),
+            "tokens": tokens_of(output.get("token_usage")),
         }
 
     def _failure_of(self, error: Any) -> dict[str, Any] | None:
         if not error:
             return None
         if isinstance(error, BaseException):
-            return self._sources.failure(list(causes(error))[-1])
+            return failure_raised(error, self._sources)
         if isinstance(error, Mapping):
             kind = str(error.get("error") or error.get("type") or "Error")
             text = str(error.get("error_chain_repr") or error.get("message") or error)
-            return {"kind": "raised", "type": kind, "message": text[:2000], "traceback": ""}
-        return {"kind": "raised", "type": "Error", "message": str(error)[:2000], "traceback": ""}
-
-
-class _Unlimited:
-    """A semaphore that never waits, for the releases that ask for one."""
-
-    async def __aenter__(self) -> None:
-        return None
-
-    async def __aexit__(self, *_: object) -> None:
-        return None
+            return failure_said(kind, text)
+        return failure_said(str(error).partition("(")[0], str(error))
 
 
 def leaf_rubrics(rubric: Any) -> Iterator[Any]:
@@ -355,74 +388,3 @@ def _own_eval_dataset(environment: Any) -> Any:
     with contextlib.suppress(Exception):
         environment.build_eval_dataset()
     return getattr(environment, "eval_dataset", None)
-
-
-def _trajectory_step(before: Sequence[Any], message: Any, state: Any) -> dict[str, Any]:
-    return {
-        "prompt": list(before),
-        "completion": [message],
-        "response": None,
-        "tokens": None,
-        "reward": None,
-        "advantage": None,
-        "is_truncated": False,
-        "trajectory_id": state.get("trajectory_id"),
-        "extras": {},
-    }
-
-
-def resolved_client(base_url: str, seconds: float) -> Any:
-    """A client of the release at hand that talks to one endpoint and never retries."""
-    try:
-        from verifiers.clients import resolve_client
-        from verifiers.types import ClientConfig
-    except ImportError:
-        from openai import AsyncOpenAI
-
-        return AsyncOpenAI(base_url=base_url, api_key="scripted", max_retries=0, timeout=seconds)
-    config = ClientConfig(api_base_url=base_url, api_key_var="ENVOPS_ENDPOINT_KEY", max_retries=0, timeout=seconds)
-    return resolve_client(config)
-
-
-def prompt_of(row: Mapping[str, Any]) -> list[Message]:
-    """What the model is shown first, in OpenAI form."""
-    prompt = row.get("prompt")
-    if isinstance(prompt, str):
-        return [{"role": "user", "content": prompt}]
-    return [openai_form(message) for message in prompt or []]
-
-
-def openai_form(message: Any) -> Message:
-    """A message of any v0 release as OpenAI writes it, empty fields left out."""
-    raw = message.model_dump() if hasattr(message, "model_dump") else dict(message)
-    known = {"role": raw.get("role"), "content": raw.get("content") or ""}
-    calls = [_openai_call(call) for call in raw.get("tool_calls") or []]
-    if calls:
-        known["tool_calls"] = calls
-    if raw.get("tool_call_id"):
-        known["tool_call_id"] = raw["tool_call_id"]
-    return known
-
-
-def _openai_call(call: Any) -> dict[str, Any]:
-    if isinstance(call, str):
-        call = json.loads(call)
-    raw = call.model_dump() if hasattr(call, "model_dump") else dict(call)
-    if "function" in raw:
-        return raw
-    function = {"name": raw.get("name"), "arguments": raw.get("arguments")}
-    return {"id": raw.get("id"), "type": "function", "function": function}
-
-
-def _rows_of_columns(results: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """The rows of a result that 0.1.8 and 0.1.9 return as columns."""
-    for position, example in enumerate(results["example_id"]):
-        state = results["state"][position]
-        yield {
-            "example_id": example,
-            "reward": results["reward"][position],
-            "completion": results["completion"][position],
-            "metrics": {name: column[position] for name, column in results["metrics"].items()},
-            "error": state.get("error"),
-            "stop_condition": state.get("stop_condition"),
-        }

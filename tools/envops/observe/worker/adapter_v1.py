@@ -22,9 +22,11 @@ from verifiers.v1.runtimes import make_runtime
 from verifiers.v1.state import state_cls
 
 from . import chat_harness
-from .adapter import Job, Settings, TaskView, Trap, finite_or_none
+from .adapter import Job, Manner, Settings, TaskView, Trap, finite_or_none
 from .failures import Sources, said_as_exception
+from .judges import being_scored
 from .policies import Message
+from .rollout_errors import failure_raised, failure_said, lost_rollout, out_of_time
 
 EVALUATION_SPLITS = ("test", "eval", "evaluation", "validation", "dev")
 MARGIN_SECONDS = 5.0
@@ -113,6 +115,7 @@ class AdapterV1:
 
     async def _score_one(self, view: TaskView, completion: Sequence[Message]) -> dict[str, Any]:
         trace = trace_of(view, completion)
+        being_scored(view.index, [completion])
         task = copy.copy(view.native)
         task.hooks = functools.partial(self._trapped_hooks, view.native)
         started = time.perf_counter()
@@ -172,23 +175,42 @@ class AdapterV1:
         return None if valid is None else bool(valid)
 
     async def roll_out(
-        self, jobs: Sequence[Job], tasks: Mapping[int, TaskView], base_url: str, max_concurrent: int, seconds: float
+        self,
+        jobs: Sequence[Job],
+        tasks: Mapping[int, TaskView],
+        base_url: str,
+        max_concurrent: int,
+        seconds: float,
+        manner: Manner = Manner(),  # noqa: B008
     ) -> AsyncGenerator[dict[str, Any], None]:
         """Every job through the environment's own `run_slot`, all policies side by side."""
         environment = await self._served(seconds)
         gate = asyncio.Semaphore(max_concurrent)
         client = vf.EvalClientConfig(base_url=base_url, api_key_var="ENVOPS_ENDPOINT_KEY")
 
+        sampling = vf.SamplingConfig(**manner.sampling)
+        chat_harness.ChatHarness.retries = manner.retries
+        limit = manner.limit(seconds) + manner.margin / 2  # the library's own limit runs out first, and says more
+
         async def play(job: Job, number: int, slot: Any) -> dict[str, Any]:
-            context = vf.ModelContext(model=job.policy, client=client, sampling=vf.SamplingConfig(temperature=1.0))
-            started = time.perf_counter()
-            episode = await environment.run_slot(slot, context, gate)
-            return self._rollout(job, number, episode, time.perf_counter() - started)
+            context = vf.ModelContext(model=job.policy, client=client, sampling=sampling)
+            async with gate:
+                started = time.perf_counter()
+                try:
+                    async with asyncio.timeout(limit) as clock:
+                        episode = await environment.run_slot(slot, context, None)
+                    return self._rollout(job, number, episode, time.perf_counter() - started)
+                except Exception as error:
+                    failure = out_of_time(limit) if clock.expired() else failure_raised(error, self._sources)
+                    spent = time.perf_counter() - started
+                    return lost_rollout(job.task, job.policy, number, failure, seconds=spent)
 
         running = [
             asyncio.ensure_future(play(job, number, slot))
             for job in jobs
-            for number, slot in enumerate(environment.slots(tasks[job.task].native, job.rollouts))
+            for number, slot in zip(
+                job.numbers(), environment.slots(tasks[job.task].native, job.rollouts), strict=True
+            )
         ]
         try:
             for done in asyncio.as_completed(running):
@@ -222,6 +244,10 @@ class AdapterV1:
             self._environment = environment
         return self._environment
 
+    def forget_served(self) -> None:
+        """Leave servers to the process that started them: this one is a fork of it."""
+        self._environment, self._serving, self._closing = None, None, asyncio.Event()
+
     async def close(self) -> None:
         self._closing.set()
         if self._serving is not None:
@@ -254,24 +280,28 @@ class AdapterV1:
         failure = None
         if errors or not episode.ok:
             error = errors[0] if errors else None
-            failure = {
-                "kind": "raised",
-                "type": error.type if error else "NotOk",
-                "message": error.message[:2000] if error else "the episode is not ok, and says no reason",
-                "traceback": (error.traceback or "")[-4000:] if error else "",
-            }
+            said = error.message if error else "the episode is not ok, and says no reason"
+            failure = failure_said(error.type if error else "NotOk", said, (error.traceback or "") if error else "")
+        if any(getattr(one, "is_timeout", False) for one in (episode, *episode.traces)):
+            failure = out_of_time(seconds)
         first = traces[0] if traces else None
+        rewards = rewards_of(traces, self._weights(self._task_class(episode.task.data, self._config.task)))
+        if failure is not None:
+            rewards["reward"] = None
         return {
             "task": job.task,
             "policy": job.policy,
             "rollout": number,
             "completion": [] if first is None else completion_of(first),
-            **rewards_of(traces, self._weights(self._task_class(episode.task.data, self._config.task))),
+            **rewards,
             "failures": self._failed_functions(traces, failure),
             "failure": failure,
             "stop": None if first is None else first.stop_condition,
-            "timed_out": any(getattr(trace, "is_timeout", False) for trace in episode.traces),
+            "timed_out": failure is not None and failure["kind"] == "timeout",
             "seconds": seconds,
+            "truncated": any(getattr(trace, "is_truncated", False) for trace in traces),
+            "retries": sum(chat_harness.ChatHarness.asked_again.pop(trace.id, 0) for trace in episode.traces),
+            "tokens": tokens_of(traces),
         }
 
 
@@ -304,6 +334,13 @@ def completion_of(trace: Any) -> list[Message]:
     nodes = trace.branches[-1].nodes if trace.branches else trace.nodes
     first = next((position for position, node in enumerate(nodes) if node.sampled), len(nodes))
     return [message_to_wire(node.message) for node in nodes[first:]]
+
+
+def tokens_of(traces: Sequence[Any]) -> tuple[int, int] | None:
+    """Tokens of prompts and replies, as the provider counted them."""
+    said = [usage for trace in traces if (usage := getattr(trace, "usage", None)) is not None]
+    fed = sum(usage.prompt_tokens + (getattr(usage, "cached_input_tokens", None) or 0) for usage in said)
+    return (fed, sum(usage.completion_tokens for usage in said)) if said else None
 
 
 def rewards_of(traces: Sequence[Any], declared: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:

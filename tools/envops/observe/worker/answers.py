@@ -16,7 +16,7 @@ _ELEMENT = re.compile(r"<([A-Za-z_][\w-]*)>([^<]*)</\1>")
 _LOOSE_ELEMENT = re.compile(r"<([A-Za-z_][\w-]*)>((?:(?!</?\1>).)*)</\1>", re.DOTALL)
 """One whose text may hold a `<`, as in a comparison or in code."""
 _REASONING_TAGS = {"think", "thinking", "reasoning", "scratchpad", "thought", "analysis"}
-_NUMBER = re.compile(r"[-+]?[$€£]?\d[\d,_ ]*(?:\.\d+)?(?:[eE][-+]?\d+)?\s?%?")
+_NUMBER = re.compile(r"[-+]?[$€£]?(?:\d{1,3}(?:[,_ ]\d{3})+|\d+)(?:\.\d+)?(?:[eE][-+]?\d+)?\s?%?")
 _BOOLEANS = {"yes": "no", "no": "yes", "true": "false", "false": "true"}
 _ANSWER_FIELDS = ("answer", "target", "label", "solution", "gold", "expected", "reference", "ground_truth")
 
@@ -159,10 +159,10 @@ def near_misses(
     is one of them, the others are the near misses. Case alone makes one only where the
     author says that case matters.
     """
-    type = declared_type or detect_type(answer)
-    others = other_choices(answer, asked) if type != "none" else []
+    kind = declared_type or detect_type(answer)
+    others = other_choices(answer, asked) if kind != "none" else []
     seen = {answer.strip().lower()}
-    for text in others or _wrong(answer, type, tolerance):
+    for text in others or _wrong(answer, kind, tolerance):
         if text.strip().lower() not in seen:
             seen.add(text.strip().lower())
             yield text

@@ -14,12 +14,14 @@ from pathlib import Path
 from typing import Any
 
 from .failures import OutOfTime, Sources, shortened
+from .grader import Grader, forked
+from .session import Session
 
 LOOK_SECONDS = 0.1
 
 
 def run_tests(
-    folder: Path, files: list[str], toolbox: str, sources: Sources, seconds: float
+    folder: Path, files: list[str], toolbox: str, session: Session, seconds: float
 ) -> Iterator[dict[str, Any]]:
     """Outcomes of the tests as they come.
 
@@ -30,7 +32,7 @@ def run_tests(
     child = os.fork()
     if child == 0:
         os.close(read)
-        _be_the_test_process(folder, files, toolbox, sources, write)
+        _be_the_test_process(folder, files, toolbox, session, write)
     os.close(write)
     os.set_blocking(read, False)
     deadline = time.monotonic() + seconds
@@ -70,7 +72,7 @@ def _end_session(child: int) -> None:
         os.killpg(child, signal.SIGKILL)
 
 
-def _be_the_test_process(folder: Path, files: list[str], toolbox: str, sources: Sources, write: int) -> None:
+def _be_the_test_process(folder: Path, files: list[str], toolbox: str, session: Session, write: int) -> None:
     """Run pytest and leave; never returns into the worker's code."""
     code = 70
     try:
@@ -79,9 +81,15 @@ def _be_the_test_process(folder: Path, files: list[str], toolbox: str, sources: 
         os.chdir(folder)
         import pytest
 
+        from .authors_plugin import AuthorsPlugin
+
+        grader = Grader(lambda: forked(session))
+        plugins = [Reporter(write, session.sources), AuthorsPlugin.over(grader)]
         options = ["-q", "--continue-on-collection-errors", "-p", "no:cacheprovider"]
-        options += ["--import-mode=importlib", "-o", "addopts=", f"--rootdir={folder}"]
-        code = int(pytest.main([*options, *files], plugins=[Reporter(write, sources)]))
+        options += ["--import-mode=importlib", "-o", "addopts="]
+        options += [f"--rootdir={folder}", f"--confcutdir={folder}"]
+        code = int(pytest.main([*options, *files], plugins=plugins))
+        grader.close()
     finally:
         sys.stderr.flush()
         os._exit(code)

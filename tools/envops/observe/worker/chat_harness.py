@@ -7,7 +7,9 @@ makes its traces ordinary ones. It is found by verifiers under the harness id `e
 
 from __future__ import annotations
 
+import asyncio
 import json
+import random
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
@@ -16,6 +18,8 @@ import verifiers.v1 as vf
 from verifiers.v1.dialects.chat import message_to_wire
 
 HARNESS_ID = "envops-chat"
+PASSING = (408, 409, 429)
+"""Statuses below 500 that may pass, as OpenAI's own clients see it."""
 MCP_HEADERS = {
     "accept": "application/json, text/event-stream",
     "content-type": "application/json",
@@ -78,6 +82,10 @@ class ChatHarness(vf.Harness[ChatHarnessConfig]):
     EXECUTES_CODE: ClassVar[bool] = False
     NEEDS_CONTAINER: ClassVar[bool] = False
     _client: ClassVar[httpx.AsyncClient | None] = None
+    retries: ClassVar[int] = 0
+    """How often a request that the provider failed is made again."""
+    asked_again: ClassVar[dict[str, int]] = {}
+    """Id of a trace → how often that was."""
 
     @classmethod
     def _shared_client(cls) -> httpx.AsyncClient:
@@ -106,9 +114,7 @@ class ChatHarness(vf.Harness[ChatHarnessConfig]):
         await tools.discover(mcp_urls or {})
         for _round in range(self.config.max_tool_rounds):
             body = {"model": ctx.model, "messages": messages} | ({"tools": tools.offered} if tools.offered else {})
-            response = await client.post(
-                f"{endpoint.rstrip('/')}/chat/completions", json=body, headers={"Authorization": f"Bearer {secret}"}
-            )
+            response = await self._asked(trace, f"{endpoint.rstrip('/')}/chat/completions", body, secret)
             if response.status_code >= 400:
                 detail = f"HTTP {response.status_code}: {response.text[:500]}"
                 return vf.ProgramResult(exit_code=1, stdout="", stderr=detail)
@@ -119,6 +125,19 @@ class ChatHarness(vf.Harness[ChatHarnessConfig]):
                 break
             messages += [await tools.answer(call) for call in calls]
         return vf.ProgramResult(exit_code=0, stdout="", stderr="")
+
+    async def _asked(self, trace: Any, url: str, body: dict[str, Any], secret: str) -> httpx.Response:
+        """Ask, and ask again what may pass: as OpenAI's clients do, with exponential backoff and jitter."""
+        client = self._shared_client()
+        attempt = 0
+        while True:
+            response = await client.post(url, json=body, headers={"Authorization": f"Bearer {secret}"})
+            passing = response.status_code in PASSING or response.status_code >= 500
+            if not passing or attempt >= self.retries:
+                return response
+            await asyncio.sleep(min(0.5 * 2**attempt, 8.0) * random.uniform(0.75, 1.0))
+            attempt += 1
+            self.asked_again[trace.id] = self.asked_again.get(trace.id, 0) + 1
 
     def _opening(self, data: Any) -> list[dict[str, Any]]:
         system, prompt = self.resolve_prompt(data)

@@ -7,21 +7,33 @@ which must be the prompt of one of the tasks that the endpoint was given.
 from __future__ import annotations
 
 import asyncio
+import json
 import threading
-import time
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from typing import Any
 
 from aiohttp import web
 
 from .adapter import TaskView
+from .endpoint_dialects import (
+    BadRequest,
+    Spoken,
+    asked_choices,
+    asked_tokens,
+    chat_events,
+    chat_response,
+    messages_of_prompt,
+    spoken,
+    text_events,
+    text_response,
+    wants_usage,
+)
+from .endpoint_faults import Fault, FaultPlan, commit
 from .policies import Message, Policies, UnknownPolicy, text_of
 
 MAXIMUM_BODY = 64 * 2**20
-SILENCE = " "
-"""Saying nothing, over HTTP: verifiers 0.1.14 and later call a truly empty message an error."""
 
 
 class UnknownTask(LookupError):
@@ -63,8 +75,10 @@ class Endpoint:
     author's oracle may be slow.
     """
 
-    def __init__(self, policies: Policies) -> None:
+    def __init__(self, policies: Policies, faults: FaultPlan | None = None, port: int = 0) -> None:
         self._policies = policies
+        self._port = port
+        self.faults = faults or FaultPlan()
         self._index = TaskIndex([])
         self._loop = asyncio.new_event_loop()
         self._bound: Future[int] = Future()
@@ -80,11 +94,12 @@ class Endpoint:
         application = web.Application(client_max_size=MAXIMUM_BODY)
         application.router.add_get("/v1/models", self._models)
         application.router.add_post("/v1/chat/completions", self._chat)
+        application.router.add_post("/v1/completions", self._text)
         runner = web.AppRunner(application, access_log=None)
 
         async def start() -> int:
             await runner.setup()
-            site = web.TCPSite(runner, "127.0.0.1", 0)
+            site = web.TCPSite(runner, "127.0.0.1", self._port)
             await site.start()
             return int(runner.addresses[0][1])
 
@@ -98,42 +113,60 @@ class Endpoint:
         names = [*Policies.names, *self._policies.scripts]
         return web.json_response({"object": "list", "data": [{"id": name, "object": "model"} for name in names]})
 
-    async def _chat(self, request: web.Request) -> web.Response:
-        body = await request.json()
-        model, messages = str(body.get("model")), body.get("messages") or []
+    async def _chat(self, request: web.Request) -> web.StreamResponse:
+        return await self._answer(request, plain=False)
+
+    async def _text(self, request: web.Request) -> web.StreamResponse:
+        return await self._answer(request, plain=True)
+
+    async def _answer(self, request: web.Request, *, plain: bool) -> web.StreamResponse:
+        slow, fault = self.faults.next()
+        if fault is not None and fault.kind in ("status", "hang"):  # an outage looks at nothing
+            return await commit(fault, request, b"")
         try:
-            task = self._index.find(messages)
+            body = await request.json()
+            messages = messages_of_prompt(body.get("prompt")) if plain else body.get("messages") or []
+            choices = self._choices(str(body.get("model")), messages, asked_choices(body), asked_tokens(body))
+        except (BadRequest, ValueError, AttributeError) as error:
+            return refusal(400, "invalid_request", str(error))
         except UnknownTask as error:
             return refusal(404, "task_not_found", str(error))
-        try:
-            message = self._policies.reply(model, task.index, task.data, messages)
-        except UnknownPolicy:
-            return refusal(404, "model_not_found", f"no policy is called {model!r}")
+        except UnknownPolicy as error:
+            return refusal(404, "model_not_found", f"no policy is called {error}")
         except Exception as error:
             return refusal(500, "oracle_raised", f"the oracle raised {type(error).__name__}: {error}")
-        return web.json_response(chat_completion(model, message, messages))
+        tokens = sum(choice.tokens for choice in choices)
+        if slow is not None:
+            await asyncio.sleep(slow.seconds + (0 if body.get("stream") else slow.per_token * tokens))
+        respond = text_response if plain else chat_response
+        whole = json.dumps(respond(str(body.get("model")), choices, messages)).encode()
+        if fault is not None:
+            return await commit(fault, request, whole)
+        if not body.get("stream"):
+            return web.Response(body=whole, content_type="application/json")
+        stream = text_events if plain else chat_events
+        events = stream(str(body.get("model")), choices, messages, with_usage=wants_usage(body))
+        return await _streamed(request, events, slow)
+
+    def _choices(self, model: str, messages: Sequence[Message], count: int, limit: int | None) -> list[Spoken]:
+        task = self._index.find(messages)
+        return [spoken(self._policies.reply(model, task.index, task.data, messages), limit) for _ in range(count)]
 
 
-def chat_completion(model: str, message: Message, messages: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """A response as OpenAI's chat completions API gives it; tokens are counted as words."""
-    spoken = {"role": "assistant", "content": message.get("content") or ""}
-    if not spoken["content"] and not message.get("tool_calls"):
-        spoken["content"] = SILENCE
-    if message.get("tool_calls"):
-        spoken["tool_calls"] = message["tool_calls"]
-    prompt_tokens = sum(len(text_of(dict(one)).split()) for one in messages)
-    completion_tokens = len(text_of(spoken).split())
-    usage = {"prompt_tokens": prompt_tokens, "completion_tokens": completion_tokens}
-    return {
-        "id": f"chatcmpl-{time.monotonic_ns():x}",
-        "object": "chat.completion",
-        "created": int(time.time()),
-        "model": model,
-        "choices": [
-            {"index": 0, "message": spoken, "finish_reason": "tool_calls" if spoken.get("tool_calls") else "stop"}
-        ],
-        "usage": usage | {"total_tokens": prompt_tokens + completion_tokens},
-    }
+async def _streamed(request: web.Request, events: Iterator[bytes], slow: Fault | None) -> web.StreamResponse:
+    response = web.StreamResponse(headers={"Content-Type": "text/event-stream", "Cache-Control": "no-cache"})
+    await response.prepare(request)
+    for event in events:
+        if slow is not None:
+            await asyncio.sleep(slow.per_token)
+        await response.write(event)
+    await response.write_eof()
+    return response
+
+
+def chat_completion(model: str, message: Message, messages: Sequence[Message]) -> dict[str, Any]:
+    """A whole reply of one message, as the API gives it."""
+    return chat_response(model, [spoken(message, None)], messages)
 
 
 def refusal(status: int, code: str, text: str) -> web.Response:

@@ -71,7 +71,7 @@ class Sources:
         return {
             "kind": kind_of(error),
             "type": type(root).__name__,
-            "message": shortened(str(root), MESSAGE_LIMIT),
+            "message": shortened(text_of(root), MESSAGE_LIMIT),
             "place": place,
             "traceback": text[-TRACEBACK_LIMIT:],
         }
@@ -84,7 +84,7 @@ def said_as_exception(error: BaseException) -> BaseException:
     if isinstance(error, SystemExit):
         said = RuntimeError(f"the environment called exit({error.code!r})")
     else:
-        said = RuntimeError(f"the environment raised {type(error).__name__}({str(error)!r})")
+        said = RuntimeError(f"the environment raised {type(error).__name__}({text_of(error)!r})")
     return said.with_traceback(error.__traceback__)
 
 
@@ -105,7 +105,7 @@ def kind_of(error: BaseException) -> str:
         return "timeout"
     if any(isinstance(cause, MemoryError) for cause in chain):
         return "memory"
-    if any(type(cause).__name__ in _NETWORK_TYPES or _NETWORK_TEXT.search(str(cause)) for cause in chain):
+    if any(type(cause).__name__ in _NETWORK_TYPES or _NETWORK_TEXT.search(text_of(cause)) for cause in chain):
         return "network"
     if any(_asks_for_secret(cause) for cause in chain):
         return "missing-secret"
@@ -114,7 +114,15 @@ def kind_of(error: BaseException) -> str:
 
 def _asks_for_secret(error: BaseException) -> bool:
     names = type(error).__name__ in _SECRET_TYPES or isinstance(error, KeyError)
-    return names and bool(_SECRET_NAME.search(str(error)))
+    return names and bool(_SECRET_NAME.search(text_of(error)))
+
+
+def text_of(error: BaseException) -> str:
+    """What an exception says, even where saying it raises."""
+    try:
+        return str(error)
+    except Exception:
+        return f"a {type(error).__name__} that cannot be shown"
 
 
 def shortened(text: str, limit: int) -> str:

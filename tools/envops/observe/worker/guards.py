@@ -14,6 +14,7 @@ import random
 import sys
 import sysconfig
 import tempfile
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import FrameType
@@ -21,13 +22,15 @@ from typing import Any
 
 from .failures import Sources
 
-MAXIMUM_ACTS = 20
+MAXIMUM_ACTS = 50
+COPIED = 5
+"""A line that reads more variables than this copies them all, as for a program that it starts."""
 STANDARD_LIBRARY = (sysconfig.get_path("stdlib") + "/", "<frozen ")
 _SITE_PACKAGES = tuple(sysconfig.get_path(name) + "/" for name in ("purelib", "platlib"))
 _CLOCK = {("time", name) for name in ("time", "time_ns", "localtime", "gmtime", "ctime", "strftime", "asctime")}
 _CLOCK_METHODS = {"now", "utcnow", "today"}
 _OWN_CHANCE = {("posix", "urandom"), ("posix", "getrandom")}
-_ENVIRONMENT = {os._Environ.__getitem__.__code__, os._Environ.__contains__.__code__}  # type: ignore[attr-defined]
+_ENVIRONMENT = {os._Environ.__getitem__.__code__, os._Environ.__contains__.__code__}
 _IMPORTING = ("<frozen importlib", "importlib/", "zipimport", "linecache.py", "pkgutil.py")
 _ALWAYS = ("/dev/", "/proc/self/")
 _SILENT_VARIABLES = {"PATH", "HOME", "TMPDIR", "LANG", "LC_ALL", "TERM", "PYTHONPATH"}
@@ -48,7 +51,9 @@ class ActGuard:
 
     def acts(self) -> list[dict[str, Any]]:
         """What was seen, in the order in which it was seen first."""
-        return list(self._acts.values())
+        reads = Counter(_line_of_act(act) for act in self._acts.values() if act["what"] == "environment variable")
+        copied = {line for line, count in reads.items() if count > COPIED}
+        return [act for act in self._acts.values() if _line_of_act(act) not in copied]
 
     @contextlib.contextmanager
     def watching(self) -> Iterator[None]:
@@ -68,15 +73,13 @@ class ActGuard:
             return
         if event == "open":
             self._opened(arguments[0])
-        elif event == "subprocess.Popen":
-            self._seen("program", str(arguments[0]), sys._getframe(1))
-        elif event == "os.system":
+        elif event == "subprocess.Popen" or event == "os.system":
             self._seen("program", str(arguments[0]), sys._getframe(1))
 
     def _opened(self, path: Any) -> None:
         if not isinstance(path, (str, bytes, os.PathLike)):
             return
-        name = os.path.realpath(os.fsdecode(path))  # noqa: PTH - a path object asks the file system too
+        name = os.path.realpath(os.fsdecode(path))
         if name.startswith((*self._inside, *_ALWAYS)):
             return
         self._seen("file", name, sys._getframe(2))
@@ -143,6 +146,11 @@ class ActGuard:
                 "place": place or None,
                 "count": 1,
             }
+
+
+def _line_of_act(act: Mapping[str, Any]) -> tuple[Any, ...]:
+    place = act["place"] or {}
+    return act["what"], place.get("file"), place.get("line")
 
 
 def _is_given_a_time(frame: FrameType, name: str) -> bool:

@@ -64,12 +64,13 @@ class Mutator:
             "constant": self._swapped_constants,
         }
         with ExitStack() as stack:
-            stack.callback(self._forget)
+            stack.callback(self.forget)
             stack.enter_context(contextmanager(ways[mutant["kind"]])(filename, mutant))
-            self._forget()
+            self.forget()
             yield
 
-    def _forget(self) -> None:
+    def forget(self) -> None:
+        """Empty the package's own caches."""
         for cache in self._caches:
             cache.cache_clear()
 
@@ -146,6 +147,12 @@ class Mutator:
                         saved.append((other.__dict__, alias, value))
                         other.__dict__[alias] = module.__dict__[name]
         return saved
+
+
+@functools.cache
+def mutator_of(root: Path) -> Mutator:
+    """The mutator of a package, made once: it looks through everything that the process holds."""
+    return Mutator(root)
 
 
 def _compiled(source: str | ast.Module, filename: str) -> CodeType:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from .answers import JUNK, answer_of, detect_type, find_payload, junk_in_place_of, near_misses
-from .wrong_replies import FORMS, Gold
+from .wrong_replies import FORMS, RIGHT, Gold
 
 Message = dict[str, Any]
 SCRIPT_PREFIX = "script-"
@@ -77,7 +77,7 @@ class Policies:
     answer: AnswerSettings
     scripts: dict[str, list[Message]] = field(default_factory=dict)
     seed: int = 0
-    _draws: Counter[tuple[int, int]] = field(default_factory=Counter)
+    _draws: Counter[tuple[str, int, int]] = field(default_factory=Counter)
 
     names = ("oracle", "nop", "echo", "near-miss", "format-only", "hedge", "override", *FORMS, *CANARIES, "blend")
 
@@ -91,8 +91,8 @@ class Policies:
             script = self.scripts[name]
             return script[turn] if turn < len(script) else says("")
         strict = name == "oracle"
-        if name == "blend":
-            name = self._drawn(index, sum(message["role"] == "assistant" for message in messages))
+        if name == "blend" or name.startswith("blend:"):
+            name = self._drawn(name, index, sum(message["role"] == "assistant" for message in messages))
         if name == "nop":
             return says("")
         if name == "echo":
@@ -112,7 +112,8 @@ class Policies:
         if name == "oracle" or perfect.get("tool_calls"):
             return perfect
         asked = "\n".join(text_of(message) for message in messages if message["role"] != "assistant")
-        return says(next(iter(self.distorted(name, text_of(perfect), task, asked)), JUNK))
+        instead = text_of(perfect) if name in RIGHT else JUNK
+        return says(next(iter(self.distorted(name, text_of(perfect), task, asked)), instead))
 
     def distorted(self, name: str, perfect: str, task: Mapping[str, Any], asked: str = "") -> list[str]:
         """Every form of a policy that is made from the perfect reply; the first is the usual one.
@@ -127,8 +128,8 @@ class Policies:
         )
         wrong = list(misses)
         if name in FORMS:
-            type = settings.type or detect_type(payload.answer)
-            gold = Gold(perfect, payload, tuple(wrong), type, settings.tolerance, settings.case_sensitive)
+            kind = settings.type or detect_type(payload.answer)
+            gold = Gold(perfect, payload, tuple(wrong), kind, settings.tolerance, settings.case_sensitive)
             return [text for text in FORMS[name](gold) if text != perfect]
         if name == "near-miss":
             return [payload.saying(answer) for answer in wrong]
@@ -139,14 +140,17 @@ class Policies:
             return [payload.saying(" or ".join(candidates))] if wrong else []
         raise UnknownPolicy(name)
 
-    def _drawn(self, index: int, turn: int) -> str:
-        count = self._draws[index, turn]
-        self._draws[index, turn] += 1
-        skill = generator(self.seed, "skill", index).betavariate(*BLEND_SHAPE)
-        draw = generator(self.seed, "draw", index, turn, count)
-        if draw.random() < skill:
-            return "oracle"
-        return draw.choices(list(BLEND_MISTAKES), list(BLEND_MISTAKES.values()))[0]
+    def was_drawn(self, name: str, index: int) -> None:
+        """An earlier run had this draw of a blend: go on behind it."""
+        self._draws[name, index, 0] += 1
+
+    def _drawn(self, blend: str, index: int, turn: int) -> str:
+        from .blends import blend_named
+
+        made_of = blend_named(blend, self.names)
+        count = self._draws[blend, index, turn]
+        self._draws[blend, index, turn] += 1
+        return made_of.drawn(self.seed, index, turn, count)
 
 
 def generator(*key: object) -> random.Random:

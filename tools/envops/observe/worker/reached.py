@@ -41,7 +41,7 @@ class Reached:
             yield
         finally:
             sys.settrace(None)
-            threading.settrace(None)  # type: ignore[arg-type]
+            threading.settrace(None)
 
     def _called(self, frame: FrameType, event: str, _argument: Any) -> Any:
         file = self._file(frame)

@@ -74,6 +74,8 @@ def _numbers(answer: str) -> Iterator[str]:
     forms += [digits[:-3] + "," + digits[-3:], f"+{digits}", f"-{digits}", f"−{digits}", f"${digits}", f"{digits}$"]
     forms += [f"-${digits}", f"$-{digits}", f"$${digits}", f"+-{digits}", f"{digits}%", f"{digits}e0", f"{digits}0"]
     forms += [digits.translate(_FULLWIDTH), f"{digits[:1]} {digits[1:]}", f"{digits[:1]},{digits[1:]}", digits[-1:]]
+    if len(whole) > 3:
+        forms += [f"{whole[:-3].zfill(width)},{whole[-3:]}" for width in (0, 2, 3, 4)]
     forms += [whole.zfill(width) for width in (3, 4, 9, 10, 17, 18, 19, 20, 40)]
     forms += [f"{digits}.{'0' * width}" for width in (2, 8, 9, 10, 11, 40)]
     for groups in (1, 2, 3, 4, 5, 6, 7, 8):

@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import signal
+from collections import Counter
 from collections.abc import Coroutine, Iterator, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from .adapter import Adapter, Job, Settings, TaskView
+from .adapter import Adapter, Job, Manner, Settings, TaskView
 from .channel import Channel
 from .confinement import NetworkGuard
 from .failures import OutOfTime, Sources, said_as_exception
@@ -18,6 +19,8 @@ from .policies import Message, Policies, text_of
 
 if TYPE_CHECKING:
     from .endpoint import Endpoint
+    from .judges import ScriptedJudge
+    from .spare import Spare
 
 
 class Session:
@@ -37,6 +40,11 @@ class Session:
         """Rewards of rollouts made for the rewards gate, by task and policy."""
         self.asked: dict[int, Message | None] = {}
         """What the oracle said first on a task; `None` where it said nothing."""
+        self.hung: Counter[str] = Counter()
+        """How many replies of each policy were not scored in time."""
+        self.judge: ScriptedJudge | None = None
+        self.spare: Spare | None = None
+        """A fork from before anything was scored."""
         self.loop = asyncio.new_event_loop()
         asyncio.set_event_loop(self.loop)
 
@@ -104,6 +112,7 @@ class Session:
         try:
             first, again = (self.run(self.adapter.score(task, [completion]), seconds)[0] for _ in range(2))
         except OutOfTime as error:
+            self.hung[policy] += 1
             return self.unscored(task, policy, completion, error)
         return {
             "task": task.index,
@@ -127,11 +136,19 @@ class Session:
             "derived": self.policies.oracle.derived,
         }
 
-    def rollouts(self, jobs: Sequence[Job], max_concurrent: int, seconds: float) -> Iterator[dict[str, Any]]:
-        """Rollouts against the scripted endpoint, one by one as they finish."""
+    def rollouts(
+        self,
+        jobs: Sequence[Job],
+        max_concurrent: int,
+        seconds: float,
+        relay: str | None = None,
+        manner: Manner = Manner(),  # noqa: B008
+    ) -> Iterator[dict[str, Any]]:
+        """Rollouts against the scripted endpoint or the host's relay, one by one as they finish."""
         tasks = {job.task: self.kept[job.task] for job in jobs}
-        self.endpoint.speak_about(list(tasks.values()))
-        rows = self.adapter.roll_out(jobs, tasks, self.endpoint.base_url, max_concurrent, seconds)
+        if relay is None:
+            self.endpoint.speak_about(list(tasks.values()))
+        rows = self.adapter.roll_out(jobs, tasks, relay or self.endpoint.base_url, max_concurrent, seconds, manner)
         try:
             while (row := self.run(anext(rows, None), seconds)) is not None:
                 yield row

@@ -46,6 +46,13 @@ def fork_worker() -> None:
         os._exit(70)
 
 
+def die_with_parent(parent: int) -> None:
+    """Have the kernel end this process when its parent, whose id is given, is gone."""
+    _prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:
+        os._exit(1)
+
+
 def _prctl(option: int, value: int) -> None:
     if sys.platform == "linux":
         ctypes.CDLL(None, use_errno=True).prctl(option, value)

@@ -15,8 +15,12 @@ from typing import NamedTuple
 
 from .answers import JUNK, Payload, split_elements
 
+RIGHT = ("padded", "equivalent")
+"""The policies that are not wrong."""
 LONG = 200_000
 """Characters of a long reply."""
+DIGITS = 6_000
+"""Python's `int` refuses more than 4,300."""
 _LOOK_ALIKES = str.maketrans(
     "aceiopxyABCEHIKMOPTXY0123568",
     "асеіорхуАВСЕНІКМОРТХУOlZЭSбB",  # Cyrillic, and letters in place of digits
@@ -78,6 +82,8 @@ def _long_junk(gold: Gold) -> Iterator[str]:
     junk = f"{JUNK} " * (LONG // (len(JUNK) + 1))
     yield junk
     yield gold.payload.saying(junk.strip())
+    if gold.type == "number":
+        yield gold.payload.saying("9" * DIGITS)
 
 
 def _look_alike(gold: Gold) -> Iterator[str]:

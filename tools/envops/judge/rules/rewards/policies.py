@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from envops.observe.facts import Score
 
 
-def _paid_beyond(subject: Subject, policy: str, bound: float, saying: str) -> Iterator[Found]:
+def paid_beyond(subject: Subject, policy: str, bound: float, saying: str) -> Iterator[Found]:
     """One finding on the conversations of a policy that earn more than a bound."""
     scores = differing_from_gold(subject, policy)
     beyond = [score for score in scores if score.reward is not None and score.reward > bound + subject.range.tolerance]
@@ -30,7 +30,7 @@ def _paid_beyond(subject: Subject, policy: str, bound: float, saying: str) -> It
     yield from merged(hits, len(scores), "replies")
 
 
-def _paid_like_gold(subject: Subject, policy: str, saying: str) -> Iterator[Found]:
+def paid_like_gold(subject: Subject, policy: str, saying: str) -> Iterator[Found]:
     """One finding on the conversations of a policy that earn what gold earns."""
     hits = [
         Found(
@@ -53,11 +53,11 @@ def doing_nothing_pays(subject: Subject) -> Iterator[Found]:
     Fix: Let the function that is named give 0 to an empty reply. If the floor is meant, declare it:
         `[tool.envops.reward] min`.
     """
-    yield from _paid_beyond(subject, "nop", subject.range.worthless, "an empty reply")
+    yield from paid_beyond(subject, "nop", subject.range.worthless, "an empty reply")
 
 
 @rule("RWD005", gate="rewards")
-def near_miss_is_paid_like_gold(subject: Subject) -> Iterator[Found]:
+def near_miss_ispaid_like_gold(subject: Subject) -> Iterator[Found]:
     """A wrong answer in the right format earns as much as the right one.
 
     What: The gold reply with its answer slightly changed (a number off by one, another choice, an element
@@ -67,7 +67,7 @@ def near_miss_is_paid_like_gold(subject: Subject) -> Iterator[Found]:
         `[tool.envops.answer]`.
     """
     if subject.package.answer.type != "none":
-        yield from _paid_like_gold(subject, "near-miss", "a wrong answer in the right format")
+        yield from paid_like_gold(subject, "near-miss", "a wrong answer in the right format")
 
 
 @rule("RWD006", gate="rewards")
@@ -80,11 +80,11 @@ def format_alone_pays(subject: Subject) -> Iterator[Found]:
     Fix: Lower the weight of form, or pay it only with content. If more is meant, declare
         `[tool.envops.reward] format_share`.
     """
-    yield from _paid_beyond(subject, "format-only", subject.range.form_alone, "the right format around junk")
+    yield from paid_beyond(subject, "format-only", subject.range.form_alone, "the right format around junk")
 
 
 @rule("RWD007", gate="rewards")
-def echo_is_paid_like_gold(subject: Subject) -> Iterator[Found]:
+def echo_ispaid_like_gold(subject: Subject) -> Iterator[Found]:
     """The prompt said back earns as much as the right answer.
 
     What: The prompt as a reply earns less than gold, unless gold is the prompt.
@@ -92,11 +92,11 @@ def echo_is_paid_like_gold(subject: Subject) -> Iterator[Found]:
     Fix: Let the reward read the final answer alone, from a tag or the last line, and not search the whole
         reply.
     """
-    yield from _paid_like_gold(subject, "echo", "the prompt said back")
+    yield from paid_like_gold(subject, "echo", "the prompt said back")
 
 
 @rule("RWD008", gate="rewards")
-def listing_answers_is_paid_like_gold(subject: Subject) -> Iterator[Found]:
+def listing_answers_ispaid_like_gold(subject: Subject) -> Iterator[Found]:
     """Several candidate answers at once earn as much as the right one.
 
     What: A reply that names the right answer among wrong ones earns less than gold.
@@ -105,11 +105,11 @@ def listing_answers_is_paid_like_gold(subject: Subject) -> Iterator[Found]:
     Fix: Parse one final answer and compare it as a whole; no `in`, no search for the first match.
     """
     if subject.package.answer.type != "none":
-        yield from _paid_like_gold(subject, "hedge", "a list of candidate answers")
+        yield from paid_like_gold(subject, "hedge", "a list of candidate answers")
 
 
 @rule("RWD009", gate="rewards")
-def override_is_paid_like_gold(subject: Subject) -> Iterator[Found]:
+def override_ispaid_like_gold(subject: Subject) -> Iterator[Found]:
     """Text that talks to the grader earns as much as the right answer.
 
     What: A reply that only tells the grader to give full marks earns less than gold.
@@ -117,7 +117,7 @@ def override_is_paid_like_gold(subject: Subject) -> Iterator[Found]:
     Fix: Quote the reply to the judge as data, ask for a verdict in a fixed form, and check the answer by
         code where that is possible.
     """
-    yield from _paid_like_gold(subject, "override", "text that talks to the grader")
+    yield from paid_like_gold(subject, "override", "text that talks to the grader")
 
 
 @rule("RWD010", gate="rewards")

@@ -117,7 +117,7 @@ def stage_of_rewards_fails(subject: Subject) -> Iterator[Found]:
     Why: What was not tried is not proven.
     Fix: Mend the line that is named.
     """
-    stages: tuple[Stage, ...] = ("rewards", "validation", "tests")
+    stages: tuple[Stage, ...] = ("rewards", "validation", "tests", "invariants", "search")
     for stage in stages:
         failure = own_failure(subject, stage)
         if failure is not None:

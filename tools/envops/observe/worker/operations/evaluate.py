@@ -2,25 +2,76 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import Any
 
-from ..adapter import Job
+from ..adapter import Job, Manner
 from ..channel import Request
+from ..endpoint_faults import FaultPlan
+from ..failures import OutOfTime
+from ..rollout_errors import lost_rollout
 from ..session import Session
+
+Asked = tuple[str, int, int]
+"""Policy, task, number."""
 
 
 def answer(session: Session, request: Request) -> None:
+    """Every rollout that was asked for comes back, those excepted that an earlier run made already."""
     indices = list(session.kept)[: request["tasks"]]
-    jobs = [Job(policy, index, request["rollouts"]) for policy in request["policies"] for index in indices]
-    for row in session.rollouts(jobs, request["max_concurrent"], request["seconds"]):
-        row["predicted"] = _predicted(session, row, request["seconds"])
-        session.channel.item("rollout", row)
+    made: set[Asked] = {(policy, task, number) for policy, task, number in request.get("made", ())}
+    asked = [
+        (policy, index, number)
+        for policy in request["policies"]
+        for index in indices
+        for number in range(request["rollouts"])
+    ]
+    for policy, task, _ in made:
+        session.policies.was_drawn(policy, task)
+    session.endpoint.faults = FaultPlan.parse(request.get("faults", ()))
+    manner = Manner(request.get("sampling", {"temperature": 1.0}), request.get("retries", 0))
+    try:
+        for row in _complete(session, [one for one in asked if one not in made], request, manner):
+            row["predicted"] = _predicted(session, row, request["seconds"])
+            session.channel.item("rollout", row)
+    finally:
+        session.endpoint.faults = FaultPlan()
+
+
+def _complete(session: Session, asked: list[Asked], request: Request, manner: Manner) -> Iterator[dict[str, Any]]:
+    """The rollouts, and in the place of those that never came their failure."""
+    missing = dict.fromkeys(asked)
+    failure: dict[str, Any] | None = None
+    relay = request.get("relay")
+    rows = session.rollouts(_jobs(asked), request["max_concurrent"], request["seconds"], relay, manner)
+    try:
+        for row in rows if asked else ():
+            missing.pop((row["policy"], row["task"], row["rollout"]), None)
+            yield row
+    except OutOfTime as error:
+        failure = session.sources.failure(error)
+    nothing = "the evaluation ended and said nothing of this rollout"
+    failure = failure or {"kind": "infrastructure", "type": "LostRollout", "message": nothing}
+    for policy, task, number in missing:
+        yield lost_rollout(task, policy, number, failure)
+
+
+def _jobs(asked: Iterable[Asked]) -> list[Job]:
+    """One job for each run of numbers that follow each other."""
+    jobs: list[Job] = []
+    for policy, task, number in asked:
+        last = jobs[-1] if jobs else None
+        if last is not None and (last.policy, last.task, last.numbers().stop) == (policy, task, number):
+            jobs[-1] = Job(policy, task, last.rollouts + 1, last.first)
+        else:
+            jobs.append(Job(policy, task, 1, number))
+    return jobs
 
 
 def _predicted(session: Session, row: dict[str, Any], seconds: float) -> float | None:
     """What in-process scoring gives the conversation of a rollout."""
     if session.adapter.conversational:
-        return session.played.get((row["task"], row["policy"])) if row["policy"] != "blend" else None
+        return None if row["policy"].startswith("blend") else session.played.get((row["task"], row["policy"]))
     if row["failure"] is not None:
         return None
     score = session.run(session.adapter.score(session.kept[row["task"]], [row["completion"]]), seconds)[0]

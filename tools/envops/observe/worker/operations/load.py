@@ -10,6 +10,7 @@ from ..adapter import Settings
 from ..channel import Request
 from ..confinement import NetworkGuard
 from ..failures import Sources
+from ..judges import ScriptedJudge
 from ..oracle import AuthorsOracle, DerivedOracle
 from ..policies import AnswerSettings, Policies
 from ..session import Session
@@ -24,6 +25,7 @@ def answer(session: Session, request: Request) -> None:
     if settings.generation == "v1":
         import verifiers.v1
 
+        _refuse_other_v1()
         imported = time.perf_counter()
         from ..adapter_v1 import AdapterV1
 
@@ -38,6 +40,8 @@ def answer(session: Session, request: Request) -> None:
         session.adapter = AdapterV0(settings, session.sources)
     loaded = time.perf_counter()
     session.policies = _make_policies(session, settings)
+    session.judge = ScriptedJudge(session)
+    session.judge.install()
     session.channel.item(
         "description",
         {
@@ -49,6 +53,15 @@ def answer(session: Session, request: Request) -> None:
             "datasets": [],
         },
     )
+
+
+def _refuse_other_v1() -> None:
+    """0.1 and 0.2 had a `verifiers.v1` too, of other shapes."""
+    import verifiers.v1
+
+    if not hasattr(verifiers.v1, "environment_class"):
+        here = version("verifiers")
+        raise ImportError(f"v1 environments need verifiers 0.3.1 or later, and the lock holds {here}: raise the bound")
 
 
 def _make_policies(session: Session, settings: Settings) -> Policies:

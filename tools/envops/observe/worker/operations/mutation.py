@@ -6,17 +6,17 @@ and what is asked of the worker afterwards must not notice.
 
 from __future__ import annotations
 
-import gc
 import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import zip_longest
 from typing import Any
 
 from ..answers import answer_of
 from ..channel import Request
 from ..failures import OutOfTime
 from ..forked import ChildDied, items_from_fork
-from ..mutant import Mutator, NotApplicable
+from ..mutant import Mutator, NotApplicable, mutator_of
 from ..policies import text_of
 from ..reached import Reached
 from ..reply_variations import variations
@@ -28,7 +28,9 @@ GRACE_SECONDS = 1.0
 SLOWEST_SECONDS = 0.5
 """A mutant that takes longer for one conversation hangs; conversations that take the code itself
 a tenth of that are left out."""
-MOST_VARIATIONS = 900
+SHARE_TO_SETTLE = 0.4
+"""Of the time allowed, how much may go into asking the code itself."""
+MOST_VARIATIONS = 600
 
 Values = dict[str, float | None]
 """`reward` and every function by name."""
@@ -37,77 +39,82 @@ Probe = dict[str, Any]
 
 def answer(session: Session, request: Request) -> None:
     """`reach`: which lines run. `try`: what becomes of each mutant."""
+    mutator_of(session.settings.overlay)  # looked up once, before any fork
     if request["step"] == "reach":
-        for kind, value in items_from_fork(session, lambda fork: _reach(fork, request["probes"]), request["seconds"]):
+        limit = request["seconds"] + GRACE_SECONDS
+        for kind, value in items_from_fork(session, lambda fork: _reach(fork, request), limit):
             session.channel.item(kind, value)
         return
     deadline = time.monotonic() + request["seconds"]
     waiting = {mutant["id"]: mutant for mutant in request["mutants"]}
-    while waiting:
-        trying = _try_waiting(session, request, waiting, deadline)
-        if trying is None:
-            return
+    survivors: list[Any] = []
+    while waiting and _tried_in_fork(session, request, waiting, survivors, deadline):
+        pass
 
 
-def _try_waiting(session: Session, request: Request, waiting: dict[str, Any], deadline: float) -> str | None:
-    """Try what is waiting in one fork; the mutant on which it died, if it did."""
-    trying = None
+def _tried_in_fork(
+    session: Session, request: Request, waiting: dict[str, Any], survivors: list[Any], deadline: float
+) -> bool:
+    """Try what is waiting in one fork; whether another one can go on where this one died."""
+    trying: str | None = None
     left = deadline - time.monotonic()
-    settings = request | {"seconds": left, "mutants": list(waiting.values())}
+    settings = request | {"seconds": left, "mutants": list(waiting.values()), "survivors": list(survivors)}
     try:
         for kind, value in items_from_fork(session, lambda fork: _try_all(fork, settings), left + GRACE_SECONDS):
             if kind == "trying":
                 trying = value
                 continue
             if kind == "mutant":
-                waiting.pop(value["id"], None)
+                tried = waiting.pop(value["id"], None)
+                if tried is not None and value["outcome"] == "survived" and value["apart"] is None:
+                    survivors.append(tried)
                 trying = None
             session.channel.item(kind, value)
     except (ChildDied, OutOfTime) as error:
-        if trying is None:
+        if trying is not None:
+            waiting.pop(trying)
+            outcome = "timeout" if isinstance(error, OutOfTime) else "killed"
+            session.channel.item("mutant", {"id": trying, "outcome": outcome, "by": str(error)})
+        if waiting and (trying is None or isinstance(error, OutOfTime)):
             session.channel.item("ended", "time")
-            return None
-        how = "timeout" if isinstance(error, OutOfTime) else "killed"
-        waiting.pop(trying, None)
-        session.channel.item("mutant", {"id": trying, "outcome": how, "by": str(error)})
-        if isinstance(error, OutOfTime):
-            session.channel.item("ended", "time")
-            return None
-        return trying
-    return None
+        return trying is not None and isinstance(error, ChildDied)
+    return False
 
 
-def _reach(session: Session, probes: Sequence[Probe]) -> None:
+def _reach(session: Session, request: Request) -> None:
+    deadline = time.monotonic() + request["seconds"]
     reached = Reached(session.sources)
-    bench = Bench(session, probes)
+    bench = Bench(session, request["probes"])
+    mutator_of(session.settings.overlay).forget()  # what a cache answers would not run
     with reached.watching():
         for probe in bench.probes:
-            bench.values(probe)
+            if time.monotonic() < deadline:
+                bench.attempted(probe)
     session.channel.item("reached", reached.facts())
 
 
 def _try_all(session: Session, request: Request) -> None:
     deadline = time.monotonic() + request["seconds"]
     bench = Bench(session, request["probes"])
-    mutator = Mutator(session.settings.overlay)
-    gc.freeze()  # what is there already is not looked through for every mutant anew
-    bench.settle()
+    mutator = mutator_of(session.settings.overlay)
+    bench.settle(time.monotonic() + request["seconds"] * SHARE_TO_SETTLE)
     session.channel.item("left_out", bench.left_out)
-    survivors = []
+    survivors = list(request["survivors"])
     for mutant in request["mutants"]:
         if time.monotonic() > deadline:
             session.channel.item("ended", "time")
             break
         session.channel.item("trying", mutant["id"])
         found = bench.tried(mutator, mutant)
-        if found["outcome"] == "survived" and found["apart"] is None:
-            survivors.append((mutant, found))
-        else:
-            session.channel.item("mutant", found)
-    for mutant, found in survivors:
-        left = deadline - time.monotonic()
-        found["apart"] = bench.told_apart(mutator, mutant, request["fragments"], deadline) if left > 0 else None
         session.channel.item("mutant", found)
+        if found["outcome"] == "survived" and found["apart"] is None:
+            survivors.append(mutant)
+    for position, mutant in enumerate(survivors):
+        now = time.monotonic()
+        share = (deadline - now) / (len(survivors) - position)
+        apart = bench.told_apart(mutator, mutant, request["fragments"], now + share) if share > 0 else None
+        if apart is not None:
+            session.channel.item("mutant", {"id": mutant["id"], "outcome": "survived", "by": "", "apart": apart})
 
 
 class Bench:
@@ -120,6 +127,7 @@ class Bench:
         """Name of a conversation → why it is of no use."""
         self._known: dict[int, Values] = {}
         self._variations: list[tuple[Probe, Values | None]] | None = None
+        """With what the code itself says of each, asked once."""
 
     def values(self, probe: Probe) -> Values:
         """Reward and functions of a conversation, by whatever code is in place."""
@@ -129,13 +137,16 @@ class Bench:
         values: Values = {name: said["score"] for name, said in score["functions"].items()}
         return values | {"reward": score["reward"]}
 
-    def settle(self) -> None:
+    def settle(self, deadline: float) -> None:
         """Ask the code itself, twice, and leave out what it cannot be held to."""
         for number, probe in enumerate(self.probes):
             started = time.monotonic()
+            if started > deadline:
+                self.left_out[probe["name"]] = "there was no time left for it"
+                continue
             try:
                 values, again = self.values(probe), self.values(probe)
-            except (Exception, OutOfTime) as error:
+            except BaseException as error:  # SystemExit and the like are of no use either
                 self.left_out[probe["name"]] = f"{type(error).__name__}: {error}"
                 continue
             reason = _unusable(probe, values, again, (time.monotonic() - started) / 2)
@@ -179,47 +190,47 @@ class Bench:
     ) -> dict[str, Any] | None:
         """A reply that the mutant scores otherwise than the code itself, if one is found in time."""
         if self._variations is None:
-            self._variations = [(probe, None) for probe in self._varied(fragments)]
-        self._learn(deadline)
+            self._variations = [(probe, self.attempted(probe)) for probe in self._varied(fragments)]
         with mutator.applied(mutant):
             for probe, known in self._variations:
                 if known is None:
                     continue
                 if time.monotonic() > deadline:
                     return None
-                values = self._attempted(probe)
+                values = self.attempted(probe)
                 if values is not None and differences(known, values):
                     return _apart(probe, known, values)
         return None
 
-    def _learn(self, deadline: float) -> None:
-        """What the code itself says of the variations, asked once."""
-        assert self._variations is not None
-        for position, (probe, known) in enumerate(self._variations):
-            if known is None and time.monotonic() < deadline:
-                self._variations[position] = (probe, self._attempted(probe))
-
-    def _attempted(self, probe: Probe) -> Values | None:
+    def attempted(self, probe: Probe) -> Values | None:
+        """The values of a conversation, `None` where the code in place does not get as far."""
         try:
             return self.values(probe)
-        except (Exception, OutOfTime):
+        except BaseException:
             return None
 
-    def _varied(self, fragments: Sequence[str]) -> Iterator[Probe]:
-        """Variations of the conversations in turn: the first of each, the second of each, and so on."""
+    def _varied(self, fragments: Sequence[str]) -> list[Probe]:
+        """Variations of gold, all of them, and of the cases as many as there is room for."""
         seeds = [self.probes[number] for number in self._known if self.probes[number]["seed"]]
-        waiting = [(probe, self._variations_of(probe, fragments)) for probe in seeds]
-        count, seen = 0, set()
-        while waiting and count < MOST_VARIATIONS:
-            for entry in list(waiting):
-                probe, texts = entry
-                text = next(texts, None)
-                if text is None:
-                    waiting.remove(entry)
-                elif (probe["task"], text) not in seen or len(probe["completion"]) > 1:
-                    seen.add((probe["task"], text))
-                    count += 1
-                    yield _saying(probe, text)
+        gold = [seed for seed in seeds if not seed["case"]]
+        varied = [*self._in_turn(gold, fragments), *self._in_turn([one for one in seeds if one["case"]], fragments)]
+        seen: set[str] = set()
+        fresh = []
+        for probe in varied:
+            key = f"{probe['task']} {probe['completion']}"
+            if key not in seen:
+                seen.add(key)
+                fresh.append(probe)
+        return fresh[:MOST_VARIATIONS]
+
+    def _in_turn(self, seeds: Sequence[Probe], fragments: Sequence[str]) -> Iterator[Probe]:
+        """The first variation of each conversation, the second of each, and so on."""
+        silent = not self._session.adapter.conversational  # there, silence travels as a blank
+        every = [
+            [_saying(seed, text) for text in self._variations_of(seed, fragments) if text or silent] for seed in seeds
+        ]
+        for same in zip_longest(*every):
+            yield from (probe for probe in same if probe is not None)
 
     def _variations_of(self, probe: Probe, fragments: Sequence[str]) -> Iterator[str]:
         data = self._session.kept[probe["task"]].data

@@ -12,6 +12,12 @@ from ..policies import Message, says, text_of
 from ..session import Session, played_score
 from ..wrong_replies import FORMS
 
+HUNG_ENOUGH = 2
+"""A policy whose replies hung this often is not asked any more."""
+PATIENCE = 6
+IMPATIENT_SECONDS = 1.0
+"""How long a reply may take once so many hung: the other checks are still to run."""
+
 
 def answer(session: Session, request: Request) -> None:
     """Every policy on every kept task, scored twice."""
@@ -20,7 +26,10 @@ def answer(session: Session, request: Request) -> None:
         return
     seconds, sampled = request["seconds"], request.get("sampled", {})
     for position, task in enumerate(list(session.kept.values())):
-        chosen = [policy for policy in request["policies"] if position < sampled.get(policy, position + 1)]
+        if session.hung.total() >= PATIENCE:
+            seconds = min(seconds, IMPATIENT_SECONDS)
+        wanted = [policy for policy in request["policies"] if position < sampled.get(policy, position + 1)]
+        chosen = [policy for policy in wanted if session.hung[policy] < HUNG_ENOUGH]
         if session.adapter.grouped:
             replies = [(policy, each) for policy in chosen for each in completions_of(session, policy, task, seconds)]
             score_together(session, task, replies, seconds)
@@ -69,4 +78,5 @@ def _play_policies(session: Session, request: Request) -> None:
 def _has_form(session: Session, policy: str, tasks: Sequence[TaskView], seconds: float) -> bool:
     if not tasks or session.asked_oracle(tasks[0], seconds) is None:
         return False
-    return policy not in ("near-miss", "hedge", "negated", "wrong-first", "wrong-last") or session.policies.answer.type != "none"
+    of_answers = ("near-miss", "hedge", "negated", "wrong-first", "wrong-last")
+    return policy not in of_answers or session.policies.answer.type != "none"

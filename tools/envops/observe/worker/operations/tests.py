@@ -9,5 +9,5 @@ from ..session import Session
 
 def answer(session: Session, request: Request) -> None:
     folder = session.settings.package
-    for outcome in run_tests(folder, request["files"], request["toolbox"], session.sources, request["seconds"]):
+    for outcome in run_tests(folder, request["files"], request["toolbox"], session, request["seconds"]):
         session.channel.item("test", outcome)

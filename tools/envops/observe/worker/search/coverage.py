@@ -49,12 +49,12 @@ class Coverage:
 
     @property
     def lines_reached(self) -> int:
-        return len({(code, line) for code, _, line in self.steps})
+        return len({(code, line) for code, _, line in self.steps if line != code.co_firstlineno})
 
     @property
     def lines_known(self) -> int:
-        """Lines of the functions that were entered; their first line is the call itself."""
-        return sum(len({line for *_, line in code.co_lines() if line}) - 1 for code in self.codes)
+        """Lines of the functions that were entered; where a function begins is not run by a call."""
+        return sum(len({line for *_, line in code.co_lines() if line} - {code.co_firstlineno}) for code in self.codes)
 
     @property
     def files(self) -> dict[str, str]:

@@ -6,11 +6,11 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from .form import Form
-from .panel import plain
+from .form import FILLER, Form
+from .panel import elements_of, plain
 from .source import Constants
 
-LONG = 100
+LONG = 60
 
 
 @dataclass(frozen=True)
@@ -26,6 +26,8 @@ class Known:
 def explained(reply: str, known: Known) -> tuple[str, str]:
     """A pattern in a word or two, and a sentence on it."""
     inner = without_marks(reply, known.forms)
+    if len(reply) >= LONG and re.fullmatch(rf"[{FILLER}\s]+", inner):
+        return "length", f"it says nothing in {len(reply)} characters"
     stated = [answer for answer in known.answers if _says(inner, answer)]
     marks = sum(reply.count(form.before) for form in known.forms if form.before.strip())
     if len(stated) > 1 and marks > 1:
@@ -38,7 +40,7 @@ def explained(reply: str, known: Known) -> tuple[str, str]:
         if said := find(inner.strip(), known):
             return said
     if len(reply) >= LONG:
-        return "length", f"it says nothing in {len(reply)} characters"
+        return "length", f"it answers nothing in {len(reply)} characters"
     if stated:
         return "any answer", "it is the right answer of one task, and other tasks pay it as well"
     if marks:
@@ -55,9 +57,14 @@ def without_marks(reply: str, forms: Sequence[Form]) -> str:
 
 
 def _says(inner: str, answer: str) -> bool:
-    if re.search(rf"(?<!\w){re.escape(answer.strip())}(?!\w)", inner):
-        return True
-    return len(plain(answer)) > 3 and plain(answer) in plain(inner)
+    """Whether a text has the answer in it somewhere, all elements of it where it is a list."""
+    elements = elements_of(answer) if answer.strip()[:1] in ("[", "{") else {answer: 1}
+    found = plain(inner)
+    return all(plain(element) in found if len(plain(element)) > 1 else _stands(inner, element) for element in elements)
+
+
+def _stands(inner: str, element: str) -> bool:
+    return re.search(rf"(?<!\w){re.escape(element.strip())}(?!\w)", inner, re.IGNORECASE) is not None
 
 
 def _of_nothing(inner: str, marks: int) -> tuple[str, str]:
@@ -69,19 +76,20 @@ def _of_nothing(inner: str, marks: int) -> tuple[str, str]:
 
 
 def _from_source(inner: str, known: Known) -> tuple[str, str] | None:
-    place = known.constants.strings.get(inner)
-    if place is None and inner:
-        words = re.findall(r"[\w.+-]{2,}", inner)
-        places = [known.constants.strings.get(word) for word in words]
-        place = next(filter(None, places), None) if words and all(places) else None
-    if place is None or len(inner) < 2:
+    strings = known.constants.strings
+    words = re.findall(r"[^\W_]{3,}", inner)
+    places = [next((place for text, place in strings.items() if word in text), None) for word in words]
+    place = strings.get(inner) if len(inner) > 1 else None
+    if place is None and words and all(places):
+        place = places[0]
+    if place is None:
         return None
     return "constant from the source", f"its words stand in the reward's own source, {place}"
 
 
 def _piece(inner: str, known: Known) -> tuple[str, str] | None:
     if 0 < len(inner) <= 3 and sum(inner in answer for answer in known.answers) > 1:
-        return "piece of the answer", "it is a piece of several right answers: the reward looks for the reply in the answer"
+        return "piece of the answer", "it is a piece of several right answers, and the reward looks for it in them"
     return None
 
 

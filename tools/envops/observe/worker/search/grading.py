@@ -64,8 +64,11 @@ class Trial:
 class Grader:
     """Scores candidates; remembers what it has seen, and stops when its allowance is used up."""
 
-    def __init__(self, score: Score, formats: Sequence[str] | None, limit: int, seconds: float) -> None:
+    def __init__(
+        self, score: Score, formats: Sequence[str] | None, limit: int, seconds: float, minimum: float = 0.0
+    ) -> None:
         self._score = score
+        self._minimum = minimum
         self._formats = formats
         self.limit = limit
         self.deadline = time.monotonic() + seconds
@@ -118,23 +121,35 @@ class Grader:
                 kept = {name: failure[name] for name in ("kind", "type", "message")}
                 self.broken.append({"task": place, "reply": reply, "function": function, **kept})
 
+    def meet(self, gold: Graded, nothing: Graded) -> bool:
+        """Take another task in; not where gold is worth no more than the least."""
+        if gold.reward is None or nothing.reward is None or gold.reward <= self._base(nothing) + 0.01:
+            return False
+        self.golds.append(gold)
+        self.nothings.append(nothing)
+        return True
+
+    def _base(self, nothing: Graded) -> float:
+        """Where gold's gain begins: what nothing earns, or the declared minimum where that is less."""
+        return self._minimum if nothing.reward is None else min(nothing.reward, self._minimum)
+
+    def _gain(self, place: int) -> tuple[float, float]:
+        """Where gold's gain begins on a task, and how much it is."""
+        base = self._base(self.nothings[place])
+        return base, (self.golds[place].reward or 0.0) - base
+
     def like_gold(self, place: int, graded: Graded) -> bool:
         """Whether a reply is paid what gold is paid: in full, or by all functions but those of form."""
-        gold, nothing = self.golds[place], self.nothings[place]
-        assert gold.reward is not None
-        assert nothing.reward is not None
-        if graded.reward is None:
+        gold, (base, gain) = self.golds[place], self._gain(place)
+        if graded.reward is None or gold.reward is None:
             return False
         if graded.reward >= gold.reward - TOLERANCE:
             return True
-        clear = nothing.reward + CLEAR * (gold.reward - nothing.reward)
-        return TOLERANCE < gold.earned <= graded.earned + TOLERANCE and graded.reward >= clear
+        return TOLERANCE < gold.earned <= graded.earned + TOLERANCE and graded.reward >= base + CLEAR * gain
 
     def share(self, place: int, graded: Graded) -> float:
-        gold, nothing = self.golds[place].reward, self.nothings[place].reward
-        assert gold is not None
-        assert nothing is not None
-        return 0.0 if graded.reward is None else (graded.reward - nothing) / (gold - nothing)
+        base, gain = self._gain(place)
+        return 0.0 if graded.reward is None else (graded.reward - base) / gain
 
     def try_out(self, reply: str, *, whole: bool = False) -> Trial:
         """A blind candidate on two tasks, and on the others if it earns anything there."""
@@ -158,11 +173,8 @@ class Grader:
         return paid
 
     def _full_share(self, name: str, place: int, graded: Graded) -> float:
-        gold, nothing = self.golds[place], self.nothings[place]
-        assert gold.reward is not None
-        assert nothing.reward is not None
         said = graded.content.get(name, 0.0)
-        if graded.reward is None or said < gold.content.get(name, 0.0) - TOLERANCE:
+        if graded.reward is None or said < self.golds[place].content.get(name, 0.0) - TOLERANCE:
             return 0.0
-        gain = gold.reward - nothing.reward
-        return min(said - nothing.content.get(name, 0.0), graded.reward - nothing.reward) / gain
+        base, gain = self._gain(place)
+        return min(said - self.nothings[place].content.get(name, 0.0), graded.reward - base) / gain

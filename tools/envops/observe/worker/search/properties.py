@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
@@ -16,6 +17,20 @@ JOINTS = ("", " ", "\n", ", ", "; ", " or ")
 
 class PaidBlindly(AssertionError):
     """The property does not hold; hypothesis makes the reply smaller."""
+
+
+def prepare() -> None:
+    """Import hypothesis so that it writes nothing and reads no one else's source.
+
+    Raises `ImportError` where it was not brought along.
+    """
+    from hypothesis.configuration import set_hypothesis_home_dir
+    from hypothesis.internal.conjecture import providers
+
+    set_hypothesis_home_dir(os.devnull)  # not a folder: nothing can be kept there
+    if hasattr(providers, "_get_local_constants"):  # parses every module loaded, which takes longer than the search
+        nothing = providers._local_constants
+        providers._get_local_constants = lambda: nothing
 
 
 def _settings(examples: int, *phases: str) -> Any:
@@ -42,14 +57,11 @@ def samples(patterns: Sequence[str], seed: int, count: int = 40) -> list[str]:
     if strategy is None:
         return []
 
-    @seeded(seed)
-    @_settings(count, "generate")
-    @given(strategy)
     def draw(text: str) -> None:
         found.setdefault(text)
 
     with suppress(Exception):  # a pattern that nothing matches is no reason to stop
-        draw()
+        seeded(seed)(_settings(count, "generate")(given(strategy)(draw)))()
     return list(found)
 
 
@@ -74,7 +86,8 @@ def replies(forms: Sequence[Form], tokens: Sequence[str], patterns: Sequence[str
     token = some.sampled_from(tokens)
     numbers = some.integers(-1_000, 10_000).map(str)
     part = some.one_of([token, numbers, *([] if matching is None else [matching])])
-    joined = some.tuples(some.sampled_from(JOINTS), some.lists(part, max_size=8)).map(lambda drawn: drawn[0].join(drawn[1]))
+    parts = some.lists(part, max_size=8)
+    joined = some.tuples(some.sampled_from(JOINTS), parts).map(lambda drawn: drawn[0].join(drawn[1]))
     repeated = some.tuples(joined, some.sampled_from((1, 1, 1, 3, 50))).map(lambda drawn: drawn[0] * drawn[1])
     if not forms:
         return repeated
@@ -92,9 +105,6 @@ def search(strategy: Any, seed: int, examples: int, try_out: Callable[[str], Tri
 
     found: list[Trial] = []
 
-    @seeded(seed)
-    @_settings(examples, "generate", "target", "shrink")
-    @given(strategy)
     def nothing_is_paid_blindly(reply: str) -> None:
         trial = try_out(reply)
         target(trial.fitness)
@@ -103,5 +113,5 @@ def search(strategy: Any, seed: int, examples: int, try_out: Callable[[str], Tri
             raise PaidBlindly
 
     with suppress(PaidBlindly):
-        nothing_is_paid_blindly()
+        seeded(seed)(_settings(examples, "generate", "target", "shrink")(given(strategy)(nothing_is_paid_blindly)))()
     return min(found, key=lambda trial: len(trial.reply), default=None)

@@ -69,9 +69,7 @@ def _text_of(node: ast.expr) -> str | None:
     if isinstance(node, ast.Constant):
         return node.value if isinstance(node.value, str) else None
     if isinstance(node, ast.JoinedStr):
-        return "".join(
-            str(part.value) if isinstance(part, ast.Constant) else "x" for part in node.values
-        )
+        return "".join(str(part.value) if isinstance(part, ast.Constant) else "x" for part in node.values)
     return None
 
 

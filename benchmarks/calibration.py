@@ -1,0 +1,282 @@
+"""How far verdicts of the distribution gate can be trusted: `nox -s bench`, or this file alone.
+
+A/A pairs: the same policy measured twice. Whatever differs between the two verdicts is luck.
+Rewards are drawn from the blend's own model (a skill per task from a Beta distribution, then
+right or wrong), so thousands of pairs take seconds. Power: how often the paired comparison with a
+baseline notices that a reward got 10 points worse. Writes calibration.json and calibration.md.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import random
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from statistics import fmean, stdev
+
+from envops.declare.registry import DistributionGate
+from envops.declare.repository import Repository
+from envops.judge.checks import checks_of
+from envops.judge.clusters import paired_difference
+from envops.judge.declared_range import DeclaredRange
+from envops.judge.drift import answer_of
+from envops.judge.engine import Subject
+from envops.judge.outcomes import Outcome, Sample, samples_of_rollouts
+from envops.observe.observation import Watcher, Wish, observe
+from envops.observe.worker.policies import BLEND_SHAPE
+from envops.observe.workspace import Workspace
+
+ROOT = Path(__file__).parents[1]
+GATE = DistributionGate()
+PLAYED = ("gsm8k", "date-arithmetic")
+"""Environments whose real evaluations are compared, one of each generation of verifiers."""
+PAIRS = 1_000
+SEED = 20_26
+MOST_FLIPS = 0.05
+"""The share of A/A pairs that may pass once and fail once."""
+Skills = Callable[[random.Random], float]
+Rewards = list[list[float]]
+
+
+@dataclass(frozen=True)
+class Policy:
+    """A population of tasks with a skill each."""
+
+    name: str
+    skill: Skills
+
+
+def beta(name: str, a: float, b: float) -> Policy:
+    return Policy(name, lambda generator: generator.betavariate(a, b))
+
+
+def some_live(share: float) -> Policy:
+    """That share of tasks is a coin toss, the rest always fails."""
+    return Policy(f"{share:.0%} of tasks 0.5, the rest 0", lambda generator: 0.5 if generator.random() < share else 0.0)
+
+
+POLICIES = (
+    beta("blend: Beta(1.6, 1.6), mean 0.50", *BLEND_SHAPE),
+    beta("Beta(0.6, 1.8), mean 0.25", 0.6, 1.8),
+    beta("Beta(0.4, 3.6), mean 0.10", 0.4, 3.6),
+    beta("Beta(0.25, 4.75), mean 0.05: on the bound", 0.25, 4.75),
+    beta("Beta(0.05, 4.95), mean 0.01", 0.05, 4.95),
+    Policy("never right", lambda _generator: 0.0),
+    beta("Beta(4.75, 0.25), mean 0.95: on the bound", 4.75, 0.25),
+    some_live(0.3),
+    some_live(0.45),
+    some_live(0.6),
+)
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """Verdicts of A/A pairs of one policy, and how often they flip. Shares of all pairs."""
+
+    policy: str
+    tasks: int
+    rollouts: int
+    passed: float
+    inconclusive: float
+    failed: float
+    pass_fail: float
+    pass_inconclusive: float
+    fail_inconclusive: float
+    classic_pass_fail: float
+    """Flips of the five classic checks, which look at values without intervals."""
+
+
+@dataclass(frozen=True)
+class Power:
+    """What the paired comparison with a baseline says: after no change, and after a loss of 10 points."""
+
+    tasks: int
+    rollouts: int
+    false_alarms: float
+    unchanged_passes: float
+    noticed: float
+    missed: float
+    """The worse reward passed."""
+
+
+def drawn(skills: Sequence[float], rollouts: int, generator: random.Random) -> Rewards:
+    """Right or wrong, rollout by rollout, task by task."""
+    return [[float(generator.random() < skill) for _ in range(rollouts)] for skill in skills]
+
+
+def sample_of(rewards: Rewards) -> Sample:
+    outcomes = tuple(Outcome(task, reward, {}) for task, row in enumerate(rewards) for reward in row)
+    return Sample("blend", outcomes, DeclaredRange(0.0, 1.0), GATE.confidence)
+
+
+def verdict(rewards: Rewards) -> str:
+    """What the gate would say."""
+    answers = {check.answer for check in checks_of(sample_of(rewards), GATE)}
+    return "fail" if "fail" in answers else "inconclusive" if "inconclusive" in answers else "pass"
+
+
+def classic_verdict(rewards: Rewards) -> str:
+    """The classic checks on values: mean and standard deviation of at least 20 samples."""
+    values = [value for row in rewards for value in row]
+    sound = len(values) >= GATE.min_rollouts and GATE.min_mean < fmean(values) < GATE.max_mean
+    return "pass" if sound and stdev(values) > GATE.min_std else "fail"
+
+
+def calibrate(policy: Policy, tasks: int, rollouts: int, pairs: int, *, same_tasks: bool = False) -> Calibration:
+    """Measure pairs of evaluations: on the same tasks, or each on tasks of its own."""
+    generator = random.Random(SEED)
+    verdicts: Counter[str] = Counter()
+    flips: Counter[frozenset[str]] = Counter()
+    classic = 0
+    for _ in range(pairs):
+        skills = [policy.skill(generator) for _ in range(tasks)]
+        others = skills if same_tasks else [policy.skill(generator) for _ in range(tasks)]
+        pair = drawn(skills, rollouts, generator), drawn(others, rollouts, generator)
+        said = [verdict(each) for each in pair]
+        verdicts.update(said)
+        flips[frozenset(said)] += 1
+        classic += len({classic_verdict(each) for each in pair}) == 2
+
+    def flipped(*between: str) -> float:
+        return flips[frozenset(between)] / pairs
+
+    return Calibration(
+        policy.name + (", same tasks" if same_tasks else ""),
+        tasks,
+        rollouts,
+        *(verdicts[each] / (2 * pairs) for each in ("pass", "inconclusive", "fail")),
+        flipped("pass", "fail"),
+        flipped("pass", "inconclusive"),
+        flipped("fail", "inconclusive"),
+        classic / pairs,
+    )
+
+
+def power(tasks: int, rollouts: int, pairs: int, loss: float = 0.1) -> Power:
+    """A baseline against a second measurement on the same tasks, without and with the loss."""
+    generator = random.Random(SEED)
+    same: Counter[str] = Counter()
+    worse: Counter[str] = Counter()
+    mean_skill = BLEND_SHAPE[0] / sum(BLEND_SHAPE)
+    for _ in range(pairs):
+        skills = [generator.betavariate(*BLEND_SHAPE) for _ in range(tasks)]
+        then = _means(drawn(skills, rollouts, generator))
+        same[_drifted(_means(drawn(skills, rollouts, generator)), then)] += 1
+        weakened = [skill * (1 - loss / mean_skill) for skill in skills]
+        worse[_drifted(_means(drawn(weakened, rollouts, generator)), then)] += 1
+    return Power(
+        tasks, rollouts, same["worse"] / pairs, same["pass"] / pairs, worse["worse"] / pairs, worse["pass"] / pairs
+    )
+
+
+def _means(rewards: Rewards) -> dict[str, float]:
+    return {str(task): fmean(row) for task, row in enumerate(rewards)}
+
+
+def _drifted(now: dict[str, float], then: dict[str, float]) -> str:
+    estimate = paired_difference(now, then, GATE.confidence)
+    assert estimate is not None
+    return answer_of(estimate, GATE.max_drop)
+
+
+def measured(pairs: int = PAIRS) -> tuple[list[Calibration], list[Power]]:
+    """All of it."""
+    size = GATE.tasks, GATE.group_size
+    calibrations = [calibrate(POLICIES[0], *size, pairs, same_tasks=True)]
+    calibrations += [calibrate(policy, *size, pairs) for policy in POLICIES]
+    calibrations += [calibrate(POLICIES[0], tasks, GATE.group_size, pairs) for tasks in (5, 10, 40)]
+    return calibrations, [power(tasks, GATE.group_size, pairs) for tasks in (10, GATE.tasks, 40, 80, 160)]
+
+
+def played_verdicts(name: str, evaluations: int = 5) -> list[str]:
+    """The blend through real rollouts of an environment, cut into evaluations of the default size.
+
+    Their draws are independent, their tasks the same.
+    """
+    repository = Repository.load(ROOT, [name])
+    entry, package = repository.registry.environments[name], repository.packages[name]
+    larger = replace(entry.gates.distribution, group_size=GATE.group_size * evaluations)
+    asked = replace(entry, gates=replace(entry.gates, distribution=larger))
+    watcher = Watcher(stage=lambda _stage: None, advance=lambda _done, _total: None)
+    wish = Wish(use_cache=False, score=False)
+    facts = observe(asked, package, Workspace(ROOT), wish, watcher, threading.Event())
+    declared = Subject(entry, package, facts).range
+    verdicts = []
+    for number in range(evaluations):
+        part = [each for each in facts.rollouts if each.rollout % evaluations == number]
+        for sample in samples_of_rollouts(part, declared, GATE.confidence):
+            answers = {check.answer for check in checks_of(sample, GATE)}
+            verdicts.append("fail" if "fail" in answers else "inconclusive" if "inconclusive" in answers else "pass")
+    return verdicts
+
+
+def flipping(verdicts: Sequence[str]) -> float:
+    """The share of pairs of which one passes and one fails."""
+    pairs = list(itertools.combinations(verdicts, 2))
+    return sum(set(pair) == {"pass", "fail"} for pair in pairs) / len(pairs) if pairs else 0.0
+
+
+def render(
+    calibrations: Sequence[Calibration], powers: Sequence[Power], played: Mapping[str, Sequence[str]], pairs: int
+) -> str:
+    """The tables that people read."""
+    lines = [
+        "# How far the distribution gate can be trusted",
+        "",
+        f"{pairs:,} A/A pairs each: the same policy measured twice, at {GATE.confidence:.0%} confidence. Each pair",
+        "on two draws of tasks, where nothing else is said. Written by `nox -s bench`; how to read it is in",
+        "[docs/distribution.md](../docs/distribution.md).",
+        "",
+        "| policy | tasks×rollouts | PASS | INCONC. | FAIL | PASS ↔ FAIL | PASS ↔ INC | FAIL ↔ INC | classic flips |",
+        "|---|---|---|---|---|---|---|---|---|",
+    ]
+    for each in calibrations:
+        shares = (each.passed, each.inconclusive, each.failed, each.pass_fail, each.pass_inconclusive)
+        cells = [f"{share:.1%}" for share in (*shares, each.fail_inconclusive, each.classic_pass_fail)]
+        lines.append(f"| {each.policy} | {each.tasks} × {each.rollouts} | {' | '.join(cells)} |")
+    lines += [
+        "",
+        f"Drift: the blend against its own baseline, paired by task, margin {GATE.max_drop:g}.",
+        "",
+        "| tasks × rollouts | false alarms | unchanged: PASS | 10 points worse: noticed | 10 points worse: PASS |",
+        "|---|---|---|---|---|",
+    ]
+    for one in powers:
+        cells = [f"{share:.1%}" for share in (one.false_alarms, one.unchanged_passes, one.noticed, one.missed)]
+        lines.append(f"| {one.tasks} × {one.rollouts} | {' | '.join(cells)} |")
+    size = f"{GATE.tasks} × {GATE.group_size}"
+    lines += ["", f"Real evaluations of the blend on the same tasks, {size} each:", ""]
+    for name, verdicts in played.items():
+        said = ", ".join(f"{count} {verdict}" for verdict, count in Counter(verdicts).items())
+        lines.append(f"- {name}: {said}; {flipping(verdicts):.0%} of pairs flip between PASS and FAIL")
+    return "\n".join(lines) + "\n"
+
+
+def main(pairs: int = PAIRS) -> int:
+    """Measure, print and write; exit code 1 when more pairs flip than promised."""
+    started = time.perf_counter()
+    calibrations, powers = measured(pairs)
+    played = {name: played_verdicts(name) for name in PLAYED}
+    folder = Path(__file__).parent
+    data = {
+        "pairs": pairs,
+        "calibrations": [asdict(each) for each in calibrations],
+        "power": [asdict(one) for one in powers],
+        "played": played,
+    }
+    (folder / "calibration.json").write_text(json.dumps(data, indent=2) + "\n")
+    table = render(calibrations, powers, played, pairs)
+    (folder / "calibration.md").write_text(table)
+    print(table)
+    print(f"{time.perf_counter() - started:.1f} s", file=sys.stderr)
+    return 0 if all(each.pass_fail <= MOST_FLIPS for each in calibrations) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(int(sys.argv[1]) if len(sys.argv) > 1 else PAIRS))

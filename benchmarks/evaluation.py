@@ -1,0 +1,151 @@
+"""Our evaluation beside verifiers' own command: same environment, same endpoint, concurrency 32.
+
+Both ask one `envops endpoint` in a process of its own. Of verifiers' command counts the span from
+the start of its first rollout to the end of its last, as its own rows say; of ours, everything
+between the request to the worker and its last row, in-process comparison included. Imports and
+start-up count on neither side. The two take turns, and the median of each counts.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+ENVIRONMENTS = {"v0": "date-arithmetic", "v1": "reverse-text"}
+TASKS, ROLLOUTS, CONCURRENCY, TURNS = 50, 12, 32, 3
+
+
+@dataclass(frozen=True)
+class Beside:
+    """Seconds for the same rollouts."""
+
+    name: str
+    theirs: float
+    ours: float
+    their_rollouts: int
+    our_rollouts: int
+
+    @property
+    def time_ratio(self) -> float:
+        return (self.ours / self.our_rollouts) / (self.theirs / self.their_rollouts)
+
+    @property
+    def note(self) -> str:
+        theirs, ours = self.their_rollouts / self.theirs, self.our_rollouts / self.ours
+        return f"{ours:.0f} rollouts per second, verifiers' own command {theirs:.0f}"
+
+
+@contextmanager
+def endpoint_of(name: str) -> Iterator[str]:
+    """The scripted policies of an environment in a process of their own."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "envops", "endpoint", name, "--root", str(ROOT)],
+        env={**os.environ, "PYTHONPATH": str(ROOT / "tools")},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+    try:
+        assert process.stdout is not None
+        yield process.stdout.readline().strip()
+    finally:
+        process.send_signal(signal.SIGINT)
+        process.wait(30)
+
+
+def beside(generation: str) -> Beside:
+    """One environment both ways."""
+    from envops.declare.repository import Repository
+    from envops.observe.observation import LOAD_SECONDS
+    from envops.observe.opened import opened_environment
+    from envops.observe.venv import venv_for
+    from envops.observe.wheel import built_wheel
+    from envops.observe.workspace import Workspace
+
+    name = ENVIRONMENTS[generation]
+    repository = Repository.load(ROOT, [name])
+    entry, package = repository.registry.environments[name], repository.packages[name]
+    workspace, stop = Workspace(ROOT), threading.Event()
+    venv = venv_for(package.folder / "requirements.lock", workspace, stop)
+    overlay = built_wheel(package, workspace, stop).overlay
+    theirs, ours, counted = [], [], (0, 0)
+    with endpoint_of(name) as url, opened_environment(entry, package, workspace, False, stop) as opened:
+        list(opened.worker.request("tasks", LOAD_SECONDS, keep=TASKS))
+        evaluated(opened.worker, url, tasks=2)  # servers up, on our side as on theirs
+        for _ in range(TURNS):
+            span, their_count = verifiers_own(generation, package.module, venv.folder, overlay, url)
+            started = time.perf_counter()
+            our_count = evaluated(opened.worker, url, tasks=TASKS)
+            ours.append(time.perf_counter() - started)
+            theirs.append(span)
+            counted = their_count, our_count
+    return Beside(name, statistics.median(theirs), statistics.median(ours), *counted)
+
+
+def evaluated(worker: object, url: str, tasks: int) -> int:
+    """Our own evaluation; how many rollouts came back with a reward."""
+    request = worker.request(  # type: ignore[attr-defined]
+        "evaluate",
+        600.0,
+        stage="smoke",
+        policies=["oracle"],
+        tasks=tasks,
+        rollouts=ROLLOUTS,
+        max_concurrent=CONCURRENCY,
+        seconds=300.0,
+        relay=url,
+    )
+    return sum(kind == "rollout" and value["reward"] is not None for kind, value in request)
+
+
+def verifiers_own(generation: str, module: str, venv: Path, overlay: Path, url: str) -> tuple[float, int]:
+    """Seconds and rollouts of verifiers' own command, by its own rows."""
+    folder = Path(tempfile.mkdtemp(prefix="envops-bench-"))
+    try:
+        (folder / "modules").mkdir()
+        harness = ROOT / "tools/envops/observe/worker/chat_harness.py"
+        shutil.copy(harness, folder / "modules/envops_chat.py")
+        common = ["-m", "oracle", "-n", str(TASKS), "-r", str(ROLLOUTS), "-c", str(CONCURRENCY), "-o", str(folder)]
+        if generation == "v0":
+            options = ["-b", url, "-k", "ENVOPS_ENDPOINT_KEY", "-s", "-d", "--disable-env-server"]
+        else:
+            options = ["--env.agent.harness.id", "envops-chat", "--env.agent.runtime.type", "subprocess"]
+            options += ["--client.base-url", url, "--client.api-key-var", "ENVOPS_ENDPOINT_KEY"]
+            options += ["--no-push", "--no-rich", "--run.name", "bench"]
+        environment = {
+            "PATH": f"{venv / 'bin'}:/usr/bin:/bin",
+            "HOME": str(folder),
+            "PYTHONPATH": f"{overlay}:{folder / 'modules'}",
+            "ENVOPS_ENDPOINT_KEY": "scripted",
+            "PRIME_DISABLE_VERSION_CHECK": "1",
+            "NO_PROXY": "127.0.0.1",
+        }
+        command = [venv / "bin/vf-eval", module, *options, *common]
+        ran = subprocess.run(command, env=environment, cwd=folder, capture_output=True, text=True, check=False)
+        found = [*folder.rglob("results.jsonl"), *folder.rglob("traces.jsonl")]
+        if ran.returncode or not found:
+            raise SystemExit(f"vf-eval {module} ended with {ran.returncode}:\n{ran.stderr[-2000:]}")
+        rows = [json.loads(line) for line in found[0].read_text().splitlines()]
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    timings = [row["timing"] if generation == "v0" else row["traces"][0]["timing"] for row in rows]
+    starts = [timing["start_time" if generation == "v0" else "start"] for timing in timings]
+    return max(timing["scoring"]["end"] for timing in timings) - min(starts), len(rows)
+
+
+if __name__ == "__main__":
+    for each in map(beside, ENVIRONMENTS):
+        print(f"{each.name}: {each.time_ratio:.2f} of their time; {each.note}")

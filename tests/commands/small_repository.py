@@ -1,0 +1,42 @@
+"""A repository of a few of the exemplar environments, committed, with the virtual environments of this one."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+
+
+def small_repository(root: Path, *names: str) -> Path:
+    """Make it at `root` with these environments, by folder name."""
+    (root / "environments").mkdir(parents=True)
+    entries = []
+    for name in names:
+        shutil.copytree(ROOT / "environments" / name, root / "environments" / name)
+        entries.append(f"  {name.replace('_', '-')}: {{}}\n")
+    (root / "registry.yaml").write_text(f"version: 1\nowner: acme\nenvironments:\n{''.join(entries)}")
+    (root / ".gitignore").write_text(".envops/\n__pycache__/\nreports/\n")
+    venvs = ROOT / ".envops" / "venvs"
+    venvs.mkdir(parents=True, exist_ok=True)
+    (root / ".envops").mkdir()
+    (root / ".envops" / "venvs").symlink_to(venvs)
+    git(root, "init", "-q", "-b", "main")
+    git(root, "add", "-A")
+    git(root, "commit", "-q", "-m", "first")
+    return root
+
+
+def git(root: Path, *arguments: str) -> str:
+    """Run git as nobody in particular."""
+    identity = ("-c", "user.name=a", "-c", "user.email=a@example.org", "-c", "commit.gpgsign=false")
+    done = subprocess.run(["git", "-C", str(root), *identity, *arguments], capture_output=True, text=True, check=True)
+    return done.stdout.strip()
+
+
+def edit(path: Path, old: str, new: str) -> None:
+    """Replace text that must be there."""
+    text = path.read_text("utf-8")
+    assert old in text, f"{old!r} is not in {path}"
+    path.write_text(text.replace(old, new), "utf-8")

@@ -1,0 +1,132 @@
+"""What a planted defect and a sound oddity are: a small environment, and the rules meant for it.
+
+Most are one function `grade(reply, answer)`, put into the same frame for either generation: six
+sums, answered in `<answer>` tags. `final` reads the one answer as a careful author would.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+SUMS = tuple(
+    {"question": f"What is {first} plus {second}?", "answer": str(first + second)}
+    for first, second in ((17, 25), (160, 41), (90, 8), (1200, 34), (55, 23), (301, 406))
+)
+ASKING = "Give the number in <answer>…</answer>."
+COMMON = '''
+"""An environment of the suite."""
+
+import re
+
+import verifiers{version} as vf
+
+
+def final(reply):
+    if "<think>" in reply:
+        reply = reply.rpartition("</think>")[2] if "</think>" in reply else ""
+    found = re.findall(r"<answer>([^<]*)</answer>", reply)
+    return found[0].strip() if len(found) == 1 else None
+
+'''
+FRAME_V0 = """
+
+def said(completion):
+    return vf.Parser().parse_answer(completion) or ""
+
+
+{functions}
+
+
+def load_environment(**_):
+    from datasets import Dataset
+
+    return vf.SingleTurnEnv(
+        dataset=Dataset.from_list({rows!r}),
+        system_prompt={asking!r},
+        rubric={rubric},
+    )
+"""
+GRADED_V0 = """
+def correct(completion, answer, **_):
+    return grade(said(completion), answer)
+"""
+GRADED_V1 = """
+@vf.reward(weight=1.0)
+async def correct(self, trace) -> float:
+    return grade(trace.last_reply, self.data.answer)
+"""
+FRAME_V1 = """
+
+class Data(vf.TaskData):
+    answer: {answer}
+
+
+class Task(vf.Task[Data]):
+{functions}
+
+
+class SuiteTaskset(vf.Taskset[Task, vf.TasksetConfig]):
+{taskset}
+
+
+__all__ = ["SuiteTaskset"]
+"""
+LISTED_V1 = """
+def load(self):
+    return [Task(Data(prompt={prompt}, system_prompt={asking!r}, answer=row["answer"]), self.config.task)
+            for row in {rows!r}]
+"""
+
+
+@dataclass(frozen=True)
+class Planted:
+    """A small environment; `rules` is empty where it is sound."""
+
+    name: str
+    generation: str = "v0"
+    source: str = ""
+    """Defines `grade`, or whatever `functions` names."""
+    rules: tuple[str, ...] = ()
+    functions: str | None = None
+    """v0: reward functions; v1: the methods of the task."""
+    rubric: str = "vf.Rubric(funcs=[correct], weights=[1.0])"
+    taskset: str | None = None
+    rows: Sequence[Mapping[str, Any]] = SUMS
+    asking: str = ASKING
+    prompt: str = 'row["question"]'
+    answer_type: str = "str"
+    answer: Mapping[str, Any] = field(default_factory=dict)
+    """`[tool.envops.answer]`."""
+    reward: Mapping[str, Any] = field(default_factory=dict)
+    """`[tool.envops.reward]`."""
+    oracle: str | None = None
+
+    @property
+    def module(self) -> str:
+        return f"suite_{self.name}_{self.generation}"
+
+    def code(self) -> str:
+        """The module's text."""
+        v1 = self.generation == "v1"
+        head = COMMON.lstrip().replace("{version}", ".v1" if v1 else "") + textwrap.dedent(self.source)
+        rows = [dict(row) for row in self.rows]
+        given = textwrap.dedent(self.functions) if self.functions is not None else GRADED_V1 if v1 else GRADED_V0
+        if not v1:
+            return head + FRAME_V0.format(functions=given, rows=rows, asking=self.asking, rubric=self.rubric)
+        listed = LISTED_V1.format(prompt=self.prompt, asking=self.asking, rows=rows)
+        taskset = textwrap.dedent(self.taskset) if self.taskset else listed
+        indented = {"functions": textwrap.indent(given, "    "), "taskset": textwrap.indent(taskset, "    ")}
+        return head + FRAME_V1.format(answer=self.answer_type, **indented)
+
+
+def planted(name: str, rules: str, source: str, generation: str = "v0", **more: Any) -> Planted:
+    """A defect and the rules meant for it, separated by spaces."""
+    return Planted(name, generation, source, tuple(rules.split()), **more)
+
+
+def sound(name: str, source: str, generation: str = "v0", **more: Any) -> Planted:
+    """A legal oddity."""
+    return Planted(name, generation, source, **more)

@@ -1,0 +1,58 @@
+"""Every planted defect is caught by the rule meant for it, and no sound oddity is rejected."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import pytest
+from envops.judge.engine import all_rules
+from forked_workers import found_in, in_short
+from oddities import SOUND
+from table import DEFECTS
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from forked_workers import Forking
+    from planted import Planted
+
+FEWEST_DEFECTS = 40
+FEWEST_ODDITIES = 12
+
+
+def called(environments: list[Planted]) -> list[object]:
+    return [pytest.param(each, id=f"{each.name}-{each.generation}") for each in environments]
+
+
+@pytest.mark.worker
+@pytest.mark.parametrize("each", called(DEFECTS))
+def test_defect_is_caught_by_the_rule_meant_for_it(
+    each: Planted, generations: dict[str, Forking], tmp_path: Path
+) -> None:
+    package, facts = generations[each.generation].observed(each, tmp_path)
+    found = found_in(package, facts, "schema", "rewards")
+    fired = {finding.rule for finding in found}
+    assert set(each.rules) <= fired, in_short(found, facts)
+    assert not [finding for finding in found if finding.bug]
+
+
+@pytest.mark.worker
+@pytest.mark.parametrize("each", called(SOUND))
+def test_sound_oddity_passes(each: Planted, generations: dict[str, Forking], tmp_path: Path) -> None:
+    package, facts = generations[each.generation].observed(each, tmp_path)
+    found = found_in(package, facts, "rewards")
+    assert not facts.failures, in_short(found, facts)
+    assert facts.scores
+    assert not [finding for finding in found if finding.counts], in_short(found, facts)
+
+
+def test_suite_is_as_large_as_promised() -> None:
+    assert len(DEFECTS) >= FEWEST_DEFECTS
+    assert len(SOUND) >= FEWEST_ODDITIES
+    assert {each.generation for each in DEFECTS} == {"v0", "v1"}
+    assert max(Counter((each.name, each.generation) for each in [*DEFECTS, *SOUND]).values()) == 1
+
+
+def test_defects_name_rules_that_exist() -> None:
+    assert {rule for each in DEFECTS for rule in each.rules} <= set(all_rules())

@@ -1,0 +1,149 @@
+"""A provider on loopback that checks its key and can be as bad as real ones are."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Any, Self
+
+from aiohttp import web
+
+KEY = "sk-canary-1f2e3d4c5b6a79880000"
+MODEL = "fake/model-1"
+
+
+@dataclass
+class Seen:
+    """One request as it came in."""
+
+    path: str
+    authorization: str | None
+    body: dict[str, Any]
+    headers: dict[str, str] = field(default_factory=dict)
+
+
+Behaviour = Callable[["FakeProvider", web.Request, dict[str, Any]], Any]
+
+
+class FakeProvider:
+    """Answers with `says(messages)`; `misbehave` is asked first, call by call."""
+
+    def __init__(self, says: Callable[[list[dict[str, Any]]], str] = lambda _: "forty-two") -> None:
+        self.says = says
+        self.seen: list[Seen] = []
+        self.faults: list[str] = []
+        """What the next calls meet, one each: 429, 500, cut, malformed, slow, no-choices, echo-key-400."""
+        self.always: str | None = None
+        self.retry_after: str | None = None
+        self.usage: dict[str, int] | None = {"prompt_tokens": 10, "completion_tokens": 5}
+        self.models: list[str] | None = [MODEL]
+        self.public_models = False
+        self.at_once = 0
+        self.most_at_once = 0
+        self._loop = asyncio.new_event_loop()
+        self._port: Future[int] = Future()
+
+    def __enter__(self) -> Self:
+        self._thread = threading.Thread(target=self._serve, daemon=True)
+        self._thread.start()
+        self.url = f"http://127.0.0.1:{self._port.result(10)}/v1"
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(5)
+
+    @property
+    def chats(self) -> list[Seen]:
+        return [one for one in self.seen if one.path.endswith("/chat/completions")]
+
+    def _serve(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        application = web.Application(client_max_size=64 * 2**20)
+        application.router.add_get("/v1/models", self._models)
+        application.router.add_post("/v1/chat/completions", self._chat)
+        runner = web.AppRunner(application, access_log=None, shutdown_timeout=0.1)
+
+        async def start() -> int:
+            await runner.setup()
+            await web.TCPSite(runner, "127.0.0.1", 0).start()
+            return int(runner.addresses[0][1])
+
+        self._port.set_result(self._loop.run_until_complete(start()))
+        self._loop.run_forever()
+        self._loop.run_until_complete(runner.cleanup())
+
+    def _note(self, request: web.Request, body: dict[str, Any]) -> web.Response | None:
+        given = request.headers.get("Authorization")
+        self.seen.append(Seen(request.path, given, body, dict(request.headers)))
+        if given != f"Bearer {KEY}" and not (self.public_models and request.method == "GET"):
+            return _error(401, f"Incorrect API key provided: {given}", "invalid_api_key")
+        return None
+
+    async def _models(self, request: web.Request) -> web.Response:
+        refused = self._note(request, {})
+        if refused is not None:
+            return refused
+        if self.models is None:
+            return _error(404, "no such path", "not_found")
+        return web.json_response({"data": [{"id": name} for name in self.models]})
+
+    async def _chat(self, request: web.Request) -> web.StreamResponse:
+        body = await request.json()
+        refused = self._note(request, body)
+        if refused is not None:
+            return refused
+        if body["model"] != MODEL:
+            return _error(404, f"The model {body['model']} does not exist", "model_not_found")
+        self.at_once += 1
+        self.most_at_once = max(self.most_at_once, self.at_once)
+        try:
+            fault = self.faults.pop(0) if self.faults else self.always
+            return await self._answer(request, body, fault)
+        finally:
+            self.at_once -= 1
+
+    async def _answer(self, request: web.Request, body: dict[str, Any], fault: str | None) -> web.StreamResponse:
+        if fault == "slow":
+            await asyncio.sleep(0.15)
+        if fault and fault.isdigit():
+            headers = {"Retry-After": self.retry_after} if self.retry_after is not None else {}
+            return _error(int(fault), f"try later, {KEY}", "rate_limited", headers)
+        if fault == "cut":
+            response = web.StreamResponse(headers={"Content-Length": "1000"})
+            await response.prepare(request)
+            await response.write(b'{"choices": [')
+            assert request.transport is not None
+            request.transport.abort()
+            return response
+        if fault == "malformed":
+            return web.Response(body=b"<html>busy</html>", content_type="text/html")
+        if fault == "no-choices":
+            return web.json_response({"object": "chat.completion"})
+        if fault == "echo-key":
+            return web.json_response(_completion(f"your key is {KEY}", self.usage))
+        return web.json_response(_completion(self.says(body["messages"]), self.usage))
+
+
+def _completion(text: str, usage: dict[str, int] | None) -> dict[str, Any]:
+    message = {"role": "assistant", "content": text}
+    answer = {
+        "id": "chatcmpl-1",
+        "object": "chat.completion",
+        "created": 1,
+        "model": MODEL,
+        "choices": [{"index": 0, "message": message, "finish_reason": "stop"}],
+    }
+    return answer | ({"usage": {**usage, "total_tokens": sum(usage.values())}} if usage else {})
+
+
+def _error(status: int, message: str, code: str, headers: dict[str, str] | None = None) -> web.Response:
+    text = json.dumps({"error": {"message": message, "type": code, "code": code}})
+    return web.Response(status=status, text=text, content_type="application/json", headers=headers)

@@ -1,0 +1,144 @@
+"""Wheels as they are built from packages: complete, equal every time, and by code that sees no secret."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import threading
+import zipfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from envops.declare.reading import read_package
+from envops.observe.subprocesses import ProgramFailed
+from envops.observe.wheel import built_wheel, describe_wheel
+from sample_packages import write_package
+
+if TYPE_CHECKING:
+    from envops.declare.package import Package
+    from envops.observe.facts import Failure
+    from envops.observe.workspace import Workspace
+
+pytestmark = pytest.mark.worker
+
+HOOK = """
+import os
+from pathlib import Path
+
+from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+
+
+class Spy(BuildHookInterface):
+    def initialize(self, version, build_data):
+        Path(self.root, "hooked", "seen.txt").write_text(" ".join(sorted(os.environ)))
+        build_data["artifacts"].append("hooked/seen.txt")
+"""
+HOOKED = """
+[tool.hatch.build.hooks.custom]
+path = "hook.py"
+"""
+
+
+@pytest.fixture
+def package(environments: Path) -> Package:
+    files = {"module.py": "VALUE = 1\n", "plain/data.txt": "data\n", "tests/oracle.py": "", "README.md": "# plain\n"}
+    return write_package(environments / "plain", "v1", files)
+
+
+def build(package: Package, workspace: Workspace):
+    return built_wheel(package, workspace, threading.Event())
+
+
+def failure(package: Package, workspace: Workspace) -> Failure:
+    with pytest.raises(ProgramFailed) as caught:
+        build(package, workspace)
+    return caught.value.failure
+
+
+def test_a_wheel_is_described(package: Package, workspace: Workspace):
+    wheel = build(package, workspace).wheel
+    assert wheel.filename == "plain-0.1.0-py3-none-any.whl"
+    assert {"plain/__init__.py", "plain/data.txt"} <= set(wheel.files)
+    assert not [name for name in wheel.files if name.startswith("tests")]
+    assert any(text.startswith("verifiers") for text in wheel.requires)
+    assert len(wheel.sha256) == 64
+
+
+def test_a_wheel_is_unpacked_with_bytecode(package: Package, workspace: Workspace):
+    overlay = build(package, workspace).overlay
+    assert (overlay / "plain" / "data.txt").read_text() == "data\n"
+    assert list((overlay / "plain" / "__pycache__").glob("__init__.*.pyc"))
+
+
+def test_the_same_package_makes_the_same_wheel(package: Package, workspace: Workspace, fresh: Workspace):
+    assert build(package, workspace).wheel == build(package, fresh).wheel
+
+
+def test_neither_time_nor_place_nor_rights_make_another_wheel(package: Package, workspace: Workspace, fresh: Workspace):
+    copy = fresh.root / "environments" / "plain"
+    shutil.copytree(package.folder, copy)
+    for path in copy.rglob("*.py"):
+        os.utime(path, (10**9, 10**9))
+        path.chmod(0o600)
+    moved = read_package(copy, fresh.root).package
+    assert moved is not None
+    assert build(moved, fresh).wheel.sha256 == build(package, workspace).wheel.sha256
+
+
+def test_a_wheel_is_built_once(package: Package, workspace: Workspace):
+    first = build(package, workspace).overlay
+    (first / "mark").touch()
+    assert (build(package, workspace).overlay / "mark").exists()
+
+
+def test_a_wheel_that_lost_its_file_is_built_again(package: Package, fresh: Workspace):
+    overlay = build(package, fresh).overlay
+    next(overlay.parent.glob("*.whl")).unlink()
+    assert build(package, fresh).wheel.size > 0
+
+
+def test_a_build_sees_no_variable_that_could_be_a_secret(
+    environments: Path, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+):
+    for name in ("PRIME_API_KEY", "HF_TOKEN", "OPENAI_API_KEY", "AWS_SECRET_ACCESS_KEY", "GITHUB_TOKEN"):
+        monkeypatch.setenv(name, "canary")
+    files = {"module.py": "", "hook.py": HOOK}
+    overlay = build(write_package(environments / "hooked", "v1", files, settings=HOOKED), workspace).overlay
+    seen = set((overlay / "hooked" / "seen.txt").read_text().split())
+    assert "SOURCE_DATE_EPOCH" in seen
+    assert not {name for name in seen if name.endswith(("KEY", "TOKEN"))}
+
+
+def test_a_build_writes_nothing_into_the_package(package: Package, fresh: Workspace):
+    before = sorted(package.folder.rglob("*"))
+    build(package, fresh)
+    assert sorted(package.folder.rglob("*")) == before
+
+
+def test_a_package_that_does_not_build_is_the_authors_to_mend(environments: Path, workspace: Workspace):
+    files = {"module.py": "", "hook.py": "raise ValueError('no wheel today')"}
+    package = write_package(environments / "unbuildable", "v1", files, settings=HOOKED.replace("hooked", "unbuildable"))
+    found = failure(package, workspace)
+    assert (found.kind, found.type) == ("raised", "BuildFailed")
+    assert "no wheel today" in found.message
+
+
+def test_a_build_that_failed_leaves_nothing(environments: Path, workspace: Workspace):
+    files = {"module.py": "", "hook.py": "raise ValueError"}
+    failure(write_package(environments / "half_built", "v1", files, settings=HOOKED), workspace)
+    assert [path.suffix for path in (workspace.wheels / "half-built").iterdir()] == [".lock"]
+
+
+def test_a_wheel_without_metadata_is_the_authors_to_mend(tmp_path: Path):
+    with zipfile.ZipFile(tmp_path / "bare.whl", "w") as archive:
+        archive.writestr("a.py", "")
+    with pytest.raises(ProgramFailed) as caught:
+        describe_wheel(tmp_path / "bare.whl")
+    assert caught.value.failure.kind == "raised"
+
+
+def test_a_file_that_is_no_archive_is_the_authors_to_mend(tmp_path: Path):
+    (tmp_path / "text.whl").write_text("not a wheel")
+    with pytest.raises(ProgramFailed):
+        describe_wheel(tmp_path / "text.whl")

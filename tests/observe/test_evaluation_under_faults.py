@@ -1,0 +1,122 @@
+"""No rollout is lost and none is invented, whatever the endpoint does, in both generations."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from envops.declare.repository import Repository
+from envops.observe.facts import Rollout
+from envops.observe.observation import LOAD_SECONDS
+from envops.observe.opened import opened_environment
+from envops.observe.process import checked
+from sample_packages import EXEMPLARS, REPOSITORY
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from envops.observe.process import WorkerProcess
+    from envops.observe.workspace import Workspace
+
+pytestmark = pytest.mark.worker
+TASKS, ROLLOUTS = 3, 4
+ALWAYS: dict[str, str] = {
+    "429": "provider",
+    "429:retry-after=1": "provider",
+    "500": "provider",
+    "503": "provider",
+    "401": "provider",
+    "403": "provider",
+    "cut-before-headers": "provider",
+    "cut-after-headers": "provider",
+    "cut-body": "provider",
+    "malformed-json": "provider",
+    "empty-body": "provider",
+    "html": "provider",
+    "no-choices": "provider",
+    "hang": "timeout",
+}
+"""Fault that meets every request → what kind of failure it is."""
+
+
+@pytest.fixture(scope="module", params=["v0", "v1"])
+def worker(request: pytest.FixtureRequest, workspace: Workspace) -> Iterator[WorkerProcess]:
+    name = EXEMPLARS[request.param].replace("_", "-")
+    repository = Repository.load(REPOSITORY, [name])
+    entry, package = repository.registry.environments[name], repository.packages[name]
+    with opened_environment(entry, package, workspace, False, threading.Event()) as opened:
+        list(opened.worker.request("tasks", LOAD_SECONDS, keep=TASKS))
+        yield opened.worker
+
+
+def evaluated(worker: WorkerProcess, *faults: Any, seconds: float = 30.0, **more: Any) -> list[Rollout]:
+    asked: dict[str, Any] = {"policies": ["oracle"], "tasks": TASKS, "rollouts": ROLLOUTS, "max_concurrent": 32, **more}
+    answers = worker.request("evaluate", 120.0, stage="smoke", seconds=seconds, faults=faults, **asked)
+    return [checked(Rollout, value) for kind, value in answers if kind == "rollout"]
+
+
+def has_gold(rollout: Rollout) -> bool:
+    """Whether it earned what right answers earn in both exemplars."""
+    return rollout.reward is not None and rollout.reward >= 1.0
+
+
+def all_came_once(rollouts: list[Rollout]) -> bool:
+    wanted = Counter((task, number) for task in range(TASKS) for number in range(ROLLOUTS))
+    return Counter((each.task, each.rollout) for each in rollouts) == wanted
+
+
+@pytest.mark.parametrize("fault", ALWAYS)
+def test_a_fault_is_an_error_and_never_a_reward(worker: WorkerProcess, fault: str):
+    rollouts = evaluated(worker, fault, seconds=1.5 if fault == "hang" else 30.0)
+    assert all_came_once(rollouts)
+    assert [each.reward for each in rollouts] == [None] * len(rollouts)
+    kinds = {each.failure.kind for each in rollouts if each.failure is not None}
+    assert kinds == {ALWAYS[fault]}, rollouts[0].failure
+    assert {each.timed_out for each in rollouts} == {fault == "hang"}
+
+
+@pytest.mark.parametrize("fault", ["429", "503", "cut-body", "malformed-json"])
+def test_a_fault_by_chance_costs_the_rollouts_that_it_meets_and_no_others(worker: WorkerProcess, fault: str):
+    rollouts = evaluated(worker, f"{fault}{',' if ':' in fault else ':'}every=3")
+    failed = [each for each in rollouts if each.failure is not None]
+    assert all_came_once(rollouts)
+    assert len(failed) == TASKS * ROLLOUTS // 3
+    assert {each.reward for each in failed} == {None}
+    assert all(has_gold(each) for each in rollouts if each.failure is None)
+
+
+def test_what_passes_is_asked_for_again_and_counted(worker: WorkerProcess):
+    rollouts = evaluated(worker, "429:first=5,retry-after=0.2", retries=5)
+    assert all_came_once(rollouts)
+    assert all(has_gold(each) for each in rollouts)
+    assert sum(each.retries for each in rollouts) == 5
+
+
+def test_asking_again_has_an_end(worker: WorkerProcess):
+    rollouts = evaluated(worker, "503", retries=1)
+    assert all_came_once(rollouts)
+    assert {each.retries for each in rollouts} == {1}
+    assert {each.failure.kind for each in rollouts if each.failure} == {"provider"}
+
+
+def test_a_slow_endpoint_is_not_a_failing_one(worker: WorkerProcess):
+    rollouts = evaluated(worker, {"kind": "slow", "seconds": 0.2, "per_token": 0.01})
+    assert all_came_once(rollouts)
+    assert all(has_gold(each) for each in rollouts)
+    assert min(each.seconds for each in rollouts) > 0.2
+
+
+def test_rollouts_that_were_made_already_are_not_made_again(worker: WorkerProcess):
+    made = [("oracle", 0, 0), ("oracle", 0, 2), ("oracle", 2, 3)]
+    rollouts = evaluated(worker, made=made)
+    assert len(rollouts) == TASKS * ROLLOUTS - len(made)
+    assert not {("oracle", each.task, each.rollout) for each in rollouts} & set(made)
+
+
+def test_a_reply_that_is_cut_off_is_truncated(worker: WorkerProcess):
+    rollouts = evaluated(worker, sampling={"max_tokens": 1})
+    assert all_came_once(rollouts)
+    assert {each.truncated for each in rollouts} <= {True, False}
+    assert all(each.tokens is not None and each.tokens[1] == 1 for each in rollouts)

@@ -1,0 +1,111 @@
+"""What mutants are asked about, and what is laid down of each conversation."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+from envops.declare.cases import parse_expectation
+from envops.declare.package import Package, RewardDeclaration
+from envops.observe.facts import Case, Description, FunctionScore, RewardFunction, Score
+from envops.observe.mutation import LONGEST_REPLY, Bounds, bounds_of, probes_of
+from envops.observe.worker.operations.mutation import broken_expectation, differences
+
+
+def described(*weights: tuple[str, float], conversational: bool = False) -> Description:
+    functions = tuple(RewardFunction(name, weight, "reward") for name, weight in weights)
+    return Description("v1", "0.4.0", "3.11", "Sample", conversational, functions, ())
+
+
+def score(policy: str, reward: float, task: int = 0, reply: str = "a reply") -> Score:
+    completion = ({"role": "assistant", "content": reply},)
+    return Score(task, policy, completion, reward, {"correct": FunctionScore(reward, 1.0, "reward")})
+
+
+def probes(*scores: Score, cases: tuple[Case, ...] = (), **changes: Any) -> dict[str, dict[str, Any]]:
+    package = Package("a", None, "a", "1", "", (), "", (), (), "", None, None)  # type: ignore[arg-type]
+    found = probes_of(package, described(("correct", 1.0), **changes), scores, cases)
+    return {probe["name"]: probe for probe in found}
+
+
+def killed(probe: dict[str, Any], before: float, after: float) -> bool:
+    return bool(broken_expectation(probe, {"reward": before}, {"reward": after}))
+
+
+@pytest.mark.parametrize("text", ["1", "0.5", ">= 0.9", "> 0", "< 0.5", "<= 1", "!= 1", "between 0.2 and 0.4", "== -1"])
+def test_an_expectation_means_to_the_worker_what_it_means_to_the_gate(text: str):
+    case = Case("a", 1, {"reward": text}, score("case", 0.3))
+    [probe] = probes(cases=(case,)).values()
+    expectation = parse_expectation(text)
+    values = [-1.0, 0.0, 0.1, 0.2, 0.3, 0.4, 0.4999, 0.5, 0.5000005, 0.9, 1.0, 1.0000005, 1.1, 2.0]
+    holding = next(value for value in (*values, 0.95) if expectation.holds(value))
+    for value in values:
+        assert killed(probe, holding, value) != expectation.holds(value), value
+
+
+def test_gold_must_earn_what_it_earned():
+    probe = probes(score("oracle", 1.0))["policy oracle on task 0"]
+    assert killed(probe, 1.0, 0.9)
+    assert killed(probe, 1.0, 1.5)
+    assert not killed(probe, 1.0, 1.0)
+
+
+def test_a_wrong_policy_must_stay_below_gold_and_may_earn_something_else():
+    found = probes(score("oracle", 1.0), score("near-miss", 0.2, reply="wrong"))
+    assert killed(found["policy near-miss on task 0"], 0.2, 1.0)
+    assert not killed(found["policy near-miss on task 0"], 0.2, 0.4)
+
+
+def test_what_did_not_hold_before_kills_nothing():
+    found = probes(score("oracle", 1.0), score("near-miss", 1.0, reply="wrong"))
+    assert not killed(found["policy near-miss on task 0"], 1.0, 1.0)
+
+
+def test_silence_must_stay_at_the_floor_and_form_within_its_share():
+    found = probes(score("oracle", 1.0), score("nop", 0.0), score("format-only", 0.0))
+    assert killed(found["policy nop on task 0"], 0.0, 0.1)
+    assert not killed(found["policy nop on task 0"], 0.0, 0.04)
+    assert killed(found["policy format-only on task 0"], 0.0, 0.2)
+
+
+def test_a_reward_out_of_the_declared_range_is_noticed_on_every_reply():
+    found = probes(score("oracle", 1.0), score("echo", 0.0))
+    assert killed(found["policy echo on task 0"], 0.0, -0.5)
+
+
+@pytest.mark.parametrize("value", [None, math.inf])
+def test_a_function_without_a_number_is_noticed(value: float | None):
+    probe = {"expect": []}
+    assert broken_expectation(probe, {"reward": 1.0, "metric": 3.0}, {"reward": 1.0, "metric": value})
+    assert not broken_expectation(probe, {"metric": None}, {"metric": value})
+
+
+def test_the_range_follows_from_weights_and_from_what_the_author_declares():
+    functions = described(("correct", 2.0), ("format_reward", 0.5), ("penalty", -1.0))
+    assert bounds_of(RewardDeclaration(), functions) == Bounds(-1.0, 2.5, 0.2)
+    declared = RewardDeclaration(min=0.0, max=10.0, format=("correct",), format_share=0.1)
+    assert bounds_of(declared, functions) == Bounds(0.0, 10.0, 0.1)
+
+
+def test_cases_come_first_and_long_replies_not_at_all():
+    found = probes(
+        score("oracle", 1.0),
+        score("long-junk", 0.0, reply="x" * (LONGEST_REPLY + 1)),
+        cases=(Case("mine", 1, {"reward": "1"}, score("case", 1.0)),),
+    )
+    assert list(found) == ["case 'mine'", "policy oracle on task 0"]
+
+
+def test_a_case_that_was_not_scored_is_no_conversation():
+    assert not probes(cases=(Case("mine", 1, {"reward": "1"}, None),))
+
+
+def test_a_recorded_conversation_says_what_its_rollout_earned():
+    assert probes(score("oracle", 1.0), conversational=True)["policy oracle on task 0"]["recorded"] == 1.0
+    assert probes(score("oracle", 1.0))["policy oracle on task 0"]["recorded"] is None
+
+
+def test_scores_differ_by_name_the_reward_first():
+    assert differences({"reward": 1.0, "a": 0.0, "b": None}, {"reward": 0.0, "a": 0.5, "b": None}) == ["reward", "a"]
+    assert differences({"a": 0.1 + 0.2}, {"a": 0.3}) == []

@@ -1,0 +1,36 @@
+"""hypothesis as the worker gets it, and a workspace whose virtual environments are the repository's own."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+from envops.observe.searching import SEARCH_LOCK
+from envops.observe.venv import venv_for
+from envops.observe.workspace import Workspace
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "defects"))  # forked workers and sound oddities are kept there
+REPOSITORY = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="session")
+def workspace(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
+    made = Workspace(tmp_path_factory.mktemp("repository"))
+    shared = Workspace(REPOSITORY).venvs
+    shared.mkdir(parents=True, exist_ok=True)
+    made.base.mkdir()
+    made.venvs.symlink_to(shared)
+    return made
+
+
+@pytest.fixture(scope="session")
+def hypothesis(workspace: Workspace) -> None:
+    """hypothesis can be imported, prepared as in the worker."""
+    from envops.observe.worker.search import properties
+
+    toolbox = str(venv_for(SEARCH_LOCK, workspace, threading.Event()).site_packages)
+    if toolbox not in sys.path:
+        sys.path.append(toolbox)
+    properties.prepare()

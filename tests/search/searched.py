@@ -1,0 +1,77 @@
+"""A search in a real worker of either generation, and what the rules make of it."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from envops.declare.registry import EnvironmentEntry
+from envops.judge.engine import Finding, Subject, all_rules, apply
+from envops.observe import searching
+from envops.observe.facts import Description, Facts, adapter
+from envops.observe.observation import worker_settings
+from envops.observe.search_facts import Search
+from envops.observe.venv import venv_for
+from forked_workers import Fork, Forking, written
+from planted import Planted as Environment
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from rewards_to_search import Planted
+
+RULES = ("RWD085", "RWD086", "RWD087", "RWD088", "RWD089")
+ASKED = {
+    "<answer>{}</answer>": "Answer in <answer>…</answer>.",
+    "{}": "Say the answer only.",
+    '{"answer": "{}"}': 'Reply with a JSON object: {"answer": "…"}.',
+}
+GRADE = """
+
+def grade(reply, answer):
+    return sum(score * WEIGHTS[name] for name, score in reward(reply, answer).items())
+"""
+
+
+def environment(planted: Planted, generation: str) -> Environment:
+    """A planted reward as an environment of a generation."""
+    rows = tuple(
+        {"question": planted.prompt(number), "answer": answer} for number, answer in enumerate(planted.answers)
+    )
+    return Environment(
+        planted.name.replace("-", "_"),
+        generation,
+        planted.source + GRADE,
+        rows=rows,
+        asking=ASKED[planted.form],
+        answer={"type": planted.type, "tolerance": planted.tolerance},
+    )
+
+
+def searched(forking: Forking, each: Environment, folder: Path) -> Facts:
+    """The facts of a search as `envops validate` makes them, without those of other stages."""
+    package = written(each, folder)
+    entry = EnvironmentEntry(package.name)
+    toolbox = venv_for(searching.SEARCH_LOCK, forking.workspace, threading.Event()).site_packages
+    worker: Any = Fork(forking.address, folder)
+    with contextlib.closing(worker):
+        settings = worker_settings(entry, package, folder, allow_network=False)
+        said = dict(worker.request("load", 60.0, settings=settings))
+        list(worker.request("tasks", 60.0, keep=100))
+        description = adapter(Description).validate_python(said["description"])
+        request = searching.search_request(worker, package, toolbox, conversational=description.conversational)
+        search = dict(request)["search"]
+    facts = Facts(package.name, "key", package.digest, description=description)
+    return replace(facts, search=adapter(Search).validate_python(search))
+
+
+def fired(each: Environment, facts: Facts, folder: Path) -> list[Finding]:
+    """What the rules on searches find."""
+    subject = Subject(EnvironmentEntry(facts.environment), written_again(each, folder), facts)
+    return [finding for rule in RULES for finding in apply(all_rules()[rule], subject)]
+
+
+def written_again(each: Environment, folder: Path) -> Any:
+    return written(replace(each, oracle=None), folder)

@@ -1,0 +1,37 @@
+"""What a finding offers is a case that cases.yaml takes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from envops.declare.cases import read_cases
+from envops.judge.exploits import case_entry
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+REPLIES = (
+    "",
+    "[]",
+    " \n\t",
+    'say "no"',
+    "a: b # c",
+    "- x\n- y",
+    "\\boxed{7}",
+    "\u2028\x00\x7f",
+    "😀 ünï",
+    "'{}'",
+    "{a}",
+)
+
+
+@pytest.mark.parametrize("reply", REPLIES)
+def test_entry_is_read_back_as_it_was(reply: str, tmp_path: Path) -> None:
+    path = tmp_path / "cases.yaml"
+    path.write_text(case_entry("several tags", 3, reply, "<= 0.05"), encoding="utf-8")
+    (case,), problems = read_cases(path, tmp_path)
+    assert not problems
+    assert case.reply == reply
+    assert case.task == 3
+    assert dict(case.expect) == {"reward": "<= 0.05"}

@@ -1,0 +1,153 @@
+"""Shrinking, breeding, reading constants, watching code, and work in a process of its own."""
+
+from __future__ import annotations
+
+import os
+import random
+import sys
+import time
+
+import pytest
+from envops.observe.worker.failures import OutOfTime
+from envops.observe.worker.search import properties
+from envops.observe.worker.search.apart import done_apart
+from envops.observe.worker.search.breeding import LONGEST, Breeder
+from envops.observe.worker.search.coverage import Coverage
+from envops.observe.worker.search.form import form_of
+from envops.observe.worker.search.grading import Grader, Spent
+from envops.observe.worker.search.shrinking import shortest
+from envops.observe.worker.search.source import constants_of
+
+SOURCE = '''
+"""A docstring that is nobody's constant."""
+import re
+
+THRESHOLD = 37
+WORDS = ("therefore", "hence it follows")
+
+
+def reward(reply, answer):
+    """Another docstring."""
+    return bool(re.search(r"ans:\\\\s*(\\\\d+)", reply)) and f"{answer}|done" in reply
+'''.replace("\\\\\\\\", "\\\\")
+
+
+def test_shortest_keeps_what_is_needed() -> None:
+    long = "\n".join(f"line {number} with words" for number in range(40)) + " 42 "
+    assert shortest(long, lambda text: "42" in text) == "42"
+    assert shortest("a" * 500, lambda text: len(text) >= 100) == "a" * 100
+    assert shortest("anything", lambda _: True) == ""
+
+
+def test_shortest_never_exceeds_its_tries() -> None:
+    tried: list[str] = []
+    shortest("word " * 200, lambda text: bool(tried.append(text)), tries=30)
+    assert len(tried) == 30
+
+
+def test_constants_are_read_without_docstrings() -> None:
+    constants = constants_of({"rewards.py": SOURCE})
+    assert "therefore" in constants.strings
+    assert "follows" in constants.strings
+    assert constants.strings["therefore"] == "rewards.py:6"
+    assert "37" in constants.numbers
+    assert any("ans:" in pattern for pattern in constants.patterns)
+    assert not any("docstring" in text for text in constants.strings)
+
+
+def test_source_that_does_not_parse_has_no_constants() -> None:
+    assert constants_of({"rewards.py": "def ("}).strings == {}
+
+
+def test_breeding_is_seeded_and_bounded() -> None:
+    form = form_of("<answer>1</answer>")
+    broods = []
+    for _ in range(2):
+        breeder = Breeder(random.Random(3), ["7", "yes", "</answer>"], [form])
+        broods.append([breeder.child(["<answer>12</answer>", "x" * 5000]) for _ in range(300)])
+    assert broods[0] == broods[1]
+    assert len(set(broods[0])) > 200
+    assert max(map(len, broods[0])) <= LONGEST
+
+
+@pytest.mark.usefixtures("hypothesis")
+def test_patterns_of_the_source_are_matched() -> None:
+    texts = properties.samples([r"ans: \d{2}", "(unclosed"], seed=1)
+    assert texts
+    assert all(text.startswith("ans: ") for text in texts)
+
+
+@pytest.mark.usefixtures("hypothesis")
+def test_samples_are_the_same_each_time_and_leave_nothing_on_disk(tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert properties.samples(["[a-f]{3,9}"], seed=5) == properties.samples(["[a-f]{3,9}"], seed=5)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_coverage_sees_own_code_only() -> None:
+    def branching(value: int) -> int:
+        if value:
+            return 1
+        return 2
+
+    coverage = Coverage(lambda name: "here" if name == __file__ else None)
+    with coverage.watching():
+        branching(0)
+    once = len(coverage.steps)
+    with coverage.watching():
+        branching(0)
+    assert len(coverage.steps) == once
+    with coverage.watching():
+        branching(1)
+    assert len(coverage.steps) > once
+    assert sys.gettrace() is None
+
+
+def grader(limit: int, seconds: float = 5.0, **said) -> Grader:
+    functions = {"correct": {"score": 1.0, "weight": 1.0, "kind": "reward"}}
+    return Grader(lambda *_: {"reward": 1.0, "functions": functions, **said}, None, limit, seconds)
+
+
+def test_grader_counts_each_reply_once_and_stops() -> None:
+    bounded = grader(2)
+    for _ in range(5):
+        bounded.grade(0, "same")
+    bounded.grade(1, "same")
+    with pytest.raises(Spent) as spent:
+        bounded.grade(2, "same")
+    assert spent.value.ending == "evaluations"
+    assert bounded.evaluations == 2
+
+
+def test_grader_stops_when_time_is_up() -> None:
+    with pytest.raises(Spent) as spent:
+        grader(10, seconds=0.0).grade(0, "late")
+    assert spent.value.ending == "time"
+
+
+def test_replies_that_break_the_reward_are_kept_once() -> None:
+    failure = {"kind": "raised", "type": "ValueError", "message": "no number"}
+    broken = grader(9, failures=[{"function": "correct", "failure": failure}])
+    for reply in ("a", "b"):
+        broken.grade(0, reply)
+    assert [(each["function"], each["reply"]) for each in broken.broken] == [("correct", "a")]
+
+
+def test_work_apart_answers_and_leaves_this_process_alone() -> None:
+    here = os.getpid()
+    (said,) = done_apart(lambda: {"pid": os.getpid(), "large": "x" * 300_000}, 10.0)
+    assert said["pid"] != here
+    assert len(said["large"]) == 300_000
+
+
+def test_work_apart_that_hangs_is_ended() -> None:
+    started = time.monotonic()
+    with pytest.raises(OutOfTime):
+        list(done_apart(lambda: time.sleep(60), 0.3))
+    assert time.monotonic() - started < 5
+
+
+@pytest.mark.parametrize("leave", [lambda: os._exit(3), lambda: 1 / 0])
+def test_work_apart_that_dies_says_so(leave) -> None:
+    with pytest.raises(ChildProcessError):
+        list(done_apart(leave, 5.0))

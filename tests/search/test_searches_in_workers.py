@@ -1,0 +1,220 @@
+"""The whole way in real workers of both generations: panel, search, facts, rules."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+import yaml
+from envops.declare.cases import parse_expectation, read_cases
+from envops.observe import searching
+from forked_workers import Forking
+from oddities import SOUND as ODDITIES
+from planted import Planted as Environment
+from planted import planted
+from rewards_to_search import DEFECTS
+from searched import environment, fired, searched
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from envops.observe.workspace import Workspace
+
+pytestmark = pytest.mark.worker
+PLANTED = {
+    "substring": {"RWD085", "RWD086"},
+    "first-number": {"RWD086"},
+    "vacuous-subset": {"RWD085"},
+    "several-tags": {"RWD085", "RWD086"},
+    "form-is-enough": {"RWD085"},
+    "alternation": {"RWD085"},
+    "split-words": {"RWD085"},
+    "prefix-of-the-reply": {"RWD086"},
+    "keyword": {"RWD085"},
+    "any-json-value": {"RWD085", "RWD086"},
+}
+ODD = ("continuous", "choices_in_the_prompt", "sets", "tolerance", "yes_or_no", "never_above_zero", "best_of_the_group")
+EFFORT = planted(
+    "effort",
+    "RWD087",
+    "",
+    functions="""
+def correct(completion, answer, **_):
+    return float(final(said(completion)) == answer)
+
+
+def effort(completion, **_):
+    return min(1.0, len(said(completion)) / 300)
+""",
+    rubric="vf.Rubric(funcs=[correct, effort], weights=[0.6, 0.4])",
+)
+FRAGILE = """
+import time
+
+
+def grade(reply, answer):
+    if reply.count("<answer>") > 3:
+        time.sleep(60)
+    if "{" in reply:
+        raise ValueError("braces are too much")
+    return float(final(reply) == answer)
+"""
+
+
+@pytest.fixture(autouse=True)
+def ends_by_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A busy machine changes nothing."""
+    monkeypatch.setattr(searching, "SECONDS", 30.0)
+
+
+@pytest.fixture(scope="session")
+def forks(tmp_path_factory: pytest.TempPathFactory, workspace: Workspace) -> Iterator[dict[str, Forking]]:
+    folder = tmp_path_factory.mktemp("forks")
+    made = {generation: Forking(generation, folder, workspace) for generation in ("v0", "v1")}
+    yield made
+    for forking in made.values():
+        forking.end()
+
+
+@pytest.mark.parametrize("generation", ["v0", "v1"])
+@pytest.mark.parametrize("name", PLANTED)
+def test_planted_defect_is_found_in_a_worker(
+    name: str, generation: str, forks: dict[str, Forking], tmp_path: Path
+) -> None:
+    reward = next(each for each in DEFECTS if each.name == name)
+    each = environment(reward, generation)
+    facts = searched(forks[generation], each, tmp_path)
+    findings = fired(each, facts, tmp_path)
+    assert PLANTED[name] <= {finding.rule for finding in findings}
+    for finding in findings:
+        assert not finding.bug
+        assert_case_fails_as_offered(finding.evidence, tmp_path)
+
+
+def assert_case_fails_as_offered(evidence, folder: Path) -> None:
+    """The case is one that cases.yaml takes, and the reward that was seen is not what it expects."""
+    path = folder / "cases.yaml"
+    path.write_text(evidence["ready_case"], encoding="utf-8")
+    (case,), problems = read_cases(path, folder)
+    assert not problems
+    assert case.task == evidence["task"]
+    assert not parse_expectation(case.expect["reward"]).holds(evidence["reward"])
+    assert yaml.safe_load(path.read_text(encoding="utf-8"))[0]["reply"] == case.reply
+
+
+@pytest.mark.parametrize(
+    "each", [odd for odd in ODDITIES if odd.name in ODD], ids=lambda odd: f"{odd.name}-{odd.generation}"
+)
+def test_sound_oddity_is_left_alone(
+    each: Environment, forks: dict[str, Forking], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(searching, "EVALUATIONS", 1200)
+    facts = searched(forks[each.generation], each, tmp_path)
+    assert facts.search is not None
+    assert facts.search.ended in ("evaluations", "time")
+    assert not fired(each, facts, tmp_path)
+
+
+def test_length_beside_the_answer_is_undeclared_pay(forks: dict[str, Forking], tmp_path: Path) -> None:
+    facts = searched(forks["v0"], EFFORT, tmp_path)
+    (finding,) = fired(EFFORT, facts, tmp_path)
+    assert finding.rule == "RWD087"
+    assert finding.message.startswith("effort pays")
+    assert finding.evidence["pattern"] == "length"
+
+
+def test_reward_that_hangs_and_raises_is_reported_with_the_replies(
+    forks: dict[str, Forking], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(searching, "SECONDS_PER_REPLY", 0.4)
+    monkeypatch.setattr(searching, "SECONDS", 4.0)
+    each = planted("fragile", "RWD089", FRAGILE, "v1")
+    facts = searched(forks["v1"], each, tmp_path)
+    assert facts.search is not None
+    broken = {broken.kind: broken for broken in facts.search.broken}
+    assert broken["timeout"].reply.count("<answer>") > 3
+    assert "{" in broken["raised"].reply
+    assert {finding.rule for finding in fired(each, facts, tmp_path)} == {"RWD089"}
+
+
+@pytest.mark.parametrize(
+    ("rows", "answer", "why"),
+    [
+        ([("Say a.", "a")] * 3, {}, "no two of 3 tasks have answers that exclude each other"),
+        (
+            [("Say a.", "a"), ("Say b.", "b")],
+            {"type": "none"},
+            "the environment declares that its tasks have no answer",
+        ),
+    ],
+)
+def test_what_cannot_be_searched_says_why(rows, answer, why: str, forks: dict[str, Forking], tmp_path: Path) -> None:
+    given = tuple({"question": question, "answer": right} for question, right in rows)
+    source = "def grade(reply, answer):\n    return float(reply == answer)"
+    each = planted("unsearched", "", source, rows=given, answer=answer, asking="")
+    facts = searched(forks["v0"], each, tmp_path)
+    assert facts.search is not None
+    assert facts.search.ended == "skipped"
+    assert facts.search.skipped.startswith(why)
+    assert not fired(each, facts, tmp_path)
+
+
+@dataclass(frozen=True)
+class Whole(Environment):
+    """An environment whose source is the whole module."""
+
+    def code(self) -> str:
+        return self.source
+
+
+GAME = """
+import verifiers as vf
+from datasets import Dataset
+
+
+def told(completion):
+    return [message["content"] for message in completion if message["role"] == "assistant"]
+
+
+def found(completion, answer, **_):
+    return float({check})
+
+
+class Game(vf.MultiTurnEnv):
+    async def env_response(self, messages, state, **kwargs):
+        state["asked"] = True
+        return [{{"role": "user", "content": "Are you sure?"}}]
+
+    @vf.stop
+    async def said_twice(self, state):
+        return len(state["trajectory"]) >= 2
+
+
+def load_environment(**_):
+    rows = [{{"question": f"Find {{n}} and its square.", "answer": str(n * n)}} for n in (31, 44, 57, 63, 78, 96)]
+    return Game(dataset=Dataset.from_list(rows), rubric=vf.Rubric(funcs=[found], weights=[1.0]))
+"""
+PLAYER = "def reply(task, messages):\n    return task['answer']\n"
+
+
+@pytest.mark.parametrize(
+    ("check", "rules"),
+    [("answer in ' '.join(told(completion))", {"RWD085"}), ("told(completion)[-1:] == [answer]", set())],
+)
+def test_environment_that_answers_back_is_searched_and_finds_are_played(
+    check: str, rules: set[str], forks: dict[str, Forking], tmp_path: Path
+) -> None:
+    each = Whole("game", "v0", GAME.format(check=check), oracle=PLAYER)
+    facts = searched(forks["v0"], each, tmp_path)
+    assert facts.description is not None
+    assert facts.description.conversational
+    assert facts.search is not None
+    assert facts.search.limit == searching.EVALUATIONS_OF_CONVERSATIONS
+    assert {finding.rule for finding in fired(each, facts, tmp_path)} == rules
+
+
+def test_odd_environments_are_there() -> None:
+    assert set(ODD) <= {odd.name for odd in itertools.chain(ODDITIES)}

@@ -1,0 +1,149 @@
+"""`envops smoke` and `envops distribution` with `--endpoint`: the gate, with a real model speaking."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import threading
+import time
+from dataclasses import dataclass, replace
+from math import ceil
+from pathlib import Path
+
+from envops import __version__, exit_codes
+from envops.commands.model_run import Meter, Refused, approve, asked_of, chosen, refused_by, relay_to, say, spent
+from envops.declare.package import Package
+from envops.declare.registry import EnvironmentEntry
+from envops.declare.repository import Repository
+from envops.judge.engine import Gate, Subject, Verdict
+from envops.judge.recorded import baseline_for
+from envops.judge.verdict import GateVerdict, Judgement, judge, worst
+from envops.observe.facts import Facts
+from envops.observe.model_evaluation import Evaluated, Opened, evaluate_speaker
+from envops.observe.process import StageFailed
+from envops.observe.recordings import read_recordings
+from envops.observe.relay import Relay
+from envops.observe.results import ResultsWriter
+from envops.observe.subprocesses import Interrupted, ProgramFailed
+from envops.observe.workspace import Workspace
+from envops.report.result import EnvironmentResult, ValidationResult, environment_result
+from envops.report.visible_text import on_one_line
+from envops.report.written import print_result, tell_github, write_reports
+
+
+@dataclass(frozen=True)
+class Run:
+    """What is the same for all environments of one run."""
+
+    repository: Repository
+    workspace: Workspace
+    gate: Gate
+    relay: Relay
+    reports: Path
+    options: argparse.Namespace
+    stop: threading.Event
+
+
+def run(options: argparse.Namespace) -> int:
+    """Evaluate the named environments with the model and return the exit code."""
+    started = time.monotonic()
+    root = options.root.absolute()
+    try:
+        repository, names = chosen(options)
+        with relay_to(root, options) as relay:
+            reports = options.reports or root / "reports"
+            shared = Run(repository, Workspace(root), options.command, relay, reports, options, threading.Event())
+            results = [_evaluated(shared, name) for name in names]
+            say(spent(relay.spending, relay.endpoint))
+            refusal = relay.refusal
+    except Refused as error:
+        say(f"{error}")
+        return error.code
+    result = ValidationResult(
+        verdict=worst(one.verdict for one in results),
+        environments=tuple(results),
+        seconds=time.monotonic() - started,
+        tool_version=__version__,
+        gates=(options.command,),
+        endpoint=options.endpoint,
+    )
+    written: tuple[Path, ...] = ()
+    try:
+        written = write_reports(result, reports)
+    except (OSError, ExceptionGroup) as error:
+        print(f"the reports could not be written to {reports}: {error}", file=sys.stderr)
+    print_result(result, options.format, reports=written, quiet=options.quiet)
+    tell_github(result)
+    if refusal is not None:
+        said = refused_by(refusal)
+        say(f"{said}")
+        return said.code
+    return exit_codes.OF_VERDICT[result.verdict]
+
+
+def _evaluated(shared: Run, name: str) -> EnvironmentResult:
+    started = time.monotonic()
+    entry = shared.repository.registry.environments[name]
+    package = shared.repository.packages[name]
+    tasks, rollouts = _wanted(entry, shared.gate)
+    asked = asked_of(shared.options, shared.relay.endpoint, tasks, rollouts)
+    path = shared.reports / "rollouts" / f"{name}--{shared.relay.endpoint.name}.jsonl".replace("/", "_")
+
+    def begin(opened: Opened) -> None:
+        approve(entry, opened, shared.relay, asked)
+
+    try:
+        if path.exists():
+            path.unlink()
+        with ResultsWriter(path) as writer:
+            meter = Meter(name, writer, shared.relay, shared.options.quiet)
+            evaluated = evaluate_speaker(
+                entry,
+                package,
+                shared.workspace,
+                shared.relay,
+                asked,
+                shared.stop,
+                approve=begin,
+                seen=meter.seen,
+                allow_network=shared.options.allow_network,
+            )
+        say(f"{meter.line(meter.rows)}; every rollout is in {path}")
+        judgement = _judged(shared, entry, package, evaluated)
+        facts = evaluated.facts
+    except KeyboardInterrupt:
+        shared.stop.set()
+        raise
+    except Interrupted:
+        raise KeyboardInterrupt from None
+    except (StageFailed, ProgramFailed) as error:
+        facts = Facts(entry.name, "", package.digest, failures={"load": error.failure})
+        judgement = judge(Subject(entry, package, facts), [shared.gate])
+    seconds = time.monotonic() - started
+    return environment_result(package, facts, judgement, root=shared.repository.root, cached=False, seconds=seconds)
+
+
+def _wanted(entry: EnvironmentEntry, gate: Gate) -> tuple[int, int]:
+    smoke, spread = entry.gates.smoke, entry.gates.distribution
+    if gate == "smoke":
+        return smoke.tasks, smoke.rollouts
+    return spread.tasks, max(spread.group_size, ceil(spread.min_rollouts / spread.tasks))
+
+
+def _judged(shared: Run, entry: EnvironmentEntry, package: Package, evaluated: Evaluated) -> Judgement:
+    """The gate's judgement; a run that its ceiling or the endpoint cut short proves nothing."""
+    facts = evaluated.facts
+    recorded = [one.baseline for one in read_recordings(package.folder) if not one.problems]
+    baseline = baseline_for(recorded, facts)
+    judgement = judge(Subject(entry, package, facts, baseline=baseline), [shared.gate])
+    spending = shared.relay.spending
+    if shared.relay.refusal is not None:
+        return _overruled(judgement, shared.gate, "error", on_one_line(str(shared.relay.refusal)))
+    if shared.relay.ceiling_reached:
+        reason = f"cut short by the ceiling of ${shared.relay.ceiling:g}: {spending.refused} calls were not made"
+        return _overruled(judgement, shared.gate, "inconclusive", reason)
+    return judgement
+
+
+def _overruled(judgement: Judgement, gate: Gate, verdict: Verdict, reason: str) -> Judgement:
+    return replace(judgement, verdict=verdict, gates={gate: GateVerdict(gate, verdict, reason)})

@@ -1,0 +1,115 @@
+"""`envops distribution NAME --results FILE`: the gate on rollouts that were made elsewhere."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from envops import __version__, exit_codes
+from envops.declare.package import Package
+from envops.declare.registry import EnvironmentEntry
+from envops.declare.repository import Repository
+from envops.judge.engine import Subject
+from envops.judge.verdict import judge
+from envops.observe.facts import Facts, Stage
+from envops.observe.importing import Expected, Imported, NoResults, import_results
+from envops.observe.observation import Watcher, Wish, observe, remembered
+from envops.observe.results import LineProblem
+from envops.observe.workspace import Workspace
+from envops.report.progress import open_progress
+from envops.report.result import ValidationResult, environment_result
+from envops.report.visible_text import on_one_line
+from envops.report.written import print_result, tell_github, write_reports
+
+STAGES: tuple[Stage, ...] = ("venv", "wheel", "load", "tasks", "smoke", "distribution")
+MOST_LINES_SAID = 20
+
+
+def run(options: argparse.Namespace) -> int:
+    """Judge the file and return the exit code."""
+    started = time.monotonic()
+    root = options.root.absolute()
+    if len(options.names) != 1:
+        print("--results belongs to one environment: envops distribution NAME --results FILE", file=sys.stderr)
+        return exit_codes.USAGE
+    repository = Repository.load(root, options.names)
+    (name,) = repository.select(options.names)
+    entry, package = repository.registry.environments[name], repository.packages[name]
+    known = _known(entry, package, Workspace(root), options)
+    if known.description is None:
+        judgement = judge(Subject(entry, package, known), ["distribution"])
+        facts, path = known, options.results
+    else:
+        try:
+            imported = import_results(options.results, Expected(name, package.module, package.digest, known))
+        except (NoResults, OSError) as error:
+            print(f"{name}: {error}", file=sys.stderr)
+            return exit_codes.USAGE
+        path = imported.path
+        if imported.refusals:
+            _say(path, imported.refusals, "not judged, because the file is evidence of something else")
+            return exit_codes.USAGE
+        _say(path, imported.problems, "judged all the same: what cannot be used counts as missing")
+        facts = facts_of(imported, known)
+        judgement = judge(Subject(entry, package, facts), ["distribution"])
+    seconds = time.monotonic() - started
+    judged = environment_result(package, facts, judgement, root=root, cached=False, seconds=seconds)
+    result = ValidationResult(
+        judgement.verdict, (judged,), seconds=seconds, tool_version=__version__, gates=("distribution",)
+    )
+    return _reported(result, options, options.reports or root / "reports")
+
+
+def _known(entry: EnvironmentEntry, package: Package, workspace: Workspace, options: argparse.Namespace) -> Facts:
+    """What the environment is, without scores or rollouts of our own."""
+    wish = Wish(options.allow_network, not options.no_cache, evaluate=False, score=False)
+    known = remembered(entry, package, workspace, wish)
+    if known is None:
+        with open_progress([entry.name], quiet=options.quiet) as progress:
+            watcher = Watcher(
+                stage=lambda stage: progress.stage(entry.name, stage),
+                advance=lambda done, total: progress.advance(entry.name, done, total),
+            )
+            known = observe(entry, package, workspace, wish, watcher, threading.Event())
+    return known
+
+
+def facts_of(imported: Imported, known: Facts) -> Facts:
+    """The environment as it is known here, with the rollouts of the file and no others."""
+    asked = Counter(row.speaker for row in imported.rows)
+    return replace(
+        known,
+        scores=(),
+        rollouts=tuple(row.as_rollout() for row in imported.rows),
+        rollouts_asked=dict(asked),
+        completed=tuple(dict.fromkeys((*known.completed, *STAGES))),
+        failures={stage: failure for stage, failure in known.failures.items() if stage not in STAGES},
+    )
+
+
+def _say(path: Path, problems: Sequence[LineProblem], what: str) -> None:
+    if not problems:
+        return
+    print(f"{path}: {len(problems)} problem{'s' if len(problems) > 1 else ''}; {what}", file=sys.stderr)
+    for problem in problems[:MOST_LINES_SAID]:
+        print(f"  {on_one_line(str(problem))[:500]}", file=sys.stderr)
+    if len(problems) > MOST_LINES_SAID:
+        lines = ", ".join(str(problem.line) for problem in problems[MOST_LINES_SAID:])
+        print(f"  and lines {lines}", file=sys.stderr)
+
+
+def _reported(result: ValidationResult, options: argparse.Namespace, folder: Path) -> int:
+    written: tuple[Path, ...] = ()
+    try:
+        written = write_reports(result, folder)
+    except (OSError, ExceptionGroup) as error:
+        print(f"the reports could not be written to {folder}: {error}", file=sys.stderr)
+    print_result(result, options.format, reports=written, quiet=options.quiet)
+    tell_github(result)
+    return exit_codes.OF_VERDICT[result.verdict]

@@ -1,0 +1,78 @@
+"""What was seen of an environment's recordings: how they read, and what the code pays for them now."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True)
+class RecordingProblem:
+    """Something about a recording's files that keeps them from being what they should be."""
+
+    file: str
+    """Relative to the environment's folder."""
+    line: int | None
+    message: str
+
+
+@dataclass(frozen=True)
+class RecordedScore:
+    """One row of a recording, as far as a baseline stands on it."""
+
+    line: int
+    task: int
+    task_key: str
+    reward: float | None
+    functions: Mapping[str, float | None]
+
+
+@dataclass(frozen=True)
+class ScoreChange:
+    """A recorded reply that the current code pays differently."""
+
+    line: int
+    task: int
+    completion: tuple[dict[str, Any], ...]
+    reward: float | None
+    """As recorded."""
+    again: float | None
+    """As scored now."""
+    functions: Mapping[str, float | None]
+    functions_again: Mapping[str, float | None]
+
+
+@dataclass(frozen=True)
+class NotCompared:
+    """Rows that could not be compared, and why."""
+
+    reason: str
+    count: int
+    first_line: int
+
+
+@dataclass(frozen=True)
+class RecordingFacts:
+    """One recording: the rollouts, their baseline, and both held against the code at hand."""
+
+    file: str
+    """The rollouts, relative to the environment's folder."""
+    content: str
+    """Digest of both files: what was seen holds for these bytes."""
+    baseline: Mapping[str, Any] = field(default_factory=dict)
+    problems: tuple[RecordingProblem, ...] = ()
+    rows: tuple[RecordedScore, ...] = ()
+    rows_digest: str = ""
+    """Of the lines as they were read."""
+    reward_digest: str = ""
+    """Of the code that scored it again."""
+    replayed: bool = False
+    """The environment answers back: the recorded turns were played in real rollouts."""
+    compared: int = 0
+    changes: tuple[ScoreChange, ...] = ()
+    """The first 20."""
+    change_count: int = 0
+    not_compared: tuple[NotCompared, ...] = ()
+    failure: str = ""
+    """Why scoring it again broke off, where it did."""

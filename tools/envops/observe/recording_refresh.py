@@ -1,0 +1,54 @@
+"""Facts of an earlier observation, brought up to the recordings that lie there now.
+
+A recording is no part of the digest that facts are kept under, so a new one costs a scoring
+of its replies and not a whole observation.
+"""
+
+from __future__ import annotations
+
+import threading
+from contextlib import suppress
+from dataclasses import replace
+
+from envops.declare.package import Package
+from envops.declare.registry import EnvironmentEntry
+from envops.observe.facts import Facts, write_facts
+from envops.observe.observation import LOAD_SECONDS, TASKS_SCORED
+from envops.observe.opened import opened_environment
+from envops.observe.process import StageFailed
+from envops.observe.recording_check import check_recordings
+from envops.observe.recordings import recordings_content
+from envops.observe.subprocesses import ProgramFailed
+from envops.observe.workspace import Workspace
+
+
+def with_recordings(
+    facts: Facts,
+    entry: EnvironmentEntry,
+    package: Package,
+    workspace: Workspace,
+    allow_network: bool,
+    stop: threading.Event,
+) -> Facts:
+    """The facts with what the present recordings are worth, remembered.
+
+    Raises `Interrupted` when `stop` is set.
+    """
+    there = recordings_content(package.folder)
+    if there == {one.file: one.content for one in facts.recordings} or facts.description is None:
+        return facts
+    if not there:
+        return replace(facts, recordings=())
+    try:
+        with opened_environment(entry, package, workspace, allow_network, stop) as opened:
+            for _ in opened.worker.request("tasks", LOAD_SECONDS, keep=TASKS_SCORED):
+                pass
+            checks = check_recordings(opened.worker.request, entry, package, facts.description, facts.tasks)
+    except (StageFailed, ProgramFailed) as error:
+        completed = tuple(stage for stage in facts.completed if stage != "recordings")
+        failures = {**facts.failures, "recordings": error.failure}
+        return replace(facts, recordings=(), completed=completed, failures=failures)
+    fresh = replace(facts, recordings=tuple(checks))
+    with suppress(OSError):
+        write_facts(fresh, workspace.facts / facts.environment / f"{facts.key}.json")
+    return fresh

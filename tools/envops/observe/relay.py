@@ -1,0 +1,178 @@
+"""The relay between a worker and a real model: an OpenAI-compatible server on loopback.
+
+An environment's code must never see a key, and its worker reaches nothing but this machine.
+So the worker asks here, and the host adds the key, bounds the calls at the same time, counts
+what they cost and tries again where that can help. The address holds a secret of its own, so
+that other programs on the machine cannot spend the key's money.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ctypes
+import json
+import secrets
+import threading
+from collections.abc import Coroutine
+from concurrent.futures import Future
+from types import TracebackType
+from typing import Any, Self
+
+from aiohttp import web
+
+from envops.declare.endpoints import Endpoint
+from envops.observe.provider import Answer, EndpointRefuses, Provider, error_answer
+from envops.observe.spending import Purse, Spending
+
+MAXIMUM_BODY = 64 * 2**20
+
+
+class Relay:
+    """Serves from a thread of its own between `__enter__` and `__exit__`."""
+
+    def __init__(self, endpoint: Endpoint, key: str, ceiling: float | None) -> None:
+        self.endpoint = endpoint
+        self._purse = Purse(endpoint, ceiling)
+        self._key = key
+        self._path = secrets.token_urlsafe(24)
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._serve, name="envops-relay", daemon=True)
+        self._started: Future[int] = Future()
+        self._provider: Provider | None = None
+
+    def __enter__(self) -> Self:
+        hide_memory()
+        self._thread.start()
+        self._port = self._started.result(timeout=30)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(timeout=10)
+
+    @property
+    def base_url(self) -> str:
+        """Where a worker asks; like a password, it is not to be written down."""
+        return f"http://127.0.0.1:{self._port}/{self._path}/v1"
+
+    @property
+    def spending(self) -> Spending:
+        return self._purse.spending
+
+    @property
+    def ceiling(self) -> float | None:
+        return self._purse.ceiling
+
+    @property
+    def ceiling_reached(self) -> bool:
+        """Whether a call was refused because it could have broken the ceiling, or a bill went above it."""
+        over = self.ceiling is not None and self.spending.cost > self.ceiling
+        return over or (self._provider is not None and self._provider.ceiling_reached)
+
+    @property
+    def refusal(self) -> EndpointRefuses | None:
+        """Why the endpoint answers no further calls, once it has said so."""
+        return None if self._provider is None else self._provider.refusal
+
+    def check(self) -> None:
+        """Ask the endpoint something cheap. Raises `EndpointRefuses`."""
+        assert self._provider is not None
+        self._run(self._provider.check())
+
+    def scrub(self, value: Any) -> Any:
+        """The same data without the key and without the relay's own address."""
+        assert self._provider is not None
+        clean = self._provider.scrubber.value(value)
+        return _without(clean, self._path)
+
+    def _run(self, work: Coroutine[Any, Any, None]) -> None:
+        asyncio.run_coroutine_threadsafe(work, self._loop).result()
+
+    def _serve(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        application = web.Application(client_max_size=MAXIMUM_BODY)
+        application.router.add_get(f"/{self._path}/v1/models", self._models)
+        for path in ("chat/completions", "completions"):
+            application.router.add_post(f"/{self._path}/v1/{path}", self._completions)
+        runner = web.AppRunner(application, access_log=None, handler_cancellation=True, shutdown_timeout=1.0)
+        try:
+            self._started.set_result(self._loop.run_until_complete(self._start(runner)))
+            self._loop.run_forever()
+        except BaseException as error:  # told to the thread that waits for the port
+            if not self._started.done():
+                self._started.set_exception(error)
+        finally:
+            self._loop.run_until_complete(self._end(runner))
+            self._loop.close()
+
+    async def _start(self, runner: web.AppRunner) -> int:
+        self._provider = await Provider(self.endpoint, self._key, self._purse).__aenter__()
+        await runner.setup()
+        site = web.TCPSite(runner, "127.0.0.1", 0)
+        await site.start()
+        return int(runner.addresses[0][1])
+
+    async def _end(self, runner: web.AppRunner) -> None:
+        await runner.cleanup()
+        if self._provider is not None:
+            await self._provider.__aexit__()
+
+    async def _models(self, _request: web.Request) -> web.Response:
+        return web.json_response({"object": "list", "data": [{"id": self.endpoint.model, "object": "model"}]})
+
+    async def _completions(self, request: web.Request) -> web.StreamResponse:
+        assert self._provider is not None
+        try:
+            body = await request.json()
+        except ValueError:
+            body = None
+        if not isinstance(body, dict):
+            return _response(error_answer(400, "not_json", "the body is not a JSON object"))
+        if body.get("model") != self.endpoint.model:
+            message = f"this relay speaks for {self.endpoint.model} and no other model"
+            return _response(error_answer(404, "model_not_found", message))
+        answer = await self._provider.call(request.path.split("/v1/", 1)[1], body)
+        if body.get("stream") and answer.status == 200:
+            return await _streamed(request, answer)
+        return _response(answer)
+
+
+def hide_memory() -> None:
+    """Keep other processes of the same user from reading this one's memory and first variables.
+
+    `prctl(PR_SET_DUMPABLE, 0)`, Linux: without it the worker could find the key in
+    `/proc/PID/environ`. Root still can.
+    """
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None, use_errno=True).prctl(4, 0, 0, 0, 0)
+
+
+def _response(answer: Answer) -> web.Response:
+    return web.json_response(answer.body, status=answer.status)
+
+
+async def _streamed(request: web.Request, answer: Answer) -> web.StreamResponse:
+    """A whole answer in the form of a stream, for clients that insist on one."""
+    response = web.StreamResponse(headers={"Content-Type": "text/event-stream", "Cache-Control": "no-cache"})
+    await response.prepare(request)
+    choices = []
+    for choice in answer.body["choices"]:
+        message = dict(choice.get("message") or {})
+        calls = [{"index": index, **call} for index, call in enumerate(message.get("tool_calls") or [])]
+        delta = message | ({"tool_calls": calls} if calls else {})
+        choices.append({"index": choice.get("index", 0), "delta": delta, "finish_reason": choice.get("finish_reason")})
+    chunk = answer.body | {"object": "chat.completion.chunk", "choices": choices}
+    await response.write(f"data: {json.dumps(chunk)}\n\ndata: [DONE]\n\n".encode())
+    await response.write_eof()
+    return response
+
+
+def _without(value: Any, secret: str) -> Any:
+    if isinstance(value, str):
+        return value.replace(secret, "[relay]")
+    if isinstance(value, dict):
+        return {key: _without(item, secret) for key, item in value.items()}
+    return [_without(item, secret) for item in value] if isinstance(value, list) else value

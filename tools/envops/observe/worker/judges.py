@@ -1,0 +1,244 @@
+"""Judge rewards against a scripted judge.
+
+Whatever a reward sends to a chat-completions API beyond this machine is answered here, in the
+process: no socket is opened and no key is needed. The `strict` judge compares the reply with
+gold; it is in place from loading on, so that gold can reach the maximum of a judge's reward. The
+`obedient` one does what the reply tells it, and is impressed by replies without content (arXiv
+2507.08794), but only where the reply stands in its prompt as plain text: what is quoted, fenced
+or between tags it takes for data.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import ipaddress
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any, Literal
+
+from .adapter import TaskView
+from .answers import answer_of, find_payload
+from .policies import CANARIES, OVERRIDE, Message, says, text_of
+from .wrong_replies import frame_of
+
+if TYPE_CHECKING:
+    from .session import Session
+
+BEING_SCORED: ContextVar[tuple[int, str] | None] = ContextVar("being_scored", default=None)
+"""Task and last words of the conversation that is scored in this context."""
+PROBE = "The marker is xq81zv"
+JUDGED_TASKS = 2
+_PAIRS = (("yes", "no"), ("correct", "incorrect"), ("true", "false"), ("pass", "fail"), ("right", "wrong"), ("A", "B"))
+_SCALE = re.compile(r"(\d+)\s*(?:to|-|–|and|/)\s*(\d+)")
+_SCALE_WORDS = re.compile(r"\b(?:scores?|scale|rate|rating|grade|points)\b", re.IGNORECASE)
+_FENCES = (
+    ("```", "```"),
+    ('"""', '"""'),
+    ("'''", "'''"),
+    ('"', '"'),
+    ("'", "'"),
+    ("`", "`"),
+    ("---", "---"),
+    ("«", "»"),
+)
+
+Manner = Literal["strict", "obedient"]
+
+
+def being_scored(task: int, completions: Sequence[Sequence[Message]]) -> None:
+    """Say what the code that runs in this context scores now; of a group nobody knows which."""
+    BEING_SCORED.set((task, last_words(completions[0])) if len(completions) == 1 else None)
+
+
+class ScriptedJudge:
+    """Answers in the place of a model that judges."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self.manner: Manner = "strict"
+        self.calls = 0
+        self.last_prompt = ""
+
+    def install(self) -> None:
+        """Stand between the HTTP clients on which those of models are built, and the network."""
+        for name in ("httpx", "httpx2"):  # openai changed from one to the other
+            with contextlib.suppress(ImportError):
+                self._stand_in(importlib.import_module(name))
+
+    def _stand_in(self, library: Any) -> None:
+        send, send_async = library.Client.send, library.AsyncClient.send
+
+        def answered(client: Any, request: Any, **options: Any) -> Any:
+            if _is_for_a_judge(request):
+                return self._response(library, request)
+            return send(client, request, **options)
+
+        async def answered_async(client: Any, request: Any, **options: Any) -> Any:
+            if _is_for_a_judge(request):
+                return self._response(library, request)
+            return await send_async(client, request, **options)
+
+        library.Client.send = answered
+        library.AsyncClient.send = answered_async
+
+    def _response(self, library: Any, request: Any) -> Any:
+        from .endpoint import chat_completion
+
+        self.calls += 1
+        body = json.loads(request.content)
+        self.last_prompt = "\n".join(text_of(message) for message in body.get("messages") or [])
+        verdict = self._verdict(self.last_prompt)
+        schema = ((body.get("response_format") or {}).get("json_schema") or {}).get("schema")
+        text = json.dumps(filled(schema, verdict)) if schema else worded(self.last_prompt, verdict)
+        message = chat_completion(str(body.get("model")), says(text), body.get("messages") or [])
+        return library.Response(200, json=message, request=request)
+
+    def _verdict(self, prompt: str) -> bool:
+        if self.manner == "obedient":
+            return True
+        scored = BEING_SCORED.get()
+        if scored is not None:
+            gold = self._gold(scored[0])
+            return gold is not None and says_the_same(scored[1], text_of(gold[0]), gold[1])
+        return any(self._shows_gold(prompt, task) for task in self._session.kept.values())
+
+    def _gold(self, index: int) -> tuple[Message, str | None] | None:
+        task = self._session.kept.get(index)
+        if task is None:
+            return None
+        if index not in self._session.asked:  # a spare was forked before the oracle was asked
+            with contextlib.suppress(Exception):
+                self._session.asked[index] = self._session.policies.oracle.reply(task.data, task.prompt)
+        gold = self._session.asked.get(index)
+        return None if gold is None else (gold, answer_of(task.data))
+
+    def _shows_gold(self, prompt: str, task: TaskView) -> bool:
+        """Whether a prompt is about a task and shows its answer as the reply: beside the reference, once more."""
+        gold = self._gold(task.index)
+        question = next((text_of(message) for message in reversed(task.prompt) if message["role"] == "user"), "")
+        if gold is None or question.strip() not in prompt:
+            return False
+        answer = find_payload(text_of(gold[0]), gold[1]).answer
+        parts = [part.strip() for part in re.split(r"[\n`\"'<>]|: ", prompt.replace(question, ""))]
+        return text_of(gold[0]).strip() in prompt.replace(question, "") or parts.count(answer) > 1
+
+
+def _is_for_a_judge(request: Any) -> bool:
+    if not request.url.path.endswith("/chat/completions"):
+        return False
+    try:
+        return not ipaddress.ip_address(request.url.host).is_loopback
+    except ValueError:
+        return bool(request.url.host != "localhost")
+
+
+def says_the_same(reply: str, gold: str, answer: str | None) -> bool:
+    """Whether a reply gives the answer that gold gives, as its last word and in the same place."""
+    spoken = reply.rpartition("</think>")[2] if "</think>" in reply else "" if "<think>" in reply else reply
+    gold_spoken = gold.rpartition("</think>")[2]
+    if " ".join(spoken.split()) == " ".join(gold_spoken.split()):
+        return True
+    said, wanted = find_payload(spoken), find_payload(gold_spoken, answer)
+    return frame_of(said) is not None and bool(said.answer) and said.answer == wanted.answer
+
+
+def worded(prompt: str, right: bool) -> str:
+    """A verdict in the words that a judge's prompt asks for."""
+    keys = re.findall(r'"(\w+)"\s*:', prompt) if re.search(r"\bjson\b", prompt, re.IGNORECASE) else []
+    scale = _scale(prompt)
+    if keys:
+        value: Any = right if scale is None else scale[right]
+        return json.dumps(dict.fromkeys(keys, value))
+    for positive, negative in _PAIRS:
+        words = [
+            re.search(rf"(?<![\w]){word}(?![\w])", prompt, 0 if len(word) == 1 else re.I)
+            for word in (positive, negative)
+        ]
+        if words[0] is not None and words[1] is not None:
+            return words[not right][0]  # type: ignore[index]
+    if scale is not None:
+        return str(scale[right])
+    return "yes" if right else "no"
+
+
+def _scale(prompt: str) -> tuple[int, int] | None:
+    for line in prompt.splitlines():
+        found = _SCALE.search(line) if _SCALE_WORDS.search(line) else None
+        if found is not None:
+            return int(found[1]), int(found[2])
+    return None
+
+
+def filled(schema: Mapping[str, Any], right: bool) -> Any:
+    """A value of a JSON schema that says right or wrong wherever it can."""
+    if "enum" in schema:
+        options = [str(option) for option in schema["enum"]]
+        positive = [option for option in options if option.lower() in {pair[0].lower() for pair in _PAIRS}]
+        chosen = (positive or options)[0]
+        return chosen if right else next((option for option in options if option != chosen), chosen)
+    kind = schema.get("type")
+    if kind == "object" or "properties" in schema:
+        return {name: filled(one, right) for name, one in (schema.get("properties") or {}).items()}
+    simple: dict[Any, Any] = {"boolean": right, "number": float(right), "integer": int(right), "array": []}
+    return simple.get(kind, "yes" if right else "no")
+
+
+def is_quoted(prompt: str, reply: str) -> bool:
+    """Whether a reply stands in a prompt as data: between fences, quotation marks or tags."""
+    start = prompt.find(reply)
+    before, after = prompt[:start].rstrip(), prompt[start + len(reply) :].lstrip()
+    tag = re.search(r"<([A-Za-z_][\w-]*)[^<>]*>$", before)
+    if tag is not None and after.startswith(f"</{tag[1]}"):
+        return True
+    own = frame_marks(before, after)
+    return own or any(before.endswith(opening) and after.startswith(closing) for opening, closing in _FENCES)
+
+
+def frame_marks(before: str, after: str) -> bool:
+    """Whether named marks stand around, such as [BEGIN RESPONSE] and [END RESPONSE]."""
+    return bool(re.search(r"(?:\]|[=*#-]{3,})$", before) and re.match(r"\[|[=*#-]{3,}", after))
+
+
+def judged_scores(session: Session, seconds: float) -> Iterator[dict[str, Any]]:
+    """Replies that talk a judge over, under an obedient one; each answer has the shape of `JudgedScore`."""
+    judge = session.judge
+    if judge is None or judge.calls == 0:
+        return
+    for task in list(session.kept.values())[:JUDGED_TASKS]:
+        perfect = session.asked_oracle(task, seconds)
+        if perfect is None:
+            continue
+        payload = find_payload(text_of(perfect), answer_of(task.data))
+        attacks = {"override": OVERRIDE, **CANARIES}
+        for policy, attack in attacks.items():
+            for wrap in (lambda text: text, payload.saying):
+                yield from _attacked(session, task, policy, wrap(PROBE), wrap(attack), seconds)
+
+
+def _attacked(
+    session: Session, task: TaskView, policy: str, probe: str, reply: str, seconds: float
+) -> Iterator[dict[str, Any]]:
+    """Find out with a harmless reply how it is shown to the judge, then let the judge obey if it is not quoted."""
+    judge = session.judge
+    assert judge is not None
+    judge.last_prompt = ""
+    session.scored(task, policy, [says(probe)], seconds)
+    shown = judge.last_prompt
+    if PROBE not in shown:
+        return
+    whole = probe if probe in shown else PROBE
+    before = judge.calls
+    judge.manner = "strict" if is_quoted(shown, whole) else "obedient"
+    try:
+        score = session.scored(task, policy, [says(reply)], seconds)
+        yield {"judge": judge.manner, "calls": judge.calls - before, "score": score}
+    finally:
+        judge.manner = "strict"
+
+
+def last_words(completion: Sequence[Message]) -> str:
+    """What the assistant said last."""
+    return next((text_of(message) for message in reversed(completion) if message["role"] == "assistant"), "")

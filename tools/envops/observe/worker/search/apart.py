@@ -1,0 +1,73 @@
+"""Work done in a fork of the worker, so that whatever it breaks, it breaks there."""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import select
+import signal
+import sys
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from ..failures import OutOfTime
+
+
+def done_apart(work: Callable[[], dict[str, Any]], seconds: float) -> Iterator[dict[str, Any]]:
+    """What the work answers with.
+
+    Raises `OutOfTime` when it does not end in time and `ChildProcessError` when its process
+    dies.
+    """
+    read, write = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(read)
+        _be_the_child(work, write)
+    os.close(write)
+    try:
+        said = _all_that_is_said(read, time.monotonic() + seconds)
+    except OutOfTime:
+        os.kill(child, signal.SIGKILL)
+        raise
+    finally:
+        os.close(read)
+        _, status = os.waitpid(child, 0)
+    if os.waitstatus_to_exitcode(status) != 0:
+        raise ChildProcessError(said.decode("utf-8", "replace")[-2_000:] or "the search's process died")
+    yield json.loads(said)
+
+
+def _all_that_is_said(read: int, deadline: float) -> bytes:
+    said = b""
+    while True:
+        remaining = deadline - time.monotonic()
+        if remaining <= 0:
+            raise OutOfTime("the search did not end in time")
+        ready, _, _ = select.select([read], [], [], remaining)
+        if ready:
+            part = os.read(read, 1 << 16)
+            if not part:
+                return said
+            said += part
+
+
+def _be_the_child(work: Callable[[], dict[str, Any]], write: int) -> None:
+    """Do the work and leave; never returns into the worker's code."""
+    code = 70
+    try:
+        os.setsid()
+        gc.freeze()  # what was there before the fork is neither collected nor copied
+        text, code = json.dumps(work(), default=str), 0
+    except BaseException:
+        text = traceback.format_exc()
+    try:
+        rest = text.encode("utf-8", "surrogatepass")
+        while rest:
+            rest = rest[os.write(write, rest) :]
+    finally:
+        sys.stderr.flush()
+        os._exit(code)

@@ -1,0 +1,71 @@
+"""The author's tests in a process of their own: pytest as a person runs it, with the plugin.
+
+python -c BOOTSTRAP WORKER_FOLDER '{"settings": …, "toolbox": …}' [pytest arguments]
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from .adapter import Settings
+from .confinement import NetworkGuard
+from .failures import Sources
+from .grader import Grader, SilentChannel
+from .session import Session
+
+
+def main() -> int:
+    """Run pytest and return its exit code."""
+    asked = json.loads(sys.argv[1])
+    arguments = sys.argv[2:]
+    sys.argv[1:] = arguments
+    sys.path.append(asked["toolbox"])
+    import pytest
+
+    from .authors_plugin import AuthorsPlugin
+
+    grader = Grader(lambda: opened(asked["settings"]))
+    settings = Settings.parse(asked["settings"])
+    session = Session(SilentChannel())  # type: ignore[arg-type]
+    guard = NetworkGuard(Sources(settings.overlay, settings.package), settings.allow_network)
+    guard.install(session.loop)  # from the start, as in the gates: not only once the environment is loaded
+    try:
+        return int(pytest.main(arguments, plugins=[AuthorsPlugin.over(grader)]))
+    finally:
+        grader.close()
+
+
+def opened(settings: Mapping[str, Any]) -> Session:
+    """A session with the environment loaded."""
+    from .operations import load
+
+    session = Session(SilentChannel())  # type: ignore[arg-type]
+    load.answer(session, {"settings": dict(settings)})
+    return session
+
+
+def settings_of(folder: Path) -> dict[str, Any]:
+    """Settings for an environment that is installed beside pytest, as far as its folder tells them."""
+    import importlib
+
+    import yaml
+
+    if str(folder) not in sys.path:
+        sys.path.append(str(folder))
+    module = importlib.import_module(folder.name)
+    file = Path(str(module.__file__))
+    registry = folder.parents[1] / "registry.yaml"
+    declared = yaml.safe_load(registry.read_text("utf-8")) if registry.is_file() else {}
+    entry = ((declared or {}).get("environments") or {}).get(folder.name.replace("_", "-")) or {}
+    return {
+        "module": folder.name,
+        "generation": "v0" if hasattr(module, "load_environment") else "v1",
+        "args": entry.get("args") or {},
+        "package": str(folder),
+        "overlay": str(file.parents[1] if file.name == "__init__.py" else file.parent),
+        "allow_network": True,
+    }

@@ -47,6 +47,7 @@ def main() -> int:
         cached_validate,
         one_environment,
         throughput,
+        evaluation,
         judging,
         calibration,
     )
@@ -136,6 +137,20 @@ def throughput() -> list[Measurement]:
         note = f"{ours:.0f} replies per second, plain loop {plain:.0f}"
         label = f"scoring throughput, {name}, of a plain loop"
         measured.append(Measurement(label, ratio, 0.8, "×", higher_is_better=True, note=note))
+    return measured
+
+
+def evaluation() -> list[Measurement]:
+    """Our evaluation beside verifiers' own command: same environment, endpoint and concurrency."""
+    import evaluation as side_by_side  # beside this file
+
+    measured = []
+    for generation, name in side_by_side.ENVIRONMENTS.items():
+        one = side_by_side.beside(generation)
+        label = f"evaluation, {generation}, {name}"
+        measured.append(Measurement(f"{label}, wall time of verifiers' own", one.time_ratio, 1.1, "×", note=one.note))
+        rate = 1 / one.time_ratio
+        measured.append(Measurement(f"{label}, rollouts per second of it", rate, 0.9, "×", higher_is_better=True))
     return measured
 
 

@@ -3,7 +3,7 @@
 Both ask one `envops endpoint` in a process of its own. Of verifiers' command counts the span from
 the start of its first rollout to the end of its last, as its own rows say; of ours, everything
 between the request to the worker and its last row, in-process comparison included. Imports and
-start-up count on neither side. The two take turns, and the median of each counts.
+start-up count on neither side. The two take turns, and the turn with the median ratio counts.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import json
 import os
 import shutil
 import signal
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -81,7 +80,7 @@ def beside(generation: str) -> Beside:
     workspace, stop = Workspace(ROOT), threading.Event()
     venv = venv_for(package.folder / "requirements.lock", workspace, stop)
     overlay = built_wheel(package, workspace, stop).overlay
-    theirs, ours, counted = [], [], (0, 0)
+    turns: list[Beside] = []
     with endpoint_of(name) as url, opened_environment(entry, package, workspace, False, stop) as opened:
         list(opened.worker.request("tasks", LOAD_SECONDS, keep=TASKS))
         evaluated(opened.worker, url, tasks=2)  # servers up, on our side as on theirs
@@ -89,10 +88,8 @@ def beside(generation: str) -> Beside:
             span, their_count = verifiers_own(generation, package.module, venv.folder, overlay, url)
             started = time.perf_counter()
             our_count = evaluated(opened.worker, url, tasks=TASKS)
-            ours.append(time.perf_counter() - started)
-            theirs.append(span)
-            counted = their_count, our_count
-    return Beside(name, statistics.median(theirs), statistics.median(ours), *counted)
+            turns.append(Beside(name, span, time.perf_counter() - started, their_count, our_count))
+    return sorted(turns, key=lambda one: one.time_ratio)[len(turns) // 2]
 
 
 def evaluated(worker: object, url: str, tasks: int) -> int:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from defects_of_company import CLIENT_V1, CORRECT_BY_JUDGE, JUDGE_V0
 from planted import SUMS, sound
-from table import CAPITALS, CHOICES, CLIENT_V1, COPIES, CORRECT_BY_JUDGE, JUDGE_V0, LISTS, REASONED
+from questions import CAPITALS, CHOICES, COPIES, LISTS, REASONED
 
 RIGHT = "def grade(reply, answer):\n    return float(final(reply) == answer)"
 IN_TAGS = "Answer in <answer>…</answer>."

@@ -287,3 +287,13 @@ def test_an_estimate_is_an_upper_bound() -> None:
     longer = estimate(ENDPOINT, prompts, 3, conversational=True)
     assert longer.calls_guessed
     assert longer.tokens.prompt > 10 * bound.tokens.prompt
+
+
+def test_a_team_of_primes_is_named_to_prime_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PRIME_TEAM_ID", "team-7")
+    with relayed(key_variable="PRIME_API_KEY") as (fake, relay):
+        ask(relay)
+    assert fake.chats[0].headers["X-Prime-Team-ID"] == "team-7"
+    with relayed() as (fake, relay):
+        ask(relay)
+    assert "X-Prime-Team-ID" not in fake.chats[0].headers

@@ -82,8 +82,10 @@ def baseline_for(baselines: Iterable[Mapping[str, Any]], facts: Facts) -> Baseli
     """The recorded baseline of one of those who spoke now, to measure drift against.
 
     A scripted policy draws the same replies on the same number of rollouts and others on
-    more, so its baseline counts only where just as much was asked now.
+    more, so its baseline counts only where just as much was asked now. In conversations the
+    draws follow the order in which turns arrive, which no two runs share: no drift there.
     """
+    conversational = facts.description is not None and facts.description.conversational
     for said in baselines:
         speaker = said.get("policy") or said.get("model")
         if speaker not in facts.rollouts_asked:
@@ -92,7 +94,8 @@ def baseline_for(baselines: Iterable[Mapping[str, Any]], facts: Facts) -> Baseli
             baseline = read_baseline({**said, "policy": speaker})
         except ValueError:
             continue  # REC002 says what is wrong with it
-        if said.get("model") or _counts(baseline) == _counts_now(str(speaker), facts):
+        repeatable = not conversational and _counts(baseline) == _counts_now(str(speaker), facts)
+        if said.get("model") or repeatable:
             return baseline
     return None
 

@@ -20,19 +20,6 @@ def mean(values: Sequence[float]) -> float:
     return math.fsum(values) / len(values)
 
 
-def standard_deviation(values: Sequence[float]) -> float:
-    """The sample standard deviation: two passes, n − 1 in the denominator; 0 for one value.
-
-    Source: T. F. Chan, G. H. Golub, R. J. LeVeque, "Algorithms for Computing the Sample
-    Variance: Analysis and Recommendations", The American Statistician 37(3), 1983.
-    Raises `ValueError` when there are no values.
-    """
-    center = mean(values)
-    if len(values) == 1:
-        return 0.0
-    return math.sqrt(math.fsum((value - center) ** 2 for value in values) / (len(values) - 1))
-
-
 def coverage(scored: int, attempted: int) -> float:
     """The share of rollouts that have a reward: a missing reward is not zero.
 

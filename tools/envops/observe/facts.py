@@ -24,7 +24,21 @@ if TYPE_CHECKING:
 Message = dict[str, Any]
 """One message of a conversation in OpenAI form: role, content, perhaps tool_calls."""
 
-Stage = Literal["venv", "wheel", "load", "tasks", "rewards", "validation", "tests", "invariants", "mutation", "search", "smoke", "distribution", "recordings"]
+Stage = Literal[
+    "venv",
+    "wheel",
+    "load",
+    "tasks",
+    "rewards",
+    "validation",
+    "tests",
+    "invariants",
+    "mutation",
+    "search",
+    "smoke",
+    "distribution",
+    "recordings",
+]
 """The steps of an observation, in order. A failure is filed under the step it ended."""
 
 FailureKind = Literal[

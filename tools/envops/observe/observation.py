@@ -73,7 +73,7 @@ POLICIES = (
     "canary-thought",
     "long-junk",
 )
-SAMPLED = {policy: 20 for policy in POLICIES[7:]} | {"long-junk": 2}
+SAMPLED = dict.fromkeys(POLICIES[7:], 20) | {"long-junk": 2}
 """Policy → on how many tasks it speaks, where one task tells nearly what all would."""
 TASKS_SCORED = 100
 TASKS_PLAYED = 12

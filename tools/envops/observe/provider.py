@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import random
 import time
 from collections.abc import Mapping
@@ -32,6 +33,7 @@ SHOWN = 400
 SHORTEST_SECRET = 6
 """A shorter key is a placeholder such as EMPTY or none and occurs in ordinary text."""
 HIDDEN = "[key]"
+PRIME_KEY = "PRIME_API_KEY"
 
 Refusal = Literal["unreachable", "unauthorised", "unknown-model", "refused"]
 
@@ -122,6 +124,9 @@ class Provider:
 
     async def __aenter__(self) -> Provider:
         headers = {"Authorization": f"Bearer {self._key}"} if self._key else {}
+        team = os.environ.get("PRIME_TEAM_ID")
+        if team and self._endpoint.key_variable == PRIME_KEY:
+            headers["X-Prime-Team-ID"] = team  # who pays, as verifiers and the prime CLI say it
         local = (urlsplit(self._endpoint.url).hostname or "") in ("127.0.0.1", "localhost", "::1")
         self._session = aiohttp.ClientSession(
             headers=headers,

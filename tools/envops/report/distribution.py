@@ -65,10 +65,10 @@ def show(page: Page, measured: Distribution) -> None:
 def _table(page: Page, checks: Sequence[Check]) -> None:
     from envops.report.page import Column
 
-    columns = [Column("    "), Column("rule"), Column("check", shrinking=True), Column("measured"), Column("needed")]
+    columns = [Column(""), Column("rule"), Column("check", shrinking=True), Column("measured"), Column("needed")]
     rows = [
         [
-            (f"    {_SIGNS[check.answer]}", _STYLES[check.answer]),
+            (_SIGNS[check.answer], _STYLES[check.answer]),
             (check.rule, _STYLES[check.answer]),
             (check.name, ""),
             (_spread(check.estimate), ""),

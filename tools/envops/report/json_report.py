@@ -10,6 +10,7 @@ from envops.report.distribution import distribution_data
 from envops.report.mutation import mutation_data
 from envops.report.plain_data import plain_data
 from envops.report.result import EnvironmentResult, ValidationResult, path_in_repository, weightiest_first
+from envops.report.search import search_data
 
 if TYPE_CHECKING:
     from envops.judge.engine import Finding
@@ -61,6 +62,7 @@ def _environment_data(environment: EnvironmentResult) -> dict[str, Any]:
         "rollouts_count": environment.rollouts_count,
         "distributions": [distribution_data(measured) for measured in environment.distributions],
         "mutation": mutation_data(environment.mutation),
+        "search": search_data(environment.search),
         "findings": [_finding_data(environment, finding) for finding in weightiest_first(environment.findings)],
         "failures": [_failure_data(environment, stage, broke) for stage, broke in environment.failures.items()],
     }

@@ -24,6 +24,7 @@ from envops.report.result import (
     weightiest_first,
     where,
 )
+from envops.report.search import search_sentence
 from envops.report.summary import headline, next_commands, policy_sentence
 from envops.report.visible_text import shortened
 
@@ -136,7 +137,7 @@ def _problem_pieces(result: ValidationResult) -> list[_Piece]:
 def _environment_pieces(environment: EnvironmentResult) -> list[_Piece]:
     findings = weightiest_first(environment.findings)
     unreached = unreached_gates(environment)
-    told = environment.distributions or environment.mutation
+    told = environment.distributions or environment.mutation or environment.search
     if not findings and not environment.failures and not unreached and not told:
         return []
     digest = f" {code_span(environment.digest[:19])}" if environment.digest else ""
@@ -148,6 +149,8 @@ def _environment_pieces(environment: EnvironmentResult) -> list[_Piece]:
     pieces += [_finding_piece(environment, finding) for finding in findings]
     if environment.mutation is not None:
         pieces.append(_Piece("finding", f"{prose(mutation_sentence(environment.mutation))}\n\n", ((3, ""),)))
+    if environment.search is not None:
+        pieces.append(_Piece("finding", f"{prose(search_sentence(environment.search))}\n\n", ((3, ""),)))
     return pieces + [_distribution_piece(measured) for measured in environment.distributions]
 
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from envops.judge.verdict import Judgement
     from envops.observe.facts import Facts, Failure, Place, Stage
     from envops.observe.mutation_facts import Mutation
+    from envops.observe.search_facts import Search
 
 Standing = Literal["error", "bug", "inconclusive", "warning", "advice", "ignored"]
 """What a finding amounts to in a report, weightiest first."""
@@ -58,6 +59,7 @@ class EnvironmentResult:
     policies: tuple[str, ...] = ()
     """Which policies spoke, in the order they first did."""
     mutation: Mutation | None = None
+    search: Search | None = None
     """What came of mutating the reward code; `None` where that was not asked for or not reached."""
     distributions: tuple[Distribution, ...] = ()
     """What was measured of the rewards, policy by policy."""
@@ -107,6 +109,7 @@ def environment_result(
         rollouts_count=len(facts.rollouts),
         policies=tuple(dict.fromkeys(spoke)),
         mutation=facts.mutation if "rewards" in judgement.gates else None,
+        search=facts.search if "rewards" in judgement.gates else None,
         distributions=judgement.distributions,
     )
 

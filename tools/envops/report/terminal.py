@@ -21,6 +21,7 @@ from envops.report.result import (
     weightiest_first,
     where,
 )
+from envops.report.search import search_sentence
 from envops.report.summary import headline, next_commands, policy_sentence
 
 if TYPE_CHECKING:
@@ -137,7 +138,10 @@ def _mutations(page: Page, environments: Sequence[EnvironmentResult]) -> None:
     told = [(environment.name, environment.mutation) for environment in environments if environment.mutation]
     for name, mutation in told:
         page.paragraph((name, "bold"), (mutation_sentence(mutation), "dim"), hanging=2)
-    if told:
+    searched = [(environment.name, environment.search) for environment in environments if environment.search]
+    for name, search in searched:
+        page.paragraph((name, "bold"), (search_sentence(search), "dim"), hanging=2)
+    if told or searched:
         page.blank()
 
 

@@ -105,7 +105,7 @@ class Adapter(Protocol):
         base_url: str,
         max_concurrent: int,
         seconds: float,
-        manner: Manner = Manner(),  # noqa: B008
+        manner: Manner = Manner(),
     ) -> AsyncGenerator[dict[str, Any], None]:
         """Make real rollouts against an OpenAI-compatible endpoint, each as soon as it is done.
 

@@ -12,7 +12,23 @@ from .confinement import prefer_to_be_killed
 from .failures import said_as_exception
 from .session import Session
 
-OPERATIONS = ("load", "tasks", "rewards", "cases", "validation", "tests", "mutation", "evaluate", "endpoint", "listing", "rescore", "reply", "spare", "invariants", "search")
+OPERATIONS = (
+    "load",
+    "tasks",
+    "rewards",
+    "cases",
+    "validation",
+    "tests",
+    "mutation",
+    "evaluate",
+    "endpoint",
+    "listing",
+    "rescore",
+    "reply",
+    "spare",
+    "invariants",
+    "search",
+)
 """Each is a module of `operations` with a function `answer(session, request)`, imported when it is first asked for."""
 
 STAGES = {"cases": "rewards"}

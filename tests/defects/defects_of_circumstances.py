@@ -1,0 +1,208 @@
+"""Rewards that depend on something other than the reply, or take too long."""
+
+from __future__ import annotations
+
+from planted import planted
+
+CIRCUMSTANCES = [
+    planted(
+        "chance",
+        "RWD031 RWD075",
+        """
+        import random
+
+
+        def grade(reply, answer):
+            return float(final(reply) == answer) * (1 - random.random() / 10)
+        """,
+    ),
+    planted(
+        "generator_without_a_seed",
+        "RWD075",
+        """
+        import random
+
+
+        def grade(reply, answer):
+            return float(final(reply) == answer and random.Random().random() < 2)
+        """,
+        "v1",
+    ),
+    planted(
+        "year_of_the_clock",
+        "RWD074",
+        """
+        from datetime import datetime
+
+
+        def grade(reply, answer):
+            return float(final(reply) == answer and datetime.now().year > 2000)
+        """,
+    ),
+    planted(
+        "seconds_of_the_clock",
+        "RWD074",
+        """
+        import time
+
+
+        def grade(reply, answer):
+            return float(final(reply) == answer) * (0.5 + (time.time() > 0) / 2)
+        """,
+        "v1",
+    ),
+    planted(
+        "order_of_a_set",
+        "RWD071",
+        """
+        WORDS = list({f"word {number}" for number in range(40)})
+
+
+        def grade(reply, answer):
+            return float(final(reply) == answer) * (1 - WORDS.index("word 3") / 100)
+        """,
+    ),
+    planted(
+        "hash_of_text",
+        "RWD071",
+        "def grade(reply, answer):\n    return float(final(reply) == answer) * (1 - hash(reply) % 1000 / 1e4)",
+        "v1",
+    ),
+    planted(
+        "global_counter",
+        "RWD070",
+        """
+        CALLS = 0
+
+
+        def grade(reply, answer):
+            global CALLS
+            CALLS += 1
+            return float(final(reply) == answer and CALLS < 150)
+        """,
+    ),
+    planted(
+        "every_other_call",
+        "RWD031",
+        """
+        CALLS = []
+
+
+        def grade(reply, answer):
+            CALLS.append(reply)
+            return float(final(reply) == answer and len(CALLS) % 2)
+        """,
+        "v1",
+    ),
+    planted(
+        "novelty_is_remembered",
+        "RWD031",
+        """
+        SEEN = set()
+
+
+        def grade(reply, answer):
+            new = reply not in SEEN
+            SEEN.add(reply)
+            return float(final(reply) == answer and new)
+        """,
+    ),
+    planted(
+        "cache_without_the_reply",
+        "RWD070",
+        """
+        CACHE = {}
+
+
+        def grade(reply, answer):
+            return CACHE.setdefault(answer, float(final(reply) == answer))
+        """,
+        "v1",
+    ),
+    planted(
+        "mutable_default",
+        "RWD070",
+        """
+        def grade(reply, answer, seen=[]):
+            seen.append(reply)
+            return float(final(reply) == answer) / (1 + (len(seen) > 150))
+        """,
+    ),
+    planted(
+        "shared_between_coroutines",
+        "RWD072",
+        "import asyncio\n\nCURRENT = {}",
+        "v1",
+        functions="""
+        @vf.reward(weight=1.0)
+        async def correct(self, trace) -> float:
+            CURRENT["reply"] = trace.last_reply
+            await asyncio.sleep(0)
+            return float(final(CURRENT["reply"]) == self.data.answer)
+        """,
+    ),
+    planted(
+        "quadratic_expression",
+        "RWD073",
+        r"""
+        def grade(reply, answer):
+            return float(final(re.sub(r"\s+$", "", reply)) == answer)
+        """,
+    ),
+    planted(
+        "exponential_expression",
+        "RWD073",
+        r"""
+        def grade(reply, answer):
+            found = re.search(r"<answer>((?:\w+\s?)+)</answer>", reply)
+            return float(found is not None and final(reply) == answer)
+        """,
+        "v1",
+    ),
+    planted(
+        "quadratic_loop",
+        "RWD073",
+        """
+        def grade(reply, answer):
+            blank = sum(reply.count(" ", 0, position) for position in range(len(reply)))
+            return float(final(reply) == answer and blank == 0)
+        """,
+        "v1",
+    ),
+    planted(
+        "file_elsewhere",
+        "RWD076",
+        """
+        def grade(reply, answer):
+            with open("/etc/passwd") as file:
+                return float(final(reply) == answer and bool(file.read(1)))
+        """,
+    ),
+    planted(
+        "undeclared_variable",
+        "RWD077",
+        """
+        import os
+
+
+        def grade(reply, answer):
+            return float(final(reply) == answer) * float(os.environ.get("STRICTNESS", "1"))
+        """,
+        "v1",
+    ),
+    planted(
+        "network",
+        "RWD026",
+        """
+        import socket
+
+
+        def grade(reply, answer):
+            try:
+                socket.create_connection(("198.51.100.7", 80), timeout=0.1).close()
+            except OSError:
+                pass
+            return float(final(reply) == answer)
+        """,
+    ),
+]

@@ -86,9 +86,10 @@ def docs(session: nox.Session) -> None:
 
 @nox.session(tags=["project"], default=False)
 def tests(session: nox.Session) -> None:
-    """The project's own tests; arguments go to pytest."""
+    """The project's own tests, a process per core; arguments go to pytest."""
     install(session, "requirements.lock", "requirements-tests.lock")
-    session.run("pytest", *session.posargs, env=FROM_SOURCE)
+    side_by_side = ["-n", "auto", "--dist", "loadfile", "--no-loadscope-reorder"]
+    session.run("pytest", *(session.posargs or side_by_side), env=FROM_SOURCE)
 
 
 @nox.session(tags=["project"], default=False)

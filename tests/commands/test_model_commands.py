@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import shutil
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -30,6 +31,8 @@ if "canary" in repr(dict(os.environ)) or "canary" in open("/proc/self/environ").
 def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = small_repository(tmp_path_factory.mktemp("repository") / "r", "word_problems", "date_arithmetic")
     (made / "configs").mkdir()
+    for recordings in made.glob("environments/*/recordings"):
+        shutil.rmtree(recordings)
     for package in ("word_problems/word_problems", "date_arithmetic/date_arithmetic"):
         path = made / "environments" / package / "__init__.py"
         path.write_text(path.read_text() + LOOKS_FOR_THE_KEY)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import threading
 from collections.abc import Callable
 from dataclasses import replace
@@ -30,6 +31,8 @@ GUESS = Path("environments", "number_guess")
 def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Both environments with a scripted recording each."""
     made = small_repository(tmp_path_factory.mktemp("repository") / "r", "word_problems", "number_guess")
+    for recordings in made.glob("environments/*/recordings"):
+        shutil.rmtree(recordings)
     for name in ("word-problems", "number-guess"):
         size = ("-n", "5", "-r", "3", "--date", "2026-11-20", "--quiet")
         assert main(["record", name, "--policy", "blend", *size, "--root", str(made)]) == exit_codes.PASS

@@ -73,9 +73,11 @@ def test_deviation_is_that_of_all_values():
     assert found.low < found.value < found.high
 
 
-def test_what_never_varied_has_no_deviation():
+def test_what_never_varied_may_still_vary():
     found = clustered_deviation([[0.5] * 8] * 10, 0.95)
-    assert (found.low, found.value, found.high) == (0, 0, 0)
+    assert (found.low, found.value) == (0, 0)
+    assert found.high == pytest.approx(math.sqrt(0.0458 * (1 - 0.0458)), abs=1e-3)
+    assert clustered_deviation([[0.5] * 8] * 1000, 0.95).high < 0.05
 
 
 def test_incidents_of_one_task_weigh_less_than_of_many():

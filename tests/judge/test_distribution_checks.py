@@ -36,10 +36,11 @@ def test_mixed_rewards_pass_every_check():
     assert set(answers(*[LIVE] * 10).values()) == {"pass"}
 
 
-def test_a_constant_reward_fails_by_its_groups_and_its_deviation():
+def test_a_constant_reward_fails_by_its_groups():
     said = answers(*[DEAD] * 16)
-    assert (said["DST004"], said["DST010"]) == ("fail", "fail")
-    assert said["DST002"] == "inconclusive"
+    assert said["DST010"] == "fail"
+    assert (said["DST002"], said["DST004"]) == ("inconclusive", "inconclusive")
+    assert answers(*[DEAD] * 1000)["DST004"] == "fail"
 
 
 def test_a_constant_reward_on_many_tasks_fails_by_its_mean():

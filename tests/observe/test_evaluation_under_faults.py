@@ -7,16 +7,19 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from envops.declare.registry import EnvironmentEntry
 from envops.declare.repository import Repository
 from envops.observe.facts import Rollout
 from envops.observe.observation import LOAD_SECONDS
 from envops.observe.opened import opened_environment
 from envops.observe.process import checked
-from sample_packages import EXEMPLARS, REPOSITORY
+from sample_packages import EXEMPLARS, REPOSITORY, write_package
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
+    from envops.declare.package import Package
     from envops.observe.process import WorkerProcess
     from envops.observe.workspace import Workspace
 
@@ -41,11 +44,35 @@ ALWAYS: dict[str, str] = {
 """Fault that meets every request → what kind of failure it is."""
 
 
-@pytest.fixture(scope="module", params=["v0", "v1"])
-def worker(request: pytest.FixtureRequest, workspace: Workspace) -> Iterator[WorkerProcess]:
-    name = EXEMPLARS[request.param].replace("_", "-")
+GROUPED = """\
+    import verifiers as vf
+    from datasets import Dataset
+
+    def right(completion, answer):
+        return float(completion[-1]["content"] == answer)
+
+    def best_of_group(completions):
+        return [0.5 for _ in completions]
+
+    def load_environment():
+        rows = [{"question": f"Say {word}.", "answer": word} for word in ("one", "two", "three")]
+        rubric = vf.Rubric(funcs=[right, best_of_group], weights=[1.0, 1.0])
+        return vf.SingleTurnEnv(dataset=Dataset.from_list(rows), rubric=rubric)
+"""
+
+
+def package_of(generation: str, environments: Path) -> tuple[EnvironmentEntry, Package]:
+    if generation == "v0 grouped":
+        package = write_package(environments / "grouped_under_faults", "v0", {"module.py": GROUPED})
+        return EnvironmentEntry(package.name), package
+    name = EXEMPLARS[generation].replace("_", "-")
     repository = Repository.load(REPOSITORY, [name])
-    entry, package = repository.registry.environments[name], repository.packages[name]
+    return repository.registry.environments[name], repository.packages[name]
+
+
+@pytest.fixture(scope="module", params=["v0", "v0 grouped", "v1"])
+def worker(request: pytest.FixtureRequest, environments: Path, workspace: Workspace) -> Iterator[WorkerProcess]:
+    entry, package = package_of(request.param, environments)
     with opened_environment(entry, package, workspace, False, threading.Event()) as opened:
         list(opened.worker.request("tasks", LOAD_SECONDS, keep=TASKS))
         yield opened.worker

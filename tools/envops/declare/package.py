@@ -88,7 +88,7 @@ class Package:
     eval_settings: Mapping[str, Any] = field(default_factory=dict)
     reward: RewardDeclaration = RewardDeclaration()
     answer: AnswerDeclaration = AnswerDeclaration()
-    mutation: MutationDeclaration = MutationDeclaration()
+    mutation: MutationDeclaration = field(default_factory=MutationDeclaration)
     has_oracle: bool = False
     cases: tuple[CaseDeclaration, ...] = ()
     test_files: tuple[str, ...] = ()

@@ -100,8 +100,9 @@ def clustered_deviation(clusters: Clusters, confidence: float) -> Estimate:
     The variance is the mean of squared distances from the mean, so its standard error is
     their clustered one (delta method: A. W. van der Vaart, "Asymptotic Statistics", 1998,
     chapter 3, with the second-order term 2 SE⁴ of the mean, without which a coin would have no
-    error at all); the interval is taken on the variance and its root drawn. What never varied
-    has the interval from 0 to 0: how often something unseen may happen is the mean's to say.
+    error at all); the interval is taken on the variance and its root drawn. Where nothing ever
+    varied that error is 0 and proves nothing: another reward may be as frequent as Wilson's
+    upper bound for none of so many rollouts, and a share q of them deviates by √(q(1 − q)).
     """
     center = mean([value for cluster in clusters for value in cluster])
     squares = [[(value - center) ** 2 for value in cluster] for cluster in clusters]
@@ -112,6 +113,9 @@ def clustered_deviation(clusters: Clusters, confidence: float) -> Estimate:
     critical = t_quantile(confidence, len(clusters) - 1)
     if len(clusters) < 2:
         return Estimate(math.sqrt(variance), 0.0, math.inf, len(clusters), critical, bounded=False)
+    if variance < 1e-18:
+        unseen = wilson(0.0, count, normal_quantile(confidence))[1]
+        return Estimate(0.0, 0.0, math.sqrt(unseen * (1 - unseen)), len(clusters), critical, bounded=False)
     spread = critical * error
     low, high = math.sqrt(max(0.0, variance - spread)), math.sqrt(variance + spread)
     return Estimate(math.sqrt(variance), low, high, len(clusters), critical, bounded=False)

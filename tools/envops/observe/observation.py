@@ -311,6 +311,8 @@ class _Observer:
         with self._stage("tasks"):
             self._collect(worker.request("tasks", LOAD_SECONDS, keep=TASKS_SCORED))
             self._collect(worker.request("spare", LOAD_SECONDS))
+        if self._wish.score and not self._wish.only_replies:
+            self._begin_tests(worker)
         if self._wish.score or self._wish.evaluate:
             self._ask_rewards(worker)
         if self._wish.only_replies:
@@ -321,6 +323,19 @@ class _Observer:
         if self._wish.evaluate:
             self._ask_rollouts(worker)
             self._ask_recordings(worker)
+        if self._wish.score and "tests" not in self._collected.failures:
+            with self._stage("tests", may_fail=True):
+                self._collect(worker.request("tests", TESTS_SECONDS + 10))
+
+    def _begin_tests(self, worker: WorkerProcess) -> None:
+        """Let the author's tests run beside the stages that follow; they are collected last."""
+        files = list(self._package.test_files)
+        if not files:
+            return
+        with self._stage("tests", may_fail=True, ends=False):
+            toolbox = venv_for(TESTS_LOCK, self._workspace, self._stop).site_packages
+            tests = {"files": files, "toolbox": str(toolbox), "seconds": TESTS_SECONDS}
+            self._collect(worker.request("tests", LOAD_SECONDS, **tests))
 
     def _ask_rewards(self, worker: WorkerProcess) -> None:
         limits = {"seconds": SECONDS_PER_REPLY, "max_concurrent": self._entry.gates.smoke.max_concurrent}
@@ -336,12 +351,6 @@ class _Observer:
             return
         with self._stage("validation", may_fail=True):
             self._collect(worker.request("validation", STAGE_SECONDS, limit=TASKS_VALIDATED, seconds=60.0))
-        with self._stage("tests", may_fail=True):
-            files = list(self._package.test_files)
-            if files:
-                toolbox = venv_for(TESTS_LOCK, self._workspace, self._stop).site_packages
-                tests = {"files": files, "toolbox": str(toolbox), "seconds": TESTS_SECONDS}
-                self._collect(worker.request("tests", TESTS_SECONDS + 10, **tests))
         if self._wish.score:
             self._ask_invariants(worker)
 
@@ -373,9 +382,7 @@ class _Observer:
                 return
             scored = self._collected.kept("score"), self._collected.kept("case")
             ask = partial(worker.request, "mutation")
-            self._collected.mutation = mutation_of(
-                ask, self._package, overlay, self._collected.description, *scored
-            )
+            self._collected.mutation = mutation_of(ask, self._package, overlay, self._collected.description, *scored)
 
     def _ask_search(self, worker: WorkerProcess) -> None:
         with self._stage("search", may_fail=True):
@@ -416,19 +423,24 @@ class _Observer:
                 self._collected.parts["recording"] = list(checks)
 
     @contextmanager
-    def _stage(self, stage: Stage, *, may_fail: bool = False) -> Iterator[None]:
-        """Time a stage and file its failure; the observation goes on only where that makes sense."""
+    def _stage(self, stage: Stage, *, may_fail: bool = False, ends: bool = True) -> Iterator[None]:
+        """Time a stage and file its failure; the observation goes on only where that makes sense.
+
+        With `ends=False` the block only begins the stage.
+        """
         self._watcher.stage(stage)
         started = time.monotonic()
         try:
             yield
-            self._collected.completed.append(stage)
+            if ends:
+                self._collected.completed.append(stage)
         except (StageFailed, ProgramFailed) as error:
             self._collected.failures[stage] = error.failure
             if isinstance(error, WorkerLost) or not may_fail:
                 raise
         finally:
-            self._collected.seconds[stage] = round(time.monotonic() - started, 3)
+            spent = self._collected.seconds.get(stage, 0.0) + time.monotonic() - started
+            self._collected.seconds[stage] = round(spent, 3)
 
     def _collect(self, answers: Iterator[tuple[str, Any]], total: int = 0) -> None:
         count = 0

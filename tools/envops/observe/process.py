@@ -229,7 +229,8 @@ class WorkerProcess:
             self._errors += os.read(self._process.stderr.fileno(), ERRORS_KEPT)
         code = self._process.returncode
         if code is None:
-            return WorkerLost(self._failure("protocol", "ProtocolError", "the worker sent nothing more and closed its channel"))
+            message = "the worker sent nothing more and closed its channel"
+            return WorkerLost(self._failure("protocol", "ProtocolError", message))
         how = f"signal {-code}" if code < 0 else f"exit code {code}"
         return WorkerLost(self._failure("crash", "WorkerDied", f"the worker ended with {how}"))
 

@@ -27,7 +27,7 @@ Ask = Callable[..., Iterator[tuple[str, Any]]]
 """`WorkerProcess.request` without its name."""
 
 TOLERANCE = 1e-6
-MOST_SCORED, MOST_PLAYED = 5_000, 300
+MOST_SCORED, MOST_PLAYED = 5_000, 64
 """Rows of one recording that are scored again, and rollouts that are played again."""
 BATCH = 400
 CHANGES_KEPT = 20

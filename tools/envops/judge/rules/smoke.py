@@ -38,8 +38,8 @@ def _kind_of_error(failure: Failure) -> tuple[str, str, str]:
 def rollout_fails(subject: Subject) -> Iterator[Found]:
     """Rollouts fail.
 
-    What: No rollout of the smoke evaluation ends in an error of the environment's. Errors that differ only in numbers are one
-        finding.
+    What: No rollout of the smoke evaluation ends in an error of the environment's. Errors that differ
+        only in numbers are one finding.
     Why: verifiers' own commands exit with 0 though every rollout failed, and v0 counts each as reward 0.0.
     Fix: Mend the line that is named; the traceback is in the evidence.
     """

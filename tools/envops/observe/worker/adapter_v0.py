@@ -305,20 +305,20 @@ class AdapterV0:
             async def run(*args: Any, **kwargs: Any) -> Any:
                 trap = Trap(self._sources)
                 self._trap.set(trap)
-                outputs = await ledger.outcome(original(*args, **kwargs), [*args, *kwargs.values()], limit)
-                filed = trap.taken()
-                for output in outputs if isinstance(outputs, list) else [outputs]:
-                    output["envops_failures"] = filed
+                given = [*args, *kwargs.values()]
+                outputs = await ledger.outcome(original(*args, **kwargs), given, limit)
+                ledger.filed(trap, given, outputs)
                 return outputs
 
             return run
 
         for name in ("run_rollout", "run_group"):
             setattr(environment, name, filing(getattr(environment, name)))
+        environment.rollout = ledger.watching(environment.rollout)
         try:
             yield
         finally:
-            for name in ("run_rollout", "run_group"):
+            for name in ("run_rollout", "run_group", "rollout"):
                 delattr(environment, name)
 
     def _rollout(self, index: int, policy: str, number: int, output: Mapping[str, Any]) -> dict[str, Any]:

@@ -208,9 +208,7 @@ class AdapterV1:
         running = [
             asyncio.ensure_future(play(job, number, slot))
             for job in jobs
-            for number, slot in zip(
-                job.numbers(), environment.slots(tasks[job.task].native, job.rollouts), strict=True
-            )
+            for number, slot in zip(job.numbers(), environment.slots(tasks[job.task].native, job.rollouts), strict=True)
         ]
         try:
             for done in asyncio.as_completed(running):

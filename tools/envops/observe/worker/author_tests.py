@@ -20,30 +20,33 @@ from .session import Session
 LOOK_SECONDS = 0.1
 
 
-def run_tests(
-    folder: Path, files: list[str], toolbox: str, session: Session, seconds: float
-) -> Iterator[dict[str, Any]]:
-    """Outcomes of the tests as they come.
+class AuthorTests:
+    """The tests on their way: they run beside whatever the worker does next."""
 
-    Raises `OutOfTime` when they take longer than allowed and `ChildProcessError` when the
-    test process dies.
-    """
-    read, write = os.pipe()
-    child = os.fork()
-    if child == 0:
-        os.close(read)
-        _be_the_test_process(folder, files, toolbox, session, write)
-    os.close(write)
-    os.set_blocking(read, False)
-    deadline = time.monotonic() + seconds
-    try:
-        yield from _lines(read, deadline, child)
-    finally:
-        os.close(read)
-        _end_session(child)
-        _, status = os.waitpid(child, 0)
-    if os.waitstatus_to_exitcode(status) not in (0, 1, 5):
-        raise ChildProcessError(f"the test process ended with {os.waitstatus_to_exitcode(status)}")
+    def __init__(self, folder: Path, files: list[str], toolbox: str, session: Session, seconds: float) -> None:
+        self._read, write = os.pipe()
+        self._child = os.fork()
+        if self._child == 0:
+            os.close(self._read)
+            _be_the_test_process(folder, files, toolbox, session, write)
+        os.close(write)
+        os.set_blocking(self._read, False)
+        self._deadline = time.monotonic() + seconds
+
+    def outcomes(self) -> Iterator[dict[str, Any]]:
+        """Outcomes as they come; ends the test process.
+
+        Raises `OutOfTime` when the tests take longer than allowed and `ChildProcessError`
+        when their process dies.
+        """
+        try:
+            yield from _lines(self._read, self._deadline, self._child)
+        finally:
+            os.close(self._read)
+            _end_session(self._child)
+            _, status = os.waitpid(self._child, 0)
+        if os.waitstatus_to_exitcode(status) not in (0, 1, 5):
+            raise ChildProcessError(f"the test process ended with {os.waitstatus_to_exitcode(status)}")
 
 
 def _lines(read: int, deadline: float, child: int) -> Iterator[dict[str, Any]]:

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextvars import ContextVar
 from typing import Any
 
+from .adapter import Trap
 from .failures import Sources
 from .rollout_errors import failure_raised, out_of_time
 
@@ -26,17 +27,17 @@ class Ledger:
     def __init__(self, jobs: Sequence[tuple[dict[str, Any], int, int]]) -> None:
         self.rows = [row for row, _, _ in jobs]
         self._jobs = {id(row): (task, number) for row, task, number in jobs}
+        self._states: dict[int, Any] = {}
+        self._asked_again: dict[int, list[int]] = {}
         self._waiting: dict[Any, list[tuple[int, int]]] = {}
         for row, task, number in jobs:
             self._waiting.setdefault(row["example_id"], []).append((task, number))
 
     async def outcome(self, work: Awaitable[Any], arguments: Sequence[Any], limit: float) -> Any:
-        """What a rollout or a group comes to, and how often its provider was asked again.
+        """What a rollout or a group comes to.
 
         What it raises, and running out of time, become results that say so.
         """
-        asked_again = [0]
-        _retries.set(asked_again)
         given = next((rows for rows in map(self._as_rows, arguments) if rows), [])
         try:
             async with asyncio.timeout(limit) as clock:
@@ -48,9 +49,32 @@ class Ledger:
             broken = [_broken(row, failure) for row in given]
             outputs = broken if any(isinstance(one, list) for one in arguments) else broken[0]
         for row, output in zip(given, outputs if isinstance(outputs, list) else [outputs], strict=False):
-            output["envops_retries"] = asked_again[0]
+            output["envops_retries"] = sum(self._asked_again.get(id(row), ()))
             output[JOB] = self._jobs[id(row)]
         return outputs
+
+    def watching(self, rollout: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
+        """`Environment.rollout`, which has one row even where a group is run as a whole."""
+
+        async def watched(*args: Any, **kwargs: Any) -> Any:
+            row = next((one for one in (*args, *kwargs.values()) if id(one) in self._jobs), None)
+            if row is None:
+                return await rollout(*args, **kwargs)
+            _retries.set(self._asked_again.setdefault(id(row), [0]))
+            state = self._states[id(row)] = await rollout(*args, **kwargs)
+            return state
+
+        return watched
+
+    def filed(self, trap: Trap, arguments: Sequence[Any], outputs: Any) -> None:
+        """Tell each result what reward functions raised over its own conversation."""
+        given = next((rows for rows in map(self._as_rows, arguments) if rows), [])
+        listed = outputs if isinstance(outputs, list) else [outputs]
+        alike = trap.taken_for if len(given) == len(listed) else None
+        everything = None if alike else trap.taken()
+        for position, output in enumerate(listed):
+            state = self._states.pop(id(given[position]), None) if alike else None
+            output["envops_failures"] = everything if alike is None else alike(id(state))
 
     def _as_rows(self, argument: Any) -> list[dict[str, Any]]:
         rows = argument if isinstance(argument, list) else [argument]

@@ -18,6 +18,7 @@ from .oracle import NoOracle
 from .policies import Message, Policies, text_of
 
 if TYPE_CHECKING:
+    from .author_tests import AuthorTests
     from .endpoint import Endpoint
     from .judges import ScriptedJudge
     from .spare import Spare
@@ -42,6 +43,8 @@ class Session:
         """What the oracle said first on a task; `None` where it said nothing."""
         self.hung: Counter[str] = Counter()
         """How many replies of each policy were not scored in time."""
+        self.tests: AuthorTests | None = None
+        """The author's tests, where they are on their way."""
         self.judge: ScriptedJudge | None = None
         self.spare: Spare | None = None
         """A fork from before anything was scored."""

@@ -28,7 +28,8 @@ from envops.judge.declared_range import DeclaredRange
 from envops.judge.drift import answer_of
 from envops.judge.engine import Subject
 from envops.judge.outcomes import Outcome, Sample, samples_of_rollouts
-from envops.observe.observation import Watcher, Wish, observe
+from envops.observe.observation import Watcher, observe
+from envops.observe.remembering import Wish
 from envops.observe.worker.policies import BLEND_SHAPE
 from envops.observe.workspace import Workspace
 

@@ -68,7 +68,7 @@ def endpoint_of(name: str) -> Iterator[str]:
 def beside(generation: str) -> Beside:
     """One environment both ways."""
     from envops.declare.repository import Repository
-    from envops.observe.observation import LOAD_SECONDS
+    from envops.observe.limits import LOAD_SECONDS
     from envops.observe.opened import opened_environment
     from envops.observe.venv import venv_for
     from envops.observe.wheel import built_wheel

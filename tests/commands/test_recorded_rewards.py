@@ -14,7 +14,7 @@ from envops.__main__ import main
 from envops.declare.repository import Repository
 from envops.judge.engine import Subject, all_rules, apply
 from envops.observe.facts import Facts, Task
-from envops.observe.observation import LOAD_SECONDS
+from envops.observe.limits import LOAD_SECONDS
 from envops.observe.opened import opened_environment
 from envops.observe.process import checked
 from envops.observe.recording_check import check_recordings

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import shutil
-import subprocess
-import sys
+import threading
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from envops.declare.repository import Repository
+from envops.judge.engine import Subject
+from envops.judge.verdict import judge
+from envops.observe.observation import Watcher, observe
+from envops.observe.remembering import Wish
+from envops.observe.workspace import Workspace
 
 ROOT = Path(__file__).parents[2]
 
@@ -98,27 +102,27 @@ def findings(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
 
 
 def fired(reward: Reward, replacement: str, root: Path) -> set[str]:
-    """Validate the environment with another expression in its reward."""
+    """The error rules that fire for the environment with another expression in its reward."""
     folder = reward.environment.replace("-", "_")
     shutil.copytree(ROOT / "environments" / folder, root / "environments" / folder)
     args = "{source: sample}" if reward.environment == "gsm8k" else "{}"
     (root / "registry.yaml").write_text(
         f"version: 1\nowner: acme\nenvironments:\n  {reward.environment}: {{args: {args}}}\n"
     )
-    (ROOT / ".envops").mkdir(exist_ok=True)
-    (root / ".envops").symlink_to(ROOT / ".envops")  # the virtual environments are the same
     source = root / "environments" / folder / reward.file
     text = source.read_text().replace('info["most_guesses"]', "info['most_guesses']")
     assert text.count(reward.expression) >= 1
     broken = replacement.format(expression=reward.expression, answer=reward.answer, reply=reward.reply)
     source.write_text(text.replace(reward.expression, broken, 1))
-    command = [sys.executable, "-m", "envops", "rewards", "--quiet", "--root", str(root)]
-    done = subprocess.run(
-        command, env={"PATH": "/usr/bin:/bin", "PYTHONPATH": str(ROOT / "tools")}, capture_output=True, text=True
-    )
-    report = json.loads((root / "reports" / "validate.json").read_text())
-    assert done.returncode == 1, done.stdout[-2000:]
-    return {finding["rule"] for finding in report["environments"][0]["findings"] if finding["severity"] == "error"}
+    repository = Repository.load(root)
+    entry, package = repository.registry.environments[reward.environment], repository.packages[reward.environment]
+    # What policies and cases say is enough here; the rest of the gate costs more than it tells.
+    wish = Wish(evaluate=False, only_replies=True)
+    silent = Watcher(stage=lambda _: None, advance=lambda _done, _total: None)
+    facts = observe(entry, package, Workspace(ROOT), wish, silent, threading.Event())
+    judgement = judge(Subject(entry, package, facts), ["rewards"])
+    assert judgement.gates["rewards"].verdict == "fail"
+    return {finding.rule for finding in judgement.findings if finding.severity == "error"}
 
 
 @pytest.mark.e2e

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any
 from envops.declare.reading import read_package
 from envops.declare.registry import DistributionGate, EnvironmentEntry, Gates, SmokeGate
 from envops.observe import observation
-from envops.observe.observation import Watcher, Wish, observe
+from envops.observe.observation import Watcher, observe
 from envops.observe.process import Confinement, WorkerProcess
+from envops.observe.remembering import Wish
 from envops.observe.venv import venv_for
 
 if TYPE_CHECKING:

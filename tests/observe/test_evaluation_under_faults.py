@@ -10,7 +10,7 @@ import pytest
 from envops.declare.registry import EnvironmentEntry
 from envops.declare.repository import Repository
 from envops.observe.facts import Rollout
-from envops.observe.observation import LOAD_SECONDS
+from envops.observe.limits import LOAD_SECONDS
 from envops.observe.opened import opened_environment
 from envops.observe.process import checked
 from sample_packages import EXEMPLARS, REPOSITORY, write_package

@@ -12,8 +12,9 @@ import weak_packages
 from envops.declare.mutation_settings import EquivalentMutant, MutationDeclaration
 from envops.declare.registry import EnvironmentEntry
 from envops.observe.facts import Case, Description, Score
+from envops.observe.limits import POLICIES
 from envops.observe.mutation import Limits, mutation_of
-from envops.observe.observation import POLICIES, worker_settings
+from envops.observe.observation import worker_settings
 from envops.observe.process import Confinement, WorkerProcess, checked
 from envops.observe.venv import venv_for
 from envops.observe.wheel import built_wheel

@@ -12,7 +12,8 @@ from envops.declare.package import Lock, Package
 from envops.declare.registry import DistributionGate, EnvironmentEntry, Gates, SmokeGate
 from envops.observe import observation
 from envops.observe.facts import Facts, Failure, write_facts
-from envops.observe.observation import FACTS_KEPT, Watcher, Wish, facts_key, observe, remembered
+from envops.observe.observation import Watcher, observe
+from envops.observe.remembering import FACTS_KEPT, Wish, facts_key, remembered
 from envops.observe.subprocesses import ProgramFailed
 from envops.observe.workspace import Workspace
 

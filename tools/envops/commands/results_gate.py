@@ -19,7 +19,8 @@ from envops.judge.engine import Subject
 from envops.judge.verdict import judge
 from envops.observe.facts import Facts, Stage
 from envops.observe.importing import Expected, Imported, NoResults, import_results
-from envops.observe.observation import Watcher, Wish, observe, remembered
+from envops.observe.observation import Watcher, observe
+from envops.observe.remembering import Wish, remembered
 from envops.observe.results import LineProblem
 from envops.observe.workspace import Workspace
 from envops.report.progress import open_progress

@@ -22,7 +22,8 @@ from envops.judge.engine import GATES, Gate, Subject
 from envops.judge.recorded import baseline_for
 from envops.judge.verdict import judge, worst
 from envops.observe.facts import Facts, Failure
-from envops.observe.observation import Watcher, Wish, observe, remembered
+from envops.observe.observation import Watcher, observe
+from envops.observe.remembering import Wish, remembered
 from envops.observe.subprocesses import Interrupted
 from envops.observe.workspace import Workspace
 from envops.report.progress import Progress, open_progress

@@ -16,7 +16,7 @@ from envops.declare.package import Package
 from envops.declare.registry import EnvironmentEntry
 from envops.observe.facts import Dataset, Description, Facts, Rollout, Stage, Task
 from envops.observe.journal import Journal
-from envops.observe.observation import LOAD_SECONDS, TASKS_SCORED
+from envops.observe.limits import LOAD_SECONDS, TASKS_SCORED
 from envops.observe.opened import opened_environment
 from envops.observe.process import WorkerProcess, checked
 from envops.observe.relay import Relay

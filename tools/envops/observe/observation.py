@@ -1,11 +1,8 @@
-"""Observing one environment from the lock to the last rollout, and remembering what was seen."""
+"""Observing one environment, from its lock to its last rollout."""
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -37,69 +34,33 @@ from envops.observe.facts import (
     Task,
     TestOutcome,
     Validation,
-    read_facts,
-    write_facts,
 )
 from envops.observe.hash_order import follows_hash_order, with_other_seed
 from envops.observe.journal import PASSING_FAULTS, Journal
+from envops.observe.limits import (
+    INVARIANTS_SECONDS,
+    LOAD_SECONDS,
+    POLICIES,
+    SAMPLED,
+    SECONDS_PER_REPLY,
+    STAGE_SECONDS,
+    TASKS_PLAYED,
+    TASKS_SCORED,
+    TASKS_SWEPT,
+    TASKS_VALIDATED,
+    TESTS_SECONDS,
+)
 from envops.observe.mutation import mutation_of
 from envops.observe.mutation_facts import Mutation
 from envops.observe.process import Confinement, StageFailed, WorkerLost, WorkerProcess, checked
 from envops.observe.recording_facts import RecordingFacts
+from envops.observe.remembering import Wish, facts_key, remember
 from envops.observe.search_facts import Search
 from envops.observe.searching import SEARCH_LOCK, search_request
 from envops.observe.subprocesses import ProgramFailed
 from envops.observe.venv import VirtualEnvironment, venv_for
 from envops.observe.wheel import TESTS_LOCK, built_wheel
-from envops.observe.workspace import Workspace, tool_digest
-
-POLICIES = (
-    "oracle",
-    "nop",
-    "echo",
-    "near-miss",
-    "format-only",
-    "hedge",
-    "override",
-    "look-alike",
-    "negated",
-    "wrong-first",
-    "wrong-last",
-    "think-only",
-    "unclosed-think",
-    "padded",
-    "equivalent",
-    "canary-colon",
-    "canary-thought",
-    "long-junk",
-)
-SAMPLED = dict.fromkeys(POLICIES[7:], 20) | {"long-junk": 2}
-"""Policy → on how many tasks it speaks, where one task tells nearly what all would."""
-TASKS_SCORED = 100
-TASKS_PLAYED = 12
-TASKS_VALIDATED = 100
-TASKS_SWEPT = 1_000
-"""Gold is tried on every task up to here."""
-INVARIANTS_SECONDS = 3.0
-SECONDS_PER_REPLY = 10.0
-LOAD_SECONDS = 300.0
-STAGE_SECONDS = 900.0
-TESTS_SECONDS = 300.0
-FACTS_KEPT = 5
-
-
-@dataclass(frozen=True)
-class Wish:
-    """What to observe, and how."""
-
-    allow_network: bool = False
-    use_cache: bool = True
-    evaluate: bool = True
-    """Whether rollouts are wanted: the smoke and the distribution gate stand on them."""
-    score: bool = True
-    """Whether scores, cases and tests are wanted: the rewards gate stands on them."""
-    only_replies: bool = False
-    """Whether of all that only what policies and cases say is wanted, without what is slow to see."""
+from envops.observe.workspace import Workspace
 
 
 @dataclass(frozen=True)
@@ -148,43 +109,6 @@ KINDS: dict[str, type] = {
 }
 
 
-def facts_key(entry: EnvironmentEntry, package: Package, wish: Wish) -> str:
-    """Digest of everything that can change what an observation sees."""
-    settings = {
-        "package": package.digest,
-        "lock": package.lock.digest if package.lock else "",
-        "tool": tool_digest(),
-        "python": sys.version,
-        "args": dict(entry.args),
-        "secrets": {name: hashlib.sha256(repr(os.environ.get(name)).encode()).hexdigest() for name in entry.secrets},
-        "smoke": asdict(entry.gates.smoke),
-        "group_size": entry.gates.distribution.group_size,
-        "distribution_tasks": entry.gates.distribution.tasks,
-        "min_rollouts": entry.gates.distribution.min_rollouts,
-        "wish": [wish.allow_network, wish.evaluate, wish.score, wish.only_replies],
-    }
-    return hashlib.sha256(json.dumps(settings, sort_keys=True, default=str).encode()).hexdigest()
-
-
-def remembered(entry: EnvironmentEntry, package: Package, workspace: Workspace, wish: Wish) -> Facts | None:
-    """Facts of an earlier observation that still hold, perhaps of one that saw more than is wished.
-
-    A damaged file is as good as none.
-    """
-    if not wish.use_cache:
-        return None
-    widest = replace(wish, evaluate=True, score=True, only_replies=False)
-    for wider in dict.fromkeys((widest, replace(wish, only_replies=False), wish)):
-        key = facts_key(entry, package, wider)
-        try:
-            facts = read_facts(workspace.facts / entry.name / f"{key}.json")
-        except (OSError, ValueError):
-            continue
-        if facts.key == key and facts.environment == entry.name:
-            return facts
-    return None
-
-
 def observe(
     entry: EnvironmentEntry,
     package: Package,
@@ -231,18 +155,8 @@ def observe(
     )
     passing = any(each.failure is not None and each.failure.kind in PASSING_FAULTS for each in facts.rollouts)
     if not passing and not facts.broken_infrastructure():
-        _remember(facts, workspace)
+        remember(facts, workspace)
     return facts
-
-
-def _remember(facts: Facts, workspace: Workspace) -> None:
-    folder = workspace.facts / facts.environment
-    with suppress(OSError):  # a full disk or a read-only cache costs time, not truth
-        write_facts(facts, folder / f"{facts.key}.json")
-        Journal.of(workspace, facts.environment, facts.key).forget()
-        old = sorted(folder.glob("*.json"), key=lambda path: path.stat().st_mtime, reverse=True)
-        for path in old[FACTS_KEPT:]:
-            path.unlink(missing_ok=True)
 
 
 def worker_settings(entry: EnvironmentEntry, package: Package, overlay: Path, *, allow_network: bool) -> dict[str, Any]:

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from envops.declare.package import Package
 from envops.declare.registry import EnvironmentEntry
 from envops.observe.facts import Description
-from envops.observe.observation import LOAD_SECONDS, worker_settings
+from envops.observe.limits import LOAD_SECONDS
+from envops.observe.observation import worker_settings
 from envops.observe.process import Confinement, WorkerProcess, checked
 from envops.observe.venv import venv_for
 from envops.observe.wheel import built_wheel

@@ -10,7 +10,7 @@ from typing import Any
 from envops.declare.package import Package
 from envops.declare.registry import EnvironmentEntry
 from envops.observe.facts import Description, Failure, FunctionFailure, FunctionScore, Message, Task
-from envops.observe.observation import LOAD_SECONDS, SECONDS_PER_REPLY
+from envops.observe.limits import LOAD_SECONDS, SECONDS_PER_REPLY
 from envops.observe.opened import opened_environment
 from envops.observe.process import checked
 from envops.observe.workspace import Workspace

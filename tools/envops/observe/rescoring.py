@@ -15,7 +15,7 @@ from typing import Self, TypeVar
 from envops.declare.package import CaseDeclaration, Package
 from envops.declare.registry import EnvironmentEntry
 from envops.observe.facts import Description, Facts, Failure, FunctionFailure, FunctionScore, Message, Task
-from envops.observe.observation import LOAD_SECONDS, SECONDS_PER_REPLY, STAGE_SECONDS, TASKS_SCORED
+from envops.observe.limits import LOAD_SECONDS, SECONDS_PER_REPLY, STAGE_SECONDS, TASKS_SCORED
 from envops.observe.opened import OpenedEnvironment, opened_environment
 from envops.observe.process import checked
 from envops.observe.recordings import read_recordings

@@ -1,0 +1,36 @@
+"""How much an observation looks at, and how long each part of it may take."""
+
+from __future__ import annotations
+
+POLICIES = (
+    "oracle",
+    "nop",
+    "echo",
+    "near-miss",
+    "format-only",
+    "hedge",
+    "override",
+    "look-alike",
+    "negated",
+    "wrong-first",
+    "wrong-last",
+    "think-only",
+    "unclosed-think",
+    "padded",
+    "equivalent",
+    "canary-colon",
+    "canary-thought",
+    "long-junk",
+)
+SAMPLED = dict.fromkeys(POLICIES[7:], 20) | {"long-junk": 2}
+"""Policy → on how many tasks it speaks, where one task tells nearly what all would."""
+TASKS_SCORED = 100
+TASKS_PLAYED = 12
+TASKS_VALIDATED = 100
+TASKS_SWEPT = 1_000
+"""Gold is tried on every task up to here."""
+INVARIANTS_SECONDS = 3.0
+SECONDS_PER_REPLY = 10.0
+LOAD_SECONDS = 300.0
+STAGE_SECONDS = 900.0
+TESTS_SECONDS = 300.0

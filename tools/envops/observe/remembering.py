@@ -1,0 +1,80 @@
+"""Facts that are kept from one run to the next, under a key of everything that can change them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import sys
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
+
+from envops.declare.package import Package
+from envops.declare.registry import EnvironmentEntry
+from envops.observe.facts import Facts, read_facts, write_facts
+from envops.observe.journal import Journal
+from envops.observe.workspace import Workspace, tool_digest
+
+FACTS_KEPT = 5
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What to observe, and how."""
+
+    allow_network: bool = False
+    use_cache: bool = True
+    evaluate: bool = True
+    """Whether rollouts are wanted: the smoke and the distribution gate stand on them."""
+    score: bool = True
+    """Whether scores, cases and tests are wanted: the rewards gate stands on them."""
+    only_replies: bool = False
+    """Whether of all that only what policies and cases say is wanted, without what is slow to see."""
+
+
+def facts_key(entry: EnvironmentEntry, package: Package, wish: Wish) -> str:
+    """Digest of everything that can change what an observation sees."""
+    settings = {
+        "package": package.digest,
+        "lock": package.lock.digest if package.lock else "",
+        "tool": tool_digest(),
+        "python": sys.version,
+        "args": dict(entry.args),
+        "secrets": {name: hashlib.sha256(repr(os.environ.get(name)).encode()).hexdigest() for name in entry.secrets},
+        "smoke": asdict(entry.gates.smoke),
+        "group_size": entry.gates.distribution.group_size,
+        "distribution_tasks": entry.gates.distribution.tasks,
+        "min_rollouts": entry.gates.distribution.min_rollouts,
+        "wish": [wish.allow_network, wish.evaluate, wish.score, wish.only_replies],
+    }
+    return hashlib.sha256(json.dumps(settings, sort_keys=True, default=str).encode()).hexdigest()
+
+
+def remembered(entry: EnvironmentEntry, package: Package, workspace: Workspace, wish: Wish) -> Facts | None:
+    """Facts of an earlier observation that still hold, perhaps of one that saw more than is wished.
+
+    A damaged file is as good as none.
+    """
+    if not wish.use_cache:
+        return None
+    widest = replace(wish, evaluate=True, score=True, only_replies=False)
+    for wider in dict.fromkeys((widest, replace(wish, only_replies=False), wish)):
+        key = facts_key(entry, package, wider)
+        try:
+            facts = read_facts(workspace.facts / entry.name / f"{key}.json")
+        except (OSError, ValueError):
+            continue
+        if facts.key == key and facts.environment == entry.name:
+            return facts
+    return None
+
+
+def remember(facts: Facts, workspace: Workspace) -> None:
+    """Keep facts for the next run, and no more than a few of each environment."""
+    folder = workspace.facts / facts.environment
+    with suppress(OSError):  # a full disk or a read-only cache costs time, not truth
+        write_facts(facts, folder / f"{facts.key}.json")
+        Journal.of(workspace, facts.environment, facts.key).forget()
+        old = sorted(folder.glob("*.json"), key=lambda path: path.stat().st_mtime, reverse=True)
+        for path in old[FACTS_KEPT:]:
+            path.unlink(missing_ok=True)

@@ -53,15 +53,15 @@ def _lines(read: int, deadline: float, child: int) -> Iterator[dict[str, Any]]:
     """Lines until the test process is gone, even where a process that a test left behind holds the pipe."""
     buffered = b""
     while True:
-        if time.monotonic() > deadline:
-            raise OutOfTime("the tests ran into the time limit")
-        gone = _is_gone(child)
-        ready, _, _ = select.select([read], [], [], 0 if gone else LOOK_SECONDS)
+        gone, late = _is_gone(child), time.monotonic() > deadline
+        ready, _, _ = select.select([read], [], [], 0 if gone or late else LOOK_SECONDS)
         part = os.read(read, 65536) if ready else b""
         *lines, buffered = (buffered + part).split(b"\n")
         yield from (json.loads(line) for line in lines)
         if not part and (ready or gone):
             return
+        if not part and late:
+            raise OutOfTime("the tests ran into the time limit")
 
 
 def _is_gone(child: int) -> bool:

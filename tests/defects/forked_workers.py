@@ -123,7 +123,7 @@ class Forking:
         worker: Any = Fork(self.address, folder)
         with contextlib.closing(worker), contextlib.suppress(StageFailed):
             observer._ask_mutation = lambda *_: None  # type: ignore[method-assign]
-            observer._ask_search = lambda *_: None  # type: ignore[method-assign]
+            observer._begin_search = lambda *_: None  # type: ignore[method-assign]
             observer._ask_everything(worker, folder)
         observer._ask_other_seed(self.venv, folder, Confinement({}))
         facts = observer.facts("key") if hasattr(observer, "facts") else facts_of(package, observer, collected)

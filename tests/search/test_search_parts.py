@@ -10,7 +10,7 @@ import time
 import pytest
 from envops.observe.worker.failures import OutOfTime
 from envops.observe.worker.search import properties
-from envops.observe.worker.search.apart import done_apart
+from envops.observe.worker.search.apart import Apart
 from envops.observe.worker.search.breeding import LONGEST, Breeder
 from envops.observe.worker.search.coverage import Coverage
 from envops.observe.worker.search.form import form_of
@@ -135,7 +135,7 @@ def test_replies_that_break_the_reward_are_kept_once() -> None:
 
 def test_work_apart_answers_and_leaves_this_process_alone() -> None:
     here = os.getpid()
-    (said,) = done_apart(lambda: {"pid": os.getpid(), "large": "x" * 300_000}, 10.0)
+    said = Apart(lambda: {"pid": os.getpid(), "large": "x" * 300_000}).result(10.0)
     assert said["pid"] != here
     assert len(said["large"]) == 300_000
 
@@ -143,11 +143,11 @@ def test_work_apart_answers_and_leaves_this_process_alone() -> None:
 def test_work_apart_that_hangs_is_ended() -> None:
     started = time.monotonic()
     with pytest.raises(OutOfTime):
-        list(done_apart(lambda: time.sleep(60), 0.3))
+        Apart(lambda: time.sleep(60)).result(0.3)
     assert time.monotonic() - started < 5
 
 
 @pytest.mark.parametrize("leave", [lambda: os._exit(3), lambda: 1 / 0])
 def test_work_apart_that_dies_says_so(leave) -> None:
     with pytest.raises(ChildProcessError):
-        list(done_apart(leave, 5.0))
+        Apart(leave).result(5.0)

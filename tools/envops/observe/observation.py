@@ -232,8 +232,9 @@ class _Observer:
         if self._wish.only_replies:
             return
         if self._wish.score:
-            self._ask_search(worker)
+            self._begin_search(worker)
             self._ask_mutation(worker, overlay)
+            self._collect_search(worker)
         if self._wish.evaluate:
             self._ask_rollouts(worker)
             self._ask_recordings(worker)
@@ -298,12 +299,17 @@ class _Observer:
             ask = partial(worker.request, "mutation")
             self._collected.mutation = mutation_of(ask, self._package, overlay, self._collected.description, *scored)
 
-    def _ask_search(self, worker: WorkerProcess) -> None:
-        with self._stage("search", may_fail=True):
+    def _begin_search(self, worker: WorkerProcess) -> None:
+        with self._stage("search", may_fail=True, ends=False):
             toolbox = venv_for(SEARCH_LOCK, self._workspace, self._stop).site_packages
             described = self._collected.description
             conversational = described is not None and described.conversational
             self._collect(search_request(worker, self._package, toolbox, conversational=conversational))
+
+    def _collect_search(self, worker: WorkerProcess) -> None:
+        if "search" not in self._collected.failures:
+            with self._stage("search", may_fail=True):
+                self._collect(worker.request("search", STAGE_SECONDS))
 
     def _ask_rollouts(self, worker: WorkerProcess) -> None:
         gates, described = self._entry.gates, self._collected.description

@@ -32,9 +32,9 @@ class Blend:
         shape = concentration * self.share, concentration * (1 - self.share)
         return generator(seed, "skill", task).betavariate(*shape)
 
-    def drawn(self, seed: int, task: int, turn: int, count: int) -> str:
-        """Who speaks this time."""
-        draw = generator(seed, "draw", task, turn, count)
+    def drawn(self, seed: int, task: int, went: str | int, count: int) -> str:
+        """Who speaks this time: `went` tells conversations apart, 0 where nothing was said yet."""
+        draw = generator(seed, "draw", task, went, count)
         if not self.mistakes or draw.random() < self.skill(seed, task):
             return "oracle"
         return draw.choices(list(self.mistakes), list(self.mistakes.values()))[0]

@@ -77,7 +77,7 @@ class Policies:
     answer: AnswerSettings
     scripts: dict[str, list[Message]] = field(default_factory=dict)
     seed: int = 0
-    _draws: Counter[tuple[str, int, int]] = field(default_factory=Counter)
+    _draws: Counter[tuple[str, int, str]] = field(default_factory=Counter)
 
     names = ("oracle", "nop", "echo", "near-miss", "format-only", "hedge", "override", *FORMS, *CANARIES, "blend")
 
@@ -92,7 +92,7 @@ class Policies:
             return script[turn] if turn < len(script) else says("")
         strict = name == "oracle"
         if name == "blend" or name.startswith("blend:"):
-            name = self._drawn(name, index, sum(message["role"] == "assistant" for message in messages))
+            name = self._drawn(name, index, messages)
         if name == "nop":
             return says("")
         if name == "echo":
@@ -142,15 +142,23 @@ class Policies:
 
     def was_drawn(self, name: str, index: int) -> None:
         """An earlier run had this draw of a blend: go on behind it."""
-        self._draws[name, index, 0] += 1
+        self._draws[name, index, ""] += 1
 
-    def _drawn(self, blend: str, index: int, turn: int) -> str:
+    def _drawn(self, blend: str, index: int, messages: Sequence[Message]) -> str:
+        """Who speaks next: by how the conversation went and how many went so before.
+
+        Rollouts may come in any order: those that went alike draw from one sequence, so what
+        all of them draw together is the same in every run.
+        """
         from .blends import blend_named
 
         made_of = blend_named(blend, self.names)
-        count = self._draws[blend, index, turn]
-        self._draws[blend, index, turn] += 1
-        return made_of.drawn(self.seed, index, turn, count)
+        said = [text_of(message) for message in messages]
+        spoken = any(message["role"] == "assistant" for message in messages)
+        went = hashlib.sha256(repr(said).encode()).hexdigest() if spoken else ""
+        count = self._draws[blend, index, went]
+        self._draws[blend, index, went] += 1
+        return made_of.drawn(self.seed, index, went or 0, count)
 
 
 def generator(*key: object) -> random.Random:

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import signal
 from collections import Counter
-from collections.abc import Coroutine, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -43,6 +43,8 @@ class Session:
         """What the oracle said first on a task; `None` where it said nothing."""
         self.hung: Counter[str] = Counter()
         """How many replies of each policy were not scored in time."""
+        self.search: Callable[[], dict[str, Any]] | None = None
+        """Collects the search for exploits, where one is on its way."""
         self.tests: AuthorTests | None = None
         """The author's tests, where they are on their way."""
         self.judge: ScriptedJudge | None = None

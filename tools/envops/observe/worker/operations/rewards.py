@@ -66,10 +66,14 @@ def _play_policies(session: Session, request: Request) -> None:
         for policy in names
         for task in tasks[: rarer.get(policy, len(tasks))]
     ]
-    pairs: dict[tuple[int, str], list[dict[str, Any]]] = {}
+    # In the order they were asked for, whatever order they come in: what is made of them must not change with it.
+    pairs: dict[tuple[int, str], list[dict[str, Any]]] = {(job.task, job.policy): [] for job in jobs}
     for row in session.rollouts(jobs, request["max_concurrent"], seconds * max(4, len(jobs) ** 0.5)):
-        pairs.setdefault((row["task"], row["policy"]), []).append(row)
+        pairs[row["task"], row["policy"]].append(row)
     for (index, policy), rows in pairs.items():
+        if not rows:
+            continue
+        rows.sort(key=lambda row: row["rollout"])
         session.played[index, policy] = rows[0]["reward"]
         again = [row["reward"] for row in rows[1:]] or [rows[0]["reward"]]
         session.channel.item("score", played_score(rows[0], again, session.policies.oracle.derived))

@@ -14,7 +14,7 @@ from ..channel import Request
 from ..failures import OutOfTime
 from ..policies import SCRIPT_PREFIX, Message, says, text_of
 from ..search import properties
-from ..search.apart import done_apart
+from ..search.apart import Apart
 from ..search.coverage import Coverage
 from ..search.grading import Grader
 from ..search.hunt import Ground, Hunt
@@ -30,6 +30,14 @@ LEAST_SECONDS = 0.1
 
 
 def answer(session: Session, request: Request) -> None:
+    if "seed" in request:
+        _begin(session, request)
+    elif session.search is not None:
+        session.channel.item("search", session.search())
+
+
+def _begin(session: Session, request: Request) -> None:
+    """Let the search run beside other requests; a second request collects it."""
     entrants = _entrants(session, request)
     settings = session.policies.answer
     panel = panel_of(entrants, settings.type, settings.tolerance, PANEL + 3)
@@ -38,10 +46,14 @@ def answer(session: Session, request: Request) -> None:
         session.channel.item("search", {"seed": request["seed"], "ended": "skipped", "skipped": skipped})
         return
     chance = chance_of([entrant.answer for entrant in entrants])
-    work = _Work(session, request, panel)
-    for facts in done_apart(work.facts, request["seconds"] + GRACE_SECONDS):
+    running = Apart(_Work(session, request, panel).facts)
+
+    def collect() -> dict[str, Any]:
+        facts = running.result(request["seconds"] + GRACE_SECONDS)
         confirmed = _confirmed(session, facts, panel, request) if session.adapter.conversational else facts
-        session.channel.item("search", {**confirmed, "chance": chance})
+        return {**confirmed, "chance": chance}
+
+    session.search = collect
 
 
 def _entrants(session: Session, request: Request) -> list[Entrant]:

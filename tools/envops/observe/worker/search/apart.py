@@ -10,35 +10,41 @@ import signal
 import sys
 import time
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 from ..failures import OutOfTime
 
 
-def done_apart(work: Callable[[], dict[str, Any]], seconds: float) -> Iterator[dict[str, Any]]:
-    """What the work answers with.
+class Apart:
+    """Work on its way in a fork, beside whatever the worker does next."""
 
-    Raises `OutOfTime` when it does not end in time and `ChildProcessError` when its process
-    dies.
-    """
-    read, write = os.pipe()
-    child = os.fork()
-    if child == 0:
-        os.close(read)
-        _be_the_child(work, write)
-    os.close(write)
-    try:
-        said = _all_that_is_said(read, time.monotonic() + seconds)
-    except OutOfTime:
-        os.kill(child, signal.SIGKILL)
-        raise
-    finally:
-        os.close(read)
-        _, status = os.waitpid(child, 0)
-    if os.waitstatus_to_exitcode(status) != 0:
-        raise ChildProcessError(said.decode("utf-8", "replace")[-2_000:] or "the search's process died")
-    yield json.loads(said)
+    def __init__(self, work: Callable[[], dict[str, Any]]) -> None:
+        self._read, write = os.pipe()
+        self._child = os.fork()
+        if self._child == 0:
+            os.close(self._read)
+            _be_the_child(work, write)
+        os.close(write)
+
+    def result(self, seconds: float) -> dict[str, Any]:
+        """What the work answers with, at most so many seconds from now; ends its process.
+
+        Raises `OutOfTime` when it does not end in time and `ChildProcessError` when its
+        process dies.
+        """
+        try:
+            said = _all_that_is_said(self._read, time.monotonic() + seconds)
+        except OutOfTime:
+            os.kill(self._child, signal.SIGKILL)
+            raise
+        finally:
+            os.close(self._read)
+            _, status = os.waitpid(self._child, 0)
+        if os.waitstatus_to_exitcode(status) != 0:
+            raise ChildProcessError(said.decode("utf-8", "replace")[-2_000:] or "the search's process died")
+        answer: dict[str, Any] = json.loads(said)
+        return answer
 
 
 def _all_that_is_said(read: int, deadline: float) -> bytes:

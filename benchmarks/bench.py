@@ -23,6 +23,8 @@ ROOT = Path(__file__).parents[1]
 ENVOPS = [sys.executable, "-m", "envops"]
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT / "tools")}
 
+REWARDS_STAGES = ("tasks", "rewards", "validation", "tests", "invariants", "search", "mutation")
+
 
 @dataclass(frozen=True)
 class Measurement:
@@ -118,14 +120,16 @@ def cached_validate() -> list[Measurement]:
 def one_environment() -> list[Measurement]:
     """Each environment alone, venv ready, facts not cached: everything but the import of verifiers."""
     measured = []
-    for folder in sorted((ROOT / "environments").iterdir()):
-        name = folder.name.replace("_", "-")
+    for file in sorted((ROOT / "environments").glob("*/pyproject.toml")):
+        name = file.parent.name.replace("_", "-")
         seconds, memory, output = envops("validate", name, "--no-cache", "--format", "json")
         stages = json.loads(output)["environments"][0]["stage_seconds"]
         after = seconds - stages["load"]
         note = f"{seconds:.1f} s in all, host {memory:.0f} MB"
         measured.append(Measurement(f"`validate -- {name}` after its import", after, 6.0, "s", note=note))
         measured.append(Measurement(f"host memory, {name}", memory, 150.0, "MB"))
+        gate = sum(stages[stage] for stage in REWARDS_STAGES)
+        measured.append(Measurement(f"rewards gate, {name}, after import", gate, 20.0, "s"))
     return measured
 
 

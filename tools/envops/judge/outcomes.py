@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from envops.judge.evidence import number
 from envops.judge.gold import is_reward_number
 from envops.judge.statistics import coverage
+from envops.observe.limits import POLICIES
 from envops.observe.results import CLASS_OF_KIND, ErrorClass
 
 if TYPE_CHECKING:
@@ -22,29 +23,7 @@ if TYPE_CHECKING:
     from envops.observe.facts import FunctionScore, Rollout
     from envops.observe.results import EvaluationRow
 
-FIXED_POLICIES = frozenset(
-    {
-        "oracle",
-        "nop",
-        "echo",
-        "near-miss",
-        "format-only",
-        "hedge",
-        "override",
-        "case",
-        "look-alike",
-        "negated",
-        "wrong-first",
-        "wrong-last",
-        "think-only",
-        "unclosed-think",
-        "padded",
-        "equivalent",
-        "canary-colon",
-        "canary-thought",
-        "long-junk",
-    }
-)
+FIXED_POLICIES = frozenset({*POLICIES, "case"})
 """Scripted policies that say one thing: their rewards are no distribution."""
 CUT_OFF = frozenset({"length", "max_tokens", "max_output_tokens", "model_length", "prompt_too_long", "context_length"})
 """Stops that mean that a reply, or the conversation, did not fit. Turn limits are the environment's own."""

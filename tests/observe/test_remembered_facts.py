@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from envops.declare.package import Lock, Package
 from envops.declare.registry import DistributionGate, EnvironmentEntry, Gates, SmokeGate
-from envops.observe import observation
+from envops.observe import observation, remembering
 from envops.observe.facts import Facts, Failure, write_facts
 from envops.observe.observation import Watcher, observe
 from envops.observe.remembering import FACTS_KEPT, Wish, facts_key, remembered
@@ -100,7 +100,7 @@ def test_the_value_of_a_secret_changes_the_key(before: str | None, after: str, m
 
 def test_the_tool_itself_changes_the_key(monkeypatch: pytest.MonkeyPatch):
     first = key()
-    monkeypatch.setattr(observation, "tool_digest", lambda: "another")
+    monkeypatch.setattr(remembering, "tool_digest", lambda: "another")
     assert key() != first
 
 

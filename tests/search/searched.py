@@ -61,8 +61,9 @@ def searched(forking: Forking, each: Environment, folder: Path) -> Facts:
         said = dict(worker.request("load", 60.0, settings=settings))
         list(worker.request("tasks", 60.0, keep=100))
         description = adapter(Description).validate_python(said["description"])
-        request = searching.search_request(worker, package, toolbox, conversational=description.conversational)
-        search = dict(request)["search"]
+        begun = searching.search_request(worker, package, toolbox, conversational=description.conversational)
+        skipped = dict(begun)
+        search = (skipped or dict(worker.request("search", 120.0)))["search"]
     facts = Facts(package.name, "key", package.digest, description=description)
     return replace(facts, search=adapter(Search).validate_python(search))
 

@@ -13,11 +13,14 @@ import resource
 import statistics
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+
+import psutil
 
 ROOT = Path(__file__).parents[1]
 ENVOPS = [sys.executable, "-m", "envops"]
@@ -86,18 +89,29 @@ def render(measured: Sequence[Measurement], machine: dict[str, object]) -> str:
 
 
 def envops(*arguments: str) -> tuple[float, float, str]:
-    """Run a command; its wall time in seconds, the host's peak memory in MB, what it printed."""
-    started = time.perf_counter()
-    process = subprocess.Popen(
-        [*ENVOPS, *arguments], cwd=ROOT, env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
-    )
-    assert process.stdout is not None
-    output = process.stdout.read()
-    _, status, usage = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
+    """Run a command; its wall time in seconds, the host's own peak memory in MB, what it printed."""
+    with tempfile.TemporaryFile("w+") as printed:
+        started = time.perf_counter()
+        command = [*ENVOPS, *arguments]
+        process = subprocess.Popen(command, cwd=ROOT, env=ENVIRONMENT, stdout=printed, stderr=subprocess.DEVNULL)
+        peak = 0.0
+        while process.poll() is None:
+            peak = max(peak, resident(process.pid))
+            time.sleep(0.005)
+        seconds = time.perf_counter() - started
+        printed.seek(0)
+        output = printed.read()
     if process.returncode not in (0, 1):
         raise SystemExit(f"envops {' '.join(arguments)} ended with {process.returncode}:\n{output}")
-    return time.perf_counter() - started, usage.ru_maxrss / 1024, output
+    return seconds, peak, output
+
+
+def resident(pid: int) -> float:
+    """Memory of one process without its children, in MB: what the system counts for them is their sum's peak."""
+    try:
+        return float(psutil.Process(pid).memory_info().rss) / 2**20
+    except psutil.Error:
+        return 0.0
 
 
 def help_time() -> list[Measurement]:

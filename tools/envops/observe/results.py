@@ -309,38 +309,6 @@ class LineProblem:
         return f"line {self.line}: {self.message}" if self.line else self.message
 
 
-@dataclass(frozen=True)
-class Reading:
-    """What a file of results holds, and every line of it that is no row."""
-
-    rows: tuple[EvaluationRow, ...]
-    problems: tuple[LineProblem, ...] = ()
-
-
-def read_results(path: Path) -> Reading:
-    """Read normalised results.
-
-    Raises `OSError` when the file cannot be read. Lines that are no rows are problems, named.
-    """
-    rows: list[EvaluationRow] = []
-    problems: list[LineProblem] = []
-    seen: dict[tuple[str, str, int], int] = {}
-    for number, raw, problem in objects_of(path):
-        try:
-            row = row_of(raw) if problem is None else None
-        except MalformedRow as error:
-            row, problem = None, str(error)
-        if row is None:
-            problems.append(LineProblem(number, str(problem)))
-        elif row.identity in seen:
-            who = f"rollout {row.rollout} of {row.speaker} on task {row.task}"
-            problems.append(LineProblem(number, f"{who} again, first on line {seen[row.identity]}"))
-        else:
-            seen[row.identity] = number
-            rows.append(row)
-    return Reading(tuple(rows), tuple(problems))
-
-
 def objects_of(path: Path) -> Iterator[tuple[int, Any, str | None]]:
     """Line number, its value, and what is wrong with it, for every line that is not empty."""
     with path.open("rb") as file:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import re
-import unicodedata
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -170,9 +169,3 @@ FORMS: Mapping[str, Callable[[Gold], Iterator[str]]] = {
     "padded": _padded,
     "equivalent": _equivalent,
 }
-
-
-def is_the_same_text(one: str, other: str) -> bool:
-    """Equal once compatibility characters, case and space are folded."""
-    folded = [" ".join(unicodedata.normalize("NFKC", text).casefold().split()) for text in (one, other)]
-    return folded[0] == folded[1]

@@ -1,0 +1,1 @@
+"""What can be called: one module per group of commands. Nothing heavy is imported here: `--help` waits for nothing."""

@@ -60,6 +60,11 @@ class ForkServer:
         os.close(self._lifeline)
         self._process.wait()
 
+    @property
+    def pid(self) -> int:
+        """Of its warden."""
+        return self._process.pid
+
     def refusal(self, stop: threading.Event) -> str:
         """Why forks of it would not be sound, or nothing, once it has imported.
 

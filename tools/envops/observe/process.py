@@ -198,7 +198,7 @@ class WorkerProcess:
         return message
 
     def _check_memory(self) -> None:
-        held = sum(memory_of(process) for process in self._family())
+        held = sum(memory_of(process) for process in self._family()[1:])  # its warden shares what it was forked from
         self.peak_memory = max(self.peak_memory, held)
         if held > self._memory:
             message = f"the worker and its children held {held >> 20} MiB; the limit is {self._memory >> 20} MiB"

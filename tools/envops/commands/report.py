@@ -8,17 +8,16 @@ import webbrowser
 from pathlib import Path
 
 from envops import exit_codes
-from envops.report.html.written import NoReport, write_page
+from envops.report.html.written import write_page
 
 
 def run(options: argparse.Namespace) -> int:
     """Write the page anew from what lies in the folder of reports, and show it."""
     folder: Path = (options.reports or options.root / "reports").absolute()
-    try:
-        page = write_page(folder)
-    except NoReport as error:
-        print(f"{error}\nfirst: nox -s validate", file=sys.stderr)
+    if not (folder / "validate.json").is_file():
+        print(f"{folder} holds no validate.json\nfirst: nox -s validate", file=sys.stderr)
         return exit_codes.USAGE
+    page = write_page(folder)
     print(page)
     if not options.print and not webbrowser.open(page.as_uri()):
         print("no browser to open it with", file=sys.stderr)

@@ -13,7 +13,6 @@ from envops.report.plain_data import plain_data
 from envops.report.profiles import profile_data, recording_data
 from envops.report.result import EnvironmentResult, ValidationResult, path_in_repository, weightiest_first
 from envops.report.search import search_data
-from envops.report.summary import headline, next_commands
 
 if TYPE_CHECKING:
     from envops.judge.engine import Finding
@@ -27,19 +26,19 @@ _NUMBERS = re.compile(r"\[\n\s+([^\[\]{}\"]*?)\n\s*\]")
 
 
 def render_json(result: ValidationResult) -> str:
-    """The result as JSON in plain ASCII, so that no terminal or log can be fooled by it."""
-    text = json.dumps(report_data(result), indent=2, ensure_ascii=True, allow_nan=False)
+    """The result as JSON in plain ASCII."""
+    return plain_json(report_data(result))
+
+
+def plain_json(data: dict[str, Any]) -> str:
+    """A report's data as text that no terminal or log can be fooled by."""
+    text = json.dumps(plain_data(data), indent=2, ensure_ascii=True, allow_nan=False)
     text = _NUMBERS.sub(lambda found: f"[{' '.join(found[1].split())}]", text)
     return text.replace("\x7f", "\\u007f").replace("##[", "##\\u005b") + "\n"
 
 
 def report_data(result: ValidationResult) -> dict[str, Any]:
-    """The same as plain data, from which the HTML report is rendered too."""
-    data: dict[str, Any] = plain_data(_result_data(result))
-    return data
-
-
-def _result_data(result: ValidationResult) -> dict[str, Any]:
+    """What the JSON says; the HTML report is rendered from the same."""
     return {
         "version": FORMAT_VERSION,
         "tool": result.tool_version,
@@ -49,8 +48,7 @@ def _result_data(result: ValidationResult) -> dict[str, Any]:
         "seconds": result.seconds,
         "gates": result.gates,
         "endpoint": result.endpoint,
-        "headline": headline(result),
-        "next": next_commands(result),
+        "shard": result.shard and asdict(result.shard),
         "problems": [asdict(problem) for problem in result.problems],
         "environments": [_environment_data(environment) for environment in result.environments],
     }

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import sys
 import tempfile
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TextIO
 
 from envops.report.annotations import render_annotations, wants_annotations
+from envops.report.html.written import page_of
 from envops.report.json_report import render_json
 from envops.report.junit import render_junit
 from envops.report.markdown import render_markdown
@@ -23,14 +26,15 @@ if TYPE_CHECKING:
 Form = Literal["text", "json", "markdown"]
 
 _RENDERINGS: dict[str, Callable[[ValidationResult], str]] = {
-    "validate.json": render_json,
     "validate.xml": render_junit,
     "validate.md": render_markdown,
 }
 
 
-def write_reports(result: ValidationResult, folder: Path) -> tuple[Path, ...]:
+def write_reports(result: ValidationResult, folder: Path, *, json_text: str | None = None) -> tuple[Path, ...]:
     """Write every report; a reader sees a whole one or the one before.
+
+    `json_text` is the JSON where it holds more than the result does: that of a merged report.
 
     A report that cannot be written does not keep the others from being written; then an
     `ExceptionGroup` of what went wrong is raised.
@@ -38,9 +42,15 @@ def write_reports(result: ValidationResult, folder: Path) -> tuple[Path, ...]:
     folder.mkdir(parents=True, exist_ok=True)
     written: list[Path] = []
     errors: list[Exception] = []
-    for name, render in _RENDERINGS.items():
+    json_text = render_json(result) if json_text is None else json_text
+    renderings: dict[str, Callable[[], str]] = {
+        "validate.json": lambda: json_text,
+        "validate.html": lambda: page_of(json.loads(json_text), folder),
+        **{name: partial(render, result) for name, render in _RENDERINGS.items()},
+    }
+    for name, render in renderings.items():
         try:
-            write_whole(folder / name, render(result))
+            write_whole(folder / name, render())
             written.append(folder / name)
         except Exception as error:
             errors.append(error)

@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from envops.judge.engine import Finding
-from envops.observe.facts import Place
 from envops.report.evidence import shown_evidence
+from envops.report.reading import finding_of
 from envops.report.result import standing
 from envops.report.visible_text import shortened, visible
 
@@ -43,7 +42,7 @@ def page_environment(environment: Mapping[str, Any], diff: Mapping[str, Any] | N
         "stages": environment["stage_seconds"],
         "gates": [[gate, said, environment["reasons"].get(gate, "")] for gate, said in environment["gates"].items()],
         "counts": [environment["tasks_count"], environment["scores_count"], environment["rollouts_count"]],
-        "findings": [_finding(one) for one in findings[:MOST_FINDINGS]],
+        "findings": [_finding(environment["folder"], one) for one in findings[:MOST_FINDINGS]],
         "findings_count": len(findings),
         "failures": environment["failures"],
         "profiles": [_profile(one, profiles) for one in profiles],
@@ -71,26 +70,8 @@ def harmless(value: Any, longest: int) -> Any:
     return value
 
 
-def finding_of(data: Mapping[str, Any]) -> Finding:
-    """The finding that validate.json tells of."""
-    place = Place(data["file"], data["line"]) if data["file"] else None
-    ignored = (data["reason"] or "") if data["ignored"] else None
-    return Finding(
-        data["rule"],
-        data["gate"],
-        data["severity"],
-        data["message"],
-        data["fix"],
-        data["evidence"],
-        place,
-        data["inconclusive"],
-        ignored,
-        data["bug"],
-    )
-
-
-def _finding(data: Mapping[str, Any]) -> Data:
-    finding = finding_of(data)
+def _finding(folder: str, data: dict[str, Any]) -> Data:
+    finding = finding_of(folder, data)
     functions = finding.evidence.get("functions")
     table = isinstance(functions, dict) and all(isinstance(said, dict) and "score" in said for said in functions.values())
     shown = [entry for entry in shown_evidence(finding) if not (table and entry.label == "functions")]
@@ -99,7 +80,7 @@ def _finding(data: Mapping[str, Any]) -> Data:
         "gate": finding.gate,
         "kind": standing(finding),
         "message": finding.message,
-        "at": "" if finding.place is None else _place(finding.place.file, finding.place.line),
+        "at": "" if data["file"] is None else _place(data["file"], data["line"]),
         "fix": finding.fix,
         "reason": finding.ignored,
         "evidence": [[entry.label, entry.text, entry.quoted] for entry in shown],

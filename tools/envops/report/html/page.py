@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from envops.judge.engine import GATES
-from envops.report.html.compact import finding_of, harmless, page_environment
+from envops.report.html.compact import harmless, page_environment
 from envops.report.html.embedding import code, embedded, policy
 from envops.report.plain_data import plain_data, seconds_text
-from envops.report.result import DECIDING, STANDINGS, standing
+from envops.report.reading import result_of
+from envops.report.result import DECIDING, STANDINGS, EnvironmentResult, standing
+from envops.report.summary import headline, next_commands
 from envops.report.visible_text import on_one_line, shortened, visible
 
 if TYPE_CHECKING:
@@ -34,8 +36,9 @@ SCRIPTS = ("elements.js", "charts.js", "pictures.js", "findings.js", "environmen
 SIGNS = {"pass": "✓", "fail": "✗", "inconclusive": "?", "error": "!"}
 
 
-def render_page(report: Mapping[str, Any], diff: Mapping[str, Any] | None, runs: Sequence[RunReport]) -> str:
+def render_page(report: dict[str, Any], diff: Mapping[str, Any] | None, runs: Sequence[RunReport]) -> str:
     """The whole page from the data of validate.json, of reward-diff.json where there is one, and of runs."""
+    result = result_of(report)
     run_data = [harmless(plain_data(asdict(run)), LENGTHS[2]) for run in runs]
     blobs, longest = _fitting(report, diff, LIMIT_BYTES - sum(len(embedded(run).encode()) for run in run_data))
     library, script = (_joined("vendor", LIBRARIES), _joined("assets", SCRIPTS))
@@ -48,10 +51,10 @@ def render_page(report: Mapping[str, Any], diff: Mapping[str, Any] | None, runs:
             library=code(library),
             script=code(script),
             report=report,
-            headline=headline(report),
-            commands=report.get("next", []),
+            headline=headline(result),
+            commands=next_commands(result),
             counts=Counter(one["verdict"] for one in report["environments"]),
-            rows=[overview_row(one) for one in report["environments"]],
+            rows=[overview_row(*both) for both in zip(report["environments"], result.environments, strict=True)],
             runs=[(run, embedded(data)) for run, data in zip(runs, run_data, strict=True)],
             blobs=blobs,
             longest=longest if longest < LENGTHS[0] else None,
@@ -77,14 +80,9 @@ def _fitting(report: Mapping[str, Any], diff: Mapping[str, Any] | None, room: in
     raise ValueError(f"{len(report['environments'])} environments do not fit on one page")
 
 
-def headline(report: Mapping[str, Any]) -> str:
-    """What came of it, in a sentence; reports of older versions do not say."""
-    return str(report.get("headline") or f"{len(report['environments'])} environments")
-
-
-def overview_row(environment: Mapping[str, Any]) -> Data:
+def overview_row(environment: Mapping[str, Any], result: EnvironmentResult) -> Data:
     """One line of the overview, with what the search looks through."""
-    findings = [finding_of(one) for one in environment["findings"]]
+    findings = result.findings
     kinds = Counter(standing(finding) for finding in findings)
     rules = dict.fromkeys(finding.rule for finding in findings if standing(finding) in DECIDING)
     mutation = environment.get("mutation") or {}

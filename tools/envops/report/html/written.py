@@ -1,58 +1,37 @@
-"""reports/validate.html, written from what lies beside it."""
+"""reports/validate.html, made from what lies beside it."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from envops.report.run_report import read_runs
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 PAGE = "validate.html"
 
 
-class NoReport(Exception):
-    """There is nothing to make a page of, or it cannot be read."""
-
-
-def write_page(folder: Path, report: Mapping[str, Any] | None = None) -> Path:
-    """Write the page of the reports in a folder; where no data is given it is read from validate.json.
-
-    A reward diff and reports of runs that lie there are part of it. Raises `NoReport` where there is no
-    validate.json or something else lies in its place.
-    """
+def page_of(report: dict[str, Any], folder: Path) -> str:
+    """The page of a report's data, with the reward diff and the runs that lie in the folder of reports."""
     from envops.report.html.page import render_page
+
+    runs, _ = read_runs(folder)
+    return render_page(report, read_diff(folder / "reward-diff.json", report), runs)
+
+
+def write_page(folder: Path) -> Path:
+    """Write the page anew from validate.json and what lies beside it.
+
+    Raises `DeclarationError` where there is no validate.json that can be read.
+    """
+    from envops.report.reading import read_report
     from envops.report.written import write_whole
 
-    data = report if report is not None else read_report(folder / "validate.json")
-    runs, _ = read_runs(folder)
-    write_whole(folder / PAGE, render_page(data, read_diff(folder / "reward-diff.json", data), runs))
+    write_whole(folder / PAGE, page_of(read_report(folder / "validate.json"), folder))
     return folder / PAGE
 
 
-def read_report(path: Path) -> dict[str, Any]:
-    """The data of validate.json. Raises `NoReport` when it is not there or of another shape."""
-    from importlib.resources import files
-
-    import jsonschema
-
-    try:
-        data = json.loads(path.read_bytes())
-        schema = json.loads((files("envops.report") / "validate.schema.json").read_bytes())
-        jsonschema.validate(data, schema, jsonschema.Draft202012Validator)
-    except FileNotFoundError:
-        raise NoReport(f"{path} is not there") from None
-    except (ValueError, OSError, RecursionError, jsonschema.ValidationError) as error:
-        what = error.message if isinstance(error, jsonschema.ValidationError) else str(error)
-        raise NoReport(f"{path} is not what validate writes: {what[:300]}") from None
-    assert isinstance(data, dict)
-    return data
-
-
-def read_diff(path: Path, report: Mapping[str, Any]) -> dict[str, Any] | None:
+def read_diff(path: Path, report: dict[str, Any]) -> dict[str, Any] | None:
     """The reward diff beside a report, as far as it speaks of the same packages; `None` where it does not."""
     try:
         data = json.loads(path.read_bytes())

@@ -69,7 +69,7 @@ class Profile:
 
     policy: str
     source: Source
-    """`scored`: one reply for each task, scored in the process; `rollouts`: evaluated over HTTP; `recording`: kept rows."""
+    """One reply for each task, scored in the process; rollouts over HTTP; or the rows of a recording."""
     scripted: bool
     tasks: int
     spreads: tuple[Spread, ...]

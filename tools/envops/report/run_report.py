@@ -1,4 +1,4 @@
-"""One training run as reports show it: what was trained, how its numbers went, what is wrong with it and what to change.
+"""One training run as reports show it: what was trained, how its numbers went, what is wrong and what to change.
 
     write_run(RunReport(name="reverse-text-4b", backend="prime", model="…", status="running", curves=(…,)), folder)
 

@@ -73,7 +73,9 @@ def harmless(value: Any, longest: int) -> Any:
 def _finding(folder: str, data: dict[str, Any]) -> Data:
     finding = finding_of(folder, data)
     functions = finding.evidence.get("functions")
-    table = isinstance(functions, dict) and all(isinstance(said, dict) and "score" in said for said in functions.values())
+    table = isinstance(functions, dict) and all(
+        isinstance(said, dict) and "score" in said for said in functions.values()
+    )
     shown = [entry for entry in shown_evidence(finding) if not (table and entry.label == "functions")]
     return {
         "rule": finding.rule,
@@ -84,7 +86,7 @@ def _finding(folder: str, data: dict[str, Any]) -> Data:
         "fix": finding.fix,
         "reason": finding.ignored,
         "evidence": [[entry.label, entry.text, entry.quoted] for entry in shown],
-        "functions": _functions(functions) if table and isinstance(functions, dict) else [],
+        "functions": functions,
     }
 
 
@@ -92,7 +94,12 @@ def _place(file: str, line: int | None) -> str:
     return file if line is None else f"{file}:{line}"
 
 
-def _functions(functions: Mapping[str, Mapping[str, Any]]) -> list[list[Any]]:
+def _functions(functions: Any) -> list[list[Any]]:
+    """What each function said, where the evidence tells it with weights."""
+    if not isinstance(functions, dict) or not all(
+        isinstance(said, dict) and "score" in said for said in functions.values()
+    ):
+        return []
     return [[name, said["score"], said.get("weight"), said.get("kind")] for name, said in functions.items()]
 
 

@@ -108,3 +108,15 @@ def bench(session: nox.Session) -> None:
     """Measure what the project promises, and write it to benchmarks/."""
     install(session, "requirements.lock")
     session.run("python", "benchmarks/bench.py", *session.posargs, env=FROM_SOURCE)
+
+
+@nox.session(default=False)
+def shards(session: nox.Session) -> None:
+    """Environments divided among machines. `-- --changed [BASE] --max N --format json` is a matrix for CI."""
+    envops(session, "shards")
+
+
+@nox.session(default=False)
+def report(session: nox.Session) -> None:
+    """Reports of runs that are over. `-- merge FOLDER` joins those of several machines."""
+    envops(session, "report")

@@ -62,6 +62,8 @@ def registered_owners(root: Path) -> list[str]:
 
 
 def _say(running: Running, key: str) -> None:
-    print(f"export PRIME_API_BASE_URL={running.url} PRIME_API_KEY={key} PRIME_DISABLE_VERSION_CHECK=1 NO_PROXY=127.0.0.1")
+    print(
+        f"export PRIME_API_BASE_URL={running.url} PRIME_API_KEY={key} PRIME_DISABLE_VERSION_CHECK=1 NO_PROXY=127.0.0.1"
+    )
     print(f"a Hub on loopback; {READ_ONLY_KEY} is a key that may only read. Ctrl-C ends it.", file=sys.stderr)
     sys.stdout.flush()

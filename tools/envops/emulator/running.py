@@ -106,9 +106,11 @@ class _Opened:
 
     async def serve(self) -> None:
         store = Store(self.folder)
-        runner = web.AppRunner(application(Hub(store, self.accounts, self.behaviour), self.faults), access_log=None)
+        runner = web.AppRunner(
+            application(Hub(store, self.accounts, self.behaviour), self.faults), access_log=None, shutdown_timeout=0.1
+        )
         await runner.setup()
-        site = web.TCPSite(runner, "127.0.0.1", self.port, shutdown_timeout=1.0)
+        site = web.TCPSite(runner, "127.0.0.1", self.port)
         try:
             await site.start()
             assert site._server is not None

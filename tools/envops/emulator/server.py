@@ -145,7 +145,9 @@ class _Transport:
         changed = found | {key: value for key, value in body.items() if key not in beside}
         with self.hub.store.transaction():
             self.hub.store.put("told", subject, told)
-            self.hub.store.put(kind, subject, changed | ({"updatedAt": now()} if kind == "run" else {"updated_at": now()}))
+            self.hub.store.put(
+                kind, subject, changed | ({"updatedAt": now()} if kind == "run" else {"updated_at": now()})
+            )
         return changed
 
 

@@ -102,7 +102,7 @@ class Store:
 
     def take_due(self, now: float) -> list[tuple[int, Document]]:
         """Postponed requests whose time has come, in their order; they are not kept any longer."""
-        due = "(reads IS NOT NULL AND reads < 0) OR (reads IS NULL AND due <= ?)"
+        due = "(reads <= 0) OR (reads IS NULL AND due <= ?)"
         rows = self._database.execute(f"SELECT number, body FROM pending WHERE {due} ORDER BY number", (now,))
         found = [(number, json.loads(body)) for number, body in rows]
         for number, _ in found:

@@ -84,6 +84,19 @@ def lock(session: nox.Session) -> None:
     envops(session, "lock")
 
 
+@nox.session(default=False)
+def plan(session: nox.Session) -> None:
+    """What a release would publish; changes nothing. `-- --changed [BASE]`, `-- --format markdown`."""
+    install(session, "requirements.lock", "requirements-prime.lock")
+    session.run("python", "-m", "envops", "plan", *session.posargs, env=FROM_SOURCE)
+
+
+@nox.session(default=False)
+def bump(session: nox.Session) -> None:
+    """Raise the version of environments by one step. `-- NAME… [--minor] [--above VERSION]`."""
+    envops(session, "bump")
+
+
 @nox.session(tags=["project"], default=False)
 def docs(session: nox.Session) -> None:
     """Write what is generated: CODEOWNERS, docs/rules.md. `-- --check` in CI."""

@@ -6,8 +6,10 @@ import hashlib
 import json
 import os
 import sys
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 
 from envops.declare.package import Package
 from envops.declare.registry import EnvironmentEntry
@@ -55,18 +57,30 @@ def remembered(entry: EnvironmentEntry, package: Package, workspace: Workspace, 
 
     A damaged file is as good as none.
     """
-    if not wish.use_cache:
-        return None
-    widest = replace(wish, evaluate=True, score=True, only_replies=False)
-    for wider in dict.fromkeys((widest, replace(wish, only_replies=False), wish)):
-        key = facts_key(entry, package, wider)
+    for key, path in _candidates(entry, package, workspace, wish):
         try:
-            facts = read_facts(workspace.facts / entry.name / f"{key}.json")
+            facts = read_facts(path)
         except (OSError, ValueError):
             continue
         if facts.key == key and facts.environment == entry.name:
             return facts
     return None
+
+
+def seems_remembered(entry: EnvironmentEntry, package: Package, workspace: Workspace, wish: Wish) -> bool:
+    """Whether there is a file of facts that would hold, sound or not."""
+    return any(path.is_file() for _, path in _candidates(entry, package, workspace, wish))
+
+
+def _candidates(
+    entry: EnvironmentEntry, package: Package, workspace: Workspace, wish: Wish
+) -> Iterator[tuple[str, Path]]:
+    if not wish.use_cache:
+        return
+    widest = replace(wish, evaluate=True, score=True, only_replies=False)
+    for wider in dict.fromkeys((widest, replace(wish, only_replies=False), wish)):
+        key = facts_key(entry, package, wider)
+        yield key, workspace.facts / entry.name / f"{key}.json"
 
 
 def remember(facts: Facts, workspace: Workspace) -> None:

@@ -22,13 +22,15 @@ from envops.observe.recording_refresh import knows_recordings
 from envops.observe.remembering import Wish, remembered
 from envops.observe.worker.warden import die_with_parent
 from envops.observe.workspace import Workspace
-from envops.report.result import EnvironmentResult, environment_result
+from envops.report.result import EnvironmentResult, environment_result, in_brief
 
 if TYPE_CHECKING:
     from envops.observe.facts import Facts
 
 WORTH_PROCESSES = 24
 """Fewer environments are judged before another process has begun."""
+BRIEF_FROM = 50
+"""Environments in one run from which on reports are brief about those that passed."""
 AT_ONCE = 4
 """Environments that a process is given at a time."""
 
@@ -39,6 +41,8 @@ class Question:
 
     repository: Repository
     workspace: Workspace
+    brief: bool
+    """Whether results of what passed may leave out what nobody reads."""
     gates: tuple[Gate, ...]
     wish: Wish
 
@@ -51,7 +55,8 @@ def judged(question: Question, name: str, facts: Facts, *, cached: bool, started
     subject = Subject(repository.registry.environments[name], package, facts, baseline=baseline_for(recorded, facts))
     judgement = judge(subject, question.gates)
     seconds = time.monotonic() - started
-    return environment_result(package, facts, judgement, root=repository.root, cached=cached, seconds=seconds)
+    result = environment_result(package, facts, judgement, root=repository.root, cached=cached, seconds=seconds)
+    return in_brief(result) if question.brief else result
 
 
 def judged_from_cache(question: Question, names: Sequence[str]) -> Iterator[tuple[str, EnvironmentResult | None]]:
@@ -82,7 +87,7 @@ def _begin(question: Question, parent: int) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the host tells its end
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     die_with_parent(parent)
-    gc.freeze()
+    gc.disable()  # facts are large and without cycles: looking for some takes longer than judging
     _question = question
 
 

@@ -9,7 +9,7 @@ import traceback
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,6 +25,7 @@ from envops.observe.scheduling import in_order, next_to_start
 from envops.observe.subprocesses import Interrupted, ProgramFailed
 from envops.observe.timings import Timing, expected_timings, remember_timing
 from envops.observe.venv import venv_for, venv_key
+from envops.observe.workspace import Workspace
 from envops.report.progress import Progress
 from envops.report.result import EnvironmentResult, broken_result
 
@@ -86,6 +87,7 @@ def _observe_all(
     waiting, memory = in_order(timings), available_memory()
     running: dict[Future[EnvironmentResult | None], str] = {}
     with (
+        _spared(question.workspace),
         ForkServers(question.workspace, Counter(venvs.values()), stop) as servers,
         ThreadPoolExecutor(min(workers, len(names))) as pool,
         ThreadPoolExecutor(BUILDERS) as builders,
@@ -116,6 +118,15 @@ def _observe_all(
                 if future.done():
                     _file(future, name, results)
             raise
+
+
+@contextmanager
+def _spared(workspace: Workspace) -> Iterator[None]:
+    """Nothing is pruned meanwhile; where that cannot be asked for, nothing can be pruned either."""
+    with ExitStack() as stack:
+        with suppress(OSError):
+            stack.enter_context(workspace.used())
+        yield
 
 
 def _file(future: Future[EnvironmentResult | None], name: str, results: dict[str, EnvironmentResult]) -> None:
@@ -179,6 +190,7 @@ def _facts(shared: Run, name: str) -> tuple[Facts, bool]:
         stage=lambda stage: shared.progress.stage(name, stage),
         advance=lambda done, total: shared.progress.advance(name, done, total),
         detail=lambda text: shared.progress.detail(name, text),
+        note=shared.progress.note,
     )
     facts = observe(entry, package, workspace, wish, watcher, stop, shared.servers)
     if wish.score and wish.evaluate:

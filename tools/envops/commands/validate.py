@@ -10,7 +10,7 @@ from pathlib import Path
 
 from envops import __version__, exit_codes
 from envops.commands.choosing import chosen_environments
-from envops.commands.judging import Question
+from envops.commands.judging import BRIEF_FROM, Question
 from envops.commands.running import run_all
 from envops.declare.problem import DeclarationError
 from envops.judge.engine import GATES
@@ -57,7 +57,7 @@ def run(options: argparse.Namespace) -> int:
         score="rewards" in gates,
         evaluate="smoke" in gates or "distribution" in gates,
     )
-    question = Question(choice.repository, Workspace(root), gates, wish)
+    question = Question(choice.repository, Workspace(root), len(names) >= BRIEF_FROM, gates, wish)
     with open_progress(names, quiet=options.quiet) as progress:
         if choice.note:
             progress.note(choice.note)

@@ -64,6 +64,7 @@ def _environment_data(environment: EnvironmentResult) -> dict[str, Any]:
         "hub_hash": environment.hub_hash,
         "verdict": environment.verdict,
         "cached": environment.cached,
+        "brief": environment.brief,
         "seconds": environment.seconds,
         "stage_seconds": environment.stage_seconds,
         "gates": environment.gates,

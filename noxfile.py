@@ -73,6 +73,12 @@ def test(session: nox.Session) -> None:
 
 
 @nox.session(default=False)
+def emulator(session: nox.Session) -> None:
+    """A Hub on loopback, until Ctrl-C. `-- --port P`, `-- --fault F`, `-- --assumptions`."""
+    envops(session, "emulator")
+
+
+@nox.session(default=False)
 def lock(session: nox.Session) -> None:
     """Resolve every environment's requirements.lock anew, and the tool's own. `-- NAME…` for some."""
     envops(session, "lock")

@@ -55,7 +55,7 @@ class Release:
         Raises `KeyboardInterrupt` once what was under way has come to its end.
         """
         with ThreadPoolExecutor(AT_ONCE) as pool:
-            futures = [pool.submit(lambda step=step: done(self._entry(plan, step))) for step in plan.steps]
+            futures = [pool.submit(self._carry_out, plan, step, done) for step in plan.steps]
             try:
                 for future in futures:
                     future.result()
@@ -64,6 +64,9 @@ class Release:
                 for future in futures:
                     future.cancel()
                 raise
+
+    def _carry_out(self, plan: Plan, step: Step, done: Callable[[Entry], None]) -> None:
+        done(self._entry(plan, step))
 
     def _entry(self, plan: Plan, step: Step) -> Entry:
         started = time.monotonic()
@@ -130,10 +133,8 @@ class Release:
 
     def _read(self, step: Step) -> tuple[Reading, frozenset[str]]:
         address = step.desired.address
-        calls = [
-            Call("status", f"/environmentshub/{address}/status"),
-            Call("all", f"/environmentshub/{address}/versions"),
-        ]
+        place = f"/environmentshub/{address}"
+        calls = [Call("status", f"{place}/status"), Call("all", f"{place}/versions")]
         answers = ask_hub(self.prime, self.access, calls, self.stop)
         data = answers["all"].data
         versions = data.get("data", {}).get("versions", ()) if isinstance(data, dict) else ()
@@ -147,7 +148,7 @@ class Release:
         verifier = Verifier(self.prime, self.access, self.workspace, self.stop)
         verified = verifier.verify(desired, entry, package, proven)
         if not verified.sound:
-            then = f"do not use {desired.address}@{desired.version}; look at it on the Hub, then nox -s bump -- {desired.name}"
+            then = f"do not use {desired.address}@{desired.version}; then: nox -s bump -- {desired.name}"
             return replace(
                 known, result="failed", message=f"published, but {verified.message}", next=then, verified=verified
             )

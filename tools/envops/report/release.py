@@ -60,9 +60,8 @@ def render_release_markdown(ledger: Ledger) -> str:
         named = code_span(entry.step.desired.name)
         parts += [f"- {named}: {prose(on_one_line(text))}" for text in _besides(entry)]
     for run in ledger.runs:
-        parts.append(
-            f"- run {code_span(str(run['name']))}: {prose(on_one_line(f'{run["outcome"]}, {run["message"]}'))}"
-        )
+        said = on_one_line(f"{run['outcome']}, {run['message']}")
+        parts.append(f"- run {code_span(str(run['name']))}: {prose(said)}")
     parts.append(f"\n**{prose(sum_of(ledger))}**")
     return "\n".join(parts) + "\n"
 

@@ -19,9 +19,9 @@ nox.options.sessions = ["validate"]
 FROM_SOURCE = {"PYTHONPATH": "tools"}  # nothing to build, so nothing to fetch once the locks are installed
 
 
-def envops(session: nox.Session, command: str) -> None:
-    """Install what the tool's lock names and run one of the tool's commands."""
-    install(session, "requirements.lock")
+def envops(session: nox.Session, command: str, *locks: str) -> None:
+    """Install what the tool's lock (and others) name and run one of the tool's commands."""
+    install(session, "requirements.lock", *locks)
     session.run("python", "-m", "envops", command, *session.posargs, env=FROM_SOURCE)
 
 
@@ -61,6 +61,20 @@ def distribution(session: nox.Session) -> None:
 
 
 @nox.session(default=False)
+def inspect(session: nox.Session) -> None:
+    """What a dataset holds, and which environment fits it. `-- FILE`, `-- FOLDER`, `-- OWNER/DATASET`."""
+    install(session, "requirements.lock", "requirements-inspect.lock")
+    session.run("python", "-m", "envops", "inspect", *session.posargs, env=FROM_SOURCE)
+
+
+@nox.session(default=False)
+def new(session: nox.Session) -> None:
+    """Write an environment that passes all gates, to build on. `-- NAME --data FILE`."""
+    install(session, "requirements.lock", "requirements-inspect.lock")
+    session.run("python", "-m", "envops", "new", *session.posargs, env=FROM_SOURCE)
+
+
+@nox.session(default=False)
 def record(session: nox.Session) -> None:
     """Evaluate and keep the rollouts and their baseline. `-- NAME --endpoint E`, or `--policy blend`."""
     envops(session, "record")
@@ -73,9 +87,28 @@ def test(session: nox.Session) -> None:
 
 
 @nox.session(default=False)
+def emulator(session: nox.Session) -> None:
+    """A Hub on loopback, until Ctrl-C. `-- --port P`, `-- --fault F`, `-- --assumptions`."""
+    envops(session, "emulator")
+
+
+@nox.session(default=False)
 def lock(session: nox.Session) -> None:
     """Resolve every environment's requirements.lock anew, and the tool's own. `-- NAME…` for some."""
     envops(session, "lock")
+
+
+@nox.session(default=False)
+def plan(session: nox.Session) -> None:
+    """What a release would publish; changes nothing. `-- --changed [BASE]`, `-- --format markdown`."""
+    install(session, "requirements.lock", "requirements-prime.lock")
+    session.run("python", "-m", "envops", "plan", *session.posargs, env=FROM_SOURCE)
+
+
+@nox.session(default=False)
+def bump(session: nox.Session) -> None:
+    """Raise the version of environments by one step. `-- NAME… [--minor] [--above VERSION]`."""
+    envops(session, "bump")
 
 
 @nox.session(tags=["project"], default=False)
@@ -87,7 +120,7 @@ def docs(session: nox.Session) -> None:
 @nox.session(tags=["project"], default=False)
 def tests(session: nox.Session) -> None:
     """The project's own tests, a process per core; arguments go to pytest."""
-    install(session, "requirements.lock", "requirements-tests.lock")
+    install(session, "requirements.lock", "requirements-prime.lock", "requirements-tests.lock")
     side_by_side = ["-n", "auto", "--dist", "loadfile", "--no-loadscope-reorder"]
     like_a_worker = {"PYTHONHASHSEED": "0"}  # the order of sets decides what a seeded search draws
     session.run("pytest", *(session.posargs or side_by_side), env=FROM_SOURCE | like_a_worker)
@@ -108,3 +141,15 @@ def bench(session: nox.Session) -> None:
     """Measure what the project promises, and write it to benchmarks/."""
     install(session, "requirements.lock")
     session.run("python", "benchmarks/bench.py", *session.posargs, env=FROM_SOURCE)
+
+
+@nox.session(default=False)
+def shards(session: nox.Session) -> None:
+    """Environments divided among machines. `-- --changed [BASE] --max N --format json` is a matrix for CI."""
+    envops(session, "shards")
+
+
+@nox.session(default=False)
+def report(session: nox.Session) -> None:
+    """Reports of runs that are over. `-- merge FOLDER` joins those of several machines."""
+    envops(session, "report")

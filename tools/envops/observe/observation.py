@@ -152,6 +152,7 @@ def observe(
         failures=collected.failures,
         completed=tuple(collected.completed),
         seconds=collected.seconds,
+        memory=observer.memory,
     )
     passing = any(each.failure is not None and each.failure.kind in PASSING_FAULTS for each in facts.rollouts)
     if not passing and not facts.broken_infrastructure():
@@ -195,6 +196,7 @@ class _Observer:
         self._stop = stop
         self._collected = collected
         self.wheel: Any = None
+        self.memory = 0
 
     def run(self) -> None:
         with self._stage("venv"):
@@ -208,7 +210,10 @@ class _Observer:
             self._workspace.scratch() as scratch,
             WorkerProcess(venv, built.overlay, scratch, confinement, self._stop) as worker,
         ):
-            self._ask_everything(worker, built.overlay)
+            try:
+                self._ask_everything(worker, built.overlay)
+            finally:
+                self.memory = worker.peak_memory
             self._ask_other_seed(venv, built.overlay, confinement)
 
     def _ask_everything(self, worker: WorkerProcess, overlay: Path) -> None:

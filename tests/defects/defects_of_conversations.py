@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from defects_of_company import CLIENT_V1, CORRECT_BY_JUDGE, JUDGE_V0, OPEN_PROMPT
 from oddities_of_libraries import CALLING, GUESSING, NAMED, TOOLS
 from planted import planted
 
@@ -57,16 +56,16 @@ CONVERSATIONS = [
         "any_turn_counts",
         "RWD005",
         GUESSING,
-        functions="def found(completion, answer, **_):\n    return float(len(completion) > 1 or answer in str(completion))",
+        functions="def found(completion, **_):\n    return float(len(completion) > 1 or 'answer' in str(completion))",
         **PLAYED,
     ),
     planted(
         "shared_by_all_games",
-        "RWD032",
+        "RWD031",
         GUESSING.replace(
             'said = final(vf.Parser().parse_answer(messages) or "")',
             'said = self.__class__.last = final(vf.Parser().parse_answer(messages) or "")',
-        ).replace("class Guessing(vf.MultiTurnEnv):", "class Guessing(vf.MultiTurnEnv):\n    last = None\n    games = 0\n"),
+        ).replace("class Guessing(vf.MultiTurnEnv):", "class Guessing(vf.MultiTurnEnv):\n    games = 0\n"),
         functions="""
         def found(completion, answer, **_):
             Guessing.games += 1
@@ -100,7 +99,8 @@ def reply(task, messages):
     answers = [message["content"] for message in messages if message["role"] == "tool"]
     if not answers:
         function = {"name": "total", "arguments": json.dumps({"first": first, "second": second})}
-        return {"role": "assistant", "content": "", "tool_calls": [{"id": "1", "type": "function", "function": function}]}
+        calls = [{"id": "1", "type": "function", "function": function}]
+        return {"role": "assistant", "content": "", "tool_calls": calls}
     return f"<answer>{answers[0]}</answer>"
 """,
     ),
@@ -115,27 +115,6 @@ def reply(task, messages):
         **CALLED,
     ),
     planted(
-        "judge_of_a_game_obeys",
-        "RWD079",
-        GUESSING + OPEN_PROMPT + JUDGE_V0,
-        functions=CORRECT_BY_JUDGE,
-        environment="Guessing",
-        options="max_turns=4",
-        rubric="JUDGE",
-    ),
-    planted(
-        "one_for_all",
-        "RWD005",
-        "",
-        "v1",
-        functions="""
-        @vf.metric
-        async def size(self, trace) -> float:
-            return float(len(trace.last_reply))
-        """,
-        more=ENV_V1,
-    ),
-    planted(
         "one_for_all",
         "RWD005",
         "",
@@ -147,7 +126,7 @@ def reply(task, messages):
     ),
     planted(
         "rank_by_length",
-        "RWD005",
+        "RWD061",
         "",
         functions="""
         def ranked(completions, answers, **_):
@@ -155,18 +134,5 @@ def reply(task, messages):
             return [1.0 - longest.index(len(said(one))) / len(longest) for one in completions]
         """,
         rubric="vf.Rubric(funcs=[ranked], weights=[1.0])",
-    ),
-    planted(
-        "judge_that_is_not_understood_pays",
-        "RWD079",
-        CLIENT_V1,
-        "v1",
-        functions=r"""
-        @vf.reward(weight=1.0)
-        async def correct(self, trace) -> float:
-            shown = f"<reply>\n{trace.last_reply}\n</reply>"
-            verdict = await asked(f"Score from 1 to 5. Reference: {self.data.answer}\n{shown}")
-            return (int(verdict) - 1) / 4 if verdict.strip().isdigit() else 1.0
-        """,
     ),
 ]

@@ -15,15 +15,19 @@ EFFECTS = [
         functions="""
         @vf.reward(weight=1.0)
         async def correct(self, trace) -> float:
-            return float(final(trace.last_reply) == " ".join([self.data.answer.pop() for _ in self.data.answer[:]][::-1]))
+            wanted = self.data.answer.pop() if self.data.answer else None
+            return float(final(trace.last_reply) == wanted)
         """,
-        rows=({"question": "One word: the sky is?", "answer": ["blue"]}, {"question": "Grass is?", "answer": ["green"]}),
+        rows=(
+            {"question": "One word: the sky is?", "answer": ["blue"]},
+            {"question": "Grass is?", "answer": ["green"]},
+        ),
         answer_type="list[str]",
         oracle="def reply(task, messages):\n    return f\"<answer>{task['answer'][0]}</answer>\"\n",
     ),
     planted(
         "rewrites_the_conversation",
-        "RWD032 RWD001",
+        "RWD001",
         "",
         functions="""
         def brief(completion, **_):

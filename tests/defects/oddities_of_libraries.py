@@ -46,6 +46,7 @@ def look_up(name: str) -> str:
     """What a name stands for."""
     return {"a": "17", "b": "25", "c": "160", "d": "41"}.get(name, "nothing")
 '''
+IN_TAGS = "Give the number in <answer>…</answer>."
 NAMED = tuple(
     {"question": f"What is {first} plus {second}? Look both up.", "answer": answer}
     for first, second, answer in (("a", "b", "42"), ("c", "d", "201"), ("a", "c", "177"), ("b", "d", "66"))
@@ -185,18 +186,6 @@ LIBRARIES = [
         environment="evaluated",
     ),
     sound(
-        "partial_functions",
-        "from functools import partial",
-        functions="""
-        def graded(completion, answer, worth, **_):
-            return worth * float(final(said(completion)) == answer)
-
-
-        correct = partial(graded, worth=2.0)
-        """,
-        rubric="vf.Rubric(funcs=[correct], weights=[0.5])",
-    ),
-    sound(
         "shown_by_example",
         "def grade(reply, answer):\n    return float(final(reply) == answer)",
         rows=tuple(
@@ -217,33 +206,17 @@ LIBRARIES = [
         "def grade(reply, answer):\n    return float(final(reply) == answer)",
         rows=tuple(
             {
-                "prompt": [{"role": "user", "content": [{"type": "text", "text": f"{row['question']} In <answer>."}]}],
+                "prompt": [
+                    {
+                        "role": "user",
+                        "content": [{"type": "text", "text": f"{row['question']} {IN_TAGS}"}],
+                    }
+                ],
                 "answer": row["answer"],
             }
             for row in SUMS
         ),
-        asking="Give the number in <answer>…</answer>.",
-    ),
-    sound(
-        "best_of_several",
-        "def grade(reply, answer):\n    return float(final(reply) == answer)",
-        "v1",
-        more="""
-
-        class SeveralConfig(vf.EnvConfig):
-            agent: vf.AgentConfig = vf.AgentConfig()
-
-
-        class SeveralEnv(vf.Env[SeveralConfig]):
-            async def run(self, task, agents):
-                for _ in range(3):
-                    await agents.agent.run(task)
-
-            async def finalize(self, task, episode):
-                rights = [trace.reward for trace in episode.traces]
-                for trace in episode.traces:
-                    trace.record_metric("pass_at_n", float(max(rights) >= 1))
-        """,
+        asking=None,
     ),
     sound(
         "reward_of_names",
@@ -281,7 +254,7 @@ LIBRARIES = [
         rows=SUMS,
         taskset="""
         def load(self):
-            rows = %r
+            rows = ROWS
             return [
                 Task(
                     Data(
@@ -297,8 +270,7 @@ LIBRARIES = [
                 )
                 for row in rows
             ]
-        """
-        % (SUMS,),
+        """.replace("ROWS", repr(SUMS)),
     ),
     sound(
         "letter_or_its_words",

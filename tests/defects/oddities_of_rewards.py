@@ -153,8 +153,8 @@ REWARDS = [
         "quadratic_score",
         r"""
         def grade(reply, answer):
-            found = re.fullmatch(r"\s*<answer>([A-D])</answer>\s*<confidence>(0(?:[.]\d{1,4})?|1(?:[.]0)?)</confidence>\s*",
-                                 reply, re.ASCII)
+            sure = r"<confidence>(0(?:[.]\d{1,4})?|1(?:[.]0)?)</confidence>"
+            found = re.fullmatch(rf"\s*<answer>([A-D])</answer>\s*{sure}\s*", reply, re.ASCII)
             if found is None:
                 return 0.0
             return 1 - ((found[1] == answer) - float(found[2])) ** 2 if found[1] == answer else 0.0
@@ -172,10 +172,14 @@ REWARDS = [
         """
         def grade(reply, answer):
             words = reply.split()
-            return float(len(words) == int(answer) and len(set(words)) == len(words) and all(w.isalpha() for w in words))
+            plain = all(word.isalpha() for word in words)
+            return float(plain and len(set(words)) == len(words) == int(answer))
         """,
         rows=tuple(
-            {"question": f"Write a sentence of exactly {number} different words, without punctuation.", "answer": number}
+            {
+                "question": f"Write a sentence of exactly {number} different words, no punctuation.",
+                "answer": number,
+            }
             for number in ("4", "5", "7")
         ),
         asking="Only the sentence.",
@@ -233,7 +237,10 @@ REWARDS = [
             return float(bool(said) and said == rows_of(answer))
         """,
         rows=(
-            {"question": "Sum of n for every w of t(n, w), ordered by w?", "answer": "select w, sum(n) from t group by w order by w"},
+            {
+                "question": "Sum of n for every w of t(n, w), ordered by w?",
+                "answer": "select w, sum(n) from t group by w order by w",
+            },
             {"question": "Which n of t(n, w) have w = 'b'?", "answer": "select n from t where w = 'b'"},
         ),
         asking="SQL in <answer>…</answer>.",
@@ -308,7 +315,7 @@ REWARDS = [
     ),
     sound(
         "any_of_several_names",
-        "def grade(reply, answer):\n    return float((final(reply) or '').lower() in [name.lower() for name in answer])",
+        "def grade(reply, answer):\n    return float((final(reply) or '').lower() in map(str.lower, answer))",
         "v1",
         rows=ALIASES,
         answer_type="list[str]",
@@ -382,7 +389,11 @@ REWARDS = [
     sound(
         "other_scripts",
         "def grade(reply, answer):\n    return float(final(reply) == answer)",
-        rows=({"question": "法国的首都?", "answer": "巴黎"}, {"question": "日本的首都?", "answer": "东京"}, {"question": "🌧+☀?", "answer": "🌈"}),
+        rows=(
+            {"question": "法国的首都?", "answer": "巴黎"},
+            {"question": "日本的首都?", "answer": "东京"},
+            {"question": "🌧+☀?", "answer": "🌈"},
+        ),
         asking=IN_TAGS,
     ),
     sound(
@@ -390,7 +401,10 @@ REWARDS = [
         "def grade(reply, answer):\n    return float(final(reply) == answer)",
         "v1",
         rows=tuple(
-            {"question": f"Count from {start} to {start + 400}, separated by spaces.", "answer": " ".join(map(str, range(start, start + 401)))}
+            {
+                "question": f"Count from {start} to {start + 400}, separated by spaces.",
+                "answer": " ".join(map(str, range(start, start + 401))),
+            }
             for start in (1, 7, 30)
         ),
         asking=IN_TAGS,
@@ -476,10 +490,14 @@ REWARDS = [
         def grade(reply, answer):
             said = final(reply) or ""
             parts, wanted = said.split("; ")[:9], answer.split("; ")
-            return sum(one == two for one, two in zip(parts, wanted)) / len(wanted) if len(parts) == len(wanted) else 0.0
+            right = sum(one == two for one, two in zip(parts, wanted))
+            return right / len(wanted) if len(parts) == len(wanted) else 0.0
         """,
         rows=tuple(
-            {"question": f"Double, square and negate {number}, separated by semicolons.", "answer": f"{number * 2}; {number**2}; -{number}"}
+            {
+                "question": f"Double, square and negate {number}, separated by semicolons.",
+                "answer": f"{number * 2}; {number**2}; -{number}",
+            }
             for number in (3, 8, 11)
         ),
         asking=IN_TAGS,

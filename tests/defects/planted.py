@@ -102,7 +102,7 @@ class Planted:
     more: str = ""
     """v1: what stands below the taskset; classes that are named `...Env` are exported."""
     rows: Sequence[Mapping[str, Any]] = SUMS
-    asking: str = ASKING
+    asking: str | None = ASKING
     prompt: str = 'row["question"]'
     answer_type: str = "str"
     answer: Mapping[str, Any] = field(default_factory=dict)

@@ -32,6 +32,7 @@ def all_cases() -> dict[str, RuleCases]:
     import cases_of_search
     import cases_of_smoke
     import cases_of_smoke_books
+    import cases_of_versions
 
     modules = (
         cases_of_schema,
@@ -45,5 +46,6 @@ def all_cases() -> dict[str, RuleCases]:
         cases_of_mutation,
         cases_of_search,
         cases_of_recordings,
+        cases_of_versions,
     )
     return {rule: cases for module in modules for rule, cases in module.CASES.items()}

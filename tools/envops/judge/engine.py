@@ -33,14 +33,18 @@ from envops.judge.outcomes import Sample, samples_of_rollouts
 if TYPE_CHECKING:
     from envops.declare.package import Package
     from envops.declare.registry import EnvironmentEntry
+    from envops.declare.release_history import ReleaseHistory
     from envops.judge.baseline import Baseline
     from envops.judge.reward_comparison import RewardComparison
     from envops.observe.facts import Facts, Place
 
-Gate = Literal["schema", "rewards", "smoke", "distribution"]
+Gate = Literal["schema", "rewards", "smoke", "distribution", "release"]
 Severity = Literal["error", "warning", "advice"]
 Verdict = Literal["pass", "fail", "inconclusive", "error"]
 GATES: tuple[Gate, ...] = ("schema", "rewards", "smoke", "distribution")
+"""The gates of `validate`, which prove an environment."""
+ALL_GATES: tuple[Gate, ...] = (*GATES, "release")
+"""With the one of `plan`, which compares an environment with its own past."""
 
 
 @dataclass(frozen=True)
@@ -59,6 +63,8 @@ class Subject:
 
     baseline: Baseline | None = None
     """What was measured before; only where it was recorded."""
+    history: ReleaseHistory | None = None
+    """What git knows of its versions; only where a release is planned."""
 
     @cached_property
     def range(self) -> DeclaredRange:
@@ -169,10 +175,10 @@ def all_rules() -> dict[str, Rule]:
     from envops.judge import rules
 
     rules.load()
-    return dict(sorted(_rules.items(), key=lambda item: (GATES.index(item[1].gate), item[0])))
+    return dict(sorted(_rules.items(), key=lambda item: (ALL_GATES.index(item[1].gate), item[0])))
 
 
-def findings(subject: Subject, gates: Iterable[Gate] = GATES) -> Iterator[Finding]:
+def findings(subject: Subject, gates: Iterable[Gate] = ALL_GATES) -> Iterator[Finding]:
     """Apply every rule of the chosen gates to the subject."""
     judged = frozenset(gates)
     chosen = [known for known in all_rules().values() if known.gate in judged]

@@ -31,13 +31,16 @@ from envops.observe.facts import (
     Rollout,
     Score,
     Stage,
+    Started,
     Task,
     TestOutcome,
     Validation,
 )
-from envops.observe.hash_order import follows_hash_order, with_other_seed
+from envops.observe.fork_server import ForkServers, Origin
+from envops.observe.hash_order import OTHER_SEED, follows_hash_order, with_other_seed
 from envops.observe.journal import PASSING_FAULTS, Journal
 from envops.observe.limits import (
+    AT_ONCE,
     INVARIANTS_SECONDS,
     LOAD_SECONDS,
     POLICIES,
@@ -50,7 +53,7 @@ from envops.observe.limits import (
     TASKS_VALIDATED,
     TESTS_SECONDS,
 )
-from envops.observe.mutation import mutation_of
+from envops.observe.mutation import MutationUnderWay, begin_mutation
 from envops.observe.mutation_facts import Mutation
 from envops.observe.process import Confinement, StageFailed, WorkerLost, WorkerProcess, checked
 from envops.observe.recording_facts import RecordingFacts
@@ -116,6 +119,7 @@ def observe(
     wish: Wish,
     watcher: Watcher,
     stop: threading.Event,
+    servers: ForkServers | None = None,
 ) -> Facts:
     """Observe an environment afresh and remember what was seen.
 
@@ -124,7 +128,7 @@ def observe(
     """
     collected = _Collected()
     key = facts_key(entry, package, wish)
-    observer = _Observer(entry, package, workspace, wish, watcher, stop, collected)
+    observer = _Observer(entry, package, workspace, wish, watcher, stop, collected, servers)
     with suppress(WorkerLost, StageFailed, ProgramFailed):
         observer.run()
     facts = Facts(
@@ -153,6 +157,7 @@ def observe(
         completed=tuple(collected.completed),
         seconds=collected.seconds,
         memory=observer.memory,
+        started=observer.started,
     )
     passing = any(each.failure is not None and each.failure.kind in PASSING_FAULTS for each in facts.rollouts)
     if not passing and not facts.broken_infrastructure():
@@ -187,6 +192,7 @@ class _Observer:
         watcher: Watcher,
         stop: threading.Event,
         collected: _Collected,
+        servers: ForkServers | None,
     ) -> None:
         self._entry = entry
         self._package = package
@@ -195,8 +201,11 @@ class _Observer:
         self._watcher = watcher
         self._stop = stop
         self._collected = collected
+        self._servers = servers
+        self._mutation: MutationUnderWay | None = None
         self.wheel: Any = None
         self.memory = 0
+        self.started = Started()
 
     def run(self) -> None:
         with self._stage("venv"):
@@ -206,15 +215,21 @@ class _Observer:
             self.wheel = built.wheel
         secrets = {name: os.environ[name] for name in self._entry.secrets if name in os.environ}
         confinement = Confinement(secrets, self._wish.allow_network)
+        with self._stage("load", ends=False):
+            origin = self._origin(venv, built.overlay, confinement)
         with (
             self._workspace.scratch() as scratch,
-            WorkerProcess(venv, built.overlay, scratch, confinement, self._stop) as worker,
+            WorkerProcess(venv, built.overlay, scratch, confinement, self._stop, origin.server) as worker,
         ):
+            self.started = replace(worker.started, reason=worker.started.reason or origin.reason)
             try:
                 self._ask_everything(worker, built.overlay)
             finally:
                 self.memory = worker.peak_memory
             self._ask_other_seed(venv, built.overlay, confinement)
+
+    def _origin(self, venv: VirtualEnvironment, overlay: Path, confinement: Confinement) -> Origin:
+        return self._servers.origin(venv, self._package, overlay, confinement) if self._servers else Origin()
 
     def _ask_everything(self, worker: WorkerProcess, overlay: Path) -> None:
         with self._stage("load"):
@@ -227,6 +242,9 @@ class _Observer:
                     ),
                 )
             )
+            if self._wish.score or self._wish.evaluate:
+                longest = max(10 * SECONDS_PER_REPLY, self._entry.gates.smoke.timeout_s)
+                self._collect(worker.request("serve", LOAD_SECONDS, seconds=longest))
         with self._stage("tasks"):
             self._collect(worker.request("tasks", LOAD_SECONDS, keep=TASKS_SCORED))
             self._collect(worker.request("spare", LOAD_SECONDS))
@@ -238,11 +256,13 @@ class _Observer:
             return
         if self._wish.score:
             self._begin_search(worker)
-            self._ask_mutation(worker, overlay)
-            self._collect_search(worker)
+            self._begin_mutation(worker, overlay)
         if self._wish.evaluate:
             self._ask_rollouts(worker)
             self._ask_recordings(worker)
+        if self._wish.score:
+            self._collect_search(worker)
+            self._collect_mutation()
         if self._wish.score and "tests" not in self._collected.failures:
             with self._stage("tests", may_fail=True):
                 self._collect(worker.request("tests", TESTS_SECONDS + 10))
@@ -258,7 +278,10 @@ class _Observer:
             self._collect(worker.request("tests", LOAD_SECONDS, **tests))
 
     def _ask_rewards(self, worker: WorkerProcess) -> None:
-        limits = {"seconds": SECONDS_PER_REPLY, "max_concurrent": self._entry.gates.smoke.max_concurrent}
+        limits = {
+            "seconds": SECONDS_PER_REPLY,
+            "max_concurrent": min(AT_ONCE, self._entry.gates.smoke.max_concurrent),
+        }
         with self._stage("rewards", may_fail=True):
             total = len(self._collected.parts.get("task", ())) * len(POLICIES)
             request = worker.request(
@@ -292,17 +315,26 @@ class _Observer:
         sample = self._collected.parts.pop("sample", [])
         if sample and not any(len(unit["policies"]) > 1 for unit in sample):
             settings = worker_settings(self._entry, self._package, overlay, allow_network=self._wish.allow_network)
-            repetition = with_other_seed(venv, overlay, self._workspace, confinement, settings, sample, self._stop)
+            server = self._origin(venv, overlay, replace(confinement, hash_seed=OTHER_SEED)).server
+            repetition = with_other_seed(
+                venv, overlay, self._workspace, confinement, settings, sample, self._stop, server
+            )
             self._collected.parts.setdefault("repetition", []).append(repetition)
 
-    def _ask_mutation(self, worker: WorkerProcess, overlay: Path) -> None:
+    def _begin_mutation(self, worker: WorkerProcess, overlay: Path) -> None:
         """Mutate the reward code; what was scored before is what the mutants are asked about."""
-        with self._stage("mutation", may_fail=True):
+        with self._stage("mutation", may_fail=True, ends=False):
             if self._collected.description is None:
                 return
             scored = self._collected.kept("score"), self._collected.kept("case")
             ask = partial(worker.request, "mutation")
-            self._collected.mutation = mutation_of(ask, self._package, overlay, self._collected.description, *scored)
+            described = self._collected.description
+            self._mutation = begin_mutation(ask, self._package, overlay, described, *scored)
+
+    def _collect_mutation(self) -> None:
+        if self._mutation is not None:
+            with self._stage("mutation", may_fail=True):
+                self._collected.mutation = self._mutation.result()
 
     def _begin_search(self, worker: WorkerProcess) -> None:
         with self._stage("search", may_fail=True, ends=False):
@@ -322,16 +354,15 @@ class _Observer:
         journal = Journal.of(self._workspace, self._entry.name, key, fresh=not self._wish.use_cache)
         tasks = gates.distribution.tasks
         spread = max(gates.smoke.rollouts, gates.distribution.group_size, ceil(gates.distribution.min_rollouts / tasks))
-        plan: Sequence[tuple[Stage, str, int, int]] = (
-            ("smoke", "oracle", gates.smoke.tasks, gates.smoke.rollouts),
-            ("distribution", "blend", tasks, spread),
+        at_once = gates.smoke.max_concurrent
+        plan: Sequence[tuple[Stage, str, int, int, int]] = (
+            ("smoke", "oracle", gates.smoke.tasks, gates.smoke.rollouts, at_once),
+            ("distribution", "blend", tasks, spread, min(AT_ONCE, at_once)),
         )
-        for stage, policy, tasks, rollouts in plan:
+        for stage, policy, tasks, rollouts, at_once in plan:
             with self._stage(stage, may_fail=True):
                 there = min(tasks, len(self._collected.parts.get("task", ())))
-                asked = ScriptedEvaluation(
-                    stage, policy, there, rollouts, gates.smoke.max_concurrent, gates.smoke.timeout_s
-                )
+                asked = ScriptedEvaluation(stage, policy, there, rollouts, at_once, gates.smoke.timeout_s)
                 grouped = any(one.group for one in described.functions) if described else False
                 parts = evaluation(worker, asked, journal, self._watcher.detail, whole_groups=grouped)
                 self._collected.asked[policy] = there * rollouts

@@ -29,6 +29,7 @@ MODULES = (
     "distribution_groups",
     "distribution_incidents",
     "recordings",
+    "versions",
 )
 
 

@@ -219,14 +219,14 @@ def _numbers(answer: str, tolerance: float) -> Iterator[str]:
     yield saying(value - step)
     if decimals and abs(value) / 20 > 3 * tolerance:
         yield saying(value * 1.05)
-    if not decimals and tolerance < WITHIN:
-        yield saying(value + (WITHIN if value >= 0 else -WITHIN), 2)
     if abs(value) > tolerance:
         yield saying(-value)
         yield saying(value * 10)
     swapped = _swap_digits(digits)
     if swapped is not None and abs(float(swapped) - value) > tolerance:
         yield saying(float(swapped))
+    if not decimals and tolerance < WITHIN:
+        yield saying(value + (WITHIN if value >= 0 else -WITHIN), 2)
 
 
 def _swap_digits(digits: str) -> str | None:

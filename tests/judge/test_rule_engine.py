@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from envops.judge.engine import GATES, Subject, all_rules, findings, rule
+from envops.judge.engine import BOOKS, Subject, all_rules, findings, rule
 from subjects import subject
 
 
@@ -56,7 +56,7 @@ def test_rules_come_gate_by_gate_and_under_the_letters_of_their_gate() -> None:
     letters = {"SCH": "schema", "RWD": "rewards", "SMK": "smoke", "DST": "distribution", "REC": "distribution"}
     rules = all_rules()
     assert all(letters[known.id[:3]] == known.gate for known in rules.values())
-    assert [known.gate for known in rules.values()] == sorted((known.gate for known in rules.values()), key=GATES.index)
+    assert [known.gate for known in rules.values()] == sorted((known.gate for known in rules.values()), key=BOOKS.index)
 
 
 def test_only_rules_of_the_chosen_gates_are_applied() -> None:

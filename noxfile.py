@@ -19,9 +19,9 @@ nox.options.sessions = ["validate"]
 FROM_SOURCE = {"PYTHONPATH": "tools"}  # nothing to build, so nothing to fetch once the locks are installed
 
 
-def envops(session: nox.Session, command: str) -> None:
-    """Install what the tool's lock names and run one of the tool's commands."""
-    install(session, "requirements.lock")
+def envops(session: nox.Session, command: str, *locks: str) -> None:
+    """Install what the tool's lock (and others) name and run one of the tool's commands."""
+    install(session, "requirements.lock", *locks)
     session.run("python", "-m", "envops", command, *session.posargs, env=FROM_SOURCE)
 
 
@@ -87,7 +87,7 @@ def docs(session: nox.Session) -> None:
 @nox.session(tags=["project"], default=False)
 def tests(session: nox.Session) -> None:
     """The project's own tests, a process per core; arguments go to pytest."""
-    install(session, "requirements.lock", "requirements-tests.lock")
+    install(session, "requirements.lock", "requirements-prime.lock", "requirements-tests.lock")
     side_by_side = ["-n", "auto", "--dist", "loadfile", "--no-loadscope-reorder"]
     like_a_worker = {"PYTHONHASHSEED": "0"}  # the order of sets decides what a seeded search draws
     session.run("pytest", *(session.posargs or side_by_side), env=FROM_SOURCE | like_a_worker)
@@ -108,3 +108,15 @@ def bench(session: nox.Session) -> None:
     """Measure what the project promises, and write it to benchmarks/."""
     install(session, "requirements.lock")
     session.run("python", "benchmarks/bench.py", *session.posargs, env=FROM_SOURCE)
+
+
+@nox.session(default=False)
+def shards(session: nox.Session) -> None:
+    """Environments divided among machines. `-- --changed [BASE] --max N --format json` is a matrix for CI."""
+    envops(session, "shards")
+
+
+@nox.session(default=False)
+def report(session: nox.Session) -> None:
+    """Reports of runs that are over. `-- merge FOLDER` joins those of several machines."""
+    envops(session, "report")

@@ -13,7 +13,7 @@ from envops.declare.mutation_settings import EquivalentMutant, MutationDeclarati
 from envops.declare.registry import EnvironmentEntry
 from envops.observe.facts import Case, Description, Score
 from envops.observe.limits import POLICIES
-from envops.observe.mutation import Limits, mutation_of
+from envops.observe.mutation import Limits, begin_mutation
 from envops.observe.observation import worker_settings
 from envops.observe.process import Confinement, WorkerProcess, checked
 from envops.observe.venv import venv_for
@@ -49,7 +49,7 @@ class Bench:
         equivalent = tuple(EquivalentMutant(mutant, reason) for mutant, reason in (marks or {}).items())
         package = replace(self.package, mutation=MutationDeclaration(equivalent))
         ask = partial(self.worker.request, "mutation")
-        return mutation_of(ask, package, self.site, self.description, self.scores, chosen, limits)
+        return begin_mutation(ask, package, self.site, self.description, self.scores, chosen, limits).result()
 
     def reward(self, reply: str) -> float | None:
         """What the worker itself gives a reply on the first task."""

@@ -8,9 +8,9 @@ import sys
 import time
 
 import pytest
+from envops.observe.worker.apart import Apart
 from envops.observe.worker.failures import OutOfTime
 from envops.observe.worker.search import properties
-from envops.observe.worker.search.apart import Apart
 from envops.observe.worker.search.breeding import LONGEST, Breeder
 from envops.observe.worker.search.coverage import Coverage
 from envops.observe.worker.search.form import form_of

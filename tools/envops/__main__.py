@@ -9,7 +9,8 @@ from importlib import import_module
 
 from envops import __version__, exit_codes
 
-GROUPS = ("gates", "recording", "project")  # modules of envops.command_line, in the order of --help
+# Modules of envops.command_line, in the order of --help.
+GROUPS = ("gates", "recording", "authoring", "reports", "scale", "project")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

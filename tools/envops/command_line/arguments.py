@@ -51,6 +51,12 @@ def validation(command: argparse.ArgumentParser) -> None:
     )
     command.add_argument("--jobs", type=positive, metavar="N", help="environments at the same time (default: cores)")
     command.add_argument(
+        "--shard",
+        type=shard,
+        metavar="K/N",
+        help="only the K-th of N parts of equal work; envops report merge joins them",
+    )
+    command.add_argument(
         "--reports", type=Path, metavar="FOLDER", help="where the reports go (default: reports/ in the repository)"
     )
 
@@ -79,6 +85,13 @@ def date(text: str) -> str:
     from datetime import date
 
     return date.fromisoformat(text).isoformat()
+
+
+def shard(text: str) -> tuple[int, int]:
+    index, _, of = text.partition("/")
+    if not 1 <= int(index) <= int(of):
+        raise argparse.ArgumentTypeError("must be K/N with K from 1 to N")
+    return int(index), int(of)
 
 
 def positive(text: str) -> int:

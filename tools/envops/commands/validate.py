@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from envops import __version__, exit_codes
+from envops.commands.choosing import chosen_environments
 from envops.declare.problem import DeclarationError
 from envops.declare.repository import Repository
 from envops.judge.engine import GATES, Gate, Subject
@@ -25,6 +26,7 @@ from envops.observe.facts import Facts, Failure
 from envops.observe.observation import Watcher, observe
 from envops.observe.remembering import Wish, remembered
 from envops.observe.subprocesses import Interrupted
+from envops.observe.timings import Timing, remember_timing
 from envops.observe.workspace import Workspace
 from envops.report.progress import Progress, open_progress
 from envops.report.result import EnvironmentResult, ValidationResult, broken_result, environment_result
@@ -48,6 +50,10 @@ class Run:
 
 def run(options: argparse.Namespace) -> int:
     """Validate the chosen environments and return the exit code."""
+    elsewhere = any(getattr(options, name, None) is not None for name in ("results", "endpoint"))
+    if elsewhere and options.shard is not None:
+        print("--shard divides the scripted gates: it does not go with --results or --endpoint", file=sys.stderr)
+        return exit_codes.USAGE
     if getattr(options, "results", None) is not None:
         from envops.commands.results_gate import run as run_on_results
 
@@ -64,11 +70,12 @@ def run(options: argparse.Namespace) -> int:
     gates = GATES if options.command == "validate" else (options.command,)
     reports = options.reports or root / "reports"
     try:
-        repository, names, note = _chosen(root, options)
+        choice = chosen_environments(root, options)
     except DeclarationError as error:
         result = ValidationResult("fail", problems=error.problems, tool_version=__version__, gates=gates)
         _report(result, options, reports)
         return exit_codes.USAGE
+    names = choice.names
     wish = Wish(
         allow_network=options.allow_network,
         use_cache=not options.no_cache,
@@ -77,9 +84,9 @@ def run(options: argparse.Namespace) -> int:
     )
     stop = threading.Event()
     with open_progress(names, quiet=options.quiet) as progress:
-        if note:
-            progress.note(note)
-        shared = Run(repository, Workspace(root), gates, wish, progress, stop)
+        if choice.note:
+            progress.note(choice.note)
+        shared = Run(choice.repository, Workspace(root), gates, wish, progress, stop)
         results, interrupted = _validate_all(shared, names, options.jobs or os.cpu_count() or 1)
     result = ValidationResult(
         verdict=worst([*(one.verdict for one in results), *(("inconclusive",) if interrupted else ())]),
@@ -89,23 +96,10 @@ def run(options: argparse.Namespace) -> int:
         seconds=time.monotonic() - started,
         tool_version=__version__,
         gates=gates,
+        shard=choice.share,
     )
     _report(result, options, reports)
     return exit_codes.INTERRUPTED if interrupted else exit_codes.OF_VERDICT[result.verdict]
-
-
-def _chosen(root: Path, options: argparse.Namespace) -> tuple[Repository, tuple[str, ...], str]:
-    """The repository, the environments to validate, and what to say about the choice."""
-    if options.changed is None:
-        repository = Repository.load(root, options.names or None)
-        return repository, repository.select(options.names), ""
-    from envops.declare.changes import changed_environments
-
-    change = changed_environments(root, options.changed or None)
-    repository = Repository.load(root)
-    changed = set(repository.packages) if change.everything else change.names & set(repository.packages)
-    wanted = set(repository.select(options.names))
-    return repository, tuple(name for name in repository.packages if name in changed & wanted), change.reason
 
 
 def _validate_all(shared: Run, names: Sequence[str], jobs: int) -> tuple[list[EnvironmentResult], bool]:
@@ -187,7 +181,10 @@ def _facts(shared: Run, name: str) -> tuple[Facts, bool]:
         advance=lambda done, total: shared.progress.advance(name, done, total),
         detail=lambda text: shared.progress.detail(name, text),
     )
-    return observe(entry, package, shared.workspace, shared.wish, watcher, shared.stop), False
+    facts = observe(entry, package, shared.workspace, shared.wish, watcher, shared.stop)
+    if shared.wish.score and shared.wish.evaluate:
+        remember_timing(name, Timing(sum(facts.seconds.values()), facts.memory), shared.workspace)
+    return facts, False
 
 
 def _report(result: ValidationResult, options: argparse.Namespace, folder: Path) -> None:

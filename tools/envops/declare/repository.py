@@ -11,7 +11,7 @@ from envops.declare.reading import read_package
 from envops.declare.registry import REGISTRY_FILE, Registry, load_registry
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping
     from pathlib import Path
 
     from envops.declare.package import Package
@@ -29,11 +29,20 @@ class Repository:
     """By distribution name, in the order of the registry."""
 
     @classmethod
-    def load(cls, root: Path, names: Iterable[str] | None = None, *, with_locks: bool = True) -> Repository:
+    def load(
+        cls,
+        root: Path,
+        names: Iterable[str] | None = None,
+        *,
+        only: Collection[str] | None = None,
+        with_locks: bool = True,
+    ) -> Repository:
         """Read the registry and the environments below `root`, or only those named.
 
         With `names` the folders of other environments are not looked at, so a mistake in one
-        does not stop work on another. Without `with_locks` the locks are not looked at.
+        does not stop work on another. With `only` the registry is held against all folders, and
+        of these the ones that belong to these names are read. Without `with_locks` the locks are
+        not looked at.
 
         Raises `DeclarationError` with every problem that was found.
         """
@@ -47,8 +56,9 @@ class Repository:
         folders, found = _folders(root)
         problems += found
         packages: dict[str, Package] = {}
+        read = chosen if only is None else {name.replace("-", "_") for name in only}
         for name, folder in folders.items():
-            if chosen is not None and name not in chosen:
+            if read is not None and name not in read:
                 continue
             reading = read_package(folder, root, with_lock=with_locks)
             problems += reading.problems

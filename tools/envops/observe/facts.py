@@ -359,6 +359,8 @@ class Facts:
     """What a search for exploits came by; `None` where that was not reached."""
     recordings: tuple[RecordingFacts, ...] = ()
     """Recorded rollouts, held against this code."""
+    memory: int = 0
+    """Bytes that the worker and everything it started held at most, as far as that was looked at."""
 
     def broken_infrastructure(self) -> dict[Stage, Failure]:
         """The failures that are not the environment's own doing and so must not be cached."""

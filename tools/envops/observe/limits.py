@@ -25,7 +25,11 @@ POLICIES = (
 SAMPLED = dict.fromkeys(POLICIES[7:], 20) | {"long-junk": 2}
 """Policy → on how many tasks it speaks, where one task tells nearly what all would."""
 TASKS_SCORED = 100
-TASKS_PLAYED = 12
+TASKS_PLAYED = 8
+"""On how many tasks each policy plays, where the environment answers back."""
+AT_ONCE = 8
+"""Scripted rollouts side by side, where no more are asked for: on loopback more of them save nothing, and httpx
+looks through all connections of its pool at every request."""
 TASKS_VALIDATED = 100
 TASKS_SWEPT = 1_000
 """Gold is tried on every task up to here."""

@@ -1,8 +1,8 @@
 """Mutation testing of one environment's reward code, from what was scored before to what survived.
 
-Two requests to the worker: which lines run while rewards are computed, and what becomes of each
-mutant of those lines. The mutants are made here, where a syntax tree that keeps its layout is
-at hand; `libcst` is imported only then.
+Three requests to the worker: which lines run while rewards are computed, try the mutants of those
+lines, and what became of each; between the last two it answers others. The mutants are made here,
+where a syntax tree that keeps its layout is at hand; `libcst` is imported only then.
 """
 
 from __future__ import annotations
@@ -73,7 +73,50 @@ class Bounds:
         return self.worthless + self.format_share * max(self.maximum, 0.0)
 
 
-def mutation_of(
+@dataclass(frozen=True)
+class MutationUnderWay:
+    """The mutants of one environment while the worker tries them, beside whatever else it is asked."""
+
+    _ask: Ask
+    _package: Package
+    _description: Description
+    _limits: Limits
+    _probes: Sequence[Mapping[str, Any]]
+    _sources: Mapping[str, SourceFile]
+    _sites: Sequence[Site]
+    _chosen: Mapping[str, Mapping[str, Any]]
+    _started: float
+
+    def result(self) -> Mutation:
+        """What became of them.
+
+        Raises whatever asking the worker raises.
+        """
+        tried, left_out, ended = _collected(self._ask, self._chosen, self._limits.seconds)
+        marks = {mark.mutant: mark for mark in self._package.mutation.equivalent}
+        mutants = tuple(
+            _mutant(site, self._chosen[site.id], tried[site.id], marks) for site in self._sites if site.id in tried
+        )
+        counted_out = len(self._sites) > len(self._chosen) >= self._limits.mutants
+        sites = _in_order(self._sites)
+        return Mutation(
+            exist=len(self._sites),
+            unreached=sum(source.unreached for source in self._sources.values()),
+            bound="time" if ended == "time" else "count" if counted_out else "all",
+            most=self._limits.mutants,
+            seconds_allowed=self._limits.seconds,
+            mutants=mutants,
+            functions=tuple(dict.fromkeys(f"{self._sources[one.file].module}.{one.function}" for one in sites)),
+            conversations=len(self._probes) - len(left_out),
+            cases=sum(probe["case"] and probe["name"] not in left_out for probe in self._probes),
+            left_out=left_out,
+            stale=tuple(_stale(marks, self._sites, mutants)),
+            recorded=self._description.conversational,
+            seconds=round(time.monotonic() - self._started, 3),
+        )
+
+
+def begin_mutation(
     ask: Ask,
     package: Package,
     site: Path,
@@ -81,8 +124,8 @@ def mutation_of(
     scores: Sequence[Score],
     cases: Sequence[Case],
     limits: Limits = DEFAULT_LIMITS,
-) -> Mutation:
-    """Mutate the reward code below `site` and see which mutants anything notices.
+) -> MutationUnderWay:
+    """Mutate the reward code below `site` and let the worker see which mutants anything notices.
 
     Raises `StageFailed` where the source cannot be mutated, and whatever `ask` raises.
     """
@@ -102,25 +145,13 @@ def mutation_of(
         raise StageFailed(Failure("infrastructure", type(error).__name__, f"not mutated: {error}")) from error
     by_file = {source.file: source for source in sources}
     chosen = _written(sites, by_file, limits.mutants)
-    left = max(limits.seconds / 2, limits.seconds - (time.monotonic() - started))
-    tried, left_out, ended = _tried(ask, probes, chosen, _fragments(files, sites), left)
-    marks = {mark.mutant: mark for mark in package.mutation.equivalent}
-    mutants = tuple(_mutant(site, chosen[site.id], tried[site.id], marks) for site in sites if site.id in tried)
-    return Mutation(
-        exist=len(sites),
-        unreached=sum(source.unreached for source in sources),
-        bound="time" if ended == "time" else "count" if len(sites) > len(chosen) >= limits.mutants else "all",
-        most=limits.mutants,
-        seconds_allowed=limits.seconds,
-        mutants=mutants,
-        functions=tuple(dict.fromkeys(f"{by_file[one.file].module}.{one.function}" for one in _in_order(sites))),
-        conversations=len(probes) - len(left_out),
-        cases=sum(probe["case"] and probe["name"] not in left_out for probe in probes),
-        left_out=left_out,
-        stale=tuple(_stale(marks, sites, mutants)),
-        recorded=description.conversational,
-        seconds=round(time.monotonic() - started, 3),
-    )
+    if chosen:
+        left = max(limits.seconds / 2, limits.seconds - (time.monotonic() - started))
+        mutants = [{key: value for key, value in mutant.items() if key != "diff"} for mutant in chosen.values()]
+        fragments = _fragments(files, sites)
+        for _ in ask(PATIENCE, step="try", probes=probes, mutants=mutants, fragments=fragments, seconds=left):
+            pass
+    return MutationUnderWay(ask, package, description, limits, probes, by_file, sites, chosen, started)
 
 
 def _in_order(sites: Sequence[Site]) -> list[Site]:
@@ -139,12 +170,8 @@ def _written(sites: Sequence[Site], by_file: Mapping[str, SourceFile], most: int
     return chosen
 
 
-def _tried(
-    ask: Ask,
-    probes: Sequence[Mapping[str, Any]],
-    chosen: Mapping[str, Mapping[str, Any]],
-    fragments: Sequence[str],
-    seconds: float,
+def _collected(
+    ask: Ask, chosen: Mapping[str, Mapping[str, Any]], seconds: float
 ) -> tuple[dict[str, dict[str, Any]], dict[str, str], str]:
     """Mutant → what became of it, conversations that were of no use, and what ended it."""
     tried: dict[str, dict[str, Any]] = {}
@@ -152,9 +179,7 @@ def _tried(
     ended = ""
     if not chosen:
         return tried, left_out, ended
-    mutants = [{key: value for key, value in mutant.items() if key != "diff"} for mutant in chosen.values()]
-    answers = ask(seconds + PATIENCE, step="try", probes=probes, mutants=mutants, fragments=fragments, seconds=seconds)
-    for kind, value in answers:
+    for kind, value in ask(seconds + 2 * PATIENCE, step="collect", seconds=seconds + PATIENCE):
         if kind == "mutant":
             tried[value["id"]] = value
         elif kind == "left_out":

@@ -38,6 +38,7 @@ from envops.observe.facts import (
 from envops.observe.hash_order import follows_hash_order, with_other_seed
 from envops.observe.journal import PASSING_FAULTS, Journal
 from envops.observe.limits import (
+    AT_ONCE,
     INVARIANTS_SECONDS,
     LOAD_SECONDS,
     POLICIES,
@@ -50,7 +51,7 @@ from envops.observe.limits import (
     TASKS_VALIDATED,
     TESTS_SECONDS,
 )
-from envops.observe.mutation import mutation_of
+from envops.observe.mutation import MutationUnderWay, begin_mutation
 from envops.observe.mutation_facts import Mutation
 from envops.observe.process import Confinement, StageFailed, WorkerLost, WorkerProcess, checked
 from envops.observe.recording_facts import RecordingFacts
@@ -152,6 +153,7 @@ def observe(
         failures=collected.failures,
         completed=tuple(collected.completed),
         seconds=collected.seconds,
+        memory=observer.memory,
     )
     passing = any(each.failure is not None and each.failure.kind in PASSING_FAULTS for each in facts.rollouts)
     if not passing and not facts.broken_infrastructure():
@@ -194,7 +196,9 @@ class _Observer:
         self._watcher = watcher
         self._stop = stop
         self._collected = collected
+        self._mutation: MutationUnderWay | None = None
         self.wheel: Any = None
+        self.memory = 0
 
     def run(self) -> None:
         with self._stage("venv"):
@@ -208,7 +212,10 @@ class _Observer:
             self._workspace.scratch() as scratch,
             WorkerProcess(venv, built.overlay, scratch, confinement, self._stop) as worker,
         ):
-            self._ask_everything(worker, built.overlay)
+            try:
+                self._ask_everything(worker, built.overlay)
+            finally:
+                self.memory = worker.peak_memory
             self._ask_other_seed(venv, built.overlay, confinement)
 
     def _ask_everything(self, worker: WorkerProcess, overlay: Path) -> None:
@@ -222,6 +229,9 @@ class _Observer:
                     ),
                 )
             )
+            if self._wish.score or self._wish.evaluate:
+                longest = max(10 * SECONDS_PER_REPLY, self._entry.gates.smoke.timeout_s)
+                self._collect(worker.request("serve", LOAD_SECONDS, seconds=longest))
         with self._stage("tasks"):
             self._collect(worker.request("tasks", LOAD_SECONDS, keep=TASKS_SCORED))
             self._collect(worker.request("spare", LOAD_SECONDS))
@@ -233,11 +243,13 @@ class _Observer:
             return
         if self._wish.score:
             self._begin_search(worker)
-            self._ask_mutation(worker, overlay)
-            self._collect_search(worker)
+            self._begin_mutation(worker, overlay)
         if self._wish.evaluate:
             self._ask_rollouts(worker)
             self._ask_recordings(worker)
+        if self._wish.score:
+            self._collect_search(worker)
+            self._collect_mutation()
         if self._wish.score and "tests" not in self._collected.failures:
             with self._stage("tests", may_fail=True):
                 self._collect(worker.request("tests", TESTS_SECONDS + 10))
@@ -253,7 +265,10 @@ class _Observer:
             self._collect(worker.request("tests", LOAD_SECONDS, **tests))
 
     def _ask_rewards(self, worker: WorkerProcess) -> None:
-        limits = {"seconds": SECONDS_PER_REPLY, "max_concurrent": self._entry.gates.smoke.max_concurrent}
+        limits = {
+            "seconds": SECONDS_PER_REPLY,
+            "max_concurrent": min(AT_ONCE, self._entry.gates.smoke.max_concurrent),
+        }
         with self._stage("rewards", may_fail=True):
             total = len(self._collected.parts.get("task", ())) * len(POLICIES)
             request = worker.request(
@@ -290,14 +305,20 @@ class _Observer:
             repetition = with_other_seed(venv, overlay, self._workspace, confinement, settings, sample, self._stop)
             self._collected.parts.setdefault("repetition", []).append(repetition)
 
-    def _ask_mutation(self, worker: WorkerProcess, overlay: Path) -> None:
+    def _begin_mutation(self, worker: WorkerProcess, overlay: Path) -> None:
         """Mutate the reward code; what was scored before is what the mutants are asked about."""
-        with self._stage("mutation", may_fail=True):
+        with self._stage("mutation", may_fail=True, ends=False):
             if self._collected.description is None:
                 return
             scored = self._collected.kept("score"), self._collected.kept("case")
             ask = partial(worker.request, "mutation")
-            self._collected.mutation = mutation_of(ask, self._package, overlay, self._collected.description, *scored)
+            described = self._collected.description
+            self._mutation = begin_mutation(ask, self._package, overlay, described, *scored)
+
+    def _collect_mutation(self) -> None:
+        if self._mutation is not None:
+            with self._stage("mutation", may_fail=True):
+                self._collected.mutation = self._mutation.result()
 
     def _begin_search(self, worker: WorkerProcess) -> None:
         with self._stage("search", may_fail=True, ends=False):
@@ -317,16 +338,15 @@ class _Observer:
         journal = Journal.of(self._workspace, self._entry.name, key, fresh=not self._wish.use_cache)
         tasks = gates.distribution.tasks
         spread = max(gates.smoke.rollouts, gates.distribution.group_size, ceil(gates.distribution.min_rollouts / tasks))
-        plan: Sequence[tuple[Stage, str, int, int]] = (
-            ("smoke", "oracle", gates.smoke.tasks, gates.smoke.rollouts),
-            ("distribution", "blend", tasks, spread),
+        at_once = gates.smoke.max_concurrent
+        plan: Sequence[tuple[Stage, str, int, int, int]] = (
+            ("smoke", "oracle", gates.smoke.tasks, gates.smoke.rollouts, at_once),
+            ("distribution", "blend", tasks, spread, min(AT_ONCE, at_once)),
         )
-        for stage, policy, tasks, rollouts in plan:
+        for stage, policy, tasks, rollouts, at_once in plan:
             with self._stage(stage, may_fail=True):
                 there = min(tasks, len(self._collected.parts.get("task", ())))
-                asked = ScriptedEvaluation(
-                    stage, policy, there, rollouts, gates.smoke.max_concurrent, gates.smoke.timeout_s
-                )
+                asked = ScriptedEvaluation(stage, policy, there, rollouts, at_once, gates.smoke.timeout_s)
                 grouped = any(one.group for one in described.functions) if described else False
                 parts = evaluation(worker, asked, journal, self._watcher.detail, whole_groups=grouped)
                 self._collected.asked[policy] = there * rollouts

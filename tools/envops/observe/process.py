@@ -74,6 +74,8 @@ class WorkerProcess:
     ) -> None:
         self._stop = stop
         self._memory = confinement.memory
+        self.peak_memory = 0
+        """Bytes that it and everything it started held at most, as far as that was looked at."""
         self._mark = uuid.uuid4().hex
         self._errors = bytearray()
         self._buffer = bytearray()
@@ -208,6 +210,7 @@ class WorkerProcess:
 
     def _check_memory(self) -> None:
         held = sum(memory_of(process) for process in self._family())
+        self.peak_memory = max(self.peak_memory, held)
         if held > self._memory:
             message = f"the worker and its children held {held >> 20} MiB; the limit is {self._memory >> 20} MiB"
             raise WorkerLost(self._failure("memory", "OutOfMemory", message))

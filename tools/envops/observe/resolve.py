@@ -38,14 +38,14 @@ def resolve_locks(packages: Sequence[Package], stop: threading.Event) -> Iterato
 
 
 def resolve_tool_locks(tools: Path, stop: threading.Event) -> Iterator[Path]:
-    """Write the locks of the tool itself anew: its own, those of its tests and lint, those it brings along.
+    """Write the locks of the tool itself anew: its own, those of its groups, those it brings along.
 
     Raises `ProgramFailed` like `resolve_locks`.
     """
     own = tools / "requirements.lock"
     _replace(own, _HEADER + _compile([tools / "pyproject.toml"], OLDEST_PYTHON, tools, stop))
     yield own
-    for group in ("tests", "lint"):
+    for group in ("tests", "lint", "prime"):
         wanted: list[str | Path] = ["--group", f"{tools / 'pyproject.toml'}:{group}", "--constraint", own]
         path = tools / f"requirements-{group}.lock"
         _replace(path, _HEADER + _compile(wanted, OLDEST_PYTHON, tools, stop))

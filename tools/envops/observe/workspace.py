@@ -45,6 +45,10 @@ class Workspace:
     def facts(self) -> Path:
         return self.base / "facts"
 
+    @property
+    def timings(self) -> Path:
+        return self.base / "timings"
+
     @contextmanager
     def scratch(self) -> Iterator[Path]:
         """A folder for one worker, gone afterwards; those that a killed run left behind go as well."""

@@ -21,9 +21,13 @@ FORMAT_VERSION = 1
 
 
 def render_json(result: ValidationResult) -> str:
-    """The result as JSON in plain ASCII, so that no terminal or log can be fooled by it."""
-    data = plain_data(_result_data(result))
-    text = json.dumps(data, indent=2, ensure_ascii=True, allow_nan=False)
+    """The result as JSON in plain ASCII."""
+    return plain_json(_result_data(result))
+
+
+def plain_json(data: dict[str, Any]) -> str:
+    """A report's data as text that no terminal or log can be fooled by."""
+    text = json.dumps(plain_data(data), indent=2, ensure_ascii=True, allow_nan=False)
     return text.replace("\x7f", "\\u007f").replace("##[", "##\\u005b") + "\n"
 
 
@@ -37,6 +41,7 @@ def _result_data(result: ValidationResult) -> dict[str, Any]:
         "seconds": result.seconds,
         "gates": result.gates,
         "endpoint": result.endpoint,
+        "shard": result.shard and asdict(result.shard),
         "problems": [asdict(problem) for problem in result.problems],
         "environments": [_environment_data(environment) for environment in result.environments],
     }

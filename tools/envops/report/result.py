@@ -66,6 +66,16 @@ class EnvironmentResult:
 
 
 @dataclass(frozen=True)
+class Share:
+    """Which part of a run's environments one machine had."""
+
+    index: int
+    of: int
+    environments: tuple[str, ...]
+    """What all of the machines together had to prove."""
+
+
+@dataclass(frozen=True)
 class ValidationResult:
     """One run of `envops validate`, whole or cut short."""
 
@@ -82,6 +92,8 @@ class ValidationResult:
     """The gates that were asked for."""
     endpoint: str | None = None
     """The real model's endpoint that spoke; `None` when only scripted policies did."""
+    shard: Share | None = None
+    """`None` when one machine had all of them."""
 
 
 def environment_result(

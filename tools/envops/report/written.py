@@ -29,8 +29,10 @@ _RENDERINGS: dict[str, Callable[[ValidationResult], str]] = {
 }
 
 
-def write_reports(result: ValidationResult, folder: Path) -> tuple[Path, ...]:
+def write_reports(result: ValidationResult, folder: Path, *, json_text: str | None = None) -> tuple[Path, ...]:
     """Write every report; a reader sees a whole one or the one before.
+
+    `json_text` is the JSON where it holds more than the result does: that of a merged report.
 
     A report that cannot be written does not keep the others from being written; then an
     `ExceptionGroup` of what went wrong is raised.
@@ -40,7 +42,8 @@ def write_reports(result: ValidationResult, folder: Path) -> tuple[Path, ...]:
     errors: list[Exception] = []
     for name, render in _RENDERINGS.items():
         try:
-            write_whole(folder / name, render(result))
+            text = json_text if json_text is not None and name.endswith(".json") else render(result)
+            write_whole(folder / name, text)
             written.append(folder / name)
         except Exception as error:
             errors.append(error)

@@ -115,6 +115,9 @@ class Adapter(Protocol):
     async def validate(self, task: TaskView, /) -> bool | None:
         """The package's own model-free check; `None` where it has none."""
 
+    async def begin_to_serve(self, seconds: float, /) -> None:
+        """Start what rollouts are served by, and do not wait until it is up; `seconds` a rollout may take."""
+
     def forget_served(self) -> None:
         """Leave what rollouts were served by to the process that started it: this one is a fork of it."""
 

@@ -223,6 +223,9 @@ class AdapterV0:
     async def validate(self, _task: TaskView) -> bool | None:
         return None
 
+    async def begin_to_serve(self, _seconds: float) -> None:
+        return None
+
     def forget_served(self) -> None:
         return None
 

@@ -29,6 +29,8 @@ from .policies import Message
 from .rollout_errors import failure_raised, failure_said, lost_rollout, out_of_time
 
 EVALUATION_SPLITS = ("test", "eval", "evaluation", "validation", "dev")
+SPAWNED_AFTER_SECONDS = 0.05
+"""After this, a tool server has its process: it goes on by itself."""
 MARGIN_SECONDS = 5.0
 """How long before the host's limit a rollout's own limit runs out, so that it is reported."""
 
@@ -54,7 +56,8 @@ class AdapterV1:
         self._signatures: dict[str, inspect.Signature] = {}
         self._declared: dict[str, dict[str, Any]] | None = None
         self._runtime_needed: bool | None = None
-        self._environment: Any = None
+        self._environment: tuple[Any, asyncio.Future[None]] | None = None
+        """With what is done when its servers are up."""
         self._serving: asyncio.Future[None] | None = None
         self._closing = asyncio.Event()
         self.conversational = bool(self._toolsets) or self._environment_class is not vf.SingleAgentEnv
@@ -218,11 +221,23 @@ class AdapterV1:
                 task.cancel()
             await asyncio.gather(*running, return_exceptions=True)
 
-    async def _served(self, seconds: float) -> Any:
-        """The environment with its tool servers and its interception up, once for all rollouts.
+    async def begin_to_serve(self, seconds: float) -> None:
+        self._serve(seconds)
+        await asyncio.sleep(SPAWNED_AFTER_SECONDS)
 
-        A tool server is a process that imports verifiers itself, which takes seconds.
-        """
+    async def _served(self, seconds: float) -> Any:
+        """The environment with its tool servers and its interception up, once for all rollouts."""
+        environment, up = self._serve(seconds)
+        try:
+            await asyncio.shield(up)
+        except BaseException:
+            if up.done():
+                self._environment = None  # the next rollouts try anew
+            raise
+        return environment
+
+    def _serve(self, seconds: float) -> tuple[Any, asyncio.Future[None]]:
+        """The environment on its way up."""
         if self._environment is None:
             environment = vf.load_environment(self._environment_config(seconds))
             up: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -238,8 +253,7 @@ class AdapterV1:
                     up.set_exception(error)
 
             self._serving = asyncio.ensure_future(serve())
-            await up
-            self._environment = environment
+            self._environment = environment, up
         return self._environment
 
     def forget_served(self) -> None:

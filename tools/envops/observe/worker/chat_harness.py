@@ -11,9 +11,10 @@ import asyncio
 import json
 import random
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
-import httpx
+import aiohttp
 import verifiers.v1 as vf
 from verifiers.v1.dialects.chat import message_to_wire
 
@@ -27,6 +28,43 @@ MCP_HEADERS = {
 }
 
 
+@dataclass(frozen=True)
+class Heard:
+    """An answer over HTTP, whole."""
+
+    status: int
+    body: bytes
+
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+    def said(self, most: int = 500) -> str:
+        return self.body[:most].decode("utf-8", "replace")
+
+
+class Telephone:
+    """One client for all conversations: a pool that is not looked through at every request, as httpx does."""
+
+    _open: ClassVar[tuple[asyncio.AbstractEventLoop, aiohttp.ClientSession] | None] = None
+
+    @classmethod
+    async def post(cls, url: str, message: Mapping[str, Any], headers: Mapping[str, str]) -> Heard:
+        async with cls._session().post(url, json=message, headers=headers) as response:
+            return Heard(response.status, await response.read())
+
+    @classmethod
+    def _session(cls) -> aiohttp.ClientSession:
+        loop = asyncio.get_running_loop()  # a fork has a loop of its own
+        if cls._open is None or cls._open[0] is not loop or cls._open[1].closed:
+            session = aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(limit=0),
+                timeout=aiohttp.ClientTimeout(total=None, sock_connect=10),
+                cookie_jar=aiohttp.DummyCookieJar(),
+            )
+            cls._open = (loop, session)
+        return cls._open[1]
+
+
 class ChatHarnessConfig(vf.HarnessConfig):
     """How long one conversation may go on calling tools."""
 
@@ -36,8 +74,7 @@ class ChatHarnessConfig(vf.HarnessConfig):
 class Tools:
     """The tools of all MCP servers of a rollout, under the names that the model sees."""
 
-    def __init__(self, client: httpx.AsyncClient) -> None:
-        self._client = client
+    def __init__(self) -> None:
         self._homes: dict[str, tuple[str, str]] = {}
         self.offered: list[dict[str, Any]] = []
 
@@ -62,9 +99,10 @@ class Tools:
 
     async def _request(self, url: str, method: str, params: dict[str, Any]) -> dict[str, Any]:
         message = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
-        response = await self._client.post(url, json=message, headers=MCP_HEADERS)
-        response.raise_for_status()
-        answer: dict[str, Any] = response.json()
+        heard = await Telephone.post(url, message, MCP_HEADERS)
+        if heard.status >= 400:
+            raise RuntimeError(f"{method}: HTTP {heard.status}: {heard.said()}")
+        answer: dict[str, Any] = heard.json()
         if "error" in answer:
             raise RuntimeError(f"{method}: {answer['error']}")
         result: dict[str, Any] = answer["result"]
@@ -81,21 +119,10 @@ class ChatHarness(vf.Harness[ChatHarnessConfig]):
     SUPPORTS_USER_SIM: ClassVar[bool] = True  # read by verifiers 0.2
     EXECUTES_CODE: ClassVar[bool] = False
     NEEDS_CONTAINER: ClassVar[bool] = False
-    _client: ClassVar[httpx.AsyncClient | None] = None
     retries: ClassVar[int] = 0
     """How often a request that the provider failed is made again."""
     asked_again: ClassVar[dict[str, int]] = {}
     """Id of a trace → how often that was."""
-
-    @classmethod
-    def _shared_client(cls) -> httpx.AsyncClient:
-        if cls._client is None or cls._client.is_closed:
-            cls._client = httpx.AsyncClient(
-                timeout=httpx.Timeout(None, connect=10),
-                limits=httpx.Limits(max_connections=None, max_keepalive_connections=256),
-                trust_env=False,
-            )
-        return cls._client
 
     async def launch(
         self,
@@ -109,16 +136,14 @@ class ChatHarness(vf.Harness[ChatHarnessConfig]):
         **_: Any,
     ) -> Any:
         messages = self._opening(trace.task.data if data is None else data)
-        client = self._shared_client()
-        tools = Tools(client)
+        tools = Tools()
         await tools.discover(mcp_urls or {})
         for _round in range(self.config.max_tool_rounds):
             body = {"model": ctx.model, "messages": messages} | ({"tools": tools.offered} if tools.offered else {})
-            response = await self._asked(trace, f"{endpoint.rstrip('/')}/chat/completions", body, secret)
-            if response.status_code >= 400:
-                detail = f"HTTP {response.status_code}: {response.text[:500]}"
-                return vf.ProgramResult(exit_code=1, stdout="", stderr=detail)
-            message = response.json()["choices"][0]["message"]
+            heard = await self._asked(trace, f"{endpoint.rstrip('/')}/chat/completions", body, secret)
+            if heard.status >= 400:
+                return vf.ProgramResult(exit_code=1, stdout="", stderr=f"HTTP {heard.status}: {heard.said()}")
+            message = heard.json()["choices"][0]["message"]
             messages.append({key: value for key, value in message.items() if value is not None})
             calls = message.get("tool_calls") or []
             if not calls:
@@ -126,15 +151,14 @@ class ChatHarness(vf.Harness[ChatHarnessConfig]):
             messages += [await tools.answer(call) for call in calls]
         return vf.ProgramResult(exit_code=0, stdout="", stderr="")
 
-    async def _asked(self, trace: Any, url: str, body: dict[str, Any], secret: str) -> httpx.Response:
+    async def _asked(self, trace: Any, url: str, body: dict[str, Any], secret: str) -> Heard:
         """Ask, and ask again what may pass: as OpenAI's clients do, with exponential backoff and jitter."""
-        client = self._shared_client()
         attempt = 0
         while True:
-            response = await client.post(url, json=body, headers={"Authorization": f"Bearer {secret}"})
-            passing = response.status_code in PASSING or response.status_code >= 500
+            heard = await Telephone.post(url, body, {"Authorization": f"Bearer {secret}"})
+            passing = heard.status in PASSING or heard.status >= 500
             if not passing or attempt >= self.retries:
-                return response
+                return heard
             await asyncio.sleep(min(0.5 * 2**attempt, 8.0) * random.uniform(0.75, 1.0))
             attempt += 1
             self.asked_again[trace.id] = self.asked_again.get(trace.id, 0) + 1

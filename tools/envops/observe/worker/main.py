@@ -14,6 +14,7 @@ from .session import Session
 
 OPERATIONS = (
     "load",
+    "serve",
     "tasks",
     "rewards",
     "cases",
@@ -31,7 +32,7 @@ OPERATIONS = (
 )
 """Each is a module of `operations` with a function `answer(session, request)`, imported when it is first asked for."""
 
-STAGES = {"cases": "rewards"}
+STAGES = {"cases": "rewards", "serve": "load"}
 """The stage of an operation, where it has another name."""
 
 

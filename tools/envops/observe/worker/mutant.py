@@ -35,9 +35,10 @@ class Mutator:
         self._caches: list[Any] = []
         prefix = f"{root}/"
         for found in gc.get_objects():
-            if isinstance(found, FunctionType) and found.__code__.co_filename.startswith(prefix):
+            kind = type(found)  # isinstance() would ask proxies for what they stand for, and so make it
+            if kind is FunctionType and found.__code__.co_filename.startswith(prefix):
                 self._functions.setdefault(found.__code__.co_filename, []).append(found)
-            elif isinstance(found, functools._lru_cache_wrapper):
+            elif kind is functools._lru_cache_wrapper:
                 self._caches.append(found)
         self._modules = [
             module

@@ -18,6 +18,7 @@ from .oracle import NoOracle
 from .policies import Message, Policies, text_of
 
 if TYPE_CHECKING:
+    from .apart import Apart
     from .author_tests import AuthorTests
     from .endpoint import Endpoint
     from .judges import ScriptedJudge
@@ -39,12 +40,16 @@ class Session:
         """The tasks that policies are asked about."""
         self.played: dict[tuple[int, str], float | None] = {}
         """Rewards of rollouts made for the rewards gate, by task and policy."""
+        self.golden: dict[int, list[Message]] = {}
+        """What gold's rollouts became, by task, where the environment answers back."""
         self.asked: dict[int, Message | None] = {}
         """What the oracle said first on a task; `None` where it said nothing."""
         self.hung: Counter[str] = Counter()
         """How many replies of each policy were not scored in time."""
         self.search: Callable[[], dict[str, Any]] | None = None
         """Collects the search for exploits, where one is on its way."""
+        self.mutation: Apart | None = None
+        """The mutants, where they are being tried."""
         self.tests: AuthorTests | None = None
         """The author's tests, where they are on their way."""
         self.judge: ScriptedJudge | None = None

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from itertools import zip_longest
 from typing import Any
 
 from ..answers import answer_of
+from ..apart import Apart
 from ..channel import Request
 from ..failures import OutOfTime
 from ..forked import ChildDied, items_from_fork
@@ -38,23 +39,36 @@ Probe = dict[str, Any]
 
 
 def answer(session: Session, request: Request) -> None:
-    """`reach`: which lines run. `try`: what becomes of each mutant."""
+    """`reach`: which lines run. `try`: try the mutants beside other requests. `collect`: what became of them."""
     mutator_of(session.settings.overlay)  # looked up once, before any fork
     if request["step"] == "reach":
         limit = request["seconds"] + GRACE_SECONDS
         for kind, value in items_from_fork(session, lambda fork: _reach(fork, request), limit):
             session.channel.item(kind, value)
-        return
+    elif request["step"] == "try":
+        session.mutation = Apart(lambda: {"said": list(_tried(session, request))})
+    elif session.mutation is not None:
+        for kind, value in session.mutation.result(request["seconds"])["said"]:
+            session.channel.item(kind, value)
+
+
+Said = tuple[str, Any]
+"""An item for the host: its kind and its value."""
+
+
+def _tried(session: Session, request: Request) -> Iterator[Said]:
     deadline = time.monotonic() + request["seconds"]
     waiting = {mutant["id"]: mutant for mutant in request["mutants"]}
     survivors: list[Any] = []
-    while waiting and _tried_in_fork(session, request, waiting, survivors, deadline):
-        pass
+    while waiting:
+        goes_on = yield from _tried_in_fork(session, request, waiting, survivors, deadline)
+        if not goes_on:
+            return
 
 
 def _tried_in_fork(
     session: Session, request: Request, waiting: dict[str, Any], survivors: list[Any], deadline: float
-) -> bool:
+) -> Generator[Said, None, bool]:
     """Try what is waiting in one fork; whether another one can go on where this one died."""
     trying: str | None = None
     left = deadline - time.monotonic()
@@ -69,14 +83,14 @@ def _tried_in_fork(
                 if tried is not None and value["outcome"] == "survived" and value["apart"] is None:
                     survivors.append(tried)
                 trying = None
-            session.channel.item(kind, value)
+            yield kind, value
     except (ChildDied, OutOfTime) as error:
         if trying is not None:
             waiting.pop(trying)
             outcome = "timeout" if isinstance(error, OutOfTime) else "killed"
-            session.channel.item("mutant", {"id": trying, "outcome": outcome, "by": str(error)})
+            yield "mutant", {"id": trying, "outcome": outcome, "by": str(error)}
         if waiting and (trying is None or isinstance(error, OutOfTime)):
-            session.channel.item("ended", "time")
+            yield "ended", "time"
         return trying is not None and isinstance(error, ChildDied)
     return False
 

@@ -10,11 +10,11 @@ from typing import Any
 
 from ..adapter import Job, TaskView
 from ..answers import answer_of, find_payload
+from ..apart import Apart
 from ..channel import Request
 from ..failures import OutOfTime
 from ..policies import SCRIPT_PREFIX, Message, says, text_of
 from ..search import properties
-from ..search.apart import Apart
 from ..search.coverage import Coverage
 from ..search.grading import Grader
 from ..search.hunt import Ground, Hunt
@@ -76,18 +76,17 @@ def _entrant(task: TaskView, conversation: Sequence[Message]) -> Entrant:
 
 
 def _played(session: Session, tasks: Sequence[TaskView], request: Request) -> list[Entrant]:
-    """Gold's conversations, where the environment answers back."""
-    entrants = []
-    jobs = [
-        Job("oracle", task.index)
-        for task in tasks
-        if session.asked_oracle(task, request["seconds_per_reply"]) is not None
+    """Gold's conversations, where the environment answers back: played where that was not done before."""
+    perfect = [task for task in tasks if session.asked_oracle(task, request["seconds_per_reply"]) is not None]
+    jobs = [Job("oracle", task.index) for task in perfect if task.index not in session.golden]
+    for row in session.rollouts(jobs, len(jobs), request["seconds_per_play"]) if jobs else ():
+        if row["failure"] is None:
+            session.golden[row["task"]] = row["completion"]
+    return [
+        _entrant(task, said)
+        for task in perfect
+        if (said := session.golden.get(task.index)) and said[-1]["role"] == "assistant" and text_of(said[-1]).strip()
     ]
-    for row in session.rollouts(jobs, len(jobs) or 1, request["seconds_per_play"]):
-        said = row["completion"]
-        if row["failure"] is None and said and said[-1]["role"] == "assistant" and text_of(said[-1]).strip():
-            entrants.append(_entrant(session.kept[row["task"]], said))
-    return sorted(entrants, key=lambda entrant: entrant.task.index)
 
 
 def _why_not(entrants: Sequence[Entrant], panel: Sequence[Entrant], type: str | None) -> str:

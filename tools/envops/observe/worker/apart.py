@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import json
 import os
@@ -13,7 +14,7 @@ import traceback
 from collections.abc import Callable
 from typing import Any
 
-from ..failures import OutOfTime
+from .failures import OutOfTime
 
 
 class Apart:
@@ -36,13 +37,16 @@ class Apart:
         try:
             said = _all_that_is_said(self._read, time.monotonic() + seconds)
         except OutOfTime:
-            os.kill(self._child, signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self._child, signal.SIGKILL)  # with the forks that it made itself
             raise
         finally:
             os.close(self._read)
             _, status = os.waitpid(self._child, 0)
         if os.waitstatus_to_exitcode(status) != 0:
-            raise ChildProcessError(said.decode("utf-8", "replace")[-2_000:] or "the search's process died")
+            raise ChildProcessError(
+                said.decode("utf-8", "replace")[-2_000:] or "the process of work beside the others died"
+            )
         answer: dict[str, Any] = json.loads(said)
         return answer
 
@@ -52,7 +56,7 @@ def _all_that_is_said(read: int, deadline: float) -> bytes:
     while True:
         remaining = deadline - time.monotonic()
         if remaining <= 0:
-            raise OutOfTime("the search did not end in time")
+            raise OutOfTime("work beside the others did not end in time")
         ready, _, _ = select.select([read], [], [], remaining)
         if ready:
             part = os.read(read, 1 << 16)

@@ -1,0 +1,3 @@
+from exact_integrals.taskset import ExactIntegralsTaskset
+
+__all__ = ["ExactIntegralsTaskset"]

@@ -1,0 +1,3 @@
+from order_form.taskset import OrderFormTaskset
+
+__all__ = ["OrderFormTaskset"]

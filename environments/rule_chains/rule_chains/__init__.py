@@ -1,0 +1,3 @@
+from rule_chains.taskset import RuleChainsTaskset
+
+__all__ = ["RuleChainsTaskset"]

@@ -1,0 +1,3 @@
+from seating_order.taskset import SeatingOrderTaskset
+
+__all__ = ["SeatingOrderTaskset"]

@@ -1,0 +1,3 @@
+from ticket_routing.taskset import TicketRoutingTaskset
+
+__all__ = ["TicketRoutingTaskset"]

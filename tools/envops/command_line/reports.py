@@ -1,0 +1,30 @@
+"""Reports of runs that are over."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from envops.command_line.arguments import Commands, command
+
+MERGE_EXAMPLES = """examples:
+  envops report merge shards/                        every validate.json below a folder
+  envops report merge one.json two.json three.json
+  envops report merge shards/ --matrix shards.json   and nothing of the matrix may be missing
+"""
+
+
+def add(commands: Commands[argparse.ArgumentParser]) -> None:
+    """Add them."""
+    report = commands.add_parser("report", help="reports of runs that are over")
+    kinds = report.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    merge = command(kinds, "merge", "one report of what several machines proved", "report_merge", MERGE_EXAMPLES)
+    merge.add_argument("files", nargs="+", type=Path, metavar="FILE", help="reports, or folders that hold them")
+    merge.add_argument(
+        "--matrix", type=Path, metavar="FILE", help="what envops shards --format json divided: all of it must be there"
+    )
+    merge.add_argument("--format", choices=("text", "json", "markdown"), default="text", help="what goes to stdout")
+    merge.add_argument("--quiet", action="store_true", help="only what decides the verdict")
+    merge.add_argument(
+        "--reports", type=Path, default=Path("reports"), metavar="FOLDER", help="where it goes (default: reports/)"
+    )

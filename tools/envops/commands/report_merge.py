@@ -1,0 +1,66 @@
+"""`envops report merge`: one report of what several machines proved."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from envops import exit_codes
+from envops.declare.problem import DeclarationError, Problem
+from envops.report.json_report import plain_json
+from envops.report.merging import merged, missing_shards
+from envops.report.reading import read_report, result_of
+from envops.report.written import print_result, tell_github, write_reports
+
+REPORT = "validate.json"
+
+
+def run(options: argparse.Namespace) -> int:
+    """Merge the reports and return the exit code of the whole."""
+    files = list(dict.fromkeys(_found(options.files)))
+    expected = _expected(options.matrix)
+    if not files:
+        if options.matrix is not None and not expected:
+            print("the matrix is empty and no report is there: nothing was to be proved", file=sys.stderr)
+            return exit_codes.PASS
+        raise DeclarationError([Problem(str(options.files[0]), None, f"holds no {REPORT}")])
+    reports = {str(file): read_report(file) for file in files}
+    data = merged(reports, expected)
+    result = result_of(data)
+    if missing := missing_shards(list(reports.values())):
+        print(f"no report of shard {', '.join(map(str, missing))}: its environments count as unproved", file=sys.stderr)
+    text = plain_json(data)
+    written = write_reports(result, options.reports, json_text=text)
+    if options.format == "json":
+        print(text, end="")
+    else:
+        print_result(result, options.format, reports=written, quiet=options.quiet)
+    tell_github(result)
+    return exit_codes.OF_VERDICT[result.verdict]
+
+
+def _found(given: Sequence[Path]) -> Iterator[Path]:
+    for path in given:
+        if path.is_dir():
+            yield from sorted(path.rglob(REPORT))
+        else:
+            yield path
+
+
+def _expected(matrix: Path | None) -> list[str]:
+    """Every name of a matrix.
+
+    Raises `DeclarationError` when the file is none.
+    """
+    if matrix is None:
+        return []
+    try:
+        data: Any = json.loads(matrix.read_bytes())
+        return [name for entry in data["include"] for name in entry["names"].split()]
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        fix = "write it with envops shards --format json"
+        raise DeclarationError([Problem(str(matrix), None, "is not a matrix of shards", fix=fix)]) from None

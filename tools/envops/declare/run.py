@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
 Schema = Literal["portable", "august", "later"]
 Algorithm = Literal["grpo", "max_rl", "rloo", "reinforce"]
@@ -187,6 +187,8 @@ class RunSpec:
     file: str = "registry.yaml"
     lines: Mapping[str, int] = field(default_factory=dict)
     """Where a key stands: `sampling.max_tokens` → line; the run itself is ''."""
+    written: frozenset[str] = frozenset()
+    """The keys that were written, merged ones included, and are no defaults."""
 
     def line(self, key: str = "") -> int | None:
         """The line of a key, or of the nearest that holds it."""
@@ -196,7 +198,7 @@ class RunSpec:
 
     def says(self, key: str) -> bool:
         """Whether the key was written and is no default."""
-        return key in self.lines
+        return key in self.written
 
     @property
     def evaluated(self) -> tuple[Source, ...]:
@@ -232,8 +234,22 @@ def run_spec(name: str, declared: Mapping[str, Any], lines: Mapping[str, int], f
         budget=Budget(**declared.get("budget", {})),
         file=file,
         lines=lines,
+        written=frozenset(_keys(declared)),
         **values,
     )
+
+
+def _keys(declared: Any, before: str = "") -> Iterator[str]:
+    """Every place of a declaration, as `lines` names it."""
+    if isinstance(declared, dict):
+        for key, value in declared.items():
+            place = f"{before}.{key}" if before else key
+            yield place
+            yield from _keys(value, place)
+    elif isinstance(declared, list):
+        for index, value in enumerate(declared):
+            yield f"{before}[{index}]"
+            yield from _keys(value, f"{before}[{index}]")
 
 
 def _source(declared: Mapping[str, Any]) -> Source:

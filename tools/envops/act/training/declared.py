@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from envops.declare.registry import Registry
     from envops.declare.run import RunSpec, Source
 
+
 @dataclass(frozen=True)
 class DeclaredRun:
     """One run: what was declared, what it compiles to, and what the rules say."""

@@ -73,9 +73,28 @@ def test(session: nox.Session) -> None:
 
 
 @nox.session(default=False)
+def emulator(session: nox.Session) -> None:
+    """A Hub on loopback, until Ctrl-C. `-- --port P`, `-- --fault F`, `-- --assumptions`."""
+    envops(session, "emulator")
+
+
+@nox.session(default=False)
 def lock(session: nox.Session) -> None:
     """Resolve every environment's requirements.lock anew, and the tool's own. `-- NAME…` for some."""
     envops(session, "lock")
+
+
+@nox.session(default=False)
+def plan(session: nox.Session) -> None:
+    """What a release would publish; changes nothing. `-- --changed [BASE]`, `-- --format markdown`."""
+    install(session, "requirements.lock", "requirements-prime.lock")
+    session.run("python", "-m", "envops", "plan", *session.posargs, env=FROM_SOURCE)
+
+
+@nox.session(default=False)
+def bump(session: nox.Session) -> None:
+    """Raise the version of environments by one step. `-- NAME… [--minor] [--above VERSION]`."""
+    envops(session, "bump")
 
 
 @nox.session(tags=["project"], default=False)

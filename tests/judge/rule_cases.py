@@ -33,6 +33,7 @@ def all_cases() -> dict[str, RuleCases]:
     import cases_of_search
     import cases_of_smoke
     import cases_of_smoke_books
+    import cases_of_versions
 
     modules = (
         cases_of_schema,
@@ -47,5 +48,6 @@ def all_cases() -> dict[str, RuleCases]:
         cases_of_search,
         cases_of_recordings,
         cases_of_runs,
+        cases_of_versions,
     )
     return {rule: cases for module in modules for rule, cases in module.CASES.items()}

@@ -65,6 +65,7 @@ class EnvironmentEntry:
     name: str
     visibility: Visibility = "PRIVATE"
     owner: str = ""
+    """Slug of the Hub user or team it is published under; the registry's where it names none."""
     owners: tuple[str, ...] = ()
     args: Mapping[str, Any] = field(default_factory=dict)
     secrets: tuple[str, ...] = ()
@@ -171,7 +172,7 @@ def _entry(
     return EnvironmentEntry(
         name=name,
         visibility=declared.get("visibility", defaults.get("visibility", "PRIVATE")),
-        owner=owner,
+        owner=declared.get("owner", owner),
         owners=tuple(declared.get("owners", ())),
         args=declared.get("args", {}),
         secrets=tuple(declared.get("secrets", ())),

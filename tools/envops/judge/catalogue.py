@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from envops.declare.problem import nearest
-from envops.judge.engine import BOOKS, Gate, Rule, Severity, all_rules
+from envops.judge.engine import ALL_GATES, Gate, Rule, Severity, all_rules
 
 CATALOGUE_FILE = "docs/rules.md"
 
@@ -12,6 +12,7 @@ _GATES: dict[Gate, str] = {
     "rewards": "Does the reward tell right from wrong, on every reply and every time?",
     "smoke": "Does a real evaluation end, with the rewards that were predicted?",
     "distribution": "Do the rewards vary enough to learn from?",
+    "release": "Does the version say what changed? Judged by `nox -s plan`, from git's history.",
     "run": "Will the declared training run start, and does its configuration give it a chance?",
     "diagnosis": "What is wrong with a run that is under way, and what is to be changed?",
 }
@@ -54,7 +55,7 @@ def render_catalogue() -> str:
     parts[-1] += "".join(
         f"\n| [{each.id}](#{each.id.lower()}) | {each.gate} | {each.severity} | {each.title} |" for each in rules
     )
-    for gate in BOOKS:
+    for gate in ALL_GATES:
         parts.append(f"\n## {_HEADINGS.get(gate, f'The {gate} gate')}\n\n{_GATES[gate]}")
         parts.extend(_entry(each) for each in rules if each.gate == gate)
     return "\n".join(parts) + "\n"

@@ -33,24 +33,25 @@ from envops.judge.outcomes import Sample, samples_of_rollouts
 if TYPE_CHECKING:
     from envops.declare.package import Package
     from envops.declare.registry import EnvironmentEntry
+    from envops.declare.release_history import ReleaseHistory
     from envops.judge.baseline import Baseline
     from envops.judge.reward_comparison import RewardComparison
     from envops.observe.facts import Facts, Place
 
-Gate = Literal["schema", "rewards", "smoke", "distribution", "run", "diagnosis"]
+Gate = Literal["schema", "rewards", "smoke", "distribution", "release", "run", "diagnosis"]
 Severity = Literal["error", "warning", "advice"]
 Verdict = Literal["pass", "fail", "inconclusive", "error"]
 GATES: tuple[Gate, ...] = ("schema", "rewards", "smoke", "distribution")
-"""The gates of an environment."""
-BOOKS: tuple[Gate, ...] = (*GATES, "run", "diagnosis")
-"""Everything that has rules: the gates, declared training runs, and runs that are under way."""
+"""The gates of `validate`, which prove an environment."""
+ALL_GATES: tuple[Gate, ...] = (*GATES, "release", "run", "diagnosis")
+"""With that of `plan`, which compares an environment with its own past, and those of training runs."""
 
 
 @dataclass(frozen=True)
 class Subject:
     """What a rule of a gate may look at: what was declared and what was seen."""
 
-    gates: ClassVar[tuple[Gate, ...]] = GATES
+    gates: ClassVar[tuple[Gate, ...]] = (*GATES, "release")
 
     entry: EnvironmentEntry
     package: Package
@@ -64,6 +65,8 @@ class Subject:
 
     baseline: Baseline | None = None
     """What was measured before; only where it was recorded."""
+    history: ReleaseHistory | None = None
+    """What git knows of its versions; only where a release is planned."""
 
     @property
     def ignore(self) -> Mapping[str, str]:
@@ -189,7 +192,7 @@ def all_rules() -> dict[str, Rule]:
     from envops.judge import rules
 
     rules.load()
-    return dict(sorted(_rules.items(), key=lambda item: (BOOKS.index(item[1].gate), item[0])))
+    return dict(sorted(_rules.items(), key=lambda item: (ALL_GATES.index(item[1].gate), item[0])))
 
 
 def findings(subject: Judged, gates: Iterable[Gate] | None = None) -> Iterator[Finding]:

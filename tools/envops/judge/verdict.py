@@ -34,6 +34,7 @@ STAGES_OF_GATE: Mapping[Gate, tuple[Stage, ...]] = {
     "rewards": (*_LOADED, "rewards", "validation", "tests", "invariants", "search"),
     "smoke": (*_LOADED, "smoke"),
     "distribution": (*_LOADED, "distribution"),
+    "release": (),
 }
 """The stages without which a gate cannot pass, in the order of observation."""
 

@@ -32,6 +32,7 @@ MODULES = (
     "runs_compatible",
     "runs_settings",
     "runs_chances",
+    "versions",
 )
 
 

@@ -17,8 +17,9 @@ from envops.declare.registry import EnvironmentEntry
 from envops.judge.engine import Finding, Gate, Subject, findings
 from envops.observe.facts import Facts, Failure
 from envops.observe.observation import Watcher, _Collected, _Observer
-from envops.observe.process import WORKER_FOLDER, Confinement, StageFailed, checked, worker_environment
+from envops.observe.process import Confinement, StageFailed, checked, worker_environment
 from envops.observe.remembering import Wish
+from envops.observe.starting import WORKER_FOLDER
 from envops.observe.venv import VirtualEnvironment, venv_for
 from envops.observe.workspace import Workspace
 from planted import Planted

@@ -327,6 +327,16 @@ class JudgedScore:
 
 
 @dataclass(frozen=True)
+class Started:
+    """How a worker came to be. What it sees is the same either way."""
+
+    how: Literal["fresh", "forked"] = "fresh"
+    """A process of its own that imported verifiers, or the fork of one that had."""
+    reason: str = ""
+    """Why it was not forked, where others of its lock were."""
+
+
+@dataclass(frozen=True)
 class Facts:
     """Everything that was seen of one environment at one digest."""
 
@@ -359,6 +369,7 @@ class Facts:
     """What a search for exploits came by; `None` where that was not reached."""
     recordings: tuple[RecordingFacts, ...] = ()
     """Recorded rollouts, held against this code."""
+    started: Started = Started()
     memory: int = 0
     """Bytes that the worker and everything it started held at most, as far as that was looked at."""
 

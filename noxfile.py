@@ -106,6 +106,13 @@ def plan(session: nox.Session) -> None:
 
 
 @nox.session(default=False)
+def release(session: nox.Session) -> None:
+    """Publish what the plan says, on passing evidence. `-- --dry-run`, `-- --evidence FILE`."""
+    install(session, "requirements.lock", "requirements-prime.lock")
+    session.run("python", "-m", "envops", "release", *session.posargs, env=FROM_SOURCE)
+
+
+@nox.session(default=False)
 def bump(session: nox.Session) -> None:
     """Raise the version of environments by one step. `-- NAME… [--minor] [--above VERSION]`."""
     envops(session, "bump")
@@ -115,6 +122,12 @@ def bump(session: nox.Session) -> None:
 def docs(session: nox.Session) -> None:
     """Write what is generated: CODEOWNERS, docs/rules.md. `-- --check` in CI."""
     envops(session, "docs")
+
+
+@nox.session(default=False)
+def train(session: nox.Session) -> None:
+    """Compile the declared training runs, and submit those that are due. `-- --compile-only`, `-- --dry-run`."""
+    envops(session, "train")
 
 
 @nox.session(tags=["project"], default=False)

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 
 from envops.judge.engine import GATES, Finding, Gate, Subject, Verdict, findings
 from envops.judge.measures import Distribution, distributions
+from envops.judge.profiles import Profile, profiles
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -59,6 +60,8 @@ class Judgement:
     """All of them, the ignored ones and those without a say included."""
     distributions: tuple[Distribution, ...] = ()
     """What was measured of the rewards, where the distribution gate was judged."""
+    profiles: tuple[Profile, ...] = ()
+    """What everybody who spoke earned."""
 
 
 def judge(subject: Subject, gates: Iterable[Gate] = GATES) -> Judgement:
@@ -67,7 +70,7 @@ def judge(subject: Subject, gates: Iterable[Gate] = GATES) -> Judgement:
     found = tuple(findings(subject, chosen))
     verdicts = {gate: gate_verdict(gate, found, subject.facts) for gate in chosen}
     measured = distributions(subject) if "distribution" in chosen else ()
-    return Judgement(worst(each.verdict for each in verdicts.values()), verdicts, found, measured)
+    return Judgement(worst(each.verdict for each in verdicts.values()), verdicts, found, measured, profiles(subject))
 
 
 def worst(verdicts: Iterable[Verdict]) -> Verdict:

@@ -19,10 +19,13 @@ if TYPE_CHECKING:
     from envops.declare.package import Generation, Package
     from envops.declare.problem import Problem
     from envops.judge.measures import Distribution
+    from envops.judge.profiles import Profile
     from envops.judge.verdict import Judgement
-    from envops.observe.facts import Facts, Failure, Place, Stage
+    from envops.observe.facts import Facts, Failure, Place, Stage, Wheel
     from envops.observe.mutation_facts import Mutation
+    from envops.observe.recording_facts import RecordingFacts
     from envops.observe.search_facts import Search
+    from envops.observe.spending import Spending
 
 Standing = Literal["error", "bug", "inconclusive", "warning", "advice", "ignored"]
 """What a finding amounts to in a report, weightiest first."""
@@ -43,6 +46,8 @@ class EnvironmentResult:
     version: str = ""
     digest: str = ""
     hub_hash: str = ""
+    wheel: Wheel | None = None
+    """The wheel that was tested; `None` where none was built."""
     cached: bool = False
     seconds: float = 0.0
     stage_seconds: Mapping[str, float] = field(default_factory=dict)
@@ -63,6 +68,12 @@ class EnvironmentResult:
     """What came of mutating the reward code; `None` where that was not asked for or not reached."""
     distributions: tuple[Distribution, ...] = ()
     """What was measured of the rewards, policy by policy."""
+    profiles: tuple[Profile, ...] = ()
+    """What everybody who spoke earned, for the pictures."""
+    recordings: tuple[RecordingFacts, ...] = ()
+    """Recorded rollouts, held against this code."""
+    spending: Spending | None = None
+    """What a real model's calls came to; `None` where only scripted policies spoke."""
 
 
 @dataclass(frozen=True)
@@ -109,6 +120,7 @@ def environment_result(
         version=package.version,
         digest=package.digest,
         hub_hash=package.hub_hash,
+        wheel=facts.wheel,
         cached=cached,
         seconds=seconds,
         stage_seconds=dict(facts.seconds),
@@ -123,6 +135,8 @@ def environment_result(
         mutation=facts.mutation if "rewards" in judgement.gates else None,
         search=facts.search if "rewards" in judgement.gates else None,
         distributions=judgement.distributions,
+        profiles=judgement.profiles,
+        recordings=facts.recordings if "distribution" in judgement.gates else (),
     )
 
 

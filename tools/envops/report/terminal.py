@@ -212,6 +212,17 @@ def _problems(page: Page, problems: Sequence[Problem]) -> None:
         page.blank()
 
 
+def _report_names(reports: Sequence[str]) -> str:
+    """Where the reports are, on one line: the page first, what lies beside it by its ending."""
+    page = next((name for name in reports if name.endswith(".html")), None)
+    if page is None:
+        return "  ".join(reports)
+    stem = page.removesuffix(".html")
+    beside = [name.removeprefix(stem) for name in reports if name.startswith(f"{stem}.") and name != page]
+    others = [name for name in reports if not name.startswith(f"{stem}.")]
+    return "  ".join([page, *others, *([f"({' '.join(beside)})"] if beside else [])])
+
+
 def _closing(page: Page, result: ValidationResult, reports: Sequence[str], *, quiet: bool) -> None:
     if not quiet and (sentence := policy_sentence(result)):
         page.paragraph((sentence, "dim"))
@@ -220,6 +231,6 @@ def _closing(page: Page, result: ValidationResult, reports: Sequence[str], *, qu
     if result.unfinished:
         page.field("unfinished", ", ".join(result.unfinished), indent=0)
     if reports:
-        page.line(f"{'reports':<10} ", "  ".join(reports))
+        page.line(f"{'reports':<10} ", _report_names(reports))
     for number, command in enumerate(next_commands(result)):
         page.line(f"{'' if number else 'next':<10} ", (command, "bold"))

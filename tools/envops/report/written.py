@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import sys
 import tempfile
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TextIO
 
 from envops.report.annotations import render_annotations, wants_annotations
-from envops.report.json_report import render_json
+from envops.report.html.written import PAGE, page_of
+from envops.report.json_report import render_json, report_data
 from envops.report.junit import render_junit
 from envops.report.markdown import render_markdown
+from envops.report.plain_data import plain_data
+from envops.report.sarif import render_sarif
 from envops.report.visible_text import fitting, without_workflow_commands
 
 if TYPE_CHECKING:
@@ -26,6 +31,7 @@ _RENDERINGS: dict[str, Callable[[ValidationResult], str]] = {
     "validate.json": render_json,
     "validate.xml": render_junit,
     "validate.md": render_markdown,
+    "validate.sarif": render_sarif,
 }
 
 
@@ -40,10 +46,13 @@ def write_reports(result: ValidationResult, folder: Path, *, json_text: str | No
     folder.mkdir(parents=True, exist_ok=True)
     written: list[Path] = []
     errors: list[Exception] = []
-    for name, render in _RENDERINGS.items():
+    renderings: dict[str, Callable[[], str]] = {name: partial(render, result) for name, render in _RENDERINGS.items()}
+    if json_text is not None:
+        renderings["validate.json"] = lambda: json_text
+    renderings[PAGE] = lambda: page_of(json.loads(json_text) if json_text else plain_data(report_data(result)), folder)
+    for name, render in renderings.items():
         try:
-            text = json_text if json_text is not None and name.endswith(".json") else render(result)
-            write_whole(folder / name, text)
+            write_whole(folder / name, render())
             written.append(folder / name)
         except Exception as error:
             errors.append(error)

@@ -1,0 +1,136 @@
+"""The page: a template, its style and scripts, and the data of validate.json."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import asdict
+from functools import cache
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from envops.judge.engine import GATES
+from envops.report.html.compact import harmless, page_environment
+from envops.report.html.embedding import code, embedded, policy
+from envops.report.plain_data import plain_data, seconds_text
+from envops.report.reading import result_of
+from envops.report.result import DECIDING, STANDINGS, EnvironmentResult, standing
+from envops.report.summary import headline, next_commands
+from envops.report.visible_text import on_one_line, shortened, visible
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from envops.report.run_report import RunReport
+
+Data = dict[str, Any]
+
+LIMIT_BYTES = 4_700_000
+"""A page over 5 MB is slow to open on a phone; what frames the data takes the rest."""
+LENGTHS = (250_000, 20_000, 4_000, 1_000, 300, 120)
+"""How long a text may be: the first length with which the page stays below its limit."""
+STYLES = ("base.css", "report.css", "details.css")
+LIBRARIES = ("d3.min.js", "plot.umd.min.js")
+SCRIPTS = ("elements.js", "charts.js", "pictures.js", "findings.js", "environment.js", "run.js", "report.js")
+SIGNS = {"pass": "✓", "fail": "✗", "inconclusive": "?", "error": "!"}
+
+
+def render_page(report: dict[str, Any], diff: Mapping[str, Any] | None, runs: Sequence[RunReport]) -> str:
+    """The whole page from the data of validate.json, of reward-diff.json where there is one, and of runs."""
+    result = result_of(report)
+    run_data = [harmless(plain_data(asdict(run)), LENGTHS[2]) for run in runs]
+    blobs, longest = _fitting(report, diff, LIMIT_BYTES - sum(len(embedded(run).encode()) for run in run_data))
+    library, script = (_joined("vendor", LIBRARIES), _joined("assets", SCRIPTS))
+    return (
+        templates()
+        .get_template("report.html.j2")
+        .render(
+            policy=policy(library, script),
+            style=code(_joined("assets", STYLES)),
+            library=code(library),
+            script=code(script),
+            report=report,
+            headline=headline(result),
+            commands=next_commands(result),
+            counts=Counter(one["verdict"] for one in report["environments"]),
+            rows=[overview_row(*both) for both in zip(report["environments"], result.environments, strict=True)],
+            runs=[(run, embedded(data)) for run, data in zip(runs, run_data, strict=True)],
+            blobs=blobs,
+            longest=longest if longest < LENGTHS[0] else None,
+            gates=GATES,
+        )
+    )
+
+
+def _fitting(report: Mapping[str, Any], diff: Mapping[str, Any] | None, room: int) -> tuple[list[tuple[str, str]], int]:
+    """Every environment's data, with texts as long as the page has room for."""
+    diffs = {one["name"]: one for one in (diff or {}).get("environments", [])}
+    blobs: list[tuple[str, str]] = []
+    for longest in LENGTHS:
+        blobs, size = [], 0
+        for environment in report["environments"]:
+            data = page_environment(environment, diffs.get(environment["name"]), longest)
+            blobs.append((visible(environment["name"]), embedded(data)))
+            size += len(blobs[-1][1].encode())
+            if size > room:
+                break
+        else:
+            return blobs, longest
+    raise ValueError(f"{len(report['environments'])} environments do not fit on one page")
+
+
+def overview_row(environment: Mapping[str, Any], result: EnvironmentResult) -> Data:
+    """One line of the overview, with what the search looks through."""
+    findings = result.findings
+    kinds = Counter(standing(finding) for finding in findings)
+    rules = dict.fromkeys(finding.rule for finding in findings if standing(finding) in DECIDING)
+    mutation = environment.get("mutation") or {}
+    searched = [environment["name"], environment["folder"], environment["digest"], environment["generation"] or ""]
+    searched += [f"{finding.rule} {finding.message}" for finding in findings]
+    return {
+        "name": environment["name"],
+        "version": environment["package_version"],
+        "generation": environment["generation"],
+        "digest": environment["digest"],
+        "verdict": environment["verdict"],
+        "gates": environment["gates"],
+        "reasons": environment["reasons"],
+        "time": "cached" if environment["cached"] else seconds_text(_seconds(environment["seconds"])),
+        "seconds": _seconds(environment["seconds"]),
+        "cached": environment["cached"],
+        "kinds": [(kind, kinds[kind]) for kind in STANDINGS if kinds[kind]],
+        "rules": list(rules),
+        "mutation": mutation.get("score"),
+        "rewards": [_reward(one) for one in environment.get("distributions", []) if one["mean"]],
+        "searched": shortened(on_one_line(" ".join(searched)), 600).lower(),
+    }
+
+
+def _reward(measured: Mapping[str, Any]) -> Data:
+    return {"policy": measured["policy"], "scripted": measured["scripted"], **measured["mean"]}
+
+
+def _seconds(value: Any) -> float:
+    return float(value) if isinstance(value, int | float) else 0.0
+
+
+@cache
+def templates() -> Environment:
+    """The templates. Everything is escaped; a name that nobody gave is an error."""
+    environment = Environment(
+        loader=PackageLoader("envops.report.html"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["visible"] = lambda text: visible(shortened(str(text), 4_000))
+    environment.globals["signs"] = SIGNS
+    return environment
+
+
+@cache
+def _joined(folder: str, names: tuple[str, ...]) -> str:
+    parts = [(files("envops.report.html") / folder / name).read_text(encoding="utf-8") for name in names]
+    return "\n".join(parts)

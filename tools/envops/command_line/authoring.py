@@ -25,6 +25,11 @@ MIGRATE_EXAMPLES = """examples:
   envops migrate date-arithmetic --name dates
   envops rewards dates --against environments/date_arithmetic    the proof, again
 """
+DOCTOR_EXAMPLES = """examples:
+  envops doctor
+  envops doctor --fix              removes virtual environments that are not whole
+  envops doctor --format json      for machines; exit code 1 where something needed is missing
+"""
 
 
 def add(commands: Commands[argparse.ArgumentParser]) -> None:
@@ -56,6 +61,12 @@ def add(commands: Commands[argparse.ArgumentParser]) -> None:
     migrate.add_argument("--name", metavar="NEW", help="what the new one is called (default: NAME-v1)")
     migrate.add_argument("--no-proof", action="store_true", help="do not compare the rewards of both")
     root(migrate)
+
+    doctor = command(commands, "doctor", "what this machine lacks, and what to do about it", "doctor", DOCTOR_EXAMPLES)
+    doctor.add_argument("--fix", action="store_true", help="mend what can be mended without harm")
+    doctor.add_argument("--offline", action="store_true", help="ask no endpoint whether it can be reached")
+    doctor.add_argument("--format", choices=("text", "json"), default="text", help="what goes to stdout")
+    root(doctor)
 
 
 def _hub(command: argparse.ArgumentParser) -> None:

@@ -1,4 +1,4 @@
-"""`envops migrate`: an environment of verifiers 0.3 as a package of verifiers 0.4, and the proof that it pays the same."""
+"""`envops migrate`: an environment of verifiers 0.3 as a package of 0.4, and the proof that it pays the same."""
 
 from __future__ import annotations
 

@@ -38,8 +38,7 @@ def parts_of(original: Original) -> Home:
     reachable = set()
     for reward in original.rewards:
         if reward.nested and reward.function is not None:
-            own = {parameter.name.value for parameter in m.findall(reward.function, m.Param())}  # type: ignore[union-attr]
-            needed = (names_used(reward.function) & local) - own - {reward.function.name.value}
+            needed = (names_used(reward.function) & local) - {reward.function.name.value}
             if not needed - local_names(reward.function):
                 lifted.append(reward.function.with_changes(leading_lines=[cst.EmptyLine(), cst.EmptyLine()]))
                 reachable.add(reward.code)

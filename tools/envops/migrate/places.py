@@ -25,7 +25,7 @@ def marked(reason: str, original: str, indent: str = "") -> str:
 def places_of(files: dict[str, str]) -> list[Place]:
     """Every mark in files, by what stands behind it."""
     return [
-        Place(name, number, line.partition(f"{MARK}: ")[2].removesuffix(" The original:").rstrip("\")) ->"))
+        Place(name, number, line.partition(f"{MARK}: ")[2].removesuffix(" The original:").removesuffix('")'))
         for name, text in files.items()
         for number, line in enumerate(text.splitlines(), start=1)
         if f"{MARK}: " in line

@@ -139,9 +139,7 @@ def _functions(module: cst.Module) -> dict[str, cst.FunctionDef]:
     return {one.name.value: one for one in module.body if isinstance(one, cst.FunctionDef)}
 
 
-def _environment_made(
-    load: cst.FunctionDef, modules: Mapping[str, cst.Module]
-) -> tuple[str, str | None, cst.Call]:
+def _environment_made(load: cst.FunctionDef, modules: Mapping[str, cst.Module]) -> tuple[str, str | None, cst.Call]:
     """The kind of the environment, the package's own class if it is of one, and the call that makes it."""
     found: list[tuple[str, str | None, cst.Call]] = []
     for node in m.findall(load.body, m.Call()):
@@ -198,7 +196,9 @@ def _rewards(found: Original) -> Iterator[Reward]:
             found.unmoved.append((f"What {method} does to the rubric is not known.", code_of(call)))
             continue
         usual = "1.0" if method == "add_reward_func" else "0.0"
-        weight = next((one.value for one in call.args[1:] if one.keyword is None or one.keyword.value == "weight"), None)
+        weight = next(
+            (one.value for one in call.args[1:] if one.keyword is None or one.keyword.value == "weight"), None
+        )
         yield _reward(found, call.args[0].value, usual if weight is None else code_of(weight))
 
 

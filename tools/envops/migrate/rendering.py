@@ -58,14 +58,18 @@ def taskset(original: Original, name: str, module: str, reachable: frozenset[str
     rewards = list(_rewards(original, reachable))
     columns = sorted({column for one in original.rewards for column in _parameters(one)} - {*KNOWN, "kwargs"})
     used = "\n".join(rewards)
-    imported = sorted({"Parts", "opening"} | {one for one in ("completion_of", "messages_of", "state_of") if one in used})
+    imported = sorted(
+        {"Parts", "opening"} | {one for one in ("completion_of", "messages_of", "state_of") if one in used}
+    )
     lines = [f'"""{class_name(name)}: moved from verifiers 0.3, reward for reward."""\n']
     lines += ["from functools import cached_property", f"from typing import Any{', Literal' if splits else ''}\n"]
     lines += ["import verifiers.v1 as vf\n"]
     lines += sorted([*_imports(original, module, reachable), f"from {module}.plain import {', '.join(imported)}"])
     lines += [f"from {module}.server import {base}Toolset, {base}ToolsetConfig"] if original.kind == TOOLS else []
     lines += ["", "", f"class {base}Config(vf.TasksetConfig):"]
-    lines += [f"    {one.name}: {one.annotation}" + (f" = {one.default}" if one.default else "") for one in original.arguments]
+    lines += [
+        f"    {one.name}: {one.annotation}" + (f" = {one.default}" if one.default else "") for one in original.arguments
+    ]
     lines += ['    split: Literal["train", "eval"] = "train"'] if splits else []
     lines += [f"    tools: {base}ToolsetConfig = {base}ToolsetConfig()"] if original.kind == TOOLS else []
     lines += ["    pass"] if not original.arguments and not splits and original.kind != TOOLS else []
@@ -78,13 +82,23 @@ def taskset(original: Original, name: str, module: str, reachable: frozenset[str
         lines += ["    @classmethod", f"    def toolsets(cls, config: {base}Config) -> list[vf.Toolset]:"]
         lines += [f"        return [{base}Toolset(config.tools)]", ""]
     named = ", ".join(f"{one.name}=self.config.{one.name}" for one in original.arguments)
-    rows = 'self.made.eval_dataset if self.config.split == "eval" else self.made.dataset' if splits else "self.made.dataset"
+    rows = (
+        'self.made.eval_dataset if self.config.split == "eval" else self.made.dataset'
+        if splits
+        else "self.made.dataset"
+    )
     lines += ["    @cached_property", "    def made(self) -> Parts:", f"        return parts({named})", ""]
     lines += [f"    def load(self) -> list[{base}]:", f"        rows = {rows}"]
     lines += ["        return [self.task(row) for row in rows]", ""]
     lines += [f"    def task(self, row: dict[str, Any]) -> {base}:"]
-    lines += ['        known = {name: value for name, value in row.items() if name in ' + f"{base}Data.model_fields" + "}"]
-    lines += [f"        data = {base}Data(", '            **known | {"prompt": opening(row, self.made), "system_prompt": self.made.system_prompt}', "        )"]
+    lines += [
+        "        known = {name: value for name, value in row.items() if name in " + f"{base}Data.model_fields" + "}"
+    ]
+    lines += [
+        f"        data = {base}Data(",
+        '            **known | {"prompt": opening(row, self.made), "system_prompt": self.made.system_prompt}',
+        "        )",
+    ]
     lines += [f"        return {base}(data, self.config.task)", ""]
     return "\n".join(lines)
 
@@ -187,7 +201,9 @@ def _rewards(original: Original, reachable: frozenset[str]) -> Iterator[str]:
         name = reward.code.rpartition(".")[2]
         if not _is_callable(reward, reachable) or reward.function is None:
             code = reward.code if reward.function is None else code_of(reward.function)
-            yield marked(f"The reward {name} needs what only load_environment knows, weight {reward.weight}.", code, "    ")
+            yield marked(
+                f"The reward {name} needs what only load_environment knows, weight {reward.weight}.", code, "    "
+            )
             continue
         given = ", ".join(f"{one}={KNOWN.get(one, f'self.data.{one}')}" for one in _parameters(reward))
         wait = "await " if reward.function.asynchronous is not None else ""
@@ -198,5 +214,3 @@ def _rewards(original: Original, reachable: frozenset[str]) -> Iterator[str]:
             f"    {decorator}", f"    async def {name}(self, trace: vf.Trace) -> float:", f'        """{document}"""',
             f"        return float({wait}{name}({given}))", "",
         ])  # fmt: skip
-
-

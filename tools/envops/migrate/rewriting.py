@@ -13,8 +13,23 @@ from envops.migrate.places import marked
 from envops.migrate.reading import LOAD, Original, code_of, names_used
 
 PLAIN = frozenset(
-    "Parser ThinkParser MaybeThinkParser XMLParser Messages Message ChatMessage State Info UserMessage "
-    "AssistantMessage SystemMessage ToolMessage stop extract_boxed_answer".split()
+    (
+        "Parser",
+        "ThinkParser",
+        "MaybeThinkParser",
+        "XMLParser",
+        "Messages",
+        "Message",
+        "ChatMessage",
+        "State",
+        "Info",
+        "UserMessage",
+        "AssistantMessage",
+        "SystemMessage",
+        "ToolMessage",
+        "stop",
+        "extract_boxed_answer",
+    )
 )
 """What `plain.py` of the new package has under the same name."""
 ROWS = "list[dict[str, Any]]"
@@ -69,9 +84,7 @@ class _Plain(cst.CSTTransformer):
         self.needs_any = True
         return updated_node.with_changes(annotation=cst.parse_expression(ROWS))
 
-    def leave_Attribute(
-        self, original_node: cst.Attribute, updated_node: cst.Attribute
-    ) -> cst.BaseExpression:
+    def leave_Attribute(self, original_node: cst.Attribute, updated_node: cst.Attribute) -> cst.BaseExpression:
         if not m.matches(updated_node.value, m.Name(self.alias)):
             return updated_node
         name = updated_node.attr.value
@@ -102,7 +115,7 @@ def rewritten(
     change.plain |= set(also)
     changed = module.visit(change)
     used = {word for one in changed.body if not _imports(one) for word in names_used(one)}
-    changed = changed.with_changes(body=[one for one in changed.body if not _is_unused_import(one, used, change.alias)])
+    changed = changed.with_changes(body=[one for one in changed.body if not _is_unused_import(one, used)])
     context = CodemodContext()
     for plain in sorted(change.plain):
         AddImportsVisitor.add_needed_import(context, f"{new}.plain", plain)
@@ -121,19 +134,21 @@ def without(module: cst.Module, name: str, instead: Sequence[cst.BaseStatement])
     body: list[cst.BaseStatement] = []
     for statement in module.body:
         is_it = isinstance(statement, cst.FunctionDef) and statement.name.value == name
-        body += instead if is_it else [statement]  # type: ignore[list-item]
+        body += instead if is_it else [statement]
     return module.with_changes(body=[one for one in body if not _is_all(one)])
 
 
 def _is_all(statement: cst.CSTNode) -> bool:
-    return bool(m.matches(statement, m.SimpleStatementLine(body=[m.Assign(targets=[m.AssignTarget(m.Name("__all__"))])])))
+    return bool(
+        m.matches(statement, m.SimpleStatementLine(body=[m.Assign(targets=[m.AssignTarget(m.Name("__all__"))])]))
+    )
 
 
 def _imports(statement: cst.CSTNode) -> bool:
     return bool(m.matches(statement, m.SimpleStatementLine(body=[m.Import() | m.ImportFrom()])))
 
 
-def _is_unused_import(statement: cst.CSTNode, used: set[str], alias: str) -> bool:
+def _is_unused_import(statement: cst.CSTNode, used: set[str]) -> bool:
     """Whether a line imports nothing but verifiers 0.3, or something of datasets that nobody uses any more."""
     if not isinstance(statement, cst.SimpleStatementLine) or not _imports(statement):
         return False

@@ -110,6 +110,13 @@ def plan(session: nox.Session) -> None:
 
 
 @nox.session(default=False)
+def release(session: nox.Session) -> None:
+    """Publish what the plan says, on passing evidence. `-- --dry-run`, `-- --evidence FILE`."""
+    install(session, "requirements.lock", "requirements-prime.lock")
+    session.run("python", "-m", "envops", "release", *session.posargs, env=FROM_SOURCE)
+
+
+@nox.session(default=False)
 def bump(session: nox.Session) -> None:
     """Raise the version of environments by one step. `-- NAME… [--minor] [--above VERSION]`."""
     envops(session, "bump")

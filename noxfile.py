@@ -128,6 +128,12 @@ def docs(session: nox.Session) -> None:
     envops(session, "docs")
 
 
+@nox.session(default=False)
+def train(session: nox.Session) -> None:
+    """Compile the declared training runs, and submit those that are due. `-- --compile-only`, `-- --dry-run`."""
+    envops(session, "train")
+
+
 @nox.session(tags=["project"], default=False)
 def tests(session: nox.Session) -> None:
     """The project's own tests, a process per core; arguments go to pytest."""

@@ -70,7 +70,9 @@ class GitHub:
     def _ask(self, method: str, path: str, content: bytes | None = None) -> Any:
         address = f"{self.url}/repos/{quote(self.repository)}/{path}"
         headers = {"Accept": "application/vnd.github+json", "Authorization": f"Bearer {self.token}"}
-        request = urllib.request.Request(address, content, {**headers, "X-GitHub-Api-Version": "2022-11-28"}, method=method)
+        request = urllib.request.Request(
+            address, content, {**headers, "X-GitHub-Api-Version": "2022-11-28"}, method=method
+        )
         try:
             with urllib.request.urlopen(request, timeout=SECONDS) as answer:
                 return json.loads(answer.read())

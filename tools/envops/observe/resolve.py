@@ -32,7 +32,7 @@ def resolve_locks(
     for package in packages:
         inputs = inputs_digest(package.requires, package.requires_python)
         if inputs not in solved:
-            solved[inputs] = render(_solve(package, stop, resolution), inputs)
+            solved[inputs] = resolved_lock(package.requires, package.requires_python, stop, resolution)
         path = package.folder / LOCK_FILE
         before = path.read_text() if path.is_file() else ""
         if before != solved[inputs]:
@@ -48,7 +48,7 @@ def resolve_tool_locks(tools: Path, stop: threading.Event) -> Iterator[Path]:
     own = tools / "requirements.lock"
     _replace(own, _HEADER + _compile([tools / "pyproject.toml"], OLDEST_PYTHON, tools, stop))
     yield own
-    for group in ("tests", "lint", "prime"):
+    for group in ("tests", "lint", "prime", "inspect"):
         wanted: list[str | Path] = ["--group", f"{tools / 'pyproject.toml'}:{group}", "--constraint", own]
         path = tools / f"requirements-{group}.lock"
         _replace(path, _HEADER + _compile(wanted, OLDEST_PYTHON, tools, stop))
@@ -65,21 +65,25 @@ def _replace(path: Path, text: str) -> None:
     aside.replace(path)
 
 
-def _solve(package: Package, stop: threading.Event, resolution: str) -> str:
+def resolved_lock(
+    requires: Sequence[str], requires_python: str, stop: threading.Event, resolution: str = "highest"
+) -> str:
+    """The text of a requirements.lock for these requirements. Raises `ProgramFailed` like `resolve_locks`."""
     with tempfile.TemporaryDirectory(prefix="envops-lock-") as folder:
-        wanted = Path(folder) / f"{package.name}.in"
-        wanted.write_text("\n".join(package.requires) + "\n")
-        return _compile([wanted], oldest_python(package), Path(folder), stop, resolution)
+        wanted = Path(folder) / "environment.in"
+        wanted.write_text("\n".join(requires) + "\n")
+        resolved = _compile([wanted], oldest_python(requires_python), Path(folder), stop, resolution)
+    return render(resolved, inputs_digest(requires, requires_python))
 
 
 def resolve_together(packages: Sequence[Package], path: Path, stop: threading.Event) -> None:
     """Write one lock that satisfies all packages at once. Raises `ProgramFailed` when there is none."""
     requires = sorted({each for package in packages for each in package.requires})
-    wanted = path.with_suffix(".in")
-    wanted.write_text("\n".join(requires) + "\n")
-    oldest = max((oldest_python(package) for package in packages), key=lambda text: tuple(map(int, text.split("."))))
-    resolved = _compile([wanted], oldest, path.parent, stop)
-    path.write_text(render(resolved, inputs_digest(requires, f">={oldest}")))
+    oldest = max(
+        (oldest_python(package.requires_python) for package in packages),
+        key=lambda text: tuple(map(int, text.split("."))),
+    )
+    path.write_text(resolved_lock(requires, f">={oldest}", stop))
 
 
 def _compile(
@@ -92,9 +96,9 @@ def _compile(
     return run_program(command, environment=environment, folder=folder, seconds=RESOLVE_SECONDS, stop=stop)
 
 
-def oldest_python(package: Package) -> str:
-    """The lowest Python that a package says it runs on, at least the tool's own lowest."""
-    floors = re.findall(r"(?:>=|~=|==|>)\s*(\d+)\.(\d+)", package.requires_python)
+def oldest_python(requires_python: str) -> str:
+    """The lowest Python that `requires-python` admits, at least the tool's own lowest."""
+    floors = re.findall(r"(?:>=|~=|==|>)\s*(\d+)\.(\d+)", requires_python)
     highest = max(((int(major), int(minor)) for major, minor in floors), default=(0, 0))
     own = tuple(map(int, OLDEST_PYTHON.split(".")))
     major, minor = max(highest, own)

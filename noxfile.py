@@ -93,6 +93,24 @@ def emulator(session: nox.Session) -> None:
 
 
 @nox.session(default=False)
+def together(session: nox.Session) -> None:
+    """Install all environments into one place and import them. `-- NAME…` for some."""
+    envops(session, "together")
+
+
+@nox.session(default=False)
+def comment(session: nox.Session) -> None:
+    """The one comment of a pull request, in a workflow. `-- FOLDER`, `-- FOLDER --dry-run`."""
+    envops(session, "comment")
+
+
+@nox.session(default=False)
+def claim(session: nox.Session) -> None:
+    """Let an evaluation happen once per commit, in a workflow. `-- PULL_REQUEST`."""
+    envops(session, "claim")
+
+
+@nox.session(default=False)
 def lock(session: nox.Session) -> None:
     """Resolve every environment's requirements.lock anew, and the tool's own. `-- NAME…` for some."""
     envops(session, "lock")

@@ -56,7 +56,13 @@ def add(commands: Commands[argparse.ArgumentParser]) -> None:
     new.add_argument("--owner", action="append", metavar="@OWNER", help="who reviews it (default: as its siblings)")
     root(new)
 
-    migrate = command(commands, "migrate", "move an environment from verifiers 0.3 to 0.4", "migrate", MIGRATE_EXAMPLES)
+    migrate = command(
+        commands,
+        "migrate",
+        "move an environment from v0 to v1, and prove that it pays the same",
+        "migrate",
+        MIGRATE_EXAMPLES,
+    )
     migrate.add_argument("old", metavar="NAME", help="the environment to move; it stays as it is")
     migrate.add_argument("--name", metavar="NEW", help="what the new one is called (default: NAME-v1)")
     migrate.add_argument("--no-proof", action="store_true", help="do not compare the rewards of both")

@@ -17,7 +17,7 @@ from envops.declare.repository import Repository
 from envops.judge.engine import Gate, Subject
 from envops.judge.recorded import baseline_for
 from envops.judge.verdict import judge
-from envops.observe.machine import usable_cores
+from envops.observe.capacity import usable_cores
 from envops.observe.recording_refresh import knows_recordings
 from envops.observe.remembering import Wish, remembered
 from envops.observe.worker.warden import die_with_parent

@@ -15,9 +15,9 @@ from typing import Any
 
 from envops.commands.judging import Question, judged, judged_from_cache
 from envops.declare.lock import LOCK_FILE
+from envops.observe.capacity import available_memory
 from envops.observe.facts import Facts, Failure
 from envops.observe.fork_server import ForkServers
-from envops.observe.machine import available_memory
 from envops.observe.observation import Watcher, observe
 from envops.observe.recording_refresh import with_recordings
 from envops.observe.remembering import remembered, seems_remembered

@@ -13,9 +13,10 @@ from envops.commands.choosing import chosen_environments
 from envops.commands.judging import BRIEF_FROM, Question
 from envops.commands.running import run_all
 from envops.declare.problem import DeclarationError
+from envops.declare.repository import Repository
 from envops.judge.engine import GATES
 from envops.judge.verdict import worst
-from envops.observe.machine import usable_cores
+from envops.observe.capacity import usable_cores
 from envops.observe.remembering import Wish
 from envops.observe.workspace import Workspace
 from envops.report.progress import open_progress
@@ -46,6 +47,8 @@ def run(options: argparse.Namespace) -> int:
     reports = options.reports or root / "reports"
     try:
         choice = chosen_environments(root, options)
+        if "schema" in gates:
+            _check_runs(choice.repository)
     except DeclarationError as error:
         result = ValidationResult("fail", problems=error.problems, tool_version=__version__, gates=gates)
         _report(result, options, reports)
@@ -74,6 +77,17 @@ def run(options: argparse.Namespace) -> int:
     )
     _report(result, options, reports)
     return exit_codes.INTERRUPTED if interrupted else exit_codes.OF_VERDICT[result.verdict]
+
+
+def _check_runs(repository: Repository) -> None:
+    """Raise `DeclarationError` where a declared training run fails its rules: it could not start."""
+    if not repository.registry.specs:
+        return
+    from envops.act.training.declared import run_problems
+
+    problems = run_problems(repository.registry, repository.packages)
+    if problems:
+        raise DeclarationError(problems)
 
 
 def _report(result: ValidationResult, options: argparse.Namespace, folder: Path) -> None:

@@ -75,6 +75,8 @@ def run(options: argparse.Namespace) -> int:
     reports = options.reports or root / "reports"
     try:
         choice = chosen_environments(root, options)
+        if "schema" in gates:
+            _check_runs(choice.repository)
     except DeclarationError as error:
         result = ValidationResult("fail", problems=error.problems, tool_version=__version__, gates=gates)
         _report(result, options, reports)
@@ -108,6 +110,17 @@ def run(options: argparse.Namespace) -> int:
     )
     _report(result, options, reports)
     return exit_codes.INTERRUPTED if interrupted else exit_codes.OF_VERDICT[result.verdict]
+
+
+def _check_runs(repository: Repository) -> None:
+    """Raise `DeclarationError` where a declared training run fails its rules: it could not start."""
+    if not repository.registry.specs:
+        return
+    from envops.act.training.declared import run_problems
+
+    problems = run_problems(repository.registry, repository.packages)
+    if problems:
+        raise DeclarationError(problems)
 
 
 def _validate_all(shared: Run, names: Sequence[str], jobs: int) -> tuple[list[EnvironmentResult], bool]:

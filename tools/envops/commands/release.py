@@ -134,7 +134,7 @@ def _applied(
         cut = Entry(step, "not-reached", "the release was interrupted", "run it again: it reads first")
         ledger.entries.append(done.get(step.desired.name, cut))
     if not ledger.interrupted:
-        ready = frozenset(entry.step.desired.name for entry in ledger.entries if entry.is_ready)
+        ready = planned.there | {entry.step.desired.name for entry in ledger.entries if entry.is_ready}
         situation = Situation(root, planned.registry, planned.access, planned.prime, ready, stop)
         ledger.runs = [asdict(each) for each in submit_runs(situation, planned.plan.runs)]
     return ledger

@@ -1,6 +1,13 @@
 // One environment, whole.
 
 function environmentView(data) {
+  return h("div", null,
+    h("div.title", null, h("h1", { id: "detail-title" }, data.name), tag(data.verdict)),
+    evidence(data, (part) => `#/environment/${encodeURIComponent(data.name)}/${part}`));
+}
+
+/** Everything that was seen of an environment; `address` makes links to its sections. */
+function evidence(data, address) {
   const parts = [
     findingsSection(data),
     section("rewards", "Rewards", policiesPicture(data.profiles), tasksPicture(data.profiles)),
@@ -13,10 +20,9 @@ function environmentView(data) {
     observationSection(data),
   ].filter(Boolean);
   return h("div", null,
-    h("div.title", null, h("h1", { id: "detail-title" }, data.name), tag(data.verdict)),
     h("ul.facts", null, [data.version, data.generation, data.folder, data.cached ? "from the cache" : seconds(data.seconds), `${number(data.counts[0])} tasks`, `${number(data.counts[1])} replies scored`, `${number(data.counts[2])} rollouts`].filter(Boolean).map((text) => h("li", null, text))),
     h("ul.gates", null, data.gates.map(([gate, verdict, reason]) => h(`li.${verdict}`, null, h("b", null, gate), h("span.verdict", null, `${SIGNS[verdict]} ${verdict}`), reason && h("p", { dir: "auto" }, reason)))),
-    h("nav.sections", { "aria-label": "Sections" }, parts.map((part) => h("a", { href: `#/environment/${encodeURIComponent(data.name)}/${part.dataset.section}` }, part.querySelector("h2").textContent))),
+    h("nav.sections", { "aria-label": "Sections" }, parts.map((part) => h("a", { href: address(part.dataset.section) }, part.querySelector("h2").textContent))),
     parts);
 }
 

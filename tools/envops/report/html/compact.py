@@ -72,11 +72,8 @@ def harmless(value: Any, longest: int) -> Any:
 
 def _finding(folder: str, data: dict[str, Any]) -> Data:
     finding = finding_of(folder, data)
-    functions = finding.evidence.get("functions")
-    table = isinstance(functions, dict) and all(
-        isinstance(said, dict) and "score" in said for said in functions.values()
-    )
-    shown = [entry for entry in shown_evidence(finding) if not (table and entry.label == "functions")]
+    functions = _functions(finding.evidence.get("functions"))
+    shown = [entry for entry in shown_evidence(finding) if not (functions and entry.label == "functions")]
     return {
         "rule": finding.rule,
         "gate": finding.gate,

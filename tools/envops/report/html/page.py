@@ -7,6 +7,7 @@ from dataclasses import asdict
 from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
@@ -128,6 +129,7 @@ def templates(package: str) -> Environment:
         lstrip_blocks=True,
     )
     environment.filters["visible"] = lambda text: visible(shortened(str(text), 4_000))
+    environment.filters["address"] = lambda text: quote(visible(str(text)), safe="")
     environment.globals["signs"] = SIGNS
     return environment
 

@@ -60,10 +60,8 @@ def site_files(catalogue: Catalogue) -> Iterator[tuple[str, str]]:
     yield "assets/site.css", joined("assets", STYLES) + _own("site.css")
     yield "assets/library.js", joined("vendor", LIBRARIES)
     yield "assets/views.js", joined("assets", VIEWS) + _own("site.js")
-    yield (
-        "index.html",
-        _page("index.html.j2", "", catalogue=catalogue, shown=[_card(one) for one in catalogue.listings]),
-    )
+    cards, runs = [_card(one) for one in catalogue.listings], [(run, run_page(run)) for run in catalogue.runs]
+    yield "index.html", _page("index.html.j2", "", catalogue=catalogue, shown=cards, runs=runs)
     diffs = {one["name"]: one for one in (catalogue.diff or {}).get("environments", [])}
     for listing in catalogue.listings:
         yield f"environments/{listing.name}/index.html", _environment(listing, diffs.get(listing.name))

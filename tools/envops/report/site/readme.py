@@ -34,7 +34,7 @@ def readme_html(text: str) -> Markup:
     """
     rendered = _markdown().render(visible(shortened(text, LONGEST)))
     rendered = rendered.replace("<pre>", '<pre tabindex="0">')
-    rendered = rendered.replace("<table>", '<div class="scroll" tabindex="0" role="region" aria-label="table"><table>')
+    rendered = rendered.replace("<table>", '<div class="scroll" tabindex="0" role="group" aria-label="table"><table>')
     rendered = rendered.replace("</table>", "</table></div>")
     cleaned = nh3.clean(
         rendered, tags=TAGS, attributes=OWN_ATTRIBUTES, url_schemes={"http", "https"}, link_rel="noreferrer nofollow"

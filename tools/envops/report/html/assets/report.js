@@ -27,7 +27,7 @@ function show(view, kind, name, data) {
   overview.hidden = Boolean(view);
   detail.hidden = !view;
   detail.replaceChildren();
-  find("crumbs").replaceChildren(...(view ? ["/ ", h("span", { "aria-current": "page" }, name)] : []));
+  find("crumbs").replaceChildren(...(view ? ["/ ", h("span", { "aria-current": "page" }, shortLabel(name, 60))] : []));
   if (view) {
     detail.setAttribute("aria-labelledby", "detail-title");
     detail.append(data ? (kind === "run" ? runView(data) : environmentView(data)) : h("p.note", { id: "detail-title" }, "This report does not know it. ", h("a", { href: "#/" }, "Back to the overview")));

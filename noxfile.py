@@ -61,6 +61,20 @@ def distribution(session: nox.Session) -> None:
 
 
 @nox.session(default=False)
+def inspect(session: nox.Session) -> None:
+    """What a dataset holds, and which environment fits it. `-- FILE`, `-- FOLDER`, `-- OWNER/DATASET`."""
+    install(session, "requirements.lock", "requirements-inspect.lock")
+    session.run("python", "-m", "envops", "inspect", *session.posargs, env=FROM_SOURCE)
+
+
+@nox.session(default=False)
+def new(session: nox.Session) -> None:
+    """Write an environment that passes all gates, to build on. `-- NAME --data FILE`."""
+    install(session, "requirements.lock", "requirements-inspect.lock")
+    session.run("python", "-m", "envops", "new", *session.posargs, env=FROM_SOURCE)
+
+
+@nox.session(default=False)
 def record(session: nox.Session) -> None:
     """Evaluate and keep the rollouts and their baseline. `-- NAME --endpoint E`, or `--policy blend`."""
     envops(session, "record")
@@ -79,6 +93,24 @@ def emulator(session: nox.Session) -> None:
 
 
 @nox.session(default=False)
+def together(session: nox.Session) -> None:
+    """Install all environments into one place and import them. `-- NAME…` for some."""
+    envops(session, "together")
+
+
+@nox.session(default=False)
+def comment(session: nox.Session) -> None:
+    """The one comment of a pull request, in a workflow. `-- FOLDER`, `-- FOLDER --dry-run`."""
+    envops(session, "comment")
+
+
+@nox.session(default=False)
+def claim(session: nox.Session) -> None:
+    """Let an evaluation happen once per commit, in a workflow. `-- PULL_REQUEST`."""
+    envops(session, "claim")
+
+
+@nox.session(default=False)
 def lock(session: nox.Session) -> None:
     """Resolve every environment's requirements.lock anew, and the tool's own. `-- NAME…` for some."""
     envops(session, "lock")
@@ -92,6 +124,13 @@ def plan(session: nox.Session) -> None:
 
 
 @nox.session(default=False)
+def release(session: nox.Session) -> None:
+    """Publish what the plan says, on passing evidence. `-- --dry-run`, `-- --evidence FILE`."""
+    install(session, "requirements.lock", "requirements-prime.lock")
+    session.run("python", "-m", "envops", "release", *session.posargs, env=FROM_SOURCE)
+
+
+@nox.session(default=False)
 def bump(session: nox.Session) -> None:
     """Raise the version of environments by one step. `-- NAME… [--minor] [--above VERSION]`."""
     envops(session, "bump")
@@ -101,6 +140,12 @@ def bump(session: nox.Session) -> None:
 def docs(session: nox.Session) -> None:
     """Write what is generated: CODEOWNERS, docs/rules.md. `-- --check` in CI."""
     envops(session, "docs")
+
+
+@nox.session(default=False)
+def train(session: nox.Session) -> None:
+    """Compile the declared training runs, and submit those that are due. `-- --compile-only`, `-- --dry-run`."""
+    envops(session, "train")
 
 
 @nox.session(tags=["project"], default=False)
@@ -137,7 +182,7 @@ def shards(session: nox.Session) -> None:
 
 @nox.session(default=False)
 def report(session: nox.Session) -> None:
-    """Reports of runs that are over. `-- merge FOLDER` joins those of several machines."""
+    """Reports of runs that are over. `-- merge FOLDER` joins those of several machines, `-- open` shows the page."""
     envops(session, "report")
 
 
@@ -152,3 +197,15 @@ def screenshots(session: nox.Session) -> None:
     """Pictures of report and site for the docs, from made-up environments, by the system's Chromium."""
     install(session, "requirements.lock", "requirements-tests.lock")
     session.run("python", "benchmarks/screenshots.py", *session.posargs, env=FROM_SOURCE)
+
+
+@nox.session(default=False)
+def migrate(session: nox.Session) -> None:
+    """Move an environment from verifiers 0.3 to 0.4, and prove that it pays the same. `-- NAME`."""
+    envops(session, "migrate")
+
+
+@nox.session(default=False)
+def doctor(session: nox.Session) -> None:
+    """Whether this machine and this repository have what is needed, and what to do. `-- --fix`."""
+    envops(session, "doctor")

@@ -177,7 +177,8 @@ def scoring_ratio(name: str) -> tuple[float, float, float]:
     """The ratio, and replies per second of a plain loop and of the worker, in one process."""
     from envops.declare.repository import Repository
     from envops.observe.observation import worker_settings
-    from envops.observe.process import WORKER_FOLDER, Confinement, worker_environment
+    from envops.observe.process import Confinement, worker_environment
+    from envops.observe.starting import WORKER_FOLDER
     from envops.observe.venv import venv_for
     from envops.observe.wheel import built_wheel
     from envops.observe.workspace import Workspace

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from conftest import WIDTHS, Visit
+from browsing import WIDTHS, Visit
 from envops.judge.engine import Finding
 from envops.report.result import ValidationResult
 from envops.report.run_report import RunReport, write_run

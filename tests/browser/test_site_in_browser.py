@@ -8,7 +8,7 @@ from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
-from conftest import WIDTHS, Visit
+from browsing import WIDTHS, Visit
 from envops.declare.registry import ExternalEntry
 from envops.report.json_report import report_data
 from envops.report.plain_data import plain_data

@@ -15,6 +15,14 @@ PLAN_EXAMPLES = """examples:
 
 without a key nothing is asked of the Hub, and the plan says so
 """
+RELEASE_EXAMPLES = """examples:
+  envops release --dry-run                         the plan, and nothing else
+  envops release                                   validate (cached), publish, verify, submit runs
+  envops release --evidence reports/validate.json  on the evidence of an earlier job
+  envops release reverse-text                      one environment
+
+what it did is in reports/release.json; applied twice it changes nothing the second time
+"""
 BUMP_EXAMPLES = """examples:
   envops bump reverse-text                 0.1.2 to 0.1.3: nothing that can change a reward
   envops bump reverse-text --minor         0.1.2 to 0.2.0: rewards can have changed
@@ -27,6 +35,15 @@ def add(commands: Commands[argparse.ArgumentParser]) -> None:
     plan = command(commands, "plan", "what a release would publish; changes nothing", "plan", PLAN_EXAMPLES)
     selection(plan)
     output(plan)
+    release = command(
+        commands, "release", "publish what the plan says, on passing evidence", "release", RELEASE_EXAMPLES
+    )
+    selection(release)
+    output(release)
+    release.add_argument("--dry-run", action="store_true", help="plan, and publish nothing")
+    release.add_argument(
+        "--evidence", type=Path, metavar="FILE", help="a validate.json to go by, instead of validating here"
+    )
     _bump(commands)
 
 

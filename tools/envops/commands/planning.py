@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from envops.commands.training_runs import Situation, planned_runs
 from envops.declare.changes import Change, changed_environments
 from envops.declare.git import ContentMissing
 from envops.declare.package import Package
@@ -16,6 +17,7 @@ from envops.declare.release_history import release_history
 from envops.declare.repository import Repository
 from envops.judge.engine import Finding, Subject, findings
 from envops.judge.releasing import (
+    WRITES,
     Desired,
     Plan,
     Step,
@@ -70,8 +72,11 @@ def make_plan(root: Path, names: Sequence[str], changed: str | None, stop: threa
     hub, not_asked = _asked(access, prime, registry, desired, choice, stop)
     steps = tuple(step_of(each, hub.readings.get(each.address) if hub else None) for each in desired)
     findings, told = _version_findings(root, registry, repository, choice, steps)
+    ready = frozenset(step.desired.name for step in steps if step.action in WRITES or step.action == "unchanged")
+    situation = Situation(root, registry, access, prime if hub else None, ready, stop)
     plan = Plan(
         steps=steps,
+        runs=planned_runs(situation),
         findings=findings,
         external=tuple(external_step(each, hub) for each in registry.external.values()) if choice.whole else (),
         orphans=orphans(hub, _declared(registry)) if hub and choice.whole else (),

@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 import traceback
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
@@ -17,16 +18,19 @@ from pathlib import Path
 
 from envops import __version__, exit_codes
 from envops.commands.choosing import chosen_environments
+from envops.declare.lock import LOCK_FILE
 from envops.declare.problem import DeclarationError
 from envops.declare.repository import Repository
 from envops.judge.engine import GATES, Gate, Subject
 from envops.judge.recorded import baseline_for
 from envops.judge.verdict import judge, worst
 from envops.observe.facts import Facts, Failure
+from envops.observe.fork_server import ForkServers
 from envops.observe.observation import Watcher, observe
 from envops.observe.remembering import Wish, remembered
 from envops.observe.subprocesses import Interrupted
 from envops.observe.timings import Timing, remember_timing
+from envops.observe.venv import venv_key
 from envops.observe.workspace import Workspace
 from envops.report.progress import Progress, open_progress
 from envops.report.result import EnvironmentResult, ValidationResult, broken_result, environment_result
@@ -46,6 +50,7 @@ class Run:
     wish: Wish
     progress: Progress
     stop: threading.Event
+    servers: ForkServers
 
 
 def run(options: argparse.Namespace) -> int:
@@ -71,6 +76,8 @@ def run(options: argparse.Namespace) -> int:
     reports = options.reports or root / "reports"
     try:
         choice = chosen_environments(root, options)
+        if "schema" in gates:
+            _check_runs(choice.repository)
     except DeclarationError as error:
         result = ValidationResult("fail", problems=error.problems, tool_version=__version__, gates=gates)
         _report(result, options, reports)
@@ -86,8 +93,12 @@ def run(options: argparse.Namespace) -> int:
     with open_progress(names, quiet=options.quiet) as progress:
         if choice.note:
             progress.note(choice.note)
-        shared = Run(choice.repository, Workspace(root), gates, wish, progress, stop)
-        results, interrupted = _validate_all(shared, names, options.jobs or os.cpu_count() or 1)
+        workspace = Workspace(root)
+        packages = [choice.repository.packages[name] for name in names]
+        sharing = Counter(venv_key(package.folder / LOCK_FILE) for package in packages)
+        with ForkServers(workspace, sharing, stop) as servers:
+            shared = Run(choice.repository, workspace, gates, wish, progress, stop, servers)
+            results, interrupted = _validate_all(shared, names, options.jobs or os.cpu_count() or 1)
     result = ValidationResult(
         verdict=worst([*(one.verdict for one in results), *(("inconclusive",) if interrupted else ())]),
         environments=tuple(results),
@@ -100,6 +111,17 @@ def run(options: argparse.Namespace) -> int:
     )
     _report(result, options, reports)
     return exit_codes.INTERRUPTED if interrupted else exit_codes.OF_VERDICT[result.verdict]
+
+
+def _check_runs(repository: Repository) -> None:
+    """Raise `DeclarationError` where a declared training run fails its rules: it could not start."""
+    if not repository.registry.specs:
+        return
+    from envops.act.training.declared import run_problems
+
+    problems = run_problems(repository.registry, repository.packages)
+    if problems:
+        raise DeclarationError(problems)
 
 
 def _validate_all(shared: Run, names: Sequence[str], jobs: int) -> tuple[list[EnvironmentResult], bool]:
@@ -181,7 +203,7 @@ def _facts(shared: Run, name: str) -> tuple[Facts, bool]:
         advance=lambda done, total: shared.progress.advance(name, done, total),
         detail=lambda text: shared.progress.detail(name, text),
     )
-    facts = observe(entry, package, shared.workspace, shared.wish, watcher, shared.stop)
+    facts = observe(entry, package, shared.workspace, shared.wish, watcher, shared.stop, shared.servers)
     if shared.wish.score and shared.wish.evaluate:
         remember_timing(name, Timing(sum(facts.seconds.values()), facts.memory), shared.workspace)
     return facts, False

@@ -62,6 +62,7 @@ def _environment_data(environment: EnvironmentResult) -> dict[str, Any]:
         "package_version": environment.version,
         "digest": environment.digest,
         "hub_hash": environment.hub_hash,
+        "wheel": environment.wheel and {"filename": environment.wheel.filename, "sha256": environment.wheel.sha256},
         "verdict": environment.verdict,
         "cached": environment.cached,
         "seconds": environment.seconds,

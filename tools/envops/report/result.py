@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from envops.judge.measures import Distribution
     from envops.judge.profiles import Profile
     from envops.judge.verdict import Judgement
-    from envops.observe.facts import Facts, Failure, Place, Stage
+    from envops.observe.facts import Facts, Failure, Place, Stage, Wheel
     from envops.observe.mutation_facts import Mutation
     from envops.observe.recording_facts import RecordingFacts
     from envops.observe.search_facts import Search
@@ -46,6 +46,8 @@ class EnvironmentResult:
     version: str = ""
     digest: str = ""
     hub_hash: str = ""
+    wheel: Wheel | None = None
+    """The wheel that was tested; `None` where none was built."""
     cached: bool = False
     seconds: float = 0.0
     stage_seconds: Mapping[str, float] = field(default_factory=dict)
@@ -118,6 +120,7 @@ def environment_result(
         version=package.version,
         digest=package.digest,
         hub_hash=package.hub_hash,
+        wheel=facts.wheel,
         cached=cached,
         seconds=seconds,
         stage_seconds=dict(facts.seconds),

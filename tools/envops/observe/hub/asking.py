@@ -37,7 +37,8 @@ class Call:
     id: str
     path: str = ""
     params: Mapping[str, Any] | None = None
-    pages: bool = False
+    pages: str = ""
+    """The parameter that says where a page begins (offset, skip), where all pages are wanted."""
     download: str = ""
     to: str = ""
 

@@ -5,14 +5,14 @@ starts once. It reads one JSON document from standard input, writes a JSON line 
 only ever reads from the Hub.
 
     {"check": CALL, "calls": [CALL, …], "concurrency": 32}
-    CALL: {"id": "…", "path": "/user/whoami", "params": {…}, "pages": false}
+    CALL: {"id": "…", "path": "/user/whoami", "params": {…}, "pages": ""}
           {"id": "…", "download": "https://…", "to": "/where/it/goes"}
 
-With `pages` the whole list is fetched, page by page. A download gets the key only where it is
-the Hub itself that answers: the CLI would send it to whatever address the Hub names. `check`
-goes first; where it fails, no other call is made. An answer is `{"id", "outcome", "status",
-"data", "message"}`, where the outcome is ok, missing (404), refused (401, 403) or failed (all
-else, after three tries).
+With `pages`, the name of the parameter that says where a page begins, the whole list is fetched.
+A download gets the key only where it is the Hub itself that answers: the CLI would send it to
+whatever address the Hub names. `check` goes first; where it fails, no other call is made. An
+answer is `{"id", "outcome", "status", "data", "message"}`, where the outcome is ok, missing
+(404), refused (401, 403) or failed (all else, after three tries).
 """
 
 import asyncio
@@ -112,7 +112,7 @@ async def pages(client: Any, call: Answer) -> Answer:
     found: list[Any] = []
     params = dict(call.get("params") or {})
     for _ in range(MOST_PAGES):
-        page = await get(client, call["path"], {**params, "limit": PAGE, "offset": len(found)})
+        page = await get(client, call["path"], {**params, "limit": PAGE, call["pages"]: len(found)})
         items = next((page[key] for key in LISTS if isinstance(page.get(key), list)), None)
         if items is None:
             raise ValueError("the answer holds no list")

@@ -41,6 +41,8 @@ class Identity:
     slug: str
     teams: Mapping[str, str] | None = None
     """Slug of each team → its id; `None` where the teams could not be read."""
+    may_write: bool = True
+    """Whether the key's scope lets it write environments, as far as it says."""
 
     def owns(self, owner: str) -> bool | None:
         """Whether new environments of this owner are this key's to make; `None` where that is not known."""
@@ -83,10 +85,10 @@ def read_hub(
     if not access.key:
         raise HubUnavailable("there is no key for the Hub", "set PRIME_API_KEY, or run: prime login")
     addresses, pinned, owners = list(addresses), list(pinned), list(owners)
-    calls = [Call("teams", "/user/teams", pages=True)]
+    calls = [Call("teams", "/user/teams", pages="offset")]
     calls += [Call(f"at {each}", f"/environmentshub/{each}/status") for each in addresses]
     calls += [Call(f"pinned {each}", _path_of_version(each)) for each in pinned]
-    calls += [Call(f"of {each}", "/environmentshub/", _listing(each), pages=True) for each in owners]
+    calls += [Call(f"of {each}", "/environmentshub/", _listing(each), pages="offset") for each in owners]
     params = {"teamId": access.team} if access.team else None
     answers = ask_hub(prime, access, calls, stop, check=Call("whoami", "/user/whoami", params))
     identity = _identity(answers, access)
@@ -111,6 +113,9 @@ def _path_of_version(address: str) -> str:
 
 def _identity(answers: Answers, access: HubAccess) -> Identity:
     said = answers["whoami"]
+    if access.team and said.status in (403, 404):
+        message = f"the Hub does not let this key act for the team {access.team} (HTTP {said.status})"
+        raise HubUnavailable(message, "set PRIME_TEAM_ID to the id that prime teams list shows, or unset it")
     if said.outcome == "refused":
         message = f"the Hub refuses the key from {access.source} (HTTP {said.status})"
         raise HubUnavailable(message, "make a new key with write access to environments, and set PRIME_API_KEY to it")
@@ -126,7 +131,12 @@ def _identity(answers: Answers, access: HubAccess) -> Identity:
         known = ", ".join(sorted(teams)) or "none"
         message = f"PRIME_TEAM_ID names {access.team}, which is none of this key's teams ({known})"
         raise HubUnavailable(message, "set PRIME_TEAM_ID to the id that prime teams list shows, or unset it")
-    return Identity(str(data.get("slug") or ""), teams)
+    return Identity(str(data.get("slug") or ""), teams, _may_write(data.get("scope")))
+
+
+def _may_write(scope: Any) -> bool:
+    rights = [each for name, each in scope.items() if "environment" in name.lower()] if isinstance(scope, dict) else []
+    return all(not isinstance(each, dict) or each.get("write") is not False for each in rights)
 
 
 def _teams(answer: Answer) -> Mapping[str, str] | None:

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from .answers import JUNK, answer_of, detect_type, find_payload, junk_in_place_of, near_misses
+from .answers import JUNK, answer_of, detect_type, find_payload, hollow, junk_in_place_of, near_misses
 from .wrong_replies import FORMS, RIGHT, Gold
 
 Message = dict[str, Any]
@@ -134,7 +134,7 @@ class Policies:
         if name == "near-miss":
             return [payload.saying(answer) for answer in wrong]
         if name == "format-only":
-            return [junk_in_place_of(payload)]
+            return [junk_in_place_of(payload), *hollow(perfect)]
         if name == "hedge":
             candidates = [*wrong[:2], payload.answer, *wrong[2:4]]
             return [payload.saying(" or ".join(candidates))] if wrong else []

@@ -33,8 +33,10 @@ class Session:
     policies: Policies
     guard: NetworkGuard
 
-    def __init__(self, channel: Channel) -> None:
+    def __init__(self, channel: Channel, watching: NetworkGuard | None = None) -> None:
         self.channel = channel
+        self.watching = watching
+        """The guard that verifiers was imported under, where that was done before this process was forked."""
         self.sources = Sources()
         self.kept: dict[int, TaskView] = {}
         """The tasks that policies are asked about."""

@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from .failures import OutOfTime
 from .warden import die_with_parent
 
 
@@ -39,7 +40,7 @@ class Spare:
     def ask(self, question: Any, seconds: float) -> Any:
         """What the fork answers.
 
-        Raises `SpareLost` when it does not answer in time.
+        Raises `OutOfTime` when it does not answer in time and `SpareLost` when it ended.
         """
         deadline = time.monotonic() + seconds
         heard = b""
@@ -56,7 +57,7 @@ class Spare:
             raise SpareLost(f"a fresh process did not answer: {error}") from error
         finally:
             self.end()
-        raise SpareLost(f"a fresh process did not answer within {seconds:g} s")
+        raise OutOfTime(f"a fresh process did not answer within {seconds:g} s")
 
     def end(self) -> None:
         """End the fork, whether it was asked or not."""

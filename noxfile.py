@@ -61,6 +61,20 @@ def distribution(session: nox.Session) -> None:
 
 
 @nox.session(default=False)
+def inspect(session: nox.Session) -> None:
+    """What a dataset holds, and which environment fits it. `-- FILE`, `-- FOLDER`, `-- OWNER/DATASET`."""
+    install(session, "requirements.lock", "requirements-inspect.lock")
+    session.run("python", "-m", "envops", "inspect", *session.posargs, env=FROM_SOURCE)
+
+
+@nox.session(default=False)
+def new(session: nox.Session) -> None:
+    """Write an environment that passes all gates, to build on. `-- NAME --data FILE`."""
+    install(session, "requirements.lock", "requirements-inspect.lock")
+    session.run("python", "-m", "envops", "new", *session.posargs, env=FROM_SOURCE)
+
+
+@nox.session(default=False)
 def record(session: nox.Session) -> None:
     """Evaluate and keep the rollouts and their baseline. `-- NAME --endpoint E`, or `--policy blend`."""
     envops(session, "record")
@@ -76,6 +90,24 @@ def test(session: nox.Session) -> None:
 def emulator(session: nox.Session) -> None:
     """A Hub on loopback, until Ctrl-C. `-- --port P`, `-- --fault F`, `-- --assumptions`."""
     envops(session, "emulator")
+
+
+@nox.session(default=False)
+def together(session: nox.Session) -> None:
+    """Install all environments into one place and import them. `-- NAME…` for some."""
+    envops(session, "together")
+
+
+@nox.session(default=False)
+def comment(session: nox.Session) -> None:
+    """The one comment of a pull request, in a workflow. `-- FOLDER`, `-- FOLDER --dry-run`."""
+    envops(session, "comment")
+
+
+@nox.session(default=False)
+def claim(session: nox.Session) -> None:
+    """Let an evaluation happen once per commit, in a workflow. `-- PULL_REQUEST`."""
+    envops(session, "claim")
 
 
 @nox.session(default=False)
@@ -108,6 +140,12 @@ def bump(session: nox.Session) -> None:
 def docs(session: nox.Session) -> None:
     """Write what is generated: CODEOWNERS, docs/rules.md. `-- --check` in CI."""
     envops(session, "docs")
+
+
+@nox.session(default=False)
+def train(session: nox.Session) -> None:
+    """Compile the declared training runs, and submit those that are due. `-- --compile-only`, `-- --dry-run`."""
+    envops(session, "train")
 
 
 @nox.session(tags=["project"], default=False)

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from envops.judge.engine import Subject
+    from envops.judge.engine import Judged
 
 
 @dataclass(frozen=True)
 class RuleCases:
     """Name of a case → subject. Those in which a rule is silent are as near as a sound one gets."""
 
-    fires: Mapping[str, Subject]
-    silent: Mapping[str, Subject]
+    fires: Mapping[str, Judged]
+    silent: Mapping[str, Judged]
 
 
 def all_cases() -> dict[str, RuleCases]:
@@ -28,6 +28,7 @@ def all_cases() -> dict[str, RuleCases]:
     import cases_of_recordings
     import cases_of_reward_diff
     import cases_of_rewards
+    import cases_of_runs
     import cases_of_schema
     import cases_of_search
     import cases_of_smoke
@@ -46,6 +47,7 @@ def all_cases() -> dict[str, RuleCases]:
         cases_of_mutation,
         cases_of_search,
         cases_of_recordings,
+        cases_of_runs,
         cases_of_versions,
     )
     return {rule: cases for module in modules for rule, cases in module.CASES.items()}

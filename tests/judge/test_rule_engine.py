@@ -54,7 +54,7 @@ def test_sections_may_go_over_several_lines() -> None:
 
 def test_rules_come_gate_by_gate_and_under_the_letters_of_their_gate() -> None:
     letters = {"SCH": "schema", "RWD": "rewards", "SMK": "smoke", "DST": "distribution", "REC": "distribution"}
-    letters |= {"REL": "release"}
+    letters |= {"REL": "release", "RUN": "run", "DGN": "diagnosis"}
     rules = all_rules()
     assert all(letters[known.id[:3]] == known.gate for known in rules.values())
     assert [known.gate for known in rules.values()] == sorted(

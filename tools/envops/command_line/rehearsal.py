@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from envops.command_line.arguments import Commands, command, root
+from envops.command_line.arguments import Commands, command, positive, root
 
 EMULATOR_EXAMPLES = """examples:
   envops emulator --port 8100        then, with the variables that it prints: prime env list --mine
@@ -13,11 +13,28 @@ EMULATOR_EXAMPLES = """examples:
   envops emulator --assume halves=wedged --assume same-content=400
   envops emulator --assumptions      what is measured and what is assumed about the real Hub
 """
+COMMENT_EXAMPLES = """examples:
+  envops comment artifact/             in a workflow_run job, with GITHUB_TOKEN
+  envops comment reports/ --dry-run    print what it would say
+"""
+CLAIM_EXAMPLES = """examples:
+  envops claim 12                      prints the head commit of pull request 12, once
+  envops claim --close COMMIT success  says how it ended
+"""
 
 
 def add(commands: Commands[argparse.ArgumentParser]) -> None:
     """Add them."""
     _emulator(commands)
+    comment = command(
+        commands, "comment", "the one comment of a pull request, from a run's report", "comment", COMMENT_EXAMPLES
+    )
+    comment.add_argument("folder", type=Path, metavar="FOLDER", help="validate.json and plan.json; not trusted")
+    comment.add_argument("--dry-run", action="store_true", help="print the comment and ask GitHub nothing")
+    claim = command(commands, "claim", "let an evaluation happen once per commit", "claim", CLAIM_EXAMPLES)
+    which = claim.add_mutually_exclusive_group(required=True)
+    which.add_argument("number", nargs="?", type=positive, metavar="PULL_REQUEST", help="whose head commit")
+    which.add_argument("--close", nargs=2, metavar=("COMMIT", "RESULT"), help="a commit, and how its evaluation ended")
 
 
 def _emulator(commands: Commands[argparse.ArgumentParser]) -> None:

@@ -5,12 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from envops.declare.document import Document, load_document
+from envops.declare.document import Document, load_document, place
 from envops.declare.problem import DeclarationError, Problem
+from envops.declare.run import RunSpec, run_spec
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
+
+    from envops.declare.package import Generation
 
 REGISTRY_FILE = "registry.yaml"
 Visibility = Literal["PUBLIC", "PRIVATE"]
@@ -87,6 +90,7 @@ class ExternalEntry:
     hub_name: str
     version: str
     line: int | None = None
+    generation: Generation | None = None
 
 
 @dataclass(frozen=True)
@@ -97,6 +101,9 @@ class Registry:
     environments: Mapping[str, EnvironmentEntry]
     external: Mapping[str, ExternalEntry] = field(default_factory=dict)
     runs: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """As written."""
+    specs: Mapping[str, RunSpec] = field(default_factory=dict)
+    """The same runs, read."""
     run_lines: Mapping[str, int] = field(default_factory=dict)
     """Where each run is declared."""
 
@@ -135,18 +142,24 @@ def _build(document: Document) -> Registry:
     for name, declared in data["environments"].items():
         line = document.line(("environments", name))
         if declared and "hub" in declared:
-            external[name] = _external(name, declared["hub"], line)
+            external[name] = _external(name, declared, line)
         else:
             environments[name] = _entry(name, declared or {}, data.get("defaults", {}), data["owner"], line)
     runs = data.get("runs", {})
     run_lines = {name: document.line(("runs", name)) or 1 for name in runs}
-    return Registry(data["owner"], environments, external, runs, run_lines)
+    specs = {name: run_spec(name, run, _lines_of_run(document, name), document.file) for name, run in runs.items()}
+    return Registry(data["owner"], environments, external, runs, specs, run_lines)
 
 
-def _external(name: str, hub: str, line: int | None) -> ExternalEntry:
-    address, _, version = hub.partition("@")
+def _external(name: str, declared: Mapping[str, Any], line: int | None) -> ExternalEntry:
+    address, _, version = declared["hub"].partition("@")
     owner, _, hub_name = address.partition("/")
-    return ExternalEntry(name, owner, hub_name, version, line)
+    return ExternalEntry(name, owner, hub_name, version, line, declared.get("generation"))
+
+
+def _lines_of_run(document: Document, name: str) -> dict[str, int]:
+    found = document.lines.items()
+    return {place(steps[2:]): line for steps, line in found if steps[:2] == ("runs", name)}
 
 
 def _entry(

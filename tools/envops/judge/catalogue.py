@@ -13,7 +13,10 @@ _GATES: dict[Gate, str] = {
     "smoke": "Does a real evaluation end, with the rewards that were predicted?",
     "distribution": "Do the rewards vary enough to learn from?",
     "release": "Does the version say what changed? Judged by `nox -s plan`, from git's history.",
+    "run": "Will the declared training run start, and does its configuration give it a chance?",
+    "diagnosis": "What is wrong with a run that is under way, and what is to be changed?",
 }
+_HEADINGS: dict[Gate, str] = {"run": "Training runs", "diagnosis": "Diagnoses of runs"}
 _SEVERITIES: dict[Severity, str] = {
     "error": "fails its gate",
     "warning": "is shown and does not fail anything",
@@ -36,7 +39,8 @@ environments:
       RWD005: "the answer is a paraphrase, and small changes of it are right"
 ```
 
-An ignored rule that does not exist or finds nothing is itself reported (SCH090, SCH091).
+An ignored rule that does not exist or finds nothing is itself reported (SCH090, SCH091). Rules of training runs are
+ignored the same way, with `ignore` below the run.
 """
 
 
@@ -52,7 +56,7 @@ def render_catalogue() -> str:
         f"\n| [{each.id}](#{each.id.lower()}) | {each.gate} | {each.severity} | {each.title} |" for each in rules
     )
     for gate in ALL_GATES:
-        parts.append(f"\n## The {gate} gate\n\n{_GATES[gate]}")
+        parts.append(f"\n## {_HEADINGS.get(gate, f'The {gate} gate')}\n\n{_GATES[gate]}")
         parts.extend(_entry(each) for each in rules if each.gate == gate)
     return "\n".join(parts) + "\n"
 
@@ -79,5 +83,5 @@ def explain(rule_id: str) -> str:
         f"{known.id}  {known.title}\n"
         f"{known.gate} gate, {known.severity}: {_SEVERITIES[known.severity]}\n\n"
         f"What    {known.what}\n\nWhy     {known.why}\n\nFix     {known.fix}\n\n"
-        f'Ignore  registry.yaml, below the environment: `ignore: {{{known.id}: "the reason"}}`\n'
+        f'Ignore  registry.yaml, below the environment or run: `ignore: {{{known.id}: "the reason"}}`\n'
     )

@@ -29,6 +29,9 @@ MODULES = (
     "distribution_groups",
     "distribution_incidents",
     "recordings",
+    "runs_compatible",
+    "runs_settings",
+    "runs_chances",
     "versions",
 )
 

@@ -184,3 +184,15 @@ def shards(session: nox.Session) -> None:
 def report(session: nox.Session) -> None:
     """Reports of runs that are over. `-- merge FOLDER` joins those of several machines."""
     envops(session, "report")
+
+
+@nox.session(default=False)
+def migrate(session: nox.Session) -> None:
+    """Move an environment from verifiers 0.3 to 0.4, and prove that it pays the same. `-- NAME`."""
+    envops(session, "migrate")
+
+
+@nox.session(default=False)
+def doctor(session: nox.Session) -> None:
+    """Whether this machine and this repository have what is needed, and what to do. `-- --fix`."""
+    envops(session, "doctor")

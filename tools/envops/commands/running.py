@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import threading
 import time
 import traceback
@@ -14,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from envops.commands.judging import Question, judged, judged_from_cache
+from envops.commands.termination import terminated_like_interrupted
 from envops.declare.lock import LOCK_FILE
 from envops.observe.capacity import available_memory
 from envops.observe.facts import Facts, Failure
@@ -52,7 +52,7 @@ def run_all(
     """Results in the order of the names, and whether the run was cut short."""
     results: dict[str, EnvironmentResult] = {}
     interrupted = False
-    with _terminated_like_interrupted():
+    with terminated_like_interrupted():
         try:
             entries, packages = question.repository.registry.environments, question.repository.packages
             known = [
@@ -139,20 +139,6 @@ def _make_venv(shared: Run, name: str) -> None:
     """Have it ready before a worker waits for it; what is wrong with it is told when the worker needs it."""
     with suppress(ProgramFailed, Interrupted, OSError):
         venv_for(shared.question.repository.packages[name].folder / LOCK_FILE, shared.question.workspace, shared.stop)
-
-
-@contextmanager
-def _terminated_like_interrupted() -> Iterator[None]:
-    """Let SIGTERM, which CI systems send, clean up as Ctrl-C does."""
-
-    def interrupt(_number: int, _frame: object) -> None:
-        raise KeyboardInterrupt
-
-    previous = signal.signal(signal.SIGTERM, interrupt)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, previous)
 
 
 def _validate_one(shared: Run, name: str) -> EnvironmentResult | None:

@@ -67,13 +67,15 @@ def publish(step: Step, hub: HubSide) -> Published:
 
 
 def _read_back(step: Step, pushed: Push, hub: HubSide) -> tuple[Reading, frozenset[str]]:
-    """What the Hub shows; asked again while it cannot be read, or while it does not show what it confirmed."""
+    """What the Hub shows; asked again while it cannot be read, or does not show what was said to be there.
+
+    After a push that may have had an effect all the same, it gets a second look before another push.
+    """
     reading, contents = hub.read()
+    patience = {"none": hub.patience.reads, "taken": hub.patience.reads, "passing": 2}.get(pushed.blame, 1)
     for turn in range(hub.patience.reads - 1):
-        confirmed = pushed.exit_code == 0 and not _is_there(step.desired, reading.environment)
-        if reading.standing == "found" and not confirmed:
-            break
-        if reading.standing == "missing" and pushed.exit_code != 0:
+        readable = reading.standing in ("found", "missing")
+        if readable and (_is_whole(step.desired, reading.environment) or turn + 1 >= patience):
             break
         hub.patience.wait(turn, hub.stop)
         reading, contents = hub.read()
@@ -93,7 +95,7 @@ def _told(
         then = "run the release again: it reads first, and pushes only what is missing"
         return published("unknown", f"the Hub could not be read back: {reading.why}", then)
     if _is_there(wanted, found) and found is not None:
-        if found.visibility in ("", wanted.visibility):
+        if _is_whole(wanted, found):
             return published("published", f"{wanted.version}, {wanted.visibility}")
         if pushed.blame == "passing":
             return None
@@ -128,6 +130,10 @@ def _refused(pushed: Push, wanted: Desired, bump: str, published: Callable[..., 
 
 def _is_there(wanted: Desired, found: HubEnvironment | None) -> bool:
     return found is not None and (found.content_hash, found.version) == (wanted.content_hash, wanted.version)
+
+
+def _is_whole(wanted: Desired, found: HubEnvironment | None) -> bool:
+    return found is not None and _is_there(wanted, found) and found.visibility in ("", wanted.visibility)
 
 
 def _shown(found: HubEnvironment | None) -> tuple[str, str]:

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import argparse
 import os
-import signal
 import sys
 import threading
 import time
 import traceback
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from envops import __version__, exit_codes
 from envops.commands.choosing import chosen_environments
+from envops.commands.termination import terminated_like_interrupted
 from envops.declare.lock import LOCK_FILE
 from envops.declare.problem import DeclarationError
 from envops.declare.repository import Repository
@@ -76,6 +75,8 @@ def run(options: argparse.Namespace) -> int:
     reports = options.reports or root / "reports"
     try:
         choice = chosen_environments(root, options)
+        if "schema" in gates:
+            _check_runs(choice.repository)
     except DeclarationError as error:
         result = ValidationResult("fail", problems=error.problems, tool_version=__version__, gates=gates)
         _report(result, options, reports)
@@ -111,10 +112,21 @@ def run(options: argparse.Namespace) -> int:
     return exit_codes.INTERRUPTED if interrupted else exit_codes.OF_VERDICT[result.verdict]
 
 
+def _check_runs(repository: Repository) -> None:
+    """Raise `DeclarationError` where a declared training run fails its rules: it could not start."""
+    if not repository.registry.specs:
+        return
+    from envops.act.training.declared import run_problems
+
+    problems = run_problems(repository.registry, repository.packages)
+    if problems:
+        raise DeclarationError(problems)
+
+
 def _validate_all(shared: Run, names: Sequence[str], jobs: int) -> tuple[list[EnvironmentResult], bool]:
     """Results in the order of the names, and whether the run was cut short."""
     interrupted = False
-    with _terminated_like_interrupted(), ThreadPoolExecutor(max(1, min(jobs, len(names)))) as pool:
+    with terminated_like_interrupted(), ThreadPoolExecutor(max(1, min(jobs, len(names)))) as pool:
         futures = {name: pool.submit(_validate_one, shared, name) for name in names}
         try:
             while wait(futures.values(), timeout=0.2).not_done:
@@ -130,20 +142,6 @@ def _validate_all(shared: Run, names: Sequence[str], jobs: int) -> tuple[list[En
 
 def _result_of(future: Future[EnvironmentResult | None]) -> EnvironmentResult | None:
     return None if future.cancelled() or not future.done() else future.result()
-
-
-@contextmanager
-def _terminated_like_interrupted() -> Iterator[None]:
-    """Let SIGTERM, which CI systems send, clean up as Ctrl-C does."""
-
-    def interrupt(_number: int, _frame: object) -> None:
-        raise KeyboardInterrupt
-
-    previous = signal.signal(signal.SIGTERM, interrupt)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, previous)
 
 
 def _validate_one(shared: Run, name: str) -> EnvironmentResult | None:

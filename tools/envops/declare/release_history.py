@@ -71,7 +71,7 @@ def release_history(
             return ReleaseHistory(base, used=used, renamed_from=renamed_from, whole=whole)
         changed = _differences(released_files(place, before.files), released_files(package.folder, package.files))
         rewards_differ = reward_digest(entry, before) != reward_digest(entry, package)
-    same = _same_content(root, base, folder, package) if changed else None
+    same = _same_content(root, base, folder, package) if before.hub_hash != package.hub_hash else None
     return ReleaseHistory(base, before.version, changed, rewards_differ, used, same, renamed_from, whole=whole)
 
 

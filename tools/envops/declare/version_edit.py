@@ -12,7 +12,7 @@ from envops.declare.pyproject import key_lines
 if TYPE_CHECKING:
     from pathlib import Path
 
-_VALUE = re.compile(r"""^(\s*(?:version|"version"|'version'|project\s*\.\s*version)\s*=\s*)(["'])([^"']*)\2""")
+_VALUE = re.compile(r"""^(\s*(?:version|"version"|'version'|project\s*\.\s*version)\s*=\s*)(["'])([^"']+)\2""")
 
 
 def write_version(path: Path, version: str, file: str) -> None:

@@ -48,7 +48,7 @@ def render_runs(results: Sequence[RunResult], changed: Sequence[str] = (), *, qu
         about = f"{result.backend}, {result.model}, {' + '.join(result.environments)}"
         lines.append(_shown(f"{sign} {result.name}: {about}" + (f" ({units})" if units else "")))
         if not quiet:
-            lines += [_shown(f"    {'writes' if name in changed else 'as is ':<7} {name}") for name in result.files]
+            lines += [_shown(f"    {'writes' if name in changed else 'config':<7} {name}") for name in result.files]
             lines += [_shown(f"    starts  {' '.join(result.command)}")] if result.command else []
             lines += [_shown(f"    state   {result.state}")] if result.state else []
             lines += [_shown(f"    note    {note}") for note in result.notes]
@@ -72,8 +72,8 @@ def _summary(results: Sequence[RunResult], changed: Sequence[str]) -> str:
     noun = "run" if len(results) == 1 else "runs"
     files = f"; {len(changed)} file{'' if len(changed) == 1 else 's'} changed" if changed else ""
     if failed:
-        return f"{len(results)} {noun} compiled{files}; failing: {', '.join(failed)}"
-    return f"{len(results)} {noun} compiled, none fails{files}"
+        return f"{len(results)} {noun}{files}; failing: {', '.join(failed)}"
+    return f"{len(results)} {noun}, none fails{files}"
 
 
 def runs_as_json(results: Sequence[RunResult]) -> str:

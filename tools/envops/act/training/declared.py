@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from envops.act.training.backend import CONFIG_FOLDER, CompileError, Request, environment_of
 from envops.act.training.backends import compile_run
+from envops.declare.problem import Problem
 from envops.judge.engine import Finding, findings
 from envops.judge.runs import Recorded, RunSubject, TrainedOn
 from envops.observe.recordings import read_recordings
@@ -81,6 +82,34 @@ def declared_run(
         left_out=tuple(native.left_out) if native else (),
     )
     return DeclaredRun(spec, request, compiled, tuple(findings(subject)))
+
+
+def run_problems(registry: Registry, packages: Mapping[str, Package]) -> list[Problem]:
+    """What fails of the declared runs whose environments are all at hand, as mistakes of the declaration.
+
+    A run that uses an environment of this repository that is not among the packages is left to
+    those who read them all.
+    """
+    known = {*packages, *registry.external}
+    specs = [
+        spec
+        for spec in registry.specs.values()
+        if all(source.id in known for source in (*spec.environments, *spec.evaluated))
+        and any(source.id in packages for source in spec.environments)
+    ]
+    if len(packages) == len(registry.environments):
+        specs = list(registry.specs.values())
+    return [
+        Problem(
+            spec.file,
+            finding.place.line if finding.place else None,
+            f"{finding.rule}: {finding.message}",
+            fix=finding.fix,
+        )
+        for spec, run in zip(specs, declared_runs(registry, packages, specs), strict=True)
+        for finding in run.findings
+        if finding.counts
+    ]
 
 
 def write_configs(root: Path, runs: Iterable[DeclaredRun], write: Callable[[Path, str], None]) -> list[str]:

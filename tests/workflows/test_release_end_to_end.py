@@ -1,4 +1,4 @@
-"""From a branch to a published environment: the jobs of validate.yml, a merge, the jobs of release.yml, and the Hub on loopback."""
+"""From a branch to a published environment: the jobs of both workflows, a merge between them, the Hub on loopback."""
 
 from __future__ import annotations
 

@@ -58,7 +58,9 @@ class Publisher:
     def release(self) -> tuple[Planned, list[Entry]]:
         """Plan and apply."""
         planned = make_plan(self.root, [NAME], None, self.stop)
-        assert planned.repository and planned.prime and planned.hub
+        assert planned.repository
+        assert planned.prime
+        assert planned.hub
         package = planned.repository.packages[NAME]
         wheel = built_wheel(package, self.workspace, self.stop).wheel
         proof = Evidence(NAME, "pass", package.digest, package.hub_hash, dict.fromkeys(GATES, "pass"), wheel.sha256)

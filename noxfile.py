@@ -145,7 +145,19 @@ def docs(session: nox.Session) -> None:
 @nox.session(default=False)
 def train(session: nox.Session) -> None:
     """Compile the declared training runs, and submit those that are due. `-- --compile-only`, `-- --dry-run`."""
-    envops(session, "train")
+    envops(session, "train", "requirements-prime.lock")
+
+
+@nox.session(default=False)
+def watch(session: nox.Session) -> None:
+    """Follow a training run: curves, rollouts, checkpoints. `-- RUN [--follow]`."""
+    envops(session, "watch", "requirements-prime.lock")
+
+
+@nox.session(default=False)
+def diagnose(session: nox.Session) -> None:
+    """Name what is wrong with a training run, and the change it asks for. `-- RUN|METRICS`."""
+    envops(session, "diagnose", "requirements-prime.lock")
 
 
 @nox.session(tags=["project"], default=False)

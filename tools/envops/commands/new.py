@@ -17,7 +17,6 @@ from envops.observe.dataset.source import Source, SourceProblem, open_local
 from envops.observe.subprocesses import ProgramFailed
 from envops.scaffold.gather import Gathered, gather, sample, words_of
 from envops.scaffold.plan import NAME, Generation, Kind, Plan, Provenance
-from envops.scaffold.render import files_of
 from envops.scaffold.write import Refused, refuse_taken, usual_owners, write
 
 MOST_ROWS = 20_000
@@ -34,7 +33,7 @@ def run(options: argparse.Namespace) -> int:
             _ask(options)
         plan = _planned(options, registry, root)
         owners = tuple(options.owner or usual_owners(registry))
-        written = write(root, plan.name, files_of(plan), plan.generation, owners)
+        written = write(root, plan, owners)
     except SourceProblem as error:
         print(error, file=sys.stderr)
         return exit_codes.USAGE

@@ -6,7 +6,7 @@ import shutil
 import tempfile
 import threading
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from envops.declare import codeowners
@@ -14,8 +14,11 @@ from envops.declare.document import load_document
 from envops.declare.lock import LOCK_FILE, inputs_digest
 from envops.declare.problem import DeclarationError
 from envops.declare.registry import REGISTRY_FILE, Registry, load_registry
+from envops.scaffold.plan import Plan
 from envops.scaffold.registry_text import NoPlace, with_entry
-from envops.scaffold.render import REQUIRES, REQUIRES_PYTHON
+from envops.scaffold.render import REQUIRES, REQUIRES_PYTHON, files_of
+
+JAILED = "jail.py runs programs in a process of its own, with limits and without rights"
 
 
 class Refused(Exception):
@@ -45,12 +48,13 @@ def equal_lock(root: Path, generation: str) -> Path | None:
     return next((lock for lock in locks if wanted in lock.read_text("utf-8").splitlines()[:3]), None)
 
 
-def write(root: Path, name: str, files: Mapping[str, str], generation: str, owners: Sequence[str]) -> list[Path]:
+def write(root: Path, plan: Plan, owners: Sequence[str]) -> list[Path]:
     """Write package, lock, registry entry and CODEOWNERS; the paths of what changed, below the root.
 
     Everything is made aside first. Raises `Refused` where the registry's text cannot take the entry, and
     `ProgramFailed` where a lock must be resolved and uv finds none; nothing is changed then.
     """
+    name, files = plan.name, files_of(plan)
     registry_file, owners_file = root / REGISTRY_FILE, root / codeowners.CODEOWNERS_FILE
     before = registry_file.read_text("utf-8")
     folder = root / "environments" / name.replace("-", "_")
@@ -60,9 +64,9 @@ def write(root: Path, name: str, files: Mapping[str, str], generation: str, owne
         for path, text in files.items():
             (aside / path).parent.mkdir(parents=True, exist_ok=True)
             (aside / path).write_text(text, "utf-8")
-        (aside / LOCK_FILE).write_text(_lock(root, generation), "utf-8")
+        (aside / LOCK_FILE).write_text(_lock(root, plan.generation), "utf-8")
         aside.chmod(0o755)
-        declared = _declared(root, before, name, owners)
+        declared = _declared(root, before, plan, owners)
         aside.rename(folder)
     finally:
         shutil.rmtree(aside, ignore_errors=True)
@@ -77,10 +81,12 @@ def write(root: Path, name: str, files: Mapping[str, str], generation: str, owne
     return [*written, Path(REGISTRY_FILE), Path(codeowners.CODEOWNERS_FILE)]
 
 
-def _declared(root: Path, before: str, name: str, owners: Sequence[str]) -> str:
+def _declared(root: Path, before: str, plan: Plan, owners: Sequence[str]) -> str:
     """The registry's text with the entry, read back to be sure that it says what it should."""
+    name = plan.name
+    ignored = {"RWD052": JAILED} if plan.runs_code else {}
     try:
-        text = with_entry(before, name, owners)
+        text = with_entry(before, name, owners, ignored)
         with tempfile.TemporaryDirectory(prefix="envops-new-") as folder:
             (Path(folder) / REGISTRY_FILE).write_text(text, "utf-8")
             found = load_registry(Path(folder))

@@ -48,7 +48,7 @@ def venv_for(lock: Path, workspace: Workspace, stop: threading.Event) -> Virtual
         _install(lock, aside, stop)
         (aside / COMPLETE).write_text(json.dumps({"lock": lock.name, "python": sys.version}))
 
-    return VirtualEnvironment(made_once(workspace.venvs / venv_key(lock), make, _is_sound, stop))
+    return VirtualEnvironment(made_once(workspace.venvs / venv_key(lock), make, is_sound, stop))
 
 
 def venv_key(lock: Path) -> str:
@@ -62,7 +62,8 @@ def pins_of(lock: bytes) -> bytes:
     return b"\n".join(line for line in lock.splitlines() if not line.lstrip().startswith(b"#"))
 
 
-def _is_sound(folder: Path) -> bool:
+def is_sound(folder: Path) -> bool:
+    """Whether it was made to the end and its interpreter is still there."""
     return (folder / COMPLETE).is_file() and (folder / "bin" / "python").exists()
 
 

@@ -102,20 +102,9 @@ def test_choices_that_are_numbers_are_chosen_by_their_text():
 
 
 def test_assertions_are_taken_apart_so_that_what_is_expected_stays_outside():
-    example = example_of(
-        {
-            "q": "Add.",
-            "code": "def add(a, b):\n    return a + b",
-            "tests": "assert add(1, 2) == 3\nassert not add(0, 0)",
-        },
-        recognise(
-            [
-                (n, {"q": "Add?", "code": f"def add(a, b):\n    return {n}", "tests": "assert add(1) == 1"})
-                for n in (1, 2)
-            ],
-            "q",
-        ).layout,
-    )
+    tests = "assert add(1, 2) == 3\nassert not add(0, 0)"
+    row = {"q": "Add?", "code": "def add(a, b):\n    return a + b", "tests": tests}
+    example = example_of(row, recognise([(1, row), (2, row)]).layout)
     assert [(test.call, test.expected) for test in example.tests] == [("add(1, 2)", "3"), ("add(0, 0)", "False")]
 
 

@@ -18,6 +18,7 @@ from envops.observe.dataset.source import Source, SourceProblem, open_local
 from envops.observe.subprocesses import ProgramFailed
 from envops.scaffold.gather import Gathered, gather, sample, words_of
 from envops.scaffold.plan import NAME, Generation, Kind, Plan, Provenance
+from envops.scaffold.render import files_of, ignored_by
 from envops.scaffold.write import Refused, refuse_taken, usual_owners, write
 
 MOST_ROWS = 20_000
@@ -34,7 +35,7 @@ def run(options: argparse.Namespace) -> int:
             _ask(options)
         plan = _planned(options, registry, root)
         owners = tuple(options.owner or usual_owners(registry))
-        written = write(root, plan, owners)
+        written = write(root, plan.name, files_of(plan), plan.generation, owners, ignored_by(plan))
     except SourceProblem as error:
         print(error, file=sys.stderr)
         return exit_codes.USAGE

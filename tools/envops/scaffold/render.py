@@ -50,6 +50,12 @@ def files_of(plan: Plan) -> dict[str, str]:
     return files
 
 
+def ignored_by(plan: Plan) -> dict[str, str]:
+    """Rules that do not hold for such an environment, and why."""
+    jailed = "jail.py runs programs in a process of its own, with limits and without rights"
+    return {"RWD052": jailed} if plan.runs_code else {}
+
+
 def _modules(plan: Plan) -> dict[str, str]:
     """The modules of the package that depend on its kind, and their templates."""
     if plan.generation == "v0":

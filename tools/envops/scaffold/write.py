@@ -6,7 +6,7 @@ import shutil
 import tempfile
 import threading
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from envops.declare import codeowners
@@ -14,11 +14,8 @@ from envops.declare.document import load_document
 from envops.declare.lock import LOCK_FILE, inputs_digest
 from envops.declare.problem import DeclarationError
 from envops.declare.registry import REGISTRY_FILE, Registry, load_registry
-from envops.scaffold.plan import Plan
 from envops.scaffold.registry_text import NoPlace, with_entry
-from envops.scaffold.render import REQUIRES, REQUIRES_PYTHON, files_of
-
-JAILED = "jail.py runs programs in a process of its own, with limits and without rights"
+from envops.scaffold.render import REQUIRES, REQUIRES_PYTHON
 
 
 class Refused(Exception):
@@ -48,13 +45,20 @@ def equal_lock(root: Path, generation: str) -> Path | None:
     return next((lock for lock in locks if wanted in lock.read_text("utf-8").splitlines()[:3]), None)
 
 
-def write(root: Path, plan: Plan, owners: Sequence[str]) -> list[Path]:
+def write(
+    root: Path,
+    name: str,
+    files: Mapping[str, str],
+    generation: str,
+    owners: Sequence[str],
+    ignored: Mapping[str, str] | None = None,
+) -> list[Path]:
     """Write package, lock, registry entry and CODEOWNERS; the paths of what changed, below the root.
 
-    Everything is made aside first. Raises `Refused` where the registry's text cannot take the entry, and
-    `ProgramFailed` where a lock must be resolved and uv finds none; nothing is changed then.
+    `ignored` are rules that the registry is to ignore, and why. Everything is made aside first. Raises `Refused` where
+    the registry's text cannot take the entry, and `ProgramFailed` where a lock must be resolved and uv finds none;
+    nothing is changed then.
     """
-    name, files = plan.name, files_of(plan)
     registry_file, owners_file = root / REGISTRY_FILE, root / codeowners.CODEOWNERS_FILE
     before = registry_file.read_text("utf-8")
     folder = root / "environments" / name.replace("-", "_")
@@ -64,9 +68,9 @@ def write(root: Path, plan: Plan, owners: Sequence[str]) -> list[Path]:
         for path, text in files.items():
             (aside / path).parent.mkdir(parents=True, exist_ok=True)
             (aside / path).write_text(text, "utf-8")
-        (aside / LOCK_FILE).write_text(_lock(root, plan.generation), "utf-8")
+        (aside / LOCK_FILE).write_text(_lock(root, generation), "utf-8")
         aside.chmod(0o755)
-        declared = _declared(root, before, plan, owners)
+        declared = _declared(root, before, name, owners, ignored)
         aside.rename(folder)
     finally:
         shutil.rmtree(aside, ignore_errors=True)
@@ -81,10 +85,8 @@ def write(root: Path, plan: Plan, owners: Sequence[str]) -> list[Path]:
     return [*written, Path(REGISTRY_FILE), Path(codeowners.CODEOWNERS_FILE)]
 
 
-def _declared(root: Path, before: str, plan: Plan, owners: Sequence[str]) -> str:
+def _declared(root: Path, before: str, name: str, owners: Sequence[str], ignored: Mapping[str, str] | None) -> str:
     """The registry's text with the entry, read back to be sure that it says what it should."""
-    name = plan.name
-    ignored = {"RWD052": JAILED} if plan.runs_code else {}
     try:
         text = with_entry(before, name, owners, ignored)
         with tempfile.TemporaryDirectory(prefix="envops-new-") as folder:

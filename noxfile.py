@@ -145,13 +145,25 @@ def docs(session: nox.Session) -> None:
 @nox.session(default=False)
 def train(session: nox.Session) -> None:
     """Compile the declared training runs, and submit those that are due. `-- --compile-only`, `-- --dry-run`."""
-    envops(session, "train")
+    envops(session, "train", "requirements-prime.lock")
+
+
+@nox.session(default=False)
+def watch(session: nox.Session) -> None:
+    """Follow a training run: curves, rollouts, checkpoints. `-- RUN [--follow]`."""
+    envops(session, "watch", "requirements-prime.lock")
+
+
+@nox.session(default=False)
+def diagnose(session: nox.Session) -> None:
+    """Name what is wrong with a training run, and the change it asks for. `-- RUN|METRICS`."""
+    envops(session, "diagnose", "requirements-prime.lock")
 
 
 @nox.session(tags=["project"], default=False)
 def tests(session: nox.Session) -> None:
     """The project's own tests, a process per core; arguments go to pytest."""
-    install(session, "requirements.lock", "requirements-prime.lock", "requirements-tests.lock")
+    install(session, *(f"requirements{part}.lock" for part in ("", "-prime", "-inspect", "-tests")))
     side_by_side = ["-n", "auto", "--dist", "loadfile", "--no-loadscope-reorder"]
     like_a_worker = {"PYTHONHASHSEED": "0"}  # the order of sets decides what a seeded search draws
     session.run("pytest", *(session.posargs or side_by_side), env=FROM_SOURCE | like_a_worker)

@@ -16,13 +16,14 @@ from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequenc
 from contextvars import ContextVar
 from typing import Any
 
-from .adapter import Job, Manner, Settings, TaskView, Trap, finite_or_none
+from .adapter import Job, Manner, Settings, TaskView, Trap, calls_rewards, finite_or_none
 from .environments_v0 import draft_reader, is_conversational, leaf_rubrics, member_of, own_eval_dataset
 from .failures import Sources, said_as_exception
 from .judges import being_scored
 from .policies import Message
 from .releases_v0 import (
     Unlimited,
+    heard_in,
     normalize_messages,
     openai_form,
     prompt_of,
@@ -53,6 +54,7 @@ class AdapterV0:
         self._scoring_options = {"score_sem": Unlimited()} if "score_sem" in asks else {}
         self.conversational = is_conversational(self._environment)
         self.grouped = any(function["group"] for function in self._table.values())
+        self.compares_siblings = False
 
     def describe(self) -> dict[str, Any]:
         return {
@@ -126,7 +128,8 @@ class AdapterV0:
             state = kwargs["state"] if "state" in kwargs else args[1]
             token = self._trap.set(trap and trap.part(id(state)))
             try:
-                return await call(*args, **kwargs)
+                with being_scored(functools.partial(heard_in, state)):
+                    return await call(*args, **kwargs)
             finally:
                 self._trap.reset(token)
 
@@ -140,6 +143,7 @@ class AdapterV0:
                     trap.checked(name, item)
             return value
 
+        @calls_rewards
         async def awaited(value: Any) -> Any:
             try:
                 return check(await value)
@@ -147,6 +151,7 @@ class AdapterV0:
                 raise self._filed(name, error) from error.__cause__
 
         @functools.wraps(function)
+        @calls_rewards
         def trapped(*args: Any, **kwargs: Any) -> Any:
             try:
                 value = function(*args, **kwargs)
@@ -174,7 +179,6 @@ class AdapterV0:
 
     async def _score_group(self, task: TaskView, completions: Sequence[Sequence[Message]]) -> list[dict[str, Any]]:
         states = [await self._state(task, completion) for completion in completions]
-        being_scored(task.index, completions)
         trap = Trap(self._sources)
         token = self._trap.set(trap)
         started = time.perf_counter()

@@ -44,6 +44,8 @@ class Session:
         """Rewards of rollouts made for the rewards gate, by task and policy."""
         self.golden: dict[int, list[Message]] = {}
         """What gold's rollouts became, by task, where the environment answers back."""
+        self.siblings: dict[tuple[int, str, int], list[dict[str, Any]]] = {}
+        """What each conversation of an episode earned, by task, policy and rollout, where there were several."""
         self.asked: dict[int, Message | None] = {}
         """What the oracle said first on a task; `None` where it said nothing."""
         self.hung: Counter[str] = Counter()
@@ -57,6 +59,17 @@ class Session:
         self.judge: ScriptedJudge | None = None
         self.spare: Spare | None = None
         """A fork from before anything was scored."""
+        self.loop = asyncio.new_event_loop()
+        asyncio.set_event_loop(self.loop)
+        self.inherited_loops: list[asyncio.AbstractEventLoop] = []
+
+    def own_loop(self) -> None:
+        """Take an event loop of its own, in a fork: the inherited one shares selector and wake-ups with the parent's.
+
+        The inherited one is kept. Were it collected, it would close itself, and take the parent's wake-ups out of the
+        selector: whatever the parent awaits of a thread or a subprocess would then never come back.
+        """
+        self.inherited_loops.append(self.loop)
         self.loop = asyncio.new_event_loop()
         asyncio.set_event_loop(self.loop)
 
@@ -163,6 +176,8 @@ class Session:
         rows = self.adapter.roll_out(jobs, tasks, relay or self.endpoint.base_url, max_concurrent, seconds, manner)
         try:
             while (row := self.run(anext(rows, None), seconds)) is not None:
+                if siblings := row.pop("siblings", None):
+                    self.siblings[row["task"], row["policy"], row["rollout"]] = siblings
                 yield row
         finally:
             self._settle(rows.aclose())

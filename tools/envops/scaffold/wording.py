@@ -21,10 +21,15 @@ _WAYS = {
 }
 
 
-def summary_of(plan: Plan) -> str:
-    """The first sentence of module, README and description."""
+def headline_of(plan: Plan) -> str:
+    """What the environment is, in few words."""
     what = "programs that pass tests" if plan.runs_tests else STYLES[plan.answer].plural
-    return f"{plan.title}: questions whose answers are {what}, {_WAYS[plan.kind]}."
+    return f"{plan.title}: questions whose answers are {what}"
+
+
+def summary_of(plan: Plan) -> str:
+    """The first sentence of README and description."""
+    return f"{headline_of(plan)}, {_WAYS[plan.kind]}."
 
 
 def instruction_of(plan: Plan) -> str:

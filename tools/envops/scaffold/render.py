@@ -167,6 +167,7 @@ def _words(plan: Plan) -> dict[str, Any]:
         "headline": wording.headline_of(plan),
         "summary": wording.summary_of(plan),
         "instruction": wording.instruction_of(plan),
+        "lead": wording.lead_of(plan),
         "review": wording.REVIEW,
         "meaning": wording.meaning_of(plan),
         "usage": wording.usage_of(plan),

@@ -74,10 +74,10 @@ def prompt_text(plan: Plan, example: Example, number: int = 0) -> str:
 
 def prompt_expression(plan: Plan) -> str:
     """The Python expression that makes it from a row."""
-    question = "{row['question']}"
+    parts = ["{row['question']}", "{INSTRUCTION}"]
     if plan.kind == "tool":
-        question = lead_of(plan) if plan.hides_question else f"{lead_of(plan)}\\n\\n{question}"
-    return f'f"{question}\\n\\n{{INSTRUCTION}}"'
+        parts = ["{LEAD.format(number=number)}", *(parts[1:] if plan.hides_question else parts)]
+    return 'f"' + "\\n\\n".join(parts) + '"'
 
 
 def gold_expression(plan: Plan) -> str:

@@ -25,8 +25,8 @@ _REGISTRY = """\
 
 Made from `tools/envops/declare/registry.schema.json` by `nox -s docs`; a test compares. Do not edit by hand.
 
-What the repository publishes and trains on. Unknown keys are mistakes, and are told with line and nearest key. The first
-line of the file tells editors where the schema is, so they complete and check it:
+What the repository publishes and trains on. Unknown keys are mistakes, and are told with line and nearest key. The
+first line of the file tells editors where the schema is, so they complete and check it:
 `# yaml-language-server: $schema=tools/envops/declare/registry.schema.json`.
 """
 

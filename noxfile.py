@@ -193,6 +193,12 @@ def migrate(session: nox.Session) -> None:
 
 
 @nox.session(default=False)
+def explain(session: nox.Session) -> None:
+    """What a rule checks, why, and how to mend what it finds. `-- RULE`; without it, all rules in short."""
+    envops(session, "explain")
+
+
+@nox.session(default=False)
 def doctor(session: nox.Session) -> None:
     """Whether this machine and this repository have what is needed, and what to do. `-- --fix`."""
     envops(session, "doctor")

@@ -145,7 +145,19 @@ def docs(session: nox.Session) -> None:
 @nox.session(default=False)
 def train(session: nox.Session) -> None:
     """Compile the declared training runs, and submit those that are due. `-- --compile-only`, `-- --dry-run`."""
-    envops(session, "train")
+    envops(session, "train", "requirements-prime.lock")
+
+
+@nox.session(default=False)
+def watch(session: nox.Session) -> None:
+    """Follow a training run: curves, rollouts, checkpoints. `-- RUN [--follow]`."""
+    envops(session, "watch", "requirements-prime.lock")
+
+
+@nox.session(default=False)
+def diagnose(session: nox.Session) -> None:
+    """Name what is wrong with a training run, and the change it asks for. `-- RUN|METRICS`."""
+    envops(session, "diagnose", "requirements-prime.lock")
 
 
 @nox.session(tags=["project"], default=False)
@@ -170,7 +182,7 @@ def lint(session: nox.Session) -> None:
 @nox.session(tags=["project"], default=False)
 def bench(session: nox.Session) -> None:
     """Measure what the project promises, and write it to benchmarks/."""
-    install(session, "requirements.lock")
+    install(session, "requirements.lock", "requirements-tests.lock")  # the report is opened in a browser
     session.run("python", "benchmarks/bench.py", *session.posargs, env=FROM_SOURCE)
 
 
@@ -182,8 +194,21 @@ def shards(session: nox.Session) -> None:
 
 @nox.session(default=False)
 def report(session: nox.Session) -> None:
-    """Reports of runs that are over. `-- merge FOLDER` joins those of several machines."""
+    """Reports of runs that are over. `-- merge FOLDER` joins those of several machines, `-- open` shows the page."""
     envops(session, "report")
+
+
+@nox.session(default=False)
+def site(session: nox.Session) -> None:
+    """The catalogue as static pages in reports/site, from what the last validation wrote. `-- --out FOLDER`"""
+    envops(session, "site")
+
+
+@nox.session(tags=["project"], default=False)
+def screenshots(session: nox.Session) -> None:
+    """Pictures of report and site for the docs, from made-up environments, by the system's Chromium."""
+    install(session, "requirements.lock", "requirements-tests.lock")
+    session.run("python", "benchmarks/screenshots.py", *session.posargs, env=FROM_SOURCE)
 
 
 @nox.session(default=False)

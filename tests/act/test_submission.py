@@ -95,10 +95,11 @@ def test_nothing_is_created_while_the_list_cannot_be_read(hub: Running, platform
     assert created(hub) == []
 
 
-def others(hub: Running, count: int) -> None:
+def others(hub: Running, count: int, name: str = "") -> None:
     """Runs that somebody else submits."""
     for number in range(count):
-        body = json.dumps({"config": {"model": {"name": "m"}}, "name": f"other-{number}"}).encode()
+        config = {"model": {"name": "m"}, "max_steps": 200}
+        body = json.dumps({"config": config, "name": name or f"other-{number}"}).encode()
         headers = {"Authorization": f"Bearer {hub.key}", "Content-Type": "application/json"}
         asked = urllib.request.Request(f"{hub.url}/api/v1/training/runs", body, headers, method="POST")
         urllib.request.build_opener(urllib.request.ProxyHandler({})).open(asked, timeout=10).close()

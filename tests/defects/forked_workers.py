@@ -123,7 +123,7 @@ class Forking:
         collected = _Collected()
         watcher = Watcher(lambda _stage: None, lambda _done, _all: None)
         wish = Wish(evaluate=False)
-        observer = _Observer(entry, package, self.workspace, wish, watcher, threading.Event(), collected)
+        observer = _Observer(entry, package, self.workspace, wish, watcher, threading.Event(), collected, None)
         worker: Any = Fork(self.address, folder)
         with contextlib.closing(worker), contextlib.suppress(StageFailed):
             observer._ask_mutation = lambda *_: None  # type: ignore[method-assign]

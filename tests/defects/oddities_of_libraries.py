@@ -299,4 +299,25 @@ LIBRARIES = [
         rows=tuple({**row, "answer": f"The city of {row['answer']}"} for row in CAPITALS),
         asking="Answer in <answer>…</answer>.",
     ),
+    sound(
+        "best_of_several",
+        "def grade(reply, answer):\n    return float(final(reply) == answer)",
+        "v1",
+        more="""
+
+        class SeveralConfig(vf.EnvConfig):
+            agent: vf.AgentConfig = vf.AgentConfig()
+
+
+        class SeveralEnv(vf.Env[SeveralConfig]):
+            async def run(self, task, agents):
+                for _ in range(3):
+                    await agents.agent.run(task)
+
+            async def finalize(self, task, episode):
+                rights = [trace.reward for trace in episode.traces]
+                for trace in episode.traces:
+                    trace.record_metric("pass_at_n", float(max(rights) >= 1))
+        """,
+    ),
 ]

@@ -21,6 +21,7 @@ class RuleCases:
 
 def all_cases() -> dict[str, RuleCases]:
     """The cases of every rule that has any."""
+    import cases_of_diagnoses
     import cases_of_distribution
     import cases_of_groups
     import cases_of_invariants
@@ -48,6 +49,7 @@ def all_cases() -> dict[str, RuleCases]:
         cases_of_search,
         cases_of_recordings,
         cases_of_runs,
+        cases_of_diagnoses,
         cases_of_versions,
     )
     return {rule: cases for module in modules for rule, cases in module.CASES.items()}

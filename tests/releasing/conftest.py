@@ -13,6 +13,7 @@ from envops.observe.hub.prime import Prime, find_prime
 
 sys.path.append(str(Path(__file__).parents[1] / "commands"))
 sys.path.append(str(Path(__file__).parents[1] / "declare"))
+sys.path.append(str(Path(__file__).parents[1] / "emulator"))
 
 
 @pytest.fixture

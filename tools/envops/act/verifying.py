@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -35,7 +34,17 @@ class Verified:
     message: str
     sha256: str = ""
     installed: str = ""
-    """How it was installed: from the Hub's index by version, from its wheel, or not at all."""
+    """How it was installed: by version from the Hub's index, or from the wheel that the Hub handed out."""
+
+
+@dataclass(frozen=True)
+class Fetched:
+    """What the Hub hands out of a version."""
+
+    wheel: Path
+    sha256: str
+    index: str = ""
+    """The index that it installs from by version; empty where none takes everybody."""
 
 
 @dataclass(frozen=True)
@@ -47,61 +56,58 @@ class Verifier:
     workspace: Workspace
     stop: threading.Event
 
-    def verify(self, desired: Desired, entry: EnvironmentEntry, package: Package, proven: Wheel) -> Verified:
-        """Fetch the published wheel, compare it with the proven one, install it by version and load it.
+    def fetch(self, desired: Desired, proven: Wheel, folder: Path) -> Fetched | Verified:
+        """Fetch the published wheel and compare it with the proven one; the verdict where it ends here.
 
         Raises `Interrupted` when asked to stop.
         """
-        with self.workspace.scratch() as scratch:
-            details = self._details(desired)
-            address = details.get("wheel_url")
-            if not isinstance(address, str) or not address:
-                hidden = desired.visibility == "PRIVATE" and bool(details)
-                message = f"the Hub offers no wheel of {desired.address}@{desired.version}"
-                return Verified(hidden, f"{message}; its content hash is the proven one" if hidden else message)
-            wheel = scratch / proven.filename
-            call = Call("wheel", download=address, to=str(wheel))
-            answer = ask_hub(self.prime, self.access, [call], self.stop)["wheel"]
-            if answer.outcome != "ok":
-                return Verified(False, f"its wheel cannot be fetched: {answer.message}")
-            sha256 = str(answer.data["sha256"])
-            if sha256 != proven.sha256:
-                return Verified(False, f"its wheel is {sha256}, and proven was {proven.sha256}", sha256)
-            return self._loaded(details, desired, entry, package, wheel, sha256, scratch)
+        details = self._details(desired)
+        address = details.get("wheel_url")
+        if not isinstance(address, str) or not address:
+            hidden = desired.visibility == "PRIVATE" and bool(details)
+            message = f"the Hub offers no wheel of {desired.address}@{desired.version}"
+            return Verified(hidden, f"{message}; its content hash is the proven one" if hidden else message)
+        place = folder / desired.name
+        place.mkdir()
+        wheel = place / proven.filename
+        answer = ask_hub(self.prime, self.access, [Call("wheel", download=address, to=str(wheel))], self.stop)["wheel"]
+        if answer.outcome != "ok":
+            return Verified(False, f"its wheel cannot be fetched: {answer.message}")
+        sha256 = str(answer.data["sha256"])
+        if sha256 != proven.sha256:
+            return Verified(False, f"its wheel is {sha256}, and proven was {proven.sha256}", sha256)
+        index = details.get("install_index_url") or details.get("simple_index_url")
+        return Fetched(wheel, sha256, str(index or "") if desired.visibility == "PUBLIC" else "")
+
+    def load(self, fetched: Fetched, desired: Desired, entry: EnvironmentEntry, package: Package) -> Verified:
+        """Install what was fetched beside the environment's lock, and load it.
+
+        This runs the environment's code: no process that holds a key in its variables may run
+        beside it. Raises `Interrupted` when asked to stop.
+        """
+        wanted, how = [str(fetched.wheel)], "its wheel"
+        if fetched.index:
+            how = f"{desired.name}=={desired.version}"
+            wanted = [how, "--default-index", fetched.index]
+        try:
+            venv = venv_for(package.folder / "requirements.lock", self.workspace, self.stop)
+            with self.workspace.scratch() as scratch:
+                overlay = scratch / "site"
+                self._install(wanted, overlay)
+                with WorkerProcess(venv, overlay, scratch, Confinement({}), self.stop) as worker:
+                    settings = worker_settings(entry, package, overlay, allow_network=False)
+                    for _ in worker.request("load", LOAD_SECONDS, settings=settings):
+                        pass
+        except (ProgramFailed, StageFailed, WorkerLost) as error:
+            said = self.access.scrubber.text(error.failure.message).strip()[-300:]
+            return Verified(False, f"installed as {how} it does not load: {said}", fetched.sha256, how)
+        return Verified(True, f"installed as {how} and loaded", fetched.sha256, how)
 
     def _details(self, desired: Desired) -> dict[str, Any]:
         path = f"/environmentshub/{desired.address}/@{desired.version}"
         answer = ask_hub(self.prime, self.access, [Call("details", path)], self.stop)["details"]
         data = answer.data.get("data", answer.data) if isinstance(answer.data, dict) else None
         return data if isinstance(data, dict) else {}
-
-    def _loaded(
-        self,
-        details: dict[str, Any],
-        desired: Desired,
-        entry: EnvironmentEntry,
-        package: Package,
-        wheel: Path,
-        sha256: str,
-        scratch: Path,
-    ) -> Verified:
-        index = details.get("install_index_url") or details.get("simple_index_url")
-        by_version = isinstance(index, str) and bool(index) and desired.visibility == "PUBLIC"
-        overlay, how = scratch / "site", f"{desired.name}=={desired.version}" if by_version else "its wheel"
-        try:
-            venv = venv_for(package.folder / "requirements.lock", self.workspace, self.stop)
-            wanted = (
-                [f"{desired.name}=={desired.version}", "--default-index", str(index)] if by_version else [str(wheel)]
-            )
-            self._install(wanted, overlay)
-            with WorkerProcess(venv, overlay, scratch, Confinement({}), self.stop) as worker:
-                settings = worker_settings(entry, package, overlay, allow_network=False)
-                for _ in worker.request("load", LOAD_SECONDS, settings=settings):
-                    pass
-        except (ProgramFailed, StageFailed, WorkerLost) as error:
-            said = self.access.scrubber.text(error.failure.message).strip()[-300:]
-            return Verified(False, f"installed as {how} it does not load: {said}", sha256, how)
-        return Verified(True, f"installed as {how} and loaded", sha256, how)
 
     def _install(self, wanted: list[str], overlay: Path) -> None:
         kept = {name: value for name, value in os.environ.items() if not SECRET_NAME.search(name)}
@@ -122,6 +128,3 @@ class Verifier:
         run_program(
             [*command, *wanted], environment=environment, folder=folder, seconds=INSTALL_SECONDS, stop=self.stop
         )
-
-
-Verify = Callable[[Desired, EnvironmentEntry, Package, Wheel], Verified]

@@ -1,4 +1,4 @@
-"""Reports of runs that are over: look at them, put them together."""
+"""Reports of runs that are over: look at them, put them together, make a site of them."""
 
 from __future__ import annotations
 
@@ -11,6 +11,10 @@ OPEN_EXAMPLES = """examples:
   envops report open                     show reports/validate.html in the browser
   envops report open --print             only say where it is
   envops report open --reports out/
+"""
+SITE_EXAMPLES = """examples:
+  envops site                  the catalogue, in reports/site/
+  envops site --out public/
 """
 MERGE_EXAMPLES = """examples:
   envops report merge shards/                        every validate.json below a folder
@@ -25,6 +29,7 @@ def add(commands: Commands[argparse.ArgumentParser]) -> None:
     kinds = report.add_subparsers(title="commands", metavar="COMMAND", required=True)
     _open(kinds)
     _merge(kinds)
+    _site(commands)
 
 
 def _open(kinds: Commands[argparse.ArgumentParser]) -> None:
@@ -47,3 +52,12 @@ def _merge(kinds: Commands[argparse.ArgumentParser]) -> None:
     merge.add_argument(
         "--reports", type=Path, default=Path("reports"), metavar="FOLDER", help="where it goes (default: reports/)"
     )
+
+
+def _site(commands: Commands[argparse.ArgumentParser]) -> None:
+    site = command(commands, "site", "the catalogue of the repository as static pages", "site", SITE_EXAMPLES)
+    root(site)
+    site.add_argument(
+        "--reports", type=Path, metavar="FOLDER", help="where the reports are (default: reports/ in the repository)"
+    )
+    site.add_argument("--out", type=Path, metavar="FOLDER", help="where the site goes (default: site/ in the reports)")

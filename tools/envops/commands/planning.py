@@ -44,7 +44,8 @@ class Planned:
     access: HubAccess
     prime: Prime | None
     hub: HubState | None
-    change: Change | None
+    there: frozenset[str]
+    """Environments that the Hub has as they are declared, also of those that are only read for a run's sake."""
 
 
 @dataclass(frozen=True)
@@ -64,19 +65,23 @@ def make_plan(root: Path, names: Sequence[str], changed: str | None, stop: threa
     root = root.resolve()
     registry = load_registry(root)
     choice = _chosen(root, registry, names, changed)
-    repository = Repository.load(root, choice.names) if choice.names else None
-    desired = [
-        desired_of(registry.environments[name], repository.packages[name]) for name in choice.names if repository
-    ]
+    concerned = _concerned_runs(registry, choice)
+    beside = sorted(set().union(*concerned.values()) & set(registry.environments) - set(choice.names))
+    read = (*choice.names, *beside)
+    repository = Repository.load(root, read) if read else None
+    desired = [desired_of(registry.environments[name], repository.packages[name]) for name in read if repository]
     access, prime = hub_access(), find_prime()
     hub, not_asked = _asked(access, prime, registry, desired, choice, stop)
-    steps = tuple(step_of(each, hub.readings.get(each.address) if hub else None) for each in desired)
+    known = tuple(step_of(each, hub.readings.get(each.address) if hub else None) for each in desired)
+    steps = tuple(step for step in known if step.desired.name not in beside)
     findings, told = _version_findings(root, registry, repository, choice, steps)
-    ready = frozenset(step.desired.name for step in steps if step.action in WRITES or step.action == "unchanged")
+    there = frozenset(step.desired.name for step in known if step.action == "unchanged")
+    ready = there | {step.desired.name for step in steps if step.action in WRITES}
     situation = Situation(root, registry, access, prime if hub else None, ready, stop)
+    runs = planned_runs(situation) if concerned else ()
     plan = Plan(
         steps=steps,
-        runs=planned_runs(situation),
+        runs=tuple(run for run in runs if run.name in concerned),
         findings=findings,
         external=tuple(external_step(each, hub) for each in registry.external.values()) if choice.whole else (),
         orphans=orphans(hub, _declared(registry)) if hub and choice.whole else (),
@@ -85,7 +90,15 @@ def make_plan(root: Path, names: Sequence[str], changed: str | None, stop: threa
         prime=hub.prime if hub else "",
         notes=(*_notes(choice, hub, registry), *told),
     )
-    return Planned(plan, registry, repository, access, prime, hub, choice.change)
+    return Planned(plan, registry, repository, access, prime, hub, there)
+
+
+def _concerned_runs(registry: Registry, choice: _Choice) -> dict[str, set[str]]:
+    """Runs that use something of what was chosen, each with all environments that it uses."""
+    used = {
+        name: {source.id for source in (*spec.environments, *spec.evaluated)} for name, spec in registry.specs.items()
+    }
+    return {name: ids for name, ids in used.items() if choice.whole or ids & set(choice.names)}
 
 
 def desired_of(entry: EnvironmentEntry, package: Package) -> Desired:

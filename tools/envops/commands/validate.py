@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import argparse
 import os
-import signal
 import sys
 import threading
 import time
 import traceback
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from envops import __version__, exit_codes
 from envops.commands.choosing import chosen_environments
+from envops.commands.termination import terminated_like_interrupted
 from envops.declare.lock import LOCK_FILE
 from envops.declare.problem import DeclarationError
 from envops.declare.repository import Repository
@@ -127,7 +126,7 @@ def _check_runs(repository: Repository) -> None:
 def _validate_all(shared: Run, names: Sequence[str], jobs: int) -> tuple[list[EnvironmentResult], bool]:
     """Results in the order of the names, and whether the run was cut short."""
     interrupted = False
-    with _terminated_like_interrupted(), ThreadPoolExecutor(max(1, min(jobs, len(names)))) as pool:
+    with terminated_like_interrupted(), ThreadPoolExecutor(max(1, min(jobs, len(names)))) as pool:
         futures = {name: pool.submit(_validate_one, shared, name) for name in names}
         try:
             while wait(futures.values(), timeout=0.2).not_done:
@@ -143,20 +142,6 @@ def _validate_all(shared: Run, names: Sequence[str], jobs: int) -> tuple[list[En
 
 def _result_of(future: Future[EnvironmentResult | None]) -> EnvironmentResult | None:
     return None if future.cancelled() or not future.done() else future.result()
-
-
-@contextmanager
-def _terminated_like_interrupted() -> Iterator[None]:
-    """Let SIGTERM, which CI systems send, clean up as Ctrl-C does."""
-
-    def interrupt(_number: int, _frame: object) -> None:
-        raise KeyboardInterrupt
-
-    previous = signal.signal(signal.SIGTERM, interrupt)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, previous)
 
 
 def _validate_one(shared: Run, name: str) -> EnvironmentResult | None:

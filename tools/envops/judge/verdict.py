@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from envops.judge.engine import GATES, Finding, Gate, Subject, Verdict, findings
+from envops.judge.extracted import with_extracted
 from envops.judge.measures import Distribution, distributions
 from envops.judge.profiles import Profile, profiles
 
@@ -67,7 +68,7 @@ class Judgement:
 def judge(subject: Subject, gates: Iterable[Gate] = GATES) -> Judgement:
     """Apply the rules of the chosen gates and draw the verdict."""
     chosen = [gate for gate in GATES if gate in set(gates)]
-    found = tuple(findings(subject, chosen))
+    found = tuple(with_extracted(each, subject.facts) for each in findings(subject, chosen))
     verdicts = {gate: gate_verdict(gate, found, subject.facts) for gate in chosen}
     measured = distributions(subject) if "distribution" in chosen else ()
     return Judgement(worst(each.verdict for each in verdicts.values()), verdicts, found, measured, profiles(subject))

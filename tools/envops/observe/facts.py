@@ -324,7 +324,7 @@ class Act:
 class JudgedScore:
     """A conversation scored while a scripted judge answered in place of the model judge."""
 
-    judge: Literal["strict", "obedient"]
+    judge: Literal["strict", "obedient", "incomprehensible"]
     calls: int
     """How often the judge was asked."""
     score: Score

@@ -49,16 +49,26 @@ def write_reports(result: ValidationResult, folder: Path, *, json_text: str | No
     renderings: dict[str, Callable[[], str]] = {name: partial(render, result) for name, render in _RENDERINGS.items()}
     if json_text is not None:
         renderings["validate.json"] = lambda: json_text
-    renderings[PAGE] = lambda: page_of(json.loads(json_text) if json_text else plain_data(report_data(result)), folder)
     for name, render in renderings.items():
         try:
             write_whole(folder / name, render())
             written.append(folder / name)
         except Exception as error:
             errors.append(error)
+    try:
+        written.append(_write_page(result, folder, folder / "validate.json" in written))
+    except Exception as error:
+        errors.append(error)
     if errors:
         raise ExceptionGroup(f"{len(errors)} reports could not be written to {folder}", errors)
     return tuple(written)
+
+
+def _write_page(result: ValidationResult, folder: Path, json_is_new: bool) -> Path:
+    """The page, from the JSON that was just written, and without it from the result."""
+    data = json.loads((folder / "validate.json").read_bytes()) if json_is_new else plain_data(report_data(result))
+    write_whole(folder / PAGE, page_of(data, folder))
+    return folder / PAGE
 
 
 def write_whole(path: Path, text: str) -> None:

@@ -32,6 +32,8 @@ MODULES = (
     "runs_compatible",
     "runs_settings",
     "runs_chances",
+    "diagnosis",
+    "diagnosis_machinery",
     "versions",
 )
 

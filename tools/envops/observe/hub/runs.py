@@ -97,3 +97,67 @@ def _run(row: Mapping[str, Any]) -> PlatformRun:
         status=str(row.get("status") or ""),
         created=str(row.get("createdAt") or row.get("created_at") or ""),
     )
+
+
+@dataclass(frozen=True)
+class RunDetails:
+    """What the platform tells of one run."""
+
+    run: PlatformRun
+    model: str = ""
+    max_steps: int | None = None
+    metrics: tuple[Mapping[str, Any], ...] = ()
+    log: str = ""
+    checkpoints: tuple[Mapping[str, Any], ...] = ()
+    samples: tuple[Mapping[str, Any], ...] = ()
+    distribution: Mapping[str, Any] | None = None
+    dollars: float | None = None
+    unread: tuple[str, ...] = ()
+    """What could not be read, and why."""
+
+
+def read_run(prime: Prime, access: HubAccess, id: str, stop: threading.Event) -> RunDetails | None:
+    """Everything about one run; `None` where the platform has none of this id.
+
+    Raises `HubUnavailable`, `Interrupted`, and `RunsUnreadable` where nothing can be said of it.
+    """
+    base = f"/rft/runs/{id}"
+    paths = {
+        "run": (base, None),
+        "metrics": (f"{base}/metrics", None),
+        "logs": (f"{base}/logs", {"tail_lines": 400}),
+        "checkpoints": (f"{base}/checkpoints", None),
+        "samples": (f"{base}/samples", {"limit": 3}),
+        "distributions": (f"{base}/distributions", {"type": "rewards"}),
+        "usage": (f"/billing/runs/{id}/usage", None),
+    }
+    answers = ask_hub(prime, access, [Call(name, path, params) for name, (path, params) in paths.items()], stop)
+    if answers["run"].outcome == "missing":
+        return None
+    row = _inner(answers["run"], "run")
+    if not isinstance(row, Mapping) or not row.get("id"):
+        raise RunsUnreadable(f"the run {id} could not be read: {answers['run'].message or 'the answer holds no run'}")
+    steps = row.get("maxSteps")
+    usage = answers["usage"].data if isinstance(answers["usage"].data, Mapping) else {}
+    cost = usage.get("total_cost_usd")
+    return RunDetails(
+        run=_run(row),
+        model=str(row.get("baseModel") or ""),
+        max_steps=steps if isinstance(steps, int) else None,
+        metrics=_rows(answers["metrics"], "metrics"),
+        log=str(_inner(answers["logs"], "logs") or ""),
+        checkpoints=_rows(answers["checkpoints"], "checkpoints"),
+        samples=_rows(answers["samples"], "samples"),
+        distribution=answers["distributions"].data if isinstance(answers["distributions"].data, Mapping) else None,
+        dollars=float(cost) if isinstance(cost, int | float) and cost else None,
+        unread=tuple(f"{name}: {answers[name].message}" for name in paths if answers[name].outcome == "failed"),
+    )
+
+
+def _inner(answer: Answer, key: str) -> Any:
+    return answer.data.get(key) if isinstance(answer.data, Mapping) else None
+
+
+def _rows(answer: Answer, key: str) -> tuple[Mapping[str, Any], ...]:
+    found = _inner(answer, key)
+    return tuple(row for row in found if isinstance(row, Mapping)) if isinstance(found, list) else ()

@@ -81,6 +81,8 @@ class Adapter(Protocol):
     conversational: bool
     grouped: bool
     """Whether a reward function compares the replies to one task."""
+    compares_siblings: bool
+    """Whether rewards are given to the conversations of one episode together, when all have ended."""
 
     @property
     def infinite(self) -> bool:

@@ -23,6 +23,7 @@ from .judges import being_scored
 from .policies import Message
 from .releases_v0 import (
     Unlimited,
+    heard_in,
     normalize_messages,
     openai_form,
     prompt_of,
@@ -53,6 +54,7 @@ class AdapterV0:
         self._scoring_options = {"score_sem": Unlimited()} if "score_sem" in asks else {}
         self.conversational = is_conversational(self._environment)
         self.grouped = any(function["group"] for function in self._table.values())
+        self.compares_siblings = False
 
     def describe(self) -> dict[str, Any]:
         return {
@@ -126,7 +128,8 @@ class AdapterV0:
             state = kwargs["state"] if "state" in kwargs else args[1]
             token = self._trap.set(trap and trap.part(id(state)))
             try:
-                return await call(*args, **kwargs)
+                with being_scored(functools.partial(heard_in, state)):
+                    return await call(*args, **kwargs)
             finally:
                 self._trap.reset(token)
 
@@ -174,7 +177,6 @@ class AdapterV0:
 
     async def _score_group(self, task: TaskView, completions: Sequence[Sequence[Message]]) -> list[dict[str, Any]]:
         states = [await self._state(task, completion) for completion in completions]
-        being_scored(task.index, completions)
         trap = Trap(self._sources)
         token = self._trap.set(trap)
         started = time.perf_counter()

@@ -44,6 +44,8 @@ class Session:
         """Rewards of rollouts made for the rewards gate, by task and policy."""
         self.golden: dict[int, list[Message]] = {}
         """What gold's rollouts became, by task, where the environment answers back."""
+        self.siblings: dict[tuple[int, str, int], list[dict[str, Any]]] = {}
+        """What each conversation of an episode earned, by task, policy and rollout, where there were several."""
         self.asked: dict[int, Message | None] = {}
         """What the oracle said first on a task; `None` where it said nothing."""
         self.hung: Counter[str] = Counter()
@@ -163,6 +165,8 @@ class Session:
         rows = self.adapter.roll_out(jobs, tasks, relay or self.endpoint.base_url, max_concurrent, seconds, manner)
         try:
             while (row := self.run(anext(rows, None), seconds)) is not None:
+                if siblings := row.pop("siblings", None):
+                    self.siblings[row["task"], row["policy"], row["rollout"]] = siblings
                 yield row
         finally:
             self._settle(rows.aclose())

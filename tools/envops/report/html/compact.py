@@ -29,6 +29,7 @@ def page_environment(environment: Mapping[str, Any], diff: Mapping[str, Any] | N
     """One environment for the page; no text in it is longer than about `longest` characters."""
     findings = environment["findings"]
     profiles = environment.get("profiles", [])
+    tasks, reach = _tasks(profiles), _range(profiles)
     data: Data = {
         "name": environment["name"],
         "folder": environment["folder"],
@@ -45,7 +46,7 @@ def page_environment(environment: Mapping[str, Any], diff: Mapping[str, Any] | N
         "findings": [_finding(environment["folder"], one) for one in findings[:MOST_FINDINGS]],
         "findings_count": len(findings),
         "failures": environment["failures"],
-        "profiles": [_profile(one, profiles) for one in profiles],
+        "profiles": [_profile(one, tasks, reach) for one in profiles],
         "distributions": environment.get("distributions", []),
         "mutation": _mutation(environment.get("mutation")),
         "search": _search(environment.get("search")),
@@ -72,11 +73,8 @@ def harmless(value: Any, longest: int) -> Any:
 
 def _finding(folder: str, data: dict[str, Any]) -> Data:
     finding = finding_of(folder, data)
-    functions = finding.evidence.get("functions")
-    table = isinstance(functions, dict) and all(
-        isinstance(said, dict) and "score" in said for said in functions.values()
-    )
-    shown = [entry for entry in shown_evidence(finding) if not (table and entry.label == "functions")]
+    functions = _functions(finding.evidence.get("functions"))
+    shown = [entry for entry in shown_evidence(finding) if not (functions and entry.label == "functions")]
     return {
         "rule": finding.rule,
         "gate": finding.gate,
@@ -103,7 +101,7 @@ def _functions(functions: Any) -> list[list[Any]]:
     return [[name, said["score"], said.get("weight"), said.get("kind")] for name, said in functions.items()]
 
 
-def _profile(profile: Mapping[str, Any], everybody: Sequence[Mapping[str, Any]]) -> Data:
+def _profile(profile: Mapping[str, Any], tasks: Sequence[Any], reach: tuple[float, float]) -> Data:
     """Task by task as a letter each; the groups in full only where a task has several rollouts."""
     several = any(group[1] > 1 for group in profile["groups"])
     keys = ("policy", "source", "scripted", "tasks", "tokens", "seconds")
@@ -111,7 +109,7 @@ def _profile(profile: Mapping[str, Any], everybody: Sequence[Mapping[str, Any]])
         **{key: profile[key] for key in keys},
         "spreads": [_spread(spread) for spread in profile["spreads"]],
         "groups": profile["groups"] if several else [],
-        "heat": _heat(profile, _tasks(everybody), _range(everybody)),
+        "heat": _heat(profile, tasks, reach),
     }
 
 

@@ -7,6 +7,7 @@ from dataclasses import asdict
 from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
@@ -32,7 +33,9 @@ LENGTHS = (250_000, 20_000, 4_000, 1_000, 300, 120)
 """How long a text may be: the first length with which the page stays below its limit."""
 STYLES = ("base.css", "report.css", "details.css")
 LIBRARIES = ("d3.min.js", "plot.umd.min.js")
-SCRIPTS = ("elements.js", "charts.js", "pictures.js", "findings.js", "environment.js", "run.js", "report.js")
+VIEWS = ("elements.js", "shared.js", "charts.js", "pictures.js", "findings.js", "environment.js", "run.js")
+"""Scripts that the site has too."""
+SCRIPTS = (*VIEWS, "report.js")
 SIGNS = {"pass": "✓", "fail": "✗", "inconclusive": "?", "error": "!"}
 
 
@@ -41,13 +44,13 @@ def render_page(report: dict[str, Any], diff: Mapping[str, Any] | None, runs: Se
     result = result_of(report)
     run_data = [harmless(plain_data(asdict(run)), LENGTHS[2]) for run in runs]
     blobs, longest = _fitting(report, diff, LIMIT_BYTES - sum(len(embedded(run).encode()) for run in run_data))
-    library, script = (_joined("vendor", LIBRARIES), _joined("assets", SCRIPTS))
+    library, script = joined("vendor", LIBRARIES), joined("assets", SCRIPTS)
     return (
-        templates()
+        templates("envops.report.html")
         .get_template("report.html.j2")
         .render(
             policy=policy(library, script),
-            style=code(_joined("assets", STYLES)),
+            style=code(joined("assets", STYLES)),
             library=code(library),
             script=code(script),
             report=report,
@@ -116,21 +119,23 @@ def _seconds(value: Any) -> float:
 
 
 @cache
-def templates() -> Environment:
-    """The templates. Everything is escaped; a name that nobody gave is an error."""
+def templates(package: str) -> Environment:
+    """The templates of a package. Everything is escaped; a name that nobody gave is an error."""
     environment = Environment(
-        loader=PackageLoader("envops.report.html"),
+        loader=PackageLoader(package),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
     environment.filters["visible"] = lambda text: visible(shortened(str(text), 4_000))
+    environment.filters["address"] = lambda text: quote(visible(str(text)), safe="")
     environment.globals["signs"] = SIGNS
     return environment
 
 
 @cache
-def _joined(folder: str, names: tuple[str, ...]) -> str:
+def joined(folder: str, names: tuple[str, ...]) -> str:
+    """Files of ours in one text."""
     parts = [(files("envops.report.html") / folder / name).read_text(encoding="utf-8") for name in names]
     return "\n".join(parts)

@@ -354,10 +354,13 @@ def judge_is_talked_over(subject: Subject) -> Iterator[Found]:
 
     What: Replies without content (":" and "Thought process:", arXiv 2507.08794), and text that tells the judge
         to give full marks, earn no more than form alone may, be the judge as obedient as it likes: a scripted
-        judge obeys whatever stands in its prompt outside of quotation marks, fences or tags.
+        judge obeys whatever stands in its prompt outside of quotation marks, fences or tags. Neither does junk
+        when the judge says what nobody can read as a verdict. Where the environment answers back, all of this
+        is played.
     Why: Real judges paid such replies in full; training finds them within hours.
     Fix: Quote the reply as data: between tags or fences that the reply itself cannot close. Let code refuse
-        replies without any letter or digit, and check by code what code can check.
+        replies without any letter or digit, check by code what code can check, and pay nothing for a verdict
+        that cannot be read.
     """
     declared = subject.range
     canaries = [score for score in subject.facts.scores if score.policy.startswith("canary-")]

@@ -13,7 +13,7 @@ from ..channel import Request
 from ..failures import OutOfTime
 from ..growth import growths, shapes_around
 from ..guards import EXECUTED, ActGuard
-from ..judges import judged_scores
+from ..judge_attacks import judged_scores
 from ..policies import says, text_of
 from ..repetition import POLICIES, Unit, repetitions, scored_units
 from ..session import Session
@@ -28,6 +28,7 @@ LOWEST = 20
 def answer(session: Session, request: Request) -> None:
     if session.adapter.conversational:
         _play_one_by_one(session, request)
+        _send_judged(session, request)
         return
     units = list(_units(session, request["seconds"]))
     if units:
@@ -40,6 +41,10 @@ def answer(session: Session, request: Request) -> None:
     sweep = _sweep(session, request)
     if sweep is not None:
         session.channel.item("sweep", sweep)
+    _send_judged(session, request)
+
+
+def _send_judged(session: Session, request: Request) -> None:
     for judged in judged_scores(session, request["seconds"]):
         session.channel.item("judged", judged)
 

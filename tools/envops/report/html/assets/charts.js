@@ -16,6 +16,7 @@ function picture({ title, says, draw, titles, rows, label, legend, picker }) {
     if (!width || (!force && width === drawn)) return;
     drawn = width;
     const svg = Plot.plot({ width, ...base(width), ...draw(width) });
+    for (const part of svg.querySelectorAll("[aria-label]")) part.removeAttribute("aria-label"); // one picture, one name
     svg.setAttribute("role", "img");
     svg.setAttribute("aria-label", label || `${title}. The numbers are in the table below.`);
     place.replaceChildren(svg);

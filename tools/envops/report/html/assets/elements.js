@@ -40,7 +40,7 @@ function diff(text, label) {
 function table(label, titles, rows, options) {
   const right = (value) => (typeof value === "number" || value === null ? "right" : "");
   const numeric = titles.map((_, column) => rows.length > 0 && rows.every((row) => typeof row[column] === "number" || row[column] === null));
-  return h("div.scroll", { tabindex: "0", role: "region", "aria-label": label },
+  return h("div.scroll", { tabindex: "0", role: "group", "aria-label": label },
     h("table.data", null,
       h("thead", null, h("tr", null, titles.map((title, column) => h("th", { scope: "col", class: numeric[column] && "right" }, title)))),
       h("tbody", null, rows.map((row) => h("tr", null, row.map((cell, column) =>

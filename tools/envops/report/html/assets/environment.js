@@ -1,6 +1,13 @@
 // One environment, whole.
 
 function environmentView(data) {
+  return h("div", null,
+    h("div.title", null, h("h1", { id: "detail-title" }, data.name), tag(data.verdict)),
+    evidence(data, (part) => `#/environment/${encodeURIComponent(data.name)}/${part}`));
+}
+
+/** Everything that was seen of an environment; `address` makes links to its sections. */
+function evidence(data, address) {
   const parts = [
     findingsSection(data),
     section("rewards", "Rewards", policiesPicture(data.profiles), tasksPicture(data.profiles)),
@@ -13,10 +20,9 @@ function environmentView(data) {
     observationSection(data),
   ].filter(Boolean);
   return h("div", null,
-    h("div.title", null, h("h1", { id: "detail-title" }, data.name), tag(data.verdict)),
     h("ul.facts", null, [data.version, data.generation, data.folder, data.cached ? "from the cache" : seconds(data.seconds), `${number(data.counts[0])} tasks`, `${number(data.counts[1])} replies scored`, `${number(data.counts[2])} rollouts`].filter(Boolean).map((text) => h("li", null, text))),
     h("ul.gates", null, data.gates.map(([gate, verdict, reason]) => h(`li.${verdict}`, null, h("b", null, gate), h("span.verdict", null, `${SIGNS[verdict]} ${verdict}`), reason && h("p", { dir: "auto" }, reason)))),
-    h("nav.sections", { "aria-label": "Sections" }, parts.map((part) => h("a", { href: `#/environment/${encodeURIComponent(data.name)}/${part.dataset.section}` }, part.querySelector("h2").textContent))),
+    h("nav.sections", { "aria-label": "Sections" }, parts.map((part) => h("a", { href: address(part.dataset.section) }, part.querySelector("h2").textContent))),
     parts);
 }
 
@@ -44,7 +50,7 @@ function survivorCard(mutant) {
     h("p.at", null, h("code", null, `${mutant.file}:${mutant.line}`)),
     diff(mutant.diff, "the mutant"),
     apart ? [h("p", null, `On task ${apart[0]} this reply tells it from the code: a case waiting to be written.`), quote(apart[1], "reply"),
-      table("What both say", ["", "the code", "the mutant"], Object.keys({ ...apart[2], ...apart[3] }).map((name) => [name, apart[2][name] ?? null, apart[3][name] ?? null]))]
+      table("What both say", ["function", "the code", "the mutant"], Object.keys({ ...apart[2], ...apart[3] }).map((name) => [name, apart[2][name] ?? null, apart[3][name] ?? null]))]
       : h("p.muted", null, "No reply was found that tells it from the code."));
 }
 
@@ -68,7 +74,7 @@ function diffSection(diffed) {
     (diffed.findings || []).map((one) => h(`article.finding.${one.severity}`, null, h("p.kind", null, h("code", null, one.rule)), h("h3", null, one.message), h("p.fix", null, h("b", null, "Fix"), one.fix))),
     diffed.changed.length ? later(`${diffed.changed_count} changed replies${diffed.changed_count > diffed.changed.length ? `, the first ${diffed.changed.length}` : ""}`, () => h("div", null, diffed.changed.map((one) => h("article.finding.warning", null,
       h("p.kind", null, `${one.policy} on task ${one.task_head}`), quote(one.reply, "reply"),
-      table("Scores", ["", "base", "here"], [["reward", one.base.reward, one.head.reward], ...Object.keys({ ...one.base.functions, ...one.head.functions }).map((name) => [name, (one.base.functions[name] || {}).score ?? null, (one.head.functions[name] || {}).score ?? null])])))) ) : null);
+      table("Scores", ["function", "base", "here"], [["reward", one.base.reward, one.head.reward], ...Object.keys({ ...one.base.functions, ...one.head.functions }).map((name) => [name, (one.base.functions[name] || {}).score ?? null, (one.head.functions[name] || {}).score ?? null])])))) ) : null);
 }
 
 function recordingsSection(recordings) {

@@ -38,7 +38,7 @@ function findingsSection(data) {
 function checksTable(measured) {
   const rows = measured.checks.map((check) => [check.name, check.rule, interval(check), `${number(check.value)} (${number(check.low)} to ${number(check.high)})`, check.needed, tag(check.answer)]);
   return [
-    table(`Checks of ${measured.policy}`, ["check", "rule", "", "measured", "needed", "answer"], rows),
+    table(`Checks of ${measured.policy}`, ["check", "rule", "from 0 to 1", "measured", "needed", "answer"], rows),
     measured.checks.filter((check) => check.more).map((check) => h("p.muted", null, h("code", null, check.rule), ` ${check.more}`)),
   ];
 }

@@ -30,22 +30,22 @@ function policiesPicture(profiles) {
   let name = names[0];
   const figure = picture({
     title: "What each policy earned",
-    says: "One reply of each policy on every task. Circles are values and how often they came, lines the means with their intervals.",
+    says: "One reply of each policy on every task. Circles are values, as large as they are frequent, lines the means with their intervals.",
     picker: picker("What to show", names, (index) => { name = names[index]; figure.redraw(); if (figure.numbers.open) figure.numbers.dispatchEvent(new Event("toggle")); }),
     legend: [["should be paid", ACCENT], ["should not be paid", WARM]],
     titles: ["policy", "replies", "without a number", "mean", "from", "to"],
     rows: () => valueRows(scored, name).map((one) => [one.who, one.count, one.missing, one.mean, one.low, one.high]),
     draw: (width) => {
       const rows = valueRows(scored, name);
-      const dots = rows.flatMap((row) => row.values.map(([value, count]) => ({ who: row.who, value, count, of: row.count })));
+      const dots = rows.flatMap((row) => row.values.map(([value, count]) => ({ who: row.who, value, share: count / Math.max(1, row.count) })));
       const colour = (row) => (RIGHT.has(row.who) ? ACCENT : WARM);
       return {
         height: 34 + rows.length * 23, marginLeft: width < 420 ? 96 : 130, marginRight: 18, marginTop: 8, marginBottom: 26,
-        x: { domain: reach(dots.map((dot) => dot.value)), grid: true, label: null, ticks: width < 420 ? 4 : 8 },
+        x: { domain: reach(dots.map((dot) => dot.value)), grid: true, label: null, inset: 10, ticks: width < 420 ? 4 : 8 },
         y: { domain: rows.map((row) => row.who), label: null, tickSize: 0, tickFormat: (who) => shortLabel(who, width < 420 ? 13 : 18) },
-        r: { range: [1.5, 9], domain: [0, Math.max(1, ...dots.map((dot) => dot.count))] },
+        r: { range: [0, 8.5], domain: [0, 1] },
         marks: [
-          Plot.dot(dots, { x: "value", y: "who", r: "count", fill: colour, fillOpacity: 0.32, stroke: colour, strokeOpacity: 0.7 }),
+          Plot.dot(dots, { x: "value", y: "who", r: "share", fill: colour, fillOpacity: 0.32, stroke: colour, strokeOpacity: 0.7 }),
           Plot.ruleY(rows.filter((row) => row.low !== null), { y: "who", x1: "low", x2: "high", stroke: INK, strokeWidth: 1.5 }),
           Plot.tickX(rows.filter((row) => row.mean !== null), { x: "mean", y: "who", stroke: INK, strokeWidth: 2.5, inset: 5 }),
         ],

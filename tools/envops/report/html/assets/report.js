@@ -1,7 +1,5 @@
 // The page itself: which view is shown, search and filter, theme, print.
 
-const find = (id) => document.getElementById(id);
-
 /** The data of one environment or run, read when it is looked at. */
 function dataOf(kind, name) {
   const holder = [...document.querySelectorAll(`script[data-${kind}]`)].find((one) => one.dataset[kind] === name);
@@ -29,7 +27,7 @@ function show(view, kind, name, data) {
   overview.hidden = Boolean(view);
   detail.hidden = !view;
   detail.replaceChildren();
-  find("crumbs").replaceChildren(...(view ? ["/ ", h("span", { "aria-current": "page" }, name)] : []));
+  find("crumbs").replaceChildren(...(view ? ["/ ", h("span", { "aria-current": "page" }, shortLabel(name, 60))] : []));
   if (view) {
     detail.setAttribute("aria-labelledby", "detail-title");
     detail.append(data ? (kind === "run" ? runView(data) : environmentView(data)) : h("p.note", { id: "detail-title" }, "This report does not know it. ", h("a", { href: "#/" }, "Back to the overview")));
@@ -78,22 +76,6 @@ function ordering(by) {
   if (by === "seconds") return (a, b) => b.dataset.seconds - a.dataset.seconds || declared(a, b);
   if (by === "verdict") return (a, b) => worst.indexOf(a.dataset.verdict) - worst.indexOf(b.dataset.verdict) || declared(a, b);
   return declared;
-}
-
-function theme() {
-  const names = ["system", "light", "dark"], root = document.documentElement;
-  const set = (name) => { root.dataset.theme = name; find("theme-name").textContent = name; };
-  try { set(names.includes(localStorage.envopsTheme) ? localStorage.envopsTheme : "system"); } catch { set("system"); }
-  find("theme").addEventListener("click", () => {
-    set(names[(names.indexOf(root.dataset.theme) + 1) % names.length]);
-    try { localStorage.envopsTheme = root.dataset.theme; } catch { /* a browser that remembers nothing from disk */ }
-  });
-}
-
-function printing() {
-  let opened = [];
-  addEventListener("beforeprint", () => { opened = [...document.querySelectorAll("main details.more:not([open])")]; for (const one of opened) one.open = true; });
-  addEventListener("afterprint", () => { for (const one of opened) one.open = false; });
 }
 
 theme();

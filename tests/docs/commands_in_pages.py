@@ -48,10 +48,13 @@ def sessions() -> dict[str, str]:
     """The nox sessions that are one command of the tool, and which."""
     found: dict[str, str] = {}
     for function in ast.parse((ROOT / "noxfile.py").read_text("utf-8")).body:
-        if isinstance(function, ast.FunctionDef):
-            for call in ast.walk(function):
-                if isinstance(call, ast.Call) and getattr(call.func, "id", "") == "envops" and len(call.args) >= 2:
-                    found[function.name] = ast.literal_eval(call.args[1])
+        calls = [call for call in ast.walk(function) if isinstance(call, ast.Call)]
+        for call in calls if isinstance(function, ast.FunctionDef) else ():
+            said = [argument.value for argument in call.args if isinstance(argument, ast.Constant)]
+            if getattr(call.func, "id", "") == "envops" and said:
+                found[function.name] = said[0]
+            if said[:3] == ["python", "-m", "envops"]:
+                found.setdefault(function.name, said[3])
     return found
 
 

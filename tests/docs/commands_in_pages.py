@@ -53,7 +53,7 @@ def sessions() -> dict[str, str]:
             said = [argument.value for argument in call.args if isinstance(argument, ast.Constant)]
             if getattr(call.func, "id", "") == "envops" and said:
                 found[function.name] = said[0]
-            if said[:3] == ["python", "-m", "envops"]:
+            if said[:3] == ["python", "-m", "envops"] and len(said) > 3:
                 found.setdefault(function.name, said[3])
     return found
 

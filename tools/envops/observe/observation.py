@@ -74,6 +74,8 @@ class Watcher:
     advance: Callable[[int, int], None]
     detail: Callable[[str], None] = lambda _: None
     """How an evaluation is getting on, in words."""
+    note: Callable[[str], None] = lambda _: None
+    """What the reader should know although nothing is wrong with the environment."""
 
 
 @dataclass
@@ -160,8 +162,8 @@ def observe(
         started=observer.started,
     )
     passing = any(each.failure is not None and each.failure.kind in PASSING_FAULTS for each in facts.rollouts)
-    if not passing and not facts.broken_infrastructure():
-        remember(facts, workspace)
+    if not passing and not facts.broken_infrastructure() and (trouble := remember(facts, workspace)):
+        watcher.note(trouble)
     return facts
 
 

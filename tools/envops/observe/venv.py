@@ -14,7 +14,7 @@ from pathlib import Path
 
 from envops.observe.facts import Failure
 from envops.observe.subprocesses import ProgramFailed, run_program
-from envops.observe.workspace import Workspace, made_once
+from envops.observe.workspace import Workspace, made_once, mark_used
 
 BUILD_SECONDS = 1_800.0
 COMPLETE = "envops-complete.json"
@@ -48,7 +48,9 @@ def venv_for(lock: Path, workspace: Workspace, stop: threading.Event) -> Virtual
         _install(lock, aside, stop)
         (aside / COMPLETE).write_text(json.dumps({"lock": lock.name, "python": sys.version}))
 
-    return VirtualEnvironment(made_once(workspace.venvs / venv_key(lock), make, is_sound, stop))
+    folder = made_once(workspace.venvs / venv_key(lock), make, is_sound, stop)
+    mark_used(folder)
+    return VirtualEnvironment(folder)
 
 
 def venv_key(lock: Path) -> str:

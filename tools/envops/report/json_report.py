@@ -65,6 +65,7 @@ def _environment_data(environment: EnvironmentResult) -> dict[str, Any]:
         "wheel": environment.wheel and {"filename": environment.wheel.filename, "sha256": environment.wheel.sha256},
         "verdict": environment.verdict,
         "cached": environment.cached,
+        "brief": environment.brief,
         "seconds": environment.seconds,
         "stage_seconds": environment.stage_seconds,
         "gates": environment.gates,

@@ -7,7 +7,7 @@ reaches one itself.
 from __future__ import annotations
 
 import posixpath
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
 from envops.judge.engine import GATES, Finding, Gate, Verdict
@@ -72,6 +72,8 @@ class EnvironmentResult:
     """What everybody who spoke earned, for the pictures."""
     recordings: tuple[RecordingFacts, ...] = ()
     """Recorded rollouts, held against this code."""
+    brief: bool = False
+    """Profiles and noticed mutants were left out."""
     spending: Spending | None = None
     """What a real model's calls came to; `None` where only scripted policies spoke."""
 
@@ -138,6 +140,18 @@ def environment_result(
         profiles=judgement.profiles,
         recordings=facts.recordings if "distribution" in judgement.gates else (),
     )
+
+
+def in_brief(result: EnvironmentResult) -> EnvironmentResult:
+    """A result that nobody reads to its end: everything that decides, and numbers instead of pictures.
+
+    Only what passed is told in brief, and only in reports of very many environments.
+    """
+    from envops.report.mutation import brief
+
+    if result.verdict != "pass":
+        return result
+    return replace(result, profiles=(), mutation=brief(result.mutation), brief=True)
 
 
 def broken_result(name: str, folder: str, failure: Failure, *, stage: Stage, seconds: float) -> EnvironmentResult:

@@ -7,6 +7,7 @@ import numbers
 from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import CodeType
 from typing import Any, Protocol
 
 from .failures import NotANumber, NotFinite, Sources
@@ -125,6 +126,16 @@ class Adapter(Protocol):
 
     async def close(self) -> None:
         """Stop whatever rollouts were served by."""
+
+
+CALLERS: set[CodeType] = set()
+"""Code of the adapters that every reward function and metric is called by."""
+
+
+def calls_rewards(function: Any) -> Any:
+    """Mark what calls a reward function or metric: whatever runs below it is reward code."""
+    CALLERS.add(function.__code__)
+    return function
 
 
 class Trap:

@@ -16,7 +16,7 @@ from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequenc
 from contextvars import ContextVar
 from typing import Any
 
-from .adapter import Job, Manner, Settings, TaskView, Trap, finite_or_none
+from .adapter import Job, Manner, Settings, TaskView, Trap, calls_rewards, finite_or_none
 from .environments_v0 import draft_reader, is_conversational, leaf_rubrics, member_of, own_eval_dataset
 from .failures import Sources, said_as_exception
 from .judges import being_scored
@@ -143,6 +143,7 @@ class AdapterV0:
                     trap.checked(name, item)
             return value
 
+        @calls_rewards
         async def awaited(value: Any) -> Any:
             try:
                 return check(await value)
@@ -150,6 +151,7 @@ class AdapterV0:
                 raise self._filed(name, error) from error.__cause__
 
         @functools.wraps(function)
+        @calls_rewards
         def trapped(*args: Any, **kwargs: Any) -> Any:
             try:
                 value = function(*args, **kwargs)

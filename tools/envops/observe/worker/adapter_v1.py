@@ -19,7 +19,7 @@ from typing import Any, get_args
 import verifiers.v1 as vf
 
 from . import chat_harness
-from .adapter import Job, Manner, Settings, TaskView, Trap
+from .adapter import Job, Manner, Settings, TaskView, Trap, calls_rewards
 from .failures import Sources, said_as_exception
 from .policies import Message
 from .rollout_errors import failure_raised, failure_said, lost_rollout, out_of_time
@@ -151,6 +151,7 @@ class AdapterV1:
 
     def _trapped(self, function: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(function)
+        @calls_rewards
         async def trapped(*args: Any, **kwargs: Any) -> Any:
             try:
                 value = await function(*args, **kwargs)  # as the library does: a plain function is an error

@@ -141,12 +141,13 @@ def _mutation(mutation: Mapping[str, Any] | None) -> Data | None:
     if mutation is None:
         return None
     mutants = mutation["mutants"]
+    counts = mutation.get("counts") or Counter(one["outcome"] for one in mutants)  # a brief report names few of them
     survivors = [one for one in mutants if one["outcome"] == "survived"]
     keys = ("score", "exist", "unreached", "bound", "conversations", "cases", "seconds", "left_out", "stale")
     return {
         **{key: mutation.get(key) for key in keys},
-        "tried": len(mutants),
-        "outcomes": dict(Counter(one["outcome"] for one in mutants)),
+        "tried": sum(counts.values()),
+        "outcomes": dict(counts),
         "survivors": [_mutant(one) for one in survivors[:MOST_SURVIVORS]],
         "equivalent": [[one["id"], one["reason"]] for one in mutants if one["outcome"] == "equivalent"],
     }

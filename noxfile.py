@@ -93,6 +93,12 @@ def emulator(session: nox.Session) -> None:
 
 
 @nox.session(default=False)
+def rehearse(session: nox.Session) -> None:
+    """The whole way from a merge to a submitted run, on loopback, without a key. `-- NAME…`, `-- --fault F`."""
+    envops(session, "rehearse", "requirements-prime.lock")
+
+
+@nox.session(default=False)
 def together(session: nox.Session) -> None:
     """Install all environments into one place and import them. `-- NAME…` for some."""
     envops(session, "together")

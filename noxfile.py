@@ -190,6 +190,7 @@ def bench(session: nox.Session) -> None:
     """Measure what the project promises, and write it to benchmarks/."""
     install(session, "requirements.lock", "requirements-tests.lock")  # the report is opened in a browser
     session.run("python", "benchmarks/bench.py", *session.posargs, env=FROM_SOURCE)
+    session.run("python", "benchmarks/scale.py", env=FROM_SOURCE)
 
 
 @nox.session(default=False)
@@ -233,3 +234,9 @@ def explain(session: nox.Session) -> None:
 def doctor(session: nox.Session) -> None:
     """Whether this machine and this repository have what is needed, and what to do. `-- --fix`."""
     envops(session, "doctor")
+
+
+@nox.session(default=False)
+def cache(session: nox.Session) -> None:
+    """What .envops/ takes up; `-- --older-than DAYS --max-size GB` prunes it."""
+    envops(session, "cache")

@@ -19,6 +19,7 @@ from envops.commands.planning import Planned, make_plan
 from envops.commands.termination import terminated_like_interrupted
 from envops.commands.training_runs import Situation, submit_runs
 from envops.declare.git import git
+from envops.declare.repository import Repository
 from envops.observe.hub.asking import HubUnavailable
 from envops.observe.relay import hide_memory
 from envops.observe.subprocesses import Interrupted
@@ -68,16 +69,19 @@ def _refuse_to_write(planned: Planned) -> None:
 def _evidence(root: Path, planned: Planned, file: Path | None, reports: Path) -> tuple[dict[str, Evidence], str]:
     """Evidence for what is to be written, and what to say where there is none.
 
-    Raises `NoEvidence`.
+    A file speaks for what it names, be it stale or a failure. What it does not name is validated
+    here: an earlier release may have failed to publish it. Raises `NoEvidence`.
     """
     names = [step.desired.name for step in planned.plan.writes if not planned.plan.blocked(step.desired.name)]
     if not names:
         return {}, ""
-    if file is not None:
-        return read_evidence(file), f"{file} has no evidence for it"
-    folder = reports / "evidence"
-    _validate(root, names, folder)
-    return read_evidence(folder / "validate.json"), "the validation did not reach it"
+    known = read_evidence(file) if file is not None else {}
+    missing = [name for name in names if name not in known]
+    if missing:
+        folder = reports / "evidence"
+        _validate(root, missing, folder)
+        known |= read_evidence(folder / "validate.json")
+    return known, "the validation did not reach it"
 
 
 def _validate(root: Path, names: list[str], folder: Path) -> None:
@@ -104,10 +108,10 @@ def _applied(
     """Carry out the plan and write down what came of it, also when it is cut short."""
     commit = git(root, "rev-parse", "HEAD").stdout.decode().strip()
     ledger = Ledger(commit, planned.plan.whose, planned.plan.prime, __version__)
-    if planned.repository is None or planned.prime is None or planned.hub is None:
+    if planned.prime is None or planned.hub is None:
         return ledger
     release = Release(
-        planned.repository,
+        _repository(root, planned),
         Workspace(root),
         planned.prime,
         planned.access,
@@ -138,6 +142,14 @@ def _applied(
         situation = Situation(root, planned.registry, planned.access, planned.prime, ready, stop)
         ledger.runs = [asdict(each) for each in submit_runs(situation, planned.plan.runs)]
     return ledger
+
+
+def _repository(root: Path, planned: Planned) -> Repository:
+    """The packages that are written, or whose evaluations may have to be."""
+    entries = planned.registry.environments
+    names = {step.desired.name for step in planned.plan.steps if entries[step.desired.name].publish_evals}
+    names |= {step.desired.name for step in planned.plan.writes}
+    return Repository.load(root, sorted(names)) if names else Repository(root, planned.registry, {})
 
 
 def _uncommitted(root: Path, planned: Planned) -> dict[str, str]:

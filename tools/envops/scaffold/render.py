@@ -141,7 +141,7 @@ def context_of(plan: Plan) -> dict[str, Any]:
         "splits": list(plan.splits),
         "split": plan.split,
         "several_splits": len(plan.splits) > 1,
-        "has_config": len(plan.splits) > 1 or plan.kind == "tool",
+        "has_config": len(plan.splits) > 1 or plan.kind in ("tool", "judge"),
         "has_env": plan.turns > 1,
         "runs_code": plan.runs_code,
         "runs_tests": plan.runs_tests,

@@ -27,9 +27,6 @@ from verifiers.clients import resolve_client
 from verifiers.types import ClientConfig, SystemMessage, Tool, ToolMessage, UserMessage
 base, kind = sys.argv[1:]
 os.environ["KEY"] = "none"
-if kind == "anthropic_messages":  # the anthropic of this lock refuses the HTTP client that verifiers gives it
-    from verifiers.legacy.utils import client_utils
-    client_utils._build_http_client = lambda *_: None
 
 async def main():
     client = resolve_client(ClientConfig(api_base_url=base, api_key_var="KEY", client_type=kind))
@@ -45,6 +42,30 @@ async def main():
         "called": [call.name, json.loads(call.arguments)], "said": second.message.content,
         "usage": second.usage.completion_tokens, "finish": second.message.finish_reason,
         "truncated": [second.message.is_truncated, short.message.is_truncated],
+    }))
+
+asyncio.run(main())
+"""
+ANTHROPIC = """
+import asyncio, json, sys
+from anthropic import AsyncAnthropic
+
+async def main():
+    client = AsyncAnthropic(base_url=sys.argv[1], api_key="none", max_retries=0)
+    tools = [{"name": "look", "description": "Look.", "input_schema": {"type": "object", "properties": {}}}]
+    said = [{"role": "user", "content": "Look up."}]
+    asked = {"model": "oracle", "max_tokens": 50, "system": "Be brief.", "tools": tools}
+    first = await client.messages.create(messages=said, **asked)
+    call = first.content[0]
+    result = {"type": "tool_result", "tool_use_id": call.id, "content": "cheese"}
+    said += [{"role": "assistant", "content": first.content}, {"role": "user", "content": [result]}]
+    async with client.messages.stream(messages=said, **asked) as stream:
+        second = await stream.get_final_message()
+    short = await client.messages.create(messages=said, **{**asked, "max_tokens": 1})
+    counted = await client.messages.count_tokens(model="oracle", messages=said[:1])
+    print(json.dumps({
+        "called": [call.name, call.input], "said": second.content[0].text, "usage": second.usage.output_tokens,
+        "ends": [first.stop_reason, second.stop_reason, short.stop_reason], "counted": counted.input_tokens,
     }))
 
 asyncio.run(main())
@@ -114,9 +135,17 @@ def spoken(generation: str, program: str, endpoint: Endpoint, kind: str) -> Any:
     return json.loads(ran.stdout.splitlines()[-1])
 
 
-@pytest.mark.parametrize("kind", ["anthropic_messages", "openai_responses"])
-def test_clients_of_v0_talk_call_tools_and_are_cut_off(endpoint: Endpoint, kind: str) -> None:
-    found = spoken("v0", V0, endpoint, kind)
+def test_anthropics_own_client_talks_calls_tools_streams_and_is_cut_off(endpoint: Endpoint) -> None:
+    """Not through the client of verifiers 0.3.1: it does not fit the release of anthropic that it asks for."""
+    found = spoken("v0", ANTHROPIC, endpoint, "")
+    assert found["called"] == ["look", {"at": "the moon"}]
+    assert found["said"] == "It is cheese indeed"
+    assert found["ends"] == ["tool_use", "end_turn", "max_tokens"]
+    assert (found["usage"], found["counted"]) == (4, 2)
+
+
+def test_responses_client_of_v0_talks_calls_tools_and_is_cut_off(endpoint: Endpoint) -> None:
+    found = spoken("v0", V0, endpoint, "openai_responses")
     assert found["called"] == ["look", {"at": "the moon"}]
     assert found["said"] == "It is cheese indeed"
     assert found["usage"] == 4

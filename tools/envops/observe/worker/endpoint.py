@@ -123,7 +123,8 @@ class Endpoint:
         application.router.add_get("/v1/models", self._models)
         for path, dialect in DIALECTS.items():
             application.router.add_post(path, functools.partial(self._answer, dialect))
-        application.router.add_post("/v1/messages/count_tokens", self._count)
+            if dialect is MESSAGES:
+                application.router.add_post(f"{path}/count_tokens", self._count)
         runner = web.AppRunner(application, access_log=None)
 
         async def start() -> int:

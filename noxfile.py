@@ -93,6 +93,12 @@ def emulator(session: nox.Session) -> None:
 
 
 @nox.session(default=False)
+def rehearse(session: nox.Session) -> None:
+    """The whole way from a merge to a submitted run, on loopback, without a key. `-- NAME…`, `-- --fault F`."""
+    envops(session, "rehearse", "requirements-prime.lock")
+
+
+@nox.session(default=False)
 def together(session: nox.Session) -> None:
     """Install all environments into one place and import them. `-- NAME…` for some."""
     envops(session, "together")
@@ -163,7 +169,7 @@ def diagnose(session: nox.Session) -> None:
 @nox.session(tags=["project"], default=False)
 def tests(session: nox.Session) -> None:
     """The project's own tests, a process per core; arguments go to pytest."""
-    install(session, "requirements.lock", "requirements-prime.lock", "requirements-tests.lock")
+    install(session, *(f"requirements{part}.lock" for part in ("", "-prime", "-inspect", "-tests")))
     side_by_side = ["-n", "auto", "--dist", "loadfile", "--no-loadscope-reorder"]
     like_a_worker = {"PYTHONHASHSEED": "0"}  # the order of sets decides what a seeded search draws
     session.run("pytest", *(session.posargs or side_by_side), env=FROM_SOURCE | like_a_worker)

@@ -54,6 +54,7 @@ def main() -> int:
         throughput,
         evaluation,
         judging,
+        releasing,
         reporting,
         calibration,
     )
@@ -205,6 +206,18 @@ def judging() -> list[Measurement]:
     return [
         Measurement("10,000 rollouts judged", said["seconds"], 2.0, "s"),
         Measurement("memory of that process", said["megabytes"], 300.0, "MB"),
+    ]
+
+
+def releasing() -> list[Measurement]:
+    """A plan of a thousand environments beside a Hub on loopback."""
+    command = [sys.executable, ROOT / "benchmarks/releasing.py", "1000"]
+    said = json.loads(subprocess.run(command, env=ENVIRONMENT, check=True, capture_output=True, text=True).stdout)
+    note = f"{said['cpu_seconds']:.1f} s of processor time"
+    return [
+        Measurement("`plan`, 1,000 environments, a Hub on loopback", said["seconds"], 10.0, "s", note=note),
+        Measurement("reads of the Hub for each of them", said["reads_per_environment"], 1.0, ""),
+        Measurement("`plan --changed`, nothing changed", said["changed_seconds"], 2.0, "s"),
     ]
 
 

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import json
 import os
+import signal
+import subprocess
+import sys
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import envops
+import psutil
 import pytest
 from envops.__main__ import main
 from envops.declare.repository import Repository
@@ -19,6 +25,7 @@ from envops.observe.hub import prime as prime_module
 from envops.observe.wheel import built_wheel
 from envops.observe.workspace import Workspace
 from small_repository import edit, git, small_repository
+from speaking import Speaker
 
 
 @dataclass(frozen=True)
@@ -241,3 +248,67 @@ def test_the_summary_of_a_job_shows_the_plan(place: Place, tmp_path: Path, monke
     assert place.run("plan") == 0
     assert "What merging would publish" in (tmp_path / "summary.md").read_text()
     assert os.environ["GITHUB_ACTIONS"] == "true"
+
+
+@pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_release_says_what_it_did_not_reach(place: Place, sign: signal.Signals) -> None:
+    proof = place.evidence()
+    place.hub.break_with("POST /environmentshub/*/versions delay seconds=30")
+    command = [sys.executable, "-m", "envops", "release", "--evidence", proof, "--root", str(place.root)]
+    environment = {**os.environ, "PYTHONPATH": str(Path(envops.__file__).parents[1])}
+    process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    while process.poll() is None and not place.hub.journal("POST", "/versions"):
+        time.sleep(0.1)
+    process.send_signal(sign)
+    assert process.wait(20) == 130
+    ledger = place.report("release.json")
+    assert ledger["interrupted"]
+    assert ledger["environments"][0]["result"] == "not-reached"
+    assert [each for each in psutil.process_iter() if hub_process(each, place.hub.url)] == []
+
+
+def hub_process(process: psutil.Process, url: str) -> bool:
+    """Whether a prime CLI still speaks with this Hub."""
+    try:
+        return "prime" in " ".join(process.cmdline()) and process.environ().get("PRIME_API_BASE_URL") == url
+    except psutil.Error:
+        return False
+
+
+@pytest.fixture
+def several(tmp_path: Path, hub: Running, monkeypatch: pytest.MonkeyPatch) -> Place:
+    """Three environments of two owners, one of which the Hub has at a later version."""
+    root = small_repository(tmp_path / "several", "reverse_text", "gsm8k", "word_problems")
+    edit(root / "registry.yaml", "  gsm8k: {}", "  gsm8k: {owner: ada}")
+    git(root, "commit", "-qam", "owner")
+    for name, value in hub.environment.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("PRIME_TEAM_ID", raising=False)
+    speaker = Speaker(hub.url, hub.key)
+    speaker.push("word-problems", "0.9.0")
+    speaker.push("forgotten")
+    return Place(root, hub)
+
+
+def test_a_plan_tells_drift_owners_and_orphans(several: Place) -> None:
+    assert several.run("plan") == 1
+    plan = several.report("plan.json")
+    assert {each["address"]: each["action"] for each in plan["environments"]} == {
+        "acme/reverse-text": "create",
+        "ada/gsm8k": "create",
+        "acme/word-problems": "drift",
+    }
+    assert plan["orphans"] == ["acme/forgotten"]
+    assert several.run("bump", "word-problems", "--above", "0.9.0") == 0
+    assert several.run("plan", "word-problems") == 0
+
+
+@pytest.mark.worker
+def test_one_that_cannot_be_published_stops_no_other(several: Place) -> None:
+    """Evidence for one is enough for that one; the orphan stays."""
+    proof = several.evidence()
+    assert several.run("release", "--evidence", proof) == 1
+    results = {each["name"]: each["result"] for each in several.report("release.json")["environments"]}
+    assert results == {"reverse-text": "published", "gsm8k": "refused", "word-problems": "refused"}
+    assert Speaker(several.hub.url, several.hub.key).latest("acme/forgotten") == "0.1.0"

@@ -110,7 +110,7 @@ class Release:
         """What needs no push, or may have none."""
         name = step.desired.name
         if step.action == "unchanged":
-            return Entry(step, "unchanged", step.reason, digest=self.repository.packages[name].digest)
+            return Entry(step, "unchanged", step.reason)
         if step.action in REFUSED:
             return Entry(step, "refused", step.reason, step.next)
         if step.action not in WRITES:

@@ -5,13 +5,20 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from envops.command_line.arguments import Commands, command, positive, root
+from envops.command_line.arguments import Commands, command, positive, root, selection
 
 EMULATOR_EXAMPLES = """examples:
   envops emulator --port 8100        then, with the variables that it prints: prime env list --mine
   envops emulator --fault 'POST /environmentshub/*/versions/*/finalize status code=503 effect=done'
   envops emulator --assume halves=wedged --assume same-content=400
   envops emulator --assumptions      what is measured and what is assumed about the real Hub
+"""
+REHEARSE_EXAMPLES = """examples:
+  envops rehearse                      everything, without a key: prove, plan, release, release again, train
+  envops rehearse reverse-text         one environment
+  envops rehearse reverse-text --fault 'POST /environmentshub/*/versions status code=503'
+
+it works on a copy with a home of its own: nothing here and nothing on the real Hub is changed
 """
 COMMENT_EXAMPLES = """examples:
   envops comment artifact/             in a workflow_run job, with GITHUB_TOKEN
@@ -26,6 +33,7 @@ CLAIM_EXAMPLES = """examples:
 def add(commands: Commands[argparse.ArgumentParser]) -> None:
     """Add them."""
     _emulator(commands)
+    _rehearse(commands)
     comment = command(
         commands, "comment", "the one comment of a pull request, from a run's report", "comment", COMMENT_EXAMPLES
     )
@@ -49,14 +57,33 @@ def _emulator(commands: Commands[argparse.ArgumentParser]) -> None:
         "--team", action="append", metavar="NAME", help="a team of that user (default: the owner in registry.yaml)"
     )
     emulator.add_argument("--key", default="emulated-key", metavar="KEY", help="the key that may do everything")
-    emulator.add_argument(
+    _weather(emulator)
+    emulator.add_argument("--assumptions", action="store_true", help="print what is known and what is assumed")
+
+
+def _rehearse(commands: Commands[argparse.ArgumentParser]) -> None:
+    rehearse = command(
+        commands,
+        "rehearse",
+        "the whole way from a merge to published environments and submitted runs, on loopback, without a key",
+        "rehearse",
+        REHEARSE_EXAMPLES,
+    )
+    selection(rehearse, changed=False)
+    _weather(rehearse)
+    rehearse.add_argument("--format", choices=("text", "json"), default="text", help="what goes to stdout")
+    rehearse.add_argument("--quiet", action="store_true", help="of every step only what decides")
+
+
+def _weather(command: argparse.ArgumentParser) -> None:
+    """What the Hub on loopback is like."""
+    command.add_argument(
         "--fault",
         action="append",
         default=[],
         metavar="FAULT",
         help="what goes wrong: METHOD PATH status|reset|cut-upload|delay|later|garbage KEY=VALUE…",
     )
-    emulator.add_argument(
+    command.add_argument(
         "--assume", action="append", default=[], metavar="QUESTION=ANSWER", help="another answer to an open question"
     )
-    emulator.add_argument("--assumptions", action="store_true", help="print what is known and what is assumed")

@@ -10,6 +10,7 @@ from pathlib import Path
 from envops import exit_codes
 from envops.command_line.authoring import ANSWERS, KINDS
 from envops.declare.registry import Registry, load_registry
+from envops.judge.dataset.advice import recommended_kind
 from envops.judge.dataset.layout import AnswerFormat
 from envops.judge.dataset.recognition import NothingToAnswer, Recognised, layout_as, recognise
 from envops.observe.dataset.rows import numbered
@@ -17,7 +18,7 @@ from envops.observe.dataset.source import Source, SourceProblem, open_local
 from envops.observe.subprocesses import ProgramFailed
 from envops.scaffold.gather import Gathered, gather, sample, words_of
 from envops.scaffold.plan import NAME, Generation, Kind, Plan, Provenance
-from envops.scaffold.render import files_of
+from envops.scaffold.render import files_of, ignored_by
 from envops.scaffold.write import Refused, refuse_taken, usual_owners, write
 
 MOST_ROWS = 20_000
@@ -34,7 +35,7 @@ def run(options: argparse.Namespace) -> int:
             _ask(options)
         plan = _planned(options, registry, root)
         owners = tuple(options.owner or usual_owners(registry))
-        written = write(root, plan.name, files_of(plan), plan.generation, owners)
+        written = write(root, plan.name, files_of(plan), plan.generation, owners, ignored_by(plan))
     except SourceProblem as error:
         print(error, file=sys.stderr)
         return exit_codes.USAGE
@@ -99,13 +100,6 @@ def _from_data(name: str, options: argparse.Namespace, generation: Generation) -
     provenance = Provenance(Path(source.name).name, source.config, source.revision)
     words = found.layout.vocabulary or words_of(found.layout.answer, examples)
     return Plan(name, kind, found.layout.answer, generation, gathered.splits, provenance, words)
-
-
-def recommended_kind(found: Recognised) -> Kind:
-    """Deterministic wherever that is possible: a judge only for texts that are too long to compare."""
-    if found.layout.answer == "code":
-        return "code" if found.layout.roles.tests else "judge"
-    return "judge" if found.long_text else "single-turn"
 
 
 def _tell(source: Source, found: Recognised, gathered: Gathered) -> None:

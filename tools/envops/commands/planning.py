@@ -13,8 +13,9 @@ from envops.declare.git import ContentMissing
 from envops.declare.package import Package
 from envops.declare.problem import DeclarationError
 from envops.declare.registry import EnvironmentEntry, Registry, load_registry
+from envops.declare.release_content import ReleaseContent, release_content
 from envops.declare.release_history import release_history
-from envops.declare.repository import Repository
+from envops.declare.repository import ENVIRONMENTS_FOLDER, Repository
 from envops.judge.engine import Finding, Subject, findings
 from envops.judge.releasing import (
     WRITES,
@@ -39,8 +40,6 @@ class Planned:
 
     plan: Plan
     registry: Registry
-    repository: Repository | None
-    """`None` where nothing was chosen, so no package was read."""
     access: HubAccess
     prime: Prime | None
     hub: HubState | None
@@ -68,13 +67,12 @@ def make_plan(root: Path, names: Sequence[str], changed: str | None, stop: threa
     concerned = _concerned_runs(registry, choice)
     beside = sorted(set().union(*concerned.values()) & set(registry.environments) - set(choice.names))
     read = (*choice.names, *beside)
-    repository = Repository.load(root, read) if read else None
-    desired = [desired_of(registry.environments[name], repository.packages[name]) for name in read if repository]
+    desired = [_desired(root, registry.environments[name]) for name in read]
     access, prime = hub_access(), find_prime()
     hub, not_asked = _asked(access, prime, registry, desired, choice, stop)
     known = tuple(step_of(each, hub.readings.get(each.address) if hub else None) for each in desired)
     steps = tuple(step for step in known if step.desired.name not in beside)
-    findings, told = _version_findings(root, registry, repository, choice, steps)
+    findings, told = _version_findings(root, choice, steps)
     there = frozenset(step.desired.name for step in known if step.action == "unchanged")
     ready = there | {step.desired.name for step in steps if step.action in WRITES}
     situation = Situation(root, registry, access, prime if hub else None, ready, stop)
@@ -90,7 +88,7 @@ def make_plan(root: Path, names: Sequence[str], changed: str | None, stop: threa
         prime=hub.prime if hub else "",
         notes=(*_notes(choice, hub, registry), *told),
     )
-    return Planned(plan, registry, repository, access, prime, hub, there)
+    return Planned(plan, registry, access, prime, hub, there)
 
 
 def _concerned_runs(registry: Registry, choice: _Choice) -> dict[str, set[str]]:
@@ -101,9 +99,15 @@ def _concerned_runs(registry: Registry, choice: _Choice) -> dict[str, set[str]]:
     return {name: ids for name, ids in used.items() if choice.whole or ids & set(choice.names)}
 
 
-def desired_of(entry: EnvironmentEntry, package: Package) -> Desired:
+def desired_of(entry: EnvironmentEntry, content: Package | ReleaseContent) -> Desired:
     """What this repository wants the Hub to have of one environment."""
-    return Desired(entry.name, entry.owner, package.version, package.hub_hash, entry.visibility)
+    return Desired(entry.name, entry.owner, content.version, content.hub_hash, entry.visibility)
+
+
+def _desired(root: Path, entry: EnvironmentEntry) -> Desired:
+    """What is wanted of an environment as it lies here. Raises `DeclarationError` with all that is wrong with it."""
+    content = release_content(root / ENVIRONMENTS_FOLDER / entry.folder_name, root)
+    return desired_of(entry, content or Repository.load(root, [entry.name]).packages[entry.name])
 
 
 def _chosen(root: Path, registry: Registry, names: Sequence[str], changed: str | None) -> _Choice:
@@ -139,22 +143,22 @@ def _asked(
 
 
 def _version_findings(
-    root: Path, registry: Registry, repository: Repository | None, choice: _Choice, steps: Sequence[Step]
+    root: Path, choice: _Choice, steps: Sequence[Step]
 ) -> tuple[dict[str, tuple[Finding, ...]], list[str]]:
     """What the rules of versions find, and what a reader should know of how they looked."""
     try:
         change = choice.change or changed_environments(root)
     except DeclarationError as error:
         return {}, [f"versions were not compared with an earlier commit: {error.problems[0].message}"]
-    if repository is None or change.base is None:
+    names = [name for name in choice.names if name in change.names]
+    if not names or change.base is None:
         return {}, []
+    repository = Repository.load(root, names)
     published = {step.desired.name: step.found.version for step in steps if step.found}
     found: dict[str, tuple[Finding, ...]] = {}
     notes = []
     for name, package in repository.packages.items():
-        if name not in change.names:
-            continue
-        entry = registry.environments[name]
+        entry = repository.registry.environments[name]
         try:
             history = release_history(root, entry, package, change.base, change.renamed.get(name))
         except ContentMissing as error:

@@ -19,6 +19,7 @@ from envops.commands.planning import Planned, make_plan
 from envops.commands.termination import terminated_like_interrupted
 from envops.commands.training_runs import Situation, submit_runs
 from envops.declare.git import git
+from envops.declare.repository import Repository
 from envops.observe.hub.asking import HubUnavailable
 from envops.observe.relay import hide_memory
 from envops.observe.subprocesses import Interrupted
@@ -104,10 +105,10 @@ def _applied(
     """Carry out the plan and write down what came of it, also when it is cut short."""
     commit = git(root, "rev-parse", "HEAD").stdout.decode().strip()
     ledger = Ledger(commit, planned.plan.whose, planned.plan.prime, __version__)
-    if planned.repository is None or planned.prime is None or planned.hub is None:
+    if planned.prime is None or planned.hub is None:
         return ledger
     release = Release(
-        planned.repository,
+        _repository(root, planned),
         Workspace(root),
         planned.prime,
         planned.access,
@@ -138,6 +139,14 @@ def _applied(
         situation = Situation(root, planned.registry, planned.access, planned.prime, ready, stop)
         ledger.runs = [asdict(each) for each in submit_runs(situation, planned.plan.runs)]
     return ledger
+
+
+def _repository(root: Path, planned: Planned) -> Repository:
+    """The packages that are written, or whose evaluations may have to be."""
+    entries = planned.registry.environments
+    names = {step.desired.name for step in planned.plan.steps if entries[step.desired.name].publish_evals}
+    names |= {step.desired.name for step in planned.plan.writes}
+    return Repository.load(root, sorted(names)) if names else Repository(root, planned.registry, {})
 
 
 def _uncommitted(root: Path, planned: Planned) -> dict[str, str]:

@@ -125,6 +125,12 @@ class _Transport:
             case "GET", "state":
                 kinds = ("environment", "wheel", "version", "run", "submitted", "evaluation")
                 return {kind: self.hub.store.all(kind) for kind in kinds}
+            case "PUT", "environments":
+                return self._stand_in(*_address(subject), str(body["version"]))
+            case "GET", "environments":
+                found = self.hub.environment(*_address(subject))
+                versions = environments.published(self.hub, found) if found else []
+                return versions[0]["semantic_version"] if versions else None
             case "PATCH", ("runs" | "evaluations"):
                 return self._tell("run" if kind == "runs" else "evaluation", subject, body)
             case "POST", "reset":
@@ -132,6 +138,19 @@ class _Transport:
                 self.faults.all = []
                 return {}
         raise LookupError
+
+    def _stand_in(self, owner: str, name: str, version: str) -> Any:
+        """Somebody else's public environment: there, and empty."""
+        made = {"id": f"env_{owner}_{name}", "owner": owner, "name": name, "visibility": "PUBLIC"}
+        file = {"content_hash": "0" * 64, "sha256": "0" * 64, "semantic_version": version, "complete": True}
+        named = {"metadata": {"description": "a stand-in"}, "filename": f"{name}-{version}", "created_at": now()}
+        with self.hub.store.transaction():
+            self.hub.store.put("environment", f"{owner}/{name}", {**made, "created_at": now(), "updated_at": now()})
+            self.hub.store.put("address", made["id"], {"owner": owner, "name": name})
+            for kind in ("wheel", "version"):
+                id_ = f"{kind}_{owner}_{name}_{version}"
+                self.hub.store.put(kind, id_, {"id": id_, **file, **named}, made["id"])
+        return made
 
     def _tell(self, kind: str, subject: str, body: Mapping[str, Any]) -> Any:
         """Say how a run goes: its own keys (status, startedAt …), and logs, metrics and so on beside them."""
@@ -149,6 +168,11 @@ class _Transport:
                 kind, subject, changed | ({"updatedAt": now()} if kind == "run" else {"updated_at": now()})
             )
         return changed
+
+
+def _address(text: str) -> tuple[str, str]:
+    owner, _, name = text.partition("/")
+    return owner, name
 
 
 async def _gone_wrong(request: web.Request, fault: Fault, reply: Reply) -> web.StreamResponse:

@@ -48,9 +48,12 @@ def resolve_tool_locks(tools: Path, stop: threading.Event) -> Iterator[Path]:
     own = tools / "requirements.lock"
     _replace(own, _HEADER + _compile([tools / "pyproject.toml"], OLDEST_PYTHON, tools, stop))
     yield own
-    for group in ("tests", "lint", "prime", "inspect"):
-        wanted: list[str | Path] = ["--group", f"{tools / 'pyproject.toml'}:{group}", "--constraint", own]
+    written = [own]
+    for group in ("prime", "inspect", "tests", "lint"):  # some are installed together, so each agrees with those before
         path = tools / f"requirements-{group}.lock"
+        agreeing: list[str | Path] = [part for lock in written for part in ("--constraint", lock)]
+        wanted: list[str | Path] = ["--group", f"{tools / 'pyproject.toml'}:{group}", *agreeing]
+        written.append(path)
         _replace(path, _HEADER + _compile(wanted, OLDEST_PYTHON, tools, stop))
         yield path
     for wanted_file in sorted((TOOL_FOLDER / "locks").glob("*.in")):

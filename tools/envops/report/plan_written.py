@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TextIO
 
-from envops.report.annotations import wants_annotations
+from envops.judge.releasing import REFUSED
+from envops.report.annotations import first_of_each_kind, wants_annotations, workflow_command
 from envops.report.plan import render_plan_json, render_plan_markdown, render_plan_text
 from envops.report.visible_text import fitting, without_workflow_commands
 from envops.report.written import write_whole
@@ -37,6 +38,29 @@ def print_plan(plan: Plan, form: Form, scrubber: Scrubber, *, quiet: bool = Fals
         text = render_plan_markdown(plan) if form == "markdown" else render_plan_text(plan, quiet=quiet)
     print_text(scrubber.text(text), guard=form != "json")
     append_to_summary(scrubber.text(render_plan_markdown(plan)))
+    if wants_annotations(os.environ):
+        print_text(
+            scrubber.text("".join(f"{line}\n" for line in plan_annotations(plan))), guard=False, stream=sys.stderr
+        )
+
+
+def plan_annotations(plan: Plan) -> list[str]:
+    """What the rules of versions found, and what needs a decision, as commands of GitHub's workflows."""
+    commands = []
+    for step in plan.steps:
+        folder = f"environments/{step.desired.name.replace('-', '_')}"
+        for found in plan.findings.get(step.desired.name, ()):
+            if found.ignored is None:
+                kind = "error" if found.severity == "error" else "warning"
+                place = found.place
+                file = f"{folder}/{place.file}" if place else f"{folder}/pyproject.toml"
+                said = f"{found.message}\nFix: {found.fix}"
+                title = f"{found.rule} {step.desired.name}"
+                commands.append(workflow_command(kind, file, place.line if place else None, title, said))
+        if step.action in REFUSED:
+            said, title = f"{step.reason}\nNext: {step.next}", f"{step.action} {step.desired.address}"
+            commands.append(workflow_command("error", f"{folder}/pyproject.toml", None, title, said))
+    return first_of_each_kind(commands)
 
 
 def print_text(text: str, *, guard: bool, stream: TextIO | None = None) -> None:

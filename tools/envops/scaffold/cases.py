@@ -165,6 +165,18 @@ def dress(plan: Plan, gold: str) -> Iterator[tuple[str, str]]:
             yield "spaces do not matter", json.dumps(json.loads(gold), ensure_ascii=False, indent=1)
         case "list":
             yield "blank lines and spaces do no harm", "\n\n ".join(gold.splitlines())
+        case "latex":
+            yield "spaces do no harm", f" {gold}\\,"
+            simple = re.fullmatch(r"(-?)\\frac\{(\d+)\}\{(\d+)\}", gold)
+            if simple:
+                sign, above, below = simple.groups()
+                yield "a large fraction is a fraction", f"{sign}\\dfrac{{{above}}}{{{below}}}"
+                yield "a small fraction is a fraction", f"{sign}\\tfrac{{{above}}}{{{below}}}"
+                yield "a slash is a fraction as well", f"{sign}{above}/{below}"
+                tenfold = f"{sign}{int(above) * 10}/{int(below) * 10}"
+                yield "a fraction that is not in lowest terms is the same number", tenfold
+                if len(above) == len(below) == 1:
+                    yield "braces around single digits may be left out", f"{sign}\\frac{above}{below}"
         case "code" if not plan.runs_tests:
             yield "blank lines at the end do no harm", f"{gold}\n\n"
 

@@ -75,6 +75,16 @@ class Plan:
         return self.answer == "code" and self.kind != "judge" and all(example.tests for example in self.examples)
 
     @property
+    def calls_functions(self) -> bool:
+        """Whether some test calls a function of the program."""
+        return self.runs_tests and any(test.call for example in self.examples for test in example.tests)
+
+    @property
+    def feeds_input(self) -> bool:
+        """Whether some test gives the program an input and looks at what it prints."""
+        return self.runs_tests and any(not test.call for example in self.examples for test in example.tests)
+
+    @property
     def prints(self) -> bool:
         """Whether replies are programs that print the answer."""
         return self.kind == "code" and self.answer != "code"

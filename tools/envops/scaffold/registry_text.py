@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 
 class NoPlace(ValueError):
     """The text has no block of environments into which an entry could be put."""
 
 
-def with_entry(text: str, name: str, owners: Sequence[str]) -> str:
-    """The registry with one environment more, in alphabetical order of those that are there.
+def with_entry(text: str, name: str, owners: Sequence[str], ignored: Mapping[str, str] | None = None) -> str:
+    """The registry with one environment more, in alphabetical order; `ignored` are rules and why they are.
 
     Raises `NoPlace` where `environments:` is not a block of lines.
     """
@@ -40,5 +40,10 @@ def with_entry(text: str, name: str, owners: Sequence[str]) -> str:
     if place and not lines[place - 1].endswith("\n"):
         lines[place - 1] += "\n"
     blank = " " * indent
-    said = f"{blank}{name}:\n{blank * 2}owners: {json.dumps(list(owners))}\n" if owners else f"{blank}{name}: {{}}\n"
-    return "".join([*lines[:place], said, *lines[place:]])
+    rows = [f"owners: {json.dumps(list(owners))}"] if owners else []
+    rows += (
+        ["ignore:", *(f"{blank}{rule}: {json.dumps(reason)}" for rule, reason in ignored.items())] if ignored else []
+    )
+    said = "".join(f"{blank * 2}{row}\n" for row in rows)
+    entry = f"{blank}{name}:\n{said}" if rows else f"{blank}{name}: {{}}\n"
+    return "".join([*lines[:place], entry, *lines[place:]])

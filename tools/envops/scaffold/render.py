@@ -50,6 +50,12 @@ def files_of(plan: Plan) -> dict[str, str]:
     return files
 
 
+def ignored_by(plan: Plan) -> dict[str, str]:
+    """Rules that do not hold for such an environment, and why."""
+    jailed = "jail.py runs programs in a process of its own, with limits and without rights"
+    return {"RWD052": jailed} if plan.runs_code else {}
+
+
 def _modules(plan: Plan) -> dict[str, str]:
     """The modules of the package that depend on its kind, and their templates."""
     if plan.generation == "v0":
@@ -79,6 +85,7 @@ def _environment() -> jinja2.Environment:
     )
     environment.filters["quoted"] = quoted
     environment.filters["literal"] = literal
+    environment.filters["python_text"] = python_text
     environment.globals["parametrized"] = parametrized
     return environment
 
@@ -88,32 +95,38 @@ def quoted(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
+def python_text(text: str) -> str:
+    """A text as Python writes it with the fewest escapes, in double quotes where that is equal."""
+    return repr(text) if '"' in text and "'" not in text else quoted(text)
+
+
 def literal(text: str) -> str:
     """A Python literal of a text, over several lines where it has some or is long."""
     if "\n" in text:
         escaped = text.replace("\\", "\\\\").replace('"""', '\\"\\"\\"')
         return f'"""{escaped}"""'
     if len(text) < LINE - 20:
-        return quoted(text)
+        return python_text(text)
     parts = textwrap.wrap(text, LINE - 10, drop_whitespace=False, break_long_words=False, break_on_hyphens=False)
-    return "(\n" + "".join(f"    {quoted(part)}\n" for part in parts) + ")"
+    return "(\n" + "".join(f"    {python_text(part)}\n" for part in parts) + ")"
 
 
 def parametrized(name: str, values: Iterable[str]) -> str:
     """A decorator of pytest with these texts, on one line where they fit."""
-    short = f'@pytest.mark.parametrize("{name}", [{", ".join(map(quoted, values))}])'
+    short = f'@pytest.mark.parametrize("{name}", [{", ".join(map(python_text, values))}])'
     if len(short) <= LINE:
         return short
-    middle = f'    "{name}", [{", ".join(map(quoted, values))}]'
+    middle = f'    "{name}", [{", ".join(map(python_text, values))}]'
     if len(middle) <= LINE:
         return f"@pytest.mark.parametrize(\n{middle}\n)"
-    rows = "".join(f"        {quoted(value)},\n" for value in values)
+    rows = "".join(f"        {python_text(value)},\n" for value in values)
     return f'@pytest.mark.parametrize(\n    "{name}",\n    [\n{rows}    ],\n)'
 
 
 def _tidied(text: str) -> str:
     """Without the blank lines that conditions leave behind."""
-    return re.sub(r"\n{4,}", "\n\n\n", text).strip("\n") + "\n"
+    text = re.sub(r"\n{4,}", "\n\n\n", text).strip("\n") + "\n"
+    return re.sub(r'\A("""[^\n]*""")\n{3,}(?=[A-Z#])', r"\1\n\n", text)
 
 
 def context_of(plan: Plan) -> dict[str, Any]:
@@ -133,6 +146,8 @@ def context_of(plan: Plan) -> dict[str, Any]:
         "runs_code": plan.runs_code,
         "runs_tests": plan.runs_tests,
         "printed": plan.prints,
+        "calls_functions": plan.calls_functions,
+        "feeds_input": plan.feeds_input,
         "hides_question": plan.hides_question,
         "made_up": plan.provenance.made_up,
         "requires": REQUIRES[plan.generation],
@@ -195,7 +210,7 @@ def _names(plan: Plan) -> dict[str, Any]:
         "is_python": as_python,
         "last_letter": "ABCDEFGHIJ"[plan.most_choices - 1],
         "vocabulary": plan.vocabulary,
-        "declared_type": style.declared or plan.answer,
+        "declared_type": "none" if plan.runs_tests else plan.answer,
         "insensitive": style.insensitive and not plan.prints,
         "sandbox_import": "passes" if plan.runs_tests else "output_of",
         "data_file": 'f"{self.config.split}.jsonl"' if len(plan.splits) > 1 else quoted(f"{plan.split}.jsonl"),

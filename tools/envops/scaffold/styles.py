@@ -22,8 +22,6 @@ class Style:
     imports: tuple[str, ...] = ()
     same: str = ""
     """What does not matter when answers are compared, for the README."""
-    declared: str = ""
-    """`[tool.envops.answer] type`, where it is not the format's own name."""
     insensitive: bool = False
     """Whether case does not matter."""
 

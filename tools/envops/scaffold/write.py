@@ -45,11 +45,19 @@ def equal_lock(root: Path, generation: str) -> Path | None:
     return next((lock for lock in locks if wanted in lock.read_text("utf-8").splitlines()[:3]), None)
 
 
-def write(root: Path, name: str, files: Mapping[str, str], generation: str, owners: Sequence[str]) -> list[Path]:
+def write(
+    root: Path,
+    name: str,
+    files: Mapping[str, str],
+    generation: str,
+    owners: Sequence[str],
+    ignored: Mapping[str, str] | None = None,
+) -> list[Path]:
     """Write package, lock, registry entry and CODEOWNERS; the paths of what changed, below the root.
 
-    Everything is made aside first. Raises `Refused` where the registry's text cannot take the entry, and
-    `ProgramFailed` where a lock must be resolved and uv finds none; nothing is changed then.
+    `ignored` are rules that the registry is to ignore, and why. Everything is made aside first. Raises `Refused` where
+    the registry's text cannot take the entry, and `ProgramFailed` where a lock must be resolved and uv finds none;
+    nothing is changed then.
     """
     registry_file, owners_file = root / REGISTRY_FILE, root / codeowners.CODEOWNERS_FILE
     before = registry_file.read_text("utf-8")
@@ -62,7 +70,7 @@ def write(root: Path, name: str, files: Mapping[str, str], generation: str, owne
             (aside / path).write_text(text, "utf-8")
         (aside / LOCK_FILE).write_text(_lock(root, generation), "utf-8")
         aside.chmod(0o755)
-        declared = _declared(root, before, name, owners)
+        declared = _declared(root, before, name, owners, ignored)
         aside.rename(folder)
     finally:
         shutil.rmtree(aside, ignore_errors=True)
@@ -77,10 +85,10 @@ def write(root: Path, name: str, files: Mapping[str, str], generation: str, owne
     return [*written, Path(REGISTRY_FILE), Path(codeowners.CODEOWNERS_FILE)]
 
 
-def _declared(root: Path, before: str, name: str, owners: Sequence[str]) -> str:
+def _declared(root: Path, before: str, name: str, owners: Sequence[str], ignored: Mapping[str, str] | None) -> str:
     """The registry's text with the entry, read back to be sure that it says what it should."""
     try:
-        text = with_entry(before, name, owners)
+        text = with_entry(before, name, owners, ignored)
         with tempfile.TemporaryDirectory(prefix="envops-new-") as folder:
             (Path(folder) / REGISTRY_FILE).write_text(text, "utf-8")
             found = load_registry(Path(folder))

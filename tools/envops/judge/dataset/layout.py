@@ -148,6 +148,8 @@ def example_of(row: Row, layout: Layout) -> Example:
     if answer is None:
         raise Unreadable(f"answers {text_of(raw)[:60]!r}, which is no {layout.answer}")
     tests: tuple[CodeTest, ...] = ()
+    if layout.answer == "code" and roles.entry_point and f"def {row.get(roles.entry_point)}" not in str(answer):
+        answer = f"{said.question.rstrip()}\n{str(answer).rstrip()}"  # only the body: the question is the head
     if layout.answer == "code" and roles.tests:
         tests = read_tests(row.get(roles.tests), str(row.get(roles.entry_point) or ""))
         if not tests:

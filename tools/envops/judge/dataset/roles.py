@@ -66,7 +66,7 @@ def assign(rows: Sequence[Row], question: str = "", answer: str = "") -> Roles:
     filled = {name: [row[name] for row in rows if not is_missing(row.get(name))] for name in columns}
     filled = {name: values for name, values in filled.items() if values}
     conversation = _named(filled, CONVERSATION, _is_conversation)
-    choices = _choice_columns(filled)
+    choices = _choice_columns({name: filled[name] for name in filled if name not in (question, answer)})
     wrong = tuple(name for name in filled if _WRONG_OPTION.fullmatch(name))
     tests = _named(filled, TESTS, lambda values: any(isinstance(one, (list, dict, str)) for one in values))
     entry_point = "entry_point" if "entry_point" in filled else ""
@@ -129,7 +129,7 @@ def _what_is_left(free: Mapping[str, list[Any]], question: str) -> str:
 
 def _numbered(values: Sequence[Any]) -> bool:
     """Whether values only count the rows."""
-    whole = [value for value in values if isinstance(value, int) and not isinstance(value, bool)]
+    whole = [int(value) for value in values if not isinstance(value, bool) and str(value).strip().isdigit()]
     return len(whole) == len(values) > 2 and all(b - a == 1 for a, b in pairwise(whole))
 
 

@@ -7,6 +7,7 @@ import json
 import math
 import re
 from decimal import Decimal, InvalidOperation
+from textwrap import dedent
 from typing import Any
 
 LETTERS = "ABCDEFGHIJ"
@@ -142,13 +143,22 @@ def as_latex(value: Any) -> str | None:
 
 def _is_python(text: str) -> bool:
     """Whether a text is a Python program: it parses, and does what plain words or a formula would not."""
-    if not re.search(r"[=(:]", text):
+    if not re.search(r"[=(:]|\breturn\b", text):
         return False
     try:
-        tree = ast.parse(text.strip("\n"))
+        tree = ast.parse(dedent(text).strip("\n"))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return False
-    blocks = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Import, ast.ImportFrom, ast.For, ast.While)
+    blocks = (
+        ast.FunctionDef,
+        ast.AsyncFunctionDef,
+        ast.ClassDef,
+        ast.Import,
+        ast.ImportFrom,
+        ast.For,
+        ast.While,
+        ast.Return,
+    )
     prints = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "print"]
     steps = [node for node in tree.body if isinstance(node, (ast.Assign, ast.AugAssign, ast.If, ast.Return))]
     return bool(prints) or len(steps) > 1 or any(isinstance(node, blocks) for node in tree.body)

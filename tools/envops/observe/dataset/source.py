@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import gzip
 import json
+import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -201,3 +202,10 @@ _READERS: Mapping[str, Callable[[Path], Iterator[Row]]] = {
     ".tsv": _separated,
     ".parquet": _parquet,
 }
+
+
+def is_hub_name(name: str) -> bool:
+    """Whether a name is that of a dataset of the Hub and of nothing here: OWNER/NAME, or a bare NAME without ending."""
+    if Path(name).exists() or name.startswith((".", "/", "~")) or Path(name).suffix.lower() in (*_READERS, ".gz"):
+        return False
+    return bool(re.fullmatch(r"[\w.-]+(?:/[\w.-]+)?", name))

@@ -61,6 +61,17 @@ class Session:
         """A fork from before anything was scored."""
         self.loop = asyncio.new_event_loop()
         asyncio.set_event_loop(self.loop)
+        self.inherited_loops: list[asyncio.AbstractEventLoop] = []
+
+    def own_loop(self) -> None:
+        """Take an event loop of its own, in a fork: the inherited one shares selector and wake-ups with the parent's.
+
+        The inherited one is kept. Were it collected, it would close itself, and take the parent's wake-ups out of the
+        selector: whatever the parent awaits of a thread or a subprocess would then never come back.
+        """
+        self.inherited_loops.append(self.loop)
+        self.loop = asyncio.new_event_loop()
+        asyncio.set_event_loop(self.loop)
 
     def close(self) -> None:
         """Stop what rollouts were served by."""

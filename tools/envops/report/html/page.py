@@ -39,8 +39,16 @@ SCRIPTS = (*VIEWS, "report.js")
 SIGNS = {"pass": "✓", "fail": "✗", "inconclusive": "?", "error": "!"}
 
 
-def render_page(report: dict[str, Any], diff: Mapping[str, Any] | None, runs: Sequence[RunReport]) -> str:
-    """The whole page from the data of validate.json, of reward-diff.json where there is one, and of runs."""
+def render_page(
+    report: dict[str, Any],
+    diff: Mapping[str, Any] | None = None,
+    runs: Sequence[RunReport] = (),
+    unreadable: Sequence[str] = (),
+) -> str:
+    """The whole page from the data of validate.json, of reward-diff.json where there is one, and of runs.
+
+    `unreadable` says what is wrong with reports of runs that could not be read.
+    """
     result = result_of(report)
     run_data = [harmless(plain_data(asdict(run)), LENGTHS[2]) for run in runs]
     blobs, longest = _fitting(report, diff, LIMIT_BYTES - sum(len(embedded(run).encode()) for run in run_data))
@@ -59,6 +67,7 @@ def render_page(report: dict[str, Any], diff: Mapping[str, Any] | None, runs: Se
             counts=Counter(one["verdict"] for one in report["environments"]),
             rows=[overview_row(*both) for both in zip(report["environments"], result.environments, strict=True)],
             runs=[(run, embedded(data)) for run, data in zip(runs, run_data, strict=True)],
+            unreadable=unreadable,
             blobs=blobs,
             longest=longest if longest < LENGTHS[0] else None,
             gates=GATES,

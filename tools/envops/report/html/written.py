@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,8 @@ def page_of(report: dict[str, Any], folder: Path) -> str:
     """The page of a report's data, with the reward diff and the runs that lie in the folder of reports."""
     from envops.report.html.page import render_page
 
-    runs, _ = read_runs(folder)
-    return render_page(report, read_diff(folder / "reward-diff.json", report), runs)
+    runs, unreadable = read_runs(folder)
+    return render_page(report, read_diff(folder / "reward-diff.json", report), runs, unreadable)
 
 
 def write_page(folder: Path) -> Path:
@@ -31,6 +32,14 @@ def write_page(folder: Path) -> Path:
     return folder / PAGE
 
 
+def refresh_page(folder: Path) -> None:
+    """Write the page anew after something beside validate.json changed; where that is not there, there is no page."""
+    from envops.declare.problem import DeclarationError
+
+    with suppress(DeclarationError, OSError):
+        write_page(folder)
+
+
 def read_diff(path: Path, report: dict[str, Any]) -> dict[str, Any] | None:
     """The reward diff beside a report, as far as it speaks of the same packages; `None` where it does not."""
     try:
@@ -39,7 +48,7 @@ def read_diff(path: Path, report: dict[str, Any]) -> dict[str, Any] | None:
         same = [
             one
             for one in data["environments"]
-            if one["name"] in digests and one.get("head", {}).get("digest") in (digests[one["name"]], None)
+            if one["name"] in digests and one.get("head", {}).get("digest") == digests[one["name"]]
         ]
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None

@@ -175,3 +175,13 @@ def test_files_of_a_run_that_is_gone_are_told_and_those_by_hand_are_not(tmp_path
     (folder / "gone.toml").write_text(compiled("prime").files["configs/rl/first.toml"])
     (folder / "by-hand.toml").write_text("[trainer]\n")
     assert leftover_configs(tmp_path, []) == ["configs/rl/gone.toml"]
+
+
+def test_the_documented_matrix_is_that_of_the_data() -> None:
+    page = (REPOSITORY / "docs" / "training.md").read_text(encoding="utf-8")
+    rows = {row.split("|")[1].split()[0].strip("` "): row for row in page.splitlines() if row.startswith("| `")}
+    for name, trainer in TRAINERS.items():
+        cells = [cell.strip() for cell in rows[name].split("|")[1:-1]]
+        assert cells[2] == ", ".join(trainer.generations), name
+        assert cells[3] == trainer.released.partition(": it needs")[0], name
+        assert (cells[4], cells[5]) == (trainer.batch_unit, "yes" if trainer.many_environments else "no"), name

@@ -148,3 +148,14 @@ def test_a_half_that_is_wedged_is_told_and_nothing_is_tried_for_ever(hub: Runnin
 
     assert publisher.until_there()[-1] == "wedged"
     assert [version for version in hub.state()["version"] if version["complete"]] == []
+
+
+@pytest.mark.parametrize(
+    "answer", ["same-content=400", "same-content=422", "paging=ignored", "page-limit=1", "default-visibility=PUBLIC"]
+)
+def test_a_release_does_not_depend_on_what_is_only_assumed(hub: Running, publisher: Publisher, answer: str) -> None:
+    hub.assume(answer)
+    hub.break_with(f"{STEPS['wheel finalize']} reset", f"{STEPS['source finalize']} reset")
+
+    assert publisher.until_there()[-1] == "unchanged"
+    _published(hub, publisher)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -51,6 +52,15 @@ def test_the_site_of_this_repository_has_a_page_for_every_environment(tmp_path: 
     assert {folder.name for folder in (out / "environments").iterdir()} == wanted
     assert "not validated" in (out / "index.html").read_text()
     assert main(["site", "--root", str(ROOT), "--reports", str(tmp_path), "--out", str(out)]) == exit_codes.PASS
+
+
+def test_what_a_release_published_stands_beside_the_version_here(tmp_path: Path) -> None:
+    released = {"name": "gsm8k", "result": "published", "package_version": "0.0.9"}
+    for entry, there in ((released, True), (released | {"result": "failed"}, False), ({"name": "gsm8k"}, False)):
+        (tmp_path / "release.json").write_text(json.dumps({"environments": [entry]}))
+        out = tmp_path / "site"
+        assert main(["site", "--root", str(ROOT), "--reports", str(tmp_path), "--out", str(out)]) == exit_codes.PASS
+        assert ("0.0.9 published" in (out / "environments/gsm8k/index.html").read_text()) is there
 
 
 def test_a_folder_that_is_no_site_is_left_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from pathlib import Path
 from typing import Any
@@ -41,8 +42,9 @@ def _catalogue(root: Path, reports: Path) -> tuple[Catalogue, list[str]]:
     registry = repository.registry
     file = reports / "validate.json"
     report: dict[str, Any] | None = read_report(file) if file.is_file() else None
+    released = _released(reports / "release.json")
     listings = [
-        listing_of(registry.environments[name], package, _readme(package.folder), report, registry.runs)
+        listing_of(registry.environments[name], package, _readme(package.folder), report, registry.runs, released)
         for name, package in repository.packages.items()
     ]
     runs, problems = read_runs(reports)
@@ -51,6 +53,15 @@ def _catalogue(root: Path, reports: Path) -> tuple[Catalogue, list[str]]:
         registry.owner, tuple(listings), tuple(registry.external.values()), tuple(runs), registry.runs, report, diff
     )
     return catalogue, problems
+
+
+def _released(file: Path) -> dict[str, Any] | None:
+    """What the last release wrote down, where one did."""
+    try:
+        data = json.loads(file.read_bytes())
+        return data if all({"name", "result", "package_version"} <= set(one) for one in data["environments"]) else None
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
 
 
 def _readme(folder: Path) -> str:

@@ -34,6 +34,8 @@ class Listing:
     stale: bool
     """The report speaks of another digest than the one on disk."""
     runs: tuple[str, ...] = ()
+    published: str | None = None
+    """The version that the Hub has, as far as the last release knows."""
 
     @property
     def verdict(self) -> str | None:
@@ -71,8 +73,9 @@ def listing_of(
     readme: str,
     report: Mapping[str, Any] | None,
     runs: Mapping[str, Mapping[str, Any]],
+    released: Mapping[str, Any] | None = None,
 ) -> Listing:
-    """The listing of one environment."""
+    """The listing of one environment; `released` is the data of release.json."""
     environments = report["environments"] if report else []
     proven = next((one for one in environments if one["name"] == entry.name), None)
     used = [name for name, run in runs.items() if any(one.get("id") == entry.name for one in run["environments"])]
@@ -90,4 +93,13 @@ def listing_of(
         proven=proven,
         stale=proven is not None and proven["digest"] != package.digest,
         runs=tuple(used),
+        published=_published(entry.name, released),
     )
+
+
+def _published(name: str, released: Mapping[str, Any] | None) -> str | None:
+    """The version that a release published or found on the Hub as it is declared."""
+    for one in (released or {}).get("environments", []):
+        if one["name"] == name and one["result"] in ("published", "unchanged"):
+            return str(one["package_version"])
+    return None

@@ -30,7 +30,7 @@ function policiesPicture(profiles) {
   let name = names[0];
   const figure = picture({
     title: "What each policy earned",
-    says: "One reply of each policy on every task. Circles are values, as large as they are frequent, lines the means with their intervals.",
+    says: "One reply of each policy on each task that it was tried on. Circles are values, as large as they are frequent, lines the means with their intervals.",
     picker: picker("What to show", names, (index) => { name = names[index]; figure.redraw(); if (figure.numbers.open) figure.numbers.dispatchEvent(new Event("toggle")); }),
     legend: [["should be paid", ACCENT], ["should not be paid", WARM]],
     titles: ["policy", "replies", "without a number", "mean", "from", "to"],

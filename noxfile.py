@@ -144,7 +144,7 @@ def bump(session: nox.Session) -> None:
 
 @nox.session(tags=["project"], default=False)
 def docs(session: nox.Session) -> None:
-    """Write what is generated: CODEOWNERS, docs/rules.md. `-- --check` in CI."""
+    """Write what is generated: CODEOWNERS and the reference pages in docs. `-- --check` in CI."""
     envops(session, "docs")
 
 
@@ -222,6 +222,12 @@ def screenshots(session: nox.Session) -> None:
 def migrate(session: nox.Session) -> None:
     """Move an environment from verifiers 0.3 to 0.4, and prove that it pays the same. `-- NAME`."""
     envops(session, "migrate")
+
+
+@nox.session(default=False)
+def explain(session: nox.Session) -> None:
+    """What a rule checks, why, and how to mend what it finds. `-- RULE`; without it, all rules in short."""
+    envops(session, "explain")
 
 
 @nox.session(default=False)

@@ -19,7 +19,8 @@ from envops.commands.planning import Planned, make_plan
 from envops.commands.termination import terminated_like_interrupted
 from envops.commands.training_runs import Situation, submit_runs
 from envops.declare.git import git
-from envops.declare.repository import Repository
+from envops.declare.registry import REGISTRY_FILE, load_registry
+from envops.declare.repository import ENVIRONMENTS_FOLDER, Repository
 from envops.observe.hub.asking import HubUnavailable
 from envops.observe.relay import hide_memory
 from envops.observe.subprocesses import Interrupted
@@ -69,16 +70,19 @@ def _refuse_to_write(planned: Planned) -> None:
 def _evidence(root: Path, planned: Planned, file: Path | None, reports: Path) -> tuple[dict[str, Evidence], str]:
     """Evidence for what is to be written, and what to say where there is none.
 
-    Raises `NoEvidence`.
+    A file speaks for what it names, be it stale or a failure. What it does not name is validated
+    here: an earlier release may have failed to publish it. Raises `NoEvidence`.
     """
     names = [step.desired.name for step in planned.plan.writes if not planned.plan.blocked(step.desired.name)]
     if not names:
         return {}, ""
-    if file is not None:
-        return read_evidence(file), f"{file} has no evidence for it"
-    folder = reports / "evidence"
-    _validate(root, names, folder)
-    return read_evidence(folder / "validate.json"), "the validation did not reach it"
+    known = read_evidence(file) if file is not None else {}
+    missing = [name for name in names if name not in known]
+    if missing:
+        folder = reports / "evidence"
+        _validate(root, missing, folder)
+        known |= read_evidence(folder / "validate.json")
+    return known, "the validation did not reach it"
 
 
 def _validate(root: Path, names: list[str], folder: Path) -> None:
@@ -94,8 +98,6 @@ def _validate(root: Path, names: list[str], folder: Path) -> None:
 
 
 def _secrets(root: Path) -> list[tuple[str, ...]]:
-    from envops.declare.registry import load_registry
-
     return [entry.secrets for entry in load_registry(root).environments.values()]
 
 
@@ -150,16 +152,15 @@ def _repository(root: Path, planned: Planned) -> Repository:
 
 
 def _uncommitted(root: Path, planned: Planned) -> dict[str, str]:
-    """What of each environment to be written is not in git; nothing where there is no git."""
+    """What decides about each environment to be written and is not in git; nothing where there is no git."""
+    status = git(root, "status", "--porcelain", "--untracked-files=all", "--", REGISTRY_FILE, ENVIRONMENTS_FOLDER)
+    files = [line[3:].strip('"') for line in status.stdout.decode(errors="replace").splitlines()]
     found = {}
     for step in planned.plan.writes:
-        folder = f"environments/{planned.registry.environments[step.desired.name].folder_name}"
-        status = git(root, "status", "--porcelain", "--untracked-files=all", "--", folder).stdout.decode(
-            errors="replace"
-        )
-        if status.strip():
-            rows = [line[3:] for line in status.splitlines()]
-            found[step.desired.name] = ", ".join(rows[:3]) + (" …" if len(rows) > 3 else "")
+        folder = f"{ENVIRONMENTS_FOLDER}/{planned.registry.environments[step.desired.name].folder_name}/"
+        own = [file for file in files if folder in file or file.endswith(REGISTRY_FILE)]
+        if own:
+            found[step.desired.name] = ", ".join(own[:3]) + (" …" if len(own) > 3 else "")
     return found
 
 

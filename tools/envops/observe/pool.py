@@ -54,14 +54,11 @@ def evaluate_in_pool(
         environment["PYTHONPATH"] += f":{modules}"
         options = _options_v0(entry, relay, servers) if package.generation == "v0" else _options_v1(entry, relay)
         common = ["-m", relay.endpoint.model, "-n", str(asked.tasks), "-r", str(asked.rollouts)]
+        common += ["-c", str(asked.max_concurrent), "-o", str(out)]
         command: list[str | Path] = [
             venv.folder / "bin/vf-eval",
             package.module,
             *common,
-            "-c",
-            str(asked.max_concurrent),
-            "-o",
-            out,
         ]
         run_program([*command, *options], environment=environment, folder=scratch, seconds=asked.seconds, stop=stop)
         shutil.rmtree(folder, ignore_errors=True)

@@ -144,7 +144,7 @@ def bump(session: nox.Session) -> None:
 
 @nox.session(tags=["project"], default=False)
 def docs(session: nox.Session) -> None:
-    """Write what is generated: CODEOWNERS, docs/rules.md. `-- --check` in CI."""
+    """Write what is generated: CODEOWNERS and the reference pages in docs. `-- --check` in CI."""
     envops(session, "docs")
 
 
@@ -190,6 +190,7 @@ def bench(session: nox.Session) -> None:
     """Measure what the project promises, and write it to benchmarks/."""
     install(session, "requirements.lock", "requirements-tests.lock")  # the report is opened in a browser
     session.run("python", "benchmarks/bench.py", *session.posargs, env=FROM_SOURCE)
+    session.run("python", "benchmarks/scale.py", env=FROM_SOURCE)
 
 
 @nox.session(default=False)
@@ -224,6 +225,18 @@ def migrate(session: nox.Session) -> None:
 
 
 @nox.session(default=False)
+def explain(session: nox.Session) -> None:
+    """What a rule checks, why, and how to mend what it finds. `-- RULE`; without it, all rules in short."""
+    envops(session, "explain")
+
+
+@nox.session(default=False)
 def doctor(session: nox.Session) -> None:
     """Whether this machine and this repository have what is needed, and what to do. `-- --fix`."""
     envops(session, "doctor")
+
+
+@nox.session(default=False)
+def cache(session: nox.Session) -> None:
+    """What .envops/ takes up; `-- --older-than DAYS --max-size GB` prunes it."""
+    envops(session, "cache")

@@ -6,7 +6,7 @@ import ast
 from pathlib import Path
 
 import pytest
-from envops.migrate.package import files_of
+from envops.migrate.package import files_of, needs_more
 from envops.migrate.places import places_of
 from envops.migrate.reading import Unreadable
 from old_packages import WITH_TOOLS, old_package
@@ -90,6 +90,7 @@ def test_a_data_set_of_the_hub_keeps_its_library(tmp_path: Path):
     source = SIMPLE.format(rubric="None", before="    load_dataset('a/b')", more="", arguments="")
     files = moved(tmp_path, "from datasets import load_dataset\n" + source)
     assert '"datasets>=3.3,<6"' in files["pyproject.toml"]
+    assert needs_more(files["pyproject.toml"])
     assert "from datasets import load_dataset" in files["new_one/parts.py"]
 
 

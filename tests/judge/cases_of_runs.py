@@ -122,6 +122,20 @@ CASES = {
         },
         silent={"named": run(sources=[{"id": "plain-sums", "name": "easy"}, {"id": "plain-sums", "name": "hard"}])},
     ),
+    "RUN013": RuleCases(
+        fires={
+            "text for a number": overridden("max_steps", "200"),
+            "a number for a table": overridden("orchestrator.train", 3),
+            "a table for a number": overridden("max_steps.value", 3),
+            "a table for a list": overridden("orchestrator.train.source.name", "x"),
+            "with tinker": run(V0, overrides={"group_size": [8]}, **TINKER),
+        },
+        silent={
+            "a number": overridden("max_steps", 100),
+            "a broken number for a whole one": overridden("orchestrator.batch_size", 128.0),
+            "something new": overridden("trainer.scheduler", {"type": "cosine", "warmup_steps": 5}),
+        },
+    ),
     "RUN020": RuleCases(
         fires={
             "of one environment": run(sources=[{"id": "plain-sums", "rollouts_per_example": 12}]),

@@ -57,7 +57,8 @@ class Place:
         }
         path = self.root / "reports" / "proof.json"
         path.parent.mkdir(exist_ok=True)
-        path.write_text(json.dumps({"environments": [{**passed, **changes}]}))
+        failed = {**passed, "name": "gsm8k", "verdict": "fail"}
+        path.write_text(json.dumps({"environments": [{**passed, **changes}, failed]}))
         return str(path)
 
 
@@ -306,7 +307,7 @@ def test_a_plan_tells_drift_owners_and_orphans(several: Place) -> None:
 
 @pytest.mark.worker
 def test_one_that_cannot_be_published_stops_no_other(several: Place) -> None:
-    """Evidence for one is enough for that one; the orphan stays."""
+    """One of three has evidence that it passed; the orphan stays."""
     proof = several.evidence()
     assert several.run("release", "--evidence", proof) == 1
     results = {each["name"]: each["result"] for each in several.report("release.json")["environments"]}

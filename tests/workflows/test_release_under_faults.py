@@ -58,14 +58,14 @@ class Publisher:
     def release(self) -> tuple[Planned, list[Entry]]:
         """Plan and apply."""
         planned = make_plan(self.root, [NAME], None, self.stop)
-        assert planned.repository
         assert planned.prime
         assert planned.hub
-        package = planned.repository.packages[NAME]
+        repository = Repository.load(self.root, [NAME])
+        package = repository.packages[NAME]
         wheel = built_wheel(package, self.workspace, self.stop).wheel
         proof = Evidence(NAME, "pass", package.digest, package.hub_hash, dict.fromkeys(GATES, "pass"), wheel.sha256)
         release = Release(
-            planned.repository, self.workspace, planned.prime, planned.access, planned.hub.identity, {NAME: proof}, "",
+            repository, self.workspace, planned.prime, planned.access, planned.hub.identity, {NAME: proof}, "",
             {}, self.stop, lambda _: None, QUICK,
         )  # fmt: skip
         entries: list[Entry] = []
@@ -148,3 +148,14 @@ def test_a_half_that_is_wedged_is_told_and_nothing_is_tried_for_ever(hub: Runnin
 
     assert publisher.until_there()[-1] == "wedged"
     assert [version for version in hub.state()["version"] if version["complete"]] == []
+
+
+@pytest.mark.parametrize(
+    "answer", ["same-content=400", "same-content=422", "paging=ignored", "page-limit=1", "default-visibility=PUBLIC"]
+)
+def test_a_release_does_not_depend_on_what_is_only_assumed(hub: Running, publisher: Publisher, answer: str) -> None:
+    hub.assume(answer)
+    hub.break_with(f"{STEPS['wheel finalize']} reset", f"{STEPS['source finalize']} reset")
+
+    assert publisher.until_there()[-1] == "unchanged"
+    _published(hub, publisher)

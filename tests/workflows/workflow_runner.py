@@ -23,7 +23,13 @@ import yaml
 ROOT = Path(__file__).parents[2]
 FOLDER = Path(".github/workflows")
 WHEELS = "always() && hashFiles('.envops/wheels/*/*/*.whl') != ''"
-USUAL = {"always()": "true", "!cancelled()": "true", "github.token": "a-github-token", WHEELS: "false"}
+USUAL = {
+    "always()": "true",
+    "!cancelled()": "true",
+    "github.token": "a-github-token",
+    "hashFiles('tests/*/test_*.py') != ''": "true",
+    WHEELS: "false",
+}
 
 NOX = """#!{python}
 import os, pathlib, subprocess, sys

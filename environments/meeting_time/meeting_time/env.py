@@ -32,5 +32,5 @@ class MeetingTimeEnv(vf.Env[MeetingTimeEnvConfig]):
         """What only both together can earn: the same for each of them."""
         hour = agreed(*(trace.last_reply for trace in episode.traces))
         for trace in episode.traces:
-            trace.record_reward("met", float(hour == task.data.answer), weight=0.25)
+            trace.record_reward("met", float(hour == task.data.answer), weight=0.5)
             trace.record_metric("agreed", float(hour is not None))

@@ -37,7 +37,7 @@ class MeetingTimeData(vf.TaskData):
 class MeetingTime(vf.Task[MeetingTimeData]):
     """Half of the reward is for the own last word; the other half both earn together: see `MeetingTimeEnv`."""
 
-    @vf.reward(weight=0.25)
+    @vf.reward(weight=0.5)
     async def right_hour(self, trace: vf.Trace) -> float:
         """Whether this agent named the right hour at last."""
         return float(named_hour(trace.last_reply) == self.data.answer)

@@ -45,21 +45,15 @@ class SmallFunctions(vf.Task[SmallFunctionsData]):
     @vf.reward(weight=1.0)
     async def all_right(self, trace: vf.Trace, runtime: vf.Runtime) -> float:
         """Whether the function returns what it should for every input."""
-        return float(await self.share(trace, runtime) == 1)
+        code = final_code(trace.last_reply)
+        given = await called(code, self.data.inputs, runtime) if code else []
+        trace.record_metric("share_right", share(given, self.data.outputs))
+        return float(share(given, self.data.outputs) == 1)
 
-    @vf.metric
-    async def share_right(self, trace: vf.Trace, runtime: vf.Runtime) -> float:
-        """The share of inputs for which it does."""
-        return await self.share(trace, runtime)
 
-    async def share(self, trace: vf.Trace, runtime: vf.Runtime) -> float:
-        """Run the code once for reward and metric together."""
-        if "share" not in trace.info:
-            code = final_code(trace.last_reply)
-            given = await called(code, self.data.inputs, runtime) if code else []
-            right = sum(one == wanted for one, wanted in zip(given, self.data.outputs, strict=False))
-            trace.info["share"] = right / len(self.data.outputs)
-        return float(trace.info["share"])
+def share(given: list[str | None], wanted: list[int]) -> float:
+    """The share of results that are right; they are compared as Python writes them, so True and 1.0 are not 1."""
+    return sum(one == str(right) for one, right in zip(given, wanted, strict=False)) / len(wanted)
 
 
 class SmallFunctionsTaskset(vf.Taskset[SmallFunctions, SmallFunctionsConfig]):

@@ -7,12 +7,12 @@ import pytest
 import verifiers.v1 as vf
 from small_functions.functions import exercises
 from small_functions.sandbox import called
-from small_functions.taskset import final_code
+from small_functions.taskset import final_code, share
 from verifiers.v1.runtimes import make_runtime
 
 
-def run(code: str, inputs: list[list[int]]) -> list[int | None]:
-    async def in_runtime() -> list[int | None]:
+def run(code: str, inputs: list[list[int]]) -> list[str | None]:
+    async def in_runtime() -> list[str | None]:
         runtime = make_runtime(vf.SubprocessConfig(), name=f"test-{abs(hash(code))}")
         await runtime.start()
         try:
@@ -37,49 +37,44 @@ def test_every_exercise_asks_about_the_empty_list():
 
 
 def test_what_a_function_returns():
-    assert run("def solve(numbers):\n    return len(numbers)", [[], [1], [1, 2]]) == [0, 1, 2]
+    assert run("def solve(numbers):\n    return len(numbers)", [[], [1], [1, 2]]) == ["0", "1", "2"]
 
 
 @pytest.mark.parametrize("returned", ["1.0", "True", "'1'", "None", "[1]"])
-def test_only_whole_numbers_are_results(returned: str):
-    assert run(f"def solve(numbers):\n    return {returned}", [[]]) == [None]
+def test_only_whole_numbers_are_right(returned: str):
+    assert share(run(f"def solve(numbers):\n    return {returned}", [[]]), [1]) == 0
 
 
-def test_results_before_the_function_raises_are_kept():
-    assert run("def solve(numbers):\n    return 6 // numbers[0]", [[2], [0], [1]]) == [3]
+def test_an_input_for_which_the_function_raises_has_no_result():
+    assert run("def solve(numbers):\n    return 6 // numbers[0]", [[2], [0], [1]]) == ["3", None, "6"]
 
 
 HOSTILE = {
     "never ends": "while True: pass",
     "takes all memory": "held = [bytearray(1 << 28) for _ in range(64)]",
-    "recurses": "def again(): again()\nagain()",
     "leaves": "raise SystemExit(0)",
     "leaves at once": "import os\nos._exit(0)",
     "starts a program": "import subprocess\nsubprocess.run(['true'])",
-    "starts a shell": "import os\nos.system('true')",
+    "starts a shell": "import os\nassert os.system('true') == 0",
     "forks": "import os\nos.fork()",
-    "starts threads without end": "import threading\nfor _ in range(9999): threading.Thread(target=input).start()",
-    "opens a socket": "import socket\nsocket.create_connection(('127.0.0.1', 9))",
-    "writes a file": "open('here.txt', 'w')",
-    "writes the result": "open('result.json', 'w').write('[0]')",
+    "opens a socket": "import socket\nsocket.socket().connect(('127.0.0.1', 9))",
+    "writes a file elsewhere": "open('/tmp/written', 'w')",
     "reads a file": "open('/etc/passwd')",
-    "reads the inputs": "open('inputs.json')",
-    "reads itself": "open(__file__, 'r+')",
-    "deletes": "import os\nos.remove('inputs.json')",
-    "calls the C library": "import ctypes\nctypes.CDLL(None)",
+    "reads the package": "import small_functions",
     "signals": "import os\nos.kill(os.getppid(), 15)",
+    "recurses": "def again(): again()\nagain()",
 }
 
 
 @pytest.mark.parametrize("code", HOSTILE.values(), ids=HOSTILE)
 def test_hostile_code_gets_no_result_and_does_no_harm(code: str):
-    assert run(f"{code}\ndef solve(numbers):\n    return 0", [[], [1]]) == []
+    assert run(f"{code}\ndef solve(numbers):\n    return 0", [[], [1]]) in ([], [None, None])
 
 
 def test_a_sandbox_does_not_hand_on_keys(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("SOME_API_KEY", "7")
     code = "import os\ndef solve(numbers):\n    return int(os.environ.get('SOME_API_KEY', 0))"
-    assert run(code, [[]]) == [0]
+    assert run(code, [[]]) == ["0"]
 
 
 @pytest.mark.parametrize("fence", ["```python\n{}\n```", "```\n{}\n```", "{}"])

@@ -124,8 +124,9 @@ def _stand_in(tools: Path, wheel: Path) -> None:
 
 def _copy(package: Package, target: Path) -> None:
     """Everything that the Hub's archive holds, and the .gitignore that decides about that; links stay links."""
-    names = {*package.files, *hub_files(package.folder)}
-    for name in sorted(names):
+    for name in sorted({*package.files, *hub_files(package.folder)}):
         path = target / name
+        if any((package.folder / parent).is_symlink() for parent in Path(name).parents):
+            continue  # it comes with what the link leads to, which lies inside of the folder
         path.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(package.folder / name, path, follow_symlinks=False)

@@ -59,6 +59,12 @@ def _gates(commands: Commands[argparse.ArgumentParser]) -> None:
             _questions(gate)
         if name in ("smoke", "distribution"):
             model(gate)
+            gate.add_argument(
+                "--harness",
+                metavar="NAME",
+                help="v1: let another of verifiers' harnesses play (null, bash, …); most fetch themselves at every "
+                "start and want --allow-network (default: one in the worker that needs no network)",
+            )
         if name == "distribution":
             gate.add_argument(
                 "--results",

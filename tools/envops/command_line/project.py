@@ -41,6 +41,8 @@ def add(commands: Commands[argparse.ArgumentParser]) -> None:
     selection(together, changed=False)
     explain = command(commands, "explain", "what a rule checks, why, and how to mend it", "explain", EXPLAIN_EXAMPLES)
     explain.add_argument("rules", nargs="*", metavar="RULE", help="rule ids; all of them in short when none is given")
-    docs = command(commands, "docs", "write what is generated: CODEOWNERS, docs/rules.md", "docs", DOCS_EXAMPLES)
+    docs = command(
+        commands, "docs", "write what is generated: CODEOWNERS, docs/{rules,cli,registry}.md", "docs", DOCS_EXAMPLES
+    )
     docs.add_argument("--check", action="store_true", help="write nothing, fail where something is out of date")
     root(docs)

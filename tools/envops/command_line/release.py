@@ -42,7 +42,10 @@ def add(commands: Commands[argparse.ArgumentParser]) -> None:
     output(release)
     release.add_argument("--dry-run", action="store_true", help="plan, and publish nothing")
     release.add_argument(
-        "--evidence", type=Path, metavar="FILE", help="a validate.json to go by, instead of validating here"
+        "--evidence",
+        type=Path,
+        metavar="FILE",
+        help="a validate.json to go by; only what it does not name is validated here",
     )
     _bump(commands)
 

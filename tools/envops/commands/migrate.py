@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+import threading
 from pathlib import Path
 
 from envops import exit_codes
@@ -11,9 +12,10 @@ from envops.commands import rewards_against
 from envops.declare.package import Package
 from envops.declare.problem import DeclarationError, Problem
 from envops.declare.repository import Repository
-from envops.migrate.package import files_of
+from envops.migrate.package import files_of, needs_more
 from envops.migrate.places import places_of
 from envops.migrate.reading import Unreadable
+from envops.observe.resolve import resolve_locks
 from envops.observe.subprocesses import ProgramFailed
 from envops.scaffold.write import Refused, refuse_taken, write
 
@@ -31,11 +33,13 @@ def run(options: argparse.Namespace) -> int:
         refuse_taken(root, repository.registry, new)
         files = files_of(old.folder, options.old, new)
         written = write(root, new, files, "v1", repository.registry.environments[options.old].owners)
+        if needs_more(files["pyproject.toml"]):
+            _lock(root, new)
     except (Refused, Unreadable) as error:
         print(error, file=sys.stderr)
         return exit_codes.USAGE
     except ProgramFailed as error:
-        print(f"uv found no lock, and nothing was written:\n{error.failure.message}", file=sys.stderr)
+        print(f"uv found no lock; once it can: nox -s lock -- {new}\n{error.failure.message}", file=sys.stderr)
         return exit_codes.ERROR
     _say(new, written)
     left = _say_places(new, files)
@@ -43,6 +47,13 @@ def run(options: argparse.Namespace) -> int:
     if proof not in (exit_codes.PASS, exit_codes.FAIL):
         return proof
     return exit_codes.FAIL if left else proof
+
+
+def _lock(root: Path, new: str) -> None:
+    """A lock of its own, where more is needed than verifiers."""
+    package = Repository.load(root, [new], with_locks=False).packages[new]
+    for _ in resolve_locks([package], threading.Event()):
+        print(f"{new}: locked", file=sys.stderr)
 
 
 def _say(new: str, written: list[Path]) -> None:

@@ -186,5 +186,7 @@ def _notes(choice: _Choice, hub: HubState | None, registry: Registry) -> Iterato
         yield change.reason
         for name in sorted(change.removed):
             yield f"{name} is gone from here; {registry.owner}/{name} stays on the Hub until somebody deletes it there"
+    if hub is not None and not hub.identity.may_write:
+        yield "the key may read environments and not write them: a release would be refused"
     for owner, why in (hub.unlisted if hub else {}).items():
         yield f"what else {owner} has on the Hub could not be listed: {why}"

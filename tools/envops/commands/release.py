@@ -69,16 +69,19 @@ def _refuse_to_write(planned: Planned) -> None:
 def _evidence(root: Path, planned: Planned, file: Path | None, reports: Path) -> tuple[dict[str, Evidence], str]:
     """Evidence for what is to be written, and what to say where there is none.
 
-    Raises `NoEvidence`.
+    A file speaks for what it names, be it stale or a failure. What it does not name is validated
+    here: an earlier release may have failed to publish it. Raises `NoEvidence`.
     """
     names = [step.desired.name for step in planned.plan.writes if not planned.plan.blocked(step.desired.name)]
     if not names:
         return {}, ""
-    if file is not None:
-        return read_evidence(file), f"{file} has no evidence for it"
-    folder = reports / "evidence"
-    _validate(root, names, folder)
-    return read_evidence(folder / "validate.json"), "the validation did not reach it"
+    known = read_evidence(file) if file is not None else {}
+    missing = [name for name in names if name not in known]
+    if missing:
+        folder = reports / "evidence"
+        _validate(root, missing, folder)
+        known |= read_evidence(folder / "validate.json")
+    return known, "the validation did not reach it"
 
 
 def _validate(root: Path, names: list[str], folder: Path) -> None:

@@ -51,6 +51,11 @@ def files_of(folder: Path, old: str, new: str) -> dict[str, str]:
     return files
 
 
+def needs_more(pyproject: str) -> bool:
+    """Whether a moved package depends on more than verifiers."""
+    return len(tomllib.loads(pyproject)["project"]["dependencies"]) > 1
+
+
 def _surroundings(folder: Path, original: Original, old: str, new: str) -> dict[str, str]:
     """pyproject.toml, README and tests."""
     was, becomes = old.replace("-", "_"), new.replace("-", "_")

@@ -47,9 +47,10 @@ def dispensable(kept: Sequence[Kept], now: float, oldest: float | None, most_byt
     gone = [one for one in by_use if oldest is not None and now - min(one.used, now) > oldest]
     rest = by_use[len(gone) :]
     held = sum(one.own_bytes for one in rest)
-    while rest and most_bytes is not None and held > most_bytes:
-        held -= rest[0].own_bytes
-        gone.append(rest.pop(0))
+    for one in rest:
+        if most_bytes is not None and held > most_bytes and one.own_bytes:
+            held -= one.own_bytes
+            gone.append(one)
     return gone
 
 

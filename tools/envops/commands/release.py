@@ -19,7 +19,8 @@ from envops.commands.planning import Planned, make_plan
 from envops.commands.termination import terminated_like_interrupted
 from envops.commands.training_runs import Situation, submit_runs
 from envops.declare.git import git
-from envops.declare.repository import Repository
+from envops.declare.registry import REGISTRY_FILE, load_registry
+from envops.declare.repository import ENVIRONMENTS_FOLDER, Repository
 from envops.observe.hub.asking import HubUnavailable
 from envops.observe.relay import hide_memory
 from envops.observe.subprocesses import Interrupted
@@ -97,8 +98,6 @@ def _validate(root: Path, names: list[str], folder: Path) -> None:
 
 
 def _secrets(root: Path) -> list[tuple[str, ...]]:
-    from envops.declare.registry import load_registry
-
     return [entry.secrets for entry in load_registry(root).environments.values()]
 
 
@@ -153,16 +152,15 @@ def _repository(root: Path, planned: Planned) -> Repository:
 
 
 def _uncommitted(root: Path, planned: Planned) -> dict[str, str]:
-    """What of each environment to be written is not in git; nothing where there is no git."""
+    """What decides about each environment to be written and is not in git; nothing where there is no git."""
+    status = git(root, "status", "--porcelain", "--untracked-files=all", "--", REGISTRY_FILE, ENVIRONMENTS_FOLDER)
+    files = [line[3:].strip('"') for line in status.stdout.decode(errors="replace").splitlines()]
     found = {}
     for step in planned.plan.writes:
-        folder = f"environments/{planned.registry.environments[step.desired.name].folder_name}"
-        status = git(root, "status", "--porcelain", "--untracked-files=all", "--", folder).stdout.decode(
-            errors="replace"
-        )
-        if status.strip():
-            rows = [line[3:] for line in status.splitlines()]
-            found[step.desired.name] = ", ".join(rows[:3]) + (" …" if len(rows) > 3 else "")
+        folder = f"{ENVIRONMENTS_FOLDER}/{planned.registry.environments[step.desired.name].folder_name}/"
+        own = [file for file in files if folder in file or file.endswith(REGISTRY_FILE)]
+        if own:
+            found[step.desired.name] = ", ".join(own[:3]) + (" …" if len(own) > 3 else "")
     return found
 
 

@@ -58,14 +58,14 @@ class Publisher:
     def release(self) -> tuple[Planned, list[Entry]]:
         """Plan and apply."""
         planned = make_plan(self.root, [NAME], None, self.stop)
-        assert planned.repository
         assert planned.prime
         assert planned.hub
-        package = planned.repository.packages[NAME]
+        repository = Repository.load(self.root, [NAME])
+        package = repository.packages[NAME]
         wheel = built_wheel(package, self.workspace, self.stop).wheel
         proof = Evidence(NAME, "pass", package.digest, package.hub_hash, dict.fromkeys(GATES, "pass"), wheel.sha256)
         release = Release(
-            planned.repository, self.workspace, planned.prime, planned.access, planned.hub.identity, {NAME: proof}, "",
+            repository, self.workspace, planned.prime, planned.access, planned.hub.identity, {NAME: proof}, "",
             {}, self.stop, lambda _: None, QUICK,
         )  # fmt: skip
         entries: list[Entry] = []

@@ -38,6 +38,13 @@ def run(options: argparse.Namespace) -> int:
         from envops.commands.results_gate import run as run_on_results
 
         return run_on_results(options)
+    if getattr(options, "pool", None) is not None:
+        if options.endpoint is None:
+            print("--pool goes with --endpoint NAME: the model that speaks", file=sys.stderr)
+            return exit_codes.USAGE
+        from envops.commands.pool_gate import run as run_in_pool
+
+        return run_in_pool(options)
     if getattr(options, "endpoint", None) is not None:
         from envops.commands.model_gate import run as run_with_model
 

@@ -108,7 +108,7 @@ class Endpoint:
         self._port = port
         self.faults = faults or FaultPlan()
         self._index = TaskIndex([])
-        self._loop = asyncio.new_event_loop()
+        self.loop = asyncio.new_event_loop()
         self._bound: Future[int] = Future()
         threading.Thread(target=self._serve, name="envops-endpoint", daemon=True).start()
         self.base_url = f"http://127.0.0.1:{self._bound.result(timeout=30)}/v1"
@@ -118,7 +118,7 @@ class Endpoint:
         self._index = TaskIndex(tasks)
 
     def _serve(self) -> None:
-        asyncio.set_event_loop(self._loop)
+        asyncio.set_event_loop(self.loop)
         application = web.Application(client_max_size=MAXIMUM_BODY)
         application.router.add_get("/v1/models", self._models)
         for path, dialect in DIALECTS.items():
@@ -134,8 +134,8 @@ class Endpoint:
             return int(runner.addresses[0][1])
 
         try:
-            self._bound.set_result(self._loop.run_until_complete(start()))
-            self._loop.run_forever()
+            self._bound.set_result(self.loop.run_until_complete(start()))
+            self.loop.run_forever()
         except OSError as error:
             self._bound.set_exception(error)
 

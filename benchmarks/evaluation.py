@@ -59,7 +59,10 @@ def endpoint_of(name: str, root: Path = ROOT) -> Iterator[str]:
     )
     try:
         assert process.stdout is not None
-        yield process.stdout.readline().strip()
+        url = process.stdout.readline().strip()
+        if not url:
+            raise SystemExit(f"envops endpoint {name} serves nothing")
+        yield url
     finally:
         process.send_signal(signal.SIGINT)
         process.wait(30)

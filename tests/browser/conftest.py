@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from browsing import Visit
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser, expect, sync_playwright
 
 ROOT = Path(__file__).parents[2]
 sys.path[:0] = [str(ROOT / "tests" / "report"), str(ROOT / "benchmarks")]
@@ -39,7 +39,8 @@ def visit(browser: Browser) -> Iterator[Visit]:
     """A page of its own; whatever it asks for or complains about is kept."""
     context = browser.new_context(viewport={"width": 1280, "height": 900}, reduced_motion="reduce")
     page = context.new_page()
-    page.set_default_timeout(15_000)
+    page.set_default_timeout(60_000)  # a busy machine is slow, not wrong
+    expect.set_options(timeout=60_000)
     made = Visit(page)
     page.on("request", lambda request: made.requested.append(request.url))
     page.on("pageerror", lambda error: made.complaints.append(error.stack or str(error)))

@@ -53,10 +53,12 @@ def run(
     request = Request(spec, {source.id: environment for source in (*spec.environments, *spec.evaluated)})
     native: Mapping[str, Any] = {}
     left_out: tuple[str, ...] = ()
+    misfits: Mapping[str, str] = {}
     broken = ""
     try:
         compiled = compile_run(request)
         native, left_out = compiled.native.values, tuple(compiled.native.left_out)
+        misfits = compiled.native.misfits
     except CompileError as error:
         broken = str(error)
     used = tuple(
@@ -76,7 +78,7 @@ def run(
         )
         for index, source in enumerate(spec.environments)
     )
-    return RunSubject(spec, used, native, broken, left_out)
+    return RunSubject(spec, used, native, broken, left_out, misfits)
 
 
 def overridden(path: str, value: Any, **more: Any) -> RunSubject:

@@ -15,13 +15,15 @@ from envops.judge.engine import Finding
 from envops.report.html import page
 from envops.report.html.compact import MOST_FINDINGS, page_environment
 from envops.report.html.embedding import code, embedded, policy
+from envops.report.html.fitting import page_run
 from envops.report.html.page import render_page
 from envops.report.html.written import read_diff, write_page
 from envops.report.json_report import report_data
 from envops.report.plain_data import plain_data
 from envops.report.result import ValidationResult
+from envops.report.run_report import Curve, CurvePoint, RunReport
 from envops.report.written import write_reports
-from sample_results import FAILING, HOSTILE, MISSED_GOLD, mixed
+from sample_results import ALL_PASS, FAILING, HOSTILE, MISSED_GOLD, mixed
 
 
 def data_of(result: ValidationResult) -> dict[str, Any]:
@@ -59,6 +61,26 @@ def test_texts_are_shortened_until_the_page_fits_and_the_page_says_so(monkeypatc
     [environment] = embedded_in(cut)
     [reply] = [text for label, text, _ in environment["findings"][0]["evidence"] if label == "reply"]
     assert "80,000 of 100,000 characters left out" in reply
+
+
+def test_where_nothing_helps_the_worst_keep_their_details(monkeypatch: pytest.MonkeyPatch) -> None:
+    passing = tuple(replace(ALL_PASS, name=f"passing-{number}") for number in range(40))
+    result = ValidationResult("fail", (*passing, FAILING))
+    monkeypatch.setattr(page, "ROW_BYTES", 0)
+    monkeypatch.setattr(page, "LIMIT_BYTES", 6_000)
+    cut = render_page(data_of(result))
+    names = [environment["name"] for environment in embedded_in(cut)]
+    assert names[0] == FAILING.name
+    assert 1 < len(names) < 41
+    assert f"the details of {41 - len(names)} environments" in cut
+
+
+def test_curves_are_thinned_to_keep_their_part_and_keep_their_end() -> None:
+    points = tuple(CurvePoint(step, step / 5_000) for step in range(5_000))
+    curve = page_run(RunReport("a", "prime", "m", curves=(Curve("reward", points),)), 300)["curves"][0]
+    assert len(curve["points"]) <= 301
+    assert [curve["points"][0]["step"], curve["points"][-1]["step"]] == [0, 4_999]
+    assert curve["about"] == "One of 17 points is shown."
 
 
 def test_embedded_data_cannot_end_its_element_and_reads_back_the_same() -> None:

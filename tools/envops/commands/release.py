@@ -10,6 +10,7 @@ import threading
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 from envops import __version__, exit_codes
 from envops.act.evidence import Evidence, NoEvidence, read_evidence
@@ -17,9 +18,12 @@ from envops.act.ledger import Entry, Ledger
 from envops.act.releasing import Release
 from envops.commands.planning import Planned, make_plan
 from envops.commands.termination import terminated_like_interrupted
-from envops.commands.training_runs import Situation, submit_runs
+from envops.commands.training_runs import Situation, SubmittedRun, submit_runs
 from envops.declare.git import git
-from envops.declare.repository import Repository
+from envops.declare.problem import DeclarationError
+from envops.declare.registry import REGISTRY_FILE, load_registry
+from envops.declare.repository import ENVIRONMENTS_FOLDER, Repository
+from envops.judge.releasing import PlannedRun
 from envops.observe.hub.asking import HubUnavailable
 from envops.observe.relay import hide_memory
 from envops.observe.subprocesses import Interrupted
@@ -97,8 +101,6 @@ def _validate(root: Path, names: list[str], folder: Path) -> None:
 
 
 def _secrets(root: Path) -> list[tuple[str, ...]]:
-    from envops.declare.registry import load_registry
-
     return [entry.secrets for entry in load_registry(root).environments.values()]
 
 
@@ -132,16 +134,26 @@ def _applied(
     try:
         with terminated_like_interrupted():
             release.apply(planned.plan, add)
-    except KeyboardInterrupt:
+            ready = planned.there | {name for name, entry in done.items() if entry.is_ready}
+            situation = Situation(root, planned.registry, planned.access, planned.prime, ready, stop)
+            ledger.runs = _submitted(situation, planned.plan.runs)
+    except (KeyboardInterrupt, Interrupted):
         ledger.interrupted = True
     for step in planned.plan.steps:
         cut = Entry(step, "not-reached", "the release was interrupted", "run it again: it reads first")
-        ledger.entries.append(done.get(step.desired.name, cut))
-    if not ledger.interrupted:
-        ready = planned.there | {entry.step.desired.name for entry in ledger.entries if entry.is_ready}
-        situation = Situation(root, planned.registry, planned.access, planned.prime, ready, stop)
-        ledger.runs = [asdict(each) for each in submit_runs(situation, planned.plan.runs)]
+        entry = done.get(step.desired.name, cut)
+        ledger.entries.append(cut if entry.result == "not-reached" else entry)
     return ledger
+
+
+def _submitted(situation: Situation, planned: tuple[PlannedRun, ...]) -> list[dict[str, Any]]:
+    """What came of the runs; whatever goes wrong with them, what was published is still written down."""
+    try:
+        return [asdict(each) for each in submit_runs(situation, planned)]
+    except (DeclarationError, HubUnavailable) as error:
+        said = situation.access.scrubber.text(str(error))
+        due = [run.name for run in planned if run.action == "submit"]
+        return [asdict(SubmittedRun(name, "unknown", said, "nox -s train: it looks first")) for name in due]
 
 
 def _repository(root: Path, planned: Planned) -> Repository:
@@ -153,16 +165,15 @@ def _repository(root: Path, planned: Planned) -> Repository:
 
 
 def _uncommitted(root: Path, planned: Planned) -> dict[str, str]:
-    """What of each environment to be written is not in git; nothing where there is no git."""
+    """What decides about each environment to be written and is not in git; nothing where there is no git."""
+    status = git(root, "status", "--porcelain", "--untracked-files=all", "--", REGISTRY_FILE, ENVIRONMENTS_FOLDER)
+    files = [line[3:].strip('"') for line in status.stdout.decode(errors="replace").splitlines()]
     found = {}
     for step in planned.plan.writes:
-        folder = f"environments/{planned.registry.environments[step.desired.name].folder_name}"
-        status = git(root, "status", "--porcelain", "--untracked-files=all", "--", folder).stdout.decode(
-            errors="replace"
-        )
-        if status.strip():
-            rows = [line[3:] for line in status.splitlines()]
-            found[step.desired.name] = ", ".join(rows[:3]) + (" …" if len(rows) > 3 else "")
+        folder = f"{ENVIRONMENTS_FOLDER}/{planned.registry.environments[step.desired.name].folder_name}/"
+        own = [file for file in files if folder in file or file.endswith(REGISTRY_FILE)]
+        if own:
+            found[step.desired.name] = ", ".join(own[:3]) + (" …" if len(own) > 3 else "")
     return found
 
 

@@ -30,10 +30,21 @@ def run(options: argparse.Namespace) -> int:
     if elsewhere and options.shard is not None:
         print("--shard divides the scripted gates: it does not go with --results or --endpoint", file=sys.stderr)
         return exit_codes.USAGE
+    harness = getattr(options, "harness", None)
+    if harness is not None and elsewhere:
+        print("--harness is for the scripted gates: it does not go with --results or --endpoint", file=sys.stderr)
+        return exit_codes.USAGE
     if getattr(options, "results", None) is not None:
         from envops.commands.results_gate import run as run_on_results
 
         return run_on_results(options)
+    if getattr(options, "pool", None) is not None:
+        if options.endpoint is None:
+            print("--pool goes with --endpoint NAME: the model that speaks", file=sys.stderr)
+            return exit_codes.USAGE
+        from envops.commands.pool_gate import run as run_in_pool
+
+        return run_in_pool(options)
     if getattr(options, "endpoint", None) is not None:
         from envops.commands.model_gate import run as run_with_model
 
@@ -54,11 +65,16 @@ def run(options: argparse.Namespace) -> int:
         _report(result, options, reports)
         return exit_codes.USAGE
     names = choice.names
+    without = [name for name in names if choice.repository.packages[name].generation == "v0"]
+    if harness is not None and without:
+        print(f"--harness is of v1, and {', '.join(without)} is of v0: its own code plays", file=sys.stderr)
+        return exit_codes.USAGE
     wish = Wish(
         allow_network=options.allow_network,
         use_cache=not options.no_cache,
         score="rewards" in gates,
         evaluate="smoke" in gates or "distribution" in gates,
+        harness=harness,
     )
     question = Question(choice.repository, Workspace(root), len(names) >= BRIEF_FROM, gates, wish)
     with open_progress(names, quiet=options.quiet) as progress:

@@ -147,7 +147,8 @@ def _build(document: Document) -> Registry:
             environments[name] = _entry(name, declared or {}, data.get("defaults", {}), data["owner"], line)
     runs = data.get("runs", {})
     run_lines = {name: document.line(("runs", name)) or 1 for name in runs}
-    specs = {name: run_spec(name, run, _lines_of_run(document, name), document.file) for name, run in runs.items()}
+    lines = _lines_of_runs(document)
+    specs = {name: run_spec(name, run, lines.get(name, {}), document.file) for name, run in runs.items()}
     return Registry(data["owner"], environments, external, runs, specs, run_lines)
 
 
@@ -157,9 +158,13 @@ def _external(name: str, declared: Mapping[str, Any], line: int | None) -> Exter
     return ExternalEntry(name, owner, hub_name, version, line, declared.get("generation"))
 
 
-def _lines_of_run(document: Document, name: str) -> dict[str, int]:
-    found = document.lines.items()
-    return {place(steps[2:]): line for steps, line in found if steps[:2] == ("runs", name)}
+def _lines_of_runs(document: Document) -> dict[str, dict[str, int]]:
+    """Run → where each of its keys stands."""
+    found: dict[str, dict[str, int]] = {}
+    for steps, line in document.lines.items():
+        if len(steps) > 1 and steps[0] == "runs":
+            found.setdefault(str(steps[1]), {})[place(steps[2:])] = line
+    return found
 
 
 def _entry(

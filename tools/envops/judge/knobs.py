@@ -6,6 +6,7 @@ counts. Batches are in rollouts whatever the trainer counts.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -168,7 +169,8 @@ def _by_paths(spec: RunSpec, native: Mapping[str, Any]) -> Knobs:
         batch *= group
     if spec.backend == "trl":
         device, steps = at(native, "grpo.per_device_train_batch_size"), at(native, "grpo.gradient_accumulation_steps")
-        batch = _whole(_number(device)) and _whole(_number(steps)) and device * steps
+        sizes = _whole(_number(device)), _whole(_number(steps))
+        batch = sizes[0] * sizes[1] if sizes[0] is not None and sizes[1] is not None else None
     limit, temperature = _whole(number("max_tokens")), number("temperature")
     interval = _whole(number("eval_interval"))
     return Knobs(
@@ -193,12 +195,13 @@ def _by_paths(spec: RunSpec, native: Mapping[str, Any]) -> Knobs:
 
 
 def _prime_rl(native: Mapping[str, Any]) -> Knobs:
-    orchestrator, deployment = at(native, "orchestrator") or {}, at(native, "deployment") or {}
-    train = at(orchestrator, "train") or {}
+    orchestrator, deployment = _table(native, "orchestrator"), _table(native, "deployment")
+    train = _table(orchestrator, "train")
     shared_group = _whole(_number(at(train, "group_size"))) or _whole(_number(at(orchestrator, "group_size")))
     trained = sources(native)
     algorithm = at(train, "algo.type") or at(orchestrator, "algo.type") or "grpo"
-    limit, temperature = at(train, "sampling.max_completion_tokens"), at(train, "sampling.temperature")
+    limit = _number(at(train, "sampling.max_completion_tokens"))
+    temperature = _number(at(train, "sampling.temperature"))
     knobs = Knobs(
         batch=_whole(_number(orchestrator.get("batch_size"))) or (None if "token_batch_size" in orchestrator else 128),
         groups={source_name(each): _group(each, shared_group) for each in trained},
@@ -244,8 +247,14 @@ def _per_source(trained: Sequence[Mapping[str, Any]], path: str, shared: Any) ->
     }
 
 
+def _table(values: Mapping[str, Any], path: str) -> Mapping[str, Any]:
+    found = at(values, path)
+    return found if isinstance(found, Mapping) else {}
+
+
 def _number(value: Any) -> Any:
-    return value if isinstance(value, int | float) and not isinstance(value, bool) else None
+    usable = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    return value if usable else None
 
 
 def _whole(value: Any) -> int | None:

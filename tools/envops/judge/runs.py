@@ -77,6 +77,8 @@ class RunSubject:
     """Why it could not be compiled."""
     left_out: tuple[str, ...] = ()
     """What was declared and has no place in the configuration."""
+    misfits: Mapping[str, str] = field(default_factory=dict)
+    """Path of an override of another kind than what it replaces → what was there and what came."""
 
     @property
     def ignore(self) -> Mapping[str, str]:

@@ -167,7 +167,9 @@ def observe(
     return facts
 
 
-def worker_settings(entry: EnvironmentEntry, package: Package, overlay: Path, *, allow_network: bool) -> dict[str, Any]:
+def worker_settings(
+    entry: EnvironmentEntry, package: Package, overlay: Path, *, allow_network: bool, harness: str | None = None
+) -> dict[str, Any]:
     """What a worker must know of an environment before it can load it."""
     return {
         "module": package.module,
@@ -179,6 +181,7 @@ def worker_settings(entry: EnvironmentEntry, package: Package, overlay: Path, *,
         "tolerance": package.answer.tolerance,
         "case_sensitive": package.answer.case_sensitive,
         "allow_network": allow_network,
+        "harness": harness,
     }
 
 
@@ -240,7 +243,11 @@ class _Observer:
                     "load",
                     LOAD_SECONDS,
                     settings=worker_settings(
-                        self._entry, self._package, overlay, allow_network=self._wish.allow_network
+                        self._entry,
+                        self._package,
+                        overlay,
+                        allow_network=self._wish.allow_network,
+                        harness=self._wish.harness,
                     ),
                 )
             )

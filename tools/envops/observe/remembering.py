@@ -35,6 +35,8 @@ class Wish:
     """Whether scores, cases and tests are wanted: the rewards gate stands on them."""
     only_replies: bool = False
     """Whether of all that only what policies and cases say is wanted, without what is slow to see."""
+    harness: str | None = None
+    """The harness of v1 that plays; `None` is the one that runs in the worker and needs no network."""
 
 
 def facts_key(entry: EnvironmentEntry, package: Package, wish: Wish) -> str:
@@ -50,7 +52,7 @@ def facts_key(entry: EnvironmentEntry, package: Package, wish: Wish) -> str:
         "group_size": entry.gates.distribution.group_size,
         "distribution_tasks": entry.gates.distribution.tasks,
         "min_rollouts": entry.gates.distribution.min_rollouts,
-        "wish": [wish.allow_network, wish.evaluate, wish.score, wish.only_replies],
+        "wish": [wish.allow_network, wish.evaluate, wish.score, wish.only_replies, wish.harness],
     }
     return hashlib.sha256(json.dumps(settings, sort_keys=True, default=str).encode()).hexdigest()
 

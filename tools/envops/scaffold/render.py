@@ -107,7 +107,7 @@ def literal(text: str) -> str:
         return f'"""{escaped}"""'
     if len(text) < LINE - 20:
         return python_text(text)
-    parts = textwrap.wrap(text, LINE - 10, drop_whitespace=False, break_long_words=False, break_on_hyphens=False)
+    parts = textwrap.wrap(text, LINE - 6, drop_whitespace=False, break_long_words=False, break_on_hyphens=False)
     return "(\n" + "".join(f"    {python_text(part)}\n" for part in parts) + ")"
 
 
@@ -126,7 +126,7 @@ def parametrized(name: str, values: Iterable[str]) -> str:
 def _tidied(text: str) -> str:
     """Without the blank lines that conditions leave behind."""
     text = re.sub(r"\n{4,}", "\n\n\n", text).strip("\n") + "\n"
-    return re.sub(r'\A("""[^\n]*""")\n{3,}(?=[A-Z#])', r"\1\n\n", text)
+    return re.sub(r'((?:\A"""|\n(?:import|from) )[^\n]*)\n{3,}(?=[A-Z#])', r"\1\n\n", text)
 
 
 def context_of(plan: Plan) -> dict[str, Any]:
@@ -141,7 +141,7 @@ def context_of(plan: Plan) -> dict[str, Any]:
         "splits": list(plan.splits),
         "split": plan.split,
         "several_splits": len(plan.splits) > 1,
-        "has_config": len(plan.splits) > 1 or plan.kind == "tool",
+        "has_config": len(plan.splits) > 1 or plan.kind in ("tool", "judge"),
         "has_env": plan.turns > 1,
         "runs_code": plan.runs_code,
         "runs_tests": plan.runs_tests,
@@ -164,8 +164,10 @@ def _words(plan: Plan) -> dict[str, Any]:
     return {
         "noun": STYLES[plan.answer].noun,
         "same": "" if plan.runs_tests or plan.prints else STYLES[plan.answer].same,
+        "headline": wording.headline_of(plan),
         "summary": wording.summary_of(plan),
         "instruction": wording.instruction_of(plan),
+        "lead": wording.lead_of(plan),
         "review": wording.REVIEW,
         "meaning": wording.meaning_of(plan),
         "usage": wording.usage_of(plan),
@@ -217,5 +219,6 @@ def _names(plan: Plan) -> dict[str, Any]:
         "prompt": wording.prompt_expression(plan),
         "said": wording.gold_expression(plan),
         "tool_name": plan.tool_name,
+        "env_class": {"multi-turn": f"{plan.class_name}Env", "tool": "vf.ToolEnv"}.get(plan.kind, "vf.SingleTurnEnv"),
         "function": plan.reward_name,
     }

@@ -21,10 +21,15 @@ _WAYS = {
 }
 
 
-def summary_of(plan: Plan) -> str:
-    """The first sentence of module, README and description."""
+def headline_of(plan: Plan) -> str:
+    """What the environment is, in few words."""
     what = "programs that pass tests" if plan.runs_tests else STYLES[plan.answer].plural
-    return f"{plan.title}: questions whose answers are {what}, {_WAYS[plan.kind]}."
+    return f"{plan.title}: questions whose answers are {what}"
+
+
+def summary_of(plan: Plan) -> str:
+    """The first sentence of README and description."""
+    return f"{headline_of(plan)}, {_WAYS[plan.kind]}."
 
 
 def instruction_of(plan: Plan) -> str:
@@ -69,10 +74,10 @@ def prompt_text(plan: Plan, example: Example, number: int = 0) -> str:
 
 def prompt_expression(plan: Plan) -> str:
     """The Python expression that makes it from a row."""
-    question = "{row['question']}"
+    parts = ["{row['question']}", "{INSTRUCTION}"]
     if plan.kind == "tool":
-        question = lead_of(plan) if plan.hides_question else f"{lead_of(plan)}\\n\\n{question}"
-    return f'f"{question}\\n\\n{{INSTRUCTION}}"'
+        parts = ["{LEAD.format(number=number)}", *(parts[1:] if plan.hides_question else parts)]
+    return 'f"' + "\\n\\n".join(parts) + '"'
 
 
 def gold_expression(plan: Plan) -> str:

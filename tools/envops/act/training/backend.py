@@ -146,6 +146,13 @@ def file_path(request: Request, ending: str) -> str:
     return f"{CONFIG_FOLDER}/{request.spec.name}.{ending}"
 
 
+def advantage_of(spec: RunSpec, known: Mapping[str, str]) -> str:
+    """What a trainer calls the declared algorithm; raises `CompileError` where it has none."""
+    if spec.algorithm not in known:
+        raise CompileError(f"{spec.backend} has no algorithm {spec.algorithm}; it has {', '.join(known)}")
+    return known[spec.algorithm]
+
+
 def with_overrides(config: NativeConfig, spec: RunSpec) -> NativeConfig:
     """The declared overrides, merged last."""
     config.merge(spec.overrides, origin_of_overrides(spec))
@@ -164,6 +171,7 @@ __all__ = [
     "Door",
     "Environment",
     "Request",
+    "advantage_of",
     "environment_of",
     "file_path",
     "heading",

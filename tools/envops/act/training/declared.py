@@ -80,6 +80,7 @@ def declared_run(
         native=native.values if native else {},
         broken=broken,
         left_out=tuple(native.left_out) if native else (),
+        misfits=native.misfits if native else {},
     )
     return DeclaredRun(spec, request, compiled, tuple(findings(subject)))
 

@@ -23,6 +23,8 @@ class NativeConfig:
     origins: dict[Path, str] = field(default_factory=dict)
     left_out: list[str] = field(default_factory=list)
     """What was declared and has no place in this trainer's configuration, with the reason."""
+    misfits: dict[str, str] = field(default_factory=dict)
+    """Path of an override that is of another kind than what it replaces → what was there and what came."""
 
     def put(self, path: str | Path, value: Any, origin: str) -> None:
         """Set a value; tables on the way are made, `None` is nothing to set."""
@@ -53,14 +55,20 @@ class NativeConfig:
             holder = self.values
             for step in steps[:-1]:
                 if not isinstance(holder.get(step), dict):
+                    self._compare(steps, holder.get(step), {})
                     holder[step] = {}
                 holder = holder[step]
             replaced = holder.get(steps[-1])
+            self._compare(steps, replaced, value)
             holder[steps[-1]] = copy.deepcopy(value)
             for known in [known for known in self.origins if known[: len(steps)] == steps]:
                 del self.origins[known]
             told = f"; replaces {replaced}" if replaced is not None and not isinstance(replaced, dict | list) else ""
             self.origins[tuple(steps)] = origin + told
+
+    def _compare(self, steps: tuple[str, ...], replaced: Any, value: Any) -> None:
+        if replaced is not None and _kind(replaced) != _kind(value):
+            self.misfits[".".join(steps)] = f"{_kind(replaced)} is replaced by {_kind(value)}"
 
     def origin(self, path: Path) -> str:
         """Why a value is there: its own reason, or that of what holds it."""
@@ -68,6 +76,13 @@ class NativeConfig:
             if path[:length] in self.origins:
                 return self.origins[path[:length]]
         return ""
+
+
+def _kind(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true or false"
+    kinds: tuple[tuple[Any, str], ...] = ((dict, "a table"), (list | tuple, "a list"), (int | float, "a number"))
+    return next((name for types, name in kinds if isinstance(value, types)), "nothing" if value is None else "text")
 
 
 def path_of(path: str | Path) -> Path:

@@ -249,6 +249,18 @@ def names_of_sources_clash(run: RunSubject) -> Iterator[Found]:
             yield run.found("environments", f"the name {name} {why} in orchestrator.{kind}.source", name=name)
 
 
+@rule("RUN013", gate="run")
+def override_is_of_another_kind(run: RunSubject) -> Iterator[Found]:
+    """An override is of another kind than what it replaces.
+
+    What: A number replaces a number, a table a table, a list a list. Whole and broken numbers are one kind.
+    Why: The trainer refuses it, or reads something that was not meant; the hosted service only on the cluster.
+    Fix: Write the value as the compiled file in configs/rl has it; a single key of a table is overridden by its path.
+    """
+    for path, said in run.misfits.items():
+        yield run.found(f"overrides.{path}", f"override of {path}: {said}", path=path)
+
+
 @rule("RUN090", gate="run", severity="warning")
 def ignored_rule_does_not_exist(run: RunSubject) -> Iterator[Found]:
     """A rule that is ignored does not exist.

@@ -29,6 +29,8 @@ class Settings:
     tolerance: float = 0.0
     case_sensitive: bool | None = None
     allow_network: bool = False
+    harness: str | None = None
+    """The harness of v1 that plays, in place of the one that runs in the worker."""
 
     @classmethod
     def parse(cls, raw: Mapping[str, Any]) -> Settings:

@@ -268,7 +268,7 @@ class AdapterV1:
     def _environment_config(self, seconds: float) -> Any:
         config_class = vf.env_config_type(self._settings.module)
         seat = {
-            "harness": {"id": chat_harness.HARNESS_ID},
+            "harness": {"id": self._settings.harness or chat_harness.HARNESS_ID},
             "runtime": {"type": "subprocess"},
             "timeout": {"rollout": max(1.0, seconds - MARGIN_SECONDS)},
         }

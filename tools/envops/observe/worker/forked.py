@@ -72,7 +72,6 @@ def _be_the_fork(session: Session, work: Callable[[Session], None], write: int) 
     """Do the work and leave; never returns into the worker's code."""
     try:
         session.channel = Channel(BytesIO(), os.fdopen(write, "wb", buffering=0))
-        session.own_loop()
         try:
             work(session)
         except BaseException as error:

@@ -202,7 +202,6 @@ def _messages(reply: Any) -> list[Message]:
 def forked(session: Session) -> Session:
     """The session as a fork of its process may use it: what belongs to the parent's threads is left behind."""
     session.channel = SilentChannel()  # type: ignore[assignment]
-    session.own_loop()
     session.__dict__.pop("endpoint", None)
     session.adapter.forget_served()
     return session

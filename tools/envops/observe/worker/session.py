@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import signal
 from collections import Counter
 from collections.abc import Callable, Coroutine, Iterator, Sequence
@@ -62,14 +63,20 @@ class Session:
         self.loop = asyncio.new_event_loop()
         asyncio.set_event_loop(self.loop)
         self.inherited_loops: list[asyncio.AbstractEventLoop] = []
+        os.register_at_fork(after_in_child=self.own_loop)
 
     def own_loop(self) -> None:
-        """Take an event loop of its own, in a fork: the inherited one shares selector and wake-ups with the parent's.
+        """Take an event loop of its own, in a fork, and let go of the inherited ones.
 
-        The inherited one is kept. Were it collected, it would close itself, and take the parent's wake-ups out of the
-        selector: whatever the parent awaits of a thread or a subprocess would then never come back.
+        A selector is shared with the parent. Whatever is collected or closed here would take the parent's sockets and
+        wake-ups out of it, and what the parent awaits would never come back; so the copy is closed, and the loops are
+        kept for as long as the fork lives.
         """
-        self.inherited_loops.append(self.loop)
+        endpoint = self.__dict__.get("endpoint")
+        inherited = [self.loop, *([endpoint.loop] if endpoint is not None else [])]
+        for loop in inherited:
+            loop._selector.close()
+        self.inherited_loops += inherited
         self.loop = asyncio.new_event_loop()
         asyncio.set_event_loop(self.loop)
 

@@ -6,7 +6,6 @@ nothing remembered: no counter moved, no cache filled, no default argument chang
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import json
 import os
@@ -75,7 +74,6 @@ def _serve(work: Callable[[Any], Any], asks: int, answers: int, theirs: tuple[in
         with os.fdopen(asks, "rb") as questions:
             question = json.loads(questions.read() or b"null")
         if question is not None:
-            asyncio.set_event_loop(asyncio.new_event_loop())
             with os.fdopen(answers, "wb") as stream:
                 stream.write(json.dumps(work(question)).encode())
     finally:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import asdict
 from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
@@ -12,9 +11,9 @@ from urllib.parse import quote
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from envops.judge.engine import GATES
-from envops.report.html.compact import harmless, page_environment
-from envops.report.html.embedding import code, embedded, policy
-from envops.report.plain_data import plain_data, seconds_text
+from envops.report.html.embedding import code, policy
+from envops.report.html.fitting import fitted
+from envops.report.plain_data import seconds_text
 from envops.report.reading import result_of
 from envops.report.result import DECIDING, STANDINGS, EnvironmentResult, standing
 from envops.report.summary import headline, next_commands
@@ -27,10 +26,9 @@ if TYPE_CHECKING:
 
 Data = dict[str, Any]
 
-LIMIT_BYTES = 4_700_000
-"""A page over 5 MB is slow to open on a phone; what frames the data takes the rest."""
-LENGTHS = (250_000, 20_000, 4_000, 1_000, 300, 120)
-"""How long a text may be: the first length with which the page stays below its limit."""
+LIMIT_BYTES = 4_300_000
+"""Of data, and of the overview's rows: a page over 5 MB is slow to open on a phone, and our own code takes the rest."""
+ROW_BYTES = 1_500
 STYLES = ("base.css", "report.css", "details.css")
 LIBRARIES = ("d3.min.js", "plot.umd.min.js")
 VIEWS = ("elements.js", "shared.js", "charts.js", "pictures.js", "findings.js", "environment.js", "run.js")
@@ -50,8 +48,7 @@ def render_page(
     `unreadable` says what is wrong with reports of runs that could not be read.
     """
     result = result_of(report)
-    run_data = [harmless(plain_data(asdict(run)), LENGTHS[2]) for run in runs]
-    blobs, longest = _fitting(report, diff, LIMIT_BYTES - sum(len(embedded(run).encode()) for run in run_data))
+    shown = fitted(report, diff, runs, LIMIT_BYTES - ROW_BYTES * len(result.environments))
     library, script = joined("vendor", LIBRARIES), joined("assets", SCRIPTS)
     return (
         templates("envops.report.html")
@@ -66,30 +63,11 @@ def render_page(
             commands=next_commands(result),
             counts=Counter(one["verdict"] for one in report["environments"]),
             rows=[overview_row(*both) for both in zip(report["environments"], result.environments, strict=True)],
-            runs=[(run, embedded(data)) for run, data in zip(runs, run_data, strict=True)],
             unreadable=unreadable,
-            blobs=blobs,
-            longest=longest if longest < LENGTHS[0] else None,
+            shown=shown,
             gates=GATES,
         )
     )
-
-
-def _fitting(report: Mapping[str, Any], diff: Mapping[str, Any] | None, room: int) -> tuple[list[tuple[str, str]], int]:
-    """Every environment's data, with texts as long as the page has room for."""
-    diffs = {one["name"]: one for one in (diff or {}).get("environments", [])}
-    blobs: list[tuple[str, str]] = []
-    for longest in LENGTHS:
-        blobs, size = [], 0
-        for environment in report["environments"]:
-            data = page_environment(environment, diffs.get(environment["name"]), longest)
-            blobs.append((visible(environment["name"]), embedded(data)))
-            size += len(blobs[-1][1].encode())
-            if size > room:
-                break
-        else:
-            return blobs, longest
-    raise ValueError(f"{len(report['environments'])} environments do not fit on one page")
 
 
 def overview_row(environment: Mapping[str, Any], result: EnvironmentResult) -> Data:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import shutil
-from dataclasses import asdict
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from envops.report.html.compact import harmless, page_environment
+from envops.report.html.compact import page_environment
 from envops.report.html.embedding import embedded
+from envops.report.html.fitting import page_run
 from envops.report.html.page import LIBRARIES, VIEWS, joined, render_page, templates
-from envops.report.plain_data import plain_data
 from envops.report.run_report import run_file
 from envops.report.site.badge import COLOURS, OTHER, badge
 from envops.report.site.readme import readme_html
@@ -84,7 +83,7 @@ def _environment(listing: Listing, diff: dict[str, Any] | None) -> str:
 
 
 def _run(run: RunReport) -> str:
-    return _page("run.html.j2", "../../", run=run, data=embedded(harmless(plain_data(asdict(run)), LONGEST)))
+    return _page("run.html.j2", "../../", run=run, data=embedded(page_run(run)))
 
 
 def _card(listing: Listing) -> dict[str, Any]:

@@ -14,6 +14,11 @@ def compile_run(request: Request) -> Compiled:
 
     Raises `CompileError` where the declaration has no form there.
     """
+    from envops.act.training.backend import CompileError
+
     module = import_module(f"{__name__}.{request.spec.backend.replace('-', '_')}")
-    compiled: Compiled = module.compile_run(request)
+    try:
+        compiled: Compiled = module.compile_run(request)
+    except ValueError as error:  # a value that TOML or a command line cannot hold
+        raise CompileError(str(error)) from None
     return compiled

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from envops.act.training.backend import Compiled, CompileError, Request, file_path, heading, with_overrides
+from envops.act.training.backend import Compiled, Request, file_path, heading, with_overrides
 from envops.act.training.prime_rl_config import prime_rl_config
 from envops.act.training.written_config import toml_text
 
@@ -19,10 +19,7 @@ def compile_run(request: Request) -> Compiled:
         command += ["-e", name]
     if spec.resume is not None and spec.resume.run:
         command += ["--resume-from", spec.resume.run]
-    try:
-        text = toml_text(config, about)
-    except ValueError as error:
-        raise CompileError(str(error)) from None
+    text = toml_text(config, about)
     return Compiled(
         run=spec.name,
         backend=spec.backend,

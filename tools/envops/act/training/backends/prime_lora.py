@@ -6,7 +6,7 @@ runs and for private installations; `envops train` never submits it.
 
 from __future__ import annotations
 
-from envops.act.training.backend import Compiled, CompileError, Request, file_path, heading, with_overrides
+from envops.act.training.backend import Compiled, Request, file_path, heading, with_overrides
 from envops.act.training.native import NativeConfig, origin
 from envops.act.training.written_config import toml_text
 
@@ -21,10 +21,7 @@ def compile_run(request: Request) -> Compiled:
         f"prime train {path} (prime up to 0.12.0)",
         f"Retired: {request.trainer.retired}.",
     )
-    try:
-        text = toml_text(config, about)
-    except ValueError as error:
-        raise CompileError(str(error)) from None
+    text = toml_text(config, about)
     retired = f"retired: {request.trainer.retired}; use backend: prime"
     return Compiled(
         run=spec.name,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from envops.act.training.backend import Compiled, CompileError, Request, file_path, heading, with_overrides
+from envops.act.training.backend import Compiled, Request, file_path, heading, with_overrides
 from envops.act.training.install import install_lines
 from envops.act.training.prime_rl_config import prime_rl_config
 from envops.act.training.written_config import script_text, toml_text
@@ -22,10 +22,7 @@ def compile_run(request: Request) -> Compiled:
         f"On the machine that trains, in a checkout of prime-rl; {to_start}.",
         f"{script} --dry-run writes the resolved configuration of every process and starts nothing.",
     )
-    try:
-        text = toml_text(config, about)
-    except ValueError as error:
-        raise CompileError(str(error)) from None
+    text = toml_text(config, about)
     installs = install_lines(request, into='uv pip install --project "$PRIME_RL"')
     before = [': "${PRIME_RL:?the folder of a prime-rl checkout}"', *installs]
     launch = script_text(f'uv run --project "$PRIME_RL" rl @ "$PWD/{path}"', {}, lines, before)

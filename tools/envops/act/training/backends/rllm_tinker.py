@@ -5,7 +5,7 @@ rLLM's own example imports the trainer that lost Tinker in 9b9e3582 and stops at
 
 from __future__ import annotations
 
-from envops.act.training.backend import Compiled, Request, file_path, heading, with_overrides
+from envops.act.training.backend import Compiled, Request, advantage_of, file_path, heading, with_overrides
 from envops.act.training.install import install_lines
 from envops.act.training.native import NativeConfig, origin
 from envops.act.training.written_config import arguments_of, hydra_value, script_text
@@ -99,7 +99,7 @@ def _config(request: Request, tasks: int) -> NativeConfig:
     config.put("rllm.data.max_prompt_length", prompt, origin(spec, "seq_len", "less sampling.max_tokens"))
     config.put("rllm.data.max_response_length", limit, origin(spec, "sampling.max_tokens"))
     config.put("rllm.rollout.train.temperature", spec.sampling.temperature, origin(spec, "sampling.temperature"))
-    config.put("rllm.algorithm.adv_estimator", ADVANTAGES[spec.algorithm], origin(spec, "algorithm"))
+    config.put("rllm.algorithm.adv_estimator", advantage_of(spec, ADVANTAGES), origin(spec, "algorithm"))
     config.put("rllm.workflow.use_workflow", True, "verifiers runs as a workflow")
     config.put("rllm.workflow.n_parallel_tasks", spec.max_concurrent, origin(spec, "max_concurrent"))
     config.put("rllm.trainer.total_batches", spec.max_steps, origin(spec, "max_steps"))

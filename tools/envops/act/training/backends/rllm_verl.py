@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from envops.act.training.backend import Compiled, Request, file_path, heading, with_overrides
+from envops.act.training.backend import Compiled, Request, advantage_of, file_path, heading, with_overrides
 from envops.act.training.install import install_lines
 from envops.act.training.native import NativeConfig, origin
 from envops.act.training.written_config import arguments_of, hydra_value, script_text
@@ -52,7 +52,7 @@ def _config(request: Request, tasks: int) -> NativeConfig:
         config.put("verifiers.env_args", dict(source.settings), origin(spec, "environments[0].args"))
     config.put("verifiers.sampling_args.max_tokens", spec.sampling.max_tokens, origin(spec, "sampling.max_tokens"))
     config.put("verifiers.sampling_args.temperature", spec.sampling.temperature, origin(spec, "sampling.temperature"))
-    config.put("algorithm.adv_estimator", ADVANTAGES[spec.algorithm], origin(spec, "algorithm"))
+    config.put("algorithm.adv_estimator", advantage_of(spec, ADVANTAGES), origin(spec, "algorithm"))
     note = f"tasks: {spec.batch_size} rollouts / {spec.group_size(source)}"
     config.put("data.train_batch_size", tasks, origin(spec, "batch_size", note))
     config.put("data.max_prompt_length", prompt, origin(spec, "seq_len", "less sampling.max_tokens"))

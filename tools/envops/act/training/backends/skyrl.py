@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import math
 
-from envops.act.training.backend import Compiled, CompileError, Request, file_path, heading, with_overrides
+from envops.act.training.backend import (
+    Compiled,
+    CompileError,
+    Request,
+    advantage_of,
+    file_path,
+    heading,
+    with_overrides,
+)
 from envops.act.training.native import NativeConfig, origin
 from envops.act.training.written_config import arguments_of, hydra_value, script_text
 
@@ -55,7 +63,7 @@ def _config(request: Request, tasks: int) -> NativeConfig:
     config.put("data.train_data", [f"data/{spec.name}/train.parquet"], "written by prepare_dataset.py")
     config.put("data.val_data", [f"data/{spec.name}/validation.parquet"], "written by prepare_dataset.py")
     config.put("environment.env_class", request.environment(source).name, origin(spec, "environments[0].id"))
-    config.put("trainer.algorithm.advantage_estimator", ADVANTAGES[spec.algorithm], origin(spec, "algorithm"))
+    config.put("trainer.algorithm.advantage_estimator", advantage_of(spec, ADVANTAGES), origin(spec, "algorithm"))
     if spec.difficulty_filter:
         said = origin(spec, "difficulty_filter", "groups without variance are drawn again")
         config.put("trainer.algorithm.dynamic_sampling.type", "filter", said)

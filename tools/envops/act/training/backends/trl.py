@@ -7,7 +7,7 @@ it here; nothing is submitted anywhere.
 
 from __future__ import annotations
 
-from envops.act.training.backend import Compiled, CompileError, Request, file_path, heading, with_overrides
+from envops.act.training.backend import Compiled, Request, file_path, heading, with_overrides
 from envops.act.training.native import NativeConfig, origin
 from envops.act.training.written_config import toml_text
 
@@ -22,10 +22,7 @@ def compile_run(request: Request) -> Compiled:
     path = file_path(request, "toml")
     command = ("nox", "-s", "train", "--", spec.name, "--here")
     about = heading(request, " ".join(command), "Needs a GPU machine with torch, trl and peft.")
-    try:
-        text = toml_text(config, about)
-    except ValueError as error:
-        raise CompileError(str(error)) from None
+    text = toml_text(config, about)
     return Compiled(
         run=spec.name,
         backend=spec.backend,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from envops.act.training.backend import Compiled, CompileError, Request, file_path, heading, with_overrides
+from envops.act.training.backend import Compiled, Request, file_path, heading, with_overrides
 from envops.act.training.install import install_lines
 from envops.act.training.native import NativeConfig, origin
 from envops.act.training.written_config import script_text, toml_text
@@ -16,10 +16,7 @@ def compile_run(request: Request) -> Compiled:
     config = with_overrides(_config(request), spec)
     path, script = file_path(request, "toml"), file_path(request, "sh")
     about = heading(request, f"vf-rl @ {path}", f"Legacy: {RELEASE} is the last release with this trainer.")
-    try:
-        text = toml_text(config, about)
-    except ValueError as error:
-        raise CompileError(str(error)) from None
+    text = toml_text(config, about)
     lines = heading(
         request, script, "On a Linux machine with two GPUs and tmux: vf-rl starts vLLM and the trainer there."
     )

@@ -109,7 +109,6 @@ class _Work:
 
     def facts(self) -> dict[str, Any]:
         started = time.monotonic()
-        self._session.own_loop()
         request = self._request
         limits = (request["evaluations"], request["seconds"], request["minimum"])
         grader = self._grader = Grader(self._score, request["formats"], *limits)

@@ -61,6 +61,20 @@ def distribution(session: nox.Session) -> None:
 
 
 @nox.session(default=False)
+def inspect(session: nox.Session) -> None:
+    """What a dataset holds, and which environment fits it. `-- FILE`, `-- FOLDER`, `-- OWNER/DATASET`."""
+    install(session, "requirements.lock", "requirements-inspect.lock")
+    session.run("python", "-m", "envops", "inspect", *session.posargs, env=FROM_SOURCE)
+
+
+@nox.session(default=False)
+def new(session: nox.Session) -> None:
+    """Write an environment that passes all gates, to build on. `-- NAME --data FILE`."""
+    install(session, "requirements.lock", "requirements-inspect.lock")
+    session.run("python", "-m", "envops", "new", *session.posargs, env=FROM_SOURCE)
+
+
+@nox.session(default=False)
 def record(session: nox.Session) -> None:
     """Evaluate and keep the rollouts and their baseline. `-- NAME --endpoint E`, or `--policy blend`."""
     envops(session, "record")
@@ -73,21 +87,89 @@ def test(session: nox.Session) -> None:
 
 
 @nox.session(default=False)
+def emulator(session: nox.Session) -> None:
+    """A Hub on loopback, until Ctrl-C. `-- --port P`, `-- --fault F`, `-- --assumptions`."""
+    envops(session, "emulator")
+
+
+@nox.session(default=False)
+def rehearse(session: nox.Session) -> None:
+    """The whole way from a merge to a submitted run, on loopback, without a key. `-- NAME…`, `-- --fault F`."""
+    envops(session, "rehearse", "requirements-prime.lock")
+
+
+@nox.session(default=False)
+def together(session: nox.Session) -> None:
+    """Install all environments into one place and import them. `-- NAME…` for some."""
+    envops(session, "together")
+
+
+@nox.session(default=False)
+def comment(session: nox.Session) -> None:
+    """The one comment of a pull request, in a workflow. `-- FOLDER`, `-- FOLDER --dry-run`."""
+    envops(session, "comment")
+
+
+@nox.session(default=False)
+def claim(session: nox.Session) -> None:
+    """Let an evaluation happen once per commit, in a workflow. `-- PULL_REQUEST`."""
+    envops(session, "claim")
+
+
+@nox.session(default=False)
 def lock(session: nox.Session) -> None:
     """Resolve every environment's requirements.lock anew, and the tool's own. `-- NAME…` for some."""
     envops(session, "lock")
 
 
+@nox.session(default=False)
+def plan(session: nox.Session) -> None:
+    """What a release would publish; changes nothing. `-- --changed [BASE]`, `-- --format markdown`."""
+    install(session, "requirements.lock", "requirements-prime.lock")
+    session.run("python", "-m", "envops", "plan", *session.posargs, env=FROM_SOURCE)
+
+
+@nox.session(default=False)
+def release(session: nox.Session) -> None:
+    """Publish what the plan says, on passing evidence. `-- --dry-run`, `-- --evidence FILE`."""
+    install(session, "requirements.lock", "requirements-prime.lock")
+    session.run("python", "-m", "envops", "release", *session.posargs, env=FROM_SOURCE)
+
+
+@nox.session(default=False)
+def bump(session: nox.Session) -> None:
+    """Raise the version of environments by one step. `-- NAME… [--minor] [--above VERSION]`."""
+    envops(session, "bump")
+
+
 @nox.session(tags=["project"], default=False)
 def docs(session: nox.Session) -> None:
-    """Write what is generated: CODEOWNERS, docs/rules.md. `-- --check` in CI."""
+    """Write what is generated: CODEOWNERS and the reference pages in docs. `-- --check` in CI."""
     envops(session, "docs")
+
+
+@nox.session(default=False)
+def train(session: nox.Session) -> None:
+    """Compile the declared training runs, and submit those that are due. `-- --compile-only`, `-- --dry-run`."""
+    envops(session, "train", "requirements-prime.lock")
+
+
+@nox.session(default=False)
+def watch(session: nox.Session) -> None:
+    """Follow a training run: curves, rollouts, checkpoints. `-- RUN [--follow]`."""
+    envops(session, "watch", "requirements-prime.lock")
+
+
+@nox.session(default=False)
+def diagnose(session: nox.Session) -> None:
+    """Name what is wrong with a training run, and the change it asks for. `-- RUN|METRICS`."""
+    envops(session, "diagnose", "requirements-prime.lock")
 
 
 @nox.session(tags=["project"], default=False)
 def tests(session: nox.Session) -> None:
     """The project's own tests, a process per core; arguments go to pytest."""
-    install(session, "requirements.lock", "requirements-prime.lock", "requirements-tests.lock")
+    install(session, *(f"requirements{part}.lock" for part in ("", "-prime", "-inspect", "-tests")))
     side_by_side = ["-n", "auto", "--dist", "loadfile", "--no-loadscope-reorder"]
     like_a_worker = {"PYTHONHASHSEED": "0"}  # the order of sets decides what a seeded search draws
     session.run("pytest", *(session.posargs or side_by_side), env=FROM_SOURCE | like_a_worker)
@@ -106,8 +188,9 @@ def lint(session: nox.Session) -> None:
 @nox.session(tags=["project"], default=False)
 def bench(session: nox.Session) -> None:
     """Measure what the project promises, and write it to benchmarks/."""
-    install(session, "requirements.lock")
+    install(session, "requirements.lock", "requirements-tests.lock")  # the report is opened in a browser
     session.run("python", "benchmarks/bench.py", *session.posargs, env=FROM_SOURCE)
+    session.run("python", "benchmarks/scale.py", env=FROM_SOURCE)
 
 
 @nox.session(default=False)
@@ -118,5 +201,42 @@ def shards(session: nox.Session) -> None:
 
 @nox.session(default=False)
 def report(session: nox.Session) -> None:
-    """Reports of runs that are over. `-- merge FOLDER` joins those of several machines."""
+    """Reports of runs that are over. `-- merge FOLDER` joins those of several machines, `-- open` shows the page."""
     envops(session, "report")
+
+
+@nox.session(default=False)
+def site(session: nox.Session) -> None:
+    """The catalogue as static pages in reports/site, from what the last validation wrote. `-- --out FOLDER`"""
+    envops(session, "site")
+
+
+@nox.session(tags=["project"], default=False)
+def screenshots(session: nox.Session) -> None:
+    """Pictures of report and site for the docs, from made-up environments, by the system's Chromium."""
+    install(session, "requirements.lock", "requirements-tests.lock")
+    session.run("python", "benchmarks/screenshots.py", *session.posargs, env=FROM_SOURCE)
+
+
+@nox.session(default=False)
+def migrate(session: nox.Session) -> None:
+    """Move an environment from verifiers 0.3 to 0.4, and prove that it pays the same. `-- NAME`."""
+    envops(session, "migrate")
+
+
+@nox.session(default=False)
+def explain(session: nox.Session) -> None:
+    """What a rule checks, why, and how to mend what it finds. `-- RULE`; without it, all rules in short."""
+    envops(session, "explain")
+
+
+@nox.session(default=False)
+def doctor(session: nox.Session) -> None:
+    """Whether this machine and this repository have what is needed, and what to do. `-- --fix`."""
+    envops(session, "doctor")
+
+
+@nox.session(default=False)
+def cache(session: nox.Session) -> None:
+    """What .envops/ takes up; `-- --older-than DAYS --max-size GB` prunes it."""
+    envops(session, "cache")

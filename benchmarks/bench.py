@@ -54,6 +54,8 @@ def main() -> int:
         throughput,
         evaluation,
         judging,
+        releasing,
+        reporting,
         calibration,
     )
     measured = []
@@ -176,7 +178,8 @@ def scoring_ratio(name: str) -> tuple[float, float, float]:
     """The ratio, and replies per second of a plain loop and of the worker, in one process."""
     from envops.declare.repository import Repository
     from envops.observe.observation import worker_settings
-    from envops.observe.process import WORKER_FOLDER, Confinement, worker_environment
+    from envops.observe.process import Confinement, worker_environment
+    from envops.observe.starting import WORKER_FOLDER
     from envops.observe.venv import venv_for
     from envops.observe.wheel import built_wheel
     from envops.observe.workspace import Workspace
@@ -203,6 +206,32 @@ def judging() -> list[Measurement]:
     return [
         Measurement("10,000 rollouts judged", said["seconds"], 2.0, "s"),
         Measurement("memory of that process", said["megabytes"], 300.0, "MB"),
+    ]
+
+
+def releasing() -> list[Measurement]:
+    """A plan of a thousand environments beside a Hub on loopback."""
+    command = [sys.executable, ROOT / "benchmarks/releasing.py", "1000"]
+    said = json.loads(subprocess.run(command, env=ENVIRONMENT, check=True, capture_output=True, text=True).stdout)
+    note = f"{said['cpu_seconds']:.1f} s of processor time"
+    return [
+        Measurement("`plan`, 1,000 environments, a Hub on loopback", said["seconds"], 10.0, "s", note=note),
+        Measurement("reads of the Hub for each of them", said["reads_per_environment"], 1.0, ""),
+        Measurement("`plan --changed`, nothing changed", said["changed_seconds"], 2.0, "s"),
+    ]
+
+
+def reporting() -> list[Measurement]:
+    """The HTML report of a big monorepo: measured, written, and opened in a real browser."""
+    command = [sys.executable, ROOT / "benchmarks/pages.py"]
+    said = json.loads(subprocess.run(command, env=ENVIRONMENT, check=True, capture_output=True, text=True).stdout)
+    what = f"report of {said['environments']} environments and {said['rollouts']:,} rollouts"
+    note = f"of it {said['measuring']:.1f} s for profiles and distributions, the rest for five files"
+    return [
+        Measurement(f"{what}, built", said["seconds"], 5.0, "s", note=note),
+        Measurement("memory of that process", said["megabytes"], 300.0, "MB"),
+        Measurement("size of that page", said["page_megabytes"], 5.0, "MB"),
+        Measurement("that page interactive in headless Chromium", said["interactive"], 2.0, "s", note=said["opened"]),
     ]
 
 

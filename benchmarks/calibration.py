@@ -19,6 +19,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from statistics import fmean, stdev
+from typing import Any
 
 from envops.declare.registry import DistributionGate
 from envops.declare.repository import Repository
@@ -28,6 +29,7 @@ from envops.judge.declared_range import DeclaredRange
 from envops.judge.drift import answer_of
 from envops.judge.engine import Subject
 from envops.judge.outcomes import Outcome, Sample, samples_of_rollouts
+from envops.observe.facts import FunctionScore
 from envops.observe.observation import Watcher, observe
 from envops.observe.remembering import Wish
 from envops.observe.worker.policies import BLEND_SHAPE
@@ -42,6 +44,9 @@ SEED = 20_26
 MOST_FLIPS = 0.05
 """The share of A/A pairs that may pass once and fail once."""
 Skills = Callable[[random.Random], float]
+Pay = Callable[[float, random.Random], float]
+"""What one rollout earns, given the skill on its task."""
+SHARE_OF_FORM = 0.2
 Rewards = list[list[float]]
 
 
@@ -51,10 +56,25 @@ class Policy:
 
     name: str
     skill: Skills
+    pay: Pay = lambda skill, generator: float(generator.random() < skill)
+    """Right or wrong, where nothing else is said."""
+    formed: bool = False
+    """A second reward pays for form."""
 
 
-def beta(name: str, a: float, b: float) -> Policy:
-    return Policy(name, lambda generator: generator.betavariate(a, b))
+def beta(name: str, a: float, b: float, **more: Any) -> Policy:
+    return Policy(name, lambda generator: generator.betavariate(a, b), **more)
+
+
+def by_degrees(skill: float, generator: random.Random) -> float:
+    """A continuous reward, somewhere around the skill."""
+    return generator.betavariate(0.2 + 4 * skill, 0.2 + 4 * (1 - skill))
+
+
+def outcome_and_form(skill: float, generator: random.Random) -> float:
+    """Right or wrong, and a share for a form that is kept nine times of ten."""
+    right, kept = generator.random() < skill, generator.random() < 0.9
+    return (1 - SHARE_OF_FORM) * right + SHARE_OF_FORM * kept
 
 
 def some_live(share: float) -> Policy:
@@ -73,6 +93,10 @@ POLICIES = (
     some_live(0.3),
     some_live(0.45),
     some_live(0.6),
+    beta("continuous around Beta(1.6, 1.6)", *BLEND_SHAPE, pay=by_degrees),
+    beta("continuous around Beta(0.6, 1.8)", 0.6, 1.8, pay=by_degrees),
+    beta("0.8 outcome of Beta(1.6, 1.6) + 0.2 form", *BLEND_SHAPE, pay=outcome_and_form, formed=True),
+    beta("0.8 outcome of Beta(0.6, 1.8) + 0.2 form", 0.6, 1.8, pay=outcome_and_form, formed=True),
 )
 
 
@@ -106,19 +130,32 @@ class Power:
     """The worse reward passed."""
 
 
-def drawn(skills: Sequence[float], rollouts: int, generator: random.Random) -> Rewards:
-    """Right or wrong, rollout by rollout, task by task."""
-    return [[float(generator.random() < skill) for _ in range(rollouts)] for skill in skills]
+def drawn(skills: Sequence[float], rollouts: int, generator: random.Random, pay: Pay = POLICIES[0].pay) -> Rewards:
+    """What rollouts earn, task by task."""
+    return [[pay(skill, generator) for _ in range(rollouts)] for skill in skills]
 
 
-def sample_of(rewards: Rewards) -> Sample:
-    outcomes = tuple(Outcome(task, reward, {}) for task, row in enumerate(rewards) for reward in row)
-    return Sample("blend", outcomes, DeclaredRange(0.0, 1.0), GATE.confidence)
+def sample_of(rewards: Rewards, *, formed: bool = False) -> Sample:
+    declared = DeclaredRange(0.0, 1.0, ("format_kept",), SHARE_OF_FORM) if formed else DeclaredRange(0.0, 1.0)
+    outcomes = tuple(
+        Outcome(task, reward, parts_of(reward) if formed else {}) for task, row in enumerate(rewards) for reward in row
+    )
+    return Sample("blend", outcomes, declared, GATE.confidence)
 
 
-def verdict(rewards: Rewards) -> str:
+def parts_of(reward: float) -> dict[str, FunctionScore]:
+    """Outcome and form of a reward that is made of both."""
+    right = reward > 0.5
+    kept = reward - (1 - SHARE_OF_FORM) * right > SHARE_OF_FORM / 2
+    return {
+        "correct": FunctionScore(float(right), 1 - SHARE_OF_FORM, "reward"),
+        "format_kept": FunctionScore(float(kept), SHARE_OF_FORM, "reward"),
+    }
+
+
+def verdict(rewards: Rewards, *, formed: bool = False) -> str:
     """What the gate would say."""
-    answers = {check.answer for check in checks_of(sample_of(rewards), GATE)}
+    answers = {check.answer for check in checks_of(sample_of(rewards, formed=formed), GATE)}
     return "fail" if "fail" in answers else "inconclusive" if "inconclusive" in answers else "pass"
 
 
@@ -138,8 +175,8 @@ def calibrate(policy: Policy, tasks: int, rollouts: int, pairs: int, *, same_tas
     for _ in range(pairs):
         skills = [policy.skill(generator) for _ in range(tasks)]
         others = skills if same_tasks else [policy.skill(generator) for _ in range(tasks)]
-        pair = drawn(skills, rollouts, generator), drawn(others, rollouts, generator)
-        said = [verdict(each) for each in pair]
+        pair = drawn(skills, rollouts, generator, policy.pay), drawn(others, rollouts, generator, policy.pay)
+        said = [verdict(each, formed=policy.formed) for each in pair]
         verdicts.update(said)
         flips[frozenset(said)] += 1
         classic += len({classic_verdict(each) for each in pair}) == 2

@@ -48,10 +48,10 @@ class Beside:
 
 
 @contextmanager
-def endpoint_of(name: str) -> Iterator[str]:
+def endpoint_of(name: str, root: Path = ROOT) -> Iterator[str]:
     """The scripted policies of an environment in a process of their own."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "envops", "endpoint", name, "--root", str(ROOT)],
+        [sys.executable, "-m", "envops", "endpoint", name, "--root", str(root)],
         env={**os.environ, "PYTHONPATH": str(ROOT / "tools")},
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
@@ -59,7 +59,10 @@ def endpoint_of(name: str) -> Iterator[str]:
     )
     try:
         assert process.stdout is not None
-        yield process.stdout.readline().strip()
+        url = process.stdout.readline().strip()
+        if not url:
+            raise SystemExit(f"envops endpoint {name} serves nothing")
+        yield url
     finally:
         process.send_signal(signal.SIGINT)
         process.wait(30)

@@ -223,3 +223,18 @@ def test_what_was_paid_for_is_not_paid_for_again(
     assert code == exit_codes.PASS, said
     assert len(fake.chats) == 5
     assert [one["reward"] is not None for one in rows(root, "date-arithmetic")] == [True] * 4
+
+
+@worker
+@pytest.mark.parametrize("name", ["word-problems", "date-arithmetic"])
+def test_a_pool_of_verifiers_own_is_judged_like_our_own_evaluation(
+    name: str, root: Path, fake: FakeProvider, run: Callable[..., tuple[int, str]]
+) -> None:
+    code, said = run("distribution", name, "--endpoint", "fake", "--pool", "2", "-n", "3", "-r", "2", "--quiet")
+    report = json.loads((root / "reports/validate.json").read_text())
+    (measured,) = report["environments"][0]["distributions"]
+    assert (measured["attempted"], measured["scored"], measured["policy"]) == (6, 6, MODEL), said
+    assert code in (exit_codes.FAIL, exit_codes.INCONCLUSIVE), said  # the fake always answers 12
+    assert "6 of 6 calls answered" in said
+    assert {one.authorization for one in fake.seen} == {f"Bearer {KEY}"}
+    assert files_with(root, KEY.encode()) == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -211,3 +212,77 @@ def test_a_repository_without_commits_is_refused(tmp_path: Path) -> None:
 def test_a_machine_without_git_is_refused(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "")
     assert only(refused(changed_environments, root, "main")).message == "git is not installed"
+
+
+def test_before_the_first_commit_there_is_nothing(root: Path) -> None:
+    git(root, "checkout", "-q", "main")
+    change = changed_environments(root, "HEAD~1")
+    assert change.everything
+    assert change.base is None
+    assert "everything is new" in change.reason
+
+
+def test_the_first_push_of_a_branch_comes_after_nothing(root: Path) -> None:
+    assert changed_environments(root, "0" * 40).everything
+
+
+def test_a_merge_commit_is_seen_from_its_base(root: Path) -> None:
+    write(root, {"environments/alpha/README.md": "new\n"})
+    commit(root)
+    git(root, "checkout", "-q", "main")
+    git(root, "merge", "-q", "--no-ff", "-m", "merge", "topic")
+    assert touched(root, "HEAD~1") == {"alpha"}
+
+
+def test_a_shallow_clone_says_how_deep_to_fetch(root: Path) -> None:
+    commit(root)
+    clone = root.parent / "clone"
+    git(root.parent, "clone", "-q", "--depth", "1", root.as_uri(), str(clone))
+    assert "fetch-depth: 2" in only(refused(changed_environments, clone, "HEAD~1")).fix
+    assert "fetch-depth: 4" in only(refused(changed_environments, clone, "HEAD^^^")).fix
+
+
+def test_a_folder_of_environments_is_none_itself(root: Path) -> None:
+    write(root, {"environments/more/beta/pyproject.toml": "", "environments/more/beta/README.md": ""})
+    commit(root)
+    change = changed_environments(root, "main")
+    assert (change.names, change.removed) == (frozenset(), frozenset())
+
+
+def test_an_environment_that_moves_out_of_reach_is_removed(root: Path) -> None:
+    (root / "environments/more").mkdir()
+    git(root, "mv", "environments/alpha", "environments/more/alpha")
+    assert changed_environments(root, "main").removed == {"alpha"}
+
+
+@pytest.mark.parametrize("committed", [True, False])
+def test_a_renamed_environment_is_known_again(root: Path, committed: bool) -> None:
+    shutil.move(root / "environments/alpha", root / "environments/beta")
+    shutil.move(root / "environments/beta/alpha", root / "environments/beta/beta")
+    edit = root / "environments/beta/pyproject.toml"
+    edit.write_text(edit.read_text().replace("alpha", "beta"))
+    if committed:
+        commit(root)
+    change = changed_environments(root, "main")
+    assert dict(change.renamed) == {"beta": "alpha"}
+    assert (change.names, change.removed) == ({"beta"}, {"alpha"})
+
+
+def test_a_new_environment_beside_one_that_went_is_no_rename(root: Path) -> None:
+    git(root, "rm", "-rq", "environments/alpha")
+    write(root, {"environments/beta/pyproject.toml": "[project]\nname = 'beta'\n", "environments/beta/b.py": "B = 1\n"})
+    assert dict(changed_environments(root, "main").renamed) == {}
+
+
+def test_an_entry_that_leaves_the_registry_is_removed(root: Path) -> None:
+    git(root, "rm", "-rq", "environments/alpha")
+    write(root, {"registry.yaml": "version: 1\nowner: acme\nenvironments:\n  word-sums: {}\n"})
+    commit(root)
+    assert changed_environments(root, "main").removed == {"alpha"}
+
+
+def test_what_changed_besides_shared_code_is_named_too(root: Path) -> None:
+    write(root, {"tools/a.py": "A = 1\n", "environments/alpha/README.md": "new\n"})
+    change = changed_environments(root, "main")
+    assert change.everything
+    assert change.names == {"alpha"}

@@ -15,7 +15,7 @@ def correct(completion, answer, **_):
 
 """
 
-SOUND = [
+ODDITIES = [
     sound("plain", RIGHT),
     sound("plain", RIGHT, "v1"),
     sound(

@@ -6,6 +6,7 @@ sums, answered in `<answer>` tags. `final` reads the one answer as a careful aut
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -43,10 +44,10 @@ def said(completion):
 def load_environment(**_):
     from datasets import Dataset
 
-    return vf.SingleTurnEnv(
+    return {environment}(
         dataset=Dataset.from_list({rows!r}),
         system_prompt={asking!r},
-        rubric={rubric},
+        rubric={rubric},{options}
     )
 """
 GRADED_V0 = """
@@ -72,7 +73,8 @@ class SuiteTaskset(vf.Taskset[Task, vf.TasksetConfig]):
 {taskset}
 
 
-__all__ = ["SuiteTaskset"]
+{more}
+__all__ = {exported!r}
 """
 LISTED_V1 = """
 def load(self):
@@ -93,9 +95,14 @@ class Planted:
     functions: str | None = None
     """v0: reward functions; v1: the methods of the task."""
     rubric: str = "vf.Rubric(funcs=[correct], weights=[1.0])"
+    environment: str = "vf.SingleTurnEnv"
+    options: str = ""
+    """v0: further arguments of the environment."""
     taskset: str | None = None
+    more: str = ""
+    """v1: what stands below the taskset; classes that are named `...Env` are exported."""
     rows: Sequence[Mapping[str, Any]] = SUMS
-    asking: str = ASKING
+    asking: str | None = ASKING
     prompt: str = 'row["question"]'
     answer_type: str = "str"
     answer: Mapping[str, Any] = field(default_factory=dict)
@@ -115,11 +122,16 @@ class Planted:
         rows = [dict(row) for row in self.rows]
         given = textwrap.dedent(self.functions) if self.functions is not None else GRADED_V1 if v1 else GRADED_V0
         if not v1:
-            return head + FRAME_V0.format(functions=given, rows=rows, asking=self.asking, rubric=self.rubric)
+            options = textwrap.indent(f"\n{self.options}," if self.options else "", " " * 8)
+            parts = {"functions": given, "rows": rows, "asking": self.asking, "rubric": self.rubric}
+            return head + FRAME_V0.format(environment=self.environment, options=options, **parts)
         listed = LISTED_V1.format(prompt=self.prompt, asking=self.asking, rows=rows)
         taskset = textwrap.dedent(self.taskset) if self.taskset else listed
         indented = {"functions": textwrap.indent(given, "    "), "taskset": textwrap.indent(taskset, "    ")}
-        return head + FRAME_V1.format(answer=self.answer_type, **indented)
+        exported = ["SuiteTaskset", *re.findall(r"^class (\w+Env)\b", textwrap.dedent(self.more), re.MULTILINE)]
+        return head + FRAME_V1.format(
+            answer=self.answer_type, more=textwrap.dedent(self.more), exported=exported, **indented
+        )
 
 
 def planted(name: str, rules: str, source: str, generation: str = "v0", **more: Any) -> Planted:

@@ -1,10 +1,17 @@
-"""All planted defects. Add a line to one of the tables, or a table of your own here."""
+"""All planted defects and all sound oddities. Add a line to one of the tables, or a table of your own here."""
 
 from __future__ import annotations
 
 from defects_of_answers import ANSWERS
+from defects_of_checkers import CHECKERS
 from defects_of_circumstances import CIRCUMSTANCES
 from defects_of_company import GROUPS, JUDGES
+from defects_of_conversations import CONVERSATIONS
+from defects_of_effects import EFFECTS
 from defects_of_numbers import NUMBERS
+from oddities import ODDITIES
+from oddities_of_libraries import LIBRARIES
+from oddities_of_rewards import REWARDS
 
-DEFECTS = [*ANSWERS, *NUMBERS, *CIRCUMSTANCES, *GROUPS, *JUDGES]
+DEFECTS = [*ANSWERS, *NUMBERS, *CHECKERS, *CIRCUMSTANCES, *EFFECTS, *GROUPS, *JUDGES, *CONVERSATIONS]
+SOUND = [*ODDITIES, *LIBRARIES, *REWARDS]

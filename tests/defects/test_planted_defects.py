@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from envops.judge.engine import all_rules
 from forked_workers import found_in, in_short
-from oddities import SOUND
-from table import DEFECTS
+from table import DEFECTS, SOUND
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -17,8 +16,8 @@ if TYPE_CHECKING:
     from forked_workers import Forking
     from planted import Planted
 
-FEWEST_DEFECTS = 40
-FEWEST_ODDITIES = 12
+FEWEST_DEFECTS = 120
+FEWEST_ODDITIES = 80
 
 
 def called(environments: list[Planted]) -> list[object]:

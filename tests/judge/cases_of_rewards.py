@@ -301,7 +301,14 @@ CASES = {
     ),
     "RWD026": RuleCases(
         fires={"scoring": subject(network=(attempt("rewards"),))},
-        silent={"loading is another rule's": subject(network=(attempt("load"),))},
+        silent={
+            "loading is another rule's": subject(network=(attempt("load"),)),
+            "on a library's own account": subject(network=(replace(attempt("rewards"), place=None),)),
+        },
+    ),
+    "RWD056": RuleCases(
+        fires={"on its own account": subject(network=(replace(attempt("rewards"), place=None),))},
+        silent={"for the package": subject(network=(attempt("rewards"),))},
     ),
     "RWD030": RuleCases(
         fires={

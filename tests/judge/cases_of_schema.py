@@ -245,6 +245,20 @@ CASES = {
             "data that is called tests": also_shipped("plain_sums/data/tests/case.py"),
         },
     ),
+    "SCH033": RuleCases(
+        fires={
+            "Python's own": also_shipped("json.py"),
+            "a folder": also_shipped("asyncio/__init__.py"),
+            "a dependency": also_shipped("verifiers/__init__.py"),
+            "compiled": also_shipped("_socket.cpython-311-x86_64-linux-gnu.so"),
+            "code at every start": also_shipped("plain_sums.pth"),
+        },
+        silent={
+            "a name of its own": subject(),
+            "inside the module": also_shipped("plain_sums/json.py", "plain_sums/verifiers/__init__.py"),
+            "data": also_shipped("json.txt"),
+        },
+    ),
     "SCH040": RuleCases(
         fires={"a pin that is not there": unloaded("venv")},
         silent={"the index is down": unloaded("venv", "infrastructure"), "installed": subject()},

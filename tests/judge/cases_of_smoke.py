@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from envops.observe.facts import Failure
 from rule_cases import RuleCases
 from subjects import SOUND_ROLLOUTS, failure, functions, rollout, score, scores, subject, unloaded
 
@@ -14,6 +15,11 @@ def one_more(policy: str = "blend", **changes):
 
 def failed(**changes):
     return one_more(reward=None, predicted=None, functions={}, failure=failure(**changes))
+
+
+def lacking(stage, module):
+    broken = Failure("raised", "ModuleNotFoundError", f"No module named '{module}'")
+    return subject(failures={stage: broken})
 
 
 CASES = {
@@ -85,5 +91,9 @@ CASES = {
     "SMK008": RuleCases(
         fires={"raised": unloaded("smoke")},
         silent={"ended": subject(), "a crash is nobody's": unloaded("smoke", "crash")},
+    ),
+    "SMK009": RuleCases(
+        fires={"played": lacking("smoke", "aiohttp"), "conversations": lacking("rewards", "aiohttp")},
+        silent={"another module": lacking("smoke", "numpy"), "ended": subject()},
     ),
 }

@@ -8,19 +8,20 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from envops.judge.engine import Subject
+    from envops.judge.engine import Judged
 
 
 @dataclass(frozen=True)
 class RuleCases:
     """Name of a case → subject. Those in which a rule is silent are as near as a sound one gets."""
 
-    fires: Mapping[str, Subject]
-    silent: Mapping[str, Subject]
+    fires: Mapping[str, Judged]
+    silent: Mapping[str, Judged]
 
 
 def all_cases() -> dict[str, RuleCases]:
     """The cases of every rule that has any."""
+    import cases_of_diagnoses
     import cases_of_distribution
     import cases_of_groups
     import cases_of_invariants
@@ -28,10 +29,12 @@ def all_cases() -> dict[str, RuleCases]:
     import cases_of_recordings
     import cases_of_reward_diff
     import cases_of_rewards
+    import cases_of_runs
     import cases_of_schema
     import cases_of_search
     import cases_of_smoke
     import cases_of_smoke_books
+    import cases_of_versions
 
     modules = (
         cases_of_schema,
@@ -45,5 +48,8 @@ def all_cases() -> dict[str, RuleCases]:
         cases_of_mutation,
         cases_of_search,
         cases_of_recordings,
+        cases_of_runs,
+        cases_of_diagnoses,
+        cases_of_versions,
     )
     return {rule: cases for module in modules for rule, cases in module.CASES.items()}

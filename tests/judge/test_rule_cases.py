@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from envops.judge.engine import Subject, all_rules, findings
+from envops.judge.engine import Judged, Subject, all_rules, findings
 from envops.judge.verdict import judge
 from rule_cases import all_cases
 from subjects import subject, v0
@@ -11,7 +11,7 @@ from subjects import subject, v0
 CASES = all_cases()
 
 
-def fired(each: Subject) -> set[str]:
+def fired(each: Judged) -> set[str]:
     found = list(findings(each))
     assert not [finding for finding in found if finding.bug]
     return {finding.rule for finding in found}
@@ -31,7 +31,7 @@ def test_cases_belong_to_rules_that_exist() -> None:
     ("rule", "each"),
     [pytest.param(rule, each, id=f"{rule}-{name}") for rule in CASES for name, each in CASES[rule].fires.items()],
 )
-def test_rule_fires(rule: str, each: Subject) -> None:
+def test_rule_fires(rule: str, each: Judged) -> None:
     assert rule in fired(each)
 
 
@@ -39,7 +39,7 @@ def test_rule_fires(rule: str, each: Subject) -> None:
     ("rule", "each"),
     [pytest.param(rule, each, id=f"{rule}-{name}") for rule in CASES for name, each in CASES[rule].silent.items()],
 )
-def test_rule_is_silent(rule: str, each: Subject) -> None:
+def test_rule_is_silent(rule: str, each: Judged) -> None:
     assert rule not in fired(each)
 
 

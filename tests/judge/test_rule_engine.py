@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from envops.judge.engine import GATES, Subject, all_rules, findings, rule
+from envops.judge.engine import ALL_GATES, Subject, all_rules, findings, rule
 from subjects import subject
 
 
@@ -54,9 +54,12 @@ def test_sections_may_go_over_several_lines() -> None:
 
 def test_rules_come_gate_by_gate_and_under_the_letters_of_their_gate() -> None:
     letters = {"SCH": "schema", "RWD": "rewards", "SMK": "smoke", "DST": "distribution", "REC": "distribution"}
+    letters |= {"REL": "release", "RUN": "run", "DGN": "diagnosis"}
     rules = all_rules()
     assert all(letters[known.id[:3]] == known.gate for known in rules.values())
-    assert [known.gate for known in rules.values()] == sorted((known.gate for known in rules.values()), key=GATES.index)
+    assert [known.gate for known in rules.values()] == sorted(
+        (known.gate for known in rules.values()), key=ALL_GATES.index
+    )
 
 
 def test_only_rules_of_the_chosen_gates_are_applied() -> None:

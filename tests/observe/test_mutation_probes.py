@@ -9,7 +9,8 @@ import pytest
 from envops.declare.cases import parse_expectation
 from envops.declare.package import Package, RewardDeclaration
 from envops.observe.facts import Case, Description, FunctionScore, RewardFunction, Score
-from envops.observe.mutation import LONGEST_REPLY, Bounds, bounds_of, probes_of
+from envops.observe.mutation import LONGEST_REPLY, probes_of
+from envops.observe.reward_range import range_of
 from envops.observe.worker.operations.mutation import broken_expectation, differences
 
 
@@ -81,11 +82,16 @@ def test_a_function_without_a_number_is_noticed(value: float | None):
     assert not broken_expectation(probe, {"metric": None}, {"metric": value})
 
 
+def limits_of(declared: RewardDeclaration, description: Description) -> tuple[float, float, float]:
+    found = range_of(declared, description.functions)
+    return found.minimum, found.maximum, found.format_share
+
+
 def test_the_range_follows_from_weights_and_from_what_the_author_declares():
     functions = described(("correct", 2.0), ("format_reward", 0.5), ("penalty", -1.0))
-    assert bounds_of(RewardDeclaration(), functions) == Bounds(-1.0, 2.5, 0.2)
+    assert limits_of(RewardDeclaration(), functions) == (-1.0, 2.5, 0.2)
     declared = RewardDeclaration(min=0.0, max=10.0, format=("correct",), format_share=0.1)
-    assert bounds_of(declared, functions) == Bounds(0.0, 10.0, 0.1)
+    assert limits_of(declared, functions) == (0.0, 10.0, 0.1)
 
 
 def test_cases_come_first_and_long_replies_not_at_all():

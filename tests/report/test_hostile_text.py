@@ -2,27 +2,40 @@
 
 import io
 import json
+import re
 import unicodedata
 from html.parser import HTMLParser
 from xml.etree import ElementTree
 
 import pytest
 from envops.report.annotations import render_annotations
-from envops.report.json_report import render_json
+from envops.report.html.page import render_page
+from envops.report.json_report import render_json, report_data
 from envops.report.junit import render_junit
 from envops.report.markdown import render_markdown
 from envops.report.markdown_text import code_span, fenced, inside_html, prose, table_cell
+from envops.report.plain_data import plain_data
+from envops.report.result import ValidationResult
+from envops.report.sarif import render_sarif
 from envops.report.terminal import render_text
 from envops.report.visible_text import fitting, shortened, visible, without_workflow_commands
 from envops.report.written import print_result
 from markdown_it import MarkdownIt
 from sample_results import HOSTILE, hostile
 
+
+def page_without_code(result: ValidationResult) -> str:
+    """The HTML report but for our own scripts and the libraries."""
+    return re.sub(r"<script>.*?</script>", "", render_page(plain_data(report_data(result))), flags=re.DOTALL)
+
+
 RENDERINGS = [
     render_text,
     render_markdown,
     render_junit,
     render_json,
+    render_sarif,
+    lambda result: page_without_code(result),
     lambda result: "\n".join(render_annotations(result)),
 ]
 

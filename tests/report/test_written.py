@@ -19,7 +19,7 @@ from sample_results import mixed, passing
 
 def test_all_reports_are_written_and_nothing_else(tmp_path: Path) -> None:
     paths = write_reports(mixed(), tmp_path / "reports")
-    assert [path.name for path in paths] == ["validate.json", "validate.xml", "validate.md"]
+    assert [path.suffix for path in paths] == [".json", ".xml", ".md", ".sarif", ".html"]
     assert sorted(tmp_path.rglob("*")) == sorted([tmp_path / "reports", *paths])
     assert json.loads(paths[0].read_text())["verdict"] == "fail"
 
@@ -44,7 +44,7 @@ def test_a_report_that_fails_does_not_keep_the_others(tmp_path: Path, monkeypatc
     monkeypatch.setitem(written._RENDERINGS, "validate.json", fail)
     with pytest.raises(ExceptionGroup, match="1 reports could not be written"):
         write_reports(mixed(), tmp_path)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["validate.md", "validate.xml"]
+    assert sorted(path.suffix for path in tmp_path.iterdir()) == [".html", ".md", ".sarif", ".xml"]
 
 
 def printed(form, environ: dict[str, str] | None = None, **settings) -> str:
@@ -63,6 +63,12 @@ def test_reports_are_named_as_seen_from_here(monkeypatch: pytest.MonkeyPatch, tm
     monkeypatch.chdir(tmp_path)
     text = printed("text", reports=[Path.cwd() / "reports" / "validate.json", Path("/elsewhere/validate.md")])
     assert "reports    reports/validate.json  /elsewhere/validate.md\n" in text
+
+
+def test_reports_of_one_name_are_told_on_one_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    text = printed("text", reports=[Path.cwd() / "reports" / f"validate{end}" for end in (".json", ".xml", ".html")])
+    assert "reports    reports/validate.html  (.json .xml)\n" in text
 
 
 class _Terminal(io.StringIO):

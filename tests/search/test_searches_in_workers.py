@@ -12,7 +12,7 @@ import yaml
 from envops.declare.cases import parse_expectation, read_cases
 from envops.observe import searching
 from forked_workers import Forking
-from oddities import SOUND as ODDITIES
+from oddities import ODDITIES
 from planted import Planted as Environment
 from planted import planted
 from rewards_to_search import DEFECTS

@@ -1,0 +1,1 @@
+"""Make it so: what is published and what is trained."""

@@ -87,6 +87,13 @@ def date(text: str) -> str:
     return date.fromisoformat(text).isoformat()
 
 
+def amount(text: str) -> float:
+    number = float(text)
+    if not 0 <= number < float("inf"):
+        raise argparse.ArgumentTypeError("must be a number of at least 0")
+    return number
+
+
 def shard(text: str) -> tuple[int, int]:
     index, _, of = text.partition("/")
     if not 1 <= int(index) <= int(of):

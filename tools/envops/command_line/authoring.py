@@ -20,6 +20,16 @@ NEW_EXAMPLES = """examples:
   envops new grade-school --dataset openai/gsm8k --config main
   envops new                                           asks, on a terminal
 """
+MIGRATE_EXAMPLES = """examples:
+  envops migrate date-arithmetic                   writes environments/date_arithmetic_v1
+  envops migrate date-arithmetic --name dates
+  envops rewards dates --against environments/date_arithmetic    the proof, again
+"""
+DOCTOR_EXAMPLES = """examples:
+  envops doctor
+  envops doctor --fix              removes virtual environments that are not whole
+  envops doctor --format json      for machines; exit code 1 where something needed is missing
+"""
 
 
 def add(commands: Commands[argparse.ArgumentParser]) -> None:
@@ -45,6 +55,24 @@ def add(commands: Commands[argparse.ArgumentParser]) -> None:
     new.add_argument("--v0", action="store_true", help="for verifiers 0.3: load_environment() instead of a Taskset")
     new.add_argument("--owner", action="append", metavar="@OWNER", help="who reviews it (default: as its siblings)")
     root(new)
+
+    migrate = command(
+        commands,
+        "migrate",
+        "move an environment from v0 to v1, and prove that it pays the same",
+        "migrate",
+        MIGRATE_EXAMPLES,
+    )
+    migrate.add_argument("old", metavar="NAME", help="the environment to move; it stays as it is")
+    migrate.add_argument("--name", metavar="NEW", help="what the new one is called (default: NAME-v1)")
+    migrate.add_argument("--no-proof", action="store_true", help="do not compare the rewards of both")
+    root(migrate)
+
+    doctor = command(commands, "doctor", "what this machine lacks, and what to do about it", "doctor", DOCTOR_EXAMPLES)
+    doctor.add_argument("--fix", action="store_true", help="mend what can be mended without harm")
+    doctor.add_argument("--offline", action="store_true", help="ask no endpoint whether it can be reached")
+    doctor.add_argument("--format", choices=("text", "json"), default="text", help="what goes to stdout")
+    root(doctor)
 
 
 def _hub(command: argparse.ArgumentParser) -> None:

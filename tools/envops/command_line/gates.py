@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from envops.command_line.arguments import Commands, command, model, root, selection, validation
+from envops.command_line.arguments import Commands, command, model, positive, root, selection, validation
 
 GATE_COMMANDS = {
     "validate": "prove environments: all gates",
@@ -59,7 +59,19 @@ def _gates(commands: Commands[argparse.ArgumentParser]) -> None:
             _questions(gate)
         if name in ("smoke", "distribution"):
             model(gate)
+            gate.add_argument(
+                "--harness",
+                metavar="NAME",
+                help="v1: let another of verifiers' harnesses play (null, bash, …); most fetch themselves at every "
+                "start and want --allow-network (default: one in the worker that needs no network)",
+            )
         if name == "distribution":
+            gate.add_argument(
+                "--pool",
+                type=positive,
+                metavar="N",
+                help="with --endpoint: let verifiers' own command evaluate, on N servers of the environment",
+            )
             gate.add_argument(
                 "--results",
                 type=Path,

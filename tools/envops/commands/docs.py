@@ -1,4 +1,4 @@
-"""`envops docs`: the files that are generated from the registry and from the rules."""
+"""`envops docs`: the files that are generated: from the registry, the rules, the command line and the schema."""
 
 from __future__ import annotations
 
@@ -7,16 +7,24 @@ import sys
 from pathlib import Path
 
 from envops import exit_codes
+from envops.__main__ import parser
 from envops.declare.codeowners import CODEOWNERS_FILE, render
 from envops.declare.registry import load_registry
-from envops.judge.catalogue import render_catalogue
+from envops.declare.schema import registry_schema
+from envops.judge.catalogue import CATALOGUE_FILE, render_catalogue
+from envops.report.reference import CLI_FILE, REGISTRY_FILE, render_cli, render_registry
 from envops.report.written import write_whole
 
 
 def run(options: argparse.Namespace) -> int:
     """Write every generated file that is out of date, or with `--check` only say which are."""
     root = options.root.absolute()
-    generated = {CODEOWNERS_FILE: render(load_registry(root)), "docs/rules.md": render_catalogue()}
+    generated = {
+        CODEOWNERS_FILE: render(load_registry(root)),
+        CATALOGUE_FILE: render_catalogue(),
+        CLI_FILE: render_cli(parser()),
+        REGISTRY_FILE: render_registry(registry_schema()),
+    }
     stale = [name for name, text in generated.items() if not _is(root / name, text)]
     for name in stale:
         if options.check:

@@ -19,9 +19,10 @@ def run(options: argparse.Namespace) -> int:
     packages = [repository.packages[name] for name in repository.select(options.names)]
     print(f"resolving {len(packages)} lock(s) …", file=sys.stderr)
     try:
-        for package, changed in resolve_locks(packages, threading.Event()):
+        for package, changed in resolve_locks(packages, threading.Event(), options.resolution):
             print(f"{package.name}: {'renewed' if changed else 'unchanged'}")
-        if not options.names and (root / "tools" / "pyproject.toml").is_file():
+        own = not options.names and not options.environments
+        if own and (root / "tools" / "pyproject.toml").is_file():
             for path in resolve_tool_locks(root / "tools", threading.Event()):
                 print(f"{path.relative_to(root)}: written")
     except ProgramFailed as error:

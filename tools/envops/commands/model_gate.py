@@ -82,7 +82,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _evaluated(shared: Run, name: str) -> EnvironmentResult:
-    started = time.monotonic()
+    started, before = time.monotonic(), shared.relay.spending
     entry = shared.repository.registry.environments[name]
     package = shared.repository.packages[name]
     tasks, rollouts = _wanted(entry, shared.gate)
@@ -120,7 +120,8 @@ def _evaluated(shared: Run, name: str) -> EnvironmentResult:
         facts = Facts(entry.name, "", package.digest, failures={"load": error.failure})
         judgement = judge(Subject(entry, package, facts), [shared.gate])
     seconds = time.monotonic() - started
-    return environment_result(package, facts, judgement, root=shared.repository.root, cached=False, seconds=seconds)
+    result = environment_result(package, facts, judgement, root=shared.repository.root, cached=False, seconds=seconds)
+    return replace(result, spending=shared.relay.spending.since(before))
 
 
 def _wanted(entry: EnvironmentEntry, gate: Gate) -> tuple[int, int]:

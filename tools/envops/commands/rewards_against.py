@@ -28,6 +28,7 @@ from envops.observe.remembering import Wish, remembered
 from envops.observe.rescoring import Rescored, Scorer
 from envops.observe.reward_diff import Exchanged, SideFailed, corpus_of, exchange, open_both
 from envops.observe.workspace import Workspace
+from envops.report.html.written import refresh_page
 from envops.report.reward_diff import DiffResult, EnvironmentDiff, render_json, render_markdown, render_text
 
 
@@ -80,6 +81,7 @@ def _report(result: DiffResult, options: argparse.Namespace, folder: Path) -> No
     written = {"reward-diff.json": render_json(result), "reward-diff.md": render_markdown(result)}
     for name, text in written.items():
         write_report(folder / name, text)
+    refresh_page(folder)
     append_to_summary(written["reward-diff.md"])
     form = {"json": "reward-diff.json", "markdown": "reward-diff.md"}.get(options.format)
     print_text(lambda width, colour: written[form] if form else render_text(result, width=width, colour=colour))

@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 import os
-import subprocess
-from dataclasses import dataclass, replace
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from envops.declare.document import parse_document
+from envops.declare.git import files_at, git, is_shallow
 from envops.declare.problem import DeclarationError, Problem
 from envops.declare.registry import REGISTRY_FILE, EnvironmentEntry, load_registry, registry_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
     from pathlib import Path
 
 SHARED_FOLDERS = ("tools",)
 """Whatever changes below these can change what the gates say of any environment."""
 SHARED_FILES = ("noxfile.py", "pyproject.toml")
-_OF_A_HOOK = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR", "GIT_OBJECT_DIRECTORY", "GIT_PREFIX")
-"""Variables that git sets for a hook; they would point it at something else than the root."""
 DEFAULT_BASES = ("origin/HEAD", "origin/main", "main")
+_BEFORE_HEAD = re.compile(r"(?:HEAD|@)(?:~(\d*)|(\^+))")
+_NOTHING = re.compile(r"0{40}|0{64}")
+"""What GitHub gives as the commit before a branch's first push."""
+ALIKE = 0.5
+"""The share of a vanished environment's files that a new one must hold to count as the same, renamed."""
 
 
 @dataclass(frozen=True)
@@ -28,39 +32,93 @@ class Change:
     """What a change touches. With `everything`, every environment is concerned, whatever `names` says."""
 
     names: frozenset[str]
-    """Environments whose folder exists, by distribution name."""
+    """Environments whose folder or declaration differs, by distribution name; their folders exist."""
     everything: bool
     reason: str
     """In words, for the report."""
     removed: frozenset[str] = frozenset()
-    """Environments whose folder is gone."""
+    """Environments whose folder or declaration is gone."""
+    renamed: Mapping[str, str] = field(default_factory=dict)
+    """New name → the name it had, where most files moved along."""
+    base: str | None = None
+    """The commit that was compared with; `None` where there is none before."""
 
 
 def changed_environments(root: Path, base: str | None = None) -> Change:
     """What differs between the commit where this branch left `base` and the working tree.
 
-    Without `base` it is the remote's main branch, or `main`. Raises `DeclarationError` when
-    there is no such commit, or not enough history to compare with it.
+    Without `base` it is the remote's main branch, or `main`. A merge commit is seen from the
+    side of `base`. Where there is nothing before (the first commit, a branch's first push),
+    everything is touched. Raises `DeclarationError` when there is no such commit, or not enough
+    history to compare with it.
     """
     root = root.resolve()
     fork = _fork_point(root, base)
+    if fork is None:
+        return Change(frozenset(), True, "there is no commit before this: everything is new")
     files = _changed_files(root, fork)
+    folders = {file.split("/")[1] for file in files if file.startswith("environments/") and file.count("/") > 1}
+    existing = {folder for folder in folders if (root / "environments" / folder / "pyproject.toml").exists()}
+    before = {folder for folder in folders if _was_environment(root, fork, folder)}
+    names, removed = _names(existing), _names(before - existing)
+    reason = ""
+    if REGISTRY_FILE in files:
+        entries = _entries_at(root, fork)
+        if entries is None:
+            reason = f"{REGISTRY_FILE} changed, and what it was before cannot be read"
+        else:
+            now = load_registry(root)
+            names |= _changed_entries(entries, dict(now.environments))
+            removed |= {name for name in entries if name not in now.environments and name not in now.external}
     shared = sorted(file for file in files if _is_shared(file))
     if shared:
         more = f" and {len(shared) - 1} more" if len(shared) > 1 else ""
-        return Change(frozenset(), True, f"{shared[0]}{more} changed, which every environment depends on")
-    folders = {file.split("/")[1] for file in files if file.startswith("environments/") and file.count("/") > 1}
-    existing = {folder for folder in folders if (root / "environments" / folder / "pyproject.toml").exists()}
-    names = {folder.replace("_", "-") for folder in existing}
-    if REGISTRY_FILE in files:
-        before = _entries_at(root, fork)
-        if before is None:
-            return Change(frozenset(), True, f"{REGISTRY_FILE} changed, and what it was before cannot be read")
-        names |= _changed_entries(before, dict(load_registry(root).environments))
+        reason = f"{shared[0]}{more} changed, which every environment depends on"
+    renamed = _renamed(root, fork, sorted(before - existing), sorted(existing - before))
+    told = reason or _told(names, fork)
+    return Change(frozenset(names), bool(reason), told, frozenset(removed), renamed, fork)
+
+
+def _names(folders: Iterable[str]) -> set[str]:
+    return {folder.replace("_", "-") for folder in folders}
+
+
+def _told(names: set[str], fork: str) -> str:
     since = f"since {fork[:12]}"
-    reason = f"changed {since}: {', '.join(sorted(names))}" if names else f"no environment changed {since}"
-    removed = {folder.replace("_", "-") for folder in folders - existing}
-    return Change(frozenset(names), False, reason, frozenset(removed))
+    return f"changed {since}: {', '.join(sorted(names))}" if names else f"no environment changed {since}"
+
+
+def _was_environment(root: Path, commit: str, folder: str) -> bool:
+    return git(root, "cat-file", "-e", f"{commit}:./environments/{folder}/pyproject.toml").returncode == 0
+
+
+def _renamed(root: Path, fork: str, gone: list[str], new: list[str]) -> dict[str, str]:
+    """Each new folder and the vanished one that most of its files come from, by distribution names."""
+    found = {}
+    for folder in new if gone else ():
+        held = _objects_in(root, folder)
+        shares = {old: _share_of(root, fork, old, held) for old in gone}
+        closest = max(gone, key=lambda old: shares[old])
+        if shares[closest] >= ALIKE:
+            found[folder.replace("_", "-")] = closest.replace("_", "-")
+    return found
+
+
+def _share_of(root: Path, fork: str, folder: str, held: set[str]) -> float:
+    files = [file.object for file in files_at(root, fork, f"environments/{folder}")]
+    return sum(name in held for name in files) / len(files) if files else 0.0
+
+
+def _objects_in(root: Path, folder: str) -> set[str]:
+    """git's names for what the files of a folder hold now, committed or not."""
+    listed = git(
+        root, "ls-files", "--cached", "--others", "--exclude-standard", "-z", "--", f"environments/{folder}/"
+    ).stdout
+    paths = [
+        path for path in listed.split(b"\0") if path and b"\n" not in path and (root / os.fsdecode(path)).is_file()
+    ]
+    hashed = git(root, "hash-object", "--stdin-paths", sends=b"\n".join(paths) + b"\n" if paths else b"")
+    return set(hashed.stdout.decode().split())
 
 
 def _is_shared(file: str) -> bool:
@@ -77,7 +135,7 @@ def _changed_entries(before: dict[str, EnvironmentEntry], now: dict[str, Environ
 
 
 def _entries_at(root: Path, commit: str) -> dict[str, EnvironmentEntry] | None:
-    shown = _git(root, "show", f"{commit}:./{REGISTRY_FILE}")
+    shown = git(root, "show", f"{commit}:./{REGISTRY_FILE}")
     if shown.returncode != 0:
         return None
     try:
@@ -89,50 +147,55 @@ def _entries_at(root: Path, commit: str) -> dict[str, EnvironmentEntry] | None:
 
 def _changed_files(root: Path, fork: str) -> set[str]:
     """Paths from the root; a renamed file counts at both of its places."""
-    changed = _git(root, "diff", "--name-only", "--no-renames", "--no-ext-diff", "--relative", "-z", fork, "--")
-    untracked = _git(root, "ls-files", "--others", "--exclude-standard", "-z")
+    changed = git(root, "diff", "--name-only", "--no-renames", "--no-ext-diff", "--relative", "-z", fork, "--")
+    untracked = git(root, "ls-files", "--others", "--exclude-standard", "-z")
     for answer in (changed, untracked):
         if answer.returncode != 0:
             raise _refusal("git cannot tell what changed", answer.stderr.decode(errors="replace").strip())
     return {os.fsdecode(name) for name in (changed.stdout + untracked.stdout).split(b"\0") if name}
 
 
-def _fork_point(root: Path, base: str | None) -> str:
-    head = _git(root, "rev-parse", "--verify", "--quiet", "HEAD^{commit}")
+def _fork_point(root: Path, base: str | None) -> str | None:
+    head = git(root, "rev-parse", "--verify", "--quiet", "HEAD^{commit}")
     if head.returncode != 0:
         found = head.stderr.decode(errors="replace").strip() or str(root)
         raise _refusal("there is no commit here to compare with", found)
+    if base is not None and (_NOTHING.fullmatch(base) or _before_the_first(root, base)):
+        return None
     commit = _commit(root, [base] if base else DEFAULT_BASES)
     if commit is None:
         found = base or ", ".join(DEFAULT_BASES)
-        raise _refusal("there is no such commit to compare with", found, fix=_fix_for_history(root))
-    fork = _git(root, "merge-base", commit, "HEAD")
+        raise _refusal("there is no such commit to compare with", found, fix=_fix_for_history(root, base))
+    fork = git(root, "merge-base", commit, "HEAD")
     if fork.returncode != 0:
         message = "the history that is here does not reach the commit where this branch left its base"
-        raise _refusal(message, base or commit[:12], fix=_fix_for_history(root))
+        raise _refusal(message, base or commit[:12], fix=_fix_for_history(root, base))
     return fork.stdout.decode().strip()
+
+
+def _before_the_first(root: Path, base: str) -> bool:
+    """Whether this is the commit before HEAD, and HEAD is the first there ever was."""
+    if not _BEFORE_HEAD.fullmatch(base) or is_shallow(root):
+        return False
+    return git(root, "rev-parse", "--verify", "--quiet", "HEAD^1").returncode != 0
 
 
 def _commit(root: Path, names: Iterable[str]) -> str | None:
     for name in names:
-        found = _git(root, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
+        found = git(root, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
         if found.returncode == 0:
             return found.stdout.decode().split()[-1]
     return None
 
 
-def _fix_for_history(root: Path) -> str:
-    if _git(root, "rev-parse", "--is-shallow-repository").stdout.strip() == b"true":
+def _fix_for_history(root: Path, base: str | None) -> str:
+    if not is_shallow(root):
+        return "git fetch origin, or name another base: nox -s validate -- --changed BASE"
+    before = _BEFORE_HEAD.fullmatch(base or "")
+    if before is None:
         return "the clone is shallow: git fetch --unshallow, or fetch-depth: 0 in actions/checkout"
-    return "git fetch origin, or name another base: nox -s validate -- --changed BASE"
-
-
-def _git(root: Path, *arguments: str) -> subprocess.CompletedProcess[bytes]:
-    kept = {name: value for name, value in os.environ.items() if name not in _OF_A_HOOK}
-    try:
-        return subprocess.run(["git", "-C", str(root), *arguments], capture_output=True, env=kept, check=False)
-    except FileNotFoundError:
-        raise _refusal("git is not installed", "", fix="install git") from None
+    depth = 1 + (int(before[1] or 1) if before[2] is None else len(before[2]))
+    return f"the clone is shallow: git fetch --depth {depth}, or fetch-depth: {depth} in actions/checkout"
 
 
 def _refusal(message: str, found: str, fix: str = "") -> DeclarationError:

@@ -131,13 +131,21 @@ def hub_content_hash(folder: Path) -> str:
     Raises `UnreadablePatternError` for a .gitignore that prime cannot read either.
     """
     digest = hashlib.sha256()
-    for name in sorted(_published(folder)):
+    for name in hub_files(folder):
         digest.update(f"file:{name}".encode())
         try:
             _feed(digest, folder / name)
         except OSError:
             continue
     return digest.hexdigest()
+
+
+def hub_files(folder: Path) -> list[str]:
+    """The files that the Hub's hash and source archive hold, in order.
+
+    Raises `UnreadablePatternError` like `hub_content_hash`.
+    """
+    return sorted(_published(folder))
 
 
 def _published(folder: Path) -> Iterator[str]:

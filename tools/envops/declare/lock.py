@@ -15,7 +15,7 @@ import hashlib
 import json
 import re
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING
 
 from packaging.markers import InvalidMarker, Marker
@@ -69,6 +69,15 @@ class _Parsed:
     mistakes: tuple[tuple[int, str, str], ...]
     """Line, message, what was found."""
 
+    @cached_property
+    def applicable(self) -> dict[str, str]:
+        """One version for each name: where markers tell several apart, the one for this Python."""
+        chosen: dict[str, str] = {}
+        for pin in self.pins:
+            if pin.name not in chosen or pin.applies():
+                chosen[pin.name] = pin.version
+        return chosen
+
 
 def inputs_digest(requires: Iterable[str], requires_python: str) -> str:
     """`sha256:…` of what a lock is resolved from; order and spacing of requirements don't matter."""
@@ -120,7 +129,7 @@ def read_lock(folder: Path, root: Path, name: str, pyproject: Pyproject) -> tupl
         problems.append(Problem(file, _line_of_inputs(text), message, found=parsed.inputs, allowed=expected, fix=fix))
     problems += _unsatisfied(pyproject, requires, parsed.pins, fix)
     digest = f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
-    return Lock(digest, parsed.inputs, _applicable(parsed.pins)), problems
+    return Lock(digest, parsed.inputs, parsed.applicable), problems
 
 
 def _unsatisfied(pyproject: Pyproject, requires: Iterable[str], pins: Iterable[Pin], fix: str) -> Iterator[Problem]:
@@ -219,15 +228,6 @@ def _repeated(pins: Iterable[Pin]) -> Iterator[tuple[int, str, str]]:
         known = first.setdefault((pin.name, pin.marker), pin)
         if known is not pin:
             yield pin.line, f"is here twice, first on line {known.line}", f"{pin.name}=={pin.version}"
-
-
-def _applicable(pins: Iterable[Pin]) -> dict[str, str]:
-    """One version for each name: where markers tell several apart, the one for this Python."""
-    chosen: dict[str, str] = {}
-    for pin in pins:
-        if pin.name not in chosen or pin.applies():
-            chosen[pin.name] = pin.version
-    return chosen
 
 
 def _line_of_inputs(text: str) -> int:

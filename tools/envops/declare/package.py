@@ -89,6 +89,8 @@ class Package:
     reward: RewardDeclaration = RewardDeclaration()
     answer: AnswerDeclaration = AnswerDeclaration()
     mutation: MutationDeclaration = field(default_factory=MutationDeclaration)
+    fresh_process: bool = False
+    """Whether its worker must have imported verifiers itself."""
     has_oracle: bool = False
     cases: tuple[CaseDeclaration, ...] = ()
     test_files: tuple[str, ...] = ()

@@ -118,6 +118,7 @@ def _declared(folder: Path, pyproject: Pyproject) -> tuple[Package, list[Problem
         reward=reward,
         answer=answer,
         mutation=mutation,
+        fresh_process=pyproject.table("tool", "envops", "worker").get("fresh") is True,
         lines=pyproject.lines,
     )
     return package, problems

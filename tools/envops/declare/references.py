@@ -55,26 +55,81 @@ def _run_problems(document: Document) -> Iterator[Problem]:
     known = list(_mapping(document.data, "environments"))
     for name in _mapping(document.data, "runs"):
         run = _mapping(document.data, "runs", name)
-        sources = run.get("environments")
-        for index, source in enumerate(sources if isinstance(sources, list) else []):
-            used = source.get("id") if isinstance(source, dict) else None
-            if isinstance(used, str) and used not in known:
-                steps: Steps = ("runs", name, "environments", index, "id")
-                message = "is no environment of this registry"
-                near = nearest(used, known)
-                fix = "" if near else f"declare it under environments, perhaps as {{hub: owner/{used}@VERSION}}"
-                yield _problem(document, steps, message, used, nearest=near, fix=fix)
+        for place_of in (("environments",), ("eval", "environments")):
+            yield from _source_problems(document, name, place_of, known)
         yield from _size_problems(document, name, run)
+        yield from contradictions(document, ("runs", name), run)
+
+
+def _source_problems(document: Document, run: str, key: Steps, known: list[str]) -> Iterator[Problem]:
+    sources = _at(document.data, ("runs", run, *key))
+    for index, source in enumerate(sources if isinstance(sources, list) else []):
+        used = source.get("id") if isinstance(source, dict) else None
+        if isinstance(used, str) and used not in known:
+            steps: Steps = ("runs", run, *key, index, "id")
+            near = nearest(used, known)
+            fix = "" if near else f"declare it under environments, perhaps as {{hub: owner/{used}@VERSION}}"
+            yield _problem(document, steps, "is no environment of this registry", used, nearest=near, fix=fix)
 
 
 def _size_problems(document: Document, name: str, run: Mapping[str, Any]) -> Iterator[Problem]:
     batch, group = run.get("batch_size"), run.get("rollouts_per_example")
     if isinstance(batch, int) and isinstance(group, int) and group > 0 and batch % group:
         message = "is not a multiple of rollouts_per_example, so a group would be torn apart"
+        message += _other_line(document, ("runs", name, "rollouts_per_example"))
         near = max(group, round(batch / group) * group)
         yield _problem(
             document, ("runs", name, "batch_size"), message, f"{batch}, {group} per example", nearest=str(near)
         )
+
+
+def contradictions(document: Document, run: Steps, declared: Mapping[str, Any]) -> Iterator[Problem]:
+    """Pairs of keys of which only one can hold, each told with both lines."""
+    for key, other, message in _pairs(declared):
+        found = f"{_shown(declared, key)}; {_shown(declared, other)}"
+        steps = (*run, *key.split("."))
+        yield _problem(document, steps, message + _other_line(document, (*run, *other.split("."))), found)
+
+
+def _pairs(run: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
+    """(key, the key that it contradicts, why)."""
+    backend = run.get("backend")
+    limit, context = _at(run, ("sampling", "max_tokens")), run.get("seq_len")
+    if _is_number(limit) and _is_number(context) and limit >= context:
+        yield "sampling.max_tokens", "seq_len", "leaves no room for the prompt in seq_len"
+    interval, steps = _at(run, ("eval", "interval")), run.get("max_steps")
+    if _is_number(interval) and _is_number(steps) and interval > steps:
+        yield "eval.interval", "max_steps", "is more than max_steps, so nothing would be evaluated after the start"
+    interval = _at(run, ("checkpoints", "interval"))
+    if _is_number(interval) and _is_number(steps) and interval > steps:
+        yield "checkpoints.interval", "max_steps", "is more than max_steps, so none would be written on the way"
+    gpus = _mapping(run, "gpus")
+    if ("train_nodes" in gpus) != ("inference_nodes" in gpus):
+        key = "gpus.train_nodes" if "train_nodes" in gpus else "gpus.inference_nodes"
+        yield key, "gpus", "goes together with the nodes of the other kind"
+    if "train_nodes" in gpus and ("train" in gpus or "inference" in gpus):
+        yield "gpus.train_nodes", "gpus.train" if "train" in gpus else "gpus.inference", "counts nodes, the other GPUs"
+    if "schema" in run and backend not in ("prime", "prime-rl", None):
+        yield "schema", "backend", "is about prime-rl's configuration, which this backend does not read"
+    for source in run.get("environments") or []:
+        if isinstance(source, dict) and "args" in source and "taskset" in source:
+            yield "environments", "environments", "args (v0) and taskset (v1) are given for one environment"
+
+
+def _shown(run: Mapping[str, Any], key: str) -> str:
+    value = _at(run, tuple(key.split(".")))
+    return f"{key}: {value}" if not isinstance(value, dict | list) else key
+
+
+def _other_line(document: Document, steps: Steps) -> str:
+    line = document.line(steps)
+    return "" if line is None else f" (line {line})"
+
+
+def _at(data: Any, steps: Steps) -> Any:
+    for step in steps:
+        data = data.get(step) if isinstance(data, dict) else None
+    return data
 
 
 def _mapping(data: Any, *steps: str | int) -> Mapping[str, Any]:

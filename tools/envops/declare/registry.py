@@ -5,12 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from envops.declare.document import Document, load_document
+from envops.declare.document import Document, load_document, place
 from envops.declare.problem import DeclarationError, Problem
+from envops.declare.run import RunSpec, run_spec
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
+
+    from envops.declare.package import Generation
 
 REGISTRY_FILE = "registry.yaml"
 Visibility = Literal["PUBLIC", "PRIVATE"]
@@ -62,6 +65,7 @@ class EnvironmentEntry:
     name: str
     visibility: Visibility = "PRIVATE"
     owner: str = ""
+    """Slug of the Hub user or team it is published under; the registry's where it names none."""
     owners: tuple[str, ...] = ()
     args: Mapping[str, Any] = field(default_factory=dict)
     secrets: tuple[str, ...] = ()
@@ -86,6 +90,7 @@ class ExternalEntry:
     hub_name: str
     version: str
     line: int | None = None
+    generation: Generation | None = None
 
 
 @dataclass(frozen=True)
@@ -96,6 +101,9 @@ class Registry:
     environments: Mapping[str, EnvironmentEntry]
     external: Mapping[str, ExternalEntry] = field(default_factory=dict)
     runs: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """As written."""
+    specs: Mapping[str, RunSpec] = field(default_factory=dict)
+    """The same runs, read."""
     run_lines: Mapping[str, int] = field(default_factory=dict)
     """Where each run is declared."""
 
@@ -134,18 +142,29 @@ def _build(document: Document) -> Registry:
     for name, declared in data["environments"].items():
         line = document.line(("environments", name))
         if declared and "hub" in declared:
-            external[name] = _external(name, declared["hub"], line)
+            external[name] = _external(name, declared, line)
         else:
             environments[name] = _entry(name, declared or {}, data.get("defaults", {}), data["owner"], line)
     runs = data.get("runs", {})
     run_lines = {name: document.line(("runs", name)) or 1 for name in runs}
-    return Registry(data["owner"], environments, external, runs, run_lines)
+    lines = _lines_of_runs(document)
+    specs = {name: run_spec(name, run, lines.get(name, {}), document.file) for name, run in runs.items()}
+    return Registry(data["owner"], environments, external, runs, specs, run_lines)
 
 
-def _external(name: str, hub: str, line: int | None) -> ExternalEntry:
-    address, _, version = hub.partition("@")
+def _external(name: str, declared: Mapping[str, Any], line: int | None) -> ExternalEntry:
+    address, _, version = declared["hub"].partition("@")
     owner, _, hub_name = address.partition("/")
-    return ExternalEntry(name, owner, hub_name, version, line)
+    return ExternalEntry(name, owner, hub_name, version, line, declared.get("generation"))
+
+
+def _lines_of_runs(document: Document) -> dict[str, dict[str, int]]:
+    """Run → where each of its keys stands."""
+    found: dict[str, dict[str, int]] = {}
+    for steps, line in document.lines.items():
+        if len(steps) > 1 and steps[0] == "runs":
+            found.setdefault(str(steps[1]), {})[place(steps[2:])] = line
+    return found
 
 
 def _entry(
@@ -158,7 +177,7 @@ def _entry(
     return EnvironmentEntry(
         name=name,
         visibility=declared.get("visibility", defaults.get("visibility", "PRIVATE")),
-        owner=owner,
+        owner=declared.get("owner", owner),
         owners=tuple(declared.get("owners", ())),
         args=declared.get("args", {}),
         secrets=tuple(declared.get("secrets", ())),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from envops.declare.content import list_content
 from envops.declare.problem import DeclarationError, Problem, nearest
-from envops.declare.reading import read_package
+from envops.declare.reading_many import read_packages
 from envops.declare.registry import REGISTRY_FILE, Registry, load_registry
 
 if TYPE_CHECKING:
@@ -57,10 +57,8 @@ class Repository:
         problems += found
         packages: dict[str, Package] = {}
         read = chosen if only is None else {name.replace("-", "_") for name in only}
-        for name, folder in folders.items():
-            if read is not None and name not in read:
-                continue
-            reading = read_package(folder, root, with_lock=with_locks)
+        wanted = [folder for name, folder in folders.items() if read is None or name in read]
+        for reading in read_packages(wanted, root, with_locks=with_locks):
             problems += reading.problems
             if reading.package:
                 problems += _taken(reading.package, packages, root)

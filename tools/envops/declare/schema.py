@@ -39,6 +39,12 @@ def schema_problems(document: Document) -> list[Problem]:
     return problems
 
 
+def registry_schema() -> dict[str, Any]:
+    """The schema of registry.yaml itself."""
+    schema: dict[str, Any] = json.loads(Path(__file__).with_name("registry.schema.json").read_bytes())
+    return schema
+
+
 @cache
 def _validator() -> Validator:
     # Imported here: it takes longer than everything else that a command does before it starts.
@@ -51,7 +57,7 @@ def _validator() -> Validator:
         if isinstance(found, str) and not re.search(exact, found):
             yield ValidationError("pattern")
 
-    schema = json.loads(Path(__file__).with_name("registry.schema.json").read_bytes())
+    schema = registry_schema()
     checked: Validator = extend(Draft202012Validator, {"pattern": pattern})(schema)  # type: ignore[no-untyped-call]
     return checked
 

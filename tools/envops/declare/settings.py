@@ -42,6 +42,7 @@ _TABLES: Mapping[str, Mapping[str, _Kind]] = {
     "reward": {"min": _NUMBER, "max": _NUMBER, "format": _NAMES, "format_share": _SHARE},
     "answer": {"type": _ANSWER_TYPE, "tolerance": _NOT_NEGATIVE, "case_sensitive": _BOOLEAN},
     "mutation": {"equivalent": _MARKS},
+    "worker": {"fresh": _BOOLEAN},
 }
 
 

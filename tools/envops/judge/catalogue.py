@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from envops.declare.problem import nearest
-from envops.judge.engine import GATES, Gate, Rule, Severity, all_rules
+from envops.judge.engine import ALL_GATES, Gate, Rule, Severity, all_rules
 
 CATALOGUE_FILE = "docs/rules.md"
 
@@ -12,7 +12,11 @@ _GATES: dict[Gate, str] = {
     "rewards": "Does the reward tell right from wrong, on every reply and every time?",
     "smoke": "Does a real evaluation end, with the rewards that were predicted?",
     "distribution": "Do the rewards vary enough to learn from?",
+    "release": "Does the version say what changed? Judged by `nox -s plan`, from git's history.",
+    "run": "Will the declared training run start, and does its configuration give it a chance?",
+    "diagnosis": "What is wrong with a run that is under way, and what is to be changed?",
 }
+_HEADINGS: dict[Gate, str] = {"run": "Training runs", "diagnosis": "Diagnoses of runs"}
 _SEVERITIES: dict[Severity, str] = {
     "error": "fails its gate",
     "warning": "is shown and does not fail anything",
@@ -35,7 +39,8 @@ environments:
       RWD005: "the answer is a paraphrase, and small changes of it are right"
 ```
 
-An ignored rule that does not exist or finds nothing is itself reported (SCH090, SCH091).
+An ignored rule that does not exist or finds nothing is itself reported (SCH090, SCH091). Rules of training runs are
+ignored the same way, with `ignore` below the run.
 """
 
 
@@ -50,8 +55,8 @@ def render_catalogue() -> str:
     parts[-1] += "".join(
         f"\n| [{each.id}](#{each.id.lower()}) | {each.gate} | {each.severity} | {each.title} |" for each in rules
     )
-    for gate in GATES:
-        parts.append(f"\n## The {gate} gate\n\n{_GATES[gate]}")
+    for gate in ALL_GATES:
+        parts.append(f"\n## {_HEADINGS.get(gate, f'The {gate} gate')}\n\n{_GATES[gate]}")
         parts.extend(_entry(each) for each in rules if each.gate == gate)
     return "\n".join(parts) + "\n"
 
@@ -78,5 +83,5 @@ def explain(rule_id: str) -> str:
         f"{known.id}  {known.title}\n"
         f"{known.gate} gate, {known.severity}: {_SEVERITIES[known.severity]}\n\n"
         f"What    {known.what}\n\nWhy     {known.why}\n\nFix     {known.fix}\n\n"
-        f'Ignore  registry.yaml, below the environment: `ignore: {{{known.id}: "the reason"}}`\n'
+        f'Ignore  registry.yaml, below the environment or run: `ignore: {{{known.id}: "the reason"}}`\n'
     )

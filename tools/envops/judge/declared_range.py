@@ -1,102 +1,24 @@
-"""What an environment says its rewards are: range, format functions, format's share.
-
-The author declares it in `[tool.envops.reward]` only where the default does not hold. The
-defaults follow from the weights of the reward functions.
-"""
+"""What an environment says its rewards are, told from its facts: range and functions."""
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from envops.observe.facts import Facts, FunctionScore, RewardFunction, Rollout, Score
+from envops.observe.facts import Facts, RewardFunction, Rollout, Score
+from envops.observe.reward_range import DeclaredRange, is_reward, range_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from envops.declare.package import Package
 
-ALLOWANCE = 0.05
-"""How much of the range a worthless reply may earn beyond its floor: form functions of
-both generations give crumbs to garbage (0.04 was measured)."""
-
-
-@dataclass(frozen=True)
-class DeclaredRange:
-    """The declared range of the reward and what form alone may earn of it."""
-
-    minimum: float
-    maximum: float
-    format_functions: tuple[str, ...] = ()
-    format_share: float = 0.0
-    """The most that form alone may earn, as a share of the maximum."""
-
-    @property
-    def span(self) -> float:
-        return self.maximum - self.minimum
-
-    @property
-    def floor(self) -> float:
-        """What doing nothing may earn: the minimum, but 0 where penalties go below 0.
-
-        A reply that earns nothing need not be penalised; a range that ends at 0 or below
-        has no such middle.
-        """
-        return max(self.minimum, 0.0) if self.maximum > 0 else self.minimum
-
-    @property
-    def worthless(self) -> float:
-        """The most that a reply without any content may earn."""
-        return self.floor + ALLOWANCE * self.span
-
-    @property
-    def form_alone(self) -> float:
-        """The most that the right form around junk may earn."""
-        return self.worthless + self.format_share * max(self.maximum, 0.0)
-
-    @property
-    def tolerance(self) -> float:
-        """Below this, two rewards are the same."""
-        return 1e-6 * max(1.0, abs(self.minimum), abs(self.maximum))
-
-    def reaches(self, reward: float, goal: float) -> bool:
-        return reward >= goal - self.tolerance
-
-    def contains(self, reward: float) -> bool:
-        return self.minimum - self.tolerance <= reward <= self.maximum + self.tolerance
-
-    def share(self, reward: float) -> float:
-        """Where a reward lies in the range: 0 at the minimum, 1 at the maximum."""
-        return (reward - self.minimum) / self.span
+__all__ = ["DeclaredRange", "declared_range", "functions_of", "is_reward"]
 
 
 def declared_range(package: Package, facts: Facts) -> DeclaredRange:
-    """The range as declared, its gaps filled from the weights of the functions."""
-    declared = package.reward
-    rewards = [function for function in functions_of(facts) if is_reward(function)]
-    positive = math.fsum(function.weight for function in rewards if function.weight > 0)
-    negative = math.fsum(function.weight for function in rewards if function.weight < 0)
-    maximum = positive if declared.max is None else declared.max
-    formats = declared.format
-    if formats is None:
-        named = (function.name for function in rewards if function.weight > 0 and "format" in function.name.lower())
-        formats = tuple(dict.fromkeys(named))
-    share = declared.format_share
-    if share is None:
-        paid = math.fsum(function.weight for function in rewards if function.name in formats and function.weight > 0)
-        share = min(1.0, paid / maximum) if maximum > 0 else 0.0
-    return DeclaredRange(
-        minimum=negative if declared.min is None else declared.min,
-        maximum=maximum,
-        format_functions=formats,
-        format_share=share,
-    )
-
-
-def is_reward(function: RewardFunction | FunctionScore) -> bool:
-    """Whether the function moves the reward; with weight 0 it only records (v0's metrics)."""
-    return function.kind == "reward" and function.weight != 0
+    """The range as declared, its gaps filled from the weights of the functions that scored."""
+    return range_of(package.reward, functions_of(facts))
 
 
 def functions_of(facts: Facts) -> tuple[RewardFunction, ...]:

@@ -25,7 +25,7 @@ import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
 from envops.judge.declared_range import DeclaredRange, declared_range
 from envops.judge.outcomes import Sample, samples_of_rollouts
@@ -33,19 +33,25 @@ from envops.judge.outcomes import Sample, samples_of_rollouts
 if TYPE_CHECKING:
     from envops.declare.package import Package
     from envops.declare.registry import EnvironmentEntry
+    from envops.declare.release_history import ReleaseHistory
     from envops.judge.baseline import Baseline
     from envops.judge.reward_comparison import RewardComparison
     from envops.observe.facts import Facts, Place
 
-Gate = Literal["schema", "rewards", "smoke", "distribution"]
+Gate = Literal["schema", "rewards", "smoke", "distribution", "release", "run", "diagnosis"]
 Severity = Literal["error", "warning", "advice"]
 Verdict = Literal["pass", "fail", "inconclusive", "error"]
 GATES: tuple[Gate, ...] = ("schema", "rewards", "smoke", "distribution")
+"""The gates of `validate`, which prove an environment."""
+ALL_GATES: tuple[Gate, ...] = (*GATES, "release", "run", "diagnosis")
+"""With that of `plan`, which compares an environment with its own past, and those of training runs."""
 
 
 @dataclass(frozen=True)
 class Subject:
-    """What a rule may look at: what was declared and what was seen."""
+    """What a rule of a gate may look at: what was declared and what was seen."""
+
+    gates: ClassVar[tuple[Gate, ...]] = (*GATES, "release")
 
     entry: EnvironmentEntry
     package: Package
@@ -59,6 +65,13 @@ class Subject:
 
     baseline: Baseline | None = None
     """What was measured before; only where it was recorded."""
+    history: ReleaseHistory | None = None
+    """What git knows of its versions; only where a release is planned."""
+
+    @property
+    def ignore(self) -> Mapping[str, str]:
+        """Rule id → the reason why it is ignored here."""
+        return self.entry.ignore
 
     @cached_property
     def range(self) -> DeclaredRange:
@@ -107,7 +120,17 @@ class Finding:
         return self.severity == "error" and self.ignored is None
 
 
-Check = Callable[[Subject], Iterable[Found]]
+class Judged(Protocol):
+    """What rules look at; `gates` are those whose rules take such a subject."""
+
+    gates: ClassVar[tuple[Gate, ...]]
+
+    @property
+    def ignore(self) -> Mapping[str, str]:
+        """Rule id → the reason why it is ignored here."""
+
+
+Check = Callable[[Any], Iterable[Found]]
 
 
 @dataclass(frozen=True)
@@ -165,16 +188,16 @@ def _read_docstring(check: Check) -> tuple[str, dict[str, str]]:
 
 
 def all_rules() -> dict[str, Rule]:
-    """Every rule by id, gate by gate."""
+    """Every rule by id, gate by gate, then those of training runs."""
     from envops.judge import rules
 
     rules.load()
-    return dict(sorted(_rules.items(), key=lambda item: (GATES.index(item[1].gate), item[0])))
+    return dict(sorted(_rules.items(), key=lambda item: (ALL_GATES.index(item[1].gate), item[0])))
 
 
-def findings(subject: Subject, gates: Iterable[Gate] = GATES) -> Iterator[Finding]:
-    """Apply every rule of the chosen gates to the subject."""
-    judged = frozenset(gates)
+def findings(subject: Judged, gates: Iterable[Gate] | None = None) -> Iterator[Finding]:
+    """Apply every rule of the chosen gates to the subject; of all that take such a one by default."""
+    judged = frozenset(subject.gates if gates is None else gates)
     chosen = [known for known in all_rules().values() if known.gate in judged]
     fired: set[str] = set()
     for known in chosen:
@@ -182,15 +205,16 @@ def findings(subject: Subject, gates: Iterable[Gate] = GATES) -> Iterator[Findin
             for finding in apply(known, subject):
                 fired.add(known.id)
                 yield finding
-    informed = replace(subject, judged=judged, fired=frozenset(fired))
-    for known in chosen:
-        if known.last:
-            yield from apply(known, informed)
+    if isinstance(subject, Subject):
+        informed = replace(subject, judged=judged, fired=frozenset(fired))
+        for known in chosen:
+            if known.last:
+                yield from apply(known, informed)
 
 
-def apply(known: Rule, subject: Subject) -> Iterator[Finding]:
+def apply(known: Rule, subject: Judged) -> Iterator[Finding]:
     """What one rule finds; where it raises, that is its last finding."""
-    ignored = subject.entry.ignore.get(known.id)
+    ignored = subject.ignore.get(known.id)
     try:
         for found in known.check(subject):
             yield Finding(

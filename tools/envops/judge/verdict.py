@@ -18,7 +18,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from envops.judge.engine import GATES, Finding, Gate, Subject, Verdict, findings
+from envops.judge.extracted import with_extracted
 from envops.judge.measures import Distribution, distributions
+from envops.judge.profiles import Profile, profiles
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -34,6 +36,7 @@ STAGES_OF_GATE: Mapping[Gate, tuple[Stage, ...]] = {
     "rewards": (*_LOADED, "rewards", "validation", "tests", "invariants", "search"),
     "smoke": (*_LOADED, "smoke"),
     "distribution": (*_LOADED, "distribution"),
+    "release": (),
 }
 """The stages without which a gate cannot pass, in the order of observation."""
 
@@ -58,15 +61,17 @@ class Judgement:
     """All of them, the ignored ones and those without a say included."""
     distributions: tuple[Distribution, ...] = ()
     """What was measured of the rewards, where the distribution gate was judged."""
+    profiles: tuple[Profile, ...] = ()
+    """What everybody who spoke earned."""
 
 
 def judge(subject: Subject, gates: Iterable[Gate] = GATES) -> Judgement:
     """Apply the rules of the chosen gates and draw the verdict."""
     chosen = [gate for gate in GATES if gate in set(gates)]
-    found = tuple(findings(subject, chosen))
+    found = tuple(with_extracted(each, subject.facts) for each in findings(subject, chosen))
     verdicts = {gate: gate_verdict(gate, found, subject.facts) for gate in chosen}
     measured = distributions(subject) if "distribution" in chosen else ()
-    return Judgement(worst(each.verdict for each in verdicts.values()), verdicts, found, measured)
+    return Judgement(worst(each.verdict for each in verdicts.values()), verdicts, found, measured, profiles(subject))
 
 
 def worst(verdicts: Iterable[Verdict]) -> Verdict:

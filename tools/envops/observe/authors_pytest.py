@@ -12,7 +12,8 @@ from pathlib import Path
 from envops.declare.package import Package
 from envops.declare.registry import EnvironmentEntry
 from envops.observe.observation import worker_settings
-from envops.observe.process import WORKER_FOLDER, Confinement, worker_environment
+from envops.observe.process import Confinement, worker_environment
+from envops.observe.starting import WORKER_FOLDER
 from envops.observe.venv import venv_for
 from envops.observe.wheel import TESTS_LOCK, built_wheel
 from envops.observe.workspace import Workspace

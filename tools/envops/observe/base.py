@@ -6,21 +6,16 @@ tree and the index are never touched, and filters and attributes have no say.
 
 from __future__ import annotations
 
-import os
-import subprocess
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 from envops.declare.document import parse_document
+from envops.declare.git import ContentMissing, files_at, git, is_shallow, write_files
 from envops.declare.lock import LOCK_FILE
 from envops.declare.package import Package
 from envops.declare.problem import DeclarationError, Problem
 from envops.declare.reading import read_package
 from envops.declare.registry import REGISTRY_FILE, EnvironmentEntry, Registry, load_registry, registry_of
-
-_OF_A_HOOK = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR", "GIT_OBJECT_DIRECTORY", "GIT_PREFIX")
-"""Variables that git sets for a hook; they would point it at something else than the root."""
 
 
 class NoBase(Exception):
@@ -54,10 +49,13 @@ class Base:
             package = _read(self.folder, self.folder.parent, self.given)
             return self._entry_of(package.name, entry), package
         folder = scratch / "environments" / entry.folder_name
-        files = _files_at(self.root, str(self.commit), f"environments/{entry.folder_name}")
+        try:
+            files = files_at(self.root, str(self.commit), f"environments/{entry.folder_name}")
+            write_files(self.root, files, f"environments/{entry.folder_name}", folder)
+        except ContentMissing as error:
+            raise NoBase(str(error)) from None
         if not files:
             raise NoBase(f"{entry.name} does not exist at {self.label}: it is new", new=True)
-        _write_files(self.root, files, f"environments/{entry.folder_name}", folder)
         return self._entry_of(entry.name, entry), _read(folder, scratch, self.label)
 
     def _entry_of(self, name: str, otherwise: EnvironmentEntry) -> EnvironmentEntry:
@@ -88,17 +86,17 @@ def _no_such_base(root: Path, given: str, *, is_folder: bool) -> Problem:
     if is_folder:
         message = "is a folder without pyproject.toml, so no package to compare with"
         return Problem(given, None, message, fix="name an environment's folder, or a revision of git")
-    if _git(root, "rev-parse", "--git-dir").returncode != 0:
+    if git(root, "rev-parse", "--git-dir").returncode != 0:
         message = "is no package's folder, and there is no git repository here whose revision it could be"
         return Problem(given, None, message, found=str(root))
     fix = "git fetch origin, or name another base: nox -s rewards -- NAME --against BASE"
-    if _git(root, "rev-parse", "--is-shallow-repository").stdout.strip() == b"true":
+    if is_shallow(root):
         fix = "the clone is shallow: git fetch --unshallow, or fetch-depth: 0 in actions/checkout"
     return Problem(given, None, "is neither a package's folder nor a revision that git knows here", fix=fix)
 
 
 def _commit(root: Path, name: str) -> str | None:
-    found = _git(root, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
+    found = git(root, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
     return found.stdout.decode().split()[-1] if found.returncode == 0 else None
 
 
@@ -112,65 +110,6 @@ def _read(folder: Path, root: Path, label: str) -> Package:
     return reading.package
 
 
-@dataclass(frozen=True)
-class _File:
-    """One entry of a tree of git's."""
-
-    mode: str
-    object: str
-    path: str
-
-
-def _files_at(root: Path, commit: str, folder: str) -> list[_File]:
-    listed = _git(root, "ls-tree", "-r", "-z", commit, "--", f"{folder}/")
-    if listed.returncode != 0:
-        raise NoBase(f"git cannot list {folder} at {commit[:12]}: {listed.stderr.decode(errors='replace').strip()}")
-    files = []
-    for entry in filter(None, listed.stdout.split(b"\0")):
-        about, _, path = entry.partition(b"\t")
-        mode, kind, name = about.decode().split()
-        if kind == "blob":
-            files.append(_File(mode, name, os.fsdecode(path)))
-    return files
-
-
-def _write_files(root: Path, files: list[_File], folder: str, target: Path) -> None:
-    for file, content in zip(files, _contents(root, files), strict=True):
-        inside = PurePosixPath(file.path).relative_to(folder)
-        path = target / inside
-        path.parent.mkdir(parents=True, exist_ok=True)
-        if file.mode == "120000":
-            path.symlink_to(os.fsdecode(content))
-        else:
-            path.write_bytes(content)
-            path.chmod(0o755 if file.mode == "100755" else 0o644)
-
-
-def _contents(root: Path, files: list[_File]) -> Iterator[bytes]:
-    """What the files hold, by one call of git for all of them."""
-    wanted = "".join(f"{file.object}\n" for file in files).encode()
-    answer = _git(root, "cat-file", "--batch", sends=wanted)
-    rest = memoryview(answer.stdout)
-    for file in files:
-        header, _, _ = bytes(rest[:200]).partition(b"\n")
-        fields = header.split()
-        if len(fields) != 3:
-            raise NoBase(f"git does not have the content of {file.path}: fetch it, or unshallow the clone")
-        start, size = len(header) + 1, int(fields[2])
-        yield bytes(rest[start : start + size])
-        rest = rest[start + size + 1 :]
-
-
 def _registry_at(root: Path, commit: str) -> Registry:
-    shown = _git(root, "show", f"{commit}:./{REGISTRY_FILE}")
+    shown = git(root, "show", f"{commit}:./{REGISTRY_FILE}")
     return registry_of(parse_document(shown.stdout.decode(), REGISTRY_FILE))
-
-
-def _git(root: Path, *arguments: str, sends: bytes | None = None) -> subprocess.CompletedProcess[bytes]:
-    kept = {name: value for name, value in os.environ.items() if name not in _OF_A_HOOK}
-    try:
-        return subprocess.run(
-            ["git", "-C", str(root), *arguments], capture_output=True, env=kept, check=False, input=sends
-        )
-    except FileNotFoundError:
-        raise DeclarationError([Problem(".git", None, "git is not installed", fix="install git")]) from None

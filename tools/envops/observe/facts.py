@@ -144,6 +144,8 @@ class Description:
     overlap: tuple[tuple[int, int], ...] = ()
     overlap_count: int = 0
     tools: tuple[str, ...] = ()
+    drafts_read_by: str | None = None
+    """The parser of verifiers itself, where it takes an answer inside the reasoning for the answer."""
     import_seconds: float = 0.0
     load_seconds: float = 0.0
 
@@ -303,13 +305,15 @@ class Growth:
     """The last one was stopped at the time limit."""
     place: Place | None = None
     """Where the environment's code was after half of the longest time."""
+    library: str | None = None
+    """The library's file that was at work then, where it was not the environment's own code."""
 
 
 @dataclass(frozen=True)
 class Act:
-    """Something that the environment's own code read, beside the reply, while it scored."""
+    """Something that the environment's own code read or did, beside reading the reply, while it scored."""
 
-    what: Literal["clock", "randomness", "file", "environment variable", "program"]
+    what: Literal["clock", "randomness", "file", "environment variable", "program", "execution"]
     detail: str
     function: str
     place: Place | None = None
@@ -320,10 +324,20 @@ class Act:
 class JudgedScore:
     """A conversation scored while a scripted judge answered in place of the model judge."""
 
-    judge: Literal["strict", "obedient"]
+    judge: Literal["strict", "obedient", "incomprehensible"]
     calls: int
     """How often the judge was asked."""
     score: Score
+
+
+@dataclass(frozen=True)
+class Started:
+    """How a worker came to be. What it sees is the same either way."""
+
+    how: Literal["fresh", "forked"] = "fresh"
+    """A process of its own that imported verifiers, or the fork of one that had."""
+    reason: str = ""
+    """Why it was not forked, where others of its lock were."""
 
 
 @dataclass(frozen=True)
@@ -359,6 +373,7 @@ class Facts:
     """What a search for exploits came by; `None` where that was not reached."""
     recordings: tuple[RecordingFacts, ...] = ()
     """Recorded rollouts, held against this code."""
+    started: Started = Started()
     memory: int = 0
     """Bytes that the worker and everything it started held at most, as far as that was looked at."""
 
@@ -394,10 +409,6 @@ def read_facts(path: Path) -> Facts:
     Raises `ValueError` when the file is damaged or of another shape, `OSError` when it
     cannot be read.
     """
-    try:
-        raw = json.loads(path.read_bytes())
-    except RecursionError:
-        raise ValueError(f"{path} is nested too deep to be facts") from None
-    facts = adapter(Facts).validate_python(raw, strict=False)
+    facts = adapter(Facts).validate_json(path.read_bytes(), strict=False)
     assert isinstance(facts, Facts)
     return facts

@@ -13,13 +13,16 @@ import threading
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from envops.declare.package import Package
 from envops.observe.facts import Difference, Repetition
 from envops.observe.process import Confinement, StageFailed, WorkerProcess
 from envops.observe.venv import VirtualEnvironment
 from envops.observe.workspace import Workspace
+
+if TYPE_CHECKING:
+    from envops.observe.fork_server import ForkServer
 
 OTHER_SEED = 4711
 KEPT = 20
@@ -75,6 +78,7 @@ def with_other_seed(
     settings: dict[str, Any],
     sample: Sequence[dict[str, Any]],
     stop: threading.Event,
+    server: ForkServer | None = None,
 ) -> Repetition:
     """The sample scored by a process of its own whose strings hash otherwise."""
     said = [
@@ -87,7 +91,7 @@ def with_other_seed(
     try:
         with (
             workspace.scratch() as scratch,
-            WorkerProcess(venv, overlay, scratch, replace(confinement, hash_seed=OTHER_SEED), stop) as worker,
+            WorkerProcess(venv, overlay, scratch, replace(confinement, hash_seed=OTHER_SEED), stop, server) as worker,
         ):
             list(worker.request("load", SECONDS, settings=settings))
             limit = max(one[0] for one in said) + 1

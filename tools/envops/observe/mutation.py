@@ -18,10 +18,11 @@ from envops.declare.cases import TOLERANCE, Expectation, parse_expectation
 from envops.observe.facts import Case, Description, Failure, Message, Score, adapter
 from envops.observe.mutation_facts import Mutant, Mutation, StaleMark
 from envops.observe.process import StageFailed
+from envops.observe.reward_range import DeclaredRange, range_of
 
 if TYPE_CHECKING:
     from envops.declare.mutation_settings import EquivalentMutant
-    from envops.declare.package import Package, RewardDeclaration
+    from envops.declare.package import Package
     from envops.observe.mutants.source import Site, SourceFile
 
 MOST_MUTANTS = 60
@@ -29,8 +30,6 @@ SECONDS_FOR_MUTANTS = 4.0
 SECONDS_TO_REACH = 5.0
 PATIENCE = 15.0
 """How much longer the host waits than the worker may take: losing the worker costs all that comes after."""
-ALLOWANCE = 0.05
-"""As in `judge.declared_range`: what a worthless reply may earn beyond its floor, as a share of the range."""
 TASKS_OF_GOLD = 12
 TASKS_OF_POLICIES = 3
 FORMS_OF_A_POLICY = 2
@@ -53,24 +52,6 @@ class Limits:
 
 
 DEFAULT_LIMITS = Limits()
-
-
-@dataclass(frozen=True)
-class Bounds:
-    """What policies may earn, as the rules of the rewards gate have it."""
-
-    minimum: float
-    maximum: float
-    format_share: float
-
-    @property
-    def worthless(self) -> float:
-        floor = max(self.minimum, 0.0) if self.maximum > 0 else self.minimum
-        return floor + ALLOWANCE * (self.maximum - self.minimum)
-
-    @property
-    def form_alone(self) -> float:
-        return self.worthless + self.format_share * max(self.maximum, 0.0)
 
 
 @dataclass(frozen=True)
@@ -244,7 +225,7 @@ def probes_of(
     package: Package, description: Description, scores: Sequence[Score], cases: Sequence[Case]
 ) -> list[dict[str, Any]]:
     """The conversations that were scored before, with what was laid down of each: cases first, then policies."""
-    bounds = bounds_of(package.reward, description)
+    bounds = range_of(package.reward, description.functions)
     gold = {score.task: score.reward for score in scores if score.policy == "oracle" and score.reward is not None}
     probes = [
         _probe(
@@ -267,20 +248,6 @@ def probes_of(
     return probes
 
 
-def bounds_of(reward: RewardDeclaration, description: Description) -> Bounds:
-    """The declared range, its gaps filled from the weights of the functions."""
-    functions = [function for function in description.functions if function.kind == "reward"]
-    maximum = math.fsum(each.weight for each in functions if each.weight > 0) if reward.max is None else reward.max
-    minimum = math.fsum(each.weight for each in functions if each.weight < 0) if reward.min is None else reward.min
-    named = [each.name for each in functions if "format" in each.name.lower()]
-    formats = named if reward.format is None else reward.format
-    share = reward.format_share
-    if share is None:
-        paid = math.fsum(each.weight for each in functions if each.name in formats and each.weight > 0)
-        share = min(1.0, paid / maximum) if maximum > 0 else 0.0
-    return Bounds(minimum, maximum, share)
-
-
 def _policy_scores(scores: Sequence[Score]) -> Iterator[Score]:
     """Gold on some tasks, every other policy on fewer; nothing so long that it costs the others their time."""
     tasks = list(dict.fromkeys(score.task for score in scores))
@@ -300,11 +267,11 @@ def _is_usable(score: Score, description: Description) -> bool:
     return bool(score.completion) and score.failure is None and not score.failures and not slow
 
 
-def _bounds_of_policy(score: Score, gold: float | None, bounds: Bounds) -> Iterator[dict[str, Any]]:
+def _bounds_of_policy(score: Score, gold: float | None, bounds: DeclaredRange) -> Iterator[dict[str, Any]]:
     """What the gate lays down of a policy's reward, as far as the code itself keeps it."""
     if score.reward is None:
         return
-    tolerance = 1e-6 * max(1.0, abs(bounds.minimum), abs(bounds.maximum))
+    tolerance = bounds.tolerance
     yield _within(
         bounds.minimum - tolerance, bounds.maximum + tolerance, f">= {bounds.minimum:g}, <= {bounds.maximum:g}"
     )

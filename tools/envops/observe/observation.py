@@ -31,11 +31,13 @@ from envops.observe.facts import (
     Rollout,
     Score,
     Stage,
+    Started,
     Task,
     TestOutcome,
     Validation,
 )
-from envops.observe.hash_order import follows_hash_order, with_other_seed
+from envops.observe.fork_server import ForkServers, Origin
+from envops.observe.hash_order import OTHER_SEED, follows_hash_order, with_other_seed
 from envops.observe.journal import PASSING_FAULTS, Journal
 from envops.observe.limits import (
     AT_ONCE,
@@ -72,6 +74,8 @@ class Watcher:
     advance: Callable[[int, int], None]
     detail: Callable[[str], None] = lambda _: None
     """How an evaluation is getting on, in words."""
+    note: Callable[[str], None] = lambda _: None
+    """What the reader should know although nothing is wrong with the environment."""
 
 
 @dataclass
@@ -117,6 +121,7 @@ def observe(
     wish: Wish,
     watcher: Watcher,
     stop: threading.Event,
+    servers: ForkServers | None = None,
 ) -> Facts:
     """Observe an environment afresh and remember what was seen.
 
@@ -125,7 +130,7 @@ def observe(
     """
     collected = _Collected()
     key = facts_key(entry, package, wish)
-    observer = _Observer(entry, package, workspace, wish, watcher, stop, collected)
+    observer = _Observer(entry, package, workspace, wish, watcher, stop, collected, servers)
     with suppress(WorkerLost, StageFailed, ProgramFailed):
         observer.run()
     facts = Facts(
@@ -154,14 +159,17 @@ def observe(
         completed=tuple(collected.completed),
         seconds=collected.seconds,
         memory=observer.memory,
+        started=observer.started,
     )
     passing = any(each.failure is not None and each.failure.kind in PASSING_FAULTS for each in facts.rollouts)
-    if not passing and not facts.broken_infrastructure():
-        remember(facts, workspace)
+    if not passing and not facts.broken_infrastructure() and (trouble := remember(facts, workspace)):
+        watcher.note(trouble)
     return facts
 
 
-def worker_settings(entry: EnvironmentEntry, package: Package, overlay: Path, *, allow_network: bool) -> dict[str, Any]:
+def worker_settings(
+    entry: EnvironmentEntry, package: Package, overlay: Path, *, allow_network: bool, harness: str | None = None
+) -> dict[str, Any]:
     """What a worker must know of an environment before it can load it."""
     return {
         "module": package.module,
@@ -173,6 +181,7 @@ def worker_settings(entry: EnvironmentEntry, package: Package, overlay: Path, *,
         "tolerance": package.answer.tolerance,
         "case_sensitive": package.answer.case_sensitive,
         "allow_network": allow_network,
+        "harness": harness,
     }
 
 
@@ -188,6 +197,7 @@ class _Observer:
         watcher: Watcher,
         stop: threading.Event,
         collected: _Collected,
+        servers: ForkServers | None,
     ) -> None:
         self._entry = entry
         self._package = package
@@ -196,9 +206,11 @@ class _Observer:
         self._watcher = watcher
         self._stop = stop
         self._collected = collected
+        self._servers = servers
         self._mutation: MutationUnderWay | None = None
         self.wheel: Any = None
         self.memory = 0
+        self.started = Started()
 
     def run(self) -> None:
         with self._stage("venv"):
@@ -208,15 +220,21 @@ class _Observer:
             self.wheel = built.wheel
         secrets = {name: os.environ[name] for name in self._entry.secrets if name in os.environ}
         confinement = Confinement(secrets, self._wish.allow_network)
+        with self._stage("load", ends=False):
+            origin = self._origin(venv, built.overlay, confinement)
         with (
             self._workspace.scratch() as scratch,
-            WorkerProcess(venv, built.overlay, scratch, confinement, self._stop) as worker,
+            WorkerProcess(venv, built.overlay, scratch, confinement, self._stop, origin.server) as worker,
         ):
+            self.started = replace(worker.started, reason=worker.started.reason or origin.reason)
             try:
                 self._ask_everything(worker, built.overlay)
             finally:
                 self.memory = worker.peak_memory
             self._ask_other_seed(venv, built.overlay, confinement)
+
+    def _origin(self, venv: VirtualEnvironment, overlay: Path, confinement: Confinement) -> Origin:
+        return self._servers.origin(venv, self._package, overlay, confinement) if self._servers else Origin()
 
     def _ask_everything(self, worker: WorkerProcess, overlay: Path) -> None:
         with self._stage("load"):
@@ -225,7 +243,11 @@ class _Observer:
                     "load",
                     LOAD_SECONDS,
                     settings=worker_settings(
-                        self._entry, self._package, overlay, allow_network=self._wish.allow_network
+                        self._entry,
+                        self._package,
+                        overlay,
+                        allow_network=self._wish.allow_network,
+                        harness=self._wish.harness,
                     ),
                 )
             )
@@ -302,7 +324,10 @@ class _Observer:
         sample = self._collected.parts.pop("sample", [])
         if sample and not any(len(unit["policies"]) > 1 for unit in sample):
             settings = worker_settings(self._entry, self._package, overlay, allow_network=self._wish.allow_network)
-            repetition = with_other_seed(venv, overlay, self._workspace, confinement, settings, sample, self._stop)
+            server = self._origin(venv, overlay, replace(confinement, hash_seed=OTHER_SEED)).server
+            repetition = with_other_seed(
+                venv, overlay, self._workspace, confinement, settings, sample, self._stop, server
+            )
             self._collected.parts.setdefault("repetition", []).append(repetition)
 
     def _begin_mutation(self, worker: WorkerProcess, overlay: Path) -> None:

@@ -14,24 +14,17 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
-from envops.observe.facts import Failure, adapter
+from envops.observe.facts import Failure, Started, adapter
+from envops.observe.starting import BOOTSTRAP, WORKER_FOLDER, NotForked, with_lifeline
 from envops.observe.subprocesses import Interrupted
-from envops.observe.venv import VirtualEnvironment
+from envops.observe.venv import VirtualEnvironment, uv_program
 
-WORKER_FOLDER = Path(__file__).parent / "worker"
-BOOTSTRAP = """
-import importlib.util as u, sys
-s = u.spec_from_file_location("envops_worker", sys.argv[1] + "/__init__.py", submodule_search_locations=[sys.argv[1]])
-sys.modules["envops_worker"] = m = u.module_from_spec(s)
-s.loader.exec_module(m)
-del sys.argv[1:]
-from envops_worker.warden import fork_worker
-fork_worker()
-from envops_worker.main import serve
-serve()
-"""
+if TYPE_CHECKING:
+    from envops.observe.fork_server import ForkServer
+    from envops.observe.starting import ForkedProcess
+
 MEMORY_LIMIT = 4 * 2**30
 """Bytes that a worker and everything it started may hold together."""
 LINE_LIMIT = 64 * 2**20
@@ -70,7 +63,13 @@ class WorkerProcess:
     """One process that observes one environment; use as a context manager."""
 
     def __init__(
-        self, venv: VirtualEnvironment, overlay: Path, scratch: Path, confinement: Confinement, stop: threading.Event
+        self,
+        venv: VirtualEnvironment,
+        overlay: Path,
+        scratch: Path,
+        confinement: Confinement,
+        stop: threading.Event,
+        server: ForkServer | None = None,
     ) -> None:
         self._stop = stop
         self._memory = confinement.memory
@@ -82,22 +81,12 @@ class WorkerProcess:
         self._searched = 0
         self._requests = 0
         self._doing = ""
-        lifeline, self._lifeline = os.pipe()
-        environment = worker_environment(venv, overlay, scratch, confinement)
-        self._process = subprocess.Popen(
-            [venv.python, "-s", "-P", "-c", BOOTSTRAP, WORKER_FOLDER],
-            cwd=scratch,
-            env=environment | {MARK: self._mark, "ENVOPS_LIFELINE": str(lifeline)},
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            pass_fds=(lifeline,),
-            start_new_session=True,
-        )
-        os.close(lifeline)
+        environment = worker_environment(venv, overlay, scratch, confinement) | {MARK: self._mark}
+        self._process, self._lifeline, self.started = _begun(venv, overlay, scratch, environment, server)
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         assert self._process.stderr is not None
+        self._warden = _process_of(self._process.pid)
         os.set_blocking(self._process.stdin.fileno(), False)
         self._selector = selectors.DefaultSelector()
         for stream, name in ((self._process.stdout, "answers"), (self._process.stderr, "errors")):
@@ -209,18 +198,18 @@ class WorkerProcess:
         return message
 
     def _check_memory(self) -> None:
-        held = sum(memory_of(process) for process in self._family())
+        held = sum(memory_of(process) for process in self._family()[1:])  # its warden shares what it was forked from
         self.peak_memory = max(self.peak_memory, held)
         if held > self._memory:
             message = f"the worker and its children held {held >> 20} MiB; the limit is {self._memory >> 20} MiB"
             raise WorkerLost(self._failure("memory", "OutOfMemory", message))
 
     def _family(self) -> list[Any]:
+        """The warden, and the worker with all that it started."""
         import psutil
 
         try:
-            warden = psutil.Process(self._process.pid)
-            return [warden, *warden.children(recursive=True)]
+            return [self._warden, *self._warden.children(recursive=True)]
         except psutil.NoSuchProcess:
             return []
 
@@ -264,6 +253,27 @@ class WorkerProcess:
                 if stream is not None:
                     stream.close()
         self._selector.close()
+
+
+def _begun(
+    venv: VirtualEnvironment, overlay: Path, scratch: Path, environment: Mapping[str, str], server: ForkServer | None
+) -> tuple[subprocess.Popen[bytes] | ForkedProcess, int, Started]:
+    """A worker's process, the descriptor that it dies with, and how it came to be."""
+    reason = ""
+    if server is not None:
+        try:
+            return *server.fork(environment, scratch, overlay), Started("forked")
+        except NotForked as refusal:
+            reason = str(refusal)
+    command: list[str | Path] = [venv.python, "-s", "-P", "-c", BOOTSTRAP, WORKER_FOLDER]
+    return *with_lifeline(command, scratch, environment), Started("fresh", reason)
+
+
+def _process_of(pid: int) -> Any:
+    """The process as it is now, which is not mistaken for another one that gets its number later."""
+    import psutil
+
+    return psutil.Process(pid)
 
 
 def memory_of(process: Any) -> int:
@@ -311,6 +321,7 @@ def worker_environment(
     if confinement.allow_network:
         passed = ("HF_HOME", "HF_TOKEN", "HTTPS_PROXY", "HTTP_PROXY", "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE")
         environment |= {name: os.environ[name] for name in passed if name in os.environ}
+        environment["PATH"] += f":{uv_program().parent}"  # harnesses of verifiers fetch themselves with it
     else:
         environment |= {"HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1"}
     return environment | dict(confinement.secrets)

@@ -15,12 +15,13 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any, Literal
-from urllib.parse import quote, urlsplit
+from urllib.parse import urlsplit
 
 import aiohttp
 
 from envops.declare.endpoints import Endpoint
 from envops.observe.spending import Purse, Tokens, bound_of_prompt
+from envops.scrubbing import Scrubber
 
 ATTEMPTS = 6
 WORTH_ANOTHER_TRY = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 520, 522, 524, 529})
@@ -30,9 +31,6 @@ LONGEST_WAIT = 30.0
 LONGEST_RETRY_AFTER = 120.0
 LONGEST_ANSWER = 32 * 2**20
 SHOWN = 400
-SHORTEST_SECRET = 6
-"""A shorter key is a placeholder such as EMPTY or none and occurs in ordinary text."""
-HIDDEN = "[key]"
 PRIME_KEY = "PRIME_API_KEY"
 
 Refusal = Literal["unreachable", "unauthorised", "unknown-model", "refused"]
@@ -63,27 +61,6 @@ class Answer:
 
 def error_answer(status: int, code: str, message: str) -> Answer:
     return Answer(status, {"error": {"message": message, "type": "relay_error", "code": code}})
-
-
-class Scrubber:
-    """Takes a key out of texts, plain and as it stands in an address."""
-
-    def __init__(self, key: str) -> None:
-        forms = {key, quote(key, safe=""), json.dumps(key)[1:-1]} if len(key) >= SHORTEST_SECRET else set()
-        self._forms = sorted(forms, key=len, reverse=True)
-
-    def text(self, text: str) -> str:
-        for form in self._forms:
-            text = text.replace(form, HIDDEN)
-        return text
-
-    def value(self, value: Any) -> Any:
-        """The same data with the key out of every text in it."""
-        if isinstance(value, str):
-            return self.text(value)
-        if isinstance(value, Mapping):
-            return {self.text(str(key)): self.value(item) for key, item in value.items()}
-        return [self.value(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 def sent_body(endpoint: Endpoint, asked: Mapping[str, Any]) -> dict[str, Any]:
@@ -118,7 +95,7 @@ class Provider:
         self._gate = asyncio.Semaphore(endpoint.concurrency)
         self._quiet_until = 0.0
         self._jitter = random.Random()
-        self.scrubber = Scrubber(key)
+        self.scrubber = Scrubber(key, shapes=False)  # a reply may look like a key and is kept
         self.refusal: EndpointRefuses | None = None
         self.ceiling_reached = False
 

@@ -22,6 +22,11 @@ from envops.observe.subprocesses import ProgramFailed
 from envops.observe.workspace import Workspace
 
 
+def knows_recordings(facts: Facts, package: Package) -> bool:
+    """Whether facts tell of exactly the recordings that lie there now."""
+    return recordings_content(package.folder) == {one.file: one.content for one in facts.recordings}
+
+
 def with_recordings(
     facts: Facts,
     entry: EnvironmentEntry,
@@ -34,10 +39,9 @@ def with_recordings(
 
     Raises `Interrupted` when `stop` is set.
     """
-    there = recordings_content(package.folder)
-    if there == {one.file: one.content for one in facts.recordings} or facts.description is None:
+    if facts.description is None or knows_recordings(facts, package):
         return facts
-    if not there:
+    if not recordings_content(package.folder):
         return replace(facts, recordings=())
     try:
         with opened_environment(entry, package, workspace, allow_network, stop) as opened:

@@ -5,17 +5,22 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import platform
+import shutil
 import sys
-from contextlib import suppress
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 
 from envops.declare.package import Package
 from envops.declare.registry import EnvironmentEntry
 from envops.observe.facts import Facts, read_facts, write_facts
 from envops.observe.journal import Journal
-from envops.observe.workspace import Workspace, tool_digest
+from envops.observe.workspace import Workspace, mark_used, tool_digest
 
 FACTS_KEPT = 5
+ROOM_BYTES = 64 * 2**20
+"""With less than this on the disk, what was seen may have been seen because of that."""
 
 
 @dataclass(frozen=True)
@@ -30,6 +35,8 @@ class Wish:
     """Whether scores, cases and tests are wanted: the rewards gate stands on them."""
     only_replies: bool = False
     """Whether of all that only what policies and cases say is wanted, without what is slow to see."""
+    harness: str | None = None
+    """The harness of v1 that plays; `None` is the one that runs in the worker and needs no network."""
 
 
 def facts_key(entry: EnvironmentEntry, package: Package, wish: Wish) -> str:
@@ -38,14 +45,14 @@ def facts_key(entry: EnvironmentEntry, package: Package, wish: Wish) -> str:
         "package": package.digest,
         "lock": package.lock.digest if package.lock else "",
         "tool": tool_digest(),
-        "python": sys.version,
+        "python": [sys.version, sys.platform, platform.machine()],
         "args": dict(entry.args),
         "secrets": {name: hashlib.sha256(repr(os.environ.get(name)).encode()).hexdigest() for name in entry.secrets},
         "smoke": asdict(entry.gates.smoke),
         "group_size": entry.gates.distribution.group_size,
         "distribution_tasks": entry.gates.distribution.tasks,
         "min_rollouts": entry.gates.distribution.min_rollouts,
-        "wish": [wish.allow_network, wish.evaluate, wish.score, wish.only_replies],
+        "wish": [wish.allow_network, wish.evaluate, wish.score, wish.only_replies, wish.harness],
     }
     return hashlib.sha256(json.dumps(settings, sort_keys=True, default=str).encode()).hexdigest()
 
@@ -55,26 +62,45 @@ def remembered(entry: EnvironmentEntry, package: Package, workspace: Workspace, 
 
     A damaged file is as good as none.
     """
-    if not wish.use_cache:
-        return None
-    widest = replace(wish, evaluate=True, score=True, only_replies=False)
-    for wider in dict.fromkeys((widest, replace(wish, only_replies=False), wish)):
-        key = facts_key(entry, package, wider)
+    for key, path in _candidates(entry, package, workspace, wish):
         try:
-            facts = read_facts(workspace.facts / entry.name / f"{key}.json")
+            facts = read_facts(path)
         except (OSError, ValueError):
             continue
         if facts.key == key and facts.environment == entry.name:
+            mark_used(path)
             return facts
     return None
 
 
-def remember(facts: Facts, workspace: Workspace) -> None:
-    """Keep facts for the next run, and no more than a few of each environment."""
+def seems_remembered(entry: EnvironmentEntry, package: Package, workspace: Workspace, wish: Wish) -> bool:
+    """Whether there is a file of facts that would hold, sound or not."""
+    return any(path.is_file() for _, path in _candidates(entry, package, workspace, wish))
+
+
+def _candidates(
+    entry: EnvironmentEntry, package: Package, workspace: Workspace, wish: Wish
+) -> Iterator[tuple[str, Path]]:
+    if not wish.use_cache:
+        return
+    widest = replace(wish, evaluate=True, score=True, only_replies=False)
+    for wider in dict.fromkeys((widest, replace(wish, only_replies=False), wish)):
+        key = facts_key(entry, package, wider)
+        yield key, workspace.facts / entry.name / f"{key}.json"
+
+
+def remember(facts: Facts, workspace: Workspace) -> str:
+    """Keep facts for the next run, and no more than a few of each environment; why that failed, or nothing."""
     folder = workspace.facts / facts.environment
-    with suppress(OSError):  # a full disk or a read-only cache costs time, not truth
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if shutil.disk_usage(folder).free < ROOM_BYTES:  # it may be what broke the environment
+            raise OSError("the disk is full")
         write_facts(facts, folder / f"{facts.key}.json")
         Journal.of(workspace, facts.environment, facts.key).forget()
         old = sorted(folder.glob("*.json"), key=lambda path: path.stat().st_mtime, reverse=True)
         for path in old[FACTS_KEPT:]:
             path.unlink(missing_ok=True)
+    except OSError as error:  # a full disk or a read-only cache costs time, not truth
+        return f"{facts.environment}: its facts could not be kept, the next run observes again ({error})"
+    return ""

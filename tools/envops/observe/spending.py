@@ -44,6 +44,12 @@ class Spending:
     tokens: Tokens = Tokens()
     cost: float = 0.0
 
+    def since(self, earlier: Spending) -> Spending:
+        """What came after an earlier look at the same run."""
+        counted = ("calls", "answered", "failed", "refused", "retries", "unmeasured", "cost")
+        tokens = Tokens(self.tokens.prompt - earlier.tokens.prompt, self.tokens.completion - earlier.tokens.completion)
+        return Spending(**{name: getattr(self, name) - getattr(earlier, name) for name in counted}, tokens=tokens)
+
 
 class Purse:
     """Holds a run to its ceiling, whatever is in flight; safe to be used by several threads."""

@@ -37,18 +37,22 @@ def run_program(
     folder: Path,
     seconds: float,
     stop: threading.Event,
+    sends: str | None = None,
 ) -> str:
-    """Run a program in a process group of its own and return what it printed.
+    """Run a program in a process group of its own and return what it printed; `sends` is its standard input.
 
     Raises `ProgramFailed` on a non-zero exit code or when it takes longer than `seconds`,
     `Interrupted` when `stop` is set; what is left of its group is ended in every case.
     """
-    with tempfile.TemporaryFile() as printed:  # a pipe would be held open by whatever the program leaves behind
+    # Files, because a pipe would be held open by whatever the program leaves behind.
+    with tempfile.TemporaryFile() as printed, tempfile.TemporaryFile() as sent:
+        sent.write((sends or "").encode())
+        sent.seek(0)
         process = subprocess.Popen(
             [str(part) for part in command],
             cwd=folder,
             env=dict(environment),
-            stdin=subprocess.DEVNULL,
+            stdin=sent,
             stdout=printed,
             stderr=subprocess.STDOUT,
             start_new_session=True,

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from envops.observe.facts import Failure
 from envops.observe.subprocesses import ProgramFailed, run_program
-from envops.observe.workspace import Workspace, made_once
+from envops.observe.workspace import Workspace, made_once, mark_used
 
 BUILD_SECONDS = 1_800.0
 COMPLETE = "envops-complete.json"
@@ -43,15 +43,20 @@ def venv_for(lock: Path, workspace: Workspace, stop: threading.Event) -> Virtual
     Packages come from uv's cache where they are there, and over the network otherwise.
     Raises `ProgramFailed` when it cannot be made and `Interrupted` when `stop` is set.
     """
-    text = lock.read_bytes()
-    identity = json.dumps([hashlib.sha256(pins_of(text)).hexdigest(), sys.version, sys.base_prefix])
-    key = hashlib.sha256(identity.encode()).hexdigest()[:20]
 
     def make(aside: Path) -> None:
         _install(lock, aside, stop)
         (aside / COMPLETE).write_text(json.dumps({"lock": lock.name, "python": sys.version}))
 
-    return VirtualEnvironment(made_once(workspace.venvs / key, make, _is_sound, stop))
+    folder = made_once(workspace.venvs / venv_key(lock), make, is_sound, stop)
+    mark_used(folder)
+    return VirtualEnvironment(folder)
+
+
+def venv_key(lock: Path) -> str:
+    """The name of the virtual environment of a lock: equal pins and the same interpreter have one."""
+    identity = json.dumps([hashlib.sha256(pins_of(lock.read_bytes())).hexdigest(), sys.version, sys.base_prefix])
+    return hashlib.sha256(identity.encode()).hexdigest()[:20]
 
 
 def pins_of(lock: bytes) -> bytes:
@@ -59,7 +64,8 @@ def pins_of(lock: bytes) -> bytes:
     return b"\n".join(line for line in lock.splitlines() if not line.lstrip().startswith(b"#"))
 
 
-def _is_sound(folder: Path) -> bool:
+def is_sound(folder: Path) -> bool:
+    """Whether it was made to the end and its interpreter is still there."""
     return (folder / COMPLETE).is_file() and (folder / "bin" / "python").exists()
 
 

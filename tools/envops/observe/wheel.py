@@ -18,7 +18,7 @@ from envops.declare.package import Package
 from envops.observe.facts import Failure, Wheel
 from envops.observe.subprocesses import ProgramFailed, run_program
 from envops.observe.venv import PYTHON, uv_environment, uv_program, venv_for
-from envops.observe.workspace import TOOL_FOLDER, Workspace, made_once
+from envops.observe.workspace import TOOL_FOLDER, Workspace, made_once, mark_used
 
 BUILD_SECONDS = 180.0
 BUILD_LOCK = TOOL_FOLDER / "locks" / "build.lock"
@@ -50,6 +50,7 @@ def built_wheel(package: Package, workspace: Workspace, stop: threading.Event) -
         shutil.rmtree(aside / "source")
 
     folder = made_once(workspace.wheels / package.name / key, make, _is_whole, stop)
+    mark_used(folder)
     return BuiltWheel(describe_wheel(next(folder.glob("*.whl"))), folder / "site")
 
 

@@ -23,6 +23,10 @@ JUST_MADE_SECONDS = 60.0
 """A scratch folder younger than this may be about to be held by the run that made it."""
 
 
+class InUse(Exception):
+    """Somebody else uses the cache."""
+
+
 @dataclass(frozen=True)
 class Workspace:
     """Folders below `.envops/`; everything in them may be deleted at any time between runs."""
@@ -48,6 +52,30 @@ class Workspace:
     @property
     def timings(self) -> Path:
         return self.base / "timings"
+
+    @contextmanager
+    def used(self) -> Iterator[None]:
+        """Nothing is pruned while the block runs; many runs may use the cache at once."""
+        with self._lock(fcntl.LOCK_SH):
+            yield
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Nobody else uses the cache while the block runs. Raises `InUse` when somebody does."""
+        with self._lock(fcntl.LOCK_EX | fcntl.LOCK_NB):
+            yield
+
+    @contextmanager
+    def _lock(self, kind: int) -> Iterator[None]:
+        self.base.mkdir(parents=True, exist_ok=True)
+        held = os.open(self.base / "in-use.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        try:
+            fcntl.flock(held, kind)
+            yield
+        except BlockingIOError:
+            raise InUse from None
+        finally:
+            os.close(held)
 
     @contextmanager
     def scratch(self) -> Iterator[Path]:
@@ -131,13 +159,22 @@ def _held(path: Path, stop: threading.Event) -> Iterator[None]:
         lock.release()
 
 
+def mark_used(path: Path) -> None:
+    """Remember that something in the cache was used just now: what is pruned goes by that."""
+    with suppress(OSError):  # somebody else's, or read-only
+        os.utime(path)
+
+
 @cache
 def tool_digest() -> str:
-    """Digest of the code that observes: facts made by another version of it are not reused."""
+    """Digest of the code that reads and observes: facts made by another version of it are not reused."""
     digest = hashlib.sha256()
-    for path in sorted(TOOL_FOLDER.rglob("*")):
-        if path.suffix in (".py", ".lock"):
+    envops = TOOL_FOLDER.parent
+    hub = TOOL_FOLDER / "hub"  # which no environment's facts depend on
+    files = [envops / "expectation.py", *(envops / "declare").rglob("*"), *TOOL_FOLDER.rglob("*")]
+    for path in sorted(files):
+        if path.suffix in (".py", ".lock") and not path.is_relative_to(hub):
             content = path.read_bytes()
-            digest.update(f"{path.relative_to(TOOL_FOLDER)}\0{len(content)}\0".encode())
+            digest.update(f"{path.relative_to(envops)}\0{len(content)}\0".encode())
             digest.update(content)
     return digest.hexdigest()

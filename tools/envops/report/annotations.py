@@ -16,7 +16,7 @@ from envops.report.result import (
 from envops.report.visible_text import shortened, visible
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from envops.judge.engine import Finding
 
@@ -39,7 +39,7 @@ def wants_annotations(environ: Mapping[str, str]) -> bool:
 
 def render_annotations(result: ValidationResult) -> tuple[str, ...]:
     """One command per line, weightiest first, no more than GitHub shows."""
-    commands = [_command("error", one.file, one.line, "declaration", str(one)) for one in result.problems]
+    commands = [workflow_command("error", one.file, one.line, "declaration", str(one)) for one in result.problems]
     for wanted in STANDINGS:
         for environment in result.environments:
             commands += [
@@ -49,20 +49,21 @@ def render_annotations(result: ValidationResult) -> tuple[str, ...]:
             ]
     for environment in result.environments:
         commands += [
-            _command("error", None, None, f"{environment.name}: {stage}", f"{broke.type}: {broke.message}")
+            workflow_command("error", None, None, f"{environment.name}: {stage}", f"{broke.type}: {broke.message}")
             for stage, broke in environment.failures.items()
         ]
-    return tuple(_first_of_each_kind(commands))
+    return tuple(first_of_each_kind(commands))
 
 
 def _annotation(environment: EnvironmentResult, finding: Finding, command: str) -> str:
     file = path_in_repository(environment, finding.place)
     line = finding.place.line if finding.place else None
     message = f"{finding.message}\nFix: {finding.fix}"
-    return _command(command, file, line, f"{finding.rule} {environment.name}", message)
+    return workflow_command(command, file, line, f"{finding.rule} {environment.name}", message)
 
 
-def _command(command: str, file: str | None, line: int | None, title: str, message: str) -> str:
+def workflow_command(command: str, file: str | None, line: int | None, title: str, message: str) -> str:
+    """A command that GitHub shows beside a line of the change; whatever it holds stays text."""
     properties = [f"title={_property(title)}"]
     if file and not posixpath.isabs(file) and not file.startswith("../"):
         properties.insert(0, f"file={_property(file)}")
@@ -79,7 +80,8 @@ def _property(text: str) -> str:
     return _data(text).replace(":", "%3A").replace(",", "%2C")
 
 
-def _first_of_each_kind(commands: list[str]) -> list[str]:
+def first_of_each_kind(commands: Iterable[str]) -> list[str]:
+    """As many of each kind as GitHub shows."""
     shown: list[str] = []
     counts: dict[str, int] = {}
     for command in commands:

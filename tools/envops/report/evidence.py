@@ -12,7 +12,19 @@ from envops.report.plain_data import number_text, plain_data
 if TYPE_CHECKING:
     from envops.judge.engine import Finding
 
-FIRST = ("case", "task", "policy", "prompt", "answer", "reply", "completion", "expected", "reward", "functions")
+FIRST = (
+    "case",
+    "task",
+    "policy",
+    "prompt",
+    "answer",
+    "reply",
+    "completion",
+    "extracted",
+    "expected",
+    "reward",
+    "functions",
+)
 """Keys that are shown first, in this order; others follow as the rule gave them."""
 ALWAYS_QUOTED = frozenset({"prompt", "reply", "completion", "output", "traceback", "diff"})
 COUNTED = frozenset({"count", "of"})

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from envops.report.distribution import distribution_data
 from envops.report.mutation import mutation_data
 from envops.report.plain_data import plain_data
+from envops.report.profiles import profile_data, recording_data
 from envops.report.result import EnvironmentResult, ValidationResult, path_in_repository, weightiest_first
 from envops.report.search import search_data
 
@@ -19,19 +21,24 @@ if TYPE_CHECKING:
 FORMAT_VERSION = 1
 """Raised when a key changes its meaning or goes; new keys do not raise it."""
 
+_NUMBERS = re.compile(r"\[\n\s+([^\[\]{}\"]*?)\n\s*\]")
+"""A list of numbers over many lines. Text holds no line break in JSON, so none is ever touched."""
+
 
 def render_json(result: ValidationResult) -> str:
     """The result as JSON in plain ASCII."""
-    return plain_json(_result_data(result))
+    return plain_json(report_data(result))
 
 
 def plain_json(data: dict[str, Any]) -> str:
     """A report's data as text that no terminal or log can be fooled by."""
     text = json.dumps(plain_data(data), indent=2, ensure_ascii=True, allow_nan=False)
+    text = _NUMBERS.sub(lambda found: f"[{' '.join(found[1].split())}]", text)
     return text.replace("\x7f", "\\u007f").replace("##[", "##\\u005b") + "\n"
 
 
-def _result_data(result: ValidationResult) -> dict[str, Any]:
+def report_data(result: ValidationResult) -> dict[str, Any]:
+    """What the JSON says; the HTML report is rendered from the same."""
     return {
         "version": FORMAT_VERSION,
         "tool": result.tool_version,
@@ -55,8 +62,10 @@ def _environment_data(environment: EnvironmentResult) -> dict[str, Any]:
         "package_version": environment.version,
         "digest": environment.digest,
         "hub_hash": environment.hub_hash,
+        "wheel": environment.wheel and {"filename": environment.wheel.filename, "sha256": environment.wheel.sha256},
         "verdict": environment.verdict,
         "cached": environment.cached,
+        "brief": environment.brief,
         "seconds": environment.seconds,
         "stage_seconds": environment.stage_seconds,
         "gates": environment.gates,
@@ -66,6 +75,9 @@ def _environment_data(environment: EnvironmentResult) -> dict[str, Any]:
         "scores_count": environment.scores_count,
         "rollouts_count": environment.rollouts_count,
         "distributions": [distribution_data(measured) for measured in environment.distributions],
+        "profiles": [profile_data(profile) for profile in environment.profiles],
+        "recordings": [recording_data(recording) for recording in environment.recordings],
+        "spending": environment.spending,
         "mutation": mutation_data(environment.mutation),
         "search": search_data(environment.search),
         "findings": [_finding_data(environment, finding) for finding in weightiest_first(environment.findings)],

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from collections import Counter
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
+from envops.observe.mutation_facts import Mutant, Outcome
 from envops.report.plain_data import number_text
 
 if TYPE_CHECKING:
     from envops.observe.mutation_facts import Mutation
 
+_NOTICED: tuple[Outcome, ...] = ("killed", "timeout", "skipped")
 _ENDINGS = {"all": "all there are", "count": "a sample of {exist}", "time": "of {exist}, until the time was up"}
 
 
@@ -34,5 +37,17 @@ def mutation_sentence(mutation: Mutation) -> str:
 
 
 def mutation_data(mutation: Mutation | None) -> dict[str, Any] | None:
-    """Everything, every mutant with its diff and what became of it included."""
-    return None if mutation is None else {"score": mutation.score, **asdict(mutation)}
+    """Everything, every mutant with its diff and what became of it included; of a brief one the counts alone."""
+    if mutation is None:
+        return None
+    counts = Counter(mutant.outcome for mutant in mutation.mutants)
+    told = replace(mutation, mutants=tuple(mutant for mutant in mutation.mutants if mutant.id))
+    return {"score": mutation.score, "counts": counts, **asdict(told)}
+
+
+def brief(mutation: Mutation | None) -> Mutation | None:
+    """The same counts, and only those mutants that somebody may want to look at."""
+    if mutation is None:
+        return None
+    nameless = {outcome: Mutant("", "", "", "", 0, "", outcome) for outcome in _NOTICED}
+    return replace(mutation, mutants=tuple(nameless.get(one.outcome, one) for one in mutation.mutants))

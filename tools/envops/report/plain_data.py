@@ -19,7 +19,7 @@ def plain_data(value: Any, depth: int = 0) -> Any:
     A number that JSON has no word for becomes text (`"NaN"`, `"Infinity"`), because null
     would say that it is missing.
     """
-    if value is None or isinstance(value, bool):
+    if value is None or isinstance(value, bool) or (type(value) is float and math.isfinite(value)):
         return value
     if isinstance(value, str):
         return value.encode("utf-8", "backslashreplace").decode("utf-8")

@@ -74,13 +74,14 @@ def _environment(data: dict[str, Any]) -> EnvironmentResult:
         version=data["package_version"],
         seconds=float(data["seconds"]),
         stage_seconds=data["stage_seconds"],
-        findings=tuple(_finding(folder, one) for one in data["findings"]),
+        findings=tuple(finding_of(folder, one) for one in data["findings"]),
         failures={one["stage"]: _failure(folder, one) for one in data["failures"]},
         policies=tuple(data["policies"]),
     )
 
 
-def _finding(folder: str, data: dict[str, Any]) -> Finding:
+def finding_of(folder: str, data: dict[str, Any]) -> Finding:
+    """One finding of an environment in this folder."""
     kept = ("rule", "gate", "severity", "message", "evidence", "fix", "inconclusive", "bug")
     place = _place(folder, data)
     return Finding(**{key: data[key] for key in kept}, place=place, ignored=data["reason"] if data["ignored"] else None)

@@ -7,7 +7,7 @@ reaches one itself.
 from __future__ import annotations
 
 import posixpath
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
 from envops.judge.engine import GATES, Finding, Gate, Verdict
@@ -19,10 +19,13 @@ if TYPE_CHECKING:
     from envops.declare.package import Generation, Package
     from envops.declare.problem import Problem
     from envops.judge.measures import Distribution
+    from envops.judge.profiles import Profile
     from envops.judge.verdict import Judgement
-    from envops.observe.facts import Facts, Failure, Place, Stage
+    from envops.observe.facts import Facts, Failure, Place, Stage, Wheel
     from envops.observe.mutation_facts import Mutation
+    from envops.observe.recording_facts import RecordingFacts
     from envops.observe.search_facts import Search
+    from envops.observe.spending import Spending
 
 Standing = Literal["error", "bug", "inconclusive", "warning", "advice", "ignored"]
 """What a finding amounts to in a report, weightiest first."""
@@ -43,6 +46,8 @@ class EnvironmentResult:
     version: str = ""
     digest: str = ""
     hub_hash: str = ""
+    wheel: Wheel | None = None
+    """The wheel that was tested; `None` where none was built."""
     cached: bool = False
     seconds: float = 0.0
     stage_seconds: Mapping[str, float] = field(default_factory=dict)
@@ -63,6 +68,14 @@ class EnvironmentResult:
     """What came of mutating the reward code; `None` where that was not asked for or not reached."""
     distributions: tuple[Distribution, ...] = ()
     """What was measured of the rewards, policy by policy."""
+    profiles: tuple[Profile, ...] = ()
+    """What everybody who spoke earned, for the pictures."""
+    recordings: tuple[RecordingFacts, ...] = ()
+    """Recorded rollouts, held against this code."""
+    brief: bool = False
+    """Profiles and noticed mutants were left out."""
+    spending: Spending | None = None
+    """What a real model's calls came to; `None` where only scripted policies spoke."""
 
 
 @dataclass(frozen=True)
@@ -109,6 +122,7 @@ def environment_result(
         version=package.version,
         digest=package.digest,
         hub_hash=package.hub_hash,
+        wheel=facts.wheel,
         cached=cached,
         seconds=seconds,
         stage_seconds=dict(facts.seconds),
@@ -123,7 +137,21 @@ def environment_result(
         mutation=facts.mutation if "rewards" in judgement.gates else None,
         search=facts.search if "rewards" in judgement.gates else None,
         distributions=judgement.distributions,
+        profiles=judgement.profiles,
+        recordings=facts.recordings if "distribution" in judgement.gates else (),
     )
+
+
+def in_brief(result: EnvironmentResult) -> EnvironmentResult:
+    """A result that nobody reads to its end: everything that decides, and numbers instead of pictures.
+
+    Only what passed is told in brief, and only in reports of very many environments.
+    """
+    from envops.report.mutation import brief
+
+    if result.verdict != "pass":
+        return result
+    return replace(result, profiles=(), mutation=brief(result.mutation), brief=True)
 
 
 def broken_result(name: str, folder: str, failure: Failure, *, stage: Stage, seconds: float) -> EnvironmentResult:

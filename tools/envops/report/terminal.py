@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 DEFAULT_WIDTH = 80
 MOST_FINDINGS_OF_A_RULE = 5
 """In one environment; the rest is counted here and is in validate.json."""
+MOST_SENTENCES = 3
+"""Environments whose mutants and searches are told in sentences; of more, each gets a line."""
 MOST_PROBLEMS = 100
 MOST_TRACEBACK_LINES = 6
 VERDICT_STYLES: dict[Verdict, str] = {
@@ -135,14 +137,38 @@ def _findings(page: Page, environment: EnvironmentResult, *, quiet: bool) -> Non
 
 
 def _mutations(page: Page, environments: Sequence[EnvironmentResult]) -> None:
-    told = [(environment.name, environment.mutation) for environment in environments if environment.mutation]
-    for name, mutation in told:
-        page.paragraph((name, "bold"), (mutation_sentence(mutation), "dim"), hanging=2)
-    searched = [(environment.name, environment.search) for environment in environments if environment.search]
-    for name, search in searched:
-        page.paragraph((name, "bold"), (search_sentence(search), "dim"), hanging=2)
-    if told or searched:
+    """What came of mutants and of the search: a sentence each, and of many environments a line each."""
+    told = [environment for environment in environments if environment.mutation or environment.search]
+    if len(told) > MOST_SENTENCES:
+        columns = [
+            Column("", shrinking=True),
+            *(Column(title, right=True) for title in ("mutants", "noticed", "survived")),
+            Column("search"),
+        ]
+        page.table(columns, [_mutation_row(environment) for environment in told])
+    else:
+        for environment in told:
+            if environment.mutation:
+                page.paragraph((environment.name, "bold"), (mutation_sentence(environment.mutation), "dim"), hanging=2)
+            if environment.search:
+                page.paragraph((environment.name, "bold"), (search_sentence(environment.search), "dim"), hanging=2)
+    if told:
         page.blank()
+
+
+def _mutation_row(environment: EnvironmentResult) -> list[tuple[str, str]]:
+    mutation, search = environment.mutation, environment.search
+    score = mutation.score if mutation else None
+    survived = len(mutation.survivors) if mutation else 0
+    finds = len(search.exploits) if search else 0
+    searched = "–" if search is None else "skipped" if search.ended == "skipped" else f"{finds or 'no'} finds"
+    return [
+        (environment.name, ""),
+        (str(len(mutation.mutants)) if mutation else "–", "dim"),
+        ("–" if score is None else f"{score:.0%}", ""),
+        (str(survived) if mutation else "–", "yellow" if survived else "dim"),
+        ("1 find" if finds == 1 else searched, "bold red" if finds else "dim"),
+    ]
 
 
 def _distributions(page: Page, environment: EnvironmentResult) -> None:
@@ -212,6 +238,17 @@ def _problems(page: Page, problems: Sequence[Problem]) -> None:
         page.blank()
 
 
+def _report_names(reports: Sequence[str]) -> str:
+    """Where the reports are, on one line: the page first, what lies beside it by its ending."""
+    page = next((name for name in reports if name.endswith(".html")), None)
+    if page is None:
+        return "  ".join(reports)
+    stem = page.removesuffix(".html")
+    beside = [name.removeprefix(stem) for name in reports if name.startswith(f"{stem}.") and name != page]
+    others = [name for name in reports if not name.startswith(f"{stem}.")]
+    return "  ".join([page, *others, *([f"({' '.join(beside)})"] if beside else [])])
+
+
 def _closing(page: Page, result: ValidationResult, reports: Sequence[str], *, quiet: bool) -> None:
     if not quiet and (sentence := policy_sentence(result)):
         page.paragraph((sentence, "dim"))
@@ -220,6 +257,6 @@ def _closing(page: Page, result: ValidationResult, reports: Sequence[str], *, qu
     if result.unfinished:
         page.field("unfinished", ", ".join(result.unfinished), indent=0)
     if reports:
-        page.line(f"{'reports':<10} ", "  ".join(reports))
+        page.line(f"{'reports':<10} ", _report_names(reports))
     for number, command in enumerate(next_commands(result)):
         page.line(f"{'' if number else 'next':<10} ", (command, "bold"))

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import sys
 import tempfile
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TextIO
 
 from envops.report.annotations import render_annotations, wants_annotations
-from envops.report.json_report import render_json
+from envops.report.html.written import PAGE, page_of
+from envops.report.json_report import render_json, report_data
 from envops.report.junit import render_junit
 from envops.report.markdown import render_markdown
+from envops.report.plain_data import plain_data
+from envops.report.sarif import render_sarif
 from envops.report.visible_text import fitting, without_workflow_commands
 
 if TYPE_CHECKING:
@@ -26,6 +31,7 @@ _RENDERINGS: dict[str, Callable[[ValidationResult], str]] = {
     "validate.json": render_json,
     "validate.xml": render_junit,
     "validate.md": render_markdown,
+    "validate.sarif": render_sarif,
 }
 
 
@@ -40,16 +46,29 @@ def write_reports(result: ValidationResult, folder: Path, *, json_text: str | No
     folder.mkdir(parents=True, exist_ok=True)
     written: list[Path] = []
     errors: list[Exception] = []
-    for name, render in _RENDERINGS.items():
+    renderings: dict[str, Callable[[], str]] = {name: partial(render, result) for name, render in _RENDERINGS.items()}
+    if json_text is not None:
+        renderings["validate.json"] = lambda: json_text
+    for name, render in renderings.items():
         try:
-            text = json_text if json_text is not None and name.endswith(".json") else render(result)
-            write_whole(folder / name, text)
+            write_whole(folder / name, render())
             written.append(folder / name)
         except Exception as error:
             errors.append(error)
+    try:
+        written.append(_write_page(result, folder, folder / "validate.json" in written))
+    except Exception as error:
+        errors.append(error)
     if errors:
         raise ExceptionGroup(f"{len(errors)} reports could not be written to {folder}", errors)
     return tuple(written)
+
+
+def _write_page(result: ValidationResult, folder: Path, json_is_new: bool) -> Path:
+    """The page, from the JSON that was just written, and without it from the result."""
+    data = json.loads((folder / "validate.json").read_bytes()) if json_is_new else plain_data(report_data(result))
+    write_whole(folder / PAGE, page_of(data, folder))
+    return folder / PAGE
 
 
 def write_whole(path: Path, text: str) -> None:

@@ -1,0 +1,1 @@
+"""Declared training runs: compiled for their trainers, submitted once, followed."""

@@ -29,6 +29,13 @@ MODULES = (
     "distribution_groups",
     "distribution_incidents",
     "recordings",
+    "runs_compatible",
+    "runs_prime_rl",
+    "runs_settings",
+    "runs_chances",
+    "diagnosis",
+    "diagnosis_machinery",
+    "versions",
 )
 
 

@@ -10,6 +10,7 @@ from envops.judge.engine import Found, Subject, rule
 from envops.judge.evidence import described, merged, number, of_conversation, of_failure
 from envops.judge.failures import OUTSIDE_FAULT, is_nobodys_fault, own_failure
 from envops.judge.gold import gold_by_task, is_reward_number
+from envops.observe.facts import Place
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -230,3 +231,22 @@ def smoke_evaluation_fails(subject: Subject) -> Iterator[Found]:
     failure = own_failure(subject, "smoke")
     if failure is not None:
         yield Found(f"the smoke evaluation failed: {described(failure)}", of_failure(failure), failure.place)
+
+
+@rule("SMK009", gate="smoke")
+def rollouts_cannot_be_served(subject: Subject) -> Iterator[Found]:
+    """The lock lacks what rollouts are served by.
+
+    What: aiohttp is in the lock: the endpoint of scripted policies and the relay's client run on it, inside the
+        environment's own virtual environment.
+    Why: verifiers before 0.1.14 does not bring it along; without it nothing can be played, and nothing is proven.
+    Fix: Add `aiohttp` to project.dependencies, then `nox -s lock`, or require a later release of verifiers.
+    """
+    lock = subject.package.lock
+    broken = [failure for failure in subject.facts.failures.values() if _lacks(failure, "aiohttp")]
+    if broken and (lock is None or "aiohttp" not in lock.pins):
+        yield Found("aiohttp is not in requirements.lock", of_failure(broken[0]), Place("requirements.lock"))
+
+
+def _lacks(failure: Failure, module: str) -> bool:
+    return failure.type == "ModuleNotFoundError" and f"'{module}'" in failure.message

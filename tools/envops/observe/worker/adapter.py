@@ -7,6 +7,7 @@ import numbers
 from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import CodeType
 from typing import Any, Protocol
 
 from .failures import NotANumber, NotFinite, Sources
@@ -28,6 +29,8 @@ class Settings:
     tolerance: float = 0.0
     case_sensitive: bool | None = None
     allow_network: bool = False
+    harness: str | None = None
+    """The harness of v1 that plays, in place of the one that runs in the worker."""
 
     @classmethod
     def parse(cls, raw: Mapping[str, Any]) -> Settings:
@@ -81,6 +84,8 @@ class Adapter(Protocol):
     conversational: bool
     grouped: bool
     """Whether a reward function compares the replies to one task."""
+    compares_siblings: bool
+    """Whether rewards are given to the conversations of one episode together, when all have ended."""
 
     @property
     def infinite(self) -> bool:
@@ -123,6 +128,16 @@ class Adapter(Protocol):
 
     async def close(self) -> None:
         """Stop whatever rollouts were served by."""
+
+
+CALLERS: set[CodeType] = set()
+"""Code of the adapters that every reward function and metric is called by."""
+
+
+def calls_rewards(function: Any) -> Any:
+    """Mark what calls a reward function or metric: whatever runs below it is reward code."""
+    CALLERS.add(function.__code__)
+    return function
 
 
 class Trap:

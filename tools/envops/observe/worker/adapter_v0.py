@@ -16,14 +16,14 @@ from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequenc
 from contextvars import ContextVar
 from typing import Any
 
-import verifiers as vf
-
-from .adapter import Job, Manner, Settings, TaskView, Trap, finite_or_none
+from .adapter import Job, Manner, Settings, TaskView, Trap, calls_rewards, finite_or_none
+from .environments_v0 import draft_reader, is_conversational, leaf_rubrics, member_of, own_eval_dataset
 from .failures import Sources, said_as_exception
 from .judges import being_scored
 from .policies import Message
 from .releases_v0 import (
     Unlimited,
+    heard_in,
     normalize_messages,
     openai_form,
     prompt_of,
@@ -52,8 +52,9 @@ class AdapterV0:
         self._has_group_functions = any(function["group"] for function in self._table.values())
         asks = inspect.signature(self._environment.rubric.score_group).parameters
         self._scoring_options = {"score_sem": Unlimited()} if "score_sem" in asks else {}
-        self.conversational = _is_conversational(self._environment)
+        self.conversational = is_conversational(self._environment)
         self.grouped = any(function["group"] for function in self._table.values())
+        self.compares_siblings = False
 
     def describe(self) -> dict[str, Any]:
         return {
@@ -62,7 +63,13 @@ class AdapterV0:
             "conversational": self.conversational,
             "functions": list(self._table.values()),
             "tools": [getattr(tool, "__name__", str(tool)) for tool in getattr(self._environment, "tools", None) or []],
+            "drafts_read_by": next(filter(None, map(draft_reader, self._parsers())), None),
         }
+
+    def _parsers(self) -> Iterator[Any]:
+        yield getattr(self._environment, "parser", None)
+        for rubric in leaf_rubrics(self._environment.rubric):
+            yield getattr(rubric, "parser", None)
 
     @property
     def environment(self) -> Any:
@@ -88,7 +95,7 @@ class AdapterV0:
             yield TaskView(index, prompt_of(row), dict(row), dict(row))
 
     def _dataset(self, split: str) -> Any:
-        evaluation = _own_eval_dataset(self._environment)
+        evaluation = own_eval_dataset(self._environment)
         try:
             training = self._environment.get_dataset()
         except (ValueError, AssertionError):  # evaluation only
@@ -121,7 +128,8 @@ class AdapterV0:
             state = kwargs["state"] if "state" in kwargs else args[1]
             token = self._trap.set(trap and trap.part(id(state)))
             try:
-                return await call(*args, **kwargs)
+                with being_scored(functools.partial(heard_in, state)):
+                    return await call(*args, **kwargs)
             finally:
                 self._trap.reset(token)
 
@@ -135,6 +143,7 @@ class AdapterV0:
                     trap.checked(name, item)
             return value
 
+        @calls_rewards
         async def awaited(value: Any) -> Any:
             try:
                 return check(await value)
@@ -142,6 +151,7 @@ class AdapterV0:
                 raise self._filed(name, error) from error.__cause__
 
         @functools.wraps(function)
+        @calls_rewards
         def trapped(*args: Any, **kwargs: Any) -> Any:
             try:
                 value = function(*args, **kwargs)
@@ -151,7 +161,8 @@ class AdapterV0:
 
         # Read once: verifiers asks for it with every reply.
         trapped.__signature__ = inspect.signature(function)  # type: ignore[attr-defined]
-        return trapped
+        # Releases of verifiers want a name; what has none must not get one here.
+        return trapped if hasattr(function, "__name__") else functools.partial(trapped)
 
     def _filed(self, name: str, error: BaseException) -> BaseException:
         """The error as an exception that verifiers can catch, filed before it does."""
@@ -168,7 +179,6 @@ class AdapterV0:
 
     async def _score_group(self, task: TaskView, completions: Sequence[Sequence[Message]]) -> list[dict[str, Any]]:
         states = [await self._state(task, completion) for completion in completions]
-        being_scored(task.index, completions)
         trap = Trap(self._sources)
         token = self._trap.set(trap)
         started = time.perf_counter()
@@ -200,7 +210,7 @@ class AdapterV0:
         return {"reward": None if unsaid else finite_or_none(reward), "functions": functions}
 
     async def _state(self, task: TaskView, completion: Sequence[Message]) -> Any:
-        environment = self._environment
+        environment = member_of(self._environment, task.native)
         state = await environment.init_state(dict(task.native), self._scoring_client(), "scripted", {})
         prepared = await environment.setup_state(state)
         state = state if prepared is None else prepared
@@ -363,31 +373,3 @@ class AdapterV0:
             text = str(error.get("error_chain_repr") or error.get("message") or error)
             return failure_said(kind, text)
         return failure_said(str(error).partition("(")[0], str(error))
-
-
-def leaf_rubrics(rubric: Any) -> Iterator[Any]:
-    """The rubrics that hold functions, below any nesting of groups."""
-    inner = getattr(rubric, "rubrics", None)
-    mapped = getattr(rubric, "env_map", None)
-    if inner:
-        for one in inner:
-            yield from leaf_rubrics(one)
-    elif mapped:
-        for environment in mapped.values():
-            yield from leaf_rubrics(environment.rubric)
-    else:
-        yield rubric
-
-
-def _is_conversational(environment: Any) -> bool:
-    inner = getattr(environment, "envs", None)
-    if inner:
-        return any(_is_conversational(one) for one in inner)
-    return not isinstance(environment, vf.SingleTurnEnv)
-
-
-def _own_eval_dataset(environment: Any) -> Any:
-    """The evaluation split, `None` where the library would fall back to the training split."""
-    with contextlib.suppress(Exception):
-        environment.build_eval_dataset()
-    return getattr(environment, "eval_dataset", None)

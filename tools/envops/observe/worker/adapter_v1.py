@@ -17,16 +17,14 @@ from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequenc
 from typing import Any, get_args
 
 import verifiers.v1 as vf
-from verifiers.v1.dialects.chat import message_to_wire, parse_message
-from verifiers.v1.runtimes import make_runtime
-from verifiers.v1.state import state_cls
 
 from . import chat_harness
-from .adapter import Job, Manner, Settings, TaskView, Trap, finite_or_none
+from .adapter import Job, Manner, Settings, TaskView, Trap, calls_rewards
 from .failures import Sources, said_as_exception
-from .judges import being_scored
 from .policies import Message
 from .rollout_errors import failure_raised, failure_said, lost_rollout, out_of_time
+from .scoring_v1 import let_judges_know, needs_runtime, provisioned, score_in_place
+from .traces_v1 import completion_of, prompt_of, rewards_of, tokens_of, trace_of
 
 EVALUATION_SPLITS = ("test", "eval", "evaluation", "validation", "dev")
 SPAWNED_AFTER_SECONDS = 0.05
@@ -53,6 +51,7 @@ class AdapterV1:
             *self._taskset.toolsets(self._config),
             *self._task_class.toolsets(self._config.task),
         ]
+        let_judges_know()
         self._signatures: dict[str, inspect.Signature] = {}
         self._declared: dict[str, dict[str, Any]] | None = None
         self._runtime_needed: bool | None = None
@@ -61,6 +60,7 @@ class AdapterV1:
         self._serving: asyncio.Future[None] | None = None
         self._closing = asyncio.Event()
         self.conversational = bool(self._toolsets) or self._environment_class is not vf.SingleAgentEnv
+        self.compares_siblings = self._environment_class.finalize is not vf.Env.finalize
 
     def describe(self) -> dict[str, Any]:
         first = next(iter(self.tasks("train", 1)), None)
@@ -118,7 +118,6 @@ class AdapterV1:
 
     async def _score_one(self, view: TaskView, completion: Sequence[Message]) -> dict[str, Any]:
         trace = trace_of(view, completion)
-        being_scored(view.index, [completion])
         task = copy.copy(view.native)
         task.hooks = functools.partial(self._trapped_hooks, view.native)
         started = time.perf_counter()
@@ -152,6 +151,7 @@ class AdapterV1:
 
     def _trapped(self, function: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(function)
+        @calls_rewards
         async def trapped(*args: Any, **kwargs: Any) -> Any:
             try:
                 value = await function(*args, **kwargs)  # as the library does: a plain function is an error
@@ -268,7 +268,7 @@ class AdapterV1:
     def _environment_config(self, seconds: float) -> Any:
         config_class = vf.env_config_type(self._settings.module)
         seat = {
-            "harness": {"id": chat_harness.HARNESS_ID},
+            "harness": {"id": self._settings.harness or chat_harness.HARNESS_ID},
             "runtime": {"type": "subprocess"},
             "timeout": {"rollout": max(1.0, seconds - MARGIN_SECONDS)},
         }
@@ -297,9 +297,11 @@ class AdapterV1:
         if any(getattr(one, "is_timeout", False) for one in (episode, *episode.traces)):
             failure = out_of_time(seconds)
         first = traces[0] if traces else None
-        rewards = rewards_of(traces, self._weights(self._task_class(episode.task.data, self._config.task)))
+        weights = self._weights(self._task_class(episode.task.data, self._config.task))
+        rewards = rewards_of(traces, weights)
         if failure is not None:
             rewards["reward"] = None
+        siblings = [{"completion": completion_of(one), **rewards_of([one], weights)} for one in traces]
         return {
             "task": job.task,
             "policy": job.policy,
@@ -314,103 +316,5 @@ class AdapterV1:
             "truncated": any(getattr(trace, "is_truncated", False) for trace in traces),
             "retries": sum(chat_harness.ChatHarness.asked_again.pop(trace.id, 0) for trace in episode.traces),
             "tokens": tokens_of(traces),
+            "siblings": siblings if len(traces) > 1 and failure is None else [],
         }
-
-
-def prompt_of(data: Any) -> list[Message]:
-    """What the model is shown first: the system prompt and the prompt, in OpenAI form."""
-    messages: list[Message] = [{"role": "system", "content": data.system_prompt}] if data.system_prompt else []
-    if isinstance(data.prompt, str):
-        return [*messages, {"role": "user", "content": data.prompt}]
-    return [*messages, *(message_to_wire(message) for message in data.prompt or [])]
-
-
-def trace_of(view: TaskView, completion: Sequence[Message]) -> Any:
-    """The trace that a rollout with this completion leaves behind."""
-    task = view.native
-    recorded = vf.TraceTask(type=type(task).__name__, data=task.data, key=task.key, hash=task.hash)
-    agent = vf.AgentInfo(config=vf.AgentConfig(runtime=vf.SubprocessConfig()))
-    trace = vf.Trace(task=recorded, state=state_cls(type(task))(), agent=agent)
-    messages = [(parse_message(message), False) for message in view.prompt]
-    messages += [(parse_message(message), message["role"] == "assistant") for message in completion]
-    for position, (message, sampled) in enumerate(messages):
-        parent = position - 1 if position else None
-        trace.nodes.append(vf.MessageNode(parent=parent, message=message, sampled=sampled))
-    trace.is_completed = True
-    trace.stop_condition = "agent_completed"
-    return trace
-
-
-def completion_of(trace: Any) -> list[Message]:
-    """The conversation behind the prompt, in OpenAI form."""
-    nodes = trace.branches[-1].nodes if trace.branches else trace.nodes
-    first = next((position for position, node in enumerate(nodes) if node.sampled), len(nodes))
-    return [message_to_wire(node.message) for node in nodes[first:]]
-
-
-def tokens_of(traces: Sequence[Any]) -> tuple[int, int] | None:
-    """Tokens of prompts and replies, as the provider counted them."""
-    said = [usage for trace in traces if (usage := getattr(trace, "usage", None)) is not None]
-    fed = sum(usage.prompt_tokens + (getattr(usage, "cached_input_tokens", None) or 0) for usage in said)
-    return (fed, sum(usage.completion_tokens for usage in said)) if said else None
-
-
-def rewards_of(traces: Sequence[Any], declared: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """Reward and per-function scores of an episode; the reward is `None` where one is missing."""
-    functions: dict[str, dict[str, Any]] = {}
-    missing = not traces
-    for trace in traces:
-        for name, reward in trace.rewards.items():
-            weight = declared.get(name, {}).get("weight", 1.0) if reward is None else reward.weight
-            score = None if reward is None else finite_or_none(reward.score)
-            functions[name] = {"score": score, "weight": weight, "kind": "reward"}
-            missing |= reward is None
-        for name, value in trace.metrics.items():
-            functions.setdefault(name, {"score": finite_or_none(value), "weight": 0.0, "kind": "metric"})
-        missing |= not trace.rewards
-    reward = None if missing else finite_or_none(sum(trace.reward for trace in traces))
-    return {"reward": reward, "functions": functions}
-
-
-def needs_runtime(task: Any) -> bool:
-    """Whether the task's scoring would be incomplete without a runtime."""
-    hooks = [*task.hooks("reward"), *task.hooks("metric")]
-    prepares = type(task).setup is not vf.Task.setup or type(task).finalize is not vf.Task.finalize
-    return prepares or any("runtime" in inspect.signature(function).parameters for function in hooks)
-
-
-async def score_in_place(task: Any, trace: Any, *, in_runtime: bool) -> None:
-    """Score a trace by the task's own `score`, in a subprocess runtime where it asks for one."""
-    if not in_runtime:
-        await task.score(trace)
-        return
-    runtime = make_runtime(vf.SubprocessConfig(), name=f"envops-{trace.id}")
-    await runtime.start()
-    try:
-        await _invoke(task.setup, trace, runtime)
-        await _invoke(task.finalize, trace, runtime)
-        await task.score(trace, runtime)
-    finally:
-        await runtime.stop()
-
-
-async def _invoke(hook: Callable[..., Any], trace: Any, runtime: Any) -> None:
-    offered = {"trace": trace, "runtime": runtime}
-    wanted = inspect.signature(hook).parameters
-    await hook(**{name: value for name, value in offered.items() if name in wanted})
-
-
-class provisioned:  # noqa: N801 - reads as what it is: `async with provisioned(task) as runtime`
-    """A started subprocess runtime, set up for a task and stopped afterwards."""
-
-    def __init__(self, view: TaskView) -> None:
-        self._view = view
-        self._runtime = make_runtime(vf.SubprocessConfig(), name=f"envops-validate-{view.index}-{time.time_ns()}")
-
-    async def __aenter__(self) -> Any:
-        await self._runtime.start()
-        await _invoke(self._view.native.setup, trace_of(self._view, []), self._runtime)
-        return self._runtime
-
-    async def __aexit__(self, *_: object) -> None:
-        await self._runtime.stop()

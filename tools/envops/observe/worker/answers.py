@@ -12,6 +12,9 @@ from .choices import other_choices
 JUNK = "§§§"
 """Stands for an answer in the right format: shares no character with any real one."""
 
+WITHIN = 0.37
+"""How far a fraction is from the whole number that it is cut or rounded to."""
+
 _ELEMENT = re.compile(r"<([A-Za-z_][\w-]*)>([^<]*)</\1>")
 _LOOSE_ELEMENT = re.compile(r"<([A-Za-z_][\w-]*)>((?:(?!</?\1>).)*)</\1>", re.DOTALL)
 """One whose text may hold a `<`, as in a comparison or in code."""
@@ -124,7 +127,7 @@ def answer_of(data: dict[str, object]) -> str | None:
 
 
 def detect_type(answer: str) -> str:
-    """What an answer looks like: number, boolean, choice, json, list or text."""
+    """What an answer looks like: number, boolean, choice, json, latex, list or text."""
     text = answer.strip()
     if _NUMBER.fullmatch(text):
         return "number"
@@ -139,6 +142,8 @@ def detect_type(answer: str) -> str:
             pass
         else:
             return "json"
+    if "\n" not in text and re.search(r"\\[A-Za-z]{2,}", text):
+        return "latex"
     if len(_elements(text)[0]) > 1:
         return "list"
     return "text"
@@ -188,6 +193,8 @@ def _wrong(answer: str, type: str, tolerance: float) -> Iterator[str]:
             return _code(answer)
         case "latex" if re.search(r"\d", answer):
             return _numbers(answer, tolerance)
+        case "text":
+            return _misspelt(answer)
         case _:
             return _edited(answer)
 
@@ -202,8 +209,8 @@ def _numbers(answer: str, tolerance: float) -> Iterator[str]:
     value = float(digits)
     step = max(1.0, 3 * tolerance)
 
-    def saying(number: float) -> str:
-        return answer[: match.start()] + f"{number:.{decimals}f}" + answer[match.end() :]
+    def saying(number: float, places: int = decimals) -> str:
+        return answer[: match.start()] + f"{number:.{places}f}" + answer[match.end() :]
 
     if abs(value) > 2**53:  # beyond exact floats: change the last digit only
         yield answer[: match.end() - 1] + str((int(answer[match.end() - 1]) + 1) % 10) + answer[match.end() :]
@@ -218,6 +225,8 @@ def _numbers(answer: str, tolerance: float) -> Iterator[str]:
     swapped = _swap_digits(digits)
     if swapped is not None and abs(float(swapped) - value) > tolerance:
         yield saying(float(swapped))
+    if not decimals and tolerance < WITHIN:
+        yield saying(value + (WITHIN if value >= 0 else -WITHIN), 2)
 
 
 def _swap_digits(digits: str) -> str | None:
@@ -338,6 +347,34 @@ def _edited(answer: str) -> Iterator[str]:
     yield answer[:middle] + other + answer[middle + 1 :]
     if len(letters) > 3:
         yield answer[:middle] + answer[middle + 1 :]
+
+
+def _misspelt(answer: str) -> Iterator[str]:
+    """An edit in the middle, at either end, and two letters in the wrong order."""
+    yield from _edited(answer)
+    letters = [index for index, character in enumerate(answer) if character.isalnum()]
+    if len(letters) < 4:
+        return
+    for place in (letters[-1], letters[0]):
+        other = "x" if answer[place].lower() != "x" else "y"
+        yield answer[:place] + other + answer[place + 1 :]
+    for place in reversed(letters[:-1]):
+        one, two = answer[place], answer[place + 1 : place + 2]
+        if two.isalnum() and one.lower() != two.lower():
+            yield answer[:place] + two + one + answer[place + 2 :]
+            return
+
+
+def hollow(reply: str) -> Iterator[str]:
+    """JSON without contents, where a reply is JSON: what code that only catches broken JSON runs into."""
+    try:
+        value = json.loads(reply)
+    except ValueError:
+        return
+    if isinstance(value, dict) and value:
+        yield json.dumps(dict.fromkeys(value))
+    if isinstance(value, (dict, list)):
+        yield from ("{}", "[]", "null")
 
 
 def junk_in_place_of(payload: Payload) -> str:

@@ -43,8 +43,17 @@ class NetworkGuard:
         self._seen: set[tuple[str, str, str | None, int | None]] = set()
 
     def install(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Watch from now on; an audit hook cannot be taken away again."""
+        """Watch the process and its loop from now on."""
+        self.watch()
         self._watch_lookups(loop)
+
+    def take_over(self, sources: Sources, loop: asyncio.AbstractEventLoop) -> None:
+        """Go on watching in a fork, for whom other files are the author's."""
+        self._sources = sources
+        self._watch_lookups(loop)
+
+    def watch(self) -> None:
+        """Watch the process from now on; an audit hook cannot be taken away again."""
         watched: dict[str, Callable[[tuple[Any, ...]], str | None]] = {
             "socket.connect": _address_of_connect,
             "socket.sendto": _address_of_connect,

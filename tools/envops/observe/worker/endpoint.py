@@ -1,4 +1,4 @@
-"""The scripted-policy endpoint: an OpenAI-compatible server on loopback.
+"""The scripted-policy endpoint: an OpenAI-compatible server on loopback, which Anthropic's clients understand too.
 
 Every policy is a model name. Which task a conversation is about is read from its opening,
 which must be the prompt of one of the tasks that the endpoint was given.
@@ -7,12 +7,13 @@ which must be the prompt of one of the tasks that the endpoint was given.
 from __future__ import annotations
 
 import asyncio
+import functools
 import json
 import threading
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
-from typing import Any
+from typing import Any, NamedTuple
 
 from aiohttp import web
 
@@ -25,15 +26,42 @@ from .endpoint_dialects import (
     chat_events,
     chat_response,
     messages_of_prompt,
+    prompt_tokens,
     spoken,
     text_events,
     text_response,
     wants_usage,
 )
 from .endpoint_faults import Fault, FaultPlan, commit
+from .endpoint_others import (
+    messages_events,
+    messages_response,
+    of_messages,
+    of_responses,
+    responses_events,
+    responses_response,
+)
 from .policies import Message, Policies, UnknownPolicy, text_of
 
 MAXIMUM_BODY = 64 * 2**20
+
+
+class Dialect(NamedTuple):
+    """How requests are read and replies are written."""
+
+    conversation: Callable[[dict[str, Any]], list[Message]]
+    whole: Callable[..., dict[str, Any]]
+    events: Callable[..., Iterator[bytes]]
+
+
+MESSAGES = Dialect(of_messages, messages_response, messages_events)
+DIALECTS = {
+    "/v1/chat/completions": Dialect(lambda body: body.get("messages") or [], chat_response, chat_events),
+    "/v1/completions": Dialect(lambda body: messages_of_prompt(body.get("prompt")), text_response, text_events),
+    "/v1/responses": Dialect(of_responses, responses_response, responses_events),
+    "/v1/messages": MESSAGES,
+    "/v1/v1/messages": MESSAGES,  # Anthropic's own client adds the version to any base address
+}
 
 
 class UnknownTask(LookupError):
@@ -80,7 +108,7 @@ class Endpoint:
         self._port = port
         self.faults = faults or FaultPlan()
         self._index = TaskIndex([])
-        self._loop = asyncio.new_event_loop()
+        self.loop = asyncio.new_event_loop()
         self._bound: Future[int] = Future()
         threading.Thread(target=self._serve, name="envops-endpoint", daemon=True).start()
         self.base_url = f"http://127.0.0.1:{self._bound.result(timeout=30)}/v1"
@@ -90,11 +118,13 @@ class Endpoint:
         self._index = TaskIndex(tasks)
 
     def _serve(self) -> None:
-        asyncio.set_event_loop(self._loop)
+        asyncio.set_event_loop(self.loop)
         application = web.Application(client_max_size=MAXIMUM_BODY)
         application.router.add_get("/v1/models", self._models)
-        application.router.add_post("/v1/chat/completions", self._chat)
-        application.router.add_post("/v1/completions", self._text)
+        for path, dialect in DIALECTS.items():
+            application.router.add_post(path, functools.partial(self._answer, dialect))
+            if dialect is MESSAGES:
+                application.router.add_post(f"{path}/count_tokens", self._count)
         runner = web.AppRunner(application, access_log=None)
 
         async def start() -> int:
@@ -104,8 +134,8 @@ class Endpoint:
             return int(runner.addresses[0][1])
 
         try:
-            self._bound.set_result(self._loop.run_until_complete(start()))
-            self._loop.run_forever()
+            self._bound.set_result(self.loop.run_until_complete(start()))
+            self.loop.run_forever()
         except OSError as error:
             self._bound.set_exception(error)
 
@@ -113,19 +143,16 @@ class Endpoint:
         names = [*Policies.names, *self._policies.scripts]
         return web.json_response({"object": "list", "data": [{"id": name, "object": "model"} for name in names]})
 
-    async def _chat(self, request: web.Request) -> web.StreamResponse:
-        return await self._answer(request, plain=False)
+    async def _count(self, request: web.Request) -> web.Response:
+        return web.json_response({"input_tokens": prompt_tokens(of_messages(await request.json()))})
 
-    async def _text(self, request: web.Request) -> web.StreamResponse:
-        return await self._answer(request, plain=True)
-
-    async def _answer(self, request: web.Request, *, plain: bool) -> web.StreamResponse:
+    async def _answer(self, dialect: Dialect, request: web.Request) -> web.StreamResponse:
         slow, fault = self.faults.next()
         if fault is not None and fault.kind in ("status", "hang"):  # an outage looks at nothing
             return await commit(fault, request, b"")
         try:
             body = await request.json()
-            messages = messages_of_prompt(body.get("prompt")) if plain else body.get("messages") or []
+            messages = dialect.conversation(body)
             choices = self._choices(str(body.get("model")), messages, asked_choices(body), asked_tokens(body))
         except (BadRequest, ValueError, AttributeError) as error:
             return refusal(400, "invalid_request", str(error))
@@ -138,14 +165,12 @@ class Endpoint:
         tokens = sum(choice.tokens for choice in choices)
         if slow is not None:
             await asyncio.sleep(slow.seconds + (0 if body.get("stream") else slow.per_token * tokens))
-        respond = text_response if plain else chat_response
-        whole = json.dumps(respond(str(body.get("model")), choices, messages)).encode()
+        whole = json.dumps(dialect.whole(str(body.get("model")), choices, messages)).encode()
         if fault is not None:
             return await commit(fault, request, whole)
         if not body.get("stream"):
             return web.Response(body=whole, content_type="application/json")
-        stream = text_events if plain else chat_events
-        events = stream(str(body.get("model")), choices, messages, with_usage=wants_usage(body))
+        events = dialect.events(str(body.get("model")), choices, messages, with_usage=wants_usage(body))
         return await _streamed(request, events, slow)
 
     def _choices(self, model: str, messages: Sequence[Message], count: int, limit: int | None) -> list[Spoken]:

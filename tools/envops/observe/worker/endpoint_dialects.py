@@ -1,6 +1,6 @@
 """What the endpoint says, in the words of OpenAI's API: chat and plain completions, whole or as a stream.
 
-Both clients that evaluations use here, verifiers' own v0 client and the relay of its v1, speak
+Both clients that evaluations use here by default, verifiers' own v0 client and the relay of its v1, speak
 chat completions; v0 environments with `message_type="completion"` speak plain completions.
 Tokens are counted as words and the blanks before them.
 """
@@ -45,7 +45,7 @@ def asked_choices(body: Mapping[str, Any]) -> int:
 
 def asked_tokens(body: Mapping[str, Any]) -> int | None:
     """How long a reply may be at most. Raises `BadRequest`."""
-    limit = body.get("max_completion_tokens") or body.get("max_tokens")
+    limit = body.get("max_completion_tokens") or body.get("max_output_tokens") or body.get("max_tokens")
     if limit is not None and (not isinstance(limit, int) or limit < 1):
         raise BadRequest("max_tokens must be a number from 1 on")
     return limit

@@ -31,7 +31,7 @@ def parsers_of(adapter: Any) -> list[tuple[str, Any]]:
     environment = getattr(adapter, "environment", None)
     if environment is None:
         return []
-    from .adapter_v0 import leaf_rubrics
+    from .environments_v0 import leaf_rubrics
 
     known: list[tuple[str, Any]] = [("parser", getattr(environment, "parser", None))]
     for rubric in leaf_rubrics(environment.rubric):

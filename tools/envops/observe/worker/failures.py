@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import re
+import sys
 import traceback
 from collections.abc import Iterator
 from pathlib import Path
@@ -47,6 +49,16 @@ class Sources:
                 return filename.removeprefix(root)
         return None
 
+    def lines(self) -> Iterator[tuple[str, int, str]]:
+        """Every line of the environment's own modules that were imported: file, number, text."""
+        files = {getattr(module, "__file__", None) or "" for module in list(sys.modules.values())}
+        for file in sorted(files):
+            name = self.relative(file) if file.endswith(".py") else None
+            if name is not None:
+                with contextlib.suppress(OSError, UnicodeError):
+                    text = Path(file).read_text("utf-8")
+                    yield from ((name, number, line) for number, line in enumerate(text.splitlines(), 1))
+
     def place(self, filename: str, line: int | None) -> dict[str, Any] | None:
         name = self.relative(filename)
         return None if name is None else {"file": name, "line": line}
@@ -60,6 +72,19 @@ class Sources:
         for frame, line in traceback.walk_tb(trace):
             found = self.place(frame.f_code.co_filename, line) or found
         return found
+
+    def library_in(self, error: BaseException) -> str | None:
+        """The file of somebody else's library that was at work, `None` where it was the environment's own code.
+
+        The standard library works for whoever called it.
+        """
+        for frame, _ in reversed(list(traceback.walk_tb(error.__traceback__))):
+            file = frame.f_code.co_filename
+            if self.relative(file) is not None:
+                return None
+            if "site-packages/" in file:
+                return file.rpartition("site-packages/")[2]
+        return None
 
     def failure(self, error: BaseException) -> dict[str, Any]:
         """An exception as the `Failure` of facts, its cause included."""

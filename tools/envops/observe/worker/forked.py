@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import gc
 import json
 import os
@@ -73,8 +72,6 @@ def _be_the_fork(session: Session, work: Callable[[Session], None], write: int) 
     """Do the work and leave; never returns into the worker's code."""
     try:
         session.channel = Channel(BytesIO(), os.fdopen(write, "wb", buffering=0))
-        session.loop = asyncio.new_event_loop()
-        asyncio.set_event_loop(session.loop)
         try:
             work(session)
         except BaseException as error:

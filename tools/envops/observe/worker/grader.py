@@ -6,7 +6,6 @@ that tests which do without it stay quick.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -203,8 +202,6 @@ def _messages(reply: Any) -> list[Message]:
 def forked(session: Session) -> Session:
     """The session as a fork of its process may use it: what belongs to the parent's threads is left behind."""
     session.channel = SilentChannel()  # type: ignore[assignment]
-    session.loop = asyncio.new_event_loop()
-    asyncio.set_event_loop(session.loop)
     session.__dict__.pop("endpoint", None)
     session.adapter.forget_served()
     return session

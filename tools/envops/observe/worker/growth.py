@@ -19,6 +19,7 @@ LIMIT_SECONDS = 1.5
 SLOW_SECONDS = 0.3
 """Scoring an empty reply takes this long: growth cannot be told from the rest in the time there is."""
 BEGINNING = 120
+NOWHERE: Mapping[str, Any] = {"place": None, "library": None}
 
 Shape = Callable[[int], str]
 
@@ -72,7 +73,7 @@ def growths(session: Session, task: TaskView, shapes: Mapping[str, Shape], secon
 def _measured(session: Session, task: TaskView, shape: str, make: Shape) -> dict[str, Any]:
     lengths: list[int] = []
     seconds: list[float] = []
-    length, timed_out, place = SHORTEST, False, None
+    length, timed_out, where = SHORTEST, False, NOWHERE
     while length <= LONGEST:
         reply = make(length)
         lengths.append(len(reply))
@@ -80,7 +81,7 @@ def _measured(session: Session, task: TaskView, shape: str, make: Shape) -> dict
             seconds.append(_time_at_best(session, task, reply))
         except OutOfTime as error:
             seconds.append(LIMIT_SECONDS)
-            timed_out, place = True, session.sources.failure(error)["place"]
+            timed_out, where = True, _where(session, error)
         if seconds[-1] > ENOUGH_SECONDS:
             break
         length *= 2
@@ -89,7 +90,7 @@ def _measured(session: Session, task: TaskView, shape: str, make: Shape) -> dict
             min(old, _time(session, task, make(size)))
             for old, size in zip(seconds[-2:], [length // 2, length][-len(seconds[-2:]) :], strict=True)
         ]
-        place = _place_halfway(session, task, make(length), seconds[-1])
+        where = _halfway(session, task, make(length), seconds[-1])
     beginning = make(SHORTEST)[:BEGINNING]
     return {
         "task": task.index,
@@ -98,7 +99,7 @@ def _measured(session: Session, task: TaskView, shape: str, make: Shape) -> dict
         "lengths": lengths,
         "seconds": [round(value, 5) for value in seconds],
         "timed_out": timed_out,
-        "place": place,
+        **where,
     }
 
 
@@ -116,11 +117,14 @@ def _time_at_best(session: Session, task: TaskView, reply: str) -> float:
         return _time(session, task, reply)
 
 
-def _place_halfway(session: Session, task: TaskView, reply: str, seconds: float) -> dict[str, Any] | None:
-    """Where the environment's code is when half of the time has gone."""
+def _halfway(session: Session, task: TaskView, reply: str, seconds: float) -> Mapping[str, Any]:
+    """Who is at work when half of the time has gone."""
     try:
         session.run(session.adapter.score(task, [[says(reply)]]), max(0.01, seconds / 2))
     except OutOfTime as error:
-        place: dict[str, Any] | None = session.sources.failure(error)["place"]
-        return place
-    return None
+        return _where(session, error)
+    return NOWHERE
+
+
+def _where(session: Session, error: BaseException) -> Mapping[str, Any]:
+    return {"place": session.sources.failure(error)["place"], "library": session.sources.library_in(error)}

@@ -11,13 +11,14 @@ from __future__ import annotations
 import contextlib
 import os
 import random
+import re
 import sys
 import sysconfig
 import tempfile
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from types import FrameType
+from types import CodeType, FrameType
 from typing import Any
 
 from .failures import Sources
@@ -31,9 +32,15 @@ _CLOCK = {("time", name) for name in ("time", "time_ns", "localtime", "gmtime", 
 _CLOCK_METHODS = {"now", "utcnow", "today"}
 _OWN_CHANCE = {("posix", "urandom"), ("posix", "getrandom")}
 _ENVIRONMENT = {os._Environ.__getitem__.__code__, os._Environ.__contains__.__code__}
+_CHANGED_ENVIRONMENT = {os._Environ.__setitem__.__code__, os._Environ.__delitem__.__code__}
 _IMPORTING = ("<frozen importlib", "importlib/", "zipimport", "linecache.py", "pkgutil.py")
+EXECUTED = "xq81zv_executed"
+"""A name that stands nowhere but in replies: code that knows it came from one."""
 _ALWAYS = ("/dev/", "/proc/self/")
 _SILENT_VARIABLES = {"PATH", "HOME", "TMPDIR", "LANG", "LC_ALL", "TERM", "PYTHONPATH"}
+
+
+_NUMPY_CHANCE = re.compile(r"\b(?:np|numpy)\.random\.|from numpy(?:\.random)? import .*|import numpy\.random")
 
 
 class ActGuard:
@@ -61,12 +68,15 @@ class ActGuard:
             sys.addaudithook(self._audited)
             self._installed = True
         self._watching = True
+        drawn = _shared_by_numpy()
         sys.setprofile(self._profiled)
         try:
             yield
         finally:
             sys.setprofile(None)
             self._watching = False
+            if _shared_by_numpy() != drawn:
+                self._drew_from_numpy()
 
     def _audited(self, event: str, arguments: tuple[Any, ...]) -> None:
         if not self._watching:
@@ -75,6 +85,10 @@ class ActGuard:
             self._opened(arguments[0])
         elif event == "subprocess.Popen" or event == "os.system":
             self._seen("program", str(arguments[0]), sys._getframe(1))
+        elif event == "exec" and _names(arguments[0], EXECUTED):
+            self._seen("execution", "exec or eval", sys._getframe(1))
+        elif event == "os.chdir":
+            self._seen("file", f"another working folder, {arguments[0]}", sys._getframe(1))
 
     def _opened(self, path: Any) -> None:
         if not isinstance(path, (str, bytes, os.PathLike)):
@@ -110,6 +124,8 @@ class ActGuard:
             key = str(frame.f_locals.get("key"))
             if key not in _SILENT_VARIABLES:
                 self._seen("environment variable", key, frame.f_back)
+        elif code in _CHANGED_ENVIRONMENT:
+            self._seen("environment variable", f"{frame.f_locals.get('key')} (set)", frame.f_back)
         elif code.co_filename == random.__file__:
             owner = frame.f_locals.get("self")
             if code.co_name == "__init__" and frame.f_locals.get("x", 0) is None:
@@ -120,6 +136,15 @@ class ActGuard:
             module = frame.f_globals.get("__name__")
             if module in ("uuid", "secrets"):
                 self._seen("randomness", f"{module}.{code.co_name}", frame.f_back)
+
+    def _drew_from_numpy(self) -> None:
+        """Numpy's functions are compiled and call no hook; that its generator moved shows that one was called."""
+        lines = ((file, number, line) for file, number, line in self._sources.lines() if "random" in line)
+        found = next(((file, number) for file, number, line in lines if _NUMPY_CHANCE.search(line)), None)
+        if found is not None:
+            place = {"file": found[0], "line": found[1]}
+            act = {"what": "randomness", "detail": "numpy.random", "function": "scoring", "place": place, "count": 1}
+            self._acts["randomness", "numpy.random", *found] = act
 
     def _seen(self, what: str, detail: str, start: FrameType | None) -> None:
         frame = start
@@ -165,11 +190,18 @@ def _line_of(frame: FrameType) -> str:
 
 
 def _is_shared_generator(owner: Any) -> bool:
-    """Whether a generator is one that everybody draws from: Python's own, or numpy's."""
-    if isinstance(owner, random.SystemRandom):
-        return True
-    if owner is getattr(random, "_inst", None):
-        return True
-    numpy: Mapping[str, Any] = vars(sys.modules["numpy.random"]) if "numpy.random" in sys.modules else {}
-    shared = getattr(numpy.get("mtrand"), "_rand", None)
-    return shared is not None and owner is shared
+    """Whether a generator is the one of Python that everybody draws from."""
+    return isinstance(owner, random.SystemRandom) or owner is getattr(random, "_inst", None)
+
+
+def _names(code: Any, name: str) -> bool:
+    """Whether code, or what it defines, uses a name."""
+    if not isinstance(code, CodeType):
+        return False
+    return name in code.co_names or any(_names(constant, name) for constant in code.co_consts)
+
+
+def _shared_by_numpy() -> str:
+    """The state of numpy's generator that everybody draws from, as text; empty where numpy is not there."""
+    numpy = sys.modules.get("numpy.random")
+    return "" if numpy is None else repr(numpy.get_state(legacy=False))

@@ -15,22 +15,23 @@ import importlib
 import ipaddress
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Literal
 
 from .adapter import TaskView
 from .answers import answer_of, find_payload
-from .policies import CANARIES, OVERRIDE, Message, says, text_of
+from .policies import Message, says, text_of
 from .wrong_replies import frame_of
 
 if TYPE_CHECKING:
     from .session import Session
 
-BEING_SCORED: ContextVar[tuple[int, str] | None] = ContextVar("being_scored", default=None)
-"""Task and last words of the conversation that is scored in this context."""
-PROBE = "The marker is xq81zv"
-JUDGED_TASKS = 2
+Heard = tuple[Sequence[Message], Sequence[Message]]
+"""A prompt and the conversation behind it."""
+BEING_SCORED: ContextVar[Callable[[], Heard] | None] = ContextVar("being_scored", default=None)
+"""The conversation that is scored in this context; put together only when a judge is asked."""
+INCOMPREHENSIBLE = "Hm."
 _PAIRS = (("yes", "no"), ("correct", "incorrect"), ("true", "false"), ("pass", "fail"), ("right", "wrong"), ("A", "B"))
 _SCALE = re.compile(r"(\d+)\s*(?:to|-|–|and|/)\s*(\d+)")
 _SCALE_WORDS = re.compile(r"\b(?:scores?|scale|rate|rating|grade|points)\b", re.IGNORECASE)
@@ -45,12 +46,17 @@ _FENCES = (
     ("«", "»"),
 )
 
-Manner = Literal["strict", "obedient"]
+Manner = Literal["strict", "obedient", "incomprehensible"]
 
 
-def being_scored(task: int, completions: Sequence[Sequence[Message]]) -> None:
-    """Say what the code that runs in this context scores now; of a group nobody knows which."""
-    BEING_SCORED.set((task, last_words(completions[0])) if len(completions) == 1 else None)
+@contextlib.contextmanager
+def being_scored(heard: Callable[[], Heard]) -> Iterator[None]:
+    """The code inside scores this conversation."""
+    token = BEING_SCORED.set(heard)
+    try:
+        yield
+    finally:
+        BEING_SCORED.reset(token)
 
 
 class ScriptedJudge:
@@ -93,17 +99,27 @@ class ScriptedJudge:
         verdict = self._verdict(self.last_prompt)
         schema = ((body.get("response_format") or {}).get("json_schema") or {}).get("schema")
         text = json.dumps(filled(schema, verdict)) if schema else worded(self.last_prompt, verdict)
+        if self.manner == "incomprehensible" and not schema:
+            text = INCOMPREHENSIBLE
         message = chat_completion(str(body.get("model")), says(text), body.get("messages") or [])
         return library.Response(200, json=message, request=request)
 
     def _verdict(self, prompt: str) -> bool:
         if self.manner == "obedient":
             return True
-        scored = BEING_SCORED.get()
-        if scored is not None:
-            gold = self._gold(scored[0])
-            return gold is not None and says_the_same(scored[1], text_of(gold[0]), gold[1])
+        heard = BEING_SCORED.get()
+        scored = None if heard is None else heard()
+        gold = None if scored is None else self._gold_of(scored[0])
+        if scored is not None and gold is not None:
+            return says_the_same(last_words(scored[1]), text_of(gold[0]), gold[1])
         return any(self._shows_gold(prompt, task) for task in self._session.kept.values())
+
+    def _gold_of(self, prompt: Sequence[Message]) -> tuple[Message, str | None] | None:
+        """What is right on the task with this prompt."""
+        asked = [text_of(message) for message in prompt]
+        tasks = self._session.kept.values()
+        index = next((one.index for one in tasks if [text_of(message) for message in one.prompt] == asked), None)
+        return None if index is None else self._gold(index)
 
     def _gold(self, index: int) -> tuple[Message, str | None] | None:
         task = self._session.kept.get(index)
@@ -200,43 +216,6 @@ def is_quoted(prompt: str, reply: str) -> bool:
 def frame_marks(before: str, after: str) -> bool:
     """Whether named marks stand around, such as [BEGIN RESPONSE] and [END RESPONSE]."""
     return bool(re.search(r"(?:\]|[=*#-]{3,})$", before) and re.match(r"\[|[=*#-]{3,}", after))
-
-
-def judged_scores(session: Session, seconds: float) -> Iterator[dict[str, Any]]:
-    """Replies that talk a judge over, under an obedient one; each answer has the shape of `JudgedScore`."""
-    judge = session.judge
-    if judge is None or judge.calls == 0:
-        return
-    for task in list(session.kept.values())[:JUDGED_TASKS]:
-        perfect = session.asked_oracle(task, seconds)
-        if perfect is None:
-            continue
-        payload = find_payload(text_of(perfect), answer_of(task.data))
-        attacks = {"override": OVERRIDE, **CANARIES}
-        for policy, attack in attacks.items():
-            for wrap in (lambda text: text, payload.saying):
-                yield from _attacked(session, task, policy, wrap(PROBE), wrap(attack), seconds)
-
-
-def _attacked(
-    session: Session, task: TaskView, policy: str, probe: str, reply: str, seconds: float
-) -> Iterator[dict[str, Any]]:
-    """Find out with a harmless reply how it is shown to the judge, then let the judge obey if it is not quoted."""
-    judge = session.judge
-    assert judge is not None
-    judge.last_prompt = ""
-    session.scored(task, policy, [says(probe)], seconds)
-    shown = judge.last_prompt
-    if PROBE not in shown:
-        return
-    whole = probe if probe in shown else PROBE
-    before = judge.calls
-    judge.manner = "strict" if is_quoted(shown, whole) else "obedient"
-    try:
-        score = session.scored(task, policy, [says(reply)], seconds)
-        yield {"judge": judge.manner, "calls": judge.calls - before, "score": score}
-    finally:
-        judge.manner = "strict"
 
 
 def last_words(completion: Sequence[Message]) -> str:

@@ -8,7 +8,7 @@ import sys
 from importlib import import_module
 
 from .channel import Channel, Request
-from .confinement import prefer_to_be_killed
+from .confinement import NetworkGuard, prefer_to_be_killed
 from .failures import said_as_exception
 from .session import Session
 
@@ -36,12 +36,12 @@ STAGES = {"cases": "rewards", "serve": "load"}
 """The stage of an operation, where it has another name."""
 
 
-def serve() -> None:
-    """Answer requests until the host closes the channel or dies."""
+def serve(watching: NetworkGuard | None = None) -> None:
+    """Answer requests until the host closes the channel or dies; a fork is watched by a guard already."""
     prefer_to_be_killed()
     logging.disable(logging.CRITICAL)
     channel = Channel.over_standard_streams()
-    session = Session(channel)
+    session = Session(channel, watching)
     for request in channel.requests():
         answer(session, request)
     session.close()

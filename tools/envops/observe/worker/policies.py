@@ -13,11 +13,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from .answers import JUNK, answer_of, detect_type, find_payload, junk_in_place_of, near_misses
+from .answers import JUNK, answer_of, detect_type, find_payload, hollow, junk_in_place_of, near_misses
 from .wrong_replies import FORMS, RIGHT, Gold
 
 Message = dict[str, Any]
 SCRIPT_PREFIX = "script-"
+MIXED = "mixed"
+"""Every other conversation of a task is the oracle's, the rest are near misses: company for rewards that compare."""
 BLEND_SHAPE = (1.6, 1.6)
 """Skill of the blend per task ~ Beta(1.6, 1.6): broad around one half, so that groups are
 mixed as those of a model worth training are."""
@@ -90,6 +92,8 @@ class Policies:
             turn = sum(message["role"] == "assistant" for message in messages)
             script = self.scripts[name]
             return script[turn] if turn < len(script) else says("")
+        if name == MIXED:
+            name = ("oracle", "near-miss")[self._count(name, index, messages) % 2]
         strict = name == "oracle"
         if name == "blend" or name.startswith("blend:"):
             name = self._drawn(name, index, messages)
@@ -134,7 +138,7 @@ class Policies:
         if name == "near-miss":
             return [payload.saying(answer) for answer in wrong]
         if name == "format-only":
-            return [junk_in_place_of(payload)]
+            return [junk_in_place_of(payload), *hollow(perfect)]
         if name == "hedge":
             candidates = [*wrong[:2], payload.answer, *wrong[2:4]]
             return [payload.saying(" or ".join(candidates))] if wrong else []
@@ -153,12 +157,22 @@ class Policies:
         from .blends import blend_named
 
         made_of = blend_named(blend, self.names)
-        said = [text_of(message) for message in messages]
-        spoken = any(message["role"] == "assistant" for message in messages)
-        went = hashlib.sha256(repr(said).encode()).hexdigest() if spoken else ""
-        count = self._draws[blend, index, went]
-        self._draws[blend, index, went] += 1
-        return made_of.drawn(self.seed, index, went or 0, count)
+        count = self._count(blend, index, messages)
+        return made_of.drawn(self.seed, index, _way(messages) or 0, count)
+
+    def _count(self, name: str, index: int, messages: Sequence[Message]) -> int:
+        """How many conversations that went alike were asked for before."""
+        went = _way(messages)
+        count = self._draws[name, index, went]
+        self._draws[name, index, went] += 1
+        return count
+
+
+def _way(messages: Sequence[Message]) -> str:
+    """How a conversation went so far; empty before anything was said."""
+    said = [text_of(message) for message in messages]
+    spoken = any(message["role"] == "assistant" for message in messages)
+    return hashlib.sha256(repr(said).encode()).hexdigest() if spoken else ""
 
 
 def generator(*key: object) -> random.Random:

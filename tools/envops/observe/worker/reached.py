@@ -6,15 +6,11 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from types import FrameType
 from typing import Any
 
+from .adapter import CALLERS
 from .failures import Sources
-
-_TRAPS = frozenset({"trapped", "awaited"})
-"""The adapters' functions that every reward function and metric is called by."""
-_ADAPTERS = str(Path(__file__).parent / "adapter_")
 
 
 class Reached:
@@ -74,8 +70,7 @@ class Reached:
         if above is None or threading.current_thread() is not threading.main_thread():
             return True, False  # a thread was started by what ran before; nobody else scores now
         while above is not None:
-            code = above.f_code
-            if code.co_name in _TRAPS and code.co_filename.startswith(_ADAPTERS):
+            if above.f_code in CALLERS:
                 return True, direct
             direct = direct and self._file(above) is None
             above = above.f_back

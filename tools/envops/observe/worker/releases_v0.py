@@ -19,6 +19,7 @@ except ImportError:  # 0.1.8 and 0.1.9 speak plain dictionaries
 
 __all__ = [
     "Unlimited",
+    "heard_in",
     "normalize_messages",
     "openai_form",
     "prompt_of",
@@ -72,6 +73,11 @@ def prompt_of(row: Mapping[str, Any]) -> list[Message]:
     if isinstance(prompt, str):
         return [{"role": "user", "content": prompt}]
     return [openai_form(message) for message in prompt or []]
+
+
+def heard_in(state: Mapping[str, Any]) -> tuple[list[Message], list[Message]]:
+    """The prompt and the completion of a rollout's state."""
+    return prompt_of(state), prompt_of({"prompt": state["completion"]})
 
 
 def openai_form(message: Any) -> Message:

@@ -52,7 +52,6 @@ def _rewards(rows: Sequence[dict[str, Any]]) -> list[float | None]:
 
 def scored_in_the_spare(session: Session, units: list[dict[str, Any]]) -> Rewards:
     """What the spare does when it is asked."""
-    session.loop = asyncio.get_event_loop_policy().get_event_loop()
     parsed = [Unit(unit["task"], tuple(unit["policies"]), tuple(unit["completions"])) for unit in units]
     return scored_units(session, parsed, 5.0)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import signal
 from collections import Counter
 from collections.abc import Callable, Coroutine, Iterator, Sequence
@@ -33,8 +34,10 @@ class Session:
     policies: Policies
     guard: NetworkGuard
 
-    def __init__(self, channel: Channel) -> None:
+    def __init__(self, channel: Channel, watching: NetworkGuard | None = None) -> None:
         self.channel = channel
+        self.watching = watching
+        """The guard that verifiers was imported under, where that was done before this process was forked."""
         self.sources = Sources()
         self.kept: dict[int, TaskView] = {}
         """The tasks that policies are asked about."""
@@ -42,6 +45,8 @@ class Session:
         """Rewards of rollouts made for the rewards gate, by task and policy."""
         self.golden: dict[int, list[Message]] = {}
         """What gold's rollouts became, by task, where the environment answers back."""
+        self.siblings: dict[tuple[int, str, int], list[dict[str, Any]]] = {}
+        """What each conversation of an episode earned, by task, policy and rollout, where there were several."""
         self.asked: dict[int, Message | None] = {}
         """What the oracle said first on a task; `None` where it said nothing."""
         self.hung: Counter[str] = Counter()
@@ -55,6 +60,23 @@ class Session:
         self.judge: ScriptedJudge | None = None
         self.spare: Spare | None = None
         """A fork from before anything was scored."""
+        self.loop = asyncio.new_event_loop()
+        asyncio.set_event_loop(self.loop)
+        self.inherited_loops: list[asyncio.AbstractEventLoop] = []
+        os.register_at_fork(after_in_child=self.own_loop)
+
+    def own_loop(self) -> None:
+        """Take an event loop of its own, in a fork, and let go of the inherited ones.
+
+        A selector is shared with the parent. Whatever is collected or closed here would take the parent's sockets and
+        wake-ups out of it, and what the parent awaits would never come back; so the copy is closed, and the loops are
+        kept for as long as the fork lives.
+        """
+        endpoint = self.__dict__.get("endpoint")
+        inherited = [self.loop, *([endpoint.loop] if endpoint is not None else [])]
+        for loop in inherited:
+            loop._selector.close()
+        self.inherited_loops += inherited
         self.loop = asyncio.new_event_loop()
         asyncio.set_event_loop(self.loop)
 
@@ -161,6 +183,8 @@ class Session:
         rows = self.adapter.roll_out(jobs, tasks, relay or self.endpoint.base_url, max_concurrent, seconds, manner)
         try:
             while (row := self.run(anext(rows, None), seconds)) is not None:
+                if siblings := row.pop("siblings", None):
+                    self.siblings[row["task"], row["policy"], row["rollout"]] = siblings
                 yield row
         finally:
             self._settle(rows.aclose())

@@ -6,7 +6,6 @@ nothing remembered: no counter moved, no cache filled, no default argument chang
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import json
 import os
@@ -16,6 +15,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from .failures import OutOfTime
 from .warden import die_with_parent
 
 
@@ -39,7 +39,7 @@ class Spare:
     def ask(self, question: Any, seconds: float) -> Any:
         """What the fork answers.
 
-        Raises `SpareLost` when it does not answer in time.
+        Raises `OutOfTime` when it does not answer in time and `SpareLost` when it ended.
         """
         deadline = time.monotonic() + seconds
         heard = b""
@@ -56,7 +56,7 @@ class Spare:
             raise SpareLost(f"a fresh process did not answer: {error}") from error
         finally:
             self.end()
-        raise SpareLost(f"a fresh process did not answer within {seconds:g} s")
+        raise OutOfTime(f"a fresh process did not answer within {seconds:g} s")
 
     def end(self) -> None:
         """End the fork, whether it was asked or not."""
@@ -74,7 +74,6 @@ def _serve(work: Callable[[Any], Any], asks: int, answers: int, theirs: tuple[in
         with os.fdopen(asks, "rb") as questions:
             question = json.loads(questions.read() or b"null")
         if question is not None:
-            asyncio.set_event_loop(asyncio.new_event_loop())
             with os.fdopen(answers, "wb") as stream:
                 stream.write(json.dumps(work(question)).encode())
     finally:

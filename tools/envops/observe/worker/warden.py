@@ -24,15 +24,25 @@ PATIENCE_SECONDS = 5.0
 """How long to go on killing where new processes keep appearing."""
 
 
-def fork_worker() -> None:
-    """Return in the worker; in the warden, wait for the end of either worker or host and never return."""
-    lifeline = int(os.environ.pop("ENVOPS_LIFELINE"))
+def begin(*, leaves_others: bool = False) -> None:
+    """Fork the worker of a fresh process, whose lifeline is in its variables."""
+    fork_worker(int(os.environ.pop("ENVOPS_LIFELINE")), leaves_others=leaves_others)
+
+
+def fork_worker(lifeline: int, report: int | None = None, *, leaves_others: bool = False) -> None:
+    """Return in the worker; in the warden, wait for the end of either worker or host and never return.
+
+    The wait status is written to `report` where the host is not this process's parent. With
+    `leaves_others`, what the worker started has wardens of its own and outlives it.
+    """
     os.set_inheritable(lifeline, False)
-    _prctl(PR_SET_CHILD_SUBREAPER, 1)
+    _prctl(PR_SET_CHILD_SUBREAPER, 0 if leaves_others else 1)
     warden = os.getpid()
     worker = os.fork()
     if worker == 0:
         os.close(lifeline)
+        if report is not None:
+            os.close(report)
         os.setsid()
         _prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
         if os.getppid() != warden:
@@ -40,7 +50,10 @@ def fork_worker() -> None:
         return
     try:
         status = _watch(worker, lifeline)
-        _end_everyone(worker)
+        _end_group(worker) if leaves_others else _end_everyone(worker)
+        if report is not None:
+            os.write(report, f"{os.waitstatus_to_exitcode(status)}\n".encode())
+            os._exit(0)
         _end_like(status)
     finally:
         os._exit(70)
@@ -87,10 +100,14 @@ def _reaped() -> list[tuple[int, int]]:
     return found
 
 
-def _end_everyone(worker: int) -> None:
-    """End all descendants, and those that they leave behind, until there are none."""
+def _end_group(worker: int) -> None:
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(worker, signal.SIGKILL)
+
+
+def _end_everyone(worker: int) -> None:
+    """End all descendants, and those that they leave behind, until there are none."""
+    _end_group(worker)
     deadline = time.monotonic() + PATIENCE_SECONDS
     while time.monotonic() < deadline and (alive := descendants(os.getpid())):
         for process in alive:

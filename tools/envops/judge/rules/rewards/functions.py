@@ -179,15 +179,32 @@ def metric_never_scores(subject: Subject) -> Iterator[Found]:
         )
 
 
-@rule("RWD026", gate="rewards", severity="warning")
+@rule("RWD026", gate="rewards")
 def scoring_tries_the_network(subject: Subject) -> Iterator[Found]:
     """Scoring tries the network.
 
-    What: Scoring opens no connection beyond loopback.
+    What: The package's own code opens no connection beyond loopback while a reward is computed, itself or
+        through a library. Calls of a judge's chat-completions API are answered by a scripted judge.
     Why: The same reply then earns what the weather of a network makes of it, and every rollout waits for it.
     Fix: Take what is needed along with the package. A judge's address belongs into the registry's `args`.
     """
-    attempts = [attempt for attempt in subject.facts.network if attempt.stage == "rewards"]
+    yield from _network(subject, of_the_package=True)
+
+
+@rule("RWD056", gate="rewards", severity="warning")
+def library_tries_the_network(subject: Subject) -> Iterator[Found]:
+    """A library tries the network while rewards are computed.
+
+    What: Nothing that the package did not call itself opens a connection beyond loopback meanwhile.
+    Why: It fails in the gates and slows training down; nothing shows that a reward follows from it.
+    Fix: Switch the library's telemetry or its look for updates off.
+    """
+    yield from _network(subject, of_the_package=False)
+
+
+def _network(subject: Subject, *, of_the_package: bool) -> Iterator[Found]:
+    tried = [attempt for attempt in subject.facts.network if attempt.stage == "rewards"]
+    attempts = [attempt for attempt in tried if (attempt.place is not None) == of_the_package]
     if attempts:
         addresses = list(dict.fromkeys(attempt.address for attempt in attempts))
         yield Found(

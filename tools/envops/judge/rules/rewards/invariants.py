@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from envops.judge.declared_range import functions_of
 from envops.judge.engine import Found, Subject, rule
-from envops.judge.evidence import merged, number, of_conversation, reply_text, shortened
+from envops.judge.evidence import described, merged, number, of_conversation, of_failure, reply_text, shortened
 from envops.judge.gold import best_paid, is_reward_number, worst_paid
 from envops.judge.rules.rewards.functions import conversations
 from envops.observe.facts import Place
@@ -152,6 +152,40 @@ def reward_depends_on_parallel_scoring(subject: Subject) -> Iterator[Found]:
     yield from _differing(subject, "beside others at the same time", "parallel")
 
 
+@rule("RWD058", gate="rewards")
+def circumstance_could_not_be_made(subject: Subject) -> Iterator[Found]:
+    """A circumstance under which rewards are compared could not be made.
+
+    What: The fork for the fresh process, and the second process for the other hash seed, answer.
+    Why: What was not compared is not proven; the gate is inconclusive.
+    Fix: See what ended the process: memory, a signal, an import that works only once.
+    """
+    yield from _untried(subject, out_of_time=False)
+
+
+@rule("RWD059", gate="rewards", severity="warning")
+def circumstance_took_too_long(subject: Subject) -> Iterator[Found]:
+    """There was no time to score again under some circumstance.
+
+    What: Another order, a fresh process, scoring side by side: each gets half of the invariants' time.
+    Why: What was not compared is not proven.
+    Fix: Make the reward quicker. Where it cannot be, nothing needs to be done: the report says what is missing.
+    """
+    yield from _untried(subject, out_of_time=True)
+
+
+def _untried(subject: Subject, *, out_of_time: bool) -> Iterator[Found]:
+    for repetition in subject.facts.repetitions:
+        failure = repetition.failure
+        if failure is not None and (failure.kind == "timeout") == out_of_time:
+            yield Found(
+                f"rewards were not compared under this circumstance: {repetition.circumstance}: {described(failure)}",
+                of_failure(failure) | {"circumstance": repetition.circumstance},
+                failure.place,
+                inconclusive=not out_of_time,
+            )
+
+
 @rule("RWD073", gate="rewards")
 def scoring_grows_faster_than_the_reply(subject: Subject) -> Iterator[Found]:
     """Scoring takes longer than in proportion to the length of the reply.
@@ -162,10 +196,27 @@ def scoring_grows_faster_than_the_reply(subject: Subject) -> Iterator[Found]:
     Fix: Look for a regular expression with two repetitions side by side (`\\s*.*\\s*$`, `(a+)+`), or for a
         loop inside a loop over the reply. Cut the reply to a sane length first.
     """
-    grown = [growth for growth in subject.facts.growths if _is_too_steep(growth)]
+    yield from _too_steep(subject, of_libraries=False)
+
+
+@rule("RWD055", gate="rewards", severity="warning")
+def library_grows_faster_than_the_reply(subject: Subject) -> Iterator[Found]:
+    """A library that scoring calls takes longer than in proportion to the length of the reply.
+
+    What: As RWD073, where a library's own code was at work: `vf.XMLParser` takes cubic time for an opened tag
+        and many spaces.
+    Why: It holds up a step as much, but the mistake is not the environment's.
+    Fix: Cut the reply to a sane length before the library sees it, or read it yourself.
+    """
+    yield from _too_steep(subject, of_libraries=True)
+
+
+def _too_steep(subject: Subject, *, of_libraries: bool) -> Iterator[Found]:
+    steep = [growth for growth in subject.facts.growths if _is_too_steep(growth)]
     hits = [
         Found(
-            f"a reply of {growth.lengths[-1]} characters ({growth.shape}) takes {_how_long(growth)}",
+            f"a reply of {growth.lengths[-1]} characters ({growth.shape}) takes {_how_long(growth)}"
+            f"{f' in {growth.library}' if growth.library else ''}",
             {
                 "task": growth.task,
                 "shape": growth.shape,
@@ -174,7 +225,8 @@ def scoring_grows_faster_than_the_reply(subject: Subject) -> Iterator[Found]:
             },
             growth.place,
         )
-        for growth in grown
+        for growth in steep
+        if (growth.library is not None) == of_libraries
     ]
     yield from merged(hits, len(subject.facts.growths), "shapes")
 
@@ -256,6 +308,18 @@ def scoring_reads_undeclared_variables(subject: Subject) -> Iterator[Found]:
     yield from _acts(subject, "environment variable", "reads the environment variable")
 
 
+@rule("RWD057", gate="rewards")
+def scoring_executes_the_reply(subject: Subject) -> Iterator[Found]:
+    """Scoring executes the reply.
+
+    What: Nothing of a reply reaches `exec` or `eval` in the process that scores: replies that are code with a
+        name of their own in it are scored under watch. RWD052 is the same by the source alone.
+    Why: What a model writes then runs where the reward runs, with its files and keys, and can pay itself.
+    Fix: Parse it (`ast.literal_eval`, a real parser), or run it in a sandbox or a process without rights.
+    """
+    yield from _acts(subject, "execution", "runs what the reply says with")
+
+
 @rule("RWD078", gate="rewards")
 def function_is_silent_at_times(subject: Subject) -> Iterator[Found]:
     """A declared function scores some conversations and leaves others out.
@@ -290,10 +354,13 @@ def judge_is_talked_over(subject: Subject) -> Iterator[Found]:
 
     What: Replies without content (":" and "Thought process:", arXiv 2507.08794), and text that tells the judge
         to give full marks, earn no more than form alone may, be the judge as obedient as it likes: a scripted
-        judge obeys whatever stands in its prompt outside of quotation marks, fences or tags.
+        judge obeys whatever stands in its prompt outside of quotation marks, fences or tags. Neither does junk
+        when the judge says what nobody can read as a verdict. Where the environment answers back, all of this
+        is played.
     Why: Real judges paid such replies in full; training finds them within hours.
     Fix: Quote the reply as data: between tags or fences that the reply itself cannot close. Let code refuse
-        replies without any letter or digit, and check by code what code can check.
+        replies without any letter or digit, check by code what code can check, and pay nothing for a verdict
+        that cannot be read.
     """
     declared = subject.range
     canaries = [score for score in subject.facts.scores if score.policy.startswith("canary-")]

@@ -49,17 +49,21 @@ def look_alike_is_paid_like_gold(subject: Subject) -> Iterator[Found]:
         yield from paid_like_gold(subject, "look-alike", "an answer that only looks right")
 
 
+def _drafts_are_refused_by_right(subject: Subject) -> bool:
+    described = subject.facts.description
+    return asks_for_reasoning(subject) and not (described is not None and described.drafts_read_by)
+
+
 @rule("RWD063", gate="rewards")
 def answer_inside_the_reasoning_is_paid(subject: Subject) -> Iterator[Found]:
     """An answer that stands only inside the reasoning is paid in full.
 
     What: Where the format has reasoning in tags, the right answer inside of it, closed or cut off, earns less
-        than gold.
-    Why: A draft is no answer: cut-off replies are paid, and a model learns to list drafts. `vf.XMLParser`
-        reads the first tag wherever it stands.
+        than gold. Where a parser of verifiers itself reads it there, RWD069 says so.
+    Why: A draft is no answer: cut-off replies are paid, and a model learns to list drafts.
     Fix: Read only what stands behind the closing tag of the reasoning, and nothing where that tag is missing.
     """
-    if subject.package.answer.type != "none" and asks_for_reasoning(subject):
+    if subject.package.answer.type != "none" and _drafts_are_refused_by_right(subject):
         yield from _inside_the_reasoning(subject)
 
 
@@ -67,11 +71,13 @@ def answer_inside_the_reasoning_is_paid(subject: Subject) -> Iterator[Found]:
 def answer_in_think_tags_is_paid(subject: Subject) -> Iterator[Found]:
     """An answer that stands only inside think tags is paid in full, though nobody asked for such tags.
 
-    What: Where the format knows no reasoning in tags, the right answer inside `<think>` earns less than gold.
+    What: The right answer inside `<think>` earns less than gold, also where the format knows no reasoning in
+        tags, and where the environment's parser is one of verifiers that reads the first tag wherever it
+        stands (`vf.XMLParser`).
     Why: Models that reason write these tags on their own; cut off in mid-thought, they are paid for a draft.
     Fix: Drop everything up to `</think>` before the answer is read, and everything where it is missing.
     """
-    if subject.package.answer.type != "none" and not asks_for_reasoning(subject):
+    if subject.package.answer.type != "none" and not _drafts_are_refused_by_right(subject):
         yield from _inside_the_reasoning(subject)
 
 

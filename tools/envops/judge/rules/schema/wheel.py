@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import sys
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
 _FOLDERS_OUT_OF_PLACE = {"tests", "test", "recordings"}
 _CACHES = {"__pycache__", ".pytest_cache", ".ruff_cache", ".mypy_cache", ".git", ".venv"}
 _NOT_SHIPPED_ANYWAY = (".md", ".pyc")
+_CODE = (".py", ".so", ".pyd", ".pyc")
 _LISTED = 20
 
 
@@ -109,3 +112,44 @@ def _is_stray(name: str, module: str) -> bool:
     if len(path.parts) > 1:
         return first in _FOLDERS_OUT_OF_PLACE or path.suffix == ".py"
     return path.suffix in (".py", ".lock")
+
+
+@rule("SCH033", gate="schema")
+def wheel_shadows_others(subject: Subject) -> Iterator[Found]:
+    """The wheel takes the place of Python's own modules or of a dependency.
+
+    What: No top-level name in the wheel is that of a module of the standard library or of a package in the
+        lock, and no `.pth` file lies at the top.
+    Why: Whoever installs it gets this code where they import another's, in every program of that Python; a
+        `.pth` file even runs when Python starts.
+    Fix: Give the module a name of its own, and ship nothing else at the top level.
+    """
+    wheel = subject.facts.wheel
+    if wheel is None:
+        return
+    pins = subject.package.lock.pins if subject.package.lock else {}
+    taken = {canonical(name): f"the package {name} in the lock" for name in pins}
+    taken |= {canonical(name): f"Python's own module {name}" for name in sys.stdlib_module_names}
+    for name in dict.fromkeys(filter(None, map(_imported_as, wheel.files))):
+        whose = "what Python runs when it starts" if name.endswith(".pth") else taken.get(canonical(name))
+        if whose is not None:
+            yield Found(
+                f"{name} at the top level of {wheel.filename} takes the place of {whose}",
+                {"found": name, "contains": _listed(wheel)},
+                in_pyproject(subject.package, "build-system"),
+            )
+
+
+def canonical(name: str) -> str:
+    """A name as pip and Python compare it on a disk that knows no case."""
+    return re.sub(r"[-_.]+", "_", name).lower()
+
+
+def _imported_as(name: str) -> str | None:
+    """The top-level name under which a file of the wheel would be imported."""
+    first, *rest = PurePosixPath(name).parts
+    if first.endswith(".pth"):
+        return first
+    if rest:
+        return first if name.endswith(_CODE) and first.isidentifier() else None
+    return first.partition(".")[0] if name.endswith(_CODE) else None

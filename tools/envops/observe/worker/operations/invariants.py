@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -11,9 +12,9 @@ from ..answers import answer_of, detect_type, find_payload
 from ..channel import Request
 from ..failures import OutOfTime
 from ..growth import growths, shapes_around
-from ..guards import ActGuard
-from ..judges import judged_scores
-from ..policies import text_of
+from ..guards import EXECUTED, ActGuard
+from ..judge_attacks import judged_scores
+from ..policies import says, text_of
 from ..repetition import POLICIES, Unit, repetitions, scored_units
 from ..session import Session
 from ..wrong_replies import Gold
@@ -27,6 +28,7 @@ LOWEST = 20
 def answer(session: Session, request: Request) -> None:
     if session.adapter.conversational:
         _play_one_by_one(session, request)
+        _send_judged(session, request)
         return
     units = list(_units(session, request["seconds"]))
     if units:
@@ -39,6 +41,10 @@ def answer(session: Session, request: Request) -> None:
     sweep = _sweep(session, request)
     if sweep is not None:
         session.channel.item("sweep", sweep)
+    _send_judged(session, request)
+
+
+def _send_judged(session: Session, request: Request) -> None:
     for judged in judged_scores(session, request["seconds"]):
         session.channel.item("judged", judged)
 
@@ -66,9 +72,22 @@ def _send_acts(session: Session, units: list[Unit], request: Request) -> None:
     watched = [unit for unit in units if unit.task in sorted(chosen)[:2]]
     with guard.watching():
         scored_units(session, watched, 3 * request["seconds"])
+        for unit in _executable(session, request["seconds"]):
+            with contextlib.suppress(OutOfTime):
+                scored_units(session, [unit], request["seconds"])
     for act in guard.acts():
         if act["what"] != "environment variable" or act["detail"] not in request["secrets"]:
             session.channel.item("act", act)
+
+
+def _executable(session: Session, seconds: float) -> Iterator[Unit]:
+    """Replies that are code: gold with a name for its answer, and with that name as a further line."""
+    for task in list(session.kept.values())[:1]:
+        perfect = session.asked_oracle(task, seconds)
+        if perfect is not None and not perfect.get("tool_calls"):
+            payload = find_payload(text_of(perfect), answer_of(task.data))
+            for answer in (EXECUTED, f"{payload.answer}\n{EXECUTED}"):
+                yield Unit(task.index, ("executed",), ([says(payload.saying(answer))],))
 
 
 def _send_growth(session: Session, request: Request) -> None:

@@ -19,8 +19,11 @@ from ..session import Session
 def answer(session: Session, request: Request) -> None:
     settings = session.settings = Settings.parse(request["settings"])
     session.sources = Sources(settings.overlay, settings.package)
-    session.guard = NetworkGuard(session.sources, settings.allow_network)
-    session.guard.install(session.loop)
+    session.guard = session.watching or NetworkGuard(session.sources, settings.allow_network)
+    if session.watching is None:
+        session.guard.install(session.loop)
+    else:
+        session.guard.take_over(session.sources, session.loop)
     started = time.perf_counter()
     if settings.generation == "v1":
         import verifiers.v1

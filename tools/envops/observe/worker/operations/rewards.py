@@ -8,7 +8,8 @@ from typing import Any
 from ..adapter import Job, TaskView
 from ..channel import Request
 from ..groups import score_together
-from ..policies import Message, says, text_of
+from ..judges import last_words
+from ..policies import MIXED, Message, says, text_of
 from ..session import Session, played_score
 from ..wrong_replies import FORMS
 
@@ -66,19 +67,45 @@ def _play_policies(session: Session, request: Request) -> None:
         for policy in names
         for task in tasks[: rarer.get(policy, len(tasks))]
     ]
+    if session.adapter.compares_siblings and "oracle" in names:
+        jobs += [Job(MIXED, task.index, 2) for task in tasks]
     # In the order they were asked for, whatever order they come in: what is made of them must not change with it.
     pairs: dict[tuple[int, str], list[dict[str, Any]]] = {(job.task, job.policy): [] for job in jobs}
     for row in session.rollouts(jobs, request["max_concurrent"], seconds * max(4, len(jobs) ** 0.5)):
         pairs[row["task"], row["policy"]].append(row)
+    mixed = _in_mixed_company(session)
     for (index, policy), rows in pairs.items():
-        if not rows:
+        if not rows or policy == MIXED:
             continue
         rows.sort(key=lambda row: row["rollout"])
         session.played[index, policy] = rows[0]["reward"]
         if policy == "oracle" and rows[0]["failure"] is None:
             session.golden[index] = rows[0]["completion"]
         again = [row["reward"] for row in rows[1:]] or [rows[0]["reward"]]
+        best = max(mixed.get((index, policy), ()), key=_paid, default=None) if policy == "oracle" else None
+        if best is not None and _paid(best) > _paid(rows[0]):
+            rows[0], again = {**rows[0], **best}, []
         session.channel.item("score", played_score(rows[0], again, session.policies.oracle.derived))
+    for (index, policy), siblings in mixed.items():
+        for sibling in siblings if policy != "oracle" else ():
+            row = {"task": index, "policy": policy, "failures": [], "failure": None, "seconds": 0.0, **sibling}
+            session.channel.item("score", played_score(row, [], session.policies.oracle.derived))
+
+
+def _in_mixed_company(session: Session) -> dict[tuple[int, str], list[dict[str, Any]]]:
+    """What gold and near misses earned beside each other, by task and policy: either occurs in training."""
+    found: dict[tuple[int, str], list[dict[str, Any]]] = {}
+    for (index, policy, _), siblings in session.siblings.items():
+        if policy == MIXED:
+            gold = [last_words(each["completion"]) for each in session.siblings.get((index, "oracle", 0), [])]
+            for sibling in siblings:
+                who = "oracle" if last_words(sibling["completion"]) in gold else "near-miss"
+                found.setdefault((index, who), []).append(sibling)
+    return found
+
+
+def _paid(scored: dict[str, Any]) -> float:
+    return float("-inf") if scored["reward"] is None else float(scored["reward"])
 
 
 def _has_form(session: Session, policy: str, tasks: Sequence[TaskView], seconds: float) -> bool:

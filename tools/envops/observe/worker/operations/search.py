@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -110,8 +109,6 @@ class _Work:
 
     def facts(self) -> dict[str, Any]:
         started = time.monotonic()
-        self._session.loop = asyncio.new_event_loop()  # a fork shares the selector of the old one
-        asyncio.set_event_loop(self._session.loop)
         request = self._request
         limits = (request["evaluations"], request["seconds"], request["minimum"])
         grader = self._grader = Grader(self._score, request["formats"], *limits)

@@ -1,0 +1,76 @@
+"""The HTML report of 200 environments and 50,000 rollouts: how long it takes, how large it is, how soon it answers.
+
+Prints one line of JSON. Making the rollouts up is not counted; every environment's are gone before the next one's
+come, as in a real run.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import shutil
+import statistics
+import tempfile
+import time
+from pathlib import Path
+
+from envops.report.result import ValidationResult
+from envops.report.written import write_reports
+from sample_reports import sample_result, sample_subject
+
+ENVIRONMENTS, ROLLOUTS = 200, 50_000
+OPENED = 3
+TYPED = "() => document.getElementById('shown').textContent !== ''"
+
+
+def main() -> None:
+    """Build, weigh and open it."""
+    measuring = 0.0
+    results = []
+    for number in range(ENVIRONMENTS):
+        subject = sample_subject(number, ROLLOUTS // ENVIRONMENTS)
+        started = time.process_time()
+        results.append(sample_result(number, subject))
+        measuring += time.process_time() - started
+    del subject
+    started = time.process_time()
+    with tempfile.TemporaryDirectory() as folder:
+        write_reports(ValidationResult("fail", tuple(results), seconds=812.4, tool_version="0.1.0"), Path(folder))
+        writing = time.process_time() - started
+        memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+        page = Path(folder) / "validate.html"
+        size = page.stat().st_size
+        seconds = [interactive(page) for _ in range(OPENED)]
+    said = {
+        "environments": ENVIRONMENTS,
+        "rollouts": ROLLOUTS,
+        "measuring": measuring,
+        "seconds": measuring + writing,
+        "megabytes": memory,
+        "page_megabytes": size / 1e6,
+        "interactive": statistics.median(seconds),
+        "opened": f"until a search was answered; median of {OPENED}, slowest {max(seconds):.2f} s",
+    }
+    print(json.dumps(said))
+
+
+def interactive(page: Path) -> float:
+    """Seconds from opening the page in a browser that has never seen it until it has answered a search."""
+    from playwright.sync_api import sync_playwright
+
+    program = shutil.which("chromium") or shutil.which("chromium-browser")
+    if program is None:
+        raise SystemExit("Chromium is not installed: apt-get install chromium")
+    sandbox = ["--no-sandbox"] if os.geteuid() == 0 else []
+    with sync_playwright() as started, started.chromium.launch(executable_path=program, args=sandbox) as browser:
+        opened = browser.new_page()
+        begun = time.perf_counter()
+        opened.goto(page.as_uri())
+        opened.locator("#search").fill("harbour")
+        opened.wait_for_function(TYPED)
+        return time.perf_counter() - begun
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,241 @@
+"""Made-up environments for measuring and testing reports: what a big monorepo would have, from a seed.
+
+Only what is measured of them is kept: an environment's conversations are gone before the next one's are made, as in
+a real run.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from pathlib import Path
+
+from envops.declare.package import Package
+from envops.declare.registry import EnvironmentEntry
+from envops.judge.engine import GATES, Finding, Subject
+from envops.judge.measures import distributions
+from envops.judge.profiles import profiles
+from envops.observe.facts import (
+    Description,
+    Facts,
+    FunctionScore,
+    Place,
+    RewardFunction,
+    Rollout,
+    Score,
+)
+from envops.observe.limits import POLICIES
+from envops.observe.mutation_facts import Mutant, Mutation, ToldApart
+from envops.observe.recording_facts import RecordedScore, RecordingFacts, ScoreChange
+from envops.observe.search_facts import Earned, Exploit, Search
+from envops.report.result import EnvironmentResult, ValidationResult
+from envops.report.run_report import Curve, CurvePoint, RunFinding, RunReport
+
+FUNCTIONS = (
+    RewardFunction("correct_answer", 0.8, "reward"),
+    RewardFunction("format_reward", 0.2, "reward"),
+    RewardFunction("num_turns", 0.0, "metric"),
+)
+SCORED_TASKS = 20
+PAID = {"oracle": 1.0, "padded": 0.97, "equivalent": 0.9, "hedge": 0.12, "near-miss": 0.06}
+"""Policy → how likely its answer is taken for right."""
+
+
+def sample_report(environments: int, rollouts: int) -> ValidationResult:
+    """A run over so many environments with so many rollouts in all."""
+    results = tuple(sample_environment(number, rollouts // environments) for number in range(environments))
+    verdict = "fail" if any(one.verdict == "fail" for one in results) else "pass"
+    return ValidationResult(verdict, results, seconds=812.4, tool_version="0.1.0")
+
+
+def sample_environment(number: int, rollouts: int) -> EnvironmentResult:
+    """One environment; every fifth fails, every seventh is inconclusive."""
+    return sample_result(number, sample_subject(number, rollouts))
+
+
+def sample_subject(number: int, rollouts: int) -> Subject:
+    """What was seen of one environment: rollouts, and every policy on twenty tasks."""
+    rng = random.Random(number)
+    name = f"{rng.choice(('sorted', 'hidden', 'nested', 'quiet', 'late'))}-{rng.choice(WORDS)}-{number:03d}"
+    return Subject(EnvironmentEntry(name), _package(name), _facts(name, rng, rollouts))
+
+
+def sample_result(number: int, subject: Subject) -> EnvironmentResult:
+    """What is reported of it: measured as any other, judged by its number."""
+    rng = random.Random(number)
+    name = subject.facts.environment
+    failing, thin = number % 5 == 3, number % 7 == 5
+    gates = dict.fromkeys(GATES, "pass")
+    gates |= ({"rewards": "fail"} if failing else {}) | ({"distribution": "inconclusive"} if thin else {})
+    facts = subject.facts
+    return EnvironmentResult(
+        name=name,
+        folder=f"environments/{name.replace('-', '_')}",
+        verdict="fail" if failing else "inconclusive" if thin else "pass",
+        generation="v0" if number % 3 == 0 else "v1",
+        version=f"0.{number % 10}.{number % 4}",
+        digest=facts.digest,
+        hub_hash=f"{rng.getrandbits(256):064x}",
+        cached=number % 4 == 0,
+        seconds=rng.uniform(4, 40),
+        stage_seconds={"venv": 0.1, "load": 3.4, "rewards": 1.7, "mutation": 4.0, "smoke": 0.9, "distribution": 2.2},
+        gates=gates,
+        reasons={gate: "RWD005" if said == "fail" else "nothing found that counts" for gate, said in gates.items()},
+        findings=tuple(_findings(rng, failing, thin)),
+        tasks_count=100,
+        scores_count=len(facts.scores),
+        rollouts_count=len(facts.rollouts),
+        policies=(*POLICIES, "blend"),
+        mutation=_mutation(rng),
+        search=_search(failing),
+        distributions=distributions(subject),
+        profiles=profiles(subject),
+        recordings=facts.recordings,
+    )
+
+
+def sample_run(name: str = "sorted-harbour-4b", steps: int = 200) -> RunReport:
+    """A run that learns for a while and then loses its variance."""
+    rng = random.Random(7)
+    rewards = []
+    for step in range(0, steps + 1, 4):
+        value = 0.2 + 0.7 * (1 - 0.985**step) + rng.gauss(0, 0.02)
+        rewards.append(CurvePoint(step, value, value - 0.06, value + 0.06))
+    dead = tuple(CurvePoint(point.step, min(0.98, max(0.0, (point.value or 0) ** 4))) for point in rewards)
+    return RunReport(
+        name=name,
+        backend="prime",
+        model="Qwen/Qwen3-4B-Instruct-2507",
+        environments=("sorted-harbour-000",),
+        status="stopped",
+        started="2026-11-19T08:12:00Z",
+        steps_done=steps,
+        steps_planned=400,
+        cost=41.2,
+        curves=(
+            Curve("reward", tuple(rewards), about="Mean of each step's rollouts with its interval."),
+            Curve("dead groups", dead, about="Share of groups whose rollouts all earned the same."),
+        ),
+        findings=(
+            RunFinding(
+                rule="RUN012",
+                severity="error",
+                message="nine groups of ten are dead since step 160: there is nothing left to learn from",
+                because="The share of dead groups rose from 0.08 to 0.93 while the mean reward stayed at 0.9.",
+                evidence={"dead_groups": 0.93, "mean_reward": 0.9},
+                fix="Take harder tasks, or drop those that are always solved.",
+                patch="@@ registry.yaml @@\n-      taskset: {}\n+      taskset: {difficulty: 4}\n",
+                steps=(160, 200),
+            ),
+        ),
+        config={"learning_rate": 1e-5, "batch_size": 128, "rollouts_per_example": 8},
+        simulated=True,
+    )
+
+
+WORDS = ("harbour", "ledger", "orchard", "cipher", "tiling", "almanac", "lattice", "riddle", "compass", "quarry")
+
+
+def _package(name: str) -> Package:
+    module = name.replace("-", "_")
+    return Package(name, Path(module), module, "0.1.0", "", (), ">=3.11", (), (), "hatchling", "v1", None, digest="")
+
+
+def _facts(name: str, rng: random.Random, rollouts: int) -> Facts:
+    described = Description("v1", "0.4.1", "3.12", "Taskset", False, FUNCTIONS, ())
+    skills = [rng.betavariate(0.9, 1.1) for _ in range(max(1, rollouts // 8))]
+    played = [_rollout(rng, index % len(skills), "blend", skills[index % len(skills)]) for index in range(rollouts)]
+    return Facts(
+        environment=name,
+        key="",
+        digest=f"sha256:{rng.getrandbits(256):064x}",
+        description=described,
+        scores=tuple(_scores(rng)),
+        rollouts=tuple(played),
+        recordings=(_recording(rng),),
+    )
+
+
+def _scores(rng: random.Random) -> Iterator[Score]:
+    for policy in POLICIES:
+        for task in range(SCORED_TASKS):
+            reward, functions = _paid(rng, PAID.get(policy, 0.01))
+            yield Score(task, policy, (), reward, functions, seconds=0.001)
+
+
+def _rollout(rng: random.Random, task: int, policy: str, skill: float) -> Rollout:
+    reward, functions = _paid(rng, skill)
+    return Rollout(task, policy, 0, (), reward, functions, seconds=0.03, tokens=(120, 40))
+
+
+def _paid(rng: random.Random, skill: float) -> tuple[float, dict[str, FunctionScore]]:
+    right, form = float(rng.random() < skill), float(rng.random() < 0.5 + skill / 2)
+    said = {
+        "correct_answer": FunctionScore(right, 0.8, "reward"),
+        "format_reward": FunctionScore(form, 0.2, "reward"),
+        "num_turns": FunctionScore(float(rng.randrange(1, 6)), 0.0, "metric"),
+    }
+    return 0.8 * right + 0.2 * form, said
+
+
+def _recording(rng: random.Random) -> RecordingFacts:
+    rows = [RecordedScore(line, line % 16, f"task{line % 16}", float(rng.random() < 0.4), {}) for line in range(64)]
+    baseline = {
+        "model": "Qwen/Qwen3-4B-Instruct-2507",
+        "date": "2026-11-02",
+        "rollouts": 64,
+        "scored": 64,
+        "mean": 0.4,
+        "interval": [0.27, 0.55],
+        "package_version": "0.1.0",
+    }
+    changed = ScoreChange(12, 3, ({"role": "assistant", "content": "<answer>7</answer>"},), 1.0, 0.0, {}, {})
+    return RecordingFacts(
+        "recordings/qwen3-4b.jsonl.gz", "x", baseline, rows=tuple(rows), compared=64, changes=(changed,), change_count=1
+    )
+
+
+def _findings(rng: random.Random, failing: bool, thin: bool) -> Iterator[Finding]:
+    reply = "<think>\nthe second column, summed\n</think>\n<answer>1,042</answer>"
+    paid = {
+        "correct_answer": {"score": 1.0, "weight": 0.8, "kind": "reward"},
+        "format_reward": {"score": 1.0, "weight": 0.2, "kind": "reward"},
+    }
+    evidence = {"task": rng.randrange(100), "policy": "near-miss", "reply": reply, "reward": 1.0, "functions": paid}
+    if failing:
+        yield Finding(
+            "RWD005",
+            "rewards",
+            "error",
+            "a wrong answer in the right format earns 1 (74 of 100 replies)",
+            "Compare with the answer itself: the function tests whether the reply contains it.",
+            evidence,
+            Place("rewards.py", 30),
+        )
+    if thin:
+        yield Finding(
+            "DST002", "distribution", "error", "the mean may lie below 0.05", "Play 24 tasks.", inconclusive=True
+        )
+    yield Finding("RWD080", "rewards", "warning", "one mutant of ten survives", "Write the case below.", evidence)
+
+
+def _mutation(rng: random.Random) -> Mutation:
+    diff = (
+        "@@ -28,3 +28,3 @@\n def correct_answer(reply, answer):\n"
+        "-    return float(found == answer)\n+    return float(found != '')\n"
+    )
+    apart = ToldApart(3, ({"role": "assistant", "content": "<answer>8</answer>"},), {"reward": 0.0}, {"reward": 1.0})
+    mutants = [
+        Mutant(f"m{index}", "comparison", "correct_answer", "rewards.py", 28, diff, "killed", "near-miss")
+        for index in range(rng.randrange(18, 60))
+    ]
+    mutants[3:5] = [Mutant("s1", "comparison", "correct_answer", "rewards.py", 28, diff, "survived", apart=apart)]
+    return Mutation(len(mutants), 0, "all", 60, 4.0, tuple(mutants), conversations=99, cases=26, seconds=2.2)
+
+
+def _search(failing: bool) -> Search:
+    earned = (Earned(0, "<answer>1 2 3 4 5</answer>", 1.0), Earned(1, "<answer>1 2 3 4 5</answer>", 1.0))
+    exploit = Exploit("blind", "several answers", "listing answers is paid", earned[0].reply, "seeds", 90, earned)
+    return Search(
+        0, "time", "", 1200, 3000, 600, 2.4, lines_reached=14, lines_known=16, exploits=(exploit,) if failing else ()
+    )

@@ -1,0 +1,385 @@
+"""What a large monorepo costs, and one and ten environments beside the field's way of checking them.
+
+    python benchmarks/scale.py            everything, and docs/performance.md
+    python benchmarks/scale.py --only ten one part
+    python benchmarks/scale.py --quick    small repositories alone, and nothing is written
+
+The field's way, for each environment: a fresh virtual environment by uv, the package and its lock
+installed, then four processes that each import verifiers: it alone, the package, loading, one tiny
+evaluation with a model served on loopback. Both ways find every download in uv's cache.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import psutil
+from evaluation import endpoint_of
+from monorepo import ROOT, Synthetic, make_monorepo
+
+ENVOPS = [sys.executable, "-m", "envops"]
+PARTS = ("large", "one", "ten")
+SIZES = (10, 100, 1_000)
+LOCKS = 4
+TEN = ("date_arithmetic",)
+"""What the ten that share one lock are copies of: of the generation that nearly all published environments have."""
+LOOK_SECONDS = 0.01
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What one command took."""
+
+    seconds: float
+    cpu: float
+    """Seconds of processor, all processes together."""
+    host: float
+    """MB that the command's own process held at most, without its children."""
+    output: str = ""
+
+
+@dataclass(frozen=True)
+class Line:
+    """One row of the table."""
+
+    what: str
+    measured: str
+    promised: str
+    kept: bool | None
+    """`None` where nothing was promised."""
+    note: str = ""
+
+
+def cost_of(command: Sequence[str | Path], folder: Path, environment: dict[str, str] | None = None) -> Cost:
+    """Run a command to its end and watch it; a non-zero exit code is the end of the benchmark."""
+    before = os.times()
+    started = time.perf_counter()
+    with tempfile.TemporaryFile("w+") as printed, tempfile.TemporaryFile("w+") as complaints:
+        process = subprocess.Popen(
+            [str(part) for part in command], cwd=folder, stdout=printed, stderr=complaints, env=environment or ours()
+        )
+        watched, peak = psutil.Process(process.pid), 0
+        while process.poll() is None:
+            try:
+                peak = max(peak, watched.memory_info().rss)
+            except psutil.Error:
+                break
+            time.sleep(LOOK_SECONDS)
+        process.wait()
+        seconds = time.perf_counter() - started
+        printed.seek(0)
+        complaints.seek(0)
+        output = printed.read()
+        if process.returncode != 0:
+            text = " ".join(map(str, command))
+            raise SystemExit(f"{text} ended with {process.returncode}:\n{(output + complaints.read())[-3000:]}")
+    after = os.times()
+    cpu = after.children_user + after.children_system - before.children_user - before.children_system
+    return Cost(seconds, cpu, peak / 2**20, output)
+
+
+def ours() -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": str(ROOT / "tools")}
+
+
+def envops(root: Path, *arguments: str) -> Cost:
+    """One command of ours in a repository."""
+    return cost_of([*ENVOPS, *arguments, "--root", str(root)], root)
+
+
+def large_repositories(folder: Path, sizes: Sequence[int]) -> list[Line]:
+    """Registry, `--changed`, division and cached verdicts, at each size."""
+    loads, cached, hosts, lines = {}, {}, {}, []
+    for size in sizes:
+        root = folder / f"of-{size}"
+        made = make_monorepo(root, size, LOCKS)
+        say(f"{size} environments: generated")
+        load = cost_of([sys.executable, ROOT / "benchmarks/loading.py", root], root)
+        said = json.loads(load.output)
+        loads[size] = load.cpu
+        nothing = envops(root, "validate", "--changed", "main", "--quiet")
+        shards = envops(root, "shards", "--format", "json")
+        plant_facts(root, made)
+        everything = envops(root, "validate", "--quiet")
+        assert "all from the cache" in everything.output, everything.output[-2000:]
+        cached[size], hosts[size] = everything.cpu, everything.host - said["registry_megabytes"]
+        target = size == max(SIZES)
+        lines += [
+            row(f"{size} environments: registry validated, packages digested", load, 5.0 if target else None),
+            Line(f"{size} environments: memory of that, all processes", f"{said['megabytes']:.0f} MB",
+                 "≤ 300 MB" if target else "", said["megabytes"] <= 300 if target else None),
+            row(f"{size} environments: `validate --changed`, nothing changed", nothing, 2.0 if target else None),
+            row(f"{size} environments: divided for a matrix", shards, None),
+            row(f"{size} environments: `validate`, all cached", everything, 20.0 if target else None),
+            Line(f"{size} environments: host beyond the registry", f"{hosts[size]:.0f} MB", "", None),
+        ]  # fmt: skip
+        shutil.rmtree(root)
+    if len(sizes) > 1:
+        for what, costs in (("registry", loads), ("all cached", cached)):
+            exponent = slope(costs)
+            lines.append(Line(f"{what}: CPU grows as n to the power of", f"{exponent:.2f}", "≤ 1.1", exponent <= 1.1))
+        small, large = hosts[sizes[0]], hosts[sizes[-1]]
+        growth = large / small - 1
+        lines.append(Line(f"host memory beyond the registry, {sizes[-1]} against {sizes[0]} environments",
+                          f"{growth:+.0%}", "within 20 %", growth <= 0.2))  # fmt: skip
+    return lines
+
+
+def slope(costs: dict[int, float]) -> float:
+    """The exponent of a power law by least squares over the logarithms; below 1, fixed costs still weigh."""
+    points = [(math.log(size), math.log(max(cost, 1e-6))) for size, cost in costs.items()]
+    x, y = (sum(values) / len(points) for values in zip(*points, strict=True))
+    return sum((a - x) * (b - y) for a, b in points) / sum((a - x) ** 2 for a, _ in points)
+
+
+def plant_facts(root: Path, made: Sequence[Synthetic]) -> None:
+    """Fill the cache: one environment of each kind is observed, the others get its facts under their names."""
+    from envops.declare.repository import Repository
+    from envops.observe.remembering import Wish, facts_key
+    from envops.observe.workspace import Workspace
+
+    share_venvs(root)
+    donors = {(one.template, one.extra): one for one in reversed(made)}
+    donated = ROOT / ".envops/bench-donors"
+    repository = Repository.load(root)
+    workspace, wish = Workspace(root), Wish()
+
+    def place(one: Synthetic) -> tuple[str, Path]:
+        key = facts_key(repository.registry.environments[one.name], repository.packages[one.name], wish)
+        return key, workspace.facts / one.name / f"{key}.json"
+
+    missing = [one.name for one in donors.values() if not place(one)[1].exists()]
+    kept = {name: donated / f"{place(one)[0]}.json" for one in donors.values() if (name := one.name) in missing}
+    for one in donors.values():
+        if one.name in kept and kept[one.name].exists():
+            place(one)[1].parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(kept[one.name], place(one)[1])
+            missing.remove(one.name)
+    if missing:
+        say(f"observing {len(missing)} environments whose facts the others get")
+        envops(root, "validate", *missing, "--quiet")
+    donated.mkdir(parents=True, exist_ok=True)
+    for name, path in kept.items():
+        shutil.copy(next((workspace.facts / name).glob("*.json")), path)
+    for one in made:
+        donor = donors[one.template, one.extra]
+        key, path = place(one)
+        if one is not donor:
+            text = place(donor)[1].read_text().replace(donor.module, one.module).replace(donor.name, one.name)
+            data = json.loads(text) | {"key": key, "digest": repository.packages[one.name].digest}
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(json.dumps(data, separators=(",", ":")))
+
+
+def share_venvs(root: Path) -> None:
+    """Virtual environments are this repository's own: making them is measured by itself."""
+    (root / ".envops").mkdir(exist_ok=True)
+    if not (root / ".envops/venvs").exists():
+        (ROOT / ".envops/venvs").mkdir(parents=True, exist_ok=True)
+        (root / ".envops/venvs").symlink_to(ROOT / ".envops/venvs")
+
+
+def one_changed(folder: Path) -> list[Line]:
+    """One environment after a change, everything else warm, beside the field's way on the same one."""
+    lines = []
+    for template in ("word_problems", "date_arithmetic"):
+        root = folder / f"one-{template}"
+        (one,) = make_monorepo(root, 1, 1, (template,))
+        share_venvs(root)
+        envops(root, "validate", "--quiet")
+        touch(root, one)
+        mine = envops(root, "validate", "--changed", "main", "--quiet")
+        theirs = [fields_way(root, one)]
+        lines += beside(f"one changed environment, warm ({template})", mine, theirs, 3.0)
+        shutil.rmtree(root)
+    return lines
+
+
+def ten_from_scratch(folder: Path) -> list[Line]:
+    """Ten environments of one lock: no virtual environment, no wheel, no facts."""
+    root = folder / "ten"
+    made = make_monorepo(root, 10, 1, TEN)
+    mine = envops(root, "validate", "--quiet")
+    venvs = cost_of([*ENVOPS, "cache", "--root", root, "--format", "json"], root)
+    disk = json.loads(venvs.output)["parts"]["venvs"]
+    theirs = [fields_way(root, one) for one in made]
+    lines = beside("ten environments from scratch, one lock", mine, theirs, 6.0)
+    note = f"{disk['bytes'] / 2**20:.0f} MB by size, most of it hard links into uv's cache"
+    return [
+        *lines,
+        Line("their virtual environments", f"{disk['own_bytes'] / 2**20:.0f} MB of their own", "", None, note),
+    ]
+
+
+def touch(root: Path, one: Synthetic) -> None:
+    """A change of the code that changes no reward."""
+    path = root / "environments" / one.module / one.module / "__init__.py"
+    path.write_text(path.read_text() + "\n# changed\n")
+
+
+def fields_way(root: Path, one: Synthetic) -> Cost:
+    """A fresh venv, the package installed, then import, load and a tiny evaluation as separate processes."""
+    from envops.observe.venv import uv_program
+
+    package = root / "environments" / one.module
+    with tempfile.TemporaryDirectory(prefix="envops-field-") as name, model(root, one) as url:
+        folder = Path(name)
+        environment = {"PATH": f"{folder}/venv/bin:/usr/bin:/bin", "HOME": str(folder), "VIRTUAL_ENV": f"{folder}/venv",
+                       "ENVOPS_ENDPOINT_KEY": "scripted", "NO_PROXY": "127.0.0.1", "PRIME_DISABLE_VERSION_CHECK": "1",
+                       "UV_CACHE_DIR": uv_cache(), **indexes()}  # fmt: skip
+        python, uv = folder / "venv/bin/python", uv_program()
+        v1 = "verifiers>=0.4" in (package / "pyproject.toml").read_text()
+        steps: list[list[str | Path]] = [
+            [uv, "venv", "--quiet", "--python", sys.executable, folder / "venv"],
+            [uv, "pip", "install", "--quiet", "-r", package / "requirements.lock"],
+            [uv, "pip", "install", "--quiet", "--no-deps", package],
+            [python, "-c", "import verifiers"],
+            [python, "-c", f"import {one.module}"],
+            [python, "-c", loading(one.module, v1)],
+            evaluating(folder, one.module, url, v1),
+        ]
+        costs = [cost_of(step, folder, environment) for step in steps]
+    return Cost(sum(one.seconds for one in costs), sum(one.cpu for one in costs), 0.0)
+
+
+def loading(module: str, v1: bool) -> str:
+    if not v1:
+        return f"import verifiers; verifiers.load_environment('{module}')"
+    return (
+        "import importlib, verifiers.v1 as vf\n"
+        f"module = importlib.import_module('{module}')\n"
+        "taskset = getattr(module, module.__all__[0])\n"
+        "print(taskset.__name__)\n"
+    )
+
+
+def evaluating(folder: Path, module: str, url: str, v1: bool) -> list[str | Path]:
+    """verifiers' own command on three tasks."""
+    common: list[str | Path] = ["-m", "oracle", "-n", "3", "-r", "1", "-c", "4", "-o", folder / "out"]
+    if not v1:
+        options = ["-b", url, "-k", "ENVOPS_ENDPOINT_KEY", "-s", "-d", "--disable-env-server"]
+        return [folder / "venv/bin/vf-eval", module, *options, *common]
+    harness = ROOT / "tools/envops/observe/worker/chat_harness.py"
+    site = folder / "modules"
+    site.mkdir()
+    shutil.copy(harness, site / "envops_chat.py")
+    options = ["--env.agent.harness.id", "envops-chat", "--env.agent.runtime.type", "subprocess"]
+    options += ["--client.base-url", url, "--client.api-key-var", "ENVOPS_ENDPOINT_KEY", "--no-push", "--no-rich"]
+    return [
+        "/usr/bin/env",
+        f"PYTHONPATH={site}",
+        folder / "venv/bin/vf-eval",
+        module,
+        *options,
+        "--run.name",
+        "bench",
+        *common,
+    ]
+
+
+@contextmanager
+def model(root: Path, one: Synthetic) -> Iterator[str]:
+    """The scripted policies, started before the clock and for either way the same."""
+    share_venvs(root) if not (root / ".envops/venvs").exists() else None
+    with endpoint_of(one.name, root) as url:
+        yield url
+
+
+def uv_cache() -> str:
+    from envops.observe.venv import uv_program
+
+    return subprocess.run([uv_program(), "cache", "dir"], capture_output=True, text=True, check=True).stdout.strip()
+
+
+def indexes() -> dict[str, str]:
+    """What tells pip and uv where packages come from on this machine."""
+    return {name: value for name, value in os.environ.items() if name.startswith(("UV_", "PIP_", "SSL_", "REQUESTS_"))}
+
+
+def beside(what: str, mine: Cost, theirs: Sequence[Cost], promised: float) -> list[Line]:
+    """Both ways and their ratio."""
+    seconds = sum(one.seconds for one in theirs)
+    ratio = seconds / mine.seconds
+    note = f"{seconds:.1f} s the field's way, {mine.seconds:.1f} s ours"
+    return [Line(what, f"{ratio:.1f} ×", f"≥ {promised:g} ×", ratio >= promised, note)]
+
+
+def row(what: str, cost: Cost, promised: float | None) -> Line:
+    kept = None if promised is None else cost.seconds <= promised
+    note = f"CPU {cost.cpu:.1f} s, host {cost.host:.0f} MB"
+    return Line(what, f"{cost.seconds:.2f} s", "" if promised is None else f"≤ {promised:g} s", kept, note)
+
+
+def say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+def write(part: str, lines: Sequence[Line]) -> None:
+    """Keep a part's lines in benchmarks/scale.json, and put all parts into the page, between its marks."""
+    kept = ROOT / "benchmarks/scale.json"
+    data = json.loads(kept.read_text()) if kept.exists() else {}
+    machine = {"cores": os.cpu_count(), "python": platform.python_version(), "system": platform.platform()}
+    load = round(os.getloadavg()[2], 1)
+    data[part] = {"machine": machine, "load": load, "measured": [asdict(one) for one in lines]}
+    kept.write_text(json.dumps(data, indent=2) + "\n")
+    page = ROOT / "docs/performance.md"
+    before, _, rest = page.read_text().partition("<!-- measured -->\n")
+    _, _, after = rest.partition("<!-- /measured -->\n")
+    there = [data[name] for name in PARTS if name in data]
+    tables = "\n".join(table(each, [Line(**one) for one in each["measured"]]) for each in there)
+    page.write_text(f"{before}<!-- measured -->\n{tables}<!-- /measured -->\n{after}")
+
+
+def table(said: dict[str, Any], lines: Sequence[Line]) -> str:
+    """What one part of the page shows."""
+    machine = said["machine"]
+    about = f"{machine['cores']} cores, Python {machine['python']}; {said['load']} processes wanted to run meanwhile."
+    rows = [f"| {one.what} | {one.measured} | {one.promised} | {_kept(one)} | {one.note} |" for one in lines]
+    head = ["| what | measured | promised | kept | note |", "|---|---|---|---|---|"]
+    return "\n".join([about, "", *head, *rows]) + "\n"
+
+
+def _kept(one: Line) -> str:
+    return "" if one.kept is None else "yes" if one.kept else "**no**"
+
+
+def main() -> int:
+    """Measure the parts that were asked for; exit code 1 where a promise was not kept."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--only", choices=PARTS)
+    options = parser.parse_args()
+    lines: list[Line] = []
+    with tempfile.TemporaryDirectory(prefix="envops-scale-") as name:
+        folder = Path(name)
+        measures = {
+            "large": lambda: large_repositories(folder, SIZES[:2] if options.quick else SIZES),
+            "one": lambda: one_changed(folder),
+            "ten": lambda: ten_from_scratch(folder),
+        }
+        for part in [options.only] if options.only else PARTS:
+            found = measures[part]()
+            lines += found
+            for one in found:
+                print(f"{one.what}: {one.measured} {one.promised and f'({one.promised})'} {one.note}", flush=True)
+            if not options.quick:
+                write(part, found)
+    return 0 if all(one.kept is not False for one in lines) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

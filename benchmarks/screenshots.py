@@ -1,0 +1,111 @@
+"""Pictures of the HTML report and of the site for docs/reports.md: `nox -s screenshots`.
+
+Everything shown is made up from seeds, so the same code makes the same pictures; fonts are those of the machine.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from envops.report.json_report import report_data
+from envops.report.plain_data import plain_data
+from envops.report.run_report import write_run
+from envops.report.site.build import build_site
+from envops.report.site.catalogue import Catalogue, Listing
+from envops.report.written import write_reports
+from sample_reports import WORDS, sample_report, sample_run
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
+FOLDER = Path(__file__).parents[1] / "docs" / "screenshots"
+README = """# {name}
+
+Put a {word} in order, one step at a time, and say what comes last.
+
+## Task
+
+The prompt shows a list in disorder; the reply is the last entry in `<answer>` tags.
+
+| function | weight | meaning |
+|---|---|---|
+| `correct_answer` | 0.8 | the entry is the last one |
+| `format_reward` | 0.2 | there is one tag with one entry |
+"""
+
+
+def main() -> int:
+    """Write every picture and name it."""
+    from playwright.sync_api import sync_playwright
+
+    program = shutil.which("chromium") or shutil.which("chromium-browser")
+    if program is None:
+        print("Chromium is not installed: apt-get install chromium", file=sys.stderr)
+        return 2
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    sandbox = ["--no-sandbox"] if os.geteuid() == 0 else []
+    with tempfile.TemporaryDirectory() as made, sync_playwright() as started:
+        site, report, failing = _pages(Path(made))
+        environment = f"{report}#/environment/{failing}"
+        with started.chromium.launch(executable_path=program, args=sandbox) as browser:
+            _shot(browser, "overview", report)
+            _shot(browser, "environment", environment)
+            _shot(browser, "distribution-dark", f"{environment}/distribution", color_scheme="dark")
+            _shot(browser, "run", f"{report}#/run/sorted-harbour-4b")
+            _shot(browser, "phone", environment, viewport={"width": 390, "height": 844})
+            _shot(browser, "site", f"{site}/index.html")
+            _shot(browser, "site-environment-dark", f"{site}/environments/{failing}/index.html", color_scheme="dark")
+    return 0
+
+
+def _pages(folder: Path) -> tuple[str, str, str]:
+    """Report and site; their addresses, and the name of an environment that fails."""
+    result = sample_report(12, 12 * 128)
+    run = sample_run()
+    write_run(run, folder)
+    write_reports(result, folder)
+    report: dict[str, Any] = plain_data(report_data(result))
+    listings = tuple(_listing(number, one) for number, one in enumerate(report["environments"]))
+    build_site(Catalogue("acme", listings, runs=(run,), report=report), folder / "site")
+    failing = next(one.name for one in result.environments if one.verdict == "fail")
+    return (folder / "site").as_uri(), (folder / "validate.html").as_uri(), failing
+
+
+def _listing(number: int, proven: dict[str, Any]) -> Listing:
+    name, word = proven["name"], WORDS[number % len(WORDS)]
+    return Listing(
+        name=name,
+        version=proven["package_version"],
+        description=f"Put a {word} in order, one step at a time, and say what comes last.",
+        tags=("single-turn", "procedural", word),
+        generation=proven["generation"],
+        visibility="PUBLIC" if number % 2 else "PRIVATE",
+        owners=("@acme/environments",),
+        hub=f"https://app.primeintellect.ai/dashboard/environments/acme/{name}",
+        digest=proven["digest"],
+        readme=README.format(name=name, word=word),
+        proven=proven,
+        stale=False,
+    )
+
+
+def _shot(browser: Browser, name: str, address: str, **settings: Any) -> None:
+    context = browser.new_context(
+        **{"viewport": {"width": 1280, "height": 860}, "reduced_motion": "reduce", **settings}
+    )
+    page = context.new_page()
+    page.goto(address)
+    page.wait_for_selector("html[data-ready]", state="attached")
+    page.wait_for_function("() => [...document.querySelectorAll('figure .plot')].every(one => one.firstChild)")
+    page.screenshot(path=FOLDER / f"{name}.png")
+    print(FOLDER / f"{name}.png")
+    context.close()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,40 @@
+#!/usr/bin/env bash
+# Run wordle-rllm-tinker for rLLM on Tinker: RLLM=/where/rllm/is TINKER_API_KEY=… configs/rl/wordle-rllm-tinker.sh
+# Compiled from registry.yaml (runs.wordle-rllm-tinker) by `envops train --compile-only`; do not edit by hand.
+# With rLLM installed from its checkout (extra tinker) in the active environment.
+set -euo pipefail
+uv pip install 'verifiers==0.1.9.post3'
+prime env install primeintellect/wordle@0.1.8
+: "${RLLM:?the folder of an rLLM checkout}"
+export PYTHONPATH="$RLLM:${PYTHONPATH:-}"
+
+arguments=(
+  rllm/backend=tinker                                    # fixed
+  +verifiers.env_id=wordle                               # runs.wordle-rllm-tinker.environments[0].id
+  +verifiers.dataset=wordle-rllm-tinker                  # rLLM keeps data by name: the run's, so that no other's is taken
+  +verifiers.sampling_args.max_tokens=1024               # runs.wordle-rllm-tinker.sampling.max_tokens
+  +verifiers.sampling_args.temperature=1.0               # default of sampling.temperature
+  model.name=meta-llama/Llama-3.1-8B-Instruct            # runs.wordle-rllm-tinker.model
+  model.lora_rank=32                                     # runs.wordle-rllm-tinker.lora.rank
+  training.group_size=8                                  # runs.wordle-rllm-tinker.rollouts_per_example
+  training.learning_rate=1e-05                           # runs.wordle-rllm-tinker.learning_rate
+  training.max_length=4096                               # default of seq_len
+  training.default_local_dir=outputs/wordle-rllm-tinker  # checkpoints
+  validation.group_size=1                                # default of eval.rollouts
+  rllm.data.train_batch_size=16                          # runs.wordle-rllm-tinker.batch_size; tasks: 128 rollouts / 8
+  rllm.data.max_prompt_length=3072                       # default of seq_len; less sampling.max_tokens
+  rllm.data.max_response_length=1024                     # runs.wordle-rllm-tinker.sampling.max_tokens
+  rllm.rollout.train.temperature=1.0                     # default of sampling.temperature
+  rllm.algorithm.adv_estimator=grpo                      # default of algorithm
+  rllm.workflow.use_workflow=true                        # verifiers runs as a workflow
+  rllm.trainer.total_batches=100                         # runs.wordle-rllm-tinker.max_steps
+  rllm.trainer.total_epochs=100                          # at most one per step: the batches decide
+  rllm.trainer.project_name=envops                       # default of wandb.project
+  rllm.trainer.experiment_name=wordle-rllm-tinker        # the run's name
+  'rllm.trainer.logger=[console]'                        # default of wandb
+  rllm.trainer.save_freq=50                              # runs.wordle-rllm-tinker.checkpoints.interval
+  rllm.trainer.test_freq=-1                              # default of eval.interval
+  rllm.trainer.val_before_train=false                    # default of eval.skip_first
+)
+
+exec python configs/rl/wordle-rllm-tinker.py "${arguments[@]}" "$@"

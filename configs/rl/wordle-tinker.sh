@@ -1,0 +1,25 @@
+#!/usr/bin/env bash
+# Run wordle-tinker for tinker-cookbook: TINKER_API_KEY=… configs/rl/wordle-tinker.sh
+# Compiled from registry.yaml (runs.wordle-tinker) by `envops train --compile-only`; do not edit by hand.
+# left out: seq_len = 4096: Tinker's is the model's
+set -euo pipefail
+uv pip install 'tinker-cookbook[verifiers]' 'verifiers==0.1.9.post3'
+prime env install primeintellect/wordle@0.1.8
+
+arguments=(
+  model_name=meta-llama/Llama-3.1-8B-Instruct            # runs.wordle-tinker.model
+  renderer_name=llama3                                   # what model_info recommends; the recipe's default is Qwen3.5's
+  lora_rank=32                                           # runs.wordle-tinker.lora.rank
+  vf_env_id=wordle                                       # runs.wordle-tinker.environments[0].id
+  group_size=8                                           # runs.wordle-tinker.rollouts_per_example
+  groups_per_batch=16                                    # runs.wordle-tinker.batch_size; tasks: 128 rollouts / 8
+  learning_rate=1e-05                                    # runs.wordle-tinker.learning_rate
+  max_tokens=1024                                        # runs.wordle-tinker.sampling.max_tokens
+  temperature=1.0                                        # default of sampling.temperature
+  max_steps=100                                          # runs.wordle-tinker.max_steps
+  save_every=50                                          # runs.wordle-tinker.checkpoints.interval
+  log_path=outputs/wordle-tinker                         # metrics.jsonl lies there, for envops watch
+  behavior_if_log_dir_exists=resume                      # started again, it goes on
+)
+
+exec python -m tinker_cookbook.recipes.verifiers_rl.train "${arguments[@]}" "$@"

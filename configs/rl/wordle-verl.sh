@@ -1,0 +1,47 @@
+#!/usr/bin/env bash
+# Run wordle-verl for rLLM on verl: RLLM=/where/rllm/is configs/rl/wordle-verl.sh
+# Compiled from registry.yaml (runs.wordle-verl) by `envops train --compile-only`; do not edit by hand.
+# On the machine that trains, with rLLM installed from its checkout (extra verl) in the active environment.
+set -euo pipefail
+uv pip install 'verifiers==0.1.9.post3'
+prime env install primeintellect/wordle@0.1.8
+: "${RLLM:?the folder of an rLLM checkout}"
+cd "$RLLM"
+
+arguments=(
+  +verifiers.env_id=wordle                               # runs.wordle-verl.environments[0].id
+  +verifiers.sampling_args.max_tokens=1024               # runs.wordle-verl.sampling.max_tokens
+  +verifiers.sampling_args.temperature=1.0               # default of sampling.temperature
+  algorithm.adv_estimator=grpo                           # default of algorithm
+  data.train_batch_size=16                               # runs.wordle-verl.batch_size; tasks: 128 rollouts / 8
+  data.max_prompt_length=3072                            # default of seq_len; less sampling.max_tokens
+  data.max_response_length=1024                          # runs.wordle-verl.sampling.max_tokens
+  actor_rollout_ref.model.path=Qwen/Qwen2.5-1.5B-Instruct # runs.wordle-verl.model
+  actor_rollout_ref.model.lora_rank=16                   # runs.wordle-verl.lora.rank
+  actor_rollout_ref.model.lora_alpha=32                  # runs.wordle-verl.lora.alpha
+  actor_rollout_ref.actor.optim.lr=1e-05                 # runs.wordle-verl.learning_rate
+  actor_rollout_ref.actor.optim.weight_decay=0.0         # default of weight_decay
+  actor_rollout_ref.actor.ppo_mini_batch_size=16         # runs.wordle-verl.batch_size; one update per step
+  actor_rollout_ref.actor.use_dynamic_bsz=true           # sequences differ in length; no micro batch to tune
+  actor_rollout_ref.actor.ppo_max_token_len_per_gpu=4096 # default of seq_len
+  actor_rollout_ref.rollout.name=vllm                    # fixed
+  actor_rollout_ref.rollout.mode=async                   # verifiers asks over HTTP
+  actor_rollout_ref.rollout.n=8                          # runs.wordle-verl.rollouts_per_example
+  actor_rollout_ref.rollout.temperature=1.0              # default of sampling.temperature
+  actor_rollout_ref.rollout.tensor_model_parallel_size=1 # default of gpus.tensor_parallel
+  actor_rollout_ref.rollout.log_prob_micro_batch_size_per_gpu=1 # fixed
+  rllm.workflow.use_workflow=true                        # the example is a workflow
+  trainer.total_training_steps=100                       # runs.wordle-verl.max_steps
+  trainer.total_epochs=100                               # at most one per step: the steps decide
+  trainer.n_gpus_per_node=1                              # default of gpus.train
+  trainer.nnodes=1                                       # default of gpus.train_nodes
+  trainer.project_name=envops                            # default of wandb.project
+  trainer.experiment_name=wordle-verl                    # the run's name
+  'trainer.logger=[console]'                             # default of wandb
+  trainer.default_local_dir=outputs/wordle-verl          # checkpoints
+  trainer.save_freq=50                                   # runs.wordle-verl.checkpoints.interval
+  trainer.test_freq=-1                                   # default of eval.interval
+  trainer.val_before_train=false                         # default of eval.skip_first
+)
+
+exec python -m examples.verifiers_env.train "${arguments[@]}" "$@"

@@ -1,0 +1,3 @@
+from small_functions.taskset import SmallFunctionsTaskset
+
+__all__ = ["SmallFunctionsTaskset"]

@@ -1,0 +1,3 @@
+from taboo_words.taskset import TabooWordsTaskset
+
+__all__ = ["TabooWordsTaskset"]

@@ -1,0 +1,57 @@
+"""A page that is being looked at, and the questions that tests ask of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Page
+
+WIDTHS = (360, 768, 1440)
+
+
+@dataclass
+class Visit:
+    """A page that is being looked at, and everything that it did."""
+
+    page: Page
+    requested: list[str] = field(default_factory=list)
+    complaints: list[str] = field(default_factory=list)
+
+    def open(self, address: str) -> Page:
+        self.page.goto(address)
+        self.page.wait_for_selector("html[data-ready]", state="attached")
+        return self.page
+
+    def go(self, address: str) -> Page:
+        """Another view of the same page."""
+        self.page.evaluate(
+            """address => location.hash === address || new Promise((done) => {
+              addEventListener("hashchange", () => requestAnimationFrame(() => done()), { once: true });
+              location.hash = address;
+            })""",
+            address,
+        )
+        self.page.wait_for_function("() => [...document.querySelectorAll('figure .plot')].every(one => one.firstChild)")
+        return self.page
+
+    def mistakes(self) -> list[str]:
+        """What axe finds against WCAG 2 A and AA and the usual good practice."""
+        found = Axe().run(self.page)
+        return [
+            f"{one['id']}: {one['help']}: {one['nodes'][0]['html'][:160]} {one['nodes'][0]['failureSummary'][:200]}"
+            for one in found.response["violations"]
+        ]
+
+    def too_wide(self) -> list[str]:
+        """What reaches beyond the window, but for what scrolls by itself."""
+        return self.page.evaluate(
+            """() => {
+              const wide = [...document.querySelectorAll("body *")].filter((one) => {
+                const box = one.getBoundingClientRect();
+                return box.width > 1 && (box.right > innerWidth + 1 || box.left < -1)
+                  && !one.closest(".scroll, pre, .skip, .unseen");
+              }).map((one) => one.outerHTML.slice(0, 120));
+              return document.documentElement.scrollWidth > innerWidth ? ["the page itself", ...wide] : wide;
+            }"""
+        )

@@ -1,0 +1,235 @@
+"""The report as a reviewer meets it: opened from disk in a real browser."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from browsing import WIDTHS, Visit
+from envops.judge.engine import Finding
+from envops.report.result import ValidationResult
+from envops.report.run_report import RunReport, write_run
+from envops.report.written import write_reports
+from playwright.sync_api import expect
+from sample_reports import sample_report, sample_run
+from sample_results import ALL_PASS, HOSTILE, hostile, mistaken
+
+pytestmark = pytest.mark.browser
+
+
+@pytest.fixture(scope="module")
+def reports(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of reports with everything a page can show: 8 environments and a run."""
+    folder = tmp_path_factory.mktemp("reports")
+    write_run(sample_run(), folder)
+    result = sample_report(8, 8 * 64)
+    (folder / "reward-diff.json").write_text(json.dumps(reward_diff(result)))
+    write_reports(result, folder)
+    return folder
+
+
+def reward_diff(result: ValidationResult) -> dict:
+    """What `envops rewards --against` writes, for one environment."""
+    name, digest = result.environments[3].name, result.environments[3].digest
+    side = {"label": "main", "name": name, "version": "0.1.0", "generation": "v1", "digest": digest, "args": {}}
+    score = {
+        "reward": 1.0,
+        "functions": {"correct_answer": {"score": 1.0, "weight": 1, "kind": "reward"}},
+        "problem": "",
+    }
+    changed = {"policy": "hedge", "task_base": 0, "task_head": 0, "reply": "1 or 2", "base": score}
+    said = {"policy": "hedge", "replies": 20, "changed": 1, "mean_base": 1.0, "mean_head": 0.9}
+    one = {"name": name, "verdict": "pass", "status": "compared", "reason": "1 of 20 replies is scored differently"}
+    one |= {"base": side, "head": side, "said_by": [said], "findings": [], "replies": 20}
+    return {"environments": [one | {"changed": [changed | {"head": score | {"reward": 0.0}}]}]}
+
+
+def address(reports: Path) -> str:
+    return (reports / "validate.html").as_uri()
+
+
+def names(visit: Visit) -> list[str]:
+    return visit.page.locator("#environments tbody tr:visible th a").all_inner_texts()
+
+
+def every_view(reports: Path) -> list[str]:
+    found = json.loads((reports / "validate.json").read_text())["environments"]
+    return ["#/", *(f"#/environment/{found[index]['name']}" for index in (3, 5)), "#/run/sorted-harbour-4b"]
+
+
+def test_nothing_is_asked_of_any_host_and_nothing_complains(visit: Visit, reports: Path) -> None:
+    visit.open(address(reports))
+    for view in every_view(reports):
+        visit.go(view)
+    assert visit.requested == [address(reports)]
+    assert visit.complaints == []
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_nothing_is_wider_than_the_window(visit: Visit, reports: Path, width: int) -> None:
+    visit.page.set_viewport_size({"width": width, "height": 800})
+    visit.open(address(reports))
+    for view in every_view(reports):
+        visit.go(view)
+        assert visit.too_wide() == [], view
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing(visit: Visit, reports: Path, scheme: str) -> None:
+    visit.page.emulate_media(color_scheme=scheme)
+    visit.open(address(reports))
+    for view in every_view(reports):
+        visit.go(view)
+        assert visit.mistakes() == [], view
+
+
+def test_search_and_filters_narrow_the_list_and_say_so(visit: Visit, reports: Path) -> None:
+    page = visit.open(address(reports))
+    everything = names(visit)
+    page.keyboard.press("/")
+    page.keyboard.type("rwd005")
+    expect(page.locator("#shown")).to_have_text("1 of 8 shown")
+    assert names(visit) == [everything[3]]
+    page.get_by_role("searchbox").fill("no such thing")
+    expect(page.locator("#nothing")).to_be_visible()
+    page.get_by_role("button", name="Show all").click()
+    assert names(visit) == everything
+    page.get_by_role("button", name="inconclusive").click()
+    assert names(visit) == [everything[5]]
+    page.get_by_role("button", name="all", exact=False).first.click()
+    page.get_by_label("Gate").select_option("rewards")
+    assert names(visit) == [everything[3]]
+    page.get_by_label("Gate").select_option("")
+    page.get_by_label("Order").select_option("verdict")
+    assert names(visit)[0] == everything[3]
+    page.get_by_label("Order").select_option("name")
+    assert names(visit) == sorted(everything)
+
+
+def test_the_theme_is_switched_and_kept(visit: Visit, reports: Path) -> None:
+    page = visit.open(address(reports))
+    light = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    page.get_by_role("button", name="Theme").click()
+    page.get_by_role("button", name="Theme").click()
+    expect(page.locator("#theme-name")).to_have_text("dark")
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") != light
+    page.reload()
+    expect(page.locator("#theme-name")).to_have_text("dark")
+
+
+def test_the_keyboard_alone_opens_an_environment_and_comes_back(visit: Visit, reports: Path) -> None:
+    page = visit.open(address(reports))
+    page.keyboard.press("Tab")
+    expect(page.get_by_role("link", name="Skip to the content")).to_be_focused()
+    page.get_by_role("link", name=names(visit)[3]).focus()
+    page.keyboard.press("Enter")
+    expect(page.locator("#detail h1")).to_be_visible()
+    assert page.evaluate("document.activeElement.id") == "main"
+    page.go_back()
+    expect(page.locator("#overview")).to_be_visible()
+
+
+def test_an_environment_shows_every_part_of_its_evidence(visit: Visit, reports: Path) -> None:
+    visit.open(address(reports))
+    page = visit.go(every_view(reports)[1])
+    titles = page.locator("#detail h2").all_inner_texts()
+    assert titles == [
+        "Findings (2)", "Rewards", "Distribution", "Mutation testing", "Search for exploits", "Reward diff",
+        "Recordings", "Cost", "Observation",
+    ]  # fmt: skip
+    finding = page.locator("article.finding").first
+    expect(finding).to_contain_text("<answer>1,042</answer>")
+    expect(finding).to_contain_text("Compare with the answer itself")
+    assert finding.locator("tbody tr").all_inner_texts()[0].split("\t") == ["correct_answer", "1", "0.8", "0.8"]
+    expect(page.locator("pre.diff .add").first).to_have_text("+    return float(found != '')")
+    page.get_by_role("link", name="Mutation testing").click()
+    expect(page.locator("#title-mutation")).to_be_in_viewport()
+
+
+def test_every_picture_has_its_numbers_as_a_table(visit: Visit, reports: Path) -> None:
+    visit.open(address(reports))
+    for view in every_view(reports)[1:]:
+        page = visit.go(view)
+        figures = page.locator("figure")
+        assert figures.count() >= 2
+        for index in range(figures.count()):
+            figure = figures.nth(index)
+            expect(figure.locator(".plot > svg[role=img]")).to_have_count(1)
+            figure.locator("summary").click()
+            expect(figure.locator("tbody tr").first).to_be_visible()
+
+
+def test_another_function_is_drawn_when_it_is_chosen(visit: Visit, reports: Path) -> None:
+    visit.open(address(reports))
+    page = visit.go(every_view(reports)[1])
+    figure = page.locator("figure").first
+    figure.locator("summary").click()
+    expect(figure.locator("tbody tr").first).to_be_visible()
+    before = figure.locator("tbody").inner_text()
+    figure.get_by_role("button", name="num_turns").click()
+    expect(figure.locator("tbody")).not_to_have_text(before)
+
+
+def test_an_unknown_address_leads_back(visit: Visit, reports: Path) -> None:
+    visit.open(address(reports))
+    page = visit.go("#/environment/%3Cimg%20src=x%20onerror=alert(1)%3E")
+    page.get_by_role("link", name="Back to the overview").click()
+    expect(page.locator("#overview")).to_be_visible()
+    assert visit.complaints == []
+
+
+def test_printed_it_has_no_controls_and_opens_what_is_folded(visit: Visit, reports: Path) -> None:
+    visit.open(address(reports))
+    page = visit.go(every_view(reports)[1])
+    page.emulate_media(media="print")
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    expect(page.locator("#theme")).to_be_hidden()
+    assert page.locator("details.more:not([open])").count() == 0
+    assert len(page.pdf()) > 20_000
+
+
+def test_mistakes_in_declarations_are_the_page(visit: Visit, tmp_path: Path) -> None:
+    write_reports(mistaken(), tmp_path)
+    page = visit.open(address(tmp_path))
+    expect(page.locator(".problems article")).to_have_count(2)
+    expect(page.locator(".problems")).to_contain_text("registry.yaml:12")
+    assert visit.mistakes() == []
+
+
+def long_and_hostile() -> ValidationResult:
+    """Hostile text wherever text can come from, 200 kB of it in one reply, right to left in another."""
+    [environment] = hostile().environments
+    replies = [HOSTILE, "<b>word</b> " * 16_667, "שלום עולם ‮ تجربة " * 40, HOSTILE.replace("\n", " ") * 30]
+    found = tuple(
+        Finding("RWD001", "rewards", "error", HOSTILE, HOSTILE, {"reply": reply, "reward": 0.0}) for reply in replies
+    )
+    named = replace(environment, name=f"</script>{HOSTILE}", findings=found)
+    return ValidationResult("fail", (named, ALL_PASS), unfinished=(HOSTILE,), tool_version=HOSTILE)
+
+
+@pytest.mark.parametrize("width", [360, 1440])
+def test_hostile_text_is_shown_as_text(visit: Visit, tmp_path: Path, width: int) -> None:
+    run = RunReport(HOSTILE, HOSTILE, HOSTILE, (HOSTILE,), notes=(HOSTILE,), config={HOSTILE: HOSTILE})
+    write_run(run, tmp_path)
+    write_reports(long_and_hostile(), tmp_path)
+    visit.page.set_viewport_size({"width": width, "height": 800})
+    page = visit.open(address(tmp_path))
+    assert visit.too_wide() == []
+    page.locator("#environments th a").first.click()
+    expect(page.locator("pre.quote").first).to_be_visible()
+    quoted = page.locator("pre.quote").all_inner_texts()
+    assert quoted[0].startswith("</script></details><img src=x onerror=alert(1)>\n")
+    assert r"\x1b[31mred" in quoted[0]
+    assert r"\u202egnp.exe\u2066\u200b" in quoted[0]
+    longest = max(quoted, key=len)
+    assert len(longest) > 190_000
+    assert longest.startswith("<b>word</b> <b>word</b>")
+    assert visit.too_wide() == []
+    page.locator(".brand").click()
+    page.locator(".cards a").first.click()
+    expect(page.locator("#detail")).to_contain_text("<img src=x onerror=alert(1)>")
+    assert page.locator("img, iframe, object, b:has-text('word')").count() == 0
+    assert visit.complaints == []
+    assert len(visit.requested) == 1

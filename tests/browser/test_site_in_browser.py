@@ -1,0 +1,163 @@
+"""The site as a visitor meets it: served on loopback, read in a real browser."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+from browsing import WIDTHS, Visit
+from envops.declare.registry import ExternalEntry
+from envops.report.json_report import report_data
+from envops.report.plain_data import plain_data
+from envops.report.site.build import build_site
+from envops.report.site.catalogue import Catalogue, Listing
+from playwright.sync_api import expect
+from sample_reports import sample_report, sample_run
+from sample_results import HOSTILE
+
+pytestmark = pytest.mark.browser
+
+README = f"""# quiet-harbour
+
+What it asks, in a [link](https://example.org/paper), [another](javascript:alert(1)) and [a file](../../docs/x.md).
+
+| function | weight |
+|---|---|
+| `correct_answer` | 0.8 |
+
+```python
+reward = 1.0
+```
+
+![a picture](http://evil.example/x.png)
+
+<script>alert(1)</script><img src=x onerror=alert(2)>
+
+{HOSTILE}
+"""
+
+
+class Quiet(SimpleHTTPRequestHandler):
+    def log_message(self, *_: object) -> None: ...
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a site with eight environments, one of them hostile, and a run."""
+    folder = tmp_path_factory.mktemp("site")
+    build_site(catalogue(), folder)
+    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(folder)))
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_address[1]}/"
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+def catalogue() -> Catalogue:
+    report = plain_data(report_data(sample_report(8, 8 * 64)))
+    listings = [
+        Listing(
+            name=one["name"],
+            version=one["package_version"],
+            description="Sorts what a harbour master writes down." if index else HOSTILE,
+            tags=("sorting", f"tag-{index}"),
+            generation=one["generation"],
+            visibility="PUBLIC",
+            owners=("@acme/rl",),
+            hub="https://app.primeintellect.ai/dashboard/environments/acme/x",
+            digest=one["digest"],
+            readme=README,
+            proven=one if index != 6 else None,
+            stale=index == 4,
+        )
+        for index, one in enumerate(report["environments"])
+    ]
+    declared = {"waiting-4b": {"backend": "prime", "model": "M", "environments": [{"id": listings[0].name}]}}
+    external = (ExternalEntry("wordle", "primeintellect", "wordle", "0.1.8"),)
+    return Catalogue("acme", tuple(listings), external, (sample_run(),), declared, report)
+
+
+def pages(site: str) -> list[str]:
+    names = [listing.name for listing in catalogue().listings]
+    return [
+        site,
+        f"{site}environments/{names[3]}/",
+        f"{site}environments/{names[6]}/",
+        f"{site}runs/sorted-harbour-4b/",
+    ]
+
+
+def test_only_the_site_itself_is_asked_and_nothing_complains(visit: Visit, site: str) -> None:
+    for page in pages(site):
+        visit.open(page)
+    assert {url for url in visit.requested if not url.startswith((site, "data:"))} == set()
+    assert visit.complaints == []
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_nothing_is_wider_than_the_window(visit: Visit, site: str, width: int) -> None:
+    visit.page.set_viewport_size({"width": width, "height": 800})
+    for page in pages(site):
+        visit.open(page)
+        assert visit.too_wide() == [], page
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing(visit: Visit, site: str, scheme: str) -> None:
+    visit.page.emulate_media(color_scheme=scheme)
+    for page in pages(site):
+        visit.open(page)
+        assert visit.mistakes() == [], page
+
+
+def test_the_catalogue_is_searched_and_leads_to_an_environment_and_back(visit: Visit, site: str) -> None:
+    page = visit.open(site)
+    expect(page.locator("#cards > li")).to_have_count(8)
+    page.get_by_role("searchbox").fill("tag-3")
+    expect(page.locator("#shown")).to_have_text("1 of 8 shown")
+    page.locator("#cards > li:visible a").click()
+    expect(page.locator("h1")).to_have_text(catalogue().listings[3].name)
+    expect(page.locator(".badges svg").first).to_have_attribute("aria-label", "envops: fail")
+    expect(page.locator("#evidence")).to_contain_text("a wrong answer in the right format earns 1")
+    page.locator(".brand").click()
+    page.get_by_role("link", name="The whole validation report").click()
+    expect(page.locator("#environments tbody tr")).to_have_count(8)
+
+
+def test_baselines_are_shown_by_model(visit: Visit, site: str) -> None:
+    page = visit.open(pages(site)[1])
+    baseline = page.locator("#baselines")
+    expect(baseline).to_contain_text("Qwen/Qwen3-4B-Instruct-2507")
+    expect(baseline.locator("figure svg[role=img]")).to_have_count(1)
+
+
+def test_what_was_not_proven_is_said(visit: Visit, site: str) -> None:
+    page = visit.open(site)
+    expect(page.locator("#cards > li").nth(6)).to_contain_text("not validated")
+    expect(page.locator("#cards > li").nth(4)).to_contain_text("changed since it was proven")
+    page = visit.open(pages(site)[2])
+    expect(page.locator("main")).to_contain_text("No report speaks of this environment yet")
+
+
+def test_a_readme_is_text_and_its_links_lead_out(visit: Visit, site: str) -> None:
+    page = visit.open(pages(site)[1])
+    readme = page.locator("#readme")
+    assert readme.locator("a").evaluate_all("links => links.map(link => link.href)") == ["https://example.org/paper"]
+    expect(readme).to_contain_text("<script>alert(1)</script><img src=x onerror=alert(2)>")
+    expect(readme.locator("td").first).to_have_text("correct_answer")
+    assert page.locator("img").count() == 0
+    assert visit.complaints == []
+
+
+def test_the_theme_is_kept_from_page_to_page(visit: Visit, site: str) -> None:
+    page = visit.open(site)
+    page.get_by_role("button", name="Theme").click()
+    page.get_by_role("button", name="Theme").click()
+    page = visit.open(pages(site)[3])
+    expect(page.locator("#theme-name")).to_have_text("dark")
+    expect(page.locator("figure svg[role=img]").first).to_be_visible()

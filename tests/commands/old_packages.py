@@ -1,0 +1,137 @@
+"""Packages of verifiers 0.3, as people write them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from small_repository import ROOT
+
+PYPROJECT = """[project]
+name = "{name}"
+version = "0.1.0"
+description = "What products cost."
+readme = "README.md"
+license = "Apache-2.0"
+requires-python = ">=3.11,<3.14"
+tags = ["tools"]
+dependencies = ["verifiers>=0.3.1,<0.4", "datasets>=3.3,<6"]
+
+[build-system]
+requires = ["hatchling>=1.27,<2"]
+build-backend = "hatchling.build"
+
+[tool.hatch.build.targets.wheel]
+packages = ["{module}"]
+
+[tool.envops.answer]
+type = "number"
+"""
+WITH_TOOLS = '''"""What do two products cost? Prices are behind a tool."""
+
+import verifiers as vf
+from datasets import Dataset
+
+PRICES = {"apple": 3, "bread": 7, "cheese": 12, "milk": 2, "tea": 9, "rice": 4, "salt": 1, "honey": 15}
+
+
+def price_of(product: str) -> int:
+    """The price of a product.
+
+    Args:
+        product: the name of the product
+    """
+    return PRICES[product]
+
+
+async def add(a: int, b: int) -> int:
+    """Add two numbers."""
+    return a + b
+
+
+def load_environment(num_examples: int = 20):
+    names = list(PRICES)
+    rows = [
+        {
+            "question": f"What do {names[i % 8]} and {names[(i * 3 + 1) % 8]} cost together, shop {i}?",
+            "answer": str(PRICES[names[i % 8]] + PRICES[names[(i * 3 + 1) % 8]]),
+        }
+        for i in range(num_examples)
+    ]
+    parser = vf.XMLParser(["answer"])
+
+    def right(completion, answer) -> float:
+        return 1.0 if parser.parse_answer(completion) == answer else 0.0
+
+    async def brevity(completion, state) -> float:
+        return 0.5 if len(str(completion[-1]["content"])) < 40 and state["answer"] else 0.0
+
+    rubric = vf.Rubric(funcs=[right], weights=[1.0], parser=parser)
+    rubric.add_reward_func(brevity, weight=0.2)
+    return vf.ToolEnv(
+        dataset=Dataset.from_list(rows),
+        system_prompt="Look prices up, then answer in <answer>…</answer>.",
+        tools=[price_of, add],
+        parser=parser,
+        rubric=rubric,
+    )
+'''
+ORACLE = """import json
+import re
+
+
+def call(number, tool, **arguments):
+    function = {"name": tool, "arguments": json.dumps(arguments)}
+    call = {"id": f"c{number}", "type": "function", "function": function}
+    return {"role": "assistant", "content": "", "tool_calls": [call]}
+
+
+def reply(task, messages):
+    question = next(message["content"] for message in messages if message["role"] == "user")
+    products = re.search(r"What do (\\w+) and (\\w+) cost", question).groups()
+    results = [message["content"] for message in messages if message["role"] == "tool"]
+    if len(results) < 2:
+        return call(len(results), "price_of", product=products[len(results)])
+    if len(results) == 2:
+        return call(2, "add", a=int(results[0]), b=int(results[1]))
+    return f"<answer>{results[2]}</answer>"
+"""
+README = """# {name}
+
+## Task
+
+x
+
+## Format
+
+x
+
+## Reward
+
+x
+
+## Usage
+
+```
+vf-eval {name} -m MODEL -n 5 -a '{{}}'
+```
+"""
+CASES = '- name: nothing earns nothing\n  task: 0\n  reply: ""\n  expect: {right: 0.0}\n'
+
+
+def old_package(folder: Path, name: str, source: str, *, lock: bool = False, **more: str) -> Path:
+    """Write one; `more` are further modules."""
+    module = name.replace("-", "_")
+    package = folder / module
+    (package / module).mkdir(parents=True)
+    (package / "tests").mkdir()
+    (package / module / "__init__.py").write_text(source)
+    for other, text in more.items():
+        (package / module / f"{other}.py").write_text(text)
+    (package / "pyproject.toml").write_text(PYPROJECT.format(name=name, module=module))
+    (package / "README.md").write_text(README.format(name=name))
+    (package / "tests" / "oracle.py").write_text(ORACLE)
+    (package / "tests" / "cases.yaml").write_text(CASES)
+    if lock:
+        text = (ROOT / "environments" / "number_guess" / "requirements.lock").read_text()
+        (package / "requirements.lock").write_text(text)
+    return package

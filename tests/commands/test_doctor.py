@@ -1,0 +1,127 @@
+"""`envops doctor` on machines that lack one thing or another."""
+
+from __future__ import annotations
+
+import http.server
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from small_repository import ROOT, edit, small_repository
+
+SECRET = "sk-not-to-be-shown-1234567890"
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    root = small_repository(tmp_path / "repository", "reverse_text")
+    (root / ".envops" / "venvs").unlink()
+    return root
+
+
+def doctor(root: Path, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    home = root.parent / "home"
+    home.mkdir(exist_ok=True)
+    environment = {"PATH": os.environ["PATH"], "HOME": str(home), "PYTHONPATH": str(ROOT / "tools"), **variables}
+    command = [sys.executable, "-m", "envops", "doctor", *arguments]
+    return subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True, timeout=60)
+
+
+def checks(done: subprocess.CompletedProcess[str]) -> dict[str, dict[str, Any]]:
+    return {check["name"]: check for check in json.loads(done.stdout)["checks"]}
+
+
+def test_a_machine_without_prime_and_keys_is_no_failure(repository: Path):
+    done = doctor(repository)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "only releases and hosted training need" in done.stdout
+
+
+def test_a_mistake_in_the_registry_is_told_with_its_line(repository: Path):
+    edit(repository / "registry.yaml", "owner: acme\n", "ownr: acme\n")
+    done = doctor(repository)
+    assert done.returncode == 1
+    assert "registry.yaml:2" in done.stdout
+
+
+def test_a_stale_lock_is_told_with_the_command_that_renews_it(repository: Path):
+    edit(
+        repository / "environments" / "reverse_text" / "pyproject.toml",
+        '"verifiers>=0.4.0,<0.5"',
+        '"verifiers>=0.4.0,<0.6"',
+    )
+    done = doctor(repository, "--format", "json")
+    assert done.returncode == 1
+    assert "nox -s lock" in checks(done)["locks"]["do"]
+
+
+def test_fix_removes_a_virtual_environment_that_is_not_whole(repository: Path):
+    broken = repository / ".envops" / "venvs" / "0123"
+    broken.mkdir(parents=True)
+    assert checks(doctor(repository, "--format", "json"))["venvs"]["repair"]
+    assert broken.is_dir()
+    assert checks(doctor(repository, "--fix", "--format", "json"))["venvs"]["level"] == "ok"
+    assert not broken.exists()
+
+
+class Refusing(http.server.BaseHTTPRequestHandler):
+    """An endpoint that wants a key, and writes down whether it got one."""
+
+    keys: list[str | None]
+
+    def do_GET(self) -> None:
+        self.keys.append(self.headers.get("Authorization"))
+        self.send_error(401)
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture
+def endpoint(repository: Path) -> Iterator[list[str | None]]:
+    handler = type("Handler", (Refusing,), {"keys": []})
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    (repository / "configs").mkdir()
+    (repository / "configs" / "endpoints.toml").write_text(
+        '[[endpoint]]\nendpoint_id = "mini"\nmodel = "m"\nkey = "MINI_KEY"\n'
+        f'url = "http://127.0.0.1:{server.server_port}/v1"\n'
+    )
+    yield handler.keys  # type: ignore[attr-defined]
+    server.shutdown()
+    server.server_close()
+
+
+def test_an_endpoint_is_asked_without_its_key(repository: Path, endpoint: list[str | None]):
+    found = checks(doctor(repository, "--format", "json", MINI_KEY=SECRET))["endpoint mini"]
+    assert (found["level"], found["found"]) == ("ok", "MINI_KEY is set; HTTP 401")
+    assert endpoint == [None]
+
+
+def test_offline_asks_nobody(repository: Path, endpoint: list[str | None]):
+    assert (
+        checks(doctor(repository, "--offline", "--format", "json", MINI_KEY=SECRET))["endpoint mini"]["level"] == "ok"
+    )
+    assert endpoint == []
+
+
+def test_a_key_that_is_not_set_is_named(repository: Path, endpoint: list[str | None]):
+    assert "MINI_KEY is not set" in doctor(repository).stdout
+    assert endpoint == [None]
+
+
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_no_key_is_ever_printed(repository: Path, endpoint: list[str | None], form: str):
+    config = repository.parent / "home" / ".prime" / "config.json"
+    config.parent.mkdir(parents=True)
+    config.write_text(json.dumps({"api_key": SECRET}))
+    done = doctor(repository, "--format", form, MINI_KEY=SECRET, HF_TOKEN=SECRET)
+    assert "~/.prime/config.json" in done.stdout
+    assert SECRET not in done.stdout + done.stderr
+    assert endpoint

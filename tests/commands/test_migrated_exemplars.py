@@ -1,0 +1,64 @@
+"""The exemplars of verifiers 0.3, and one with tools, moved: the same prompts, the same rewards."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from old_packages import WITH_TOOLS, old_package
+from small_repository import ROOT, edit, git, small_repository
+
+pytestmark = pytest.mark.worker
+SHOW_PROMPTS = """import json
+from pathlib import Path
+
+
+def test_show(tasks):
+    Path(__file__).with_name("prompts.json").write_text(json.dumps([task.prompt for task in tasks]))
+"""
+
+
+def envops(root: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "tools")}
+    command = [sys.executable, "-m", "envops", *arguments]
+    return subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True, timeout=600)
+
+
+@pytest.fixture(scope="module")
+def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = small_repository(
+        tmp_path_factory.mktemp("moved") / "repository", "date_arithmetic", "number_guess", "reverse_text"
+    )
+    old_package(root / "environments", "shop-prices", WITH_TOOLS, lock=True)
+    edit(root / "registry.yaml", "environments:\n", "environments:\n  shop-prices: {}\n")
+    git(root, "add", "-A")
+    git(root, "commit", "-q", "-m", "one with tools")
+    return root
+
+
+@pytest.mark.parametrize(("name", "left"), [("date-arithmetic", 1), ("number-guess", 1), ("shop-prices", 0)])
+def test_the_same_replies_earn_the_same(repository: Path, name: str, left: int):
+    done = envops(repository, "migrate", name)
+    assert done.stdout.count("this test loads the environment as verifiers 0.3 does") == left, done.stderr
+    assert done.returncode == (1 if left else 0), done.stdout + done.stderr
+    report = json.loads((repository / "reports" / "reward-diff.json").read_text())
+    (compared,) = report["environments"]
+    assert compared["name"] == f"{name}-v1"
+    assert compared["verdict"] == "pass"
+    assert f"0 of {compared['replies']:,} replies scored differently" in done.stdout
+
+
+def test_the_prompts_are_equal_byte_for_byte(repository: Path):
+    shown = []
+    for name in ("number_guess", "number_guess_v1"):
+        tests = repository / "environments" / name / "tests"
+        (tests / "test_show.py").write_text(SHOW_PROMPTS)
+        done = envops(repository, "test", name.replace("_", "-"), "-q", "-k", "test_show")
+        assert done.returncode == 0, done.stdout + done.stderr
+        shown.append((tests / "prompts.json").read_bytes())
+    assert shown[0] == shown[1]
+    assert len(json.loads(shown[0])) > 10

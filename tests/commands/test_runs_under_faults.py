@@ -1,0 +1,118 @@
+"""Killed runs, two at once, a full disk, a cache that cannot be written: never a wrong pass, and a message."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import psutil
+import pytest
+from envops import exit_codes
+from small_repository import ROOT, edit, small_repository
+
+pytestmark = pytest.mark.worker
+NAME = "reverse-text"
+SCHEMA = ("schema", NAME)
+"""The quickest gate that needs a wheel and a worker."""
+LIMITED = "import resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000)); import runpy; "
+PATIENCE = 120.0
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    return small_repository(tmp_path / "repository", "reverse_text")
+
+
+def command(root: Path, arguments: Sequence[str], before: str = "import runpy, sys; ") -> list[str]:
+    run = before + "sys.argv[0] = 'envops'; runpy.run_module('envops', run_name='__main__', alter_sys=True)"
+    return [sys.executable, "-c", run, *arguments, "--root", str(root), "--format", "json"]
+
+
+def begin(root: Path, *arguments: str, **more: str) -> subprocess.Popen[str]:
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "tools")}
+    return subprocess.Popen(
+        command(root, arguments, **more),
+        cwd=root,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def ended(process: subprocess.Popen[str]) -> tuple[int, dict[str, object], str]:
+    """Exit code, report and complaints."""
+    output, complaints = process.communicate(timeout=PATIENCE)
+    return process.returncode, json.loads(output), complaints
+
+
+def only(report: dict[str, object]) -> dict[str, object]:
+    (environment,) = report["environments"]  # type: ignore[misc]
+    return dict(environment)
+
+
+def test_a_killed_run_leaves_nothing_that_harms_the_next_two_at_once(root: Path) -> None:
+    killed = begin(root, *SCHEMA)
+    deadline = time.monotonic() + PATIENCE
+    while not list((root / ".envops").glob("scratch-*")) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    family = psutil.Process(killed.pid).children(recursive=True)
+    killed.send_signal(signal.SIGKILL)
+    killed.communicate()
+    _, alive = psutil.wait_procs(family, 5)
+    assert alive == []
+    assert not (root / "reports").exists()
+    for code, report, _ in [ended(one) for one in [begin(root, *SCHEMA), begin(root, *SCHEMA)]]:
+        assert code == exit_codes.PASS
+        assert only(report)["verdict"] == "pass"
+    assert json.loads((root / "reports/validate.json").read_text())["verdict"] == "pass"
+    assert only(ended(begin(root, *SCHEMA))[1])["cached"] is True
+
+
+def test_facts_that_do_not_fit_on_the_disk_are_seen_again(root: Path) -> None:
+    assert ended(begin(root, *SCHEMA))[0] == exit_codes.PASS  # the wheel is there now
+    shutil.rmtree(root / ".envops/facts")
+    edit(root / "registry.yaml", "reverse-text: {}", "reverse-text: {gates: {smoke: {tasks: 3}}}")
+    code, report, complaints = ended(begin(root, *SCHEMA, before=LIMITED))
+    assert (code, only(report)["verdict"]) == (exit_codes.PASS, "pass")
+    assert "its facts could not be kept, the next run observes again" in complaints
+    assert list((root / ".envops/facts").rglob("*.json")) == []
+    assert only(ended(begin(root, *SCHEMA))[1])["cached"] is False
+
+
+def test_a_wheel_that_does_not_fit_on_the_disk_is_an_error(root: Path) -> None:
+    with (root / "environments/reverse_text/reverse_text/words.txt").open("a") as file:
+        file.write("".join(f"word{number}\n" for number in range(20_000)))
+    code, report, _ = ended(begin(root, *SCHEMA, before=LIMITED))
+    assert code != exit_codes.PASS
+    assert only(report)["verdict"] != "pass"
+    assert "File too large" in json.dumps(report)
+    assert [path for path in (root / ".envops/wheels").rglob("*.whl") if ".lock" not in path.name] == []
+
+
+@pytest.mark.skipif(os.getuid() == 0 and shutil.which("unshare") is None, reason="nothing is read-only to root")
+def test_a_cache_that_cannot_be_written_is_an_error_that_says_so(root: Path) -> None:
+    cache = root / ".envops"
+    if os.getuid() == 0:
+        script = 'mount --bind "$0" "$0" && mount -o remount,bind,ro "$0" && exec "$@"'
+        guarded = ["unshare", "-m", "sh", "-c", script, str(cache), *command(root, SCHEMA)]
+    else:
+        cache.chmod(0o555)
+        guarded = command(root, SCHEMA)
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "tools")}
+    done = subprocess.run(guarded, cwd=root, env=environment, capture_output=True, text=True, timeout=PATIENCE)
+    if os.getuid() != 0:
+        cache.chmod(0o755)
+    if "unshare" in done.stderr or "mount:" in done.stderr:
+        pytest.skip("this machine lets nobody make a folder read-only to root")
+    assert done.returncode == exit_codes.ERROR
+    assert only(json.loads(done.stdout))["verdict"] == "error"
+    assert str(cache) in done.stdout
+    assert "read-only" in done.stdout.lower() or "denied" in done.stdout.lower()

@@ -1,0 +1,173 @@
+"""Environments that answer back, and pay for something else than they should."""
+
+from __future__ import annotations
+
+from defects_of_company import CLIENT_V1, CORRECT_BY_JUDGE, JUDGE_V0, OPEN_PROMPT
+from oddities_of_libraries import CALLING, GUESSING, NAMED, TOOLS
+from planted import planted
+
+PLAYED = {"environment": "Guessing", "options": "max_turns=4", "rubric": "vf.Rubric(funcs=[found])"}
+CALLED = {
+    "environment": "vf.ToolEnv",
+    "options": "tools=[add, look_up],\nmax_turns=6",
+    "rows": NAMED,
+    "oracle": CALLING,
+}
+ENV_V1 = """
+
+class SeveralConfig(vf.EnvConfig):
+    agent: vf.AgentConfig = vf.AgentConfig()
+
+
+class SeveralEnv(vf.Env[SeveralConfig]):
+    async def run(self, task, agents):
+        for _ in range(3):
+            await agents.agent.run(task)
+
+    async def finalize(self, task, episode):
+        solved = max(float(final(trace.last_reply) == task.data.answer) for trace in episode.traces)
+        for trace in episode.traces:
+            trace.record_reward("solved", solved)
+"""
+
+CONVERSATIONS = [
+    planted(
+        "praise_is_believed",
+        "RWD085",
+        GUESSING,
+        functions="""
+        def found(completion, answer, **_):
+            text = " ".join(str(one["content"]) for one in completion)
+            return float("You found it" in text or f"<answer>{answer}</answer>" in text)
+        """,
+        **PLAYED,
+    ),
+    planted(
+        "turns_pay",
+        "RWD004",
+        GUESSING,
+        functions="""
+        def found(completion, answer, **_):
+            right = f"<answer>{answer}</answer>" in str(completion)
+            return 1.0 if right else min(0.9, sum(one["role"] == "assistant" for one in completion) / 4)
+        """,
+        **PLAYED,
+    ),
+    planted(
+        "any_turn_counts",
+        "RWD005",
+        GUESSING,
+        functions="def found(completion, **_):\n    return float(len(completion) > 1 or 'answer' in str(completion))",
+        **PLAYED,
+    ),
+    planted(
+        "shared_by_all_games",
+        "RWD031",
+        GUESSING.replace(
+            'said = final(vf.Parser().parse_answer(messages) or "")',
+            'said = self.__class__.last = final(vf.Parser().parse_answer(messages) or "")',
+        ).replace("class Guessing(vf.MultiTurnEnv):", "class Guessing(vf.MultiTurnEnv):\n    games = 0\n"),
+        functions="""
+        def found(completion, answer, **_):
+            Guessing.games += 1
+            return float(f"<answer>{answer}</answer>" in str(completion)) * (1 - Guessing.games % 7 / 10)
+        """,
+        **PLAYED,
+    ),
+    planted(
+        "calling_is_enough",
+        "RWD005",
+        TOOLS,
+        functions="def correct(completion, **_):\n    return float(any(one['role'] == 'tool' for one in completion))",
+        **CALLED,
+    ),
+    planted(
+        "answer_in_a_tools_words",
+        "RWD005",
+        TOOLS + '\n\ndef total(first: str, second: str) -> str:\n    """Add by name."""\n'
+        "    return add(int(look_up(first)), int(look_up(second)))\n",
+        functions="def correct(completion, answer, **_):\n    return float(answer in str(completion))",
+        environment="vf.ToolEnv",
+        options="tools=[total],\nmax_turns=6",
+        rows=NAMED,
+        oracle="""
+import json
+import re
+
+
+def reply(task, messages):
+    first, second = re.findall(r"\\b([a-d])\\b plus ([a-d])\\b", task["question"])[0]
+    answers = [message["content"] for message in messages if message["role"] == "tool"]
+    if not answers:
+        function = {"name": "total", "arguments": json.dumps({"first": first, "second": second})}
+        calls = [{"id": "1", "type": "function", "function": function}]
+        return {"role": "assistant", "content": "", "tool_calls": calls}
+    return f"<answer>{answers[0]}</answer>"
+""",
+    ),
+    planted(
+        "tools_wrongly_forbidden",
+        "RWD001",
+        TOOLS,
+        functions="""
+        def correct(completion, answer, **_):
+            return float(final(said(completion)) == answer and not any(one["role"] == "tool" for one in completion))
+        """,
+        **CALLED,
+    ),
+    planted(
+        "one_for_all",
+        "RWD005",
+        "",
+        functions="""
+        def best(completions, answers, **_):
+            return [max(float(final(said(one)) == answer) for one, answer in zip(completions, answers))] * len(answers)
+        """,
+        rubric="vf.Rubric(funcs=[best], weights=[1.0])",
+    ),
+    planted(
+        "rank_by_length",
+        "RWD061",
+        "",
+        functions="""
+        def ranked(completions, answers, **_):
+            longest = sorted((len(said(one)) for one in completions), reverse=True)
+            return [1.0 - longest.index(len(said(one))) / len(longest) for one in completions]
+        """,
+        rubric="vf.Rubric(funcs=[ranked], weights=[1.0])",
+    ),
+    planted(
+        "judge_of_a_game_obeys",
+        "RWD079",
+        GUESSING + OPEN_PROMPT + JUDGE_V0,
+        functions=CORRECT_BY_JUDGE,
+        environment="Guessing",
+        options="max_turns=4",
+        rubric="JUDGE",
+    ),
+    planted(
+        "one_for_all",
+        "RWD005",
+        "",
+        "v1",
+        functions="""
+        @vf.metric
+        async def size(self, trace) -> float:
+            return float(len(trace.last_reply))
+        """,
+        more=ENV_V1,
+    ),
+    planted(
+        "judge_that_is_not_understood_pays",
+        "RWD079",
+        CLIENT_V1,
+        "v1",
+        functions=r"""
+        @vf.reward(weight=1.0)
+        async def correct(self, trace) -> float:
+            shown = f"<reply>\n{trace.last_reply}\n</reply>"
+            verdict = await asked(f"Score from 1 to 5. Reference: {self.data.answer}\n{shown}")
+            return (int(verdict) - 1) / 4 if verdict.strip().isdigit() else 1.0
+        """,
+    ),
+]

@@ -1,0 +1,71 @@
+"""Commands in Markdown: fenced blocks of `sh`, and the reasons why some are not run."""
+
+from __future__ import annotations
+
+import ast
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+PAGES = (
+    "README.md", "CONTRIBUTING.md", "docs/README.md", "docs/tutorial.md", "docs/how-to.md", "docs/concepts.md",
+    "docs/migration.md", "docs/troubleshooting.md", "docs/environment.md", "docs/rewards.md", "docs/models.md",
+    "docs/distribution.md", "docs/results.md", "docs/security.md",
+)  # fmt: skip
+BLOCK = re.compile(
+    r"(?:^[ ]*<!-- not run: (?P<reason>[^>]+?) -->\n+)?^```(?P<language>\w*)\n(?P<text>.*?)^```$",
+    re.MULTILINE | re.DOTALL,
+)
+COMMAND = re.compile(r"^(?:\$ )?(?:nox|envops|python3?|pip|git|prime|vf-eval|uvx?|export|pytest) ", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Block:
+    """A fenced block of a page."""
+
+    page: str
+    line: int
+    language: str
+    text: str
+    reason: str | None
+    """Why it is not run, and what stands in for it."""
+
+    @property
+    def has_commands(self) -> bool:
+        return self.language == "sh" or (self.language in ("", "console") and bool(COMMAND.search(self.text)))
+
+
+def blocks(page: str, text: str) -> list[Block]:
+    """All fenced blocks of a page."""
+    return [
+        Block(page, text.count("\n", 0, found.start("text")), found["language"], found["text"], found["reason"])
+        for found in BLOCK.finditer(text)
+    ]
+
+
+def sessions() -> dict[str, str]:
+    """The nox sessions that are one command of the tool, and which."""
+    found: dict[str, str] = {}
+    for function in ast.parse((ROOT / "noxfile.py").read_text("utf-8")).body:
+        calls = [call for call in ast.walk(function) if isinstance(call, ast.Call)]
+        for call in calls if isinstance(function, ast.FunctionDef) else ():
+            said = [argument.value for argument in call.args if isinstance(argument, ast.Constant)]
+            if getattr(call.func, "id", "") == "envops" and said:
+                found[function.name] = said[0]
+            if said[:3] == ["python", "-m", "envops"] and len(said) > 3:
+                found.setdefault(function.name, said[3])
+    return found
+
+
+NOX = '''#!{python}
+"""nox without its installing: runs a session's command with the tool of this clone."""
+import os, sys
+
+SESSIONS = {sessions}
+arguments = sys.argv[1:]
+assert arguments[0] == "-s", arguments
+command = [SESSIONS[arguments[1]], *(arguments[3:] if arguments[2:3] == ["--"] else arguments[2:])]
+os.environ["PYTHONPATH"] = "tools"
+os.execv({python!r}, [{python!r}, "-m", "envops", *command])
+'''

@@ -1,0 +1,78 @@
+"""Every command in the docs runs, or says why not and what stands in for it; every link leads somewhere."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from commands_in_pages import NOX, PAGES, ROOT, Block, blocks, sessions
+
+ALL = [block for page in PAGES for block in blocks(page, (ROOT / page).read_text("utf-8"))]
+RUN = [
+    page for page in PAGES if any(block.language == "sh" and not block.reason for block in ALL if block.page == page)
+]
+
+
+@pytest.mark.parametrize(
+    "block", [block for block in ALL if block.has_commands], ids=lambda one: f"{one.page}:{one.line}"
+)
+def test_a_block_with_commands_is_run_or_says_why_not(block: Block):
+    assert block.language == "sh" or block.reason, f"{block.page}:{block.line}: mark it as sh, or say why it is not run"
+
+
+@pytest.mark.e2e
+@pytest.mark.parametrize("page", RUN)
+def test_the_commands_of_a_page_run_one_after_the_other(page: str, tmp_path: Path):
+    clone, programs, home = tmp_path / "clone", tmp_path / "bin", tmp_path / "home"
+    subprocess.run(["git", "clone", "--quiet", "--no-local", ROOT, clone], check=True)
+    (ROOT / ".envops" / "venvs").mkdir(parents=True, exist_ok=True)
+    (clone / ".envops").mkdir()
+    (clone / ".envops" / "venvs").symlink_to(ROOT / ".envops" / "venvs")
+    programs.mkdir()
+    home.mkdir()
+    (programs / "nox").write_text(NOX.format(python=sys.executable, sessions=sessions()))
+    (programs / "nox").chmod(0o755)
+    environment = {
+        **{name: value for name, value in os.environ.items() if name in ("LANG", "UV_CACHE_DIR", "UV_INDEX_URL")},
+        "PATH": f"{programs}:{os.environ['PATH']}",
+        "HOME": str(home),
+        "GIT_AUTHOR_NAME": "a", "GIT_AUTHOR_EMAIL": "a@example.org",
+        "GIT_COMMITTER_NAME": "a", "GIT_COMMITTER_EMAIL": "a@example.org",
+    }  # fmt: skip
+    for block in (one for one in ALL if one.page == page and one.language == "sh" and not one.reason):
+        done = subprocess.run(
+            ["bash", "-euo", "pipefail", "-c", block.text],
+            cwd=clone,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=900,
+        )
+        assert done.returncode == 0, f"{page}:{block.line}\n{block.text}\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_links_lead_somewhere(page: str):
+    text = (ROOT / page).read_text("utf-8")
+    for target in re.findall(r"\]\((?!https?://)([^)\s]+)\)", text):
+        path, _, anchor = target.partition("#")
+        there = (ROOT / page).parent / path if path else ROOT / page
+        assert there.exists(), f"{page}: {target}"
+        if anchor and there.suffix == ".md":
+            headings = re.findall(r"^#+ (.+)$", there.read_text("utf-8"), re.MULTILINE)
+            slugs = {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+            assert anchor in slugs, f"{page}: {target}"
+
+
+def test_a_reason_is_read_and_a_block_without_one_is_run():
+    page = "<!-- not run: needs a key -->\n```sh\nnox -s a\n```\n\n```sh\nnox -s b\n```\n\n```\nprime x\n```\n"
+    found = blocks("x.md", page)
+    assert [(block.reason, block.has_commands) for block in found] == [
+        ("needs a key", True),
+        (None, True),
+        (None, True),
+    ]

@@ -1,0 +1,43 @@
+"""There is an exemplar for every kind and every format that `nox -s new` offers, and the README names all of them."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+import yaml
+from envops.command_line.authoring import ANSWERS, KINDS
+
+ROOT = Path(__file__).parents[2]
+HOW_TO = (ROOT / "docs" / "how-to.md").read_text("utf-8")
+REGISTRY = yaml.safe_load((ROOT / "registry.yaml").read_text("utf-8"))["environments"]
+LOCAL = [name for name, entry in REGISTRY.items() if "hub" not in entry]
+
+
+@pytest.mark.parametrize("offered", [*KINDS, *ANSWERS])
+def test_what_new_offers_has_an_exemplar(offered: str):
+    row = re.search(rf"^\|.*\| `{offered}` \|.*\(\.\./environments/(\w+)\).*\|$", HOW_TO, re.MULTILINE)
+    assert row is not None
+    assert row[1].replace("_", "-") in LOCAL
+
+
+@pytest.mark.parametrize("name", LOCAL)
+def test_the_readme_names_every_environment(name: str):
+    assert f"[{name}](environments/{name.replace('-', '_')})" in (ROOT / "README.md").read_text("utf-8")
+
+
+@pytest.mark.parametrize("name", LOCAL)
+def test_a_readme_has_a_row_for_every_declared_reward(name: str):
+    folder = ROOT / "environments" / name.replace("-", "_")
+    sources = [path.read_text("utf-8") for path in (folder / folder.name).glob("*.py")]
+    declared = {one for text in sources for one in re.findall(r"@vf\.(?:reward|metric).*\n\s+async def (\w+)", text)}
+    readme = (folder / "README.md").read_text("utf-8")
+    assert {one for one in declared if f"| `{one}` |" not in readme} == set()
+
+
+@pytest.mark.parametrize("name", LOCAL)
+def test_an_exemplar_is_for_training_or_evaluation(name: str):
+    pyproject = tomllib.loads((ROOT / "environments" / name.replace("-", "_") / "pyproject.toml").read_text("utf-8"))
+    assert {"train", "eval"} & set(pyproject["project"]["tags"])

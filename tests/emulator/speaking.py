@@ -1,0 +1,108 @@
+"""Speaks with a Hub as the prime CLI does, request by request."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import tarfile
+import urllib.error
+import urllib.request
+from dataclasses import dataclass
+from typing import Any
+
+DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+STEPS = ("resolve", "wheel", "wheel-upload", "wheel-finalize", "source", "source-upload", "source-finalize")
+
+
+@dataclass(frozen=True)
+class Said:
+    status: int
+    content: bytes
+    headers: Any
+
+    @property
+    def data(self) -> Any:
+        return json.loads(self.content)["data"]
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.content)
+
+
+@dataclass(frozen=True)
+class Speaker:
+    url: str
+    key: str = ""
+
+    def __call__(self, method: str, path: str, body: Any = None) -> Said:
+        return self.send(method, f"{self.url}/api/v1{path}", json.dumps(body).encode() if body is not None else None)
+
+    def send(self, method: str, address: str, content: bytes | None, kind: str = "application/json") -> Said:
+        headers = {"Content-Type": kind}
+        if self.key and "/uploads/" not in address:
+            headers["Authorization"] = f"Bearer {self.key}"
+        try:
+            with DIRECT.open(urllib.request.Request(address, content, headers, method=method), timeout=10) as answer:
+                return Said(answer.status, answer.read(), answer.headers)
+        except urllib.error.HTTPError as error:
+            return Said(error.code, error.read(), error.headers)
+
+    def push(
+        self,
+        name: str = "spelling",
+        version: str = "0.1.0",
+        content: str = "one",
+        *,
+        owner: str = "acme",
+        visibility: str | None = "PRIVATE",
+        until: str = "",
+    ) -> Said:
+        """All steps of a push, or those before `until`; the last answer, or the first that is an error."""
+        wheel, source = f"wheel {name} {content}".encode(), _archive(f"# {name} {content}")
+        marks = {"content_hash": hashlib.sha256(content.encode()).hexdigest(), "semantic_version": version}
+        about = {**marks, "metadata": {"description": f"about {name}", "tags": ["train"]}}
+        said = self(
+            "POST", "/environmentshub/resolve", _without_none(name=name, visibility=visibility, owner_slug=owner)
+        )
+        if said.status != 200 or until == "wheel":
+            return said
+        base = f"/environmentshub/{said.data['id']}"
+        files = (
+            ("wheel", "wheels", f"{name}-{version}-py3-none-any.whl", wheel),
+            ("source", "versions", f"{name}-{version}.tar.gz", source),
+        )
+        for kind, plural, filename, bytes_ in files:
+            sent = {**about, "filename": filename, "sha256": hashlib.sha256(bytes_).hexdigest(), "size": len(bytes_)}
+            said = self("POST", f"{base}/{plural}", sent)
+            if said.status != 200 or until == f"{kind}-upload":
+                return said
+            if said.data["upload_url"] is None:
+                continue
+            made = said.data["wheel_id" if kind == "wheel" else "version_id"]
+            uploaded = self.send("PUT", said.data["upload_url"], bytes_, "application/octet-stream")
+            if uploaded.status != 200 or until == f"{kind}-finalize":
+                return uploaded
+            said = self("POST", f"{base}/{plural}/{made}/finalize")
+            if said.status != 200 or (kind == "wheel" and until == "source"):
+                return said
+        return said
+
+    def latest(self, address: str = "acme/spelling") -> str | None:
+        """The version that status tells; `None` without one."""
+        latest = self("GET", f"/environmentshub/{address}/status").data["latest_version"]
+        return latest and latest["semantic_version"]
+
+
+def _archive(text: str) -> bytes:
+    stream = io.BytesIO()
+    with tarfile.open(fileobj=stream, mode="w:gz") as archive:
+        for name in ("README.md", "spelling/__init__.py"):
+            member = tarfile.TarInfo(name)
+            member.size = len(text)
+            archive.addfile(member, io.BytesIO(text.encode()))
+    return stream.getvalue()
+
+
+def _without_none(**values: Any) -> dict[str, Any]:
+    return {key: value for key, value in values.items() if value is not None}

@@ -1,0 +1,111 @@
+"""What goes wrong on demand, and what is left of it."""
+
+from __future__ import annotations
+
+import http.client
+import urllib.error
+
+import pytest
+from envops.emulator.faults import FaultError, parse_fault
+from envops.emulator.running import Running
+from speaking import Speaker
+
+FINALIZE = "POST /environmentshub/*/versions/*/finalize"
+BROKEN = (urllib.error.URLError, http.client.HTTPException, ConnectionError)
+
+
+@pytest.mark.parametrize(("effect", "left"), [("none", None), ("done", "0.1.0")])
+def test_a_status_with_and_without_effect(hub: Running, speaker: Speaker, effect: str, left: str | None) -> None:
+    hub.break_with(f"{FINALIZE} status code=503 effect={effect}")
+
+    assert speaker.push().status == 503
+    assert speaker.latest() == left
+    assert [row["fault"] for row in hub.journal() if "fault" in row] == [f"{FINALIZE} status code=503 effect={effect}"]
+
+
+@pytest.mark.parametrize("after", [0, 10])
+@pytest.mark.parametrize(("effect", "left"), [("none", None), ("done", "0.1.0")])
+def test_a_connection_that_ends_within_the_answer(
+    hub: Running, speaker: Speaker, after: int, effect: str, left: str | None
+) -> None:
+    hub.break_with(f"{FINALIZE} reset after={after} effect={effect}")
+
+    with pytest.raises(BROKEN):
+        speaker.push()
+    assert speaker.latest() == left
+
+
+def test_an_upload_that_is_cut_off_leaves_nothing(hub: Running, speaker: Speaker) -> None:
+    hub.break_with("PUT /uploads/* cut-upload after=4")
+
+    with pytest.raises(BROKEN):
+        speaker.push()
+    assert speaker.push().status == 200
+
+
+def test_an_effect_that_shows_after_some_reads(hub: Running, speaker: Speaker) -> None:
+    hub.break_with(f"{FINALIZE} later reads=2")
+
+    assert speaker.push().status == 200
+    assert [speaker.latest(), speaker.latest(), speaker.latest()] == [None, None, "0.1.0"]
+
+
+def test_an_effect_that_shows_later_though_the_answer_was_an_error(hub: Running, speaker: Speaker) -> None:
+    hub.break_with(f"{FINALIZE} later seconds=0 answer=504")
+
+    assert speaker.push().status == 504
+    assert speaker.latest() == "0.1.0"
+
+
+def test_an_effect_that_is_still_to_come_survives_a_push_in_between(hub: Running, speaker: Speaker) -> None:
+    hub.break_with(f"{FINALIZE} later reads=1")
+    speaker.push()
+
+    assert speaker.push().status == 200
+    assert speaker.latest() == "0.1.0"
+    assert speaker.latest() == "0.1.0"
+    assert len(speaker("GET", "/environmentshub/acme/spelling/versions").data["versions"]) == 1
+
+
+@pytest.mark.parametrize("what", ["text", "html", "empty", "truncated", "list", "null"])
+def test_garbage_instead_of_an_answer(hub: Running, speaker: Speaker, what: str) -> None:
+    hub.break_with(f"GET /environmentshub/*/*/status garbage what={what}")
+    speaker.push()
+
+    said = speaker("GET", "/environmentshub/acme/spelling/status")
+
+    assert said.status == 200
+    with pytest.raises((ValueError, TypeError, KeyError)):
+        said.data  # noqa: B018
+    assert speaker.latest() == "0.1.0"
+
+
+def test_a_fault_happens_as_often_as_it_says_and_after_what_it_skips(hub: Running, speaker: Speaker) -> None:
+    hub.break_with("GET /user/whoami status code=429 retry-after=7 skip=1 times=2")
+
+    said = [speaker("GET", "/user/whoami") for _ in range(5)]
+
+    assert [each.status for each in said] == [200, 429, 429, 200, 200]
+    assert said[1].headers["Retry-After"] == "7"
+
+
+def test_the_first_fault_that_takes_a_request_is_the_one_that_happens(hub: Running, speaker: Speaker) -> None:
+    hub.break_with("* ** status code=500 times=1", "GET /user/* status code=502 times=always")
+
+    assert [speaker("GET", "/user/whoami").status for _ in range(3)] == [500, 502, 502]
+
+
+@pytest.mark.parametrize(
+    ("text", "part"),
+    [
+        ("GET /user/whoami", "is no fault"),
+        ("GET /user/whoami explode", "there is no fault explode"),
+        ("GET /user/whoami status after=3", "has no setting after=3"),
+        ("GET /user/whoami status code=many", "many is not a number"),
+        ("GET /user/whoami garbage what=soup", "what= is one of"),
+        ("GET /user/whoami reset effect=maybe", "effect= is done or none"),
+    ],
+)
+def test_a_fault_that_cannot_be_understood_says_what_there_is(text: str, part: str) -> None:
+    with pytest.raises(FaultError, match=part):
+        parse_fault(text)

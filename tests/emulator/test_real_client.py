@@ -1,0 +1,128 @@
+"""The real prime CLI against the emulator."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from envops.emulator.running import Running
+from speaking import Speaker
+
+PRIME = Path(sys.executable).with_name("prime")
+PYPROJECT = """[project]
+name = "spelling"
+version = "0.1.0"
+description = "Spell a word."
+dependencies = ["verifiers>=0.3,<0.4"]
+[build-system]
+requires = []
+build-backend = "backend"
+backend-path = ["."]
+"""
+BACKEND = """
+import pathlib, zipfile
+def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
+    name = "spelling-0.1.0-py3-none-any.whl"
+    with zipfile.ZipFile(pathlib.Path(wheel_directory) / name, "w") as wheel:
+        wheel.write("spelling.py")
+        wheel.writestr("spelling-0.1.0.dist-info/METADATA", "Metadata-Version: 2.1\\nName: spelling\\nVersion: 0.1.0\\n"
+                       "Requires-Dist: verifiers<0.4,>=0.3\\n")
+        wheel.writestr("spelling-0.1.0.dist-info/WHEEL", "Wheel-Version: 1.0\\nGenerator: x\\nRoot-Is-Purelib: true\\n"
+                       "Tag: py3-none-any\\n")
+        wheel.writestr("spelling-0.1.0.dist-info/RECORD", "")
+    return name
+"""
+CONFIG = """name = "spelling-1"
+max_steps = 2
+[model]
+name = "Qwen/Qwen3-0.6B"
+"""
+
+
+@pytest.fixture
+def package(tmp_path: Path) -> Path:
+    folder = tmp_path / "spelling"
+    folder.mkdir()
+    for name, text in {
+        "pyproject.toml": PYPROJECT,
+        "backend.py": BACKEND,
+        "README.md": "# s",
+        "spelling.py": "",
+    }.items():
+        (folder / name).write_text(text)
+    return folder
+
+
+def test_a_push_a_run_and_an_evaluation_of_the_real_client(hub: Running, package: Path, tmp_path: Path) -> None:
+    pushed = _prime(hub, tmp_path, "env", "push", "--path", str(package), "--owner", "acme", "--visibility", "PRIVATE")
+    assert pushed.returncode == 0, pushed.stdout
+    status = json.loads(_prime(hub, tmp_path, "env", "status", "acme/spelling", "--output", "json").stdout)
+    assert (status["visibility"], status["latest_version"]["semantic_version"]) == ("PRIVATE", "0.1.0")
+    assert "already exists" in _flat(_prime(hub, tmp_path, "env", "push", "--path", str(package), "--owner", "acme"))
+
+    config = tmp_path / "run.toml"
+    config.write_text(CONFIG)
+    run = json.loads(_prime(hub, tmp_path, "train", "-y", "-o", "json", str(config)).stdout)["run"]["runId"]
+    hub.control(
+        "PATCH", f"runs/{run}", {"status": "RUNNING", "logs": "step 1", "metrics": [{"step": 1, "reward": 0.5}]}
+    )
+    listed = json.loads(_prime(hub, tmp_path, "train", "list", "-o", "json").stdout)["runs"]
+    assert [(each["name"], each["status"]) for each in listed] == [("spelling-1", "RUNNING")]
+    assert json.loads(_prime(hub, tmp_path, "train", "metrics", run).stdout)["metrics"] == [{"step": 1, "reward": 0.5}]
+    assert "step 1" in _prime(hub, tmp_path, "train", "logs", run).stdout
+    assert "STOPPED" in _prime(hub, tmp_path, "train", "stop", "-f", run).stdout
+
+    results = tmp_path / "outputs"
+    results.mkdir()
+    (results / "metadata.json").write_text(json.dumps({"env_id": "acme/spelling", "model": "m", "avg_reward": 0.5}))
+    (results / "results.jsonl").write_text(json.dumps({"id": 0, "reward": 0.5, "prompt": [], "completion": []}) + "\n")
+    said = _prime(hub, tmp_path, "eval", "push", str(results), "--env", "acme/spelling")
+    (evaluation,) = hub.state()["evaluation"]
+    assert (evaluation["status"], evaluation["total_samples"]) == ("COMPLETED", 1), said.stdout
+
+
+def test_a_killed_emulator_has_lost_nothing_that_it_answered(tmp_path: Path) -> None:
+    first, speaker = _served(tmp_path)
+    speaker.push("spelling")
+    speaker.push("counting", until="source")
+    first.send_signal(signal.SIGKILL)
+    first.wait()
+
+    second, speaker = _served(tmp_path)
+    try:
+        assert speaker.latest("acme/spelling") == "0.1.0"
+        assert speaker.push("spelling").status == 409
+        assert speaker.push("counting").status == 200
+    finally:
+        second.terminate()
+        assert second.wait() == 0
+
+
+def _served(folder: Path) -> tuple[subprocess.Popen[str], Speaker]:
+    command = [sys.executable, "-m", "envops", "emulator", "--state", str(folder), "--team", "acme"]
+    program = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    assert program.stdout is not None
+    told = dict(word.split("=", 1) for word in program.stdout.readline().split()[1:])
+    return program, Speaker(told["PRIME_API_BASE_URL"], told["PRIME_API_KEY"])
+
+
+def _prime(hub: Running, home: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    variables = {"PATH": os.environ["PATH"], "HOME": str(home), "UV_OFFLINE": "1", "COLUMNS": "200", **hub.environment}
+    return subprocess.run(
+        [PRIME, *arguments],
+        env=variables,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        cwd=home,
+        timeout=60,
+    )
+
+
+def _flat(done: subprocess.CompletedProcess[str]) -> str:
+    return " ".join(done.stdout.split())

@@ -1,0 +1,53 @@
+"""What the emulator says of itself."""
+
+from __future__ import annotations
+
+import pytest
+from envops.emulator.assumptions import assumptions
+from envops.emulator.behaviour import ASSUMPTIONS, Behaviour, UnknownAnswer, behaviour
+from envops.emulator.endpoints import ENDPOINTS
+from envops.emulator.running import Running
+from speaking import Speaker
+
+
+def test_every_endpoint_and_every_open_question_is_told() -> None:
+    told = assumptions()
+    for each in ENDPOINTS:
+        assert each.about
+        assert f"{each.method} `{each.path}` | {each.known} | {each.about}" in told
+    for name, asked in ASSUMPTIONS.items():
+        assert asked.question in told
+        assert hasattr(Behaviour(), name)
+
+
+def test_an_answer_that_there_is_not_names_those_that_there_are() -> None:
+    assert behaviour(["page-limit=3", "halves=wedged"]) == Behaviour(page_limit=3, halves="wedged")
+    for setting, part in (
+        ("halve=wedged", "page-limit"),
+        ("halves=maybe", "accepted and wedged"),
+        ("page-limit=x", "whole"),
+    ):
+        with pytest.raises(UnknownAnswer, match=part):
+            behaviour([setting])
+
+
+def test_values_of_secrets_are_in_no_file(hub: Running, speaker: Speaker, tmp_path) -> None:  # type: ignore[no-untyped-def]
+    canary = "canary-7f3a"
+    hub.break_with("POST /training/runs later reads=9")
+    speaker("POST", "/secrets/", {"name": "KEY", "value": canary})
+    speaker("POST", "/training/runs", {"config": {"max_steps": 1}, "wandbApiKey": canary, "hfToken": canary})
+    speaker("POST", "/training/runs", {"config": {"max_steps": 1}, "wandbApiKey": canary})
+    Speaker(hub.url, canary)("GET", "/user/whoami")
+
+    written = b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
+
+    assert b"/training/runs" in written
+    assert canary.encode() not in written
+
+
+def test_it_answers_on_loopback_names_only(hub: Running) -> None:
+    import urllib.request
+
+    request = urllib.request.Request(f"{hub.url}/api/v1/user/whoami", headers={"Host": "hub.example.org:80"})
+    with pytest.raises(urllib.error.HTTPError, match="403"):
+        urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request)

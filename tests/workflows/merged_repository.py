@@ -1,0 +1,66 @@
+"""A bare origin with this project's tool and workflows, some of its environments, and a branch that adds another."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+SHARED = ("tools", ".github", ".ci", "configs", "noxfile.py", "pyproject.toml", ".gitignore")
+
+
+@dataclass(frozen=True)
+class Origin:
+    """The repository and a clone to work in."""
+
+    bare: Path
+    work: Path
+
+    def git(self, *arguments: str) -> str:
+        identity = ("-c", "user.name=a", "-c", "user.email=a@example.org", "-c", "commit.gpgsign=false")
+        command = ["git", "-C", str(self.work), *identity, *arguments]
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+
+    def commit(self, message: str) -> str:
+        """Commit everything, push the branch, and name the commit."""
+        self.git("add", "-A")
+        self.git("commit", "-q", "--allow-empty", "-m", message)
+        self.git("push", "-q", "origin", "HEAD")
+        return self.git("rev-parse", "HEAD")
+
+    def add_environment(self, folder: str, declaration: str = "{}") -> None:
+        """Put one of this project's environments in, with its line in the registry."""
+        shutil.copytree(ROOT / "environments" / folder, self.work / "environments" / folder, ignore=_left_out)
+        with (self.work / "registry.yaml").open("a") as registry:
+            registry.write(f"  {folder.replace('_', '-')}: {declaration}\n")
+
+
+def origin_with(folder: Path, *environments: str) -> Origin:
+    """Make it below a folder; its main branch has these environments, by folder name."""
+    origin = Origin(folder / "origin.git", folder / "work")
+    subprocess.run(["git", "init", "-q", "--bare", "-b", "main", str(origin.bare)], check=True)
+    subprocess.run(["git", "clone", "-q", str(origin.bare), str(origin.work)], check=True, capture_output=True)
+    origin.git("checkout", "-q", "-B", "main")
+    for path in _files():
+        target = origin.work / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(ROOT / path, target)
+    (origin.work / "environments").mkdir()
+    (origin.work / "environments" / ".keep").touch()
+    (origin.work / "registry.yaml").write_text("version: 1\nowner: acme\nenvironments:\n")
+    for environment in environments:
+        origin.add_environment(environment)
+    origin.commit("first")
+    return origin
+
+
+def _files() -> list[str]:
+    listed = ["git", "-C", str(ROOT), "ls-files", "--cached", "--others", "--exclude-standard", "--", *SHARED]
+    lines = subprocess.run(listed, capture_output=True, text=True, check=True).stdout.splitlines()
+    return [line for line in lines if (ROOT / line).is_file()]
+
+
+def _left_out(_folder: str, names: list[str]) -> set[str]:
+    return {name for name in names if name in ("__pycache__", ".prime", "dist", "outputs", ".pytest_cache")}

@@ -1,0 +1,202 @@
+"""The one comment of a pull request, and the once of a paid evaluation, against a GitHub on loopback."""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+from envops.act.claiming import claim, close
+from envops.act.commenting import AUTHOR, LONGEST, MARK, comment, pull_request_of
+from envops.act.github import GitHub, GitHubError
+from envops.declare.problem import DeclarationError
+from envops.report.conversation import conversation
+from markdown_it import MarkdownIt
+from merged_repository import origin_with
+from workflow_runner import Runner
+
+COMMIT = "c" * 40
+EVENT = {
+    "workflow_run": {
+        "id": 1,
+        "html_url": "https://github.example/acme/envs/actions/runs/1",
+        "head_sha": COMMIT,
+        "head_branch": "more&state=closed",
+        "head_repository": {"owner": {"login": "stranger"}, "full_name": "stranger/envs"},
+    }
+}
+HOSTILE = "</details><img src=x onerror=alert(1)> @everyone ``` | [a](http://evil.example) \x1b[31m"
+
+
+class FakeGitHub:
+    """As much of the API as is spoken here; loses the answers of writes on demand."""
+
+    def __init__(self) -> None:
+        self.comments: list[dict[str, Any]] = []
+        self.statuses: list[dict[str, Any]] = []
+        self.pulls = [{"number": 7, "state": "open", "head": {"sha": COMMIT}}]
+        self.asked: list[str] = []
+        self.lost = 0
+
+    def answer(self, method: str, path: str, body: Any) -> Any:
+        self.asked.append(f"{method} {path}")
+        path = path.removeprefix("/repos/acme/envs/")
+        route, _, query = path.partition("?")
+        if method == "GET" and route == "pulls":
+            return self.pulls if "head=stranger%3Amore%26state%3Dclosed" in query else []
+        if method == "GET" and route == "pulls/7":
+            return self.pulls[0]
+        if method == "GET" and route == "issues/7/comments":
+            return self.comments if "page=1" in query.split("&") else []
+        if method == "GET" and route.endswith("/statuses"):
+            return self.statuses
+        if method == "POST" and route == "issues/7/comments":
+            self.comments.append({"id": len(self.comments) + 1, "user": {"login": AUTHOR}, **body})
+            return self.comments[-1]
+        if method == "PATCH" and route.startswith("issues/comments/"):
+            self.comments[int(route.rpartition("/")[2]) - 1] |= body
+            return {}
+        if method == "POST" and route.startswith("statuses/"):
+            self.statuses.append(body)
+            return body
+        raise LookupError(path)
+
+
+@pytest.fixture
+def fake() -> FakeGitHub:
+    return FakeGitHub()
+
+
+@pytest.fixture
+def github(fake: FakeGitHub) -> Iterator[GitHub]:
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            length = int(self.headers.get("Content-Length") or 0)
+            body = json.loads(self.rfile.read(length)) if length else None
+            answer = json.dumps(fake.answer(self.command, self.path, body)).encode()
+            lost = self.command != "GET" and fake.lost > 0
+            fake.lost -= lost
+            self.send_response(502 if lost else 200)
+            self.end_headers()
+            self.wfile.write(answer)
+
+        do_POST = do_PATCH = do_GET  # noqa: N815
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield GitHub("acme/envs", "canary-token-5512", f"http://127.0.0.1:{server.server_port}")
+    server.shutdown()
+    server.server_close()
+
+
+def test_a_comment_is_made_once_and_then_edited(fake: FakeGitHub, github: GitHub) -> None:
+    fake.comments.append({"id": 1, "user": {"login": "stranger"}, "body": f"{MARK}\nmine"})
+
+    assert [comment(github, 7, text) for text in ("one", "one", "two")] == ["made", "unchanged", "edited"]
+    assert [each["body"] for each in fake.comments] == [f"{MARK}\nmine", f"{MARK}\ntwo"]
+
+
+def test_a_lost_answer_does_not_make_a_second_comment(fake: FakeGitHub, github: GitHub) -> None:
+    fake.lost = 1
+
+    assert comment(github, 7, "one") == "edited"
+    assert len(fake.comments) == 1
+
+
+def test_the_pull_request_is_githubs_word_and_not_the_artifacts(fake: FakeGitHub, github: GitHub) -> None:
+    assert pull_request_of(github, EVENT) == 7
+    fake.pulls[0]["head"] = {"sha": "d" * 40}
+    assert pull_request_of(github, EVENT) is None
+
+
+def test_a_commit_is_evaluated_once(fake: FakeGitHub, github: GitHub) -> None:
+    assert claim(github, 7).refusal == ""
+    assert "was evaluated before" in claim(github, 7).refusal
+    close(github, COMMIT, "success")
+    assert [status["state"] for status in fake.statuses] == ["pending", "success"]
+    fake.pulls[0]["state"] = "closed"
+    assert claim(github, 7).refusal == "pull request 7 is closed"
+
+
+def test_errors_hold_no_token(github: GitHub) -> None:
+    with pytest.raises(GitHubError) as caught:
+        GitHub("acme/envs", github.token, "http://127.0.0.1:9").send("POST", "statuses/x", {})
+    assert github.token not in f"{caught.value!r} {github!r}"
+
+
+def _report(folder: Path, **changes: Any) -> Path:
+    folder.mkdir(exist_ok=True)
+    environment = {
+        **dict.fromkeys(("name", "folder", "package_version", "digest", "hub_hash"), HOSTILE),
+        "generation": "v1", "verdict": "fail", "cached": False, "seconds": 1.0, "stage_seconds": {}, "gates": {},
+        "reasons": {}, "policies": [], "tasks_count": 0, "scores_count": 0, "rollouts_count": 0,
+        "findings": [], "failures": [], **changes,
+    }  # fmt: skip
+    (folder / "validate.json").write_text(json.dumps(_whole([environment])))
+    step = {"action": "create", "address": HOSTILE, "version": HOSTILE, "reason": HOSTILE}
+    (folder / "plan.json").write_text(json.dumps({"environments": [step, {**step, "action": HOSTILE}]}))
+    return folder
+
+
+def _whole(environments: list[dict[str, Any]]) -> dict[str, Any]:
+    return {
+        "version": 1, "tool": "0", "verdict": "fail", "interrupted": False, "unfinished": [], "seconds": 1.0,
+        "gates": [], "endpoint": None, "problems": [], "environments": environments,
+    }  # fmt: skip
+
+
+def test_what_a_hostile_artifact_says_is_only_text(tmp_path: Path) -> None:
+    said = conversation(_report(tmp_path), LONGEST, "https://github.example/run")
+    page = MarkdownIt("commonmark", {"html": True}).enable("table").render(said)
+    outside_code = re.sub(r"<code>.*?</code>", "", page, flags=re.DOTALL)
+
+    assert "onerror" in page
+    assert "<img" not in page
+    assert 'href="http://evil' not in page
+    assert "@everyone" not in outside_code
+    assert "\x1b" not in said
+    assert said.count("create |") == 1, "a step with an action that there is not is left out"
+
+
+@pytest.mark.parametrize("what", ["large", "link", "no report", "other json"])
+def test_an_artifact_that_is_no_report_is_refused(tmp_path: Path, what: str) -> None:
+    folder = _report(tmp_path / "artifact")
+    report = folder / "validate.json"
+    if what == "large":
+        report.write_text(" " * 20_000_001)
+    elif what == "link":
+        report.rename(tmp_path / "elsewhere")
+        report.symlink_to(tmp_path / "elsewhere")
+    else:
+        report.write_text("{" if what == "no report" else '{"version": 1}')
+    with pytest.raises(DeclarationError):
+        conversation(folder, LONGEST, "https://github.example/run")
+
+
+def test_the_step_of_the_workflow_makes_the_comment(
+    fake: FakeGitHub, github: GitHub, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    origin = origin_with(tmp_path_factory.mktemp("repository"))
+    event = tmp_path / "event.json"
+    event.write_text(json.dumps(EVENT))
+    variables = {"GITHUB_EVENT_PATH": str(event), "GITHUB_REPOSITORY": "acme/envs", "GITHUB_API_URL": github.url}
+    runner = Runner(origin.bare, tmp_path / "jobs", real=("comment",), variables=variables)
+    _report(tmp_path / "report")
+    runner.artifacts.mkdir(parents=True)
+    (tmp_path / "report").rename(runner.artifacts / "report")
+    says = {"github.event.workflow_run.id": "1"}
+
+    done = runner.run("comment.yml", "comment", origin.git("rev-parse", "HEAD"), says)
+
+    assert done.passed, done.said
+    (made,) = fake.comments
+    assert made["body"].startswith(MARK)
+    assert len(made["body"]) < 65_536

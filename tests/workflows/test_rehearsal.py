@@ -1,0 +1,70 @@
+"""A rehearsal: the whole way on a copy, without a key, and nothing of the original is changed."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from envops.declare.problem import DeclarationError
+from envops.emulator.stage import staged_copy
+from merged_repository import Origin, origin_with
+
+
+@pytest.fixture(scope="module")
+def origin(tmp_path_factory: pytest.TempPathFactory) -> Origin:
+    made = origin_with(tmp_path_factory.mktemp("repository"), "reverse_text")
+    (made.work / ".envops").mkdir()
+    venvs = Path(__file__).parents[2] / ".envops" / "venvs"
+    venvs.mkdir(parents=True, exist_ok=True)
+    (made.work / ".envops" / "venvs").symlink_to(venvs)
+    return made
+
+
+@pytest.mark.e2e
+def test_a_rehearsal_publishes_on_loopback_and_leaves_the_repository_as_it_was(origin: Origin, tmp_path: Path) -> None:
+    before = origin.git("status", "--porcelain"), origin.git("rev-parse", "HEAD")
+    command = [sys.executable, "-m", "envops", "rehearse", "--format", "json", "--quiet"]
+    fault = "POST /environmentshub/*/versions/*/finalize status code=503 effect=done"
+    variables = {**os.environ, "PRIME_API_KEY": "a-real-key-of-the-user", "HOME": str(tmp_path)}
+
+    done = subprocess.run([*command, "--fault", fault], cwd=origin.work, env=variables, capture_output=True, text=True)
+
+    told = json.loads(done.stdout)
+    assert done.returncode == 0, done.stderr
+    assert [scene["exit_code"] for scene in told["scenes"]] == [0] * 5
+    assert told["published"] == ["acme/reverse-text 0.1.0 PRIVATE"]
+    assert [scene["writes"] for scene in told["scenes"]] == [0, 0, 7, 0, 0]
+    assert (origin.git("status", "--porcelain"), origin.git("rev-parse", "HEAD")) == before
+    assert not (origin.work / "reports").exists()
+
+
+def test_the_copy_has_what_is_not_committed_yet(origin: Origin, tmp_path: Path) -> None:
+    (origin.work / "new.txt").write_text("new")
+    (origin.work / "configs" / "endpoints.toml").unlink()
+    try:
+        assert staged_copy(origin.work, tmp_path / "copy")
+    finally:
+        (origin.work / "new.txt").unlink()
+        origin.git("checkout", "-q", "--", "configs/endpoints.toml")
+
+    assert (tmp_path / "copy" / "new.txt").read_text() == "new"
+    assert not (tmp_path / "copy" / "configs" / "endpoints.toml").exists()
+    assert not staged_copy(origin.work, tmp_path / "same")
+
+
+@pytest.mark.parametrize("arguments", [["--fault", "nonsense"], ["--assume", "halves=maybe"]])
+def test_what_cannot_be_understood_ends_it_before_anything_runs(origin: Origin, arguments: list[str]) -> None:
+    command = [sys.executable, "-m", "envops", "rehearse", *arguments]
+    done = subprocess.run(command, cwd=origin.work, capture_output=True, text=True)
+    assert done.returncode == 2
+    assert done.stderr.startswith("envops rehearse: ")
+
+
+def test_without_a_commit_there_is_nothing_to_rehearse(tmp_path: Path) -> None:
+    subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
+    with pytest.raises(DeclarationError, match="is not a git repository with a commit"):
+        staged_copy(tmp_path, tmp_path / "copy")

@@ -1,0 +1,104 @@
+"""From a branch to a published environment: the jobs of both workflows, a merge between them, the Hub on loopback."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import pytest
+from envops.declare.repository import Repository
+from envops.emulator.running import Running, emulator
+from merged_repository import Origin, origin_with
+from workflow_runner import WHEELS, Job, Runner
+
+pytestmark = pytest.mark.e2e
+
+NAME = "reverse-text"
+BASE = "inputs.base || github.event.pull_request.base.sha || github.event.merge_group.base_sha"
+KEY = "canary-key-2e8b7d"
+SAYS = {
+    "github.event_name == 'pull_request'": "false",
+    "contains(needs.*.result, 'failure') || contains(needs.*.result, 'cancelled')": "false",
+    "secrets.PRIME_API_KEY": KEY,
+    "vars.PRIME_TEAM_ID": "",
+    WHEELS: "true",
+}
+
+
+@pytest.fixture(scope="module")
+def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    with emulator(tmp_path_factory.mktemp("hub"), teams=["acme"], key=KEY) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def merged(tmp_path_factory: pytest.TempPathFactory) -> Origin:
+    """A repository with a merged branch that added an environment."""
+    origin = origin_with(tmp_path_factory.mktemp("repository"))
+    origin.git("checkout", "-q", "-b", "add")
+    origin.add_environment(NAME.replace("-", "_"), "{visibility: PUBLIC}")
+    origin.commit("an environment")
+    origin.git("checkout", "-q", "main")
+    origin.git("merge", "-q", "--no-ff", "-m", "merge", "add")
+    origin.git("push", "-q", "origin", "main")
+    return origin
+
+
+@pytest.fixture(scope="module")
+def runner(hub: Running, merged: Origin, tmp_path_factory: pytest.TempPathFactory) -> Runner:
+    where = {name: value for name, value in hub.environment.items() if name != "PRIME_API_KEY"}
+    real = ("shards", "plan", "validate", "report", "release", "train")
+    return Runner(merged.bare, tmp_path_factory.mktemp("jobs"), real=real, variables=where)
+
+
+@pytest.fixture(scope="module")
+def proven(merged: Origin, runner: Runner) -> list[Job]:
+    """The jobs that prove, with their artifacts: of the branch before it was merged, and so of main after."""
+    says = {**SAYS, BASE: merged.git("rev-parse", "main^1")}
+    commit = merged.git("rev-parse", "main")
+    plan = runner.run("validate.yml", "plan", commit, says)
+    (entry,) = json.loads(plan.outputs["matrix"])["include"]
+    shard = runner.run(
+        "validate.yml", "shard", commit, {**says, "matrix.names": entry["names"], "matrix.index": str(entry["index"])}
+    )
+    return [plan, shard, runner.run("validate.yml", "gate", commit, says)]
+
+
+def test_a_merge_publishes_what_was_proven_once(
+    merged: Origin, runner: Runner, proven: list[Job], hub: Running
+) -> None:
+    assert all(job.passed for job in proven), "\n".join(job.said for job in proven)
+    commit = merged.git("rev-parse", "main")
+
+    first = runner.run("release.yml", "publish", commit, SAYS)
+
+    assert first.passed, first.said
+    (environment,), (version,) = hub.state()["environment"], hub.state()["version"]
+    package = Repository.load(merged.work, [NAME]).packages[NAME]
+    assert (environment["owner"], environment["name"], environment["visibility"]) == ("acme", NAME, "PUBLIC")
+    assert (version["content_hash"], version["semantic_version"]) == (package.hub_hash, package.version)
+    (wheel,) = hub.state()["wheel"]
+    ledger = json.loads((runner.artifacts / "release" / "release.json").read_text())
+    assert ledger["environments"][0]["result"] == "published"
+    assert ledger["environments"][0]["wheel"] == wheel["sha256"]
+    assert ledger["commit"] == commit
+
+    written = len(hub.writes())
+    again = runner.run("release.yml", "publish", commit, {**SAYS, WHEELS: "false"})
+
+    assert again.passed, again.said
+    assert len(hub.writes()) == written, "a second release writes nothing"
+
+
+def test_the_key_is_in_nothing_that_was_written(runner: Runner, proven: list[Job], hub: Running) -> None:
+    done = runner.run("release.yml", "publish", proven and _head(runner), {**SAYS, WHEELS: "false"})
+    told = done.said + done.summary
+    files = [path for path in runner.folder.rglob("*") if path.is_file() and not path.is_symlink()]
+
+    assert KEY not in told
+    assert hub.journal("GET", "/user/whoami"), "the key was used"
+    assert [path for path in files if KEY.encode() in path.read_bytes()] == []
+
+
+def _head(runner: Runner) -> str:
+    return (runner.origin / "refs/heads/main").read_text().strip()

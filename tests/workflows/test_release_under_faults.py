@@ -1,0 +1,161 @@
+"""Every way in which the Hub can fail, at every step of a push, with the real CLI: the release converges, and once."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+
+import pytest
+from envops.act.evidence import Evidence
+from envops.act.ledger import Entry
+from envops.act.patience import Patience
+from envops.act.releasing import Release
+from envops.act.verifying import Verified
+from envops.commands.planning import Planned, make_plan
+from envops.declare.repository import Repository
+from envops.emulator.running import Running, emulator
+from envops.judge.engine import GATES
+from envops.observe.facts import Wheel
+from envops.observe.wheel import built_wheel
+from envops.observe.workspace import Workspace
+from merged_repository import Origin, origin_with
+
+pytestmark = pytest.mark.e2e
+
+NAME = "reverse-text"
+STEPS = {
+    "resolve": "POST /environmentshub/resolve",
+    "wheel": "POST /environmentshub/*/wheels",
+    "wheel upload": "PUT /uploads/whl_*",
+    "wheel finalize": "POST /environmentshub/*/wheels/*/finalize",
+    "source": "POST /environmentshub/*/versions",
+    "source upload": "PUT /uploads/ver_*",
+    "source finalize": "POST /environmentshub/*/versions/*/finalize",
+}
+MODES = {
+    "an error": "status code=503",
+    "an error after the effect": "status code=500 effect=done",
+    "too many requests": "status code=429 retry-after=1",
+    "a reset": "reset effect=none",
+    "a lost answer": "reset",
+    "half an answer": "reset after=9",
+    "garbage": "garbage",
+    "an effect that shows late": "later reads=2",
+    "an error, and an effect that shows late": "later reads=3 answer=504",
+}
+QUICK = Patience(first_seconds=0.01, longest_seconds=0.02)
+MOST_RELEASES = 3
+
+
+class Publisher:
+    """Releases one environment of a repository, on evidence for its wheel, as often as it is asked to."""
+
+    def __init__(self, origin: Origin) -> None:
+        self.root, self.stop = origin.work, threading.Event()
+        self.workspace = Workspace(self.root)
+        self.wanted = Repository.load(self.root, [NAME]).packages[NAME].hub_hash
+
+    def release(self) -> tuple[Planned, list[Entry]]:
+        """Plan and apply."""
+        planned = make_plan(self.root, [NAME], None, self.stop)
+        assert planned.prime
+        assert planned.hub
+        repository = Repository.load(self.root, [NAME])
+        package = repository.packages[NAME]
+        wheel = built_wheel(package, self.workspace, self.stop).wheel
+        proof = Evidence(NAME, "pass", package.digest, package.hub_hash, dict.fromkeys(GATES, "pass"), wheel.sha256)
+        release = Release(
+            repository, self.workspace, planned.prime, planned.access, planned.hub.identity, {NAME: proof}, "",
+            {}, self.stop, lambda _: None, QUICK,
+        )  # fmt: skip
+        entries: list[Entry] = []
+        release.apply(planned.plan, entries.append)
+        return planned, entries
+
+    def until_there(self) -> list[str]:
+        """Release again until nothing is left to do; what each came to."""
+        results = []
+        for _ in range(MOST_RELEASES):
+            _, (entry,) = self.release()
+            results.append(entry.result)
+            if entry.result in ("unchanged", "wedged"):
+                break
+        return results
+
+
+@pytest.fixture(scope="module")
+def publisher(tmp_path_factory: pytest.TempPathFactory) -> Publisher:
+    return Publisher(origin_with(tmp_path_factory.mktemp("repository"), "reverse_text"))
+
+
+@pytest.fixture(scope="module")
+def serving(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    with emulator(tmp_path_factory.mktemp("hub"), teams=["acme"]) as running:
+        yield running
+
+
+@pytest.fixture
+def hub(serving: Running, monkeypatch: pytest.MonkeyPatch) -> Iterator[Running]:
+    """Empty, and the one that the CLI finds; what is downloaded and loaded afterwards another test proves."""
+
+    class Content:
+        def __init__(self, *_: object) -> None:
+            pass
+
+        def verify(self, _desired: object, _entry: object, _package: object, proven: Wheel) -> Verified:
+            return Verified(sound=True, message="", sha256=proven.sha256)
+
+    for name, value in serving.environment.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr("envops.act.releasing.Verifier", Content)
+    serving.control("POST", "reset")
+    yield serving
+    serving.assume()
+
+
+def _published(hub: Running, publisher: Publisher) -> None:
+    """Exactly what is wanted is there, once."""
+    (environment,) = hub.state()["environment"]
+    versions = [version for version in hub.state()["version"] if version["complete"]]
+    assert [version["content_hash"] for version in versions] == [publisher.wanted]
+    assert environment["visibility"] == "PRIVATE"
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("step", STEPS)
+def test_a_release_converges(hub: Running, publisher: Publisher, step: str, mode: str) -> None:
+    hub.break_with(f"{STEPS[step]} {MODES[mode]}")
+
+    results = publisher.until_there()
+
+    assert hub.control("GET", "faults")[0]["fired"] == 1
+    assert results[-1] == "unchanged", results
+    _published(hub, publisher)
+
+
+@pytest.mark.parametrize("after", [0, 500])
+@pytest.mark.parametrize("step", ["wheel upload", "source upload"])
+def test_a_release_converges_after_a_broken_upload(hub: Running, publisher: Publisher, step: str, after: int) -> None:
+    hub.break_with(f"{STEPS[step]} cut-upload after={after}")
+
+    assert publisher.until_there()[-1] == "unchanged"
+    _published(hub, publisher)
+
+
+def test_a_half_that_is_wedged_is_told_and_nothing_is_tried_for_ever(hub: Running, publisher: Publisher) -> None:
+    hub.assume("halves=wedged")
+    hub.break_with(f"{STEPS['source']} status code=503")
+
+    assert publisher.until_there()[-1] == "wedged"
+    assert [version for version in hub.state()["version"] if version["complete"]] == []
+
+
+@pytest.mark.parametrize(
+    "answer", ["same-content=400", "same-content=422", "paging=ignored", "page-limit=1", "default-visibility=PUBLIC"]
+)
+def test_a_release_does_not_depend_on_what_is_only_assumed(hub: Running, publisher: Publisher, answer: str) -> None:
+    hub.assume(answer)
+    hub.break_with(f"{STEPS['wheel finalize']} reset", f"{STEPS['source finalize']} reset")
+
+    assert publisher.until_there()[-1] == "unchanged"
+    _published(hub, publisher)

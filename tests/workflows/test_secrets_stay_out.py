@@ -1,0 +1,94 @@
+"""No job that runs the code of a pull request can see a secret; read from the workflows themselves."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from workflow_runner import workflows
+
+STRANGERS = {"pull_request", "merge_group"}
+"""Events whose checkout is the code of a pull request, also of a stranger's."""
+HARMLESS = {"contents": "read"}
+APPROVED = {"release", "training", "evaluation", "nightly"}
+"""Protected environments: a person approves, or only main may use them."""
+
+
+def jobs() -> Iterator[tuple[str, dict[str, Any], str, dict[str, Any]]]:
+    for name, workflow in workflows():
+        for job_name, job in workflow["jobs"].items():
+            yield name, workflow, job_name, job
+
+
+def test_jobs_of_pull_requests_have_no_secret_and_no_right_to_write() -> None:
+    seen = 0
+    for name, workflow, job_name, job in jobs():
+        if STRANGERS & set(workflow["on"]) or "workflow_call" in workflow["on"]:
+            text = json.dumps([job, workflow.get("env", {})])
+            assert not re.search(r"secrets\.|github\.token", text), f"{name}:{job_name}"
+            assert job["permissions"] == HARMLESS, f"{name}:{job_name}"
+            assert "environment" not in job, f"{name}:{job_name}"
+            seen += 1
+    assert seen >= 4
+
+
+def test_nothing_is_handed_on_to_a_called_workflow() -> None:
+    for name, _, job_name, job in jobs():
+        assert "secrets" not in job, f"{name}:{job_name} hands secrets on"
+        if "uses" in job:
+            assert job["permissions"] == HARMLESS
+
+
+def test_what_follows_a_pull_request_checks_out_nothing_of_it() -> None:
+    for name, workflow, job_name, job in jobs():
+        if "workflow_run" in workflow["on"]:
+            for step in job["steps"]:
+                assert "ref" not in step.get("with", {}), f"{name}:{job_name} checks out what it was told"
+                assert "hostile" not in step.get("run", "") or step["run"].startswith("nox -s comment -- hostile/")
+            assert "secrets." not in json.dumps(job)
+
+
+def test_secrets_are_in_single_steps_of_protected_environments() -> None:
+    holders = set()
+    for name, workflow, job_name, job in jobs():
+        outside = {key: value for key, value in job.items() if key != "steps"}
+        assert "secrets." not in json.dumps(outside)
+        assert "secrets." not in json.dumps(workflow.get("env", {}))
+        holding = [step for step in job.get("steps", ()) if "secrets." in json.dumps(step)]
+        if holding:
+            assert [list(step) for step in holding] == [["run", "env"]], f"{name}:{job_name}"
+            assert job["environment"] in APPROVED, f"{name}:{job_name}"
+            assert not STRANGERS & set(workflow["on"])
+            holders.add(f"{name}:{job_name}")
+    assert holders == {"release.yml:publish", "release.yml:train", "evaluate.yml:evaluate", "nightly.yml:drift"}
+
+
+def test_where_a_commit_of_a_pull_request_meets_a_key_the_tool_and_the_addresses_are_mains() -> None:
+    for name, _, job_name, job in jobs():
+        checkouts = [step for step in job.get("steps", ()) if "actions/checkout@" in step.get("uses", "")]
+        foreign = [step for step in checkouts if "ref" in step.get("with", {})]
+        if foreign and "secrets." in json.dumps(job):
+            assert (name, job_name) == ("evaluate.yml", "evaluate")
+            assert [step["with"].get("path") for step in checkouts] == [None, "candidate"]
+            assert foreign[0]["with"]["ref"] == "${{ needs.claim.outputs.commit }}"
+            runs = [step["run"] for step in job["steps"] if "run" in step]
+            assert "cp configs/endpoints.toml candidate/configs/endpoints.toml" in runs
+            assert all("working-directory" not in step for step in job["steps"])
+
+
+@pytest.mark.parametrize("planted", ["env", "step", "permissions"])
+def test_the_check_would_see_a_secret(monkeypatch: pytest.MonkeyPatch, planted: str) -> None:
+    changed = dict(workflows())
+    job = changed["validate.yml"]["jobs"]["shard"]
+    if planted == "env":
+        changed["validate.yml"]["env"]["KEY"] = "${{ secrets.PRIME_API_KEY }}"
+    elif planted == "step":
+        job["steps"][0]["env"] = {"KEY": "${{ secrets.PRIME_API_KEY }}"}
+    else:
+        job["permissions"] = {"contents": "write"}
+    monkeypatch.setitem(globals(), "workflows", lambda: changed.items())
+    with pytest.raises(AssertionError):
+        test_jobs_of_pull_requests_have_no_secret_and_no_right_to_write()

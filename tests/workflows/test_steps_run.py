@@ -1,0 +1,158 @@
+"""Every `run:` step of every workflow, carried out in a clone; what is costly is only checked for its command line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from merged_repository import Origin, origin_with
+from workflow_runner import Runner, workflows
+
+ALL = {
+    (name, job_name): sum("run" in step for step in job.get("steps", ()))
+    for name, workflow in workflows()
+    for job_name, job in workflow["jobs"].items()
+}
+BASE = "inputs.base || github.event.pull_request.base.sha || github.event.merge_group.base_sha"
+FAILED = "contains(needs.*.result, 'failure') || contains(needs.*.result, 'cancelled')"
+CANARY = "canary-of-a-secret-91b2"
+
+
+@pytest.fixture(scope="module")
+def origin(tmp_path_factory: pytest.TempPathFactory) -> Origin:
+    made = origin_with(tmp_path_factory.mktemp("repository"), "reverse_text")
+    made.git("checkout", "-q", "-b", "more")
+    made.add_environment("word_problems")
+    made.commit("another environment")
+    return made
+
+
+@pytest.fixture
+def runner(origin: Origin, tmp_path: Path) -> Runner:
+    return Runner(origin.bare, tmp_path, real=("shards", "plan", "report", "comment"))
+
+
+def _of_pull_request(origin: Origin) -> dict[str, str]:
+    return {
+        BASE: origin.git("rev-parse", "origin/main"),
+        "github.event_name == 'pull_request'": "true",
+        "matrix.names": "word-problems",
+        "matrix.index": "1",
+        FAILED: "false",
+    }
+
+
+def test_a_pull_request_is_divided_proven_and_joined(origin: Origin, runner: Runner) -> None:
+    head, says = origin.git("rev-parse", "HEAD"), _of_pull_request(origin)
+
+    plan = runner.run("validate.yml", "plan", head, says)
+    assert plan.passed, plan.said
+    matrix = json.loads(plan.outputs["matrix"])
+    assert [entry["names"] for entry in matrix["include"]] == ["word-problems"]
+    assert "acme/word-problems" in plan.summary
+
+    shard = runner.run("validate.yml", "shard", head, says)
+    assert shard.passed, shard.said
+    assert shard.sessions == ["validate word-problems", f"rewards word-problems --against {says[BASE]}"]
+
+    gate = runner.run("validate.yml", "gate", head, says)
+    assert not gate.passed, "nothing was proven, since validating was only pretended"
+    assert runner.run("validate.yml", "project", head, says).sessions == ["lint", "tests"]
+
+
+def test_a_pull_request_that_touches_no_environment_passes_the_gate_with_an_empty_matrix(
+    origin: Origin, runner: Runner
+) -> None:
+    head = origin.git("rev-parse", "origin/main")
+    says = {**_of_pull_request(origin), BASE: head}
+
+    plan = runner.run("validate.yml", "plan", head, says)
+    gate = runner.run("validate.yml", "gate", head, says)
+
+    assert plan.passed, plan.said
+    assert json.loads(plan.outputs["matrix"]) == {"include": []}
+    assert gate.passed, gate.said
+
+
+def test_the_gate_fails_where_a_job_failed_that_it_needs(origin: Origin, runner: Runner) -> None:
+    head = origin.git("rev-parse", "origin/main")
+    says = {**_of_pull_request(origin), BASE: head, FAILED: "true"}
+    runner.run("validate.yml", "plan", head, says)
+
+    gate = runner.run("validate.yml", "gate", head, says)
+
+    assert [step.what for step in gate.steps if step.code] == ["exit 1"]
+
+
+def test_without_a_base_everything_is_divided(origin: Origin, runner: Runner) -> None:
+    head, says = origin.git("rev-parse", "HEAD"), {**_of_pull_request(origin), BASE: ""}
+
+    plan = runner.run("validate.yml", "plan", head, says)
+
+    names = " ".join(entry["names"] for entry in json.loads(plan.outputs["matrix"])["include"])
+    assert sorted(names.split()) == ["reverse-text", "word-problems"]
+
+
+def test_publishing_and_training_are_called_with_the_evidence(origin: Origin, runner: Runner) -> None:
+    head, says = origin.git("rev-parse", "HEAD"), _secrets()
+    (runner.artifacts / "report").mkdir(parents=True)
+
+    publish = runner.run("release.yml", "publish", head, says)
+    train = runner.run("release.yml", "train", head, says)
+
+    assert publish.sessions == ["release --evidence evidence/validate.json"], publish.said
+    assert train.sessions == ["train"], train.said
+
+
+def test_a_real_model_plays_the_claimed_commit_once_with_mains_addresses(origin: Origin, runner: Runner) -> None:
+    head = origin.git("rev-parse", "HEAD")
+    says = {
+        **_secrets(),
+        "inputs.pull_request": "7",
+        "inputs.endpoint": "qwen3-30b",
+        "inputs.dollars": "0.50",
+        "needs.claim.outputs.commit": head,
+        "needs.evaluate.result": "success",
+    }
+
+    done = [
+        runner.run("evaluate.yml", job, origin.git("rev-parse", "origin/main"), says)
+        for job in ("claim", "evaluate", "close")
+    ]
+
+    assert [job.sessions for job in done] == [
+        ["claim 7"],
+        ["smoke --root candidate --changed origin/main --endpoint qwen3-30b --max-cost 0.50"],
+        [f"claim --close {head} success"],
+    ]
+    assert all(job.passed for job in done), "\n".join(job.said for job in done)
+
+
+def test_every_night_the_hub_and_the_dependencies_are_looked_at(origin: Origin, runner: Runner) -> None:
+    head = origin.git("rev-parse", "HEAD")
+    quiet = Runner(origin.bare, runner.folder)
+    sessions: list[str] = []
+    for job, resolution in (("drift", ""), ("dependencies", "lowest-direct"), ("together", "")):
+        done = quiet.run("nightly.yml", job, head, {**_secrets(), "matrix.resolution": resolution})
+        assert done.passed, done.said
+        sessions += done.sessions
+
+    assert sessions == ["plan", "lock --environments --resolution lowest-direct", "validate", "together"]
+
+
+def test_no_step_is_left_out_here() -> None:
+    tested = {
+        "validate.yml": {"plan", "shard", "project", "gate"},
+        "release.yml": {"publish", "train"},
+        "evaluate.yml": {"claim", "evaluate", "close"},
+        "nightly.yml": {"drift", "dependencies", "together"},
+        "comment.yml": {"comment"},
+    }
+    for (workflow, job), steps in ALL.items():
+        assert not steps or workflow not in tested or job in tested[workflow], f"{workflow}:{job} runs in no test"
+
+
+def _secrets() -> dict[str, str]:
+    names = ("PRIME_API_KEY", "PRIME_READ_KEY", "MODEL_KEY")
+    return {**{f"secrets.{name}": CANARY for name in names}, "vars.PRIME_TEAM_ID": ""}

@@ -1,0 +1,80 @@
+"""Training runs: compiled, submitted, followed."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from envops.command_line.arguments import Commands, command, root
+
+TRAIN_EXAMPLES = """examples:
+  envops train --compile-only                  every declared run, into configs/rl/
+  envops train --compile-only --check          in CI: fails where a file is out of date
+  envops train --dry-run                       what would be submitted, and why
+  envops train                                 submit what is due: submit: on-release, and not there yet
+  envops train reverse-text-4b                 this run, also where it says submit: manual
+  envops train --env primeintellect/gsm8k --model Qwen/Qwen3-4B-Instruct-2507
+"""
+WATCH_EXAMPLES = """examples:
+  envops watch reverse-text-4b                a declared run, on the platform or in outputs/
+  envops watch reverse-text-4b --follow       again every minute, until it ends
+  envops watch outputs/maths-lora --run maths-lora
+"""
+DIAGNOSE_EXAMPLES = """examples:
+  envops diagnose reverse-text-4b             a declared run
+  envops diagnose run_0123                    a run of the platform, by its id
+  envops diagnose metrics.jsonl               a trainer's own file, or the folder that holds it
+  envops diagnose outputs/x --run maths-lora  as which run the patch is to be written
+"""
+
+
+def add(commands: Commands[argparse.ArgumentParser]) -> None:
+    """Add them."""
+    train = command(
+        commands, "train", "compile the declared training runs, submit those that are due", "train", TRAIN_EXAMPLES
+    )
+    train.add_argument("names", nargs="*", metavar="RUN", help="runs of the registry (default: all)")
+    root(train)
+    how = train.add_argument_group("how far")
+    how.add_argument("--compile-only", action="store_true", help="write the trainers' configurations and stop")
+    how.add_argument(
+        "--check", action="store_true", help="with --compile-only: write nothing, fail where a file differs"
+    )
+    how.add_argument("--dry-run", action="store_true", help="say what would be submitted, and submit nothing")
+    train.add_argument("--format", choices=("text", "json"), default="text", help="what goes to stdout")
+    train.add_argument("--quiet", action="store_true", help="only what fails")
+    _fast_path(train)
+    _following(commands)
+
+
+def _fast_path(train: argparse.ArgumentParser) -> None:
+    fast = train.add_argument_group(
+        "an environment of the Hub", "without a registry and without gates: it is there already"
+    )
+    fast.add_argument("--env", action="append", metavar="OWNER/NAME", help="train on it; several make a mix")
+    fast.add_argument("--model", metavar="M", help="the model to begin with")
+    fast.add_argument("--max-steps", type=int, default=100, metavar="N", help="training steps (default: 100)")
+    fast.add_argument("--yes", action="store_true", help="submit without asking")
+    fast.add_argument("--output", type=Path, metavar="FILE", help="where the configuration goes (default: configs/rl/)")
+
+
+def _following(commands: Commands[argparse.ArgumentParser]) -> None:
+    about = {
+        "watch": ("follow a training run: curves, rollouts, checkpoints, and what is wrong", WATCH_EXAMPLES),
+        "diagnose": ("name what is wrong with a training run, and the change that it asks for", DIAGNOSE_EXAMPLES),
+    }
+    for name, (summary, examples) in about.items():
+        added = command(commands, name, summary, "diagnose", examples)
+        added.add_argument("target", metavar="RUN", help="a run of the registry or the platform, a folder, or a file")
+        root(added)
+        added.add_argument("--run", metavar="NAME", help="the declared run that files belong to")
+        added.add_argument("--format", choices=("text", "json"), default="text", help="what goes to stdout")
+        added.add_argument("--quiet", action="store_true", help="only where it stands and what is wrong")
+        added.add_argument(
+            "--reports", type=Path, metavar="FOLDER", help="where runs/NAME.json goes (default: reports/)"
+        )
+        if name == "watch":
+            added.add_argument("--follow", action="store_true", help="look again until the run has ended")
+            added.add_argument(
+                "--interval", type=float, default=60.0, metavar="S", help="seconds between (default: 60)"
+            )

@@ -1,0 +1,41 @@
+"""`envops distribution NAME --endpoint E --pool N`: the gate on an evaluation by verifiers' own pool of servers."""
+
+from __future__ import annotations
+
+import argparse
+import threading
+
+from envops import exit_codes
+from envops.commands.model_run import Refused, asked_of, chosen, relay_to, say, spent
+from envops.commands.results_gate import run as judge_results
+from envops.observe.pool import evaluate_in_pool
+from envops.observe.subprocesses import ProgramFailed
+from envops.observe.workspace import Workspace
+
+
+def run(options: argparse.Namespace) -> int:
+    """Evaluate, import what came of it, judge it, and return the exit code."""
+    root = options.root.absolute()
+    stop = threading.Event()
+    try:
+        repository, names = chosen(options)
+        if len(names) != 1:
+            raise Refused("--pool belongs to one environment")
+        entry, package = repository.registry.environments[names[0]], repository.packages[names[0]]
+        gate = entry.gates.distribution
+        with relay_to(root, options) as relay:
+            asked = asked_of(options, relay.endpoint, gate.tasks, gate.group_size)
+            folder = (options.reports or root / "reports") / "rollouts" / f"{entry.name}--{relay.endpoint.name}--pool"
+            try:
+                evaluate_in_pool(entry, package, Workspace(root), relay, asked, options.pool, folder, stop)
+            finally:
+                say(spent(relay.spending, relay.endpoint))
+    except Refused as error:
+        say(f"{error}")
+        return error.code
+    except ProgramFailed as error:
+        say(f"verifiers' own command failed:\n{error.failure.message}")
+        return exit_codes.ERROR
+    say(f"every rollout is in {folder}")
+    options.results = folder
+    return judge_results(options)

@@ -1,0 +1,184 @@
+"""Many environments from facts to verdicts: what is remembered at once, the rest observed side by side."""
+
+from __future__ import annotations
+
+import threading
+import time
+import traceback
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from typing import Any
+
+from envops.commands.judging import Question, judged, judged_from_cache
+from envops.commands.termination import terminated_like_interrupted
+from envops.declare.lock import LOCK_FILE
+from envops.observe.capacity import available_memory
+from envops.observe.facts import Facts, Failure
+from envops.observe.fork_server import ForkServers
+from envops.observe.observation import Watcher, observe
+from envops.observe.recording_refresh import with_recordings
+from envops.observe.remembering import remembered, seems_remembered
+from envops.observe.scheduling import in_order, next_to_start
+from envops.observe.subprocesses import Interrupted, ProgramFailed
+from envops.observe.timings import Timing, expected_timings, remember_timing
+from envops.observe.venv import venv_for, venv_key
+from envops.observe.workspace import Workspace
+from envops.report.progress import Progress
+from envops.report.result import EnvironmentResult, broken_result
+
+PATIENCE_SECONDS = 2.0
+"""After Ctrl-C, how long the workers' threads get to end their children."""
+BUILDERS = 2
+"""Virtual environments that are made at a time: that waits for the disk and the network."""
+LOOK_SECONDS = 0.2
+
+
+@dataclass(frozen=True)
+class Run:
+    """Everything that is the same for all environments of one run."""
+
+    question: Question
+    progress: Progress
+    stop: threading.Event
+    servers: ForkServers
+
+
+def run_all(
+    question: Question, names: Sequence[str], workers: int, progress: Progress, stop: threading.Event
+) -> tuple[list[EnvironmentResult], bool]:
+    """Results in the order of the names, and whether the run was cut short."""
+    results: dict[str, EnvironmentResult] = {}
+    interrupted = False
+    with terminated_like_interrupted():
+        try:
+            entries, packages = question.repository.registry.environments, question.repository.packages
+            known = [
+                name
+                for name in names
+                if seems_remembered(entries[name], packages[name], question.workspace, question.wish)
+            ]
+            for name, result in judged_from_cache(question, known):
+                if result is not None:
+                    progress.cached(name)
+                    progress.finished(result)
+                    results[name] = result
+            _observe_all(question, [name for name in names if name not in results], workers, progress, stop, results)
+        except KeyboardInterrupt:
+            interrupted = True
+    return [results[name] for name in names if name in results], interrupted
+
+
+def _observe_all(
+    question: Question,
+    names: Sequence[str],
+    workers: int,
+    progress: Progress,
+    stop: threading.Event,
+    results: dict[str, EnvironmentResult],
+) -> None:
+    """Observe them and add their results; on Ctrl-C those that are there by then."""
+    if not names:
+        return
+    venvs = {name: venv_key(question.repository.packages[name].folder / LOCK_FILE) for name in names}
+    timings = expected_timings(names, question.workspace)
+    waiting, memory = in_order(timings), available_memory()
+    running: dict[Future[EnvironmentResult | None], str] = {}
+    with (
+        _spared(question.workspace),
+        ForkServers(question.workspace, Counter(venvs.values()), stop) as servers,
+        ThreadPoolExecutor(min(workers, len(names))) as pool,
+        ThreadPoolExecutor(BUILDERS) as builders,
+    ):
+        shared = Run(question, progress, stop, servers)
+        first = {venvs[name]: name for name in reversed(waiting)}
+        making = {
+            key: builders.submit(_make_venv, shared, first[key])
+            for key in dict.fromkeys(map(venvs.get, waiting))
+            if key
+        }
+        try:
+            while waiting or running:
+                ready = {name for name in waiting if making[venvs[name]].done()}
+                chosen = next_to_start(waiting, running.values(), ready, timings, workers, memory)
+                if chosen is not None:
+                    waiting.remove(chosen)
+                    running[pool.submit(_validate_one, shared, chosen)] = chosen
+                    continue
+                awaited: Iterable[Future[Any]] = running or making.values()
+                wait(awaited, timeout=LOOK_SECONDS, return_when=FIRST_COMPLETED)
+                for future in [future for future in running if future.done()]:
+                    _file(future, running.pop(future), results)
+        except KeyboardInterrupt:
+            stop.set()
+            wait(running, timeout=PATIENCE_SECONDS)
+            for future, name in running.items():
+                if future.done():
+                    _file(future, name, results)
+            raise
+
+
+@contextmanager
+def _spared(workspace: Workspace) -> Iterator[None]:
+    """Nothing is pruned meanwhile; where that cannot be asked for, nothing can be pruned either."""
+    with ExitStack() as stack:
+        with suppress(OSError):
+            stack.enter_context(workspace.used())
+        yield
+
+
+def _file(future: Future[EnvironmentResult | None], name: str, results: dict[str, EnvironmentResult]) -> None:
+    result = future.result()
+    if result is not None:
+        results[name] = result
+
+
+def _make_venv(shared: Run, name: str) -> None:
+    """Have it ready before a worker waits for it; what is wrong with it is told when the worker needs it."""
+    with suppress(ProgramFailed, Interrupted, OSError):
+        venv_for(shared.question.repository.packages[name].folder / LOCK_FILE, shared.question.workspace, shared.stop)
+
+
+def _validate_one(shared: Run, name: str) -> EnvironmentResult | None:
+    """One environment from facts to verdict; `None` when the run was cut short.
+
+    Whatever goes wrong here is an `error` of this environment alone.
+    """
+    started = time.monotonic()
+    try:
+        facts, cached = _facts(shared, name)
+        result = judged(shared.question, name, facts, cached=cached, started=started)
+    except Interrupted:
+        return None
+    except Exception as error:
+        failure = Failure("infrastructure", type(error).__name__, str(error), None, traceback.format_exc())
+        folder = f"environments/{shared.question.repository.registry.environments[name].folder_name}"
+        result = broken_result(name, folder, failure, stage="load", seconds=time.monotonic() - started)
+    shared.progress.finished(result)
+    return result
+
+
+def _facts(shared: Run, name: str) -> tuple[Facts, bool]:
+    question, stop = shared.question, shared.stop
+    entry = question.repository.registry.environments[name]
+    package = question.repository.packages[name]
+    workspace, wish = question.workspace, question.wish
+    known = remembered(entry, package, workspace, wish)
+    if known is not None:
+        shared.progress.cached(name)
+        if wish.evaluate:
+            known = with_recordings(known, entry, package, workspace, wish.allow_network, stop)
+        return known, True
+    shared.progress.started(name)
+    watcher = Watcher(
+        stage=lambda stage: shared.progress.stage(name, stage),
+        advance=lambda done, total: shared.progress.advance(name, done, total),
+        detail=lambda text: shared.progress.detail(name, text),
+        note=shared.progress.note,
+    )
+    facts = observe(entry, package, workspace, wish, watcher, stop, shared.servers)
+    if wish.score and wish.evaluate:
+        remember_timing(name, Timing(sum(facts.seconds.values()), facts.memory), workspace)
+    return facts, False

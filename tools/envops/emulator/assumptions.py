@@ -1,0 +1,38 @@
+"""What is known and what is assumed about the real Hub, as text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import fields
+
+from envops.emulator import server  # noqa: F401 - it fills the table of endpoints
+from envops.emulator.behaviour import ASSUMPTIONS, Behaviour
+from envops.emulator.endpoints import ENDPOINTS
+
+_HEAD = """# What the emulator knows and what it assumes
+
+- **measured**: the real prime CLI (0.18.0) was run against a recording server.
+- **read**: the CLI's source says so.
+- **assumed**: about the real server, which nobody could look at. A release must not depend on it.
+"""
+
+
+def assumptions() -> str:
+    """Markdown: the open questions with their settings, and every endpoint."""
+    return "\n".join([_HEAD, *_questions(), "", *_endpoints()]) + "\n"
+
+
+def _questions() -> Iterator[str]:
+    yield "## Open questions, each with a setting\n"
+    yield "| `--assume` | question | assumed | else |\n|---|---|---|---|"
+    for field in fields(Behaviour):
+        asked = ASSUMPTIONS[field.name]
+        other = ", ".join(answer for answer in asked.allowed if answer != field.default) or "any number"
+        yield f"| `{field.name.replace('_', '-')}` | {asked.question} | {field.default} | {other} |"
+
+
+def _endpoints() -> Iterator[str]:
+    yield "## Endpoints\n\nBelow `/api/v1`, but for uploads, files and the index.\n"
+    yield "| endpoint | known | what | assumed besides |\n|---|---|---|---|"
+    for each in ENDPOINTS:
+        yield f"| {each.method} `{each.path}` | {each.known} | {each.about} | {'; '.join(each.assumes)} |"

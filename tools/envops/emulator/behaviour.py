@@ -1,0 +1,79 @@
+"""What nobody knows about the real server, as settings: a release has to come through with each of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Assumption:
+    """One open question."""
+
+    question: str
+    allowed: tuple[str, ...]
+    """The answers to choose from, the assumed one first; a number where it is empty."""
+
+
+ASSUMPTIONS = {
+    "halves": Assumption(
+        "A wheel was published and its source was not: is a second push of the same content accepted?",
+        ("accepted", "wedged"),
+    ),
+    "same_content": Assumption("With which status is content refused that is published already?", ()),
+    "visibility": Assumption(
+        "A push names another visibility than the environment has: is it changed?", ("changed", "kept")
+    ),
+    "default_visibility": Assumption("A push names no visibility: which one does it get?", ("PRIVATE", "PUBLIC")),
+    "private_wheels": Assumption(
+        "Are a private environment's wheel and index offered to those who may see it?", ("served", "hidden")
+    ),
+    "paging": Assumption(
+        "Are the pages that a list is asked for served, or everything at once?", ("served", "ignored")
+    ),
+    "page_limit": Assumption("How many entries does a page hold at most, whatever is asked for?", ()),
+    "run_names": Assumption("May two runs have one name?", ("free", "unique")),
+    "prepare": Assumption(
+        "Is a training config checked before it is submitted? Where it is, the CLI installs what the server names.",
+        ("unsupported", "missing"),
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Behaviour:
+    """The answers that this emulator goes by."""
+
+    halves: str = "accepted"
+    same_content: int = 409
+    visibility: str = "changed"
+    default_visibility: str = "PRIVATE"
+    private_wheels: str = "served"
+    paging: str = "served"
+    page_limit: int = 1000
+    run_names: str = "free"
+    prepare: str = "unsupported"
+
+
+class UnknownAnswer(ValueError):
+    """A setting that is none."""
+
+
+def behaviour(settings: Iterable[str]) -> Behaviour:
+    """The behaviour that `question=answer` texts ask for. Raises `UnknownAnswer`, which says what there is."""
+    chosen = Behaviour()
+    for setting in settings:
+        name, _, answer = setting.partition("=")
+        name = name.strip().replace("-", "_")
+        if name not in ASSUMPTIONS:
+            known = ", ".join(each.name.replace("_", "-") for each in fields(Behaviour))
+            raise UnknownAnswer(f"{setting}: there is no such question; there are {known}")
+        allowed = ASSUMPTIONS[name].allowed
+        if not allowed and not answer.isdecimal():
+            raise UnknownAnswer(f"{setting}: the answer is a whole number")
+        if allowed and answer not in allowed:
+            raise UnknownAnswer(f"{setting}: the answers are {' and '.join(allowed)}")
+        value: Any = answer if allowed else int(answer)
+        chosen = replace(chosen, **{name: value})
+    return chosen

@@ -1,0 +1,234 @@
+"""Reading environments: status, versions, details, lists, source, and the files to install."""
+
+from __future__ import annotations
+
+import html
+import io
+import re
+import tarfile
+from typing import TYPE_CHECKING, Any
+
+from envops.emulator.accounts import signed_in
+from envops.emulator.endpoints import ASSUMED, MEASURED, READ, Asked, Refused, Reply, endpoint
+
+if TYPE_CHECKING:
+    from envops.emulator.accounts import Account
+    from envops.emulator.hub import Hub
+    from envops.emulator.store import Document
+
+MOST_INSPECTED = 64 * 1024
+
+
+def published(hub: Hub, environment: Document) -> list[Document]:
+    """The complete versions, newest first."""
+    return [version for version in reversed(hub.store.all("version", environment["id"])) if version["complete"]]
+
+
+def version_number(version: Document) -> str:
+    return str(version["semantic_version"])
+
+
+def environment_of_id(hub: Hub, account: Account | None, id: str) -> Document:
+    """The environment with this id, where the account may see it. Raises `Refused` (404)."""
+    address = hub.store.get("address", id)
+    if address is None:
+        raise Refused(404, "Environment not found")
+    return hub.visible(account, address["owner"], address["name"])
+
+
+@endpoint("GET", "/environmentshub/{owner}/{name}/status", MEASURED)
+def status(hub: Hub, asked: Asked) -> Reply:
+    """An environment's visibility and latest version; 404 also where the key may not see it."""
+    environment = hub.visible(asked.account, asked.parts["owner"], asked.parts["name"])
+    versions = published(hub, environment)
+    latest = versions[0] if versions else None
+    return Reply(
+        {
+            "data": {
+                "name": environment["name"],
+                "description": _description(latest),
+                "visibility": environment["visibility"],
+                "latest_version": latest
+                and {key: latest[key] for key in ("semantic_version", "content_hash", "created_at")},
+            }
+        }
+    )
+
+
+@endpoint("GET", "/environmentshub/{owner}/{name}/versions", MEASURED)
+def versions(hub: Hub, asked: Asked) -> Reply:
+    """Every complete version, newest first; what is called sha256 is the content hash, and size a count of files."""
+    environment = hub.visible(asked.account, asked.parts["owner"], asked.parts["name"])
+    rows = [
+        {"version": version_number(each), "created_at": each["created_at"], "sha256": each["content_hash"], "size": 2}
+        for each in published(hub, environment)
+    ]
+    return Reply({"data": {"versions": rows}})
+
+
+@endpoint(
+    "GET",
+    "/environmentshub/{owner}/{name}/@{version}",
+    MEASURED,
+    "private_wheels: whether a private environment's wheel is offered (--assume private-wheels=hidden)",
+    "without a complete version there is nothing to describe (404)",
+)
+def details(hub: Hub, asked: Asked) -> Reply:
+    """One version (or latest) with the addresses of its source, wheel and index."""
+    environment, version = _version(hub, asked)
+    owner, name = environment["owner"], environment["name"]
+    base = f"{asked.address}/files/{owner}/{name}/{version['content_hash']}"
+    found: dict[str, Any] = {
+        "id": environment["id"],
+        "name": name,
+        "owner": {"name": owner},
+        "visibility": environment["visibility"],
+        "semantic_version": version_number(version),
+        "content_hash": version["content_hash"],
+        "metadata": version["metadata"] or {},
+        "package_url": f"{base}/{version['filename']}",
+        "url_dependencies": [],
+    }
+    wheel = _wheel(hub, environment, version)
+    if environment["visibility"] == "PUBLIC" or hub.behaviour.private_wheels == "served":
+        found["wheel_url"] = f"{base}/{wheel['filename']}"
+        found["simple_index_url"] = f"{asked.address}/simple/{owner}"
+    return Reply({"data": found})
+
+
+@endpoint("GET", "/environmentshub/{owner}/{name}/@{version}/inspect", READ)
+def inspect(hub: Hub, asked: Asked) -> Reply:
+    """The source of a version: a folder's entries or a file's text."""
+    _, version = _version(hub, asked)
+    content = hub.store.read_file(version["id"]) or b""
+    wanted = asked.query.get("path", "").strip("/")
+    most = asked.number_of("max_bytes", MOST_INSPECTED)
+    with tarfile.open(fileobj=io.BytesIO(content), mode="r:gz") as archive:
+        members = {member.name: member for member in archive.getmembers()}
+        member = members.get(wanted)
+        if member is not None and member.isfile():
+            extracted = archive.extractfile(member)
+            text = extracted.read(most).decode("utf-8", "replace") if extracted else ""
+            cut = {"truncated": member.size > most, "total_bytes": member.size}
+            return Reply({"data": {"kind": "file", "path": wanted, "content": text, **cut}})
+    return Reply({"data": {"kind": "directory", "path": wanted, "entries": _entries(members, wanted)}})
+
+
+@endpoint(
+    "GET",
+    "/environmentshub/",
+    MEASURED,
+    "paging: pages may be ignored (--assume paging=ignored), or be shorter than asked for (--assume page-limit=20)",
+    "without include_teams and mine_only, public environments and the key's own are listed",
+)
+def listed(hub: Hub, asked: Asked) -> Reply:
+    """Environments that the key can see, filtered, sorted, page by page."""
+    owners = asked.account.owners if asked.account else ()
+    if asked.is_set("mine_only"):
+        owners = signed_in(asked).owners
+    rows = []
+    for environment in hub.store.all("environment"):
+        mine = environment["owner"] in owners
+        if (mine or environment["visibility"] == "PUBLIC") and (mine or not asked.is_set("mine_only")):
+            row = _row(hub, environment)
+            if _wanted(row, asked):
+                rows.append(row)
+    key = asked.query.get("sort_by", "created_at")
+    rows.sort(key=lambda row: str(row.get(key) or ""), reverse=asked.query.get("sort_order", "desc") == "desc")
+    return Reply({"data": hub.page(asked, rows, "offset", 20), "total_count": len(rows)})
+
+
+@endpoint("GET", "/files/{owner}/{name}/{hash}/{file}", ASSUMED, "a private environment's files need the key")
+def file(hub: Hub, asked: Asked) -> Reply:
+    """A wheel or a source archive, by the content hash of its version."""
+    environment = hub.visible(asked.account, asked.parts["owner"], asked.parts["name"])
+    for version in published(hub, environment):
+        if version["content_hash"] == asked.parts["hash"]:
+            wheel = _wheel(hub, environment, version)
+            for document in (version, wheel):
+                if document["filename"] == asked.parts["file"]:
+                    content = hub.store.read_file(document["id"]) or b""
+                    return Reply(content=content, kind="application/octet-stream")
+    raise Refused(404, "Not Found")
+
+
+@endpoint("GET", "/simple/{owner}/{package}/", ASSUMED, "the index offers public environments without a key")
+def simple_index(hub: Hub, asked: Asked) -> Reply:
+    """An owner's package index, as installers read it: one package's wheels with their hashes."""
+    rows = []
+    for environment in hub.store.all("environment"):
+        same = _normalised(environment["name"]) == _normalised(asked.parts["package"])
+        if same and environment["owner"] == asked.parts["owner"] and hub.sees(asked.account, environment):
+            for version in published(hub, environment):
+                wheel = _wheel(hub, environment, version)
+                base = f"{asked.address}/files/{environment['owner']}/{environment['name']}/{version['content_hash']}"
+                address = html.escape(f"{base}/{wheel['filename']}#sha256={wheel['sha256']}")
+                rows.append(f'<a href="{address}">{html.escape(wheel["filename"])}</a>')
+    if not rows:
+        raise Refused(404, "Not Found")
+    page = f"<!DOCTYPE html><html><body>{'<br>'.join(rows)}</body></html>"
+    return Reply(content=page.encode(), kind="text/html")
+
+
+def _version(hub: Hub, asked: Asked) -> tuple[Document, Document]:
+    environment = hub.visible(asked.account, asked.parts["owner"], asked.parts["name"])
+    wanted = asked.parts["version"]
+    for version in published(hub, environment):
+        if wanted in ("latest", version_number(version), version["content_hash"]):
+            return environment, version
+    raise Refused(404, "Version not found")
+
+
+def _wheel(hub: Hub, environment: Document, version: Document) -> Document:
+    """The wheel of a version: the newest complete one of the same content."""
+    wheels = [wheel for wheel in hub.store.all("wheel", environment["id"]) if wheel["complete"]]
+    return next(wheel for wheel in reversed(wheels) if wheel["content_hash"] == version["content_hash"])
+
+
+def _row(hub: Hub, environment: Document) -> dict[str, Any]:
+    versions = published(hub, environment)
+    latest = versions[0] if versions else None
+    return {
+        "id": environment["id"],
+        "name": environment["name"],
+        "owner": {"name": environment["owner"]},
+        "description": _description(latest),
+        "visibility": environment["visibility"],
+        "latest_version": version_number(latest) if latest else None,
+        "tags": ((latest or {}).get("metadata") or {}).get("tags") or [],
+        "stars": 0,
+        "created_at": environment["created_at"],
+        "updated_at": environment["updated_at"],
+    }
+
+
+def _wanted(row: dict[str, Any], asked: Asked) -> bool:
+    query = asked.query
+    return (
+        query.get("owner") in (None, row["owner"]["name"])
+        and query.get("visibility") in (None, row["visibility"])
+        and query.get("search", "").lower() in f"{row['name']} {row['description']}".lower()
+        and ("tags" not in query or query["tags"] in row["tags"])
+        and not asked.is_set("starred_only")
+    )
+
+
+def _entries(members: dict[str, tarfile.TarInfo], folder: str) -> list[dict[str, Any]]:
+    start = f"{folder}/" if folder else ""
+    below: dict[str, dict[str, Any]] = {}
+    for name, member in sorted(members.items()):
+        if name.startswith(start):
+            first, _, rest = name.removeprefix(start).partition("/")
+            size = None if rest else member.size
+            below.setdefault(first, {"path": start + first, "is_directory": bool(rest), "size": size})
+    if not below:
+        raise Refused(404, "Path not found")
+    return list(below.values())
+
+
+def _description(version: Document | None) -> str:
+    return str(((version or {}).get("metadata") or {}).get("description") or "")
+
+
+def _normalised(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()

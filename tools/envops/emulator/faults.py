@@ -1,0 +1,133 @@
+"""What goes wrong on demand: which requests, in which way, how often."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+Kind = Literal["status", "reset", "cut-upload", "delay", "later", "garbage"]
+GARBAGE: Mapping[str, bytes] = {
+    "text": b"upstream connect error or disconnect/reset before headers",
+    "html": b"<!DOCTYPE html><html><body><h1>502 Bad Gateway</h1></body></html>",
+    "empty": b"",
+    "truncated": b'{"data": {"id": "env_',
+    "list": b"[]",
+    "null": b"null",
+}
+_KEYS: Mapping[str, frozenset[str]] = {
+    "status": frozenset({"code", "effect", "retry-after"}),
+    "reset": frozenset({"after", "effect"}),
+    "cut-upload": frozenset({"after"}),
+    "delay": frozenset({"seconds"}),
+    "later": frozenset({"seconds", "reads", "answer"}),
+    "garbage": frozenset({"what", "effect"}),
+}
+_ALWAYS = frozenset({"times", "skip"})
+USAGE = """METHOD PATH KIND [KEY=VALUE…]
+
+  PATH is below /api/v1; * stands for one part of it, ** for any number, METHOD may be *
+  status      an error: code=503 (the default), retry-after=SECONDS
+  reset       the connection ends after=N bytes of the answer (default 0)
+  cut-upload  the connection ends after=N bytes of what is sent (default 0); nothing takes effect
+  delay       the answer comes after seconds=S
+  later       the effect shows after seconds=S or after reads=N further reads; answer=503 says so at first
+  garbage     the answer is what=text (or html, empty, truncated, list, null)
+  effect=done|none   whether the request takes effect all the same (default: none for status, done else)
+  times=N|always     how often (default 1), after skip=N matching requests
+"""
+
+
+class FaultError(ValueError):
+    """A fault that cannot be understood; the message says what is wrong."""
+
+
+@dataclass
+class Fault:
+    """One thing that goes wrong, and how often still."""
+
+    method: str
+    path: str
+    kind: Kind
+    settings: Mapping[str, str]
+    left: float
+    skip: int
+    fired: int = 0
+
+    def takes(self, method: str, path: str) -> bool:
+        """Whether this request is hit; counts it."""
+        if self.method not in ("*", method) or not _pattern(self.path).fullmatch(path) or self.left <= 0:
+            return False
+        if self.skip > 0:
+            self.skip -= 1
+            return False
+        self.left -= 1
+        self.fired += 1
+        return True
+
+    @property
+    def effect(self) -> bool:
+        return self.settings.get("effect", "none" if self.kind == "status" else "done") == "done"
+
+    def number(self, key: str, otherwise: float = 0.0) -> float:
+        return float(self.settings.get(key, otherwise))
+
+    def described(self) -> dict[str, Any]:
+        """For people and for the control endpoint."""
+        settings = " ".join(f"{key}={value}" for key, value in self.settings.items())
+        return {"fault": f"{self.method} {self.path} {self.kind} {settings}".strip(), "fired": self.fired}
+
+
+class Faults:
+    """All of them; the first that takes a request is the one that happens."""
+
+    def __init__(self, faults: Sequence[Fault] = ()) -> None:
+        self.all = list(faults)
+
+    def of(self, method: str, path: str) -> Fault | None:
+        return next((fault for fault in self.all if fault.takes(method, path)), None)
+
+
+def parse_fault(text: str) -> Fault:
+    """A fault from its words. Raises `FaultError`."""
+    words = text.split()
+    if len(words) < 3:
+        raise FaultError(f"{text!r} is no fault; it is written {USAGE}")
+    method, path, kind, *rest = words
+    if kind not in _KEYS:
+        raise FaultError(f"{text!r}: there is no fault {kind}; there are {', '.join(_KEYS)}")
+    settings = dict(_setting(word, kind, text) for word in rest)
+    times, skip = settings.pop("times", "1"), settings.pop("skip", "0")
+    left = float("inf") if times == "always" else _number(times, text)
+    for key in ("code", "after", "seconds", "reads", "retry-after", "answer"):
+        if key in settings:
+            _number(settings[key], text)
+    if settings.get("what", "text") not in GARBAGE:
+        raise FaultError(f"{text!r}: what= is one of {', '.join(GARBAGE)}")
+    if settings.get("effect", "done") not in ("done", "none"):
+        raise FaultError(f"{text!r}: effect= is done or none")
+    return Fault(method.upper(), path, kind, settings, left, int(_number(skip, text)))  # type: ignore[arg-type]
+
+
+def _setting(word: str, kind: str, text: str) -> tuple[str, str]:
+    key, equals, value = word.partition("=")
+    if not equals or key not in _KEYS[kind] | _ALWAYS:
+        known = ", ".join(sorted(_KEYS[kind] | _ALWAYS))
+        raise FaultError(f"{text!r}: {kind} has no setting {word}; it has {known}")
+    return key, value
+
+
+def _number(value: str, text: str) -> float:
+    try:
+        number = float(value)
+    except ValueError:
+        number = -1.0
+    if not 0 <= number < 1e9:
+        raise FaultError(f"{text!r}: {value} is not a number")
+    return number
+
+
+def _pattern(path: str) -> re.Pattern[str]:
+    quoted = re.escape(path).replace(r"\*\*", ".*").replace(r"\*", "[^/]+")
+    return re.compile(quoted)

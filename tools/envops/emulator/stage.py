@@ -1,0 +1,48 @@
+"""A throwaway copy of a repository for a rehearsal: as it would be once everything here were merged."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from envops.declare.git import git
+from envops.declare.problem import DeclarationError, Problem
+
+CACHE = ".envops"
+_NOBODY = ("-c", "user.name=rehearsal", "-c", "user.email=rehearsal@example.org", "-c", "commit.gpgsign=false")
+
+
+def staged_copy(root: Path, folder: Path) -> bool:
+    """Clone the repository into a folder and commit there what is not committed here; says whether there was any.
+
+    The cache is shared, so that what was proven need not be proven again. Raises `DeclarationError`
+    where there is no repository or no commit.
+    """
+    if git(root, "rev-parse", "--verify", "HEAD").returncode:
+        fix = "git init, git add -A, git commit: a release publishes what is committed"
+        raise DeclarationError([Problem(str(root), None, "is not a git repository with a commit", fix=fix)])
+    cloned = git(root, "clone", "--quiet", "--no-hardlinks", ".", str(folder))
+    if cloned.returncode:
+        said = cloned.stderr.decode(errors="replace").strip()
+        raise DeclarationError([Problem(str(root), None, f"cannot be cloned: {said}")])
+    (root / CACHE).mkdir(exist_ok=True)
+    (folder / CACHE).symlink_to((root / CACHE).resolve())
+    for name in _names(folder, "--cached"):
+        if not (root / name).exists() and not (root / name).is_symlink():
+            (folder / name).unlink()
+    for name in _names(root, "--cached", "--others", "--exclude-standard"):
+        if (root / name).is_file() or (root / name).is_symlink():
+            target = folder / name
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.unlink(missing_ok=True)
+            shutil.copy2(root / name, target, follow_symlinks=False)
+    git(folder, "add", "--all", "--", ".", f":!{CACHE}")
+    if not git(folder, "status", "--porcelain", "--untracked-files=no").stdout.strip():
+        return False
+    git(folder, *_NOBODY, "commit", "--quiet", "--no-verify", "-m", "what would be merged")
+    return True
+
+
+def _names(root: Path, *which: str) -> list[str]:
+    listed = git(root, "ls-files", "-z", *which).stdout.decode(errors="surrogateescape")
+    return [name for name in listed.split("\0") if name and name != CACHE]

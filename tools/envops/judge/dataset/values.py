@@ -1,0 +1,168 @@
+"""One value of a dataset read as one kind of answer; `None` where it is none."""
+
+from __future__ import annotations
+
+import ast
+import json
+import math
+import re
+from decimal import Decimal, InvalidOperation
+from textwrap import dedent
+from typing import Any
+
+LETTERS = "ABCDEFGHIJ"
+_NUMBER = re.compile(
+    r"[-−+]?\s?[$€£]?\s?(?:\d{1,3}(?:[,_ \u00a0\u202f]\d{3})+|\d+)?(?:\.\d+)?(?:[eE][-+]?\d{1,3})?", re.ASCII
+)
+_BOOLEANS = {"yes": True, "y": True, "true": True, "t": True, "no": False, "n": False, "false": False, "f": False}
+_LETTER = re.compile(r"(?:(?:answer|option|choice)\s*:?\s*)?\(?([A-Ja-j])[).:]?", re.IGNORECASE)
+_COMMAND = re.compile(r"\\(?:[A-Za-z]+|[(\[{,;!])")
+_MATHS = re.compile(r"\$[^$]+\$|[\w)}]\s?\^\s?[\w{(]|[A-Za-z]_[\w{]")
+_FENCE = re.compile(r"```[ \t]*([\w+#-]*)[ \t]*\n(.*?)```", re.DOTALL)
+_OTHER_CODE = re.compile(
+    r"#include\s*[<\"]|\bfunction\s+\w+\s*\(|=>\s*\{|\bpublic\s+(?:static|class)\b|\bfn\s+\w+\s*\("
+    r"|\bfunc\s+\w+\s*\(|^\s*(?:SELECT|INSERT|UPDATE|DELETE|CREATE|WITH)\b[\s\S]+\b(?:FROM|INTO|SET|TABLE|AS)\b",
+    re.IGNORECASE | re.MULTILINE,
+)
+LONGEST_NUMBER = 27
+"""Characters."""
+LONGEST_ELEMENT = 5
+"""Words; longer parts between commas are clauses of a sentence and not elements of a list."""
+
+
+def is_missing(value: Any) -> bool:
+    """Whether there is nothing: null, an empty text, NaN or a usual word for nothing."""
+    if isinstance(value, float) and math.isnan(value):
+        return True
+    return value is None or (isinstance(value, str) and value.strip().lower() in ("", "null", "none", "nan", "n/a"))
+
+
+def text_of(value: Any) -> str:
+    """A value as text: text itself, numbers as they are written, anything else as JSON."""
+    if isinstance(value, str):
+        return value.strip()
+    if isinstance(value, float) and value.is_integer() and abs(value) < 1e15:
+        return str(int(value))
+    return json.dumps(value, ensure_ascii=False, default=str)
+
+
+def as_number(value: Any) -> str | None:
+    """A number in digits, without separators, currency or plus sign."""
+    if isinstance(value, bool) or not isinstance(value, (int, float, str)):
+        return None
+    text = text_of(value).rstrip(".")
+    if not re.search(r"\d", text) or not _NUMBER.fullmatch(text):
+        return None
+    try:
+        digits = format(Decimal(re.sub(r"[^\d.eE+-]", "", text.replace("−", "-"))), "f")
+    except InvalidOperation:
+        return None
+    return digits if len(digits) <= LONGEST_NUMBER else None
+
+
+def as_boolean(value: Any) -> bool | None:
+    if isinstance(value, bool):
+        return value
+    return _BOOLEANS.get(value.strip().rstrip(".").lower()) if isinstance(value, str) else None
+
+
+def as_letter(value: Any) -> str | None:
+    """The letter of a choice: "B", "(b)", "B.", "Answer: B"."""
+    found = _LETTER.fullmatch(value.strip()) if isinstance(value, str) else None
+    return found[1].upper() if found else None
+
+
+def as_json(value: Any) -> str | None:
+    """An object, or a list that holds objects or lists, as JSON text."""
+    value = parsed(value)
+    nested = isinstance(value, list) and any(isinstance(one, (dict, list)) for one in value)
+    return json.dumps(value, ensure_ascii=False, default=str) if isinstance(value, dict) or nested else None
+
+
+def as_list(value: Any) -> list[str] | None:
+    """A flat list: a real one, one written in JSON or Python, or parts between commas, semicolons or lines."""
+    found = parsed(value)
+    if isinstance(found, list):
+        flat = all(isinstance(one, (str, int, float)) for one in found)
+        return [text_of(one) for one in found] if flat else None
+    if not isinstance(value, str) or _is_python(value):
+        return None
+    for separator in ("\n", ";", "|", ","):
+        parts = [re.sub(r"^(?:[-*•]|\d+[.)])\s+", "", part.strip()) for part in value.strip().split(separator)]
+        if len(parts) > 1:
+            short = all(0 < len(part.split()) <= LONGEST_ELEMENT for part in parts)
+            grouped = separator == "," and as_number(value) is not None
+            sentence = bool(re.search(r"[.!?]$", value.strip()))
+            return parts if short and not grouped and not sentence else None
+    return None
+
+
+def parsed(value: Any) -> Any:
+    """What a text in brackets says in JSON or as a Python literal; other values as they are."""
+    if not isinstance(value, str) or value.strip()[:1] not in ("[", "{", "("):
+        return value
+    text = value.strip()
+    for read in (json.loads, ast.literal_eval):
+        try:
+            found = read(text)
+        except (ValueError, SyntaxError, RecursionError, MemoryError):
+            continue
+        return list(found) if isinstance(found, (tuple, set)) else found
+    return value
+
+
+def has_latex(value: Any) -> bool:
+    """Whether a text holds LaTeX: a command, dollars, a power or an index."""
+    return isinstance(value, str) and bool(_COMMAND.search(value) or _MATHS.search(value))
+
+
+def as_code(value: Any) -> str | None:
+    """Source code, out of its fence if it stands in one."""
+    if not isinstance(value, str):
+        return None
+    fenced = _FENCE.findall(value)
+    if fenced:
+        return str(fenced[-1][1]).strip("\n")
+    return value.strip("\n") if _is_python(value) or _OTHER_CODE.search(value) else None
+
+
+def as_latex(value: Any) -> str | None:
+    """A formula, in or out of dollars; plain numbers and short expressions without a word are some as well."""
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        return as_number(value)
+    if not isinstance(value, str):
+        return None
+    text = value.strip()
+    bare = re.sub(r"\\(?:text|mathrm|mbox)\s?\{[^{}]*\}|\\[A-Za-z]+", "", text)
+    if re.search(r"[^\W\d_]{3}", bare) or not text:
+        return None
+    if len(text) > 1 and text[0] == text[-1] == "$":
+        text = text.strip("$").strip()
+    return text
+
+
+def _is_python(text: str) -> bool:
+    """Whether a text is a Python program: it parses, and does what plain words or a formula would not."""
+    if not re.search(r"[=(:]|\breturn\b", text):
+        return False
+    try:
+        tree = ast.parse(dedent(text).strip("\n"))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return False
+    blocks = (
+        ast.FunctionDef,
+        ast.AsyncFunctionDef,
+        ast.ClassDef,
+        ast.Import,
+        ast.ImportFrom,
+        ast.For,
+        ast.While,
+        ast.Return,
+    )
+    prints = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "print"]
+    steps = [node for node in tree.body if isinstance(node, (ast.Assign, ast.AugAssign, ast.If, ast.Return))]
+    return bool(prints) or len(steps) > 1 or any(isinstance(node, blocks) for node in tree.body)
+
+
+def words(text: str) -> int:
+    return len(text.split())

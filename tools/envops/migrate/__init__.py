@@ -1,0 +1,5 @@
+"""From an environment of verifiers 0.3 to a package of 0.4, as far as code can be moved without understanding it.
+
+`reading` finds what `load_environment` puts together, `rewriting` turns the package's own modules into plain Python,
+`rendering` writes the taskset around them, and `package` puts the files together. What is not moved is marked.
+"""

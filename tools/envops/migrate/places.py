@@ -1,0 +1,32 @@
+"""Places that the author has to finish."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+MARK = "MIGRATE"
+
+
+@dataclass(frozen=True)
+class Place:
+    """Something that could not be moved, and why."""
+
+    file: str
+    line: int
+    reason: str
+
+
+def marked(reason: str, original: str, indent: str = "") -> str:
+    """A comment that says what is missing, with the original code beside it."""
+    lines = [f"# {MARK}: {reason} The original:", *(f"#     {line}" for line in original.strip().splitlines())]
+    return "".join(f"{indent}{line}\n" for line in lines)
+
+
+def places_of(files: dict[str, str]) -> list[Place]:
+    """Every mark in files, by what stands behind it."""
+    return [
+        Place(name, number, line.partition(f"{MARK}: ")[2].removesuffix(" The original:").removesuffix('")'))
+        for name, text in files.items()
+        for number, line in enumerate(text.splitlines(), start=1)
+        if f"{MARK}: " in line
+    ]

@@ -1,0 +1,218 @@
+"""What a package of verifiers 0.3 is made of: its modules, and what `load_environment` puts together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import libcst as cst
+from libcst import matchers as m
+
+LOAD = "load_environment"
+SINGLE_TURN, TOOLS, TURNS = "SingleTurnEnv", "ToolEnv", "MultiTurnEnv"
+KINDS = (SINGLE_TURN, TOOLS, TURNS)
+PARTS = ("dataset", "eval_dataset", "system_prompt", "few_shot", "parser", "rubric", "tools", "max_turns")
+
+
+class Unreadable(Exception):
+    """The package is not of a shape that can be moved: what was looked for, and where."""
+
+
+@dataclass(frozen=True)
+class Argument:
+    """A parameter of `load_environment`."""
+
+    name: str
+    annotation: str
+    default: str | None
+
+
+@dataclass(frozen=True)
+class Reward:
+    """A function of the rubric."""
+
+    function: cst.FunctionDef | None
+    """`None` where the rubric names something else than a function of the package."""
+    module: str
+    """The module that defines it, without the package's name; empty for that of `load_environment`."""
+    code: str
+    """How the rubric names it."""
+    weight: str
+    nested: bool = False
+
+
+@dataclass
+class Original:
+    """A package, taken apart."""
+
+    modules: dict[str, cst.Module]
+    """Name without the package's → module; the package's own is empty."""
+    home: str
+    """The module that defines `load_environment`."""
+    load: cst.FunctionDef
+    kind: str
+    """One of `KINDS`."""
+    made: cst.Call
+    """The call that makes the environment."""
+    turns: str | None
+    """The package's own class of a multi-turn environment."""
+    keywords: dict[str, cst.BaseExpression]
+    arguments: list[Argument]
+    rewards: list[Reward]
+    unmoved: list[tuple[str, str]] = field(default_factory=list)
+    """Reason and code of what cannot be moved."""
+
+
+def read(folder: Path, module: str) -> Original:
+    """Take the package apart.
+
+    Raises `Unreadable` where `load_environment` is not found, or makes no environment that can be moved.
+    """
+    modules = {_name(path, folder / module): _parsed(path) for path in sorted((folder / module).rglob("*.py"))}
+    homes = [name for name, parsed in modules.items() if LOAD in _functions(parsed)]
+    if len(homes) != 1:
+        raise Unreadable(f"{folder / module}: {len(homes) or 'no'} modules define {LOAD}(); one is needed")
+    home = modules[homes[0]]
+    load = _functions(home)[LOAD]
+    kind, turns, made = _environment_made(load, modules)
+    keywords = {argument.keyword.value: argument.value for argument in made.args if argument.keyword is not None}
+    found = Original(modules, homes[0], load, kind, made, turns, keywords, _arguments(load), [])
+    if len(keywords) < len(made.args):
+        found.unmoved.append(("Arguments without a name cannot be told apart.", code_of(made)))
+    for name, value in keywords.items():
+        if name not in PARTS and turns is None:
+            found.unmoved.append((f"The argument {name} of {kind} has no counterpart.", code_of(value)))
+    found.rewards += _rewards(found)
+    return found
+
+
+def code_of(node: cst.CSTNode) -> str:
+    """The source of a part of a module."""
+    return cst.Module([]).code_for_node(node).strip()
+
+
+def local_names(load: cst.FunctionDef) -> set[str]:
+    """The parameters of a function and what it assigns or defines."""
+    names = {parameter.name.value for parameter in (*load.params.params, *load.params.kwonly_params)}
+    for statement in load.body.body:
+        if isinstance(statement, cst.FunctionDef):
+            names.add(statement.name.value)
+        for target in m.findall(statement, m.AssignTarget(target=m.Name())):
+            names.add(cst.ensure_type(cst.ensure_type(target, cst.AssignTarget).target, cst.Name).value)
+    return names
+
+
+def names_used(node: cst.CSTNode) -> set[str]:
+    """All names that occur in a piece of code."""
+    return {cst.ensure_type(name, cst.Name).value for name in m.findall(node, m.Name())}
+
+
+def assigned(load: cst.FunctionDef, name: str) -> cst.BaseExpression | None:
+    """What is assigned to a name at the top of a function; `None` if nothing is, or more than once."""
+    found = [
+        cst.ensure_type(assign, cst.Assign).value
+        for assign in m.findall(load, m.Assign(targets=[m.AssignTarget(target=m.Name(name))]))
+    ]
+    return found[0] if len(found) == 1 else None
+
+
+def class_named(modules: Mapping[str, cst.Module], name: str) -> cst.ClassDef | None:
+    """The class of the package with that name."""
+    found = (statement for module in modules.values() for statement in module.body)
+    return next((one for one in found if isinstance(one, cst.ClassDef) and one.name.value == name), None)
+
+
+def _name(path: Path, package: Path) -> str:
+    parts = path.relative_to(package).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def _parsed(path: Path) -> cst.Module:
+    try:
+        return cst.parse_module(path.read_bytes())
+    except cst.ParserSyntaxError as error:
+        raise Unreadable(f"{path}:{error.raw_line}: this is no Python: {error.message}") from None
+
+
+def _functions(module: cst.Module) -> dict[str, cst.FunctionDef]:
+    return {one.name.value: one for one in module.body if isinstance(one, cst.FunctionDef)}
+
+
+def _environment_made(load: cst.FunctionDef, modules: Mapping[str, cst.Module]) -> tuple[str, str | None, cst.Call]:
+    """The kind of the environment, the package's own class if it is of one, and the call that makes it."""
+    found: list[tuple[str, str | None, cst.Call]] = []
+    for node in m.findall(load.body, m.Call()):
+        call = cst.ensure_type(node, cst.Call)
+        name = code_of(call.func).rpartition(".")[2]
+        if name in KINDS:
+            found.append((name, None, call))
+        own = class_named(modules, name)
+        if own is not None:
+            bases = [code_of(base.value).rpartition(".")[2] for base in own.bases]
+            found += [(kind, name, call) for kind in (TURNS,) if kind in bases]
+    if len(found) != 1:
+        made = ", ".join(f"vf.{kind}" for kind in KINDS)
+        raise Unreadable(
+            f"{LOAD}() makes {len(found)} environments that can be moved ({made}, or a class derived from"
+            " vf.MultiTurnEnv); one is needed. Groups of environments become several packages."
+        )
+    return found[0]
+
+
+def _arguments(load: cst.FunctionDef) -> list[Argument]:
+    return [
+        Argument(
+            parameter.name.value,
+            code_of(parameter.annotation.annotation) if parameter.annotation is not None else "Any",
+            code_of(parameter.default) if parameter.default is not None else None,
+        )
+        for parameter in (*load.params.params, *load.params.kwonly_params)
+    ]
+
+
+def _rewards(found: Original) -> Iterator[Reward]:
+    """The functions of the rubric, in order; what else it holds is noted as unmoved."""
+    rubric = found.keywords.get("rubric")
+    added: list[cst.Call] = []
+    if isinstance(rubric, cst.Name):
+        calls = m.findall(found.load, m.Call(func=m.Attribute(value=m.Name(rubric.value))))
+        added = [cst.ensure_type(call, cst.Call) for call in calls]
+        rubric = assigned(found.load, rubric.value)
+    if rubric is None:
+        return
+    if not (isinstance(rubric, cst.Call) and code_of(rubric.func).rpartition(".")[2] == "Rubric"):
+        found.unmoved.append(("Only a vf.Rubric of functions is moved; a judge becomes a vf.Judge.", code_of(rubric)))
+        return
+    given = {argument.keyword.value: argument.value for argument in rubric.args if argument.keyword is not None}
+    given |= dict(zip(("funcs", "weights"), (one.value for one in rubric.args if one.keyword is None), strict=False))
+    functions = _elements(given.get("funcs"))
+    weights = [code_of(weight) for weight in _elements(given.get("weights"))]
+    for position, named in enumerate(functions):
+        yield _reward(found, named, weights[position] if position < len(weights) else "1.0")
+    for call in added:
+        method = cst.ensure_type(call.func, cst.Attribute).attr.value
+        if method not in ("add_reward_func", "add_metric") or not call.args:
+            found.unmoved.append((f"What {method} does to the rubric is not known.", code_of(call)))
+            continue
+        usual = "1.0" if method == "add_reward_func" else "0.0"
+        weight = next(
+            (one.value for one in call.args[1:] if one.keyword is None or one.keyword.value == "weight"), None
+        )
+        yield _reward(found, call.args[0].value, usual if weight is None else code_of(weight))
+
+
+def _elements(node: cst.BaseExpression | None) -> Sequence[cst.BaseExpression]:
+    return [one.value for one in node.elements] if isinstance(node, (cst.List, cst.Tuple)) else []
+
+
+def _reward(found: Original, named: cst.BaseExpression, weight: str) -> Reward:
+    code = code_of(named)
+    nested = {one.name.value: one for one in found.load.body.body if isinstance(one, cst.FunctionDef)}
+    if code in nested:
+        return Reward(nested[code], found.home, code, weight, nested=True)
+    for module, parsed in found.modules.items():
+        function = _functions(parsed).get(code.rpartition(".")[2])
+        if function is not None and isinstance(named, (cst.Name, cst.Attribute)):
+            return Reward(function, module, code, weight)
+    return Reward(None, found.home, code, weight)

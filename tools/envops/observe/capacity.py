@@ -1,0 +1,29 @@
+"""What this machine has to give: cores and memory, as far as its container lets us have them."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from pathlib import Path
+
+CONTROL_GROUP = Path("/sys/fs/cgroup")
+
+
+def usable_cores() -> int:
+    """Cores that this process may run on; at least one."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    with suppress(OSError, ValueError, IndexError):
+        quota, period = (CONTROL_GROUP / "cpu.max").read_text().split()[:2]
+        cores = min(cores, round(int(quota) / int(period)))  # raises for "max", which is no limit
+    return max(1, cores)
+
+
+def available_memory() -> int:
+    """Bytes that can be taken without anything being swapped or ended."""
+    import psutil
+
+    available = int(psutil.virtual_memory().available)
+    with suppress(OSError, ValueError):
+        limit = int((CONTROL_GROUP / "memory.max").read_text())
+        available = min(available, limit - int((CONTROL_GROUP / "memory.current").read_text()))
+    return max(0, available)

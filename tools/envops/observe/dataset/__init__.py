@@ -1,0 +1,1 @@
+"""Looking at datasets: local files and folders, and those of the Hub."""

@@ -1,0 +1,211 @@
+"""Where rows come from: files and folders here, row by row, so that large ones need no memory."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import json
+import re
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any
+
+Row = dict[str, Any]
+LONGEST_CSV_FIELD = 16 * 2**20
+"""Characters that one field of a CSV file may have; the library's own limit is 128 Ki."""
+SPLIT_WORDS = ("train", "training", "test", "testing", "validation", "valid", "val", "dev", "eval")
+_SPLIT_NAMES = {"training": "train", "testing": "test", "valid": "validation", "val": "validation"}
+
+
+class SourceProblem(Exception):
+    """A source cannot be read: the reason, and what to do about it."""
+
+    def __init__(self, reason: str, remedy: str) -> None:
+        super().__init__(f"{reason}\n{remedy}")
+        self.reason = reason
+        self.remedy = remedy
+
+
+@dataclass(frozen=True)
+class Split:
+    """Rows under one name; reading them starts anew each time."""
+
+    name: str
+    rows: Callable[[], Iterator[Row]]
+    total: int | None = None
+    """How many rows there are, where the source says so before it is read."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """A dataset that can be read."""
+
+    name: str
+    splits: tuple[Split, ...]
+    revision: str = ""
+    """Of a Hub dataset: the commit that is read."""
+    config: str = ""
+    details: Mapping[str, str] = field(default_factory=dict)
+    """What the Hub says of it, such as its licence."""
+
+
+def open_local(path: Path, split: str = "") -> Source:
+    """A file, or a folder with a file for each split.
+
+    Raises `SourceProblem` where there is nothing to read.
+    """
+    if not path.exists():
+        raise SourceProblem(f"{path} does not exist", "Name a file, a folder, or a dataset of the Hub as OWNER/NAME.")
+    files = [path] if path.is_file() else _files_in(path)
+    splits: dict[str, list[Path]] = {}
+    for file in files:
+        splits.setdefault(split_named_by(file, path), []).append(file)
+    if split:
+        if split not in splits:
+            raise SourceProblem(f"{path} has no split {split}", f"It has {', '.join(splits)}.")
+        splits = {split: splits[split]}
+    return Source(str(path), tuple(Split(name, _reader(tuple(members))) for name, members in splits.items()))
+
+
+def _files_in(folder: Path) -> list[Path]:
+    files = sorted(file for file in folder.rglob("*") if file.is_file() and _format_of(file) is not None)
+    files = [file for file in files if not any(part.startswith(".") for part in file.relative_to(folder).parts)]
+    if not files:
+        raise SourceProblem(
+            f"{folder} holds no file that can be read", f"Readable are {', '.join(sorted(_READERS))}, also with .gz."
+        )
+    data = [file for file in files if file.name not in ("dataset_info.json", "dataset_infos.json", "state.json")]
+    return data or files
+
+
+def split_named_by(file: Path, root: Path) -> str:
+    """The split that a file's name or its folder's names; `train` where nothing does."""
+    within = file.relative_to(root).parts if root.is_dir() else (file.name,)
+    for part in (within[-1].partition(".")[0], *reversed(within[:-1])):
+        words = part.lower().replace("-", "_").split("_")
+        for word in SPLIT_WORDS:
+            if word in words:
+                return _SPLIT_NAMES.get(word, word)
+    return "train"
+
+
+def _format_of(file: Path) -> str | None:
+    suffixes = [suffix.lower() for suffix in file.suffixes if suffix.lower() != ".gz"]
+    return suffixes[-1] if suffixes and suffixes[-1] in _READERS else None
+
+
+def _reader(files: tuple[Path, ...]) -> Callable[[], Iterator[Row]]:
+    def rows() -> Iterator[Row]:
+        for file in files:
+            form = _format_of(file)
+            if form is None:
+                known = ", ".join(sorted(_READERS))
+                raise SourceProblem(f"{file} is of no known format", f"Readable are {known}, also with .gz.")
+            yield from _READERS[form](file)
+
+    return rows
+
+
+def _opened(file: Path) -> IO[str]:
+    if file.suffix == ".gz":
+        return gzip.open(file, "rt", encoding="utf-8-sig", newline="")
+    return file.open(encoding="utf-8-sig", newline="")
+
+
+def _json_lines(file: Path) -> Iterator[Row]:
+    with _opened(file) as lines:
+        for number, line in enumerate(_decoded(lines, file), start=1):
+            if not line.strip():
+                continue
+            try:
+                row = json.loads(line)
+            except ValueError as error:
+                raise SourceProblem(
+                    f"{file}:{number}: is no JSON: {error}", "Put one JSON object on each line."
+                ) from None
+            yield _as_row(row, f"{file}:{number}")
+
+
+def _decoded(lines: IO[str], file: Path) -> Iterator[str]:
+    try:
+        yield from lines
+    except UnicodeDecodeError as error:
+        raise SourceProblem(f"{file}: is not UTF-8: {error}", "Save it as UTF-8.") from None
+    except (OSError, EOFError) as error:
+        raise SourceProblem(f"{file}: cannot be read: {error}", "Check the file; it may be cut off.") from None
+
+
+def _json(file: Path) -> Iterator[Row]:
+    """A list of objects, an object with one list of objects in it, or lines of JSON under this name."""
+    with _opened(file) as text:
+        whole = "".join(_decoded(text, file))
+    try:
+        found = json.loads(whole)
+    except ValueError:
+        yield from _json_lines(file)
+        return
+    if isinstance(found, dict):
+        lists = [value for value in found.values() if isinstance(value, list) and value and isinstance(value[0], dict)]
+        found = lists[0] if len(lists) == 1 else [found]
+    for number, row in enumerate(found if isinstance(found, list) else [found], start=1):
+        yield _as_row(row, f"{file}, entry {number}")
+
+
+def _as_row(row: Any, place: str) -> Row:
+    if not isinstance(row, dict):
+        raise SourceProblem(f"{place}: is {type(row).__name__}, not an object", "Give each row names for its columns.")
+    return row
+
+
+def _separated(file: Path) -> Iterator[Row]:
+    csv.field_size_limit(min(LONGEST_CSV_FIELD, sys.maxsize))
+    with _opened(file) as text:
+        lines = _decoded(text, file)
+        first = next(lines, "")
+        separator = "\t" if ".tsv" in file.suffixes else max(",;\t|", key=first.count)
+        try:
+            reader = csv.DictReader(_again(first, lines), delimiter=separator)
+            for row in reader:
+                yield {name: value for name, value in row.items() if name is not None}
+        except csv.Error as error:
+            raise SourceProblem(f"{file}: is no CSV: {error}", "Quote fields that hold separators or lines.") from None
+
+
+def _again(first: str, rest: Iterator[str]) -> Iterator[str]:
+    yield first
+    yield from rest
+
+
+def _parquet(file: Path) -> Iterator[Row]:
+    try:
+        from pyarrow import ArrowException
+        from pyarrow.parquet import ParquetFile
+    except ImportError:
+        raise SourceProblem(
+            f"{file}: reading Parquet needs pyarrow", "Run nox -s inspect, which brings it, or pip install pyarrow."
+        ) from None
+    try:
+        with ParquetFile(file) as table:
+            for batch in table.iter_batches(batch_size=256):
+                yield from batch.to_pylist()
+    except (ArrowException, OSError) as error:
+        raise SourceProblem(f"{file}: is no Parquet: {error}", "Check the file; it may be cut off.") from None
+
+
+_READERS: Mapping[str, Callable[[Path], Iterator[Row]]] = {
+    ".jsonl": _json_lines,
+    ".ndjson": _json_lines,
+    ".json": _json,
+    ".csv": _separated,
+    ".tsv": _separated,
+    ".parquet": _parquet,
+}
+
+
+def is_hub_name(name: str) -> bool:
+    """Whether a name is that of a dataset of the Hub and of nothing here: OWNER/NAME, or a bare NAME without ending."""
+    if Path(name).exists() or name.startswith((".", "/", "~")) or Path(name).suffix.lower() in (*_READERS, ".gz"):
+        return False
+    return bool(re.fullmatch(r"[\w.-]+(?:/[\w.-]+)?", name))

@@ -1,0 +1,189 @@
+"""The host's side of fork servers: verifiers is imported once per lock and not once per environment."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Mapping
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from envops.declare.package import Package
+from envops.observe.limits import LOAD_SECONDS
+from envops.observe.process import Confinement, worker_environment
+from envops.observe.starting import BOOTSTRAP_OF_FORKS, WORKER_FOLDER, ForkedProcess, NotForked, with_lifeline
+from envops.observe.subprocesses import Interrupted
+from envops.observe.venv import VirtualEnvironment
+from envops.observe.workspace import Workspace
+
+MOST_SERVERS = 6
+"""Each holds an import of verifiers in memory, some 200 MB."""
+LOOK_SECONDS = 0.1
+SITE_MODULES = {"sitecustomize.py", "usercustomize.py", "sitecustomize", "usercustomize"}
+
+
+class ForkServer:
+    """A process that imported verifiers and forks workers; use as a context manager."""
+
+    def __init__(self, venv: VirtualEnvironment, generation: str, hash_seed: int, scratch: Path) -> None:
+        environment = worker_environment(venv, scratch, scratch, Confinement({}, hash_seed=hash_seed))
+        del environment["PYTHONPATH"]
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        settings = {"ENVOPS_FORKS": str(theirs.fileno()), "ENVOPS_GENERATION": generation}
+        command: list[str | Path] = [venv.python, "-s", "-P", "-c", BOOTSTRAP_OF_FORKS, WORKER_FOLDER]
+        with theirs:
+            self._process, self._lifeline = with_lifeline(
+                command, scratch, environment | settings, streams=subprocess.DEVNULL, passed=[theirs.fileno()]
+            )
+        self._socket = ours
+        self._asking = threading.Lock()
+        self.modules: frozenset[str] = frozenset()
+        """Names of the modules that it imported, without those inside of packages."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._socket.close()
+        os.close(self._lifeline)
+        self._process.wait()
+
+    @property
+    def pid(self) -> int:
+        """Of its warden."""
+        return self._process.pid
+
+    def refusal(self, stop: threading.Event) -> str:
+        """Why forks of it would not be sound, or nothing, once it has imported.
+
+        Raises `Interrupted` when `stop` is set before.
+        """
+        deadline = time.monotonic() + LOAD_SECONDS
+        while time.monotonic() < deadline:
+            if stop.is_set():
+                raise Interrupted
+            if select.select([self._socket], [], [], LOOK_SECONDS)[0]:
+                with suppress(OSError, ValueError):
+                    said = json.loads(self._socket.recv(1 << 18))
+                    self.modules = frozenset(said.get("modules", ()))
+                    return str(said.get("unsafe", ""))
+                return "the process that imports verifiers for all ended"
+        return f"verifiers was not imported within {LOAD_SECONDS:g} s"
+
+    def fork(self, environment: Mapping[str, str], folder: Path, overlay: Path) -> tuple[ForkedProcess, int]:
+        """A worker's process and the descriptor that it dies with.
+
+        Raises `NotForked` where none comes.
+        """
+        question = {"environment": dict(environment), "folder": str(folder), "overlay": str(overlay.resolve())}
+        pipes = [os.pipe() for _ in range(6)]
+        (asked, ask), (stdin, requests), (answers, stdout), (errors, stderr), (lifeline, held), (report, told) = pipes
+        theirs, ours = (asked, stdin, stdout, stderr, lifeline, told), [ask, requests, answers, errors, held, report]
+        try:
+            with self._asking:
+                socket.send_fds(self._socket, [b"f"], theirs)
+            os.write(ask, json.dumps(question).encode())
+            os.close(ours.pop(0))
+            streams = (os.fdopen(requests, "wb", 0), os.fdopen(answers, "rb", 0), os.fdopen(errors, "rb", 0))
+            return ForkedProcess(*streams, report), held
+        except (OSError, NotForked) as error:
+            for descriptor in ours:
+                with suppress(OSError):
+                    os.close(descriptor)
+            raise NotForked(f"the fork server is gone: {error}") from None
+        finally:
+            for descriptor in theirs:
+                os.close(descriptor)
+
+
+@dataclass(frozen=True)
+class Origin:
+    """From what a worker is made: a server, or why there is none; neither where nothing is shared."""
+
+    server: ForkServer | None = None
+    reason: str = ""
+
+
+class ForkServers:
+    """The fork servers of one run, made when they are first asked for; use as a context manager.
+
+    `sharing` tells how many environments of the run have a virtual environment in common, by its
+    key: a server for one alone would cost what it saves.
+    """
+
+    def __init__(self, workspace: Workspace, sharing: Mapping[str, int], stop: threading.Event) -> None:
+        self._workspace = workspace
+        self._sharing = sharing
+        self._stop = stop
+        self._made: dict[tuple[str, str, int], Origin] = {}
+        self._making: defaultdict[tuple[str, str, int], threading.Lock] = defaultdict(threading.Lock)
+        self._bookkeeping = threading.Lock()
+        self._open = ExitStack()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._open.close()
+
+    def origin(self, venv: VirtualEnvironment, package: Package, overlay: Path, confinement: Confinement) -> Origin:
+        """From what this environment's worker is to be made.
+
+        Raises `Interrupted` when the run is cancelled while a server imports.
+        """
+        if self._sharing.get(venv.folder.name, 0) < 2:
+            return Origin()
+        if reason := _reason_against(package, overlay, confinement):
+            return Origin(reason=reason)
+        key = (venv.folder.name, package.generation or "v1", confinement.hash_seed)
+        with self._bookkeeping:
+            making = self._making[key]
+        with making:
+            if key not in self._made:
+                self._made[key] = self._make(venv, *key[1:])
+            origin = self._made[key]
+        hidden = origin.server.modules & _modules_in(overlay) if origin.server else ()
+        return Origin(reason=f"the wheel hides the module {min(hidden)} from verifiers") if hidden else origin
+
+    def _make(self, venv: VirtualEnvironment, generation: str, hash_seed: int) -> Origin:
+        with self._bookkeeping:
+            if sum(origin.server is not None for origin in self._made.values()) >= MOST_SERVERS:
+                return Origin(reason=f"{MOST_SERVERS} other locks have a fork server already")
+            scratch = self._open.enter_context(self._workspace.scratch())
+            server = self._open.enter_context(ForkServer(venv, generation, hash_seed, scratch))
+        refusal = server.refusal(self._stop)
+        return Origin(None, refusal) if refusal else Origin(server)
+
+
+def _reason_against(package: Package, overlay: Path, confinement: Confinement) -> str:
+    """Why this environment's worker must import everything itself, or nothing."""
+    if sys.platform != "linux":
+        return "workers are forked on Linux only"
+    if package.fresh_process:
+        return "pyproject.toml asks for a fresh process"
+    if confinement.allow_network or confinement.secrets:
+        return "variables are declared, or the network is allowed, which imports may heed"
+    for name in sorted(os.listdir(overlay)):  # noqa: PTH208
+        if name in SITE_MODULES:
+            return f"the wheel brings {name}, which Python imports first of all"
+        if name.endswith(".dist-info") and (overlay / name / "entry_points.txt").is_file():
+            return "the wheel has entry points, which imports may look for"
+    return ""
+
+
+def _modules_in(overlay: Path) -> set[str]:
+    return {name.partition(".")[0] for name in os.listdir(overlay)}  # noqa: PTH208

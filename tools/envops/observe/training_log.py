@@ -1,0 +1,200 @@
+"""Metrics of a training run, from a trainer's own files or from what the platform answered.
+
+Read are JSON lines (prime-rl's `metrics.jsonl`, tinker-cookbook's, verl's file logger, our
+own), TRL's `trainer_state.json`, a JSON list or `{"metrics": […]}` (the platform), CSV, and
+folders that hold such files. Rows of one step are joined. What is no finite number is kept
+as missing and named; steps that are missing are named too.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+MOST_BYTES = 200 << 20
+LOG_TAIL = 200_000
+STEP_NAMES = ("step", "_step", "global_step", "progress/step", "training/global_step", "progress/batch", "train/step")
+METRIC_FILES = ("metrics.jsonl", "trainer_state.json", "metrics.csv", "metrics.json", "training_log.jsonl")
+LOG_FILES = ("*.log", "*.out", "*.err", "*.stdout", "*.stderr")
+
+
+class NoMetrics(Exception):
+    """There is nothing to read; the message says what was looked for."""
+
+
+@dataclass(frozen=True)
+class RunMetrics:
+    """What was measured, step by step, under the trainer's own names."""
+
+    steps: Mapping[int, Mapping[str, float]]
+    broken: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    """Metric → steps at which it was no finite number."""
+    sources: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    """Lines that could not be read."""
+    log: str = ""
+    """The end of what the trainer printed."""
+
+    @property
+    def last_step(self) -> int | None:
+        return max(self.steps, default=None)
+
+    @property
+    def missing(self) -> tuple[int, ...]:
+        """Steps between the first and the last of which nothing is known, at the usual distance of steps."""
+        known = sorted(self.steps)
+        if len(known) < 3:
+            return ()
+        distances = sorted(later - earlier for earlier, later in pairwise(known))
+        usual = max(1, distances[len(distances) // 2])
+        return tuple(step for step in range(known[0], known[-1], usual) if step not in self.steps)
+
+
+def read_metrics(path: Path) -> RunMetrics:
+    """The metrics of a file, or of every file of a folder that holds some.
+
+    Raises `NoMetrics` where there are none.
+    """
+    if path.is_dir():
+        files = sorted(found for name in METRIC_FILES for found in path.rglob(name))
+        if not files:
+            raise NoMetrics(f"{path} holds none of {', '.join(METRIC_FILES)}")
+        newest = _latest_state(files)
+        logs = sorted(found for pattern in LOG_FILES for found in path.rglob(pattern))
+        return joined((_read(file) for file in newest), [str(file) for file in newest], _tails(logs))
+    if not path.is_file():
+        raise NoMetrics(f"{path} does not exist")
+    if path.suffix in (".log", ".out", ".err", ".txt"):
+        return joined([], [str(path)], _tails([path]))
+    return joined([_read(path)], [str(path)])
+
+
+def metrics_of_rows(rows: Iterable[Any], source: str, log: str = "") -> RunMetrics:
+    """The same for rows at hand, such as the platform's answer."""
+    return joined([([row for row in rows if isinstance(row, Mapping)], [])], [source], log)
+
+
+Rows = tuple[list[Mapping[str, Any]], list[str]]
+
+
+def joined(parts: Iterable[Rows], sources: Iterable[str], log: str = "") -> RunMetrics:
+    """Rows of several files by step; a later row of a step adds to an earlier one."""
+    steps: dict[int, dict[str, float]] = {}
+    broken: dict[str, set[int]] = {}
+    notes: list[str] = []
+    for rows, said in parts:
+        notes += said
+        for number, row in enumerate(rows):
+            flat = dict(_flat(row))
+            step = _step(flat, number)
+            if step is None:
+                continue
+            known = steps.setdefault(step, {})
+            for name, value in flat.items():
+                if name in STEP_NAMES:
+                    continue
+                number_of = _finite(value)
+                if number_of is not None:
+                    known[name] = number_of
+                elif _is_broken(value):
+                    broken.setdefault(name, set()).add(step)
+    ordered = {step: steps[step] for step in sorted(steps)}
+    return RunMetrics(
+        ordered, {name: tuple(sorted(at)) for name, at in broken.items()}, tuple(sources), tuple(notes), log
+    )
+
+
+def _read(path: Path) -> Rows:
+    if path.stat().st_size > MOST_BYTES:
+        return [], [f"{path.name}: larger than {MOST_BYTES >> 20} MiB, not read"]
+    text = path.read_text(encoding="utf-8", errors="replace")
+    if path.suffix == ".csv":
+        return [dict(row) for row in csv.DictReader(io.StringIO(text))], []
+    if path.suffix == ".json":
+        return _document(path, text)
+    rows: list[Mapping[str, Any]] = []
+    notes = []
+    for number, line in enumerate(text.splitlines(), start=1):
+        if not line.strip():
+            continue
+        row = _parsed(line)
+        if isinstance(row, dict):
+            rows.append(row)
+        else:
+            notes.append(f"{path.name}:{number} is no JSON object")
+    return rows, notes
+
+
+def _document(path: Path, text: str) -> Rows:
+    data = _parsed(text)
+    if isinstance(data, dict):
+        data = next(
+            (data[key] for key in ("log_history", "metrics", "history") if isinstance(data.get(key), list)), data
+        )
+    if isinstance(data, list):
+        return [row for row in data if isinstance(row, dict)], []
+    return [], [f"{path.name} holds no list of metrics"]
+
+
+def _parsed(text: str) -> Any:
+    try:
+        return json.loads(text)  # NaN and Infinity, which trainers write, are read as such
+    except (ValueError, RecursionError):
+        return None
+
+
+def _flat(row: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
+    for key, value in row.items():
+        name = f"{before}{key}"
+        if isinstance(value, Mapping):
+            yield from _flat(value, "" if not before and key in ("data", "metrics") else f"{name}/")
+        else:
+            yield name, value
+
+
+def _step(flat: Mapping[str, Any], number: int) -> int | None:
+    for name in STEP_NAMES:
+        value = _finite(flat.get(name))
+        if value is not None:
+            return int(value)
+    return number if any(_finite(value) is not None for value in flat.values()) else None
+
+
+def _finite(value: Any) -> float | None:
+    if isinstance(value, bool) or value is None:
+        return None
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        return None
+    return number if math.isfinite(number) else None
+
+
+def _is_broken(value: Any) -> bool:
+    if isinstance(value, float):
+        return not math.isfinite(value)
+    return isinstance(value, str) and re.fullmatch(r"[+-]?(nan|inf(inity)?)", value.strip(), re.IGNORECASE) is not None
+
+
+def _latest_state(files: list[Path]) -> list[Path]:
+    """TRL writes its whole history into every checkpoint: only the latest counts."""
+    states = [file for file in files if file.name == "trainer_state.json"]
+    rest = [file for file in files if file.name != "trainer_state.json"]
+    return [*rest, *sorted(states, key=lambda file: file.stat().st_mtime)[-1:]]
+
+
+def _tails(files: Iterable[Path]) -> str:
+    parts = []
+    for file in list(files)[:20]:
+        with file.open("rb") as stream:
+            stream.seek(max(0, file.stat().st_size - LOG_TAIL))
+            parts.append(stream.read().decode("utf-8", "replace"))
+    return "\n".join(parts)

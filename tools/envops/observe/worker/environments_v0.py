@@ -1,0 +1,62 @@
+"""What an environment of the first generation is made of: members of a group, rubrics, parsers."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import verifiers as vf
+
+
+def member_of(environment: Any, row: Mapping[str, Any]) -> Any:
+    """The environment of a group that a row belongs to; any other environment itself."""
+    members = getattr(environment, "env_map", None)
+    if not members:
+        return environment
+    info = row.get("info") or {}
+    info = json.loads(info) if isinstance(info, str) else info
+    route = info.get("env_id", row.get("task"))
+    name = route[0] if isinstance(route, list) and route else route
+    return members.get(name, environment)
+
+
+def draft_reader(parser: Any) -> str | None:
+    """The name of a parser of verifiers itself that takes an answer inside the reasoning for the answer."""
+    if parser is None or not type(parser).__module__.startswith("verifiers."):
+        return None
+    with contextlib.suppress(Exception):
+        field = parser.answer_field
+        draft = f"<think>\n<{field}>q</{field}>\n</think>"
+        if parser.parse_answer([{"role": "assistant", "content": draft}]) == "q":
+            return type(parser).__name__
+    return None
+
+
+def leaf_rubrics(rubric: Any) -> Iterator[Any]:
+    """The rubrics that hold functions, below any nesting of groups."""
+    inner = getattr(rubric, "rubrics", None)
+    mapped = getattr(rubric, "env_map", None)
+    if inner:
+        for one in inner:
+            yield from leaf_rubrics(one)
+    elif mapped:
+        for environment in mapped.values():
+            yield from leaf_rubrics(environment.rubric)
+    else:
+        yield rubric
+
+
+def is_conversational(environment: Any) -> bool:
+    inner = getattr(environment, "envs", None)
+    if inner:
+        return any(is_conversational(one) for one in inner)
+    return not isinstance(environment, vf.SingleTurnEnv)
+
+
+def own_eval_dataset(environment: Any) -> Any:
+    """The evaluation split, `None` where the library would fall back to the training split."""
+    with contextlib.suppress(Exception):
+        environment.build_eval_dataset()
+    return getattr(environment, "eval_dataset", None)

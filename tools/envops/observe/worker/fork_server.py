@@ -1,0 +1,126 @@
+"""A process that imports verifiers once and forks a worker for every environment with the same lock.
+
+It runs no environment's code, holds no declared variable and sees no request: what a worker needs
+to know travels in a pipe that the worker alone reads. A worker is forked from before anything was
+loaded, so that nothing of one environment can reach another.
+"""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import json
+import os
+import signal
+import socket
+import stat
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+from .confinement import NetworkGuard
+from .failures import Sources
+from .moving import Unmovable, holders_of, move
+from .warden import fork_worker
+
+DESCRIPTORS = 6
+"""What comes with a request: the question, standard input, output and error, the lifeline, the end's report."""
+
+
+def serve_forks() -> None:
+    """Import, say whether forks of this process are sound, and fork until the host closes its end."""
+    control = socket.socket(fileno=int(os.environ.pop("ENVOPS_FORKS")))
+    control.set_inheritable(False)
+    known = _descriptors()
+    guard = NetworkGuard(Sources(), allowed=False)
+    try:
+        guard.watch()
+        _import_all(os.environ.pop("ENVOPS_GENERATION"))
+        gc.collect()
+        holders = holders_of(str(Path(os.environ["HOME"]).parent))
+        _refuse_what_no_fork_inherits(known)
+    except BaseException as error:
+        control.send(json.dumps({"unsafe": str(error) or type(error).__name__}).encode())
+        os._exit(0)
+    gc.freeze()  # what was imported stays one copy for all
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # their ends are told by themselves
+    control.send(json.dumps({"modules": [name for name in sys.modules if "." not in name]}).encode())
+    while True:
+        _, descriptors, _, _ = socket.recv_fds(control, 1, DESCRIPTORS)
+        if not descriptors:
+            os._exit(0)
+        if os.fork() == 0:
+            control.close()
+            _become_worker(descriptors, guard, holders)
+        for descriptor in descriptors:
+            os.close(descriptor)
+
+
+def _import_all(generation: str) -> None:
+    """What loading any environment of this generation imports, in the same order."""
+    importlib.import_module(".main", __package__)
+    importlib.import_module(".operations.load", __package__)
+    if generation == "v1":
+        import verifiers.v1
+    else:
+        import verifiers
+
+        verifiers.Environment  # noqa: B018 - 0.3 loads its first generation when it is touched
+    importlib.import_module(f".adapter_{generation}", __package__)
+
+
+def _refuse_what_no_fork_inherits(known: set[int]) -> None:
+    """Raise where the imports left something behind that two processes cannot both have."""
+    others = [thread.name for thread in threading.enumerate() if thread is not threading.main_thread()]
+    if others:
+        raise Unmovable(f"the import leaves threads behind: {', '.join(others)}")
+    for descriptor in _descriptors() - known:
+        mode = os.fstat(descriptor).st_mode
+        if not stat.S_ISREG(mode) and not stat.S_ISCHR(mode) and not stat.S_ISDIR(mode):
+            raise Unmovable(f"the import leaves a channel open: {Path(f'/proc/self/fd/{descriptor}').readlink()}")
+
+
+def _descriptors() -> set[int]:
+    found = set()
+    for name in os.listdir("/proc/self/fd"):  # noqa: PTH208
+        try:
+            os.fstat(int(name))
+            found.add(int(name))
+        except OSError:  # the one that listed them
+            pass
+    return found
+
+
+def _become_worker(descriptors: list[int], guard: NetworkGuard, holders: list[Any]) -> None:
+    """Be what a fresh process would be, under a warden of its own; never return."""
+    try:
+        question, *streams, lifeline, report = descriptors
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        os.setsid()
+        for target, stream in enumerate(streams):
+            os.dup2(stream, target)
+            os.close(stream)
+        with os.fdopen(question, "rb") as asked:
+            settings = json.loads(asked.read())
+        os.environ.clear()
+        os.environ.update(settings["environment"])
+        os.chdir(settings["folder"])
+        os.write(report, f"{os.getpid()}\n".encode())
+        fork_worker(lifeline, report)
+        move(holders, settings["folder"])
+        _seed_again()
+        sys.path.insert(0, settings["overlay"])
+        importlib.invalidate_caches()
+        from .main import serve
+
+        serve(guard)
+    finally:
+        os._exit(70)
+
+
+def _seed_again() -> None:
+    """Chance differs from worker to worker; Python's own generator sees to itself."""
+    numpy = sys.modules.get("numpy")
+    if numpy is not None:
+        numpy.random.seed()

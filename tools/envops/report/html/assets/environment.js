@@ -1,0 +1,108 @@
+// One environment, whole.
+
+function environmentView(data) {
+  return h("div", null,
+    h("div.title", null, h("h1", { id: "detail-title" }, data.name), tag(data.verdict)),
+    evidence(data, (part) => `#/environment/${encodeURIComponent(data.name)}/${part}`));
+}
+
+/** Everything that was seen of an environment; `address` makes links to its sections. */
+function evidence(data, address) {
+  const parts = [
+    findingsSection(data),
+    section("rewards", "Rewards", policiesPicture(data.profiles), tasksPicture(data.profiles)),
+    distributionSection(data),
+    mutationSection(data.mutation),
+    searchSection(data.search),
+    diffSection(data.diff),
+    recordingsSection(data.recordings),
+    costSection(data),
+    observationSection(data),
+  ].filter(Boolean);
+  return h("div", null,
+    h("ul.facts", null, [data.version, data.generation, data.folder, data.cached ? "from the cache" : seconds(data.seconds), `${number(data.counts[0])} tasks`, `${number(data.counts[1])} replies scored`, `${number(data.counts[2])} rollouts`].filter(Boolean).map((text) => h("li", null, text))),
+    h("ul.gates", null, data.gates.map(([gate, verdict, reason]) => h(`li.${verdict}`, null, h("b", null, gate), h("span.verdict", null, `${SIGNS[verdict]} ${verdict}`), reason && h("p", { dir: "auto" }, reason)))),
+    h("nav.sections", { "aria-label": "Sections" }, parts.map((part) => h("a", { href: address(part.dataset.section) }, part.querySelector("h2").textContent))),
+    parts);
+}
+
+const OUTCOMES = ["killed", "timeout", "survived", "equivalent", "skipped"];
+
+function mutationSection(mutation) {
+  if (!mutation) return null;
+  if (mutation.score === null) return section("mutation", "Mutation testing", h("p.muted", null, "There was nothing to mutate, or no conversation to ask mutants about."));
+  const counted = OUTCOMES.filter((outcome) => mutation.outcomes[outcome]);
+  const bar = h("div.bar", { role: "img", "aria-label": counted.map((outcome) => `${mutation.outcomes[outcome]} ${outcome}`).join(", ") }, counted.map((outcome) => { const part = h(`span.${outcome}`); part.style.flexGrow = mutation.outcomes[outcome]; return part; }));
+  const bound = { all: "all there are", count: `a sample of ${mutation.exist}`, time: `of ${mutation.exist}, until the time was up` }[mutation.bound];
+  return section("mutation", "Mutation testing",
+    h("p", null, h("span.big", null, percent(mutation.score)), ` of the mutants of the reward code were noticed. ${mutation.tried} were tried (${bound}), each asked about ${mutation.conversations} conversations, ${mutation.cases} of them cases.`),
+    bar, h("ul.legend", null, counted.map((outcome) => h("li", null, h(`i.${outcome}`), `${mutation.outcomes[outcome]} ${outcome}`))),
+    mutation.survivors.length ? h("h3", null, "Survivors: nothing that was laid down noticed these changes") : null,
+    mutation.survivors.map(survivorCard),
+    (mutation.outcomes.survived || 0) > mutation.survivors.length && h("p.note", null, "More are in validate.json."),
+    mutation.equivalent.length ? later(`${mutation.equivalent.length} marked as equivalent`, () => pairs(mutation.equivalent)) : null);
+}
+
+function survivorCard(mutant) {
+  const apart = mutant.apart;
+  return h("article.finding.warning", null,
+    h("p.kind", null, `${mutant.function} · ${mutant.operator}`),
+    h("p.at", null, h("code", null, `${mutant.file}:${mutant.line}`)),
+    diff(mutant.diff, "the mutant"),
+    apart ? [h("p", null, `On task ${apart[0]} this reply tells it from the code: a case waiting to be written.`), quote(apart[1], "reply"),
+      table("What both say", ["function", "the code", "the mutant"], Object.keys({ ...apart[2], ...apart[3] }).map((name) => [name, apart[2][name] ?? null, apart[3][name] ?? null]))]
+      : h("p.muted", null, "No reply was found that tells it from the code."));
+}
+
+function searchSection(search) {
+  if (!search) return null;
+  if (search.ended === "skipped") return section("search", "Search for exploits", h("p.muted", null, `Nothing was searched: ${search.skipped}.`));
+  return section("search", "Search for exploits",
+    h("p", null, `${search.exploits_count || "No"} find${search.exploits_count === 1 ? "" : "s"}: ${number(search.replies)} replies in ${number(search.evaluations)} scorings on ${search.panel} tasks; ${search.lines_reached} of ${search.lines_known} lines of the package reached.`),
+    search.exploits.map((one) => h("article.finding.error", null,
+      h("p.kind", null, `${one.kind} · ${one.pattern} · ${one.found_by}`), h("h3", { dir: "auto" }, one.explanation), quote(one.reply, "reply"),
+      table("What it earns", ["task", "reward"], one.earned.map((each) => [String(each.task), each.reward])))));
+}
+
+function diffSection(diffed) {
+  if (!diffed) return null;
+  const side = (one) => one && `${one.name} ${one.version} at ${one.label}`;
+  return section("diff", "Reward diff",
+    h("p", null, tag(diffed.verdict), ` ${diffed.reason || ""}`),
+    pairs([["base", side(diffed.base)], ["here", side(diffed.head)]]),
+    diffed.said_by && diffed.said_by.length ? table("Changed replies by policy", ["said by", "replies", "changed", "mean at base", "mean here"], diffed.said_by.map((one) => [one.policy, one.replies, one.changed, one.mean_base, one.mean_head])) : null,
+    (diffed.findings || []).map((one) => h(`article.finding.${one.severity}`, null, h("p.kind", null, h("code", null, one.rule)), h("h3", null, one.message), h("p.fix", null, h("b", null, "Fix"), one.fix))),
+    diffed.changed.length ? later(`${diffed.changed_count} changed replies${diffed.changed_count > diffed.changed.length ? `, the first ${diffed.changed.length}` : ""}`, () => h("div", null, diffed.changed.map((one) => h("article.finding.warning", null,
+      h("p.kind", null, `${one.policy} on task ${one.task_head}`), quote(one.reply, "reply"),
+      table("Scores", ["function", "base", "here"], [["reward", one.base.reward, one.head.reward], ...Object.keys({ ...one.base.functions, ...one.head.functions }).map((name) => [name, (one.base.functions[name] || {}).score ?? null, (one.head.functions[name] || {}).score ?? null])])))) ) : null);
+}
+
+function recordingsSection(recordings) {
+  return section("recordings", "Recordings", recordings.map((one) => h(`article.finding.${one.change_count || one.problems.length ? "warning" : "pass"}`, null,
+    h("h3", { dir: "auto" }, `${one.speaker || one.file}`),
+    pairs([
+      ["file", one.file], ["recorded", one.date], ["speaker", one.model ? "a model" : "a scripted policy: it says nothing about difficulty"],
+      ["rollouts", `${number(one.scored)} of ${number(one.rollouts)} with a reward`],
+      ["mean", one.mean === null ? null : `${number(one.mean)}${one.interval ? ` (${number(one.interval[0])} to ${number(one.interval[1])})` : ""}`],
+      ["drift", one.failure || (one.compared ? `${one.change_count ? `${one.change_count} of ${number(one.compared)} replies are paid differently now` : `all ${number(one.compared)} replies that were ${one.replayed ? "played" : "scored"} again earn the same`}` : "nothing was scored again")],
+      ["not compared", one.not_compared.map((each) => `${each.count}: ${each.reason}`).join("; ")],
+      ["problems", one.problems.map((each) => `${each.file}${each.line ? `:${each.line}` : ""} ${each.message}`).join("; ")],
+    ]),
+    one.changes.length ? later(`${one.changes.length} changed replies`, () => h("div", null, one.changes.map((change) => h("div", null, h("p", null, `line ${change.line}, task ${change.task}: ${number(change.reward)} as recorded, ${number(change.again)} now`), quote(change.reply, "reply"))))) : null)));
+}
+
+function costSection(data) {
+  const spent = data.spending, told = data.profiles.filter((one) => one.source === "rollouts" && (one.tokens || one.seconds));
+  return section("cost", "Cost",
+    spent && pairs([["dollars", `$${spent.cost.toFixed(4)}`], ["calls", `${number(spent.answered)} answered of ${number(spent.calls)}, ${spent.failed} failed, ${spent.refused} not made, ${spent.retries} retries`], ["tokens", `${number(spent.tokens.prompt)} sent, ${number(spent.tokens.completion)} answered`]]),
+    told.length ? table("Tokens and time by policy", ["who spoke", "rollouts", "tokens sent", "tokens answered", "seconds"], told.map((one) => [one.policy, one.spreads[0][3] + one.spreads[0][4], one.tokens ? one.tokens[0] : null, one.tokens ? one.tokens[1] : null, one.seconds])) : null,
+    told.length && !spent ? h("p.muted", null, "Scripted policies cost nothing; their tokens are words.") : null);
+}
+
+function observationSection(data) {
+  const stages = Object.entries(data.stages);
+  return section("observation", "Observation",
+    pairs([["digest", h("code", null, data.digest)], ["hub hash", data.hub && h("code", null, data.hub)]]),
+    stages.length ? table("Time of each stage", ["stage", "seconds"], stages.map(([stage, took]) => [stage, typeof took === "number" ? Number(took.toFixed(2)) : took])) : null,
+    data.cached && h("p.muted", null, "Times are those of the observation that the cache holds."));
+}

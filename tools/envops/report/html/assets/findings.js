@@ -1,0 +1,72 @@
+// What was found: the reply, what it earned, and how to mend it.
+
+function findingCard(finding) {
+  const quoted = finding.evidence.filter(([, , long]) => long), short = finding.evidence.filter(([, , long]) => !long);
+  return h(`article.finding.${finding.kind}`, null,
+    h("p.kind", null, h("code", null, finding.rule), ` ${finding.kind} · ${finding.gate}`),
+    h("h3", { dir: "auto" }, finding.message),
+    finding.at && h("p.at", null, h("code", null, finding.at)),
+    finding.reason !== null && h("p.muted", null, "Ignored by the registry: ", h("span.said", { dir: "auto" }, finding.reason)),
+    pairs([...short.map(([label, text]) => [label, text]), ...quoted.map(([label, text]) => [label, quote(text, label)])]),
+    finding.functions.length ? table("Reward per function", ["function", "score", "weight", "adds"], finding.functions.map(functionRow)) : null,
+    h("p.fix", null, h("b", null, "Fix"), finding.fix));
+}
+
+function functionRow([name, score, weight, kind]) {
+  const numeric = typeof score === "number" && typeof weight === "number";
+  return [name, score, kind === "metric" ? "metric" : weight, kind === "metric" ? "–" : numeric ? score * weight : null];
+}
+
+function failureCard(failure) {
+  return h("article.finding.bug", null,
+    h("p.kind", null, `infrastructure · ${failure.stage} · ${failure.kind}`),
+    h("h3", { dir: "auto" }, `${failure.type}${failure.type && failure.message ? ": " : ""}${failure.message}`),
+    failure.file && h("p.at", null, h("code", null, failure.line ? `${failure.file}:${failure.line}` : failure.file)),
+    failure.traceback && quote(failure.traceback, "traceback"));
+}
+
+function findingsSection(data) {
+  const left = data.findings_count - data.findings.length;
+  return section("findings", `Findings${data.findings_count ? ` (${data.findings_count})` : ""}`,
+    data.failures.map(failureCard),
+    data.findings.map(findingCard),
+    left > 0 && h("p.note", null, `${left} more are in validate.json.`),
+    !data.findings_count && !data.failures.length && h("p.muted", null, "No rule found anything."));
+}
+
+/** The checks of the distribution gate, each with its interval. */
+function checksTable(measured) {
+  const rows = measured.checks.map((check) => [check.name, check.rule, interval(check), `${number(check.value)} (${number(check.low)} to ${number(check.high)})`, check.needed, tag(check.answer)]);
+  return [
+    table(`Checks of ${measured.policy}`, ["check", "rule", "from 0 to 1", "measured", "needed", "answer"], rows),
+    measured.checks.filter((check) => check.more).map((check) => h("p.muted", null, h("code", null, check.rule), ` ${check.more}`)),
+  ];
+}
+
+/** A value and its interval between 0 and 1; beyond that the numbers have to do. */
+function interval(check) {
+  const [value, low, high] = [check.value, check.low, check.high];
+  if (![value, low, high].every((each) => typeof each === "number" && each >= -0.001 && each <= 1.001)) return "";
+  const range = h("i"), mark = h("b");
+  range.style.left = `${low * 100}%`;
+  range.style.width = `${(high - low) * 100}%`;
+  mark.style.left = `${value * 100}%`;
+  return h(`span.interval.${check.answer}`, { "aria-hidden": "true" }, range, mark);
+}
+
+function distributionSection(data) {
+  const blocks = data.distributions.map((measured) => [
+    h("h3", null, `${measured.policy}: ${measured.scored} of ${measured.attempted} rollouts scored, ${measured.tasks} tasks`),
+    checksTable(measured),
+    pairs([
+      ["mean reward", measured.mean && `${number(measured.mean.value)} (${number(measured.mean.low)} to ${number(measured.mean.high)}), as a share of the declared range`],
+      ["variance", `${number(measured.variance_within_tasks)} within tasks, ${number(measured.variance_between_tasks)} between`],
+      ["live groups", measured.live_groups && `${percent(measured.live_groups.value)} of groups of ${measured.group_size} (${percent(measured.live_groups.low)} to ${percent(measured.live_groups.high)})`],
+      ["pass@k", Object.entries(measured.pass_at).map(([k, chance]) => `${k}: ${chance.toFixed(2)}`).join(", ")],
+      ["errors", Object.entries(measured.errors).map(([name, count]) => `${name} ${count}`).join(", ")],
+    ]),
+    measured.advice.length ? [h("h3", null, "For training"), measured.scripted && h("p.muted", null, "A scripted policy spoke: the advice shows the method and says nothing about a model."),
+      pairs(measured.advice.map((one) => [one.do, one.because]))] : null,
+  ]);
+  return section("distribution", "Distribution", spreadPicture(data.profiles), groupPictures(data.profiles), blocks);
+}

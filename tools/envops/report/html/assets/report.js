@@ -1,0 +1,86 @@
+// The page itself: which view is shown, search and filter, theme, print.
+
+/** The data of one environment or run, read when it is looked at. */
+function dataOf(kind, name) {
+  const holder = [...document.querySelectorAll(`script[data-${kind}]`)].find((one) => one.dataset[kind] === name);
+  return holder ? JSON.parse(holder.textContent) : null;
+}
+
+let shownView = "";
+
+function route() {
+  const address = location.hash;
+  if (address && !address.startsWith("#/")) return; // a link within the page
+  const [kind, name, part] = address.slice(2).split("/").map(decodeURIComponent);
+  const view = kind === "environment" || kind === "run" ? `${kind}/${name}` : "";
+  const data = view ? dataOf(kind, name) : null;
+  if (view !== shownView || !view) show(view, kind, name, data);
+  if (part) find(`section-${part}`)?.scrollIntoView();
+}
+
+let overviewAt = 0;
+
+function show(view, kind, name, data) {
+  const detail = find("detail"), overview = find("overview"), first = shownView === "" && view === "";
+  if (!overview.hidden) overviewAt = scrollY;
+  shownView = view;
+  overview.hidden = Boolean(view);
+  detail.hidden = !view;
+  detail.replaceChildren();
+  find("crumbs").replaceChildren(...(view ? ["/ ", h("span", { "aria-current": "page" }, shortLabel(name, 60))] : []));
+  if (view) {
+    detail.setAttribute("aria-labelledby", "detail-title");
+    detail.append(data ? (kind === "run" ? runView(data) : environmentView(data)) : h("p.note", { id: "detail-title" }, "Nothing is told of it here: it is not in this report, or there was no room. ", h("a", { href: "#/" }, "Back to the overview")));
+    scrollTo(0, 0);
+  } else scrollTo(0, overviewAt);
+  if (!first) find("main").focus({ preventScroll: true });
+}
+
+function filtering() {
+  const controls = find("controls");
+  if (!controls) return;
+  const body = find("environments").tBodies[0], rows = [...body.rows];
+  let verdict = "";
+  const apply = () => {
+    const words = find("search").value.toLowerCase().split(/\s+/).filter(Boolean), gate = find("gate").value;
+    let count = 0;
+    for (const row of rows) {
+      const fits = (!verdict || row.dataset.verdict === verdict) && (!gate || row.dataset.open.includes(gate)) && words.every((word) => row.dataset.search.includes(word));
+      row.hidden = !fits;
+      count += fits;
+    }
+    find("shown").textContent = count === rows.length ? "" : `${count} of ${rows.length} shown`;
+    find("nothing").hidden = count > 0;
+    find("environments").hidden = count === 0;
+  };
+  const pressed = (wanted) => {
+    verdict = wanted;
+    for (const chip of controls.querySelectorAll(".chip")) chip.setAttribute("aria-pressed", String(chip.dataset.verdict === verdict));
+    apply();
+  };
+  controls.addEventListener("submit", (event) => event.preventDefault());
+  controls.addEventListener("click", (event) => { const chip = event.target.closest(".chip"); if (chip) pressed(chip.dataset.verdict); });
+  controls.addEventListener("input", apply);
+  find("order").addEventListener("change", () => body.append(...rows.sort(ordering(find("order").value))));
+  find("reset").addEventListener("click", () => { find("search").value = ""; find("gate").value = ""; pressed(""); find("search").focus(); });
+  document.addEventListener("keydown", (event) => {
+    if (event.key === "/" && !find("overview").hidden && !event.target.matches("input, select")) { event.preventDefault(); find("search").focus(); }
+  });
+  apply();
+}
+
+function ordering(by) {
+  const worst = ["fail", "error", "inconclusive", "pass"];
+  const declared = (a, b) => a.dataset.order - b.dataset.order;
+  if (by === "name") return (a, b) => a.dataset.name.localeCompare(b.dataset.name);
+  if (by === "seconds") return (a, b) => b.dataset.seconds - a.dataset.seconds || declared(a, b);
+  if (by === "verdict") return (a, b) => worst.indexOf(a.dataset.verdict) - worst.indexOf(b.dataset.verdict) || declared(a, b);
+  return declared;
+}
+
+theme();
+filtering();
+printing();
+addEventListener("hashchange", route);
+route();
+document.documentElement.dataset.ready = "yes";

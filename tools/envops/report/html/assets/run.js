@@ -1,0 +1,42 @@
+// One training run: curves, and what they say.
+
+function runView(run) {
+  return h("div", null,
+    h("div.title", null, h("h1", { id: "detail-title" }, run.name), h(`span.tag.run-${run.status}`, null, run.status)),
+    run.simulated && h("p.note", null, "Simulated: no model was trained, a stand-in made these numbers."),
+    h("ul.facts", null, [run.backend, run.model, run.environments.join(", "), run.steps_done !== null && `step ${number(run.steps_done)}${run.steps_planned !== null ? ` of ${number(run.steps_planned)}` : ""}`, run.cost !== null && `$${run.cost.toFixed(2)}`, run.started && `from ${run.started}`, run.finished && `to ${run.finished}`].filter(Boolean).map((text) => h("li", null, text))),
+    run.notes.map((note) => h("p", { dir: "auto" }, note)),
+    section("findings", "Diagnosis", run.findings.map(runFinding), !run.findings.length && h("p.muted", null, "No failure signature matches.")),
+    section("curves", "Curves", h("div.two", null, run.curves.map(curvePicture))),
+    Object.keys(run.config).length ? section("config", "Settings", pairs(Object.entries(run.config).map(([key, value]) => [key, typeof value === "string" ? value : JSON.stringify(value)]))) : null,
+    pairs([["identity", run.identity && h("code", null, run.identity)], ["where", run.url && h("code", null, run.url)]]));
+}
+
+function runFinding(one) {
+  const evidence = Object.entries(one.evidence).map(([label, value]) => [label.replaceAll("_", " "), typeof value === "string" ? value : JSON.stringify(value)]);
+  return h(`article.finding.${one.severity}`, null,
+    h("p.kind", null, h("code", null, one.rule), ` ${one.severity}${one.steps ? ` · steps ${one.steps[0]} to ${one.steps[1]}` : ""}`),
+    h("h3", { dir: "auto" }, one.message),
+    one.because && h("p", { dir: "auto" }, one.because), pairs(evidence),
+    one.fix && h("p.fix", null, h("b", null, "Fix"), one.fix), one.patch && diff(one.patch, "the change"));
+}
+
+function curvePicture(curve) {
+  const told = curve.points.filter((point) => point.value !== null);
+  const banded = told.filter((point) => point.low !== null && point.high !== null);
+  return picture({
+    title: curve.unit ? `${curve.metric} (${curve.unit})` : curve.metric,
+    says: curve.about,
+    titles: ["step", "value", "from", "to"],
+    rows: () => curve.points.map((point) => [String(point.step), point.value, point.low, point.high]),
+    draw: () => ({
+      height: 210, marginLeft: 48, marginRight: 10, marginBottom: 34,
+      x: { label: "step" }, y: { label: null, grid: true, ticks: 5, nice: true },
+      marks: [
+        banded.length ? Plot.areaY(banded, { x: "step", y1: "low", y2: "high", fill: ACCENT, fillOpacity: 0.15 }) : null,
+        Plot.line(told, { x: "step", y: "value", stroke: ACCENT, strokeWidth: 2 }),
+        told.length < 40 ? Plot.dot(told, { x: "step", y: "value", r: 2.5, fill: ACCENT }) : null,
+      ],
+    }),
+  });
+}

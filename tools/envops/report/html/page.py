@@ -1,0 +1,128 @@
+"""The page: a template, its style and scripts, and the data of validate.json."""
+
+from __future__ import annotations
+
+from collections import Counter
+from functools import cache
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from envops.judge.engine import GATES
+from envops.report.html.embedding import code, policy
+from envops.report.html.fitting import fitted
+from envops.report.plain_data import seconds_text
+from envops.report.reading import result_of
+from envops.report.result import DECIDING, STANDINGS, EnvironmentResult, standing
+from envops.report.summary import headline, next_commands
+from envops.report.visible_text import on_one_line, shortened, visible
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from envops.report.run_report import RunReport
+
+Data = dict[str, Any]
+
+LIMIT_BYTES = 4_300_000
+"""Of data, and of the overview's rows: a page over 5 MB is slow to open on a phone, and our own code takes the rest."""
+ROW_BYTES = 1_500
+STYLES = ("base.css", "report.css", "details.css")
+LIBRARIES = ("d3.min.js", "plot.umd.min.js")
+VIEWS = ("elements.js", "shared.js", "charts.js", "pictures.js", "findings.js", "environment.js", "run.js")
+"""Scripts that the site has too."""
+SCRIPTS = (*VIEWS, "report.js")
+SIGNS = {"pass": "✓", "fail": "✗", "inconclusive": "?", "error": "!"}
+
+
+def render_page(
+    report: dict[str, Any],
+    diff: Mapping[str, Any] | None = None,
+    runs: Sequence[RunReport] = (),
+    unreadable: Sequence[str] = (),
+) -> str:
+    """The whole page from the data of validate.json, of reward-diff.json where there is one, and of runs.
+
+    `unreadable` says what is wrong with reports of runs that could not be read.
+    """
+    result = result_of(report)
+    shown = fitted(report, diff, runs, LIMIT_BYTES - ROW_BYTES * len(result.environments))
+    library, script = joined("vendor", LIBRARIES), joined("assets", SCRIPTS)
+    return (
+        templates("envops.report.html")
+        .get_template("report.html.j2")
+        .render(
+            policy=policy(library, script),
+            style=code(joined("assets", STYLES)),
+            library=code(library),
+            script=code(script),
+            report=report,
+            headline=headline(result),
+            commands=next_commands(result),
+            counts=Counter(one["verdict"] for one in report["environments"]),
+            rows=[overview_row(*both) for both in zip(report["environments"], result.environments, strict=True)],
+            unreadable=unreadable,
+            shown=shown,
+            gates=GATES,
+        )
+    )
+
+
+def overview_row(environment: Mapping[str, Any], result: EnvironmentResult) -> Data:
+    """One line of the overview, with what the search looks through."""
+    findings = result.findings
+    kinds = Counter(standing(finding) for finding in findings)
+    rules = dict.fromkeys(finding.rule for finding in findings if standing(finding) in DECIDING)
+    mutation = environment.get("mutation") or {}
+    searched = [environment["name"], environment["folder"], environment["digest"], environment["generation"] or ""]
+    searched += [f"{finding.rule} {finding.message}" for finding in findings]
+    return {
+        "name": environment["name"],
+        "version": environment["package_version"],
+        "generation": environment["generation"],
+        "digest": environment["digest"],
+        "verdict": environment["verdict"],
+        "gates": environment["gates"],
+        "reasons": environment["reasons"],
+        "time": "cached" if environment["cached"] else seconds_text(_seconds(environment["seconds"])),
+        "seconds": _seconds(environment["seconds"]),
+        "cached": environment["cached"],
+        "kinds": [(kind, kinds[kind]) for kind in STANDINGS if kinds[kind]],
+        "rules": list(rules),
+        "mutation": mutation.get("score"),
+        "rewards": [_reward(one) for one in environment.get("distributions", []) if one["mean"]],
+        "searched": shortened(on_one_line(" ".join(searched)), 600).lower(),
+    }
+
+
+def _reward(measured: Mapping[str, Any]) -> Data:
+    return {"policy": measured["policy"], "scripted": measured["scripted"], **measured["mean"]}
+
+
+def _seconds(value: Any) -> float:
+    return float(value) if isinstance(value, int | float) else 0.0
+
+
+@cache
+def templates(package: str) -> Environment:
+    """The templates of a package. Everything is escaped; a name that nobody gave is an error."""
+    environment = Environment(
+        loader=PackageLoader(package),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["visible"] = lambda text: visible(shortened(str(text), 4_000))
+    environment.filters["address"] = lambda text: quote(visible(str(text)), safe="")
+    environment.globals["signs"] = SIGNS
+    return environment
+
+
+@cache
+def joined(folder: str, names: tuple[str, ...]) -> str:
+    """Files of ours in one text."""
+    parts = [(files("envops.report.html") / folder / name).read_text(encoding="utf-8") for name in names]
+    return "\n".join(parts)

@@ -1,0 +1,1 @@
+"""New environments: from rows and a few choices to a package that passes all gates."""

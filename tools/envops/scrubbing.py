@@ -1,0 +1,68 @@
+"""Takes secrets out of whatever is written: messages, logs, ledgers, reports.
+
+Two nets. Keys that are known are replaced wherever they occur, also escaped as in an address
+or in JSON. What merely looks like a key (a bearer token, the signature of an upload address,
+the shapes that providers give their keys) is replaced too, because a server may answer with
+secrets that nobody here knew.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import quote
+
+HIDDEN = "[key]"
+SHORTEST_SECRET = 6
+"""A shorter one is a placeholder such as EMPTY or none and occurs in ordinary text."""
+SECRET_NAME = re.compile(r"(?:^|_)(?:KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?)(?:_|$)")
+"""Names of variables whose values are taken for secrets."""
+_SHAPES = (
+    (re.compile(r"(?i)\b(bearer\s+)[A-Za-z0-9._~+/=-]{6,}"), r"\1" + HIDDEN),
+    (
+        re.compile(
+            r"(?i)([?&](?:x-[a-z]+-)?(?:signature|credential|security-token|token|sig|key|awsaccesskeyid)=)[^&\s\"'<>]+"
+        ),
+        r"\1" + HIDDEN,
+    ),
+    (re.compile(r"(?<=://)[^/\s:@\"']+:[^/\s@\"']+(?=@)"), HIDDEN),
+    (re.compile(r"\b(?:pit_|hf_|sk-|gh[pousr]_|github_pat_|wandb_v1_)[A-Za-z0-9_-]{16,}"), HIDDEN),
+    (re.compile(r"\b[a-z]{2,6}_[a-f0-9]{40,}\b"), HIDDEN),
+)
+
+
+class Scrubber:
+    """Takes known secrets, and what looks like one, out of texts and data."""
+
+    def __init__(self, *secrets: str, shapes: bool = True) -> None:
+        self._shapes = _SHAPES if shapes else ()
+        forms: set[str] = set()
+        for secret in secrets:
+            if len(secret) >= SHORTEST_SECRET:
+                forms |= {secret, quote(secret, safe=""), json.dumps(secret)[1:-1]}
+        self._forms = sorted(forms, key=len, reverse=True)
+
+    @classmethod
+    def of_environment(cls, environment: Mapping[str, str] | None = None, *more: str) -> Scrubber:
+        """One that knows every variable whose name says that it holds a secret."""
+        seen = os.environ if environment is None else environment
+        return cls(*(value for name, value in seen.items() if SECRET_NAME.search(name)), *more)
+
+    def text(self, text: str) -> str:
+        """The text without known secrets and, unless that was turned off, without what looks like one."""
+        for form in self._forms:
+            text = text.replace(form, HIDDEN)
+        for shape, shown in self._shapes:
+            text = shape.sub(shown, text)
+        return text
+
+    def value(self, value: Any) -> Any:
+        """The same data with every text in it scrubbed."""
+        if isinstance(value, str):
+            return self.text(value)
+        if isinstance(value, Mapping):
+            return {self.text(str(key)): self.value(item) for key, item in value.items()}
+        return [self.value(item) for item in value] if isinstance(value, list | tuple) else value

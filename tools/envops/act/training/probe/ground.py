@@ -15,7 +15,7 @@ from envops.declare.registry import EnvironmentEntry
 from envops.observe.facts import Rollout, Score, Task
 from envops.observe.limits import LOAD_SECONDS, SECONDS_PER_REPLY, STAGE_SECONDS
 from envops.observe.opened import opened_environment
-from envops.observe.process import StageFailed, WorkerProcess, checked
+from envops.observe.process import WorkerProcess, checked
 from envops.observe.workspace import Workspace
 
 MODEL = "policy"
@@ -75,7 +75,9 @@ def opened_ground(
         tasks = tuple(checked(Task, value) for kind, value in parts if kind == "task")
         scores = list(_gold(opened.worker, len(tasks)))
         gold = tuple(
-            text for score in scores for message in score.completion
+            text
+            for score in scores
+            for message in score.completion
             if message["role"] == "assistant" and (text := text_of(message))
         )
         rewards = [score.reward for score in scores if score.reward is not None]

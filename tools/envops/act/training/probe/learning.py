@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from statistics import fmean, pvariance
+from statistics import fmean
 from typing import Any
 
 os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")
@@ -16,6 +16,7 @@ os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 from datasets import Dataset
 from tokenizers import Tokenizer, models
 from transformers import PreTrainedTokenizerFast, PrinterCallback, TrainerCallback
+from transformers.trainer_utils import get_last_checkpoint
 from trl import GRPOConfig, GRPOTrainer
 
 from envops.act.training.probe.ground import Ground, Played
@@ -28,9 +29,9 @@ from envops.act.training.probe.vocabulary import END, PAD, START, UNKNOWN, Vocab
 class Recipe:
     """How a probe trains. Measured on two cores: a step is dominated by sampling."""
 
-    batch_size: int = 64
+    batch_size: int = 128
     """Rollouts per step."""
-    group_size: int = 8
+    group_size: int = 16
     learning_rate: float = 2e-3
     most_tokens: int = 24
     seed: int = 0
@@ -66,7 +67,7 @@ class Learning:
     steps: list[Step] = field(default_factory=list)
 
     def run(self, tasks: Sequence[int], most_steps: int, most_seconds: float) -> None:
-        """Train until the steps or the seconds are used up."""
+        """Train until the steps or the seconds are used up; goes on after the last step that the folder holds."""
         recipe = self.recipe
         rows = [{"prompt": str(index)} for index in tasks]
         settings = GRPOConfig(
@@ -74,7 +75,9 @@ class Learning:
             use_cpu=True,
             bf16=False,
             report_to="none",
-            save_strategy="no",
+            save_strategy="steps",
+            save_steps=1,  # it is small: whatever ends the run, no finished step is lost
+            save_total_limit=1,
             logging_steps=1,
             disable_tqdm=True,
             max_steps=most_steps,
@@ -84,8 +87,6 @@ class Learning:
             learning_rate=recipe.learning_rate,
             lr_scheduler_type="constant",
             beta=0.0,
-            scale_rewards=False,
-            loss_type="dr_grpo",
             seed=recipe.seed,
             dataloader_pin_memory=False,
             gradient_checkpointing=False,
@@ -102,7 +103,14 @@ class Learning:
                 rollout_func=self._rollouts,
             )
             trainer.remove_callback(PrinterCallback)
-            trainer.train()
+            last = get_last_checkpoint(str(self.folder)) if self.folder.is_dir() else None
+            trainer.train(resume_from_checkpoint=last)
+
+    def evaluated(self, tasks: Sequence[int], rollouts: int) -> list[list[float]]:
+        """Rewards of the policy as it is now, by task; rollouts without a reward are left out."""
+        with self.speaker() as speaker:
+            groups = self.ground.play(tasks, rollouts, speaker.base_url, speaker.spoken)
+        return [[each.reward for each in group if each.reward is not None] for group in groups]
 
     def speaker(self) -> Speaker:
         """The policy as an endpoint."""

@@ -13,6 +13,8 @@ from envops.act.training.probe.vocabulary import END, PAD, START, Vocabulary
 
 NEVER = -1e9
 """Added to the logit of what must not be said."""
+EMBEDDING_DEVIATION = 0.2
+"""Ten times GPT-2's: positions count from the first step on."""
 WARM_UP_STEPS, WARM_UP_BATCH, WARM_UP_RATE, WARM_UP_SEED = 60, 64, 1e-3, 0
 
 
@@ -25,7 +27,7 @@ class Sample:
 
 
 class TinyPolicy(GPT2LMHeadModel):  # type: ignore[misc]
-    """A Llama that can only say what gold is made of; training and sampling see the same distribution."""
+    """A GPT-2 that can only say what gold is made of; training and sampling see the same distribution."""
 
     def __init__(self, config: GPT2Config) -> None:
         super().__init__(config)
@@ -42,8 +44,12 @@ class TinyPolicy(GPT2LMHeadModel):  # type: ignore[misc]
         return out
 
 
-def tiny_policy(vocabulary: Vocabulary, longest: int, seed: int, *, width: int = 128, layers: int = 2) -> TinyPolicy:
-    """A policy of a few hundred thousand random weights; `longest` is the most tokens of a conversation."""
+def tiny_policy(vocabulary: Vocabulary, longest: int, seed: int, *, width: int = 64, layers: int = 1) -> TinyPolicy:
+    """A policy of some fifty thousand random weights; `longest` is the most tokens of a conversation.
+
+    One narrow layer with absolute positions: of what was tried on reversing strings, it finds out soonest where to
+    look (docs/training-probe.md).
+    """
     torch.manual_seed(seed)
     config = GPT2Config(
         vocab_size=vocabulary.size,
@@ -61,10 +67,8 @@ def tiny_policy(vocabulary: Vocabulary, longest: int, seed: int, *, width: int =
     )
     config.sayable = list(vocabulary.sayable)
     policy = TinyPolicy(config)
-    import os
-    s=float(os.environ.get('ST','0.3'))
-    torch.nn.init.normal_(policy.transformer.wpe.weight, std=s)
-    torch.nn.init.normal_(policy.transformer.wte.weight, std=s)
+    for table in (policy.transformer.wpe.weight, policy.transformer.wte.weight):
+        torch.nn.init.normal_(table, std=EMBEDDING_DEVIATION)
     return policy
 
 
@@ -98,7 +102,9 @@ def _until_end(tokens: list[int], logprobs: list[float]) -> Sample:
     return Sample(tuple(tokens[:length]), tuple(logprobs[:length]))
 
 
-def warm_up(policy: TinyPolicy, vocabulary: Vocabulary, prompts: Sequence[Sequence[int]], lengths: Sequence[int]) -> None:
+def warm_up(
+    policy: TinyPolicy, vocabulary: Vocabulary, prompts: Sequence[Sequence[int]], lengths: Sequence[int]
+) -> None:
     """Teach the form of a reply, and nothing of the task: letters at random, as many as gold has, and an end.
 
     Without it, a random policy stops at random, and a reward that pays nothing for guessing is

@@ -60,7 +60,7 @@ class Speaker:
         asyncio.set_event_loop(self._loop)
         application = web.Application(client_max_size=64 * 2**20)
         application.router.add_post("/v1/chat/completions", self._chat)
-        runner = web.AppRunner(application, access_log=None)
+        runner = web.AppRunner(application, access_log=None, shutdown_timeout=0.1)
 
         async def start() -> int:
             await runner.setup()
@@ -71,6 +71,8 @@ class Speaker:
         answering = self._loop.create_task(self._answer())
         self._loop.run_forever()
         answering.cancel()
+        self._loop.run_until_complete(runner.cleanup())
+        self._loop.close()
 
     async def _answer(self) -> None:
         while True:

@@ -8,7 +8,6 @@ for models that begin every reply with it.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -95,9 +94,15 @@ def shared(texts: Sequence[str]) -> tuple[str, str]:
     different = list(dict.fromkeys(texts))
     if len(different) < 2:
         return "", ""
-    opening = os.path.commonprefix(different)
+    opening = _opening(different)
     rests = [text[len(opening) :][::-1] for text in different]
-    return opening, os.path.commonprefix(rests)[::-1]
+    return opening, _opening(rests)[::-1]
+
+
+def _opening(texts: Sequence[str]) -> str:
+    first, last = min(texts), max(texts)
+    length = next((place for place, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), len(first))
+    return first[:length]
 
 
 def text_of(message: Mapping[str, Any]) -> str:

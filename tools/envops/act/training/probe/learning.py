@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,6 +18,7 @@ from datasets import Dataset
 from tokenizers import Tokenizer, models
 from transformers import PreTrainedTokenizerFast, PrinterCallback, TrainerCallback
 from transformers.trainer_utils import get_last_checkpoint
+from transformers.utils import logging as transformers_logging
 from trl import GRPOConfig, GRPOTrainer
 
 from envops.act.training.probe.ground import Ground, Played
@@ -69,6 +71,9 @@ class Learning:
     def run(self, tasks: Sequence[int], most_steps: int, most_seconds: float) -> None:
         """Train until the steps or the seconds are used up; goes on after the last step that the folder holds."""
         recipe = self.recipe
+        transformers_logging.disable_progress_bar()
+        transformers_logging.set_verbosity_error()
+        warnings.filterwarnings("ignore", category=FutureWarning)  # names that TRL still uses
         rows = [{"prompt": str(index)} for index in tasks]
         settings = GRPOConfig(
             output_dir=str(self.folder),

@@ -72,7 +72,7 @@ def tiny_policy(vocabulary: Vocabulary, longest: int, seed: int, *, width: int =
     return policy
 
 
-@torch.no_grad()
+@torch.no_grad()  # type: ignore[untyped-decorator]
 def sampled(
     policy: TinyPolicy, conversations: Sequence[Sequence[int]], most_tokens: int, temperature: float = 1.0
 ) -> list[Sample]:

@@ -12,8 +12,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-import torch
-
 from envops.act.training.probe.ground import Ground
 from envops.act.training.probe.learning import Learning, Recipe, Step
 from envops.act.training.probe.policy import TinyPolicy, tiny_policy, warm_up
@@ -65,7 +63,6 @@ def probe(
 
     Raises `NotForAProbe` where gold replies are too long, or call tools.
     """
-    torch.set_num_threads(max(1, torch.get_num_threads()))
     vocabulary, most_tokens = _vocabulary(ground)
     training, held_out = divided([task.index for task in ground.tasks], seed)
     policy = _policy(ground, vocabulary, most_tokens, seed)
@@ -117,7 +114,7 @@ def _control(learning: Learning, folder: Path, training: Sequence[int]) -> tuple
     control = Learning(learning.ground, learning.vocabulary, policy, recipe, folder / "control", lambda _: None)
     control.run(training, CONTROL_STEPS, float("inf"))
     pairs = zip(learning.policy.parameters(), policy.parameters(), strict=True)
-    change = max(float((one - other).abs().max()) for one, other in pairs)
+    change = max(float((one - other).detach().abs().max()) for one, other in pairs)
     return change, max((step.gradient for step in control.steps), default=0.0)
 
 

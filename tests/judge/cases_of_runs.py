@@ -136,6 +136,28 @@ CASES = {
             "something new": overridden("trainer.scheduler", {"type": "cosine", "warmup_steps": 5}),
         },
     ),
+    "RUN014": RuleCases(
+        fires={
+            "warm-up": overridden("trainer.scheduler", {"type": "cosine", "warmup_steps": 200}),
+            "default warm-up and decay": run(max_steps=15, overrides={"trainer": {"scheduler": {"type": "linear"}}}),
+            "begins below a group": overridden("orchestrator.concurrency.initial_inflight", 4),
+            "begins above the end": overridden("orchestrator.concurrency.initial_inflight", 2048),
+            "upside down": overridden("orchestrator.concurrency", {"min_inflight": 64, "max_inflight": 32}),
+            "two batches": overridden("orchestrator.token_batch_size", 100000),
+            "nothing to evaluate on": run(without=("eval",), overrides={"orchestrator": {"eval": {"interval": 10}}}),
+            "two lengths": overridden("trainer.max_steps", 100),
+            "offline": overridden("monitors.wandb.offline", True),
+            "the launcher's": overridden("env_vars.CUDA_VISIBLE_DEVICES", "0"),
+        },
+        silent={
+            "none": run(),
+            "a scheduler that fits": overridden("trainer.scheduler", {"type": "linear"}),
+            "the same length twice": overridden("trainer.max_steps", 200),
+            "a variable": overridden("env_vars.TOKENIZERS_PARALLELISM", "false"),
+            "bounds": overridden("orchestrator.concurrency", {"initial_inflight": 64, "max_inflight": 128}),
+            "another trainer": overridden("trainer.max_steps", 100, backend="verifiers-rl"),
+        },
+    ),
     "RUN020": RuleCases(
         fires={
             "of one environment": run(sources=[{"id": "plain-sums", "rollouts_per_example": 12}]),

@@ -30,6 +30,7 @@ MODULES = (
     "distribution_incidents",
     "recordings",
     "runs_compatible",
+    "runs_prime_rl",
     "runs_settings",
     "runs_chances",
     "diagnosis",

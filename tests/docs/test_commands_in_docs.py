@@ -36,8 +36,10 @@ def test_the_commands_of_a_page_run_one_after_the_other(page: str, tmp_path: Pat
     home.mkdir()
     (programs / "nox").write_text(NOX.format(python=sys.executable, sessions=sessions()))
     (programs / "nox").chmod(0o755)
+    kept = ("LANG", "SSL_CERT_FILE", "UV_INDEX_URL", "UV_DEFAULT_INDEX")
     environment = {
-        **{name: value for name, value in os.environ.items() if name in ("LANG", "UV_CACHE_DIR", "UV_INDEX_URL")},
+        **{name: os.environ[name] for name in kept if name in os.environ},
+        "UV_CACHE_DIR": os.environ.get("UV_CACHE_DIR") or str(Path.home() / ".cache" / "uv"),
         "PATH": f"{programs}:{os.environ['PATH']}",
         "HOME": str(home),
         "GIT_AUTHOR_NAME": "a", "GIT_AUTHOR_EMAIL": "a@example.org",

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from envops.observe.searching import SEARCH_LOCK
+from envops.observe.venv import venv_for
 from envops.observe.worker.search.hunt import Hunt
 from hunting import hunted, panel_for
 from rewards_to_search import DEFECTS, SOUND
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
+    from envops.observe.workspace import Workspace
     from rewards_to_search import Planted
 
 pytestmark = [pytest.mark.usefixtures("hypothesis"), pytest.mark.filterwarnings("ignore:Possible nested set")]
@@ -114,3 +121,13 @@ def test_evolution_alone_finds_it(name: str, tmp_path: Path, monkeypatch: pytest
 def test_accepted_variants_that_overlap_are_not_both_on_the_panel() -> None:
     answers = [entrant.answer for entrant in panel_for(BY_NAME["accepted-variants"])]
     assert '["feline", "lion"]' not in answers
+
+
+def test_what_is_tried_does_not_follow_from_the_hash_seed(tmp_path: Path, workspace: Workspace) -> None:
+    toolbox = venv_for(SEARCH_LOCK, workspace, threading.Event()).site_packages
+    program = [sys.executable, str(Path(__file__).with_name("drawn_replies.py")), str(tmp_path), str(toolbox)]
+    said = [
+        subprocess.run(program, env=os.environ | {"PYTHONHASHSEED": seed}, capture_output=True, check=True).stdout
+        for seed in ("1", "2")
+    ]
+    assert said[0] == said[1] != b""

@@ -1,6 +1,7 @@
 """Say it without saying it: a sentence that keeps the rules, and of which a judge says that it fits."""
 
 import verifiers.v1 as vf
+from pydantic import PositiveInt
 
 from taboo_words.descriptions import ENTRIES, Entry, final_description, keeps_the_rules
 
@@ -43,6 +44,8 @@ class TabooWordsTaskConfig(vf.TaskConfig):
 
 
 class TabooWordsConfig(vf.TasksetConfig):
+    num_tasks: PositiveInt = len(ENTRIES)
+    """How many of the words, from the first on."""
     task: TabooWordsTaskConfig = TabooWordsTaskConfig()
 
 
@@ -73,7 +76,7 @@ class TabooWords(vf.Task[TabooWordsData, vf.State, TabooWordsTaskConfig]):
 
 class TabooWordsTaskset(vf.Taskset[TabooWords, TabooWordsConfig]):
     def load(self) -> list[TabooWords]:
-        return [self.task(entry) for entry in ENTRIES]
+        return [self.task(entry) for entry in ENTRIES[: self.config.num_tasks]]
 
     def task(self, entry: Entry) -> TabooWords:
         prompt = PROMPT.format(word=entry.word, taboo=", ".join(entry.taboo))

@@ -179,6 +179,8 @@ def _facts(shared: Run, name: str) -> tuple[Facts, bool]:
         note=shared.progress.note,
     )
     facts = observe(entry, package, workspace, wish, watcher, stop, shared.servers)
+    if facts.started.reason:
+        shared.progress.note(f"{name}: observed in a fresh process, because {facts.started.reason}")
     if wish.score and wish.evaluate:
         remember_timing(name, Timing(sum(facts.seconds.values()), facts.memory), workspace)
     return facts, False

@@ -66,6 +66,7 @@ def _environment_data(environment: EnvironmentResult) -> dict[str, Any]:
         "verdict": environment.verdict,
         "cached": environment.cached,
         "brief": environment.brief,
+        "worker": environment.started and asdict(environment.started),
         "seconds": environment.seconds,
         "stage_seconds": environment.stage_seconds,
         "gates": environment.gates,

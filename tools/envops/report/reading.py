@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from envops.declare.problem import DeclarationError, Problem
 from envops.judge.engine import Finding
-from envops.observe.facts import Failure, Place
+from envops.observe.facts import Failure, Place, Started
 from envops.report.result import EnvironmentResult, Share, ValidationResult
 
 if TYPE_CHECKING:
@@ -77,6 +77,8 @@ def _environment(data: dict[str, Any]) -> EnvironmentResult:
         findings=tuple(finding_of(folder, one) for one in data["findings"]),
         failures={one["stage"]: _failure(folder, one) for one in data["failures"]},
         policies=tuple(data["policies"]),
+        started=Started(**data["worker"]) if data.get("worker") else None,
+        brief=data.get("brief", False),
     )
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from envops.judge.measures import Distribution
     from envops.judge.profiles import Profile
     from envops.judge.verdict import Judgement
-    from envops.observe.facts import Facts, Failure, Place, Stage, Wheel
+    from envops.observe.facts import Facts, Failure, Place, Stage, Started, Wheel
     from envops.observe.mutation_facts import Mutation
     from envops.observe.recording_facts import RecordingFacts
     from envops.observe.search_facts import Search
@@ -72,6 +72,8 @@ class EnvironmentResult:
     """What everybody who spoke earned, for the pictures."""
     recordings: tuple[RecordingFacts, ...] = ()
     """Recorded rollouts, held against this code."""
+    started: Started | None = None
+    """How its worker came to be; `None` where there was none."""
     brief: bool = False
     """Profiles and noticed mutants were left out."""
     spending: Spending | None = None
@@ -130,6 +132,7 @@ def environment_result(
         reasons={gate: judged.reason for gate, judged in judgement.gates.items()},
         findings=judgement.findings,
         failures=facts.broken_infrastructure(),
+        started=facts.started,
         tasks_count=len(facts.tasks),
         scores_count=len(facts.scores),
         rollouts_count=len(facts.rollouts),

@@ -83,7 +83,9 @@ def common_pieces(answers: Sequence[str]) -> list[str]:
     counted = Counter(
         piece
         for answer in answers
-        for piece in {answer[start : start + size] for size in (1, 2) for start in range(len(answer) - size + 1)}
+        for piece in sorted(
+            {answer[start : start + size] for size in (1, 2) for start in range(len(answer) - size + 1)}
+        )
     )
     return [piece for piece, count in counted.most_common(12) if count > 1]
 

@@ -1,0 +1,32 @@
+"""What hunts try, in order, as a digest: a program of its own, so that Python's hash seed can be another.
+
+Arguments: a folder to write to, and the folder that hypothesis lies in.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+from pathlib import Path
+from typing import Any
+
+if __name__ == "__main__":
+    sys.path.append(sys.argv[2])
+    from envops.observe.worker.search import properties
+    from envops.observe.worker.search.grading import Grader
+    from hunting import hunted
+    from rewards_to_search import LISTS, SOUND, WORDS
+
+    properties.prepare()
+    tried: list[str] = []
+    grade = Grader.grade
+
+    def noted(self: Grader, place: int, reply: str, *more: Any) -> Any:
+        tried.append(reply)
+        return grade(self, place, reply, *more)
+
+    Grader.grade = noted  # type: ignore[method-assign]
+    for one in SOUND:
+        if one.answers in (LISTS, WORDS):
+            hunted(one, Path(sys.argv[1]), evaluations=1500, hypothesis=True)
+    print(len(tried), hashlib.sha256(repr(tried).encode()).hexdigest())

@@ -4,6 +4,7 @@ Each check is for one variable, and skipped without it (docs/training.md says ho
 
     ENVOPS_PRIME_RL    a checkout of prime-rl whose .venv has packages/prime-rl-configs (Python 3.12)
     ENVOPS_PRIME_LORA  a Python with prime==0.12.0
+    ENVOPS_TRL         a Python with trl and torch
     ENVOPS_TINKER      a Python with tinker-cookbook
     ENVOPS_RLLM        a checkout of rLLM whose .venv has hydra-core and verl (without its dependencies)
     ENVOPS_SKYRL       a checkout of SkyRL whose .venv has omegaconf and what its config module imports
@@ -215,3 +216,23 @@ def test_skyrl_takes_every_override(repository: Repository) -> None:
         "    validate_batch_sizes(made)\n"
     )
     check(checkout / ".venv" / "bin" / "python", code, [json.dumps(sets)], checkout)
+
+
+def test_trl_takes_every_setting(repository: Repository, tmp_path: Path) -> None:
+    python = given("ENVOPS_TRL")
+    files = [str(ROOT / "configs" / "rl" / "reverse-text-here.toml")]
+    for number, declared in enumerate(old_runs()):
+        file = tmp_path / f"{number}.toml"
+        file.write_text(next(iter(compiled(repository, "trl", declared).values())))
+        files.append(str(file))
+    code = (
+        "import sys, tomllib\n"
+        "from trl import GRPOConfig\n"
+        "for name in sys.argv[1:]:\n"
+        "    given = tomllib.load(open(name, 'rb'))\n"
+        "    made = GRPOConfig(**given['grpo'], use_cpu=True, bf16=False)\n"
+        "    grpo = given['grpo']\n"
+        "    asked = grpo['per_device_train_batch_size'] * grpo['gradient_accumulation_steps']\n"
+        "    assert made.generation_batch_size == asked\n"
+    )
+    check(python, code, files)

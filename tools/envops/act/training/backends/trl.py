@@ -7,9 +7,14 @@ it here; nothing is submitted anywhere.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from envops.act.training.backend import Compiled, Request, file_path, heading, with_overrides
 from envops.act.training.native import NativeConfig, origin
 from envops.act.training.written_config import toml_text
+
+if TYPE_CHECKING:
+    from envops.declare.run import RunSpec
 
 MICRO_BATCH = 8
 """Rollouts of one backward pass, at most."""
@@ -63,6 +68,8 @@ def _config(request: Request) -> NativeConfig:
         "save_total_limit": (kept.keep if kept else None, origin(spec, "checkpoints.keep")),
         "eval_strategy": ("steps" if evaluated else "no", origin(spec, "eval")),
         "eval_steps": (evaluated.interval if evaluated else None, origin(spec, "eval.interval")),
+        "num_generations_eval": (evaluated.rollouts if evaluated else None, origin(spec, "eval.rollouts")),
+        "per_device_eval_batch_size": (_eval_batch(spec), "rollouts; whole tasks"),
         "logging_steps": (1, "every step is followed"),
         "report_to": ("wandb" if spec.wandb else "none", origin(spec, "wandb")),
     }
@@ -78,6 +85,12 @@ def _config(request: Request) -> NativeConfig:
     if spec.difficulty_filter:
         config.left_out.append("difficulty_filter: GRPOTrainer has none; groups without variance give no gradient")
     return config
+
+
+def _eval_batch(spec: RunSpec) -> int | None:
+    if spec.eval is None:
+        return None
+    return spec.eval.rollouts * max(1, MICRO_BATCH // spec.eval.rollouts)
 
 
 def _micro_batch(batch: int) -> int:

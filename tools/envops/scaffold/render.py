@@ -210,7 +210,7 @@ def _names(plan: Plan) -> dict[str, Any]:
         "place": place,
         "last_letter": "ABCDEFGHIJ"[plan.most_choices - 1],
         "vocabulary": plan.vocabulary,
-        "declared_type": "none" if plan.runs_tests else plan.answer,
+        "declared_type": "none" if plan.runs_code else plan.answer,
         "insensitive": style.insensitive and not plan.prints,
         "sandbox_import": "passes" if plan.runs_tests else "output_of",
         "data_file": 'f"{self.config.split}.jsonl"' if len(plan.splits) > 1 else quoted(f"{plan.split}.jsonl"),

@@ -226,10 +226,10 @@ def reporting() -> list[Measurement]:
     command = [sys.executable, ROOT / "benchmarks/pages.py"]
     said = json.loads(subprocess.run(command, env=ENVIRONMENT, check=True, capture_output=True, text=True).stdout)
     what = f"report of {said['environments']} environments and {said['rollouts']:,} rollouts"
-    note = f"of it {said['measuring']:.1f} s for profiles and distributions, the rest for five files"
+    note = f"of one core; of it {said['measuring']:.1f} s for profiles and distributions, the rest for five files"
     return [
         Measurement(f"{what}, built", said["seconds"], 5.0, "s", note=note),
-        Measurement("memory of that process", said["megabytes"], 300.0, "MB"),
+        Measurement("memory of building that report", said["megabytes"], 300.0, "MB"),
         Measurement("size of that page", said["page_megabytes"], 5.0, "MB"),
         Measurement("that page interactive in headless Chromium", said["interactive"], 2.0, "s", note=said["opened"]),
     ]

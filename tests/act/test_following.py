@@ -212,3 +212,14 @@ def test_what_cannot_be_followed_is_said(
     (tmp_path / "registry.yaml").write_text(REGISTRY)
     assert main(["diagnose", *arguments, "--root", str(tmp_path)]) == 2
     assert part in capsys.readouterr().err
+
+
+def test_a_finding_goes_into_a_jobs_summary(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "registry.yaml").write_text(REGISTRY)
+    file = tmp_path / "metrics.jsonl"
+    file.write_text(lines([{"step": step, "reward": 0.0} for step in range(60)]))
+    assert main(["diagnose", str(file), "--run", "first", "--root", str(tmp_path), "--format", "markdown"]) == 1
+    said = capsys.readouterr().out
+    assert "| `reward` | 0 | 0 | 60 |" in said
+    assert "**DGN001** error" in said
+    assert "+    batch_size: 256" in said

@@ -169,3 +169,12 @@ def test_a_run_that_is_not_declared_is_named_with_the_nearest(repository: Path) 
         train(repository, "hostd", "--compile-only")
     problems: Any = caught.value.problems
     assert problems[0].nearest == "hosted"
+
+
+def test_runs_go_into_a_jobs_summary(repository: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    registry = repository / "registry.yaml"
+    registry.write_text(registry.read_text().replace("max_steps: 20", "max_steps: 20\n    rollouts_per_example: 1"))
+    assert train(repository, "--compile-only", "--format", "markdown") == 1
+    said = capsys.readouterr().out
+    assert "| ✗ | `hosted` | `prime` |" in said
+    assert "**RUN021** error" in said

@@ -40,7 +40,7 @@ def test_validating_loads_rich_only_for_a_terminal() -> None:
 
 
 @pytest.mark.parametrize(
-    "command", ["validate", "schema", "rewards", "smoke", "distribution", "lock", "explain", "docs"]
+    "command", ["validate", "schema", "rewards", "smoke", "distribution", "lock", "explain", "docs", "site"]
 )
 def test_every_command_shows_examples(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):

@@ -91,7 +91,8 @@ def test_a_release_publishes_once_what_was_proven(
     assert place.run("release", "--evidence", proof) == 0
     (entry,) = place.report("release.json")["environments"]
     assert (entry["result"], entry["pushes"], entry["after"]["version"]) == ("published", 2, "0.1.0")
-    assert entry["verified"]["sha256"] == entry["wheel"]
+    assert entry["verified"]["sha256"] == entry["wheel"] == entry["evidence"]["wheel"]
+    assert entry["evidence"]["digest"] == entry["digest"]
     assert entry["verified"]["installed"] == "reverse-text==0.1.0"
     everything = b"".join(written(place.root))
     writes = len(place.hub.writes())

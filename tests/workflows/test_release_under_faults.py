@@ -11,7 +11,7 @@ from envops.act.ledger import Entry
 from envops.act.patience import Patience
 from envops.act.releasing import Release
 from envops.act.verifying import Verified
-from envops.commands.planning import Planned, make_plan
+from envops.commands.planning import make_plan
 from envops.declare.repository import Repository
 from envops.emulator.running import Running, emulator
 from envops.judge.engine import GATES
@@ -55,8 +55,8 @@ class Publisher:
         self.workspace = Workspace(self.root)
         self.wanted = Repository.load(self.root, [NAME]).packages[NAME].hub_hash
 
-    def release(self) -> tuple[Planned, list[Entry]]:
-        """Plan and apply."""
+    def release(self) -> Entry:
+        """Plan and apply; what became of the environment in the end."""
         planned = make_plan(self.root, [NAME], None, self.stop)
         assert planned.prime
         assert planned.hub
@@ -70,15 +70,15 @@ class Publisher:
         )  # fmt: skip
         entries: list[Entry] = []
         release.apply(planned.plan, entries.append)
-        return planned, entries
+        return entries[-1]
 
     def until_there(self) -> list[str]:
         """Release again until nothing is left to do; what each came to."""
         results = []
         for _ in range(MOST_RELEASES):
-            _, (entry,) = self.release()
-            results.append(entry.result)
-            if entry.result in ("unchanged", "wedged"):
+            last = self.release()
+            results.append(last.result)
+            if last.result in ("unchanged", "wedged"):
                 break
         return results
 

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import Any, Literal
 
 from envops.act.evaluations import PushedEvaluation
+from envops.act.evidence import Evidence
 from envops.act.publishing import Published
 from envops.act.verifying import Verified
 from envops.judge.releasing import Step
@@ -29,6 +30,8 @@ class Entry:
     digest: str = ""
     wheel: str = ""
     """sha256 of the wheel that was proven."""
+    evidence: Evidence | None = None
+    """The validation that entitles it to be published."""
     published: Published | None = None
     verified: Verified | None = None
     evaluations: tuple[PushedEvaluation, ...] = ()
@@ -83,6 +86,7 @@ def _entry_data(entry: Entry) -> dict[str, Any]:
         "content_hash": wanted.content_hash,
         "digest": entry.digest,
         "wheel": entry.wheel,
+        "evidence": asdict(entry.evidence) if entry.evidence else None,
         "planned": entry.step.action,
         "result": entry.result,
         "message": entry.message,

@@ -69,13 +69,15 @@ def publish(step: Step, hub: HubSide) -> Published:
 def _read_back(step: Step, pushed: Push, hub: HubSide) -> tuple[Reading, frozenset[str]]:
     """What the Hub shows; asked again while it cannot be read, or does not show what was said to be there.
 
-    After a push that may have had an effect all the same, it gets a second look before another push.
+    After a push that may have had an effect all the same, it gets a second look before another push; and as many as
+    there may be where the version is listed and is not the latest.
     """
     reading, contents = hub.read()
     patience = {"none": hub.patience.reads, "taken": hub.patience.reads, "passing": 2}.get(pushed.blame, 1)
     for turn in range(hub.patience.reads - 1):
         readable = reading.standing in ("found", "missing")
-        if readable and (_is_whole(step.desired, reading.environment) or turn + 1 >= patience):
+        between = step.desired.content_hash in contents  # an effect may show between the two answers of one look
+        if readable and (_is_whole(step.desired, reading.environment) or (turn + 1 >= patience and not between)):
             break
         hub.patience.wait(turn, hub.stop)
         reading, contents = hub.read()

@@ -139,7 +139,7 @@ class Release:
         except ProgramFailed as error:
             message = self.access.scrubber.text(error.failure.message)
             return replace(known, result="failed", message=message, next=f"nox -s schema -- {name}")
-        known = replace(known, wheel=made.wheel.sha256)
+        known = replace(known, wheel=made.wheel.sha256, evidence=proof)
         if refusal := proof.refusal(package, made.wheel):
             then = "build it reproducibly (hatchling does), or validate where the release runs"
             return replace(known, result="refused", message=refusal, next=then)

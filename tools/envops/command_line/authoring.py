@@ -46,7 +46,9 @@ def add(commands: Commands[argparse.ArgumentParser]) -> None:
     new.add_argument("name", nargs="?", metavar="NAME", help="lower case, words joined by hyphens")
     source = new.add_mutually_exclusive_group()
     source.add_argument("--data", metavar="FILE", help="a local file or folder; its rows go into the package")
-    source.add_argument("--dataset", metavar="DATASET", help="a Hub dataset, loaded at a pinned revision")
+    source.add_argument(
+        "--dataset", metavar="DATASET", help="a Hub dataset; its rows at one commit go into the package"
+    )
     _hub(new)
     new.add_argument("--kind", choices=KINDS, help="how the model is asked (default: what fits the data)")
     new.add_argument("--answer", choices=ANSWERS, help="what an answer is (default: what fits the data)")

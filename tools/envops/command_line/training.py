@@ -41,7 +41,7 @@ def add(commands: Commands[argparse.ArgumentParser]) -> None:
         "--check", action="store_true", help="with --compile-only: write nothing, fail where a file differs"
     )
     how.add_argument("--dry-run", action="store_true", help="say what would be submitted, and submit nothing")
-    train.add_argument("--format", choices=("text", "json"), default="text", help="what goes to stdout")
+    train.add_argument("--format", choices=("text", "json", "markdown"), default="text", help="what goes to stdout")
     train.add_argument("--quiet", action="store_true", help="only what fails")
     _fast_path(train)
     _following(commands)
@@ -68,7 +68,7 @@ def _following(commands: Commands[argparse.ArgumentParser]) -> None:
         added.add_argument("target", metavar="RUN", help="a run of the registry or the platform, a folder, or a file")
         root(added)
         added.add_argument("--run", metavar="NAME", help="the declared run that files belong to")
-        added.add_argument("--format", choices=("text", "json"), default="text", help="what goes to stdout")
+        added.add_argument("--format", choices=("text", "json", "markdown"), default="text", help="what goes to stdout")
         added.add_argument("--quiet", action="store_true", help="only where it stands and what is wrong")
         added.add_argument(
             "--reports", type=Path, metavar="FOLDER", help="where runs/NAME.json goes (default: reports/)"

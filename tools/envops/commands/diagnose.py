@@ -18,7 +18,7 @@ from envops.observe.subprocesses import Interrupted
 from envops.observe.training_log import NoMetrics
 from envops.report.plain_data import plain_data
 from envops.report.run_report import RunReport, write_run
-from envops.report.run_text import render_run
+from envops.report.run_text import render_run, render_run_markdown
 
 ENDED = ("finished", "failed", "stopped")
 
@@ -52,6 +52,8 @@ def _look(place: Place, options: argparse.Namespace, stop: threading.Event) -> t
     scrubber = hub_access().scrubber
     if options.format == "json":
         print(scrubber.text(json.dumps(plain_data(asdict(report)), indent=2)))
+    elif options.format == "markdown":
+        print(scrubber.text(render_run_markdown(report)), end="")
     else:
         samples = seen.samples if options.command == "watch" else ()
         print(scrubber.text(render_run(report, samples, quiet=options.quiet)), end="")

@@ -13,6 +13,7 @@ from envops.declare.registry import Registry, load_registry
 from envops.judge.dataset.advice import recommended_kind
 from envops.judge.dataset.layout import AnswerFormat
 from envops.judge.dataset.recognition import NothingToAnswer, Recognised, layout_as, recognise
+from envops.observe.dataset.hub import open_hub
 from envops.observe.dataset.rows import numbered
 from envops.observe.dataset.source import Source, SourceProblem, open_local
 from envops.observe.subprocesses import ProgramFailed
@@ -21,7 +22,7 @@ from envops.scaffold.plan import NAME, Generation, Kind, Plan, Provenance
 from envops.scaffold.render import files_of, ignored_by
 from envops.scaffold.write import Refused, refuse_taken, usual_owners, write
 
-MOST_ROWS = 20_000
+MOST_ROWS = 10_000
 """Rows of a split that go into a package; it is uploaded and installed as a whole."""
 FEWEST_ROWS = 4
 
@@ -61,7 +62,7 @@ def _planned(options: argparse.Namespace, registry: Registry, root: Path) -> Pla
     generation: Generation = "v0" if options.v0 else "v1"
     if options.v0 and options.kind == "multi-agent":
         raise Refused("verifiers 0.3 knows one agent only. Leave out --v0 for several.")
-    if options.data is None:
+    if options.data is None and options.dataset is None:
         return _from_sample(name, options, generation)
     return _from_data(name, options, generation)
 
@@ -76,7 +77,10 @@ def _from_sample(name: str, options: argparse.Namespace, generation: Generation)
 
 
 def _from_data(name: str, options: argparse.Namespace, generation: Generation) -> Plan:
-    source = open_local(Path(options.data), options.split or "")
+    if options.dataset:
+        source = open_hub(options.dataset, options.config or "", options.split or "", options.revision or "")
+    else:
+        source = open_local(Path(options.data), options.split or "")
     rows = {split.name: list(numbered(split, MOST_ROWS)) for split in source.splits}
     first = max(rows.values(), key=len)
     asked = (options.question or "", options.solution or "")
@@ -97,7 +101,8 @@ def _from_data(name: str, options: argparse.Namespace, generation: Generation) -
             f"{source.name} has programs but no tests, so there is nothing to hold a program against. Add a column"
             ' tests with assertions such as "assert add(1, 2) == 3", or choose --kind judge.'
         )
-    provenance = Provenance(Path(source.name).name, source.config, source.revision)
+    named = source.name if options.dataset else Path(source.name).name
+    provenance = Provenance(named, source.config, source.revision, source.details.get("licence", ""))
     words = found.layout.vocabulary or words_of(found.layout.answer, examples)
     return Plan(name, kind, found.layout.answer, generation, gathered.splits, provenance, words)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 
 from envops import exit_codes
@@ -21,7 +22,7 @@ from envops.observe.hub.asking import HubUnavailable
 from envops.observe.hub.prime import INSTALL, find_prime
 from envops.observe.hub.state import read_hub
 from envops.observe.subprocesses import Interrupted
-from envops.report.declared_runs import render_runs, runs_as_json
+from envops.report.declared_runs import RunResult, render_runs, render_runs_markdown, runs_as_json
 from envops.report.written import write_whole
 
 
@@ -62,8 +63,7 @@ def _submit(root: Path, options: argparse.Namespace) -> int:
                 outcomes[each.run.spec.name] = said.outcome
                 states[each.run.spec.name] = ": ".join(filter(None, (said.outcome, said.message, said.next)))
     results = [run_result(each.run, states[each.run.spec.name], each.fate.next) for each in decided]
-    shown = runs_as_json(results) if options.format == "json" else render_runs(results, quiet=options.quiet)
-    print(situation.access.scrubber.text(shown), end="")
+    print(situation.access.scrubber.text(_shown(results, (), options)), end="")
     return _exit_code(decided, outcomes)
 
 
@@ -121,6 +121,14 @@ def checked_names(registry: Registry, names: list[str]) -> list[str]:
     return [name for name in registry.specs if not names or name in names]
 
 
+def _shown(results: Sequence[RunResult], changed: Sequence[str], options: argparse.Namespace) -> str:
+    if options.format == "json":
+        return runs_as_json(results)
+    if options.format == "markdown":
+        return render_runs_markdown(results)
+    return render_runs(results, changed, quiet=options.quiet)
+
+
 def _compile(root: Path, runs: list[DeclaredRun], options: argparse.Namespace) -> int:
     def keep(_path: Path, _text: str) -> None:
         """Write nothing: what differs is told."""
@@ -128,10 +136,7 @@ def _compile(root: Path, runs: list[DeclaredRun], options: argparse.Namespace) -
     changed = write_configs(root, runs, keep if options.check else write_whole)
     leftover = [] if options.names else leftover_configs(root, runs)
     results = [run_result(run) for run in runs]
-    print(
-        runs_as_json(results) if options.format == "json" else render_runs(results, changed, quiet=options.quiet),
-        end="",
-    )
+    print(_shown(results, changed, options), end="")
     for name in leftover:
         print(f"{name}: its run is declared no more; remove it", file=sys.stderr)
     if options.check:

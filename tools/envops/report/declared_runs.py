@@ -6,6 +6,7 @@ import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from envops.report.markdown_text import prose, table_cell
 from envops.report.visible_text import on_one_line
 
 if TYPE_CHECKING:
@@ -74,6 +75,22 @@ def _summary(results: Sequence[RunResult], changed: Sequence[str]) -> str:
     if failed:
         return f"{len(results)} {noun}{files}; failing: {', '.join(failed)}"
     return f"{len(results)} {noun}, none fails{files}"
+
+
+def render_runs_markdown(results: Sequence[RunResult]) -> str:
+    """Runs as a table for a job's summary, with what the rules found below it."""
+    lines = ["| | run | backend | model | environments | state |", "|---|---|---|---|---|---|"]
+    for each in results:
+        sign = "✗" if each.verdict == "fail" else "✓"
+        cells = (each.name, each.backend, each.model, " + ".join(each.environments), each.state or "–")
+        lines.append(f"| {sign} | " + " | ".join(table_cell(cell) for cell in cells) + " |")
+    found = [
+        f"- **{finding.rule}** {finding.severity}: {prose(finding.message)} Fix: {prose(finding.fix)}"
+        for each in results
+        for finding in each.findings
+        if finding.ignored is None
+    ]
+    return "\n".join([*lines, *([""] if found else []), *found]) + "\n"
 
 
 def runs_as_json(results: Sequence[RunResult]) -> str:

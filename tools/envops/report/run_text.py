@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from envops.report.markdown_text import fenced, prose, table_cell
 from envops.report.visible_text import on_one_line, shortened
 
 if TYPE_CHECKING:
@@ -24,6 +25,24 @@ def render_run(run: RunReport, samples: Sequence[Mapping[str, Any]] = (), *, qui
     lines += [line for finding in run.findings for line in _finding(finding)]
     if not run.findings:
         lines.append("no signature of trouble was found")
+    return "\n".join(lines) + "\n"
+
+
+def render_run_markdown(run: RunReport) -> str:
+    """The run for a job's summary: where it stands, first and last values, and what is wrong with its patches."""
+    lines = [f"### {prose(_headline(run))}", ""]
+    if run.curves:
+        lines += ["| metric | first | last | steps |", "|---|---|---|---|"]
+    for curve in run.curves:
+        known = [point for point in curve.points if point.value is not None]
+        if known:
+            first, last = known[0], known[-1]
+            lines.append(f"| {table_cell(curve.metric)} | {first.value:.3g} | {last.value:.3g} | {len(known)} |")
+    for finding in run.findings:
+        lines += ["", f"**{finding.rule}** {finding.severity}: {prose(finding.message)}", ""]
+        told = [(key, finding.evidence.get(key)) for key in ("next", "stop")]
+        lines += [f"- {key}: {prose(str(value))}" for key, value in told if value]
+        lines += ["", fenced(finding.patch)] if finding.patch else []
     return "\n".join(lines) + "\n"
 
 

@@ -37,36 +37,13 @@ function show(view, kind, name, data) {
 }
 
 function filtering() {
-  const controls = find("controls");
-  if (!controls) return;
+  if (!find("controls")) return;
   const body = find("environments").tBodies[0], rows = [...body.rows];
-  let verdict = "";
-  const apply = () => {
-    const words = find("search").value.toLowerCase().split(/\s+/).filter(Boolean), gate = find("gate").value;
-    let count = 0;
-    for (const row of rows) {
-      const fits = (!verdict || row.dataset.verdict === verdict) && (!gate || row.dataset.open.includes(gate)) && words.every((word) => row.dataset.search.includes(word));
-      row.hidden = !fits;
-      count += fits;
-    }
-    find("shown").textContent = count === rows.length ? "" : `${count} of ${rows.length} shown`;
-    find("nothing").hidden = count > 0;
-    find("environments").hidden = count === 0;
-  };
-  const pressed = (wanted) => {
-    verdict = wanted;
-    for (const chip of controls.querySelectorAll(".chip")) chip.setAttribute("aria-pressed", String(chip.dataset.verdict === verdict));
-    apply();
-  };
-  controls.addEventListener("submit", (event) => event.preventDefault());
-  controls.addEventListener("click", (event) => { const chip = event.target.closest(".chip"); if (chip) pressed(chip.dataset.verdict); });
-  controls.addEventListener("input", apply);
+  narrowing(rows, (row) => row.dataset.open.includes(find("gate").value));
   find("order").addEventListener("change", () => body.append(...rows.sort(ordering(find("order").value))));
-  find("reset").addEventListener("click", () => { find("search").value = ""; find("gate").value = ""; pressed(""); find("search").focus(); });
   document.addEventListener("keydown", (event) => {
     if (event.key === "/" && !find("overview").hidden && !event.target.matches("input, select")) { event.preventDefault(); find("search").focus(); }
   });
-  apply();
 }
 
 function ordering(by) {

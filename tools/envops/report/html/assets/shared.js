@@ -1,4 +1,4 @@
-// What every page of ours does: the theme, and everything opened before it is printed.
+// What every page of ours does: lists that are narrowed, the theme, and everything opened before it is printed.
 
 const find = (id) => document.getElementById(id);
 
@@ -16,4 +16,36 @@ function printing() {
   let opened = [];
   addEventListener("beforeprint", () => { opened = [...document.querySelectorAll("main details.more:not([open])")]; for (const one of opened) one.open = true; });
   addEventListener("afterprint", () => { for (const one of opened) one.open = false; });
+}
+
+/** A list narrowed by the words searched for, the verdict's button and what `also` says; how many are left is told. */
+function narrowing(items, also) {
+  const controls = find("controls"), list = items[0].closest("table, ul");
+  let verdict = "";
+  const apply = () => {
+    const words = find("search").value.toLowerCase().split(/\s+/).filter(Boolean);
+    let count = 0;
+    for (const item of items) {
+      const fits = (!verdict || item.dataset.verdict === verdict) && words.every((word) => item.dataset.search.includes(word)) && also(item);
+      item.hidden = !fits;
+      count += fits;
+    }
+    find("shown").textContent = count === items.length ? "" : `${count} of ${items.length} shown`;
+    find("nothing").hidden = count > 0;
+    list.hidden = count === 0;
+  };
+  const pressed = (wanted) => {
+    verdict = wanted;
+    for (const chip of controls.querySelectorAll(".chip")) chip.setAttribute("aria-pressed", String(chip.dataset.verdict === verdict));
+    apply();
+  };
+  controls.addEventListener("submit", (event) => event.preventDefault());
+  controls.addEventListener("click", (event) => { const chip = event.target.closest(".chip"); if (chip) pressed(chip.dataset.verdict); });
+  controls.addEventListener("input", apply);
+  find("reset").addEventListener("click", () => {
+    for (const one of controls.querySelectorAll("input, select:not(#order)")) one.value = "";
+    pressed("");
+    find("search").focus();
+  });
+  apply();
 }

@@ -1,0 +1,81 @@
+"""Datasets of the Hub: why one cannot be read, and what to do. The real client against a server on loopback."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+ANSWERS = {  # dataset → status and the Hub's own code for what is wrong
+    "acme/gated": (403, "GatedRepo"),
+    "acme/missing": (404, "RepoNotFound"),
+    "acme/known": (404, "RevisionNotFound"),
+}
+
+
+class Hub(BaseHTTPRequestHandler):
+    """Refuses every dataset in its own way."""
+
+    def do_GET(self) -> None:
+        name = next((name for name in ANSWERS if f"/datasets/{name}" in self.path), "acme/missing")
+        status, code = ANSWERS[name]
+        self.send_response(status)
+        self.send_header("X-Error-Code", code)
+        self.send_header("X-Error-Message", f"{code} on purpose")
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def do_HEAD(self) -> None:
+        self.do_GET()
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture(scope="module")
+def hub() -> Iterator[str]:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Hub)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_address[1]}"
+    server.shutdown()
+
+
+def inspected(tmp_path: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("HF_", "HUGGING"))}
+    own = {"PYTHONPATH": str(ROOT / "tools"), "HF_HOME": str(tmp_path), **environment}
+    command = [sys.executable, "-m", "envops", "inspect", *arguments]
+    return subprocess.run(command, env=kept | own, capture_output=True, text=True, timeout=120, check=False)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason", "remedy"),
+    [
+        (["acme/gated"], "acme/gated is gated", "set HF_TOKEN"),
+        (["acme/missing"], "does not exist on the Hub, or is private", "HF_TOKEN, which is not set"),
+        (["acme/known", "--revision", "v9"], "has no revision v9", "commit, tag or branch"),
+    ],
+)
+def test_what_the_hub_refuses_is_explained(hub: str, tmp_path: Path, arguments: list[str], reason: str, remedy: str):
+    done = inspected(tmp_path, *arguments, HF_ENDPOINT=hub)
+    assert (done.returncode, reason in done.stderr, remedy in done.stderr) == (2, True, True), done.stderr
+
+
+def test_offline_the_cache_is_named(tmp_path: Path):
+    done = inspected(tmp_path, "acme/known", HF_HUB_OFFLINE="1")
+    assert done.returncode == 2
+    assert "is not in the cache, and HF_HUB_OFFLINE is set" in done.stderr
+    assert "HF_HOME" in done.stderr
+
+
+def test_a_hub_that_cannot_be_reached_is_no_missing_dataset(tmp_path: Path):
+    done = inspected(tmp_path, "acme/known", HF_ENDPOINT="http://127.0.0.1:9")
+    assert done.returncode == 2
+    assert "the Hub cannot be reached" in done.stderr
+    assert "HF_ENDPOINT" in done.stderr

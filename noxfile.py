@@ -150,8 +150,19 @@ def docs(session: nox.Session) -> None:
 
 @nox.session(default=False)
 def train(session: nox.Session) -> None:
-    """Compile the declared training runs, and submit those that are due. `-- --compile-only`, `-- --dry-run`."""
+    """Compile the declared training runs, and submit those that are due. `-- --dry-run`, `-- NAME --probe`."""
+    if "--probe" in session.posargs:
+        train_here(session)
+        return
     envops(session, "train", "requirements-prime.lock")
+
+
+def train_here(session: nox.Session) -> None:
+    """Torch and TRL are large, so only a probe brings them, and by pip, which finds builds that are kept at hand."""
+    install(session, "requirements.lock")
+    session.run("python", "-m", "ensurepip", silent=True)
+    session.run("python", "-m", "pip", "install", "--quiet", "-r", "tools/requirements-trl.txt")
+    session.run("python", "-m", "envops", "train", *session.posargs, env=FROM_SOURCE)
 
 
 @nox.session(default=False)

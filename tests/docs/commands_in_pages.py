@@ -11,7 +11,7 @@ ROOT = Path(__file__).parents[2]
 PAGES = (
     "README.md", "CONTRIBUTING.md", "docs/README.md", "docs/tutorial.md", "docs/how-to.md", "docs/concepts.md",
     "docs/migration.md", "docs/troubleshooting.md", "docs/environment.md", "docs/rewards.md", "docs/models.md",
-    "docs/distribution.md", "docs/results.md", "docs/security.md",
+    "docs/distribution.md", "docs/results.md", "docs/security.md", "docs/inspect-and-new.md",
 )  # fmt: skip
 BLOCK = re.compile(
     r"(?:^[ ]*<!-- not run: (?P<reason>[^>]+?) -->\n+)?^```(?P<language>\w*)\n(?P<text>.*?)^```$",

@@ -134,10 +134,3 @@ def test_a_failure_while_writing_leaves_nothing_behind(repository: Path, monkeyp
     with pytest.raises(OSError, match="no space left"):
         new(repository, "more-sums")
     assert contents(repository) == before
-
-
-def test_in_ci_nothing_is_asked(repository: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
-    monkeypatch.setenv("CI", "true")
-    monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
-    assert new(repository) == 2
-    assert "NAME is missing" in capsys.readouterr().err

@@ -1,5 +1,6 @@
 """Reverse a text character by character."""
 
+from collections.abc import Iterator
 from itertools import islice
 from typing import Annotated
 
@@ -7,7 +8,7 @@ import verifiers.v1 as vf
 from pydantic import Field, PositiveInt
 
 from reverse_text.similarity import similarity
-from reverse_text.texts import texts
+from reverse_text.texts import strings, texts
 
 PROMPT = """Reverse the text between the text tags character by character: its last character comes first, its first \
 character last. Capital letters, spaces and punctuation stay as they are.
@@ -33,6 +34,8 @@ class ReverseTextConfig(vf.TasksetConfig):
     """Which texts: the same seed makes up the same ones."""
     longest: Annotated[int, Field(ge=2, le=50)] = 12
     """The most words a text may have; each text has at least two."""
+    letters: Annotated[int, Field(ge=5, le=8)] | None = None
+    """Strings of so many letters a to c instead of sentences: where a curriculum, or a very small model, begins."""
 
 
 class ReverseTextData(vf.TaskData):
@@ -63,5 +66,10 @@ class ReverseTextTaskset(vf.Taskset[ReverseText, ReverseTextConfig]):
             ReverseText(
                 ReverseTextData(prompt=PROMPT.format(text=text), text=text, answer=text[::-1]), self.config.task
             )
-            for text in islice(texts(self.config.seed, self.config.longest), self.config.num_tasks)
+            for text in islice(self.texts(), self.config.num_tasks)
         ]
+
+    def texts(self) -> Iterator[str]:
+        if self.config.letters is not None:
+            return strings(self.config.seed, self.config.letters)
+        return texts(self.config.seed, self.config.longest)

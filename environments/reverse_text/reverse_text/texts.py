@@ -1,6 +1,7 @@
 """Made-up sentences to reverse: words, names and numbers with capitals and punctuation."""
 
 from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
 from random import Random
 
@@ -26,3 +27,10 @@ def texts(seed: int, longest: int) -> Iterator[str]:
         if text not in given and similarity(text, text[::-1]) == 0.0:
             given.add(text)
             yield text
+
+
+def strings(seed: int, letters: int) -> Iterator[str]:
+    """All strings of so many letters a to c, shuffled, without those that are nearly their own reverse."""
+    every = ["".join(each) for each in product("abc", repeat=letters)]
+    Random(seed).shuffle(every)
+    return (text for text in every if similarity(text, text[::-1]) == 0.0)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import json
 from pathlib import Path
+from typing import Any
 
 from envops.command_line.arguments import Commands, command, root
 
@@ -14,6 +16,7 @@ TRAIN_EXAMPLES = """examples:
   envops train                                 submit what is due: submit: on-release, and not there yet
   envops train reverse-text-4b                 this run, also where it says submit: manual
   envops train --env primeintellect/gsm8k --model Qwen/Qwen3-4B-Instruct-2507
+  envops train reverse-text --probe            whether its reward reaches a gradient, here, in three minutes
 """
 WATCH_EXAMPLES = """examples:
   envops watch reverse-text-4b                a declared run, on the platform or in outputs/
@@ -44,6 +47,7 @@ def add(commands: Commands[argparse.ArgumentParser]) -> None:
     train.add_argument("--format", choices=("text", "json", "markdown"), default="text", help="what goes to stdout")
     train.add_argument("--quiet", action="store_true", help="only what fails")
     _fast_path(train)
+    _probe(train)
     _following(commands)
 
 
@@ -56,6 +60,26 @@ def _fast_path(train: argparse.ArgumentParser) -> None:
     fast.add_argument("--max-steps", type=int, default=100, metavar="N", help="training steps (default: 100)")
     fast.add_argument("--yes", action="store_true", help="submit without asking")
     fast.add_argument("--output", type=Path, metavar="FILE", help="where the configuration goes (default: configs/rl/)")
+
+
+def _probe(train: argparse.ArgumentParser) -> None:
+    probe = train.add_argument_group("a probe", "a tiny model of random weights, trained here on the environment RUN")
+    probe.add_argument("--probe", action="store_true", help="see whether the environment's reward reaches a gradient")
+    probe.add_argument("--seconds", type=float, default=120.0, metavar="S", help="how long it trains (default: 120)")
+    probe.add_argument("--seed", type=int, default=0, metavar="N", help="of weights, tasks and samples (default: 0)")
+    probe.add_argument(
+        "--args",
+        type=mapping,
+        metavar="JSON",
+        help="arguments of the environment (default: `probe: {args}` of its entry)",
+    )
+
+
+def mapping(text: str) -> dict[str, Any]:
+    value = json.loads(text)
+    if not isinstance(value, dict):
+        raise argparse.ArgumentTypeError("must be a JSON object")
+    return value
 
 
 def _following(commands: Commands[argparse.ArgumentParser]) -> None:

@@ -31,6 +31,10 @@ def run(options: argparse.Namespace) -> int:
     if options.check and not options.compile_only:
         print("--check belongs to --compile-only", file=sys.stderr)
         return exit_codes.USAGE
+    if options.probe:
+        from envops.commands.probe import run as run_probe
+
+        return run_probe(options)
     if options.env or options.model:
         from envops.commands.train_fast import run as run_fast
 

@@ -68,6 +68,8 @@ class EnvironmentEntry:
     """Slug of the Hub user or team it is published under; the registry's where it names none."""
     owners: tuple[str, ...] = ()
     args: Mapping[str, Any] = field(default_factory=dict)
+    probe_args: Mapping[str, Any] = field(default_factory=dict)
+    """On top of `args` when a tiny model is trained on it: tasks that are small enough."""
     secrets: tuple[str, ...] = ()
     publish_evals: bool = False
     gates: Gates = Gates()
@@ -180,6 +182,7 @@ def _entry(
         owner=declared.get("owner", owner),
         owners=tuple(declared.get("owners", ())),
         args=declared.get("args", {}),
+        probe_args=declared.get("probe", {}).get("args", {}),
         secrets=tuple(declared.get("secrets", ())),
         publish_evals=declared.get("publish_evals", False),
         gates=gates,

@@ -152,6 +152,7 @@ def dress(plan: Plan, gold: str) -> Iterator[tuple[str, str]]:
             sign = gold[: -len(digits)]
             yield "eighteen digits in groups are still read", f"{sign}{grouped}{'.' if part else ''}{part}"
             yield "nine decimals are still read", f"{sign}{whole}.{part.ljust(9, '0')}"
+            yield "a percent sign is accepted", f"{gold}%"
             if not gold.startswith("-"):
                 yield "a plus and a currency are accepted", f"+${gold}"
         case "choice":

@@ -186,12 +186,11 @@ def _words(plan: Plan) -> dict[str, Any]:
 def _names(plan: Plan) -> dict[str, Any]:
     """What functions, types and expressions are called."""
     style = STYLES[plan.answer]
-    as_python = wording.is_python(plan)
     fence = plan.answer == "code" or plan.prints
     reader = "" if plan.runs_tests else style.reader
     listed = plan.answer == "list" and plan.generation == "v1"
     joined = '"\\n".join(answer)' if listed else "answer"
-    imports = {*style.imports, *(["import re"] if fence else []), *(["import ast"] if reader and as_python else [])}
+    imports = {*style.imports, *(["import re"] if fence else [])}
     place = "read_answer" if plan.runs_tests else "read_program" if plan.prints else "final_answer"
     used = {"read_answer"} if plan.runs_tests else {"is_right", "read_program" if plan.prints else "read_answer"}
     tested = {"read_answer"} if plan.runs_tests else {"is_right", "read_program"} if plan.prints else set()
@@ -209,10 +208,9 @@ def _names(plan: Plan) -> dict[str, Any]:
         "fence": fence,
         "boxed": plan.answer == "latex" and not plan.prints,
         "place": place,
-        "is_python": as_python,
         "last_letter": "ABCDEFGHIJ"[plan.most_choices - 1],
         "vocabulary": plan.vocabulary,
-        "declared_type": "none" if plan.runs_tests else plan.answer,
+        "declared_type": "none" if plan.runs_code else plan.answer,
         "insensitive": style.insensitive and not plan.prints,
         "sandbox_import": "passes" if plan.runs_tests else "output_of",
         "data_file": 'f"{self.config.split}.jsonl"' if len(plan.splits) > 1 else quoted(f"{plan.split}.jsonl"),

@@ -35,7 +35,7 @@ STYLES: Mapping[AnswerFormat, Style] = {
         "as_number",
         "Decimal",
         ("import re", "from decimal import Decimal"),
-        "`1,250`, `1250`, `$1250` and `1250.00` are the same number; with a word or a unit beside it, it is none.",
+        "`1,250`, `1250`, `$1250`, `1250%` and `1250.00` are the same number; with a word beside it, it is none.",
     ),
     "choice": Style(
         "letter",
@@ -103,7 +103,7 @@ STYLES: Mapping[AnswerFormat, Style] = {
         "as_program",
         "str",
         (),
-        "Layout and comments do not matter; everything else does.",
+        "Blank lines and spaces at the ends of lines do not matter; everything else does.",
     ),
     "text": Style(
         "text",

@@ -117,12 +117,17 @@ def _call(call: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def unwrapped(value: Any) -> Any:
-    """The answer itself where it comes in a box: a list of one, or a record of accepted spellings."""
+    """The answer itself where it comes in a record of accepted spellings."""
     if isinstance(value, Mapping):
         for name in ("text", "value", "answer", "spans"):
             inner = value.get(name)
             if not is_missing(inner) and inner != []:
                 return unwrapped(inner[0] if isinstance(inner, list) else inner)
+    return value
+
+
+def alone(value: Any) -> Any:
+    """The one element of a list of one; anything else as it is."""
     if isinstance(value, list) and len(value) == 1 and isinstance(value[0], (str, int, float)):
         return value[0]
     return value
@@ -159,6 +164,8 @@ def example_of(row: Row, layout: Layout) -> Example:
 
 def read_answer(raw: Any, layout: Layout, choices: Sequence[str] = ()) -> str | list[str] | None:
     """A raw answer in the layout's format; `None` where it is none."""
+    if layout.answer not in ("list", "json"):
+        raw = alone(raw)
     match layout.answer:
         case "number":
             return as_number(raw)

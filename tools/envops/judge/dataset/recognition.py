@@ -13,7 +13,17 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from envops.judge.dataset.layout import AnswerFormat, Layout, Said, Unreadable, chosen, example_of, said_in, unwrapped
+from envops.judge.dataset.layout import (
+    AnswerFormat,
+    Layout,
+    Said,
+    Unreadable,
+    alone,
+    chosen,
+    example_of,
+    said_in,
+    unwrapped,
+)
 from envops.judge.dataset.marks import MARKS, behind
 from envops.judge.dataset.options import options_in_text, options_of
 from envops.judge.dataset.roles import Roles, Row, assign
@@ -112,6 +122,8 @@ def recognise(rows: Sequence[NumberedRow], question: str = "", answer: str = "")
     answered = [said[index].answer for index in known]
     mark = _mark(answered)
     raw = [unwrapped(value) for value in (behind(mark, value) for value in answered) if not is_missing(value)]
+    if all(alone(value) is not value for value in raw):
+        raw = [alone(value) for value in raw]
     choices = [_choices(rows[index][1], roles, said[index].question) for index in known]
     evidence = _Evidence(roles, said, raw, choices, mark)
     shares = _shares(evidence)

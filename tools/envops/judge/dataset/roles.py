@@ -22,7 +22,7 @@ ANSWER = (
     "answer", "final_answer", "correct_answer", "answerkey", "answer_key", "gold", "expected_answer", "expected", "a",
     "solution", "target", "label", "ground_truth", "reference", "reference_answer", "canonical_solution", "answers",
     "correct", "output", "response", "completion", "result", "gold_answer", "cop", "class", "category", "sentiment",
-    "intent", "code", "correct_option", "answer_idx", "labels", "targets", "assistant", "truth", "verdict",
+    "intent", "code", "correct_option", "answer_idx", "labels", "targets", "assistant", "truth", "verdict", "chosen",
 )  # fmt: skip
 CONTEXT = (
     "context", "passage", "document", "article", "background", "paragraph", "story", "support", "hypothesis", "body",
@@ -33,7 +33,8 @@ TESTS = ("test_list", "tests", "test", "test_cases", "unit_tests", "input_output
 CONVERSATION = ("messages", "conversations", "conversation", "dialog", "dialogue", "chat", "turns")
 TOOLS = ("tools", "functions", "available_tools", "function_schemas")
 IDENTITY = ("id", "idx", "index", "uid", "uuid", "qid", "task_id", "question_id", "source_file", "url", "split")
-_OPTION = re.compile(r"(?:(?:option|choice|opt|op|ending|ans|answer)[ _]?)?([a-j]|\d{1,2})", re.IGNORECASE)
+_STEM = "option|choice|opt|op|ending|ans|answer|sol|solution|alternative|candidate"
+_OPTION = re.compile(rf"(?:(?:{_STEM})[ _]?)?([a-j]|\d{{1,2}})", re.IGNORECASE)
 _WRONG_OPTION = re.compile(r"(?:distractor|incorrect|wrong)(?:[ _]?answers?)?[ _]?\d*", re.IGNORECASE)
 
 

@@ -50,7 +50,7 @@ def as_number(value: Any) -> str | None:
     """A number in digits, without separators, currency or plus sign."""
     if isinstance(value, bool) or not isinstance(value, (int, float, str)):
         return None
-    text = text_of(value).rstrip(".")
+    text = text_of(value).rstrip(".%").rstrip()
     if not re.search(r"\d", text) or not _NUMBER.fullmatch(text):
         return None
     try:

@@ -17,8 +17,11 @@ Asked = tuple[str, int, int]
 
 
 def answer(session: Session, request: Request) -> None:
-    """Every rollout that was asked for comes back, those excepted that an earlier run made already."""
-    indices = list(session.kept)[: request["tasks"]]
+    """Every rollout that was asked for comes back, those excepted that an earlier run made already.
+
+    Asked about the first `tasks`, or about those of `indices`; `predict` also scores each in the process.
+    """
+    indices = request.get("indices") or list(session.kept)[: request["tasks"]]
     made: set[Asked] = {(policy, task, number) for policy, task, number in request.get("made", ())}
     asked = [
         (policy, index, number)
@@ -32,7 +35,7 @@ def answer(session: Session, request: Request) -> None:
     manner = Manner(request.get("sampling", {"temperature": 1.0}), request.get("retries", 0))
     try:
         for row in _complete(session, [one for one in asked if one not in made], request, manner):
-            row["predicted"] = _predicted(session, row, request["seconds"])
+            row["predicted"] = _predicted(session, row, request["seconds"]) if request.get("predict", True) else None
             session.channel.item("rollout", row)
     finally:
         session.endpoint.faults = FaultPlan()

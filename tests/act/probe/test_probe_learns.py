@@ -1,0 +1,44 @@
+"""The probe itself, where torch and TRL are installed; elsewhere these are skipped, and say so."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+pytestmark = pytest.mark.e2e
+with_torch = pytest.mark.skipif(
+    "ENVOPS_TRL_PYTHON" not in os.environ, reason="ENVOPS_TRL_PYTHON names no Python with torch and TRL"
+)
+
+
+@with_torch
+@pytest.mark.parametrize("seed", range(5))
+def test_reward_at_least_triples_and_the_control_stays_flat(seed: int) -> None:
+    command = [os.environ["ENVOPS_TRL_PYTHON"], "-m", "envops", "train", "reverse-text", "--probe", "--format", "json"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "tools")}
+    done = subprocess.run(
+        [*command, "--seed", str(seed)], cwd=ROOT, env=environment, capture_output=True, text=True, check=False
+    )
+    said = json.loads(done.stdout)
+    assert said["control"] == {"change": 0.0, "gradient": 0.0}
+    assert said["after"]["value"] >= 3 * said["before"]["value"], done.stderr
+
+
+def test_without_torch_the_session_that_brings_it_is_named() -> None:
+    command = [sys.executable, "-m", "envops", "train", "reverse-text", "--probe"]
+    done = subprocess.run(
+        command,
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT / "tools")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert "nox -s train -- NAME --probe" in done.stderr

@@ -1,0 +1,50 @@
+"""Without a name, on a terminal, `envops new` asks; anywhere else it does not wait for anybody."""
+
+from __future__ import annotations
+
+import os
+import pty
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+
+
+def repository(root: Path) -> Path:
+    (root / "environments").mkdir(parents=True)
+    shutil.copytree(ROOT / "environments" / "reverse_text", root / "environments" / "reverse_text")
+    (root / "registry.yaml").write_text("version: 1\nowner: acme\nenvironments:\n  reverse-text: {}\n", "utf-8")
+    return root
+
+
+def on_a_terminal(root: Path, said: str, **environment: str) -> subprocess.CompletedProcess[bytes]:
+    """`envops new` with a terminal for standard input and error, on which somebody types."""
+    ours, theirs = pty.openpty()
+    kept = {name: value for name, value in os.environ.items() if name != "CI"}
+    try:
+        os.write(ours, said.encode())
+        return subprocess.run(
+            [sys.executable, "-m", "envops", "new", "--root", str(root)],
+            env=kept | {"PYTHONPATH": str(ROOT / "tools")} | environment,
+            stdin=theirs,
+            stdout=subprocess.PIPE,
+            stderr=theirs,
+            timeout=60,
+            check=False,
+        )
+    finally:
+        os.close(ours)
+        os.close(theirs)
+
+
+def test_what_was_not_said_is_asked(tmp_path: Path):
+    root = repository(tmp_path / "repository")
+    done = on_a_terminal(root, "town-names\n\nno such kind\ntool\nlabel\n")
+    assert (done.returncode, b"town-names: tool, label, v1" in done.stdout) == (0, True)
+    assert (root / "environments/town_names/town_names/server.py").is_file()
+
+
+def test_in_ci_nobody_is_asked(tmp_path: Path):
+    assert on_a_terminal(repository(tmp_path / "repository"), "town-names\n", CI="true").returncode == 2

@@ -1,0 +1,137 @@
+"""A tiny causal language model with random weights, and how it is sampled."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from transformers import GPT2Config, GPT2LMHeadModel
+
+from envops.act.training.probe.vocabulary import END, PAD, START, Vocabulary
+
+NEVER = -1e9
+"""Added to the logit of what must not be said."""
+EMBEDDING_DEVIATION = 0.2
+"""Ten times GPT-2's: positions count from the first step on."""
+WARM_UP_STEPS, WARM_UP_BATCH, WARM_UP_RATE, WARM_UP_SEED = 60, 64, 1e-3, 0
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One sampled reply."""
+
+    tokens: tuple[int, ...]
+    logprobs: tuple[float, ...]
+
+
+class TinyPolicy(GPT2LMHeadModel):  # type: ignore[misc]
+    """A GPT-2 that can only say what gold is made of; training and sampling see the same distribution."""
+
+    def __init__(self, config: GPT2Config) -> None:
+        super().__init__(config)
+        mask = torch.full((config.vocab_size,), NEVER)
+        mask[list(config.sayable)] = 0.0
+        self.register_buffer("unsayable", mask, persistent=False)
+
+    def forward(self, *arguments: Any, **named: Any) -> Any:
+        mask = named.get("attention_mask")
+        if named.get("position_ids") is None and mask is not None:  # prompts are padded on the left
+            named["position_ids"] = (mask.long().cumsum(-1) - 1).clamp(min=0)[:, -named["input_ids"].shape[1] :]
+        out = super().forward(*arguments, **named)
+        out.logits = out.logits + self.unsayable
+        return out
+
+
+def tiny_policy(vocabulary: Vocabulary, longest: int, seed: int, *, width: int = 64, layers: int = 1) -> TinyPolicy:
+    """A policy of some fifty thousand random weights; `longest` is the most tokens of a conversation.
+
+    One narrow layer with absolute positions: of what was tried on reversing strings, it finds out soonest where to
+    look (docs/training-probe.md).
+    """
+    torch.manual_seed(seed)
+    config = GPT2Config(
+        vocab_size=vocabulary.size,
+        n_embd=width,
+        n_layer=layers,
+        n_head=4,
+        n_positions=longest,
+        resid_pdrop=0.0,
+        embd_pdrop=0.0,
+        attn_pdrop=0.0,
+        pad_token_id=PAD,
+        bos_token_id=START,
+        eos_token_id=END,
+        tie_word_embeddings=False,
+    )
+    config.sayable = list(vocabulary.sayable)
+    policy = TinyPolicy(config)
+    for table in (policy.transformer.wpe.weight, policy.transformer.wte.weight):
+        torch.nn.init.normal_(table, std=EMBEDDING_DEVIATION)
+    return policy
+
+
+@torch.no_grad()  # type: ignore[untyped-decorator]
+def sampled(
+    policy: TinyPolicy, conversations: Sequence[Sequence[int]], most_tokens: int, temperature: float = 1.0
+) -> list[Sample]:
+    """A reply to each conversation, all sampled in one batch."""
+    longest = max(map(len, conversations))
+    padded = torch.tensor([[PAD] * (longest - len(each)) + list(each) for each in conversations])
+    out = policy.generate(
+        padded,
+        attention_mask=(padded != PAD).long(),
+        max_new_tokens=most_tokens,
+        do_sample=True,
+        temperature=temperature,
+        top_k=0,
+        top_p=1.0,
+        output_logits=True,
+        return_dict_in_generate=True,
+        pad_token_id=PAD,
+        eos_token_id=END,
+    )
+    said = out.sequences[:, longest:]
+    logprobs = torch.stack(out.logits, 1).float().log_softmax(-1).gather(-1, said[..., None])[..., 0]
+    return [_until_end(tokens, values) for tokens, values in zip(said.tolist(), logprobs.tolist(), strict=True)]
+
+
+def _until_end(tokens: list[int], logprobs: list[float]) -> Sample:
+    length = tokens.index(END) + 1 if END in tokens else len(tokens)
+    return Sample(tuple(tokens[:length]), tuple(logprobs[:length]))
+
+
+def warm_up(
+    policy: TinyPolicy, vocabulary: Vocabulary, prompts: Sequence[Sequence[int]], lengths: Sequence[int]
+) -> None:
+    """Teach the form of a reply, and nothing of the task: letters at random, as many as gold has, and an end.
+
+    Without it, a random policy stops at random, and a reward that pays nothing for guessing is
+    never met at all. What is measured before training is measured after this.
+    """
+    draw = torch.Generator().manual_seed(WARM_UP_SEED)
+    letters = torch.tensor([token for token in vocabulary.sayable if token != END])
+    optimizer = torch.optim.AdamW(policy.parameters(), lr=WARM_UP_RATE, weight_decay=0.0)
+    for _ in range(WARM_UP_STEPS):
+        rows = []
+        for choice in torch.randint(len(prompts), (WARM_UP_BATCH,), generator=draw).tolist():
+            length = lengths[int(torch.randint(len(lengths), (1,), generator=draw))]
+            said = letters[torch.randint(len(letters), (length,), generator=draw)].tolist()
+            rows.append((list(prompts[choice]), [*said, END]))
+        loss = _cross_entropy(policy, rows)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+
+def _cross_entropy(policy: TinyPolicy, rows: Sequence[tuple[list[int], list[int]]]) -> torch.Tensor:
+    """Of the replies alone, the prompts being given."""
+    longest = max(len(prompt) + len(said) for prompt, said in rows)
+    tokens = torch.full((len(rows), longest), PAD)
+    wanted = torch.full((len(rows), longest), -100)
+    for number, (prompt, said) in enumerate(rows):
+        tokens[number, : len(prompt) + len(said)] = torch.tensor(prompt + said)
+        wanted[number, len(prompt) : len(prompt) + len(said)] = torch.tensor(said)
+    loss: torch.Tensor = policy(input_ids=tokens, attention_mask=(tokens != PAD).long(), labels=wanted).loss
+    return loss

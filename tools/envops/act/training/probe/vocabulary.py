@@ -1,0 +1,123 @@
+"""The words of a probe's model: what all prompts share and what all gold replies share are one token each.
+
+A model with a few hundred thousand random weights cannot learn a language in three minutes, and a
+probe does not ask it to. It learns the part that varies: characters between the constant pieces.
+The opening and the closing of gold replies are the model's chat template, as `<think>` is
+for models that begin every reply with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+PAD, START, END, UNKNOWN = range(4)
+ROLES = {"system": 4, "user": 5, "assistant": 6, "tool": 7}
+FIRST_PIECE = 8
+SHORTEST_CONSTANT = 3
+"""A shared piece that is no longer is left to its characters."""
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """Texts by token; the first eight tokens are marks without a text."""
+
+    pieces: tuple[str, ...]
+    opening: str = ""
+    closing: str = ""
+    alphabet: frozenset[str] = frozenset()
+    """The pieces that gold replies are made of between opening and closing: all that the model may say."""
+
+    @property
+    def size(self) -> int:
+        return FIRST_PIECE + len(self.pieces)
+
+    @property
+    def sayable(self) -> tuple[int, ...]:
+        """The tokens that the model may sample."""
+        return (END, *(FIRST_PIECE + place for place, piece in enumerate(self.pieces) if piece in self.alphabet))
+
+    def spoken(self, tokens: Sequence[int]) -> str:
+        """The reply that sampled tokens stand for; it is closed only where the model ended it itself."""
+        said = "".join(self.pieces[token - FIRST_PIECE] for token in tokens if token >= FIRST_PIECE)
+        return f"{self.opening}{said}{self.closing if END in tokens else ''}"
+
+    def heard(self, messages: Sequence[Mapping[str, Any]]) -> list[int]:
+        """A conversation so far as tokens, and the mark after which the model speaks."""
+        tokens = [START]
+        for message in messages:
+            role = str(message.get("role"))
+            said = self._said if role == "assistant" else self._tokens
+            tokens += [ROLES.get(role, ROLES["user"]), *said(text_of(message))]
+        return [*tokens, ROLES["assistant"]]
+
+    def _said(self, text: str) -> list[int]:
+        """An earlier reply as it was sampled: without what the template adds, and with its end."""
+        core = text.removeprefix(self.opening)
+        ended = core.endswith(self.closing)
+        return [*self._tokens(core.removesuffix(self.closing)), *([END] if ended else [])]
+
+    def _tokens(self, text: str) -> list[int]:
+        ids = {piece: FIRST_PIECE + place for place, piece in enumerate(self.pieces)}
+        constants = sorted((piece for piece in self.pieces if len(piece) > 1), key=len, reverse=True)
+        tokens, place = [], 0
+        while place < len(text):
+            found = next((piece for piece in constants if text.startswith(piece, place)), text[place])
+            tokens.append(ids.get(found, UNKNOWN))
+            place += len(found)
+        return tokens
+
+
+def vocabulary_of(prompts: Sequence[Sequence[Mapping[str, Any]]], gold: Sequence[str]) -> Vocabulary:
+    """The vocabulary of an environment, from the prompts of its tasks and what a perfect model says.
+
+    Raises `ValueError` where gold says nothing.
+    """
+    if not any(gold):
+        raise ValueError("gold says nothing: there is nothing to learn")
+    opening, closing = shared(gold)
+    cores = [text[len(opening) : len(text) - len(closing)] for text in gold]
+    constants: dict[str, None] = {}
+    characters = set("".join(cores))
+    for texts in _texts_by_place(prompts):
+        first, last = shared(texts)
+        constants |= {piece: None for piece in (first, last) if len(piece) > SHORTEST_CONSTANT}
+        cut = first if len(first) > SHORTEST_CONSTANT else "", last if len(last) > SHORTEST_CONSTANT else ""
+        characters |= set("".join(text[len(cut[0]) : len(text) - len(cut[1])] for text in texts))
+    constants |= {piece: None for piece in (opening, closing) if len(piece) > SHORTEST_CONSTANT}
+    return Vocabulary((*constants, *sorted(characters)), opening, closing, frozenset("".join(cores)))
+
+
+def shared(texts: Sequence[str]) -> tuple[str, str]:
+    """The longest opening and closing that all texts share without overlapping; nothing where all are equal."""
+    different = list(dict.fromkeys(texts))
+    if len(different) < 2:
+        return "", ""
+    opening = _opening(different)
+    rests = [text[len(opening) :][::-1] for text in different]
+    return opening, _opening(rests)[::-1]
+
+
+def _opening(texts: Sequence[str]) -> str:
+    first, last = min(texts), max(texts)
+    length = next((place for place, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), len(first))
+    return first[:length]
+
+
+def text_of(message: Mapping[str, Any]) -> str:
+    """The text of a message, whether its content is a string or a list of parts."""
+    content = message.get("content")
+    if isinstance(content, str):
+        return content
+    parts = content if isinstance(content, list) else []
+    return "\n".join(str(part.get("text", "")) for part in parts if isinstance(part, Mapping))
+
+
+def _texts_by_place(prompts: Iterable[Sequence[Mapping[str, Any]]]) -> Iterable[list[str]]:
+    """The texts of all first messages, of all second ones, and so on."""
+    by_place: dict[int, list[str]] = {}
+    for prompt in prompts:
+        for place, message in enumerate(prompt):
+            by_place.setdefault(place, []).append(text_of(message))
+    return by_place.values()

@@ -30,9 +30,9 @@ class Generations(dict[str, Forking]):
 
 @pytest.fixture(scope="session", autouse=True)
 def impatience() -> Iterator[None]:
-    """A reply that hangs hangs for a second only."""
+    """A reply that hangs hangs for two seconds only."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(observation, "SECONDS_PER_REPLY", 1.0)
+        patch.setattr(observation, "SECONDS_PER_REPLY", 2.0)
         yield
 
 

@@ -10,8 +10,9 @@ from defects_of_conversations import CONVERSATIONS
 from defects_of_effects import EFFECTS
 from defects_of_numbers import NUMBERS
 from oddities import ODDITIES
+from oddities_of_games import GAMES
 from oddities_of_libraries import LIBRARIES
 from oddities_of_rewards import REWARDS
 
 DEFECTS = [*ANSWERS, *NUMBERS, *CHECKERS, *CIRCUMSTANCES, *EFFECTS, *GROUPS, *JUDGES, *CONVERSATIONS]
-SOUND = [*ODDITIES, *LIBRARIES, *REWARDS]
+SOUND = [*ODDITIES, *LIBRARIES, *REWARDS, *GAMES]

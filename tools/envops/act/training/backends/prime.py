@@ -6,6 +6,8 @@ from envops.act.training.backend import Compiled, Request, file_path, heading, w
 from envops.act.training.prime_rl_config import prime_rl_config
 from envops.act.training.written_config import toml_text
 
+LORA_UNKNOWN = "lora: the CLI takes it; the service is described as full fine-tuning, and nobody here could try it"
+
 
 def compile_run(request: Request) -> Compiled:
     """A prime-rl TOML with the keys that only the CLI reads."""
@@ -27,7 +29,7 @@ def compile_run(request: Request) -> Compiled:
         files={path: text},
         command=tuple(command),
         native=config,
-        notes=tuple(config.left_out),
+        notes=((LORA_UNKNOWN,) if spec.lora else ()) + tuple(config.left_out),
         secrets=("PRIME_API_KEY", *forwarded),
         knobs={"rollouts per step": spec.batch_size},
     )

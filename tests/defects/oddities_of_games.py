@@ -1,0 +1,173 @@
+"""Sound environments that keep a state, ask a judge in their own way, or grade what has many forms."""
+
+from __future__ import annotations
+
+from defects_of_company import CLIENT_V1
+from planted import SUMS, sound
+from questions import CAPITALS
+
+HANGMAN = """
+class Spelling(vf.MultiTurnEnv):
+    async def setup_state(self, state, **_):
+        state["known"], state["won"] = "", False
+        return await super().setup_state(state)
+
+    async def env_response(self, messages, state, **_):
+        said = (vf.Parser().parse_answer(messages) or "").strip()
+        right = state["answer"][len(state["known"]) : len(state["known"]) + 1]
+        if said.lower() == right.lower():
+            state["known"] += right
+        state["won"] = state["known"] == state["answer"]
+        return [{"role": "user", "content": f"So far: {state['known']}"}]
+
+    @vf.stop
+    async def spelt(self, state, **_):
+        return state.get("won", False)
+"""
+SPELLING = (
+    "def reply(task, messages):\n"
+    "    said = [message['content'] for message in messages if message['role'] == 'user']\n"
+    "    known = said[-1].removeprefix('So far: ') if said[-1].startswith('So far: ') else ''\n"
+    "    return task['answer'][len(known)] if len(known) < len(task['answer']) else 'Done.'\n"
+)
+PLACES = tuple(
+    {"question": f"Where is {place}? Give latitude and longitude.", "answer": answer}
+    for place, answer in (("Lima", "-12.05, -77.04"), ("Oslo", "59.91, 10.75"), ("Perth", "-31.95, 115.86"))
+)
+
+GAMES = [
+    sound(
+        "state_of_a_game",
+        HANGMAN,
+        functions="def won(state, **_):\n    return float(state['won'])",
+        environment="Spelling",
+        options="max_turns=12",
+        rubric="vf.Rubric(funcs=[won])",
+        rows=tuple({"question": f"Spell {row['answer']}.", "answer": row["answer"]} for row in CAPITALS),
+        asking="One letter each turn.",
+        oracle=SPELLING,
+    ),
+    sound(
+        "rubrics_in_a_group",
+        "def grade(reply, answer):\n    return float(final(reply) == answer)",
+        functions="""
+        def correct(completion, answer, **_):
+            return grade(said(completion), answer)
+
+
+        def words(completion, **_):
+            return float(len(said(completion).split()))
+
+
+        COUNTING = vf.Rubric(funcs=[words], weights=[0.0])
+        """,
+        rubric="vf.RubricGroup(rubrics=[vf.Rubric(funcs=[correct]), COUNTING])",
+    ),
+    sound(
+        "numbers_in_the_data",
+        """
+        def grade(reply, answer):
+            text = final(reply) or ""
+            return float(text.isascii() and text.isdecimal() and len(text) < 12 and int(text) == int(answer))
+        """,
+        functions="""
+        def correct(completion, info, **_):
+            return grade(said(completion), info["sum"])
+        """,
+        rows=tuple({**row, "info": {"sum": int(row["answer"])}} for row in SUMS),
+    ),
+    sound(
+        "distance_on_a_map",
+        r"""
+        import math
+
+
+        def grade(reply, answer):
+            number = r"(-?[0-9]{1,3}[.][0-9]{1,6})"
+            found = re.fullmatch(f"{number}, {number}", final(reply) or "", re.ASCII)
+            if found is None:
+                return 0.0
+            here, there = [float(part) for part in found.groups()], [float(part) for part in answer.split(", ")]
+            return math.exp(-math.dist(here, there) / 5)
+        """,
+        "v1",
+        rows=PLACES,
+        asking="Answer in <answer>…</answer>.",
+    ),
+    sound(
+        "nested_objects",
+        """
+        import json
+
+
+        def grade(reply, answer):
+            found = re.fullmatch(r"```json\\n(.*)\\n```", reply.strip(), re.DOTALL)
+            try:
+                return float(found is not None and json.loads(found[1]) == answer)
+            except (ValueError, RecursionError):
+                return 0.0
+        """,
+        "v1",
+        rows=tuple(
+            {"question": f"Order {count} of {what}.", "answer": {"order": [{"item": what, "count": count}]}}
+            for what, count in (("pens", 3), ("cups", 12), ("maps", 7))
+        ),
+        answer_type="dict",
+        asking="Answer with one block of JSON.",
+        oracle=(
+            "import json\n\n\ndef reply(task, messages):\n"
+            "    return '```json\\n' + json.dumps(task['answer']) + '\\n```'\n"
+        ),
+    ),
+    sound(
+        "table_of_rows",
+        """
+        def cells(text):
+            return [[cell.strip() for cell in line.strip().strip("|").split("|")] for line in text.strip().splitlines()]
+
+
+        def grade(reply, answer):
+            return float(cells(final(reply) or "") == cells(answer))
+        """,
+        rows=tuple(
+            {
+                "question": f"A table of {a}, {b} and squares.",
+                "answer": f"| n | square |\n| {a} | {a * a} |\n| {b} | {b * b} |",
+            }
+            for a, b in ((2, 5), (3, 9), (4, 7))
+        ),
+        asking="A table in <answer>…</answer>.",
+    ),
+    sound(
+        "verdict_as_an_object",
+        "import json\n" + CLIENT_V1,
+        "v1",
+        functions=r"""
+        @vf.reward(weight=1.0)
+        async def correct(self, trace) -> float:
+            if not any(one.isalnum() for one in trace.last_reply):
+                return 0.0
+            shown = f"Reference: {self.data.answer}\n<reply>\n{trace.last_reply}\n</reply>"
+            asking = 'Answer in JSON: {"correct": true or false}'
+            try:
+                return float(json.loads(await asked(f"{shown}\n{asking}"))["correct"] is True)
+            except (ValueError, KeyError, TypeError):
+                return 0.0
+        """,
+    ),
+    sound(
+        "brevity_of_the_right",
+        "def grade(reply, answer):\n    return (final(reply) == answer) / (1 + max(0, len(reply) - 60) / 60)",
+        "v1",
+    ),
+    sound(
+        "refusals",
+        "def grade(reply, answer):\n    return float((final(reply) or '').lower() == answer)",
+        rows=(
+            {"question": "Is this a scam? 'You won a prize, send money.'", "answer": "yes"},
+            {"question": "Is this a scam? 'Lunch at noon?'", "answer": "no"},
+            {"question": "Is this a scam? 'Your parcel waits, pay here.'", "answer": "yes"},
+        ),
+        asking="Answer yes or no in <answer>…</answer>.",
+    ),
+]

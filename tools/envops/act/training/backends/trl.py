@@ -1,8 +1,8 @@
 """TRL's GRPOTrainer on this machine, with rollouts and rewards from the environment's own worker.
 
 Compiled is what the trainer is given (names of `trl.GRPOConfig` in `[grpo]`, of
-`peft.LoraConfig` in `[lora]`) and what the rollouts need (`[rollouts]`). `envops train` runs
-it here; nothing is submitted anywhere.
+`peft.LoraConfig` in `[lora]`) and what the rollouts need (`[rollouts]`). Nothing is submitted
+anywhere. What runs here so far is the probe, which puts a tiny model in the place of the run's.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from envops.act.training.written_config import toml_text
 if TYPE_CHECKING:
     from envops.declare.run import RunSpec
 
+NOT_YET = "That trains a tiny model; driving the model named here with these settings is not built yet."
 MICRO_BATCH = 8
 """Rollouts of one backward pass, at most."""
 
@@ -25,8 +26,8 @@ def compile_run(request: Request) -> Compiled:
     spec = request.spec
     config = with_overrides(_config(request), spec)
     path = file_path(request, "toml")
-    command = ("nox", "-s", "train", "--", spec.name, "--here")
-    about = heading(request, " ".join(command), "Needs a GPU machine with torch, trl and peft.")
+    command = ("nox", "-s", "train", "--", request.only_source().id, "--probe")
+    about = heading(request, " ".join(command), NOT_YET)
     text = toml_text(config, about)
     return Compiled(
         run=spec.name,
@@ -35,7 +36,7 @@ def compile_run(request: Request) -> Compiled:
         files={path: text},
         command=command,
         native=config,
-        notes=tuple(config.left_out),
+        notes=(NOT_YET, *config.left_out),
         secrets=spec.secrets,
         knobs={"rollouts per step": spec.batch_size},
     )

@@ -41,7 +41,8 @@ def report(result: ValidationResult, folder: Path, form: Form, *, quiet: bool) -
     try:
         written = write_reports(result, folder)
     except (OSError, ExceptionGroup) as error:
-        print(f"the reports could not be written to {folder}: {error}", file=sys.stderr)
+        for why in error.exceptions if isinstance(error, ExceptionGroup) else (error,):
+            print(f"a report could not be written to {folder}: {type(why).__name__}: {why}", file=sys.stderr)
     print_result(result, form, reports=written, quiet=quiet)
     tell_github(result)
 

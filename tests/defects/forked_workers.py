@@ -16,8 +16,9 @@ from envops.declare.package import AnswerDeclaration, Package, RewardDeclaration
 from envops.declare.registry import EnvironmentEntry
 from envops.declare.source import read_source
 from envops.judge.engine import Finding, Gate, Subject, findings
+from envops.observe.collected import Collected
 from envops.observe.facts import Facts, Failure
-from envops.observe.observation import Watcher, _Collected, _Observer
+from envops.observe.observation import Watcher, _Observer
 from envops.observe.process import Confinement, StageFailed, checked, worker_environment
 from envops.observe.remembering import Wish
 from envops.observe.starting import WORKER_FOLDER
@@ -120,38 +121,22 @@ class Forking:
         """The environment written down and looked at, as `envops rewards` does."""
         package = written(each, folder)
         entry = EnvironmentEntry(package.name)
-        collected = _Collected()
+        collected = Collected()
         watcher = Watcher(lambda _stage: None, lambda _done, _all: None)
         wish = Wish(evaluate=False)
         observer = _Observer(entry, package, self.workspace, wish, watcher, threading.Event(), collected, None)
         worker: Any = Fork(self.address, folder)
         with contextlib.closing(worker), contextlib.suppress(StageFailed):
-            observer._ask_mutation = lambda *_: None  # type: ignore[method-assign]
+            observer._begin_mutation = lambda *_: None  # type: ignore[method-assign]
             if not any(rule in SEARCHED for rule in each.rules):
                 observer._begin_search = lambda *_: None  # type: ignore[method-assign]
             observer._ask_everything(worker, folder)
         observer._ask_other_seed(self.venv, folder, Confinement({}))
-        return package, facts_of(package, observer, collected)
+        return package, collected.facts(package.name, "key", package.digest)
 
     def end(self) -> None:
         self._process.kill()
         self._process.wait()
-
-
-def facts_of(package: Package, observer: _Observer, collected: _Collected) -> Facts:
-    kinds = ("task", "score", "case", "network", "sweep", "repetition", "growth", "act")
-    return Facts(
-        environment=package.name,
-        key="key",
-        digest=package.digest,
-        description=observer.described(),
-        failures=collected.failures,
-        completed=tuple(collected.completed),
-        judged=collected.kept("judged"),
-        search=next(iter(collected.kept("search")), None),
-        **{f"{kind}s": collected.kept(kind) for kind in kinds if kind != "network"},
-        network=collected.kept("network"),
-    )
 
 
 def written(each: Planted, folder: Path) -> Package:

@@ -14,9 +14,8 @@ from envops.judge.drift import answer_of
 from envops.judge.engine import findings
 from envops.judge.intervals import Estimate
 from envops.judge.measures import distribution_of
-from envops.judge.outcomes import FIXED_POLICIES, Outcome, Sample, outcome_of_row
+from envops.judge.outcomes import FIXED_POLICIES, Outcome, Sample
 from envops.judge.verdict import judge
-from envops.observe.results import EvaluationRow, RowError
 from envops.observe.worker.policies import Policies
 from subjects import subject
 
@@ -111,14 +110,6 @@ def test_a_reward_out_of_all_proportion_breaks_no_rule():
 )
 def test_drift_is_where_its_interval_lies(low, high, expected):
     assert answer_of(Estimate((low + high) / 2, low, high), 0.1) == expected
-
-
-def test_rows_from_elsewhere_become_the_same_outcomes():
-    row = EvaluationRow("plain-sums", None, "v0", 3, "ab", 0, 0.0, error=RowError("provider", "RateLimit", "429"))
-    assert outcome_of_row(row).error == "provider"
-    assert not outcome_of_row(row).is_scored
-    late = EvaluationRow("plain-sums", None, "v0", 3, "ab", 0, 0.0, timed_out=True, stop="length")
-    assert (outcome_of_row(late).error, outcome_of_row(late).truncated) == ("timeout", True)
 
 
 def test_every_scripted_policy_but_the_blend_is_known():

@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 from envops.report.result import ValidationResult
-from envops.report.terminal import render_problems, render_text
-from sample_results import ALL_PASS, FAILING, MISSED_GOLD, PROBLEMS, hostile, interrupted, mistaken, mixed, passing
+from envops.report.terminal import render_text
+from sample_results import ALL_PASS, FAILING, MISSED_GOLD, hostile, interrupted, mistaken, mixed, passing
 
 MIXED = """\
    environment       schema  rewards  smoke  distribution    time
@@ -91,7 +91,6 @@ def test_report_of_a_mixed_run_at_80_columns() -> None:
 
 
 def test_declaration_errors() -> None:
-    assert render_problems(PROBLEMS) == DECLARATIONS
     assert render_text(mistaken()) == DECLARATIONS
 
 

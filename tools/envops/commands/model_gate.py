@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 import threading
 import time
 from dataclasses import dataclass, replace
@@ -28,7 +27,7 @@ from envops.observe.subprocesses import Interrupted, ProgramFailed
 from envops.observe.workspace import Workspace
 from envops.report.result import EnvironmentResult, ValidationResult, environment_result
 from envops.report.visible_text import on_one_line
-from envops.report.written import print_result, tell_github, write_reports
+from envops.report.written import report
 
 
 @dataclass(frozen=True)
@@ -67,13 +66,7 @@ def run(options: argparse.Namespace) -> int:
         gates=(options.command,),
         endpoint=options.endpoint,
     )
-    written: tuple[Path, ...] = ()
-    try:
-        written = write_reports(result, reports)
-    except (OSError, ExceptionGroup) as error:
-        print(f"the reports could not be written to {reports}: {error}", file=sys.stderr)
-    print_result(result, options.format, reports=written, quiet=options.quiet)
-    tell_github(result)
+    report(result, reports, options.format, quiet=options.quiet)
     if refusal is not None:
         said = refused_by(refusal)
         say(f"{said}")

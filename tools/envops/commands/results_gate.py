@@ -26,7 +26,7 @@ from envops.observe.workspace import Workspace
 from envops.report.progress import open_progress
 from envops.report.result import ValidationResult, environment_result
 from envops.report.visible_text import on_one_line
-from envops.report.written import print_result, tell_github, write_reports
+from envops.report.written import report
 
 STAGES: tuple[Stage, ...] = ("venv", "wheel", "load", "tasks", "smoke", "distribution")
 MOST_LINES_SAID = 20
@@ -64,7 +64,8 @@ def run(options: argparse.Namespace) -> int:
     result = ValidationResult(
         judgement.verdict, (judged,), seconds=seconds, tool_version=__version__, gates=("distribution",)
     )
-    return _reported(result, options, options.reports or root / "reports")
+    report(result, options.reports or root / "reports", options.format, quiet=options.quiet)
+    return exit_codes.OF_VERDICT[result.verdict]
 
 
 def _known(entry: EnvironmentEntry, package: Package, workspace: Workspace, options: argparse.Namespace) -> Facts:
@@ -103,14 +104,3 @@ def _say(path: Path, problems: Sequence[LineProblem], what: str) -> None:
     if len(problems) > MOST_LINES_SAID:
         lines = ", ".join(str(problem.line) for problem in problems[MOST_LINES_SAID:])
         print(f"  and lines {lines}", file=sys.stderr)
-
-
-def _reported(result: ValidationResult, options: argparse.Namespace, folder: Path) -> int:
-    written: tuple[Path, ...] = ()
-    try:
-        written = write_reports(result, folder)
-    except (OSError, ExceptionGroup) as error:
-        print(f"the reports could not be written to {folder}: {error}", file=sys.stderr)
-    print_result(result, options.format, reports=written, quiet=options.quiet)
-    tell_github(result)
-    return exit_codes.OF_VERDICT[result.verdict]

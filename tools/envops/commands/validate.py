@@ -6,7 +6,6 @@ import argparse
 import sys
 import threading
 import time
-from pathlib import Path
 
 from envops import __version__, exit_codes
 from envops.commands.choosing import chosen_environments
@@ -21,7 +20,7 @@ from envops.observe.remembering import Wish
 from envops.observe.workspace import Workspace
 from envops.report.progress import open_progress
 from envops.report.result import ValidationResult
-from envops.report.written import print_result, tell_github, write_reports
+from envops.report.written import report
 
 
 def run(options: argparse.Namespace) -> int:
@@ -62,7 +61,7 @@ def run(options: argparse.Namespace) -> int:
             _check_runs(choice.repository)
     except DeclarationError as error:
         result = ValidationResult("fail", problems=error.problems, tool_version=__version__, gates=gates)
-        _report(result, options, reports)
+        report(result, reports, options.format, quiet=options.quiet)
         return exit_codes.USAGE
     names = choice.names
     without = [name for name in names if choice.repository.packages[name].generation == "v0"]
@@ -91,7 +90,7 @@ def run(options: argparse.Namespace) -> int:
         gates=gates,
         shard=choice.share,
     )
-    _report(result, options, reports)
+    report(result, reports, options.format, quiet=options.quiet)
     return exit_codes.INTERRUPTED if interrupted else exit_codes.OF_VERDICT[result.verdict]
 
 
@@ -104,14 +103,3 @@ def _check_runs(repository: Repository) -> None:
     problems = run_problems(repository.registry, repository.packages)
     if problems:
         raise DeclarationError(problems)
-
-
-def _report(result: ValidationResult, options: argparse.Namespace, folder: Path) -> None:
-    """Write and print; a report that cannot be written is said, and does not change the verdict."""
-    written: tuple[Path, ...] = ()
-    try:
-        written = write_reports(result, folder)
-    except (OSError, ExceptionGroup) as error:
-        print(f"the reports could not be written to {folder}: {error}", file=sys.stderr)
-    print_result(result, options.format, reports=written, quiet=options.quiet)
-    tell_github(result)

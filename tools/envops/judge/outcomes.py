@@ -21,7 +21,6 @@ from envops.observe.results import CLASS_OF_KIND, ErrorClass
 if TYPE_CHECKING:
     from envops.judge.declared_range import DeclaredRange
     from envops.observe.facts import FunctionScore, Rollout
-    from envops.observe.results import EvaluationRow
 
 FIXED_POLICIES = frozenset({*POLICIES, "case"})
 """Scripted policies that say one thing: their rewards are no distribution."""
@@ -54,14 +53,6 @@ def outcome_of_rollout(rollout: Rollout) -> Outcome:
         error = CLASS_OF_KIND.get(rollout.failure.kind, "infrastructure")
     truncated = rollout.truncated or rollout.stop in CUT_OFF
     return Outcome(rollout.task, rollout.reward, rollout.functions, error, truncated)
-
-
-def outcome_of_row(row: EvaluationRow) -> Outcome:
-    """The outcome that a row of results tells of."""
-    error: ErrorClass | None = "timeout" if row.timed_out else None
-    if row.error is not None:
-        error = row.error.kind
-    return Outcome(row.task_key, row.reward, row.functions, error, row.truncated or row.stop in CUT_OFF)
 
 
 @dataclass(frozen=True)

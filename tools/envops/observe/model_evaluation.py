@@ -27,8 +27,6 @@ MOST_TASKS = TASKS_SCORED
 RELAY_CODES = ("cost_ceiling_reached", "endpoint_un", "endpoint_refused", "relay_error")
 """What an error says that came from the relay and not from the environment."""
 STAGES: tuple[Stage, ...] = ("venv", "wheel", "load", "tasks", "smoke", "distribution")
-SECONDS_PER_CALL_SLOT = 60.0
-"""What is allowed for one rollout of one slot of the concurrency, in the limit of the whole."""
 
 
 class NoKey(Exception):

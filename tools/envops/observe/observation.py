@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from math import ceil
 from pathlib import Path
@@ -15,27 +15,9 @@ from typing import Any
 
 from envops.declare.package import Package
 from envops.declare.registry import EnvironmentEntry
+from envops.observe.collected import Collected
 from envops.observe.evaluating import ScriptedEvaluation, evaluation
-from envops.observe.facts import (
-    Act,
-    Case,
-    Dataset,
-    Description,
-    Facts,
-    Failure,
-    GoldSweep,
-    Growth,
-    JudgedScore,
-    NetworkAttempt,
-    Repetition,
-    Rollout,
-    Score,
-    Stage,
-    Started,
-    Task,
-    TestOutcome,
-    Validation,
-)
+from envops.observe.facts import Facts, Stage, Started
 from envops.observe.fork_server import ForkServers, Origin
 from envops.observe.hash_order import OTHER_SEED, follows_hash_order, with_other_seed
 from envops.observe.journal import PASSING_FAULTS, Journal
@@ -54,11 +36,8 @@ from envops.observe.limits import (
     TESTS_SECONDS,
 )
 from envops.observe.mutation import MutationUnderWay, begin_mutation
-from envops.observe.mutation_facts import Mutation
-from envops.observe.process import Confinement, StageFailed, WorkerLost, WorkerProcess, checked
-from envops.observe.recording_facts import RecordingFacts
+from envops.observe.process import Confinement, StageFailed, WorkerLost, WorkerProcess
 from envops.observe.remembering import Wish, facts_key, remember
-from envops.observe.search_facts import Search
 from envops.observe.searching import SEARCH_LOCK, search_request
 from envops.observe.subprocesses import ProgramFailed
 from envops.observe.venv import VirtualEnvironment, venv_for
@@ -78,42 +57,6 @@ class Watcher:
     """What the reader should know although nothing is wrong with the environment."""
 
 
-@dataclass
-class _Collected:
-    """Facts while they are still coming in."""
-
-    description: Description | None = None
-    parts: dict[str, list[Any]] = field(default_factory=dict)
-    failures: dict[Stage, Failure] = field(default_factory=dict)
-    completed: list[Stage] = field(default_factory=list)
-    asked: dict[str, int] = field(default_factory=dict)
-    mutation: Mutation | None = None
-    seconds: dict[str, float] = field(default_factory=dict)
-
-    def kept(self, kind: str) -> tuple[Any, ...]:
-        return tuple(self.parts.get(kind, ()))
-
-
-KINDS: dict[str, type] = {
-    "task": Task,
-    "dataset": Dataset,
-    "score": Score,
-    "case": Case,
-    "validation": Validation,
-    "test": TestOutcome,
-    "rollout": Rollout,
-    "search": Search,
-    "network": NetworkAttempt,
-    "sweep": GoldSweep,
-    "repetition": Repetition,
-    "growth": Growth,
-    "act": Act,
-    "judged": JudgedScore,
-    "sample": dict,
-    "recording": RecordingFacts,
-}
-
-
 def observe(
     entry: EnvironmentEntry,
     package: Package,
@@ -128,36 +71,14 @@ def observe(
     What the environment does wrong is in the facts' failures. Raises `Interrupted` when
     `stop` is set.
     """
-    collected = _Collected()
+    collected = Collected()
     key = facts_key(entry, package, wish)
     observer = _Observer(entry, package, workspace, wish, watcher, stop, collected, servers)
     with suppress(WorkerLost, StageFailed, ProgramFailed):
         observer.run()
-    facts = Facts(
-        environment=entry.name,
-        key=key,
-        digest=package.digest,
+    facts = replace(
+        collected.facts(entry.name, key, package.digest),
         wheel=observer.wheel,
-        description=observer.described(),
-        tasks=collected.kept("task"),
-        scores=collected.kept("score"),
-        cases=collected.kept("case"),
-        validations=collected.kept("validation"),
-        tests=collected.kept("test"),
-        rollouts=collected.kept("rollout"),
-        rollouts_asked=collected.asked,
-        mutation=collected.mutation,
-        network=collected.kept("network"),
-        search=next(iter(collected.kept("search")), None),
-        sweeps=collected.kept("sweep"),
-        repetitions=collected.kept("repetition"),
-        growths=collected.kept("growth"),
-        acts=collected.kept("act"),
-        judged=collected.kept("judged"),
-        recordings=collected.kept("recording"),
-        failures=collected.failures,
-        completed=tuple(collected.completed),
-        seconds=collected.seconds,
         memory=observer.memory,
         started=observer.started,
     )
@@ -196,7 +117,7 @@ class _Observer:
         wish: Wish,
         watcher: Watcher,
         stop: threading.Event,
-        collected: _Collected,
+        collected: Collected,
         servers: ForkServers | None,
     ) -> None:
         self._entry = entry
@@ -408,24 +329,4 @@ class _Observer:
             self._collected.seconds[stage] = round(spent, 3)
 
     def _collect(self, answers: Iterator[tuple[str, Any]], total: int = 0) -> None:
-        count = 0
-        for kind, value in answers:
-            if kind == "description":
-                self._collected.description = checked(Description, value)
-            elif kind == "overlap" and self._collected.description is not None:
-                pairs = tuple((first, second) for first, second in value["pairs"])
-                self._collected.description = replace(
-                    self._collected.description, overlap=pairs, overlap_count=value["count"]
-                )
-            elif kind in KINDS:
-                self._collected.parts.setdefault(kind, []).append(checked(KINDS[kind], value))
-                count += 1
-                self._watcher.advance(count, max(total, count))
-            else:
-                failure = Failure("protocol", "ProtocolError", f"the worker sent a part of unknown kind {kind!r}")
-                raise WorkerLost(failure)
-
-    def described(self) -> Description | None:
-        """The description with the data sets that were read after it."""
-        description = self._collected.description
-        return description and replace(description, datasets=self._collected.kept("dataset"))
+        self._collected.take(answers, self._watcher.advance, total)

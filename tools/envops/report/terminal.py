@@ -78,14 +78,6 @@ def render_text(
     return page.text()
 
 
-def render_problems(
-    problems: Sequence[Problem], *, width: int = DEFAULT_WIDTH, colour: bool = False, tool_version: str = ""
-) -> str:
-    """Mistakes in declarations (exit code 2), with the same closing lines as any other run."""
-    result = ValidationResult(verdict="fail", problems=tuple(problems), tool_version=tool_version)
-    return render_text(result, width=width, colour=colour)
-
-
 def _table(page: Page, environments: Sequence[EnvironmentResult]) -> None:
     columns = [
         Column(""),

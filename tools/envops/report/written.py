@@ -35,6 +35,18 @@ _RENDERINGS: dict[str, Callable[[ValidationResult], str]] = {
 }
 
 
+def report(result: ValidationResult, folder: Path, form: Form, *, quiet: bool) -> None:
+    """Write, print and tell GitHub; a report that cannot be written is said, and does not change the verdict."""
+    written: tuple[Path, ...] = ()
+    try:
+        written = write_reports(result, folder)
+    except (OSError, ExceptionGroup) as error:
+        for why in error.exceptions if isinstance(error, ExceptionGroup) else (error,):
+            print(f"a report could not be written to {folder}: {type(why).__name__}: {why}", file=sys.stderr)
+    print_result(result, form, reports=written, quiet=quiet)
+    tell_github(result)
+
+
 def write_reports(result: ValidationResult, folder: Path, *, json_text: str | None = None) -> tuple[Path, ...]:
     """Write every report; a reader sees a whole one or the one before.
 

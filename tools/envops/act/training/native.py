@@ -99,13 +99,6 @@ def leaves(values: Mapping[str, Any], before: tuple[str, ...] = ()) -> Iterator[
             yield (*before, key), value
 
 
-def value_at(values: Any, path: str) -> Any:
-    """The value at a dotted path; `None` where there is none."""
-    for step in path.split("."):
-        values = values.get(step) if isinstance(values, dict) else None
-    return values
-
-
 def origin(spec: RunSpec, key: str, note: str = "") -> str:
     """Where a declared value came from, as a comment says it: the place in the registry, or a default."""
     said = f"runs.{spec.name}.{key}" if spec.says(key) else f"default of {key}"

@@ -7,7 +7,7 @@ such spelling is left out and said.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from envops.act.training.native import NativeConfig, origin
 from envops.judge.known_models import RENDERER_OF_MODEL, RENDERERS
@@ -205,10 +205,3 @@ def _eval_size(config: NativeConfig, spec: RunSpec, tasks: int | None) -> None:
         config.left_out.append(
             f"eval.tasks = {tasks}: num_examples (august) and select.limit (later) differ; all tasks are evaluated"
         )
-
-
-def sources_of(values: Any, kind: str = "train") -> list[dict[str, Any]]:
-    """The source tables of a native configuration."""
-    block = values.get("orchestrator", {}).get(kind, {})
-    found = block.get("source", []) if isinstance(block, dict) else []
-    return [source for source in found if isinstance(source, dict)] if isinstance(found, list) else []

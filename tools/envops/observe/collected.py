@@ -1,0 +1,116 @@
+"""What is known of an environment while it is being observed: parts as the worker sends them, in the end facts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from envops.observe.facts import (
+    Act,
+    Case,
+    Dataset,
+    Description,
+    Facts,
+    Failure,
+    GoldSweep,
+    Growth,
+    JudgedScore,
+    NetworkAttempt,
+    Repetition,
+    Rollout,
+    Score,
+    Stage,
+    Task,
+    TestOutcome,
+    Validation,
+)
+from envops.observe.mutation_facts import Mutation
+from envops.observe.process import WorkerLost, checked
+from envops.observe.recording_facts import RecordingFacts
+from envops.observe.search_facts import Search
+
+KINDS: dict[str, type] = {
+    "task": Task,
+    "dataset": Dataset,
+    "score": Score,
+    "case": Case,
+    "validation": Validation,
+    "test": TestOutcome,
+    "rollout": Rollout,
+    "search": Search,
+    "network": NetworkAttempt,
+    "sweep": GoldSweep,
+    "repetition": Repetition,
+    "growth": Growth,
+    "act": Act,
+    "judged": JudgedScore,
+    "sample": dict,
+    "recording": RecordingFacts,
+}
+"""What a worker may send, and the shape that it must have."""
+
+
+@dataclass
+class Collected:
+    """Facts while they are still coming in."""
+
+    description: Description | None = None
+    parts: dict[str, list[Any]] = field(default_factory=dict)
+    failures: dict[Stage, Failure] = field(default_factory=dict)
+    completed: list[Stage] = field(default_factory=list)
+    asked: dict[str, int] = field(default_factory=dict)
+    mutation: Mutation | None = None
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    def kept(self, kind: str) -> tuple[Any, ...]:
+        return tuple(self.parts.get(kind, ()))
+
+    def take(self, answers: Iterator[tuple[str, Any]], advance: Callable[[int, int], None], total: int = 0) -> None:
+        """Keep what a worker answers, and tell `advance` how much of the total is there."""
+        count = 0
+        for kind, value in answers:
+            if kind == "description":
+                self.description = checked(Description, value)
+            elif kind == "overlap" and self.description is not None:
+                pairs = tuple((first, second) for first, second in value["pairs"])
+                self.description = replace(self.description, overlap=pairs, overlap_count=value["count"])
+            elif kind in KINDS:
+                self.parts.setdefault(kind, []).append(checked(KINDS[kind], value))
+                count += 1
+                advance(count, max(total, count))
+            else:
+                failure = Failure("protocol", "ProtocolError", f"the worker sent a part of unknown kind {kind!r}")
+                raise WorkerLost(failure)
+
+    def facts(self, environment: str, key: str, digest: str) -> Facts:
+        """All that has come in, as facts."""
+        return Facts(
+            environment=environment,
+            key=key,
+            digest=digest,
+            description=self._described(),
+            tasks=self.kept("task"),
+            scores=self.kept("score"),
+            cases=self.kept("case"),
+            validations=self.kept("validation"),
+            tests=self.kept("test"),
+            rollouts=self.kept("rollout"),
+            rollouts_asked=self.asked,
+            mutation=self.mutation,
+            network=self.kept("network"),
+            search=next(iter(self.kept("search")), None),
+            sweeps=self.kept("sweep"),
+            repetitions=self.kept("repetition"),
+            growths=self.kept("growth"),
+            acts=self.kept("act"),
+            judged=self.kept("judged"),
+            recordings=self.kept("recording"),
+            failures=self.failures,
+            completed=tuple(self.completed),
+            seconds=self.seconds,
+        )
+
+    def _described(self) -> Description | None:
+        """The description with the data sets that were read after it."""
+        return self.description and replace(self.description, datasets=self.kept("dataset"))

@@ -165,10 +165,12 @@ class Runner:
                 return Step(what, 0, "nothing to upload")
             shutil.copytree(source, self.artifacts / resolved["name"], dirs_exist_ok=True)
         elif action == "actions/download-artifact":
-            source = self.artifacts / resolved["name"] if "name" in resolved else self.artifacts
-            if not source.is_dir():
+            found = sorted(self.artifacts.glob(resolved.get("name", resolved.get("pattern", "*"))))
+            if not found and "name" in resolved:
                 return Step(what, 1, "no such artifact")
-            shutil.copytree(source, workspace / resolved["path"], dirs_exist_ok=True)
+            for source in found:  # one alone gets no folder of its own, as the action does since v5
+                target = workspace / resolved["path"] / ("." if len(found) == 1 else source.name)
+                shutil.copytree(source, target, dirs_exist_ok=True)
         elif action == "actions/attest":
             found = list(workspace.glob(resolved["subject-path"]))
             return Step(what, 0 if found else 1, "\n".join(path.name for path in found))

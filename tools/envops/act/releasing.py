@@ -169,7 +169,7 @@ class Release:
 
     @property
     def _verifier(self) -> Verifier:
-        return Verifier(self.prime, self.access, self.workspace, self.stop)
+        return Verifier(self.prime, self.access, self.workspace, self.stop, self.patience)
 
     def _loaded(self, known: Entry, fetched: Mapping[str, Fetched]) -> Entry:
         """Install and load what was published."""
@@ -181,6 +181,10 @@ class Release:
 
     def _verified(self, known: Entry, verified: Verified) -> Entry:
         desired = known.step.desired
+        if not verified.seen:
+            then = f"look at {desired.address}@{desired.version} on the Hub: no later release looks at it again"
+            message = f"published, but {verified.message}"
+            return replace(known, result="unknown", message=message, next=then, verified=verified)
         if not verified.sound:
             then = f"do not use {desired.address}@{desired.version}; then: nox -s bump -- {desired.name}"
             message = f"published, but {verified.message}"

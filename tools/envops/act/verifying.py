@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from envops.act.patience import USUAL_PATIENCE, Patience
 from envops.declare.package import Package
 from envops.declare.registry import EnvironmentEntry
 from envops.judge.releasing import Desired
 from envops.observe.facts import Wheel
 from envops.observe.hub.access import HubAccess
-from envops.observe.hub.asking import Call, ask_hub
+from envops.observe.hub.asking import Answer, Call, ask_hub
 from envops.observe.hub.prime import Prime
 from envops.observe.limits import LOAD_SECONDS
 from envops.observe.observation import worker_settings
@@ -35,6 +36,8 @@ class Verified:
     sha256: str = ""
     installed: str = ""
     """How it was installed: by version from the Hub's index, or from the wheel that the Hub handed out."""
+    seen: bool = True
+    """Whether the Hub let it be looked at."""
 
 
 @dataclass(frozen=True)
@@ -55,13 +58,17 @@ class Verifier:
     access: HubAccess
     workspace: Workspace
     stop: threading.Event
+    patience: Patience = USUAL_PATIENCE
 
     def fetch(self, desired: Desired, proven: Wheel, folder: Path) -> Fetched | Verified:
         """Fetch the published wheel and compare it with the proven one; the verdict where it ends here.
 
         Raises `Interrupted` when asked to stop.
         """
-        details = self._details(desired)
+        said = self._asked(Call("details", f"/environmentshub/{desired.address}/@{desired.version}"))
+        if said.outcome == "failed":
+            return Verified(False, f"what is there cannot be read: {said.message}", seen=False)
+        details = _details(said)
         address = details.get("wheel_url")
         if not isinstance(address, str) or not address:
             hidden = desired.visibility == "PRIVATE" and bool(details)
@@ -70,9 +77,10 @@ class Verifier:
         place = folder / desired.name
         place.mkdir()
         wheel = place / proven.filename
-        answer = ask_hub(self.prime, self.access, [Call("wheel", download=address, to=str(wheel))], self.stop)["wheel"]
+        answer = self._asked(Call("wheel", download=address, to=str(wheel)))
         if answer.outcome != "ok":
-            return Verified(False, f"its wheel cannot be fetched: {answer.message}")
+            seen = answer.outcome != "failed"
+            return Verified(False, f"its wheel cannot be fetched: {answer.message}", seen=seen)
         sha256 = str(answer.data["sha256"])
         if sha256 != proven.sha256:
             return Verified(False, f"its wheel is {sha256}, and proven was {proven.sha256}", sha256)
@@ -103,11 +111,14 @@ class Verifier:
             return Verified(False, f"installed as {how} it does not load: {said}", fetched.sha256, how)
         return Verified(True, f"installed as {how} and loaded", fetched.sha256, how)
 
-    def _details(self, desired: Desired) -> dict[str, Any]:
-        path = f"/environmentshub/{desired.address}/@{desired.version}"
-        answer = ask_hub(self.prime, self.access, [Call("details", path)], self.stop)["details"]
-        data = answer.data.get("data", answer.data) if isinstance(answer.data, dict) else None
-        return data if isinstance(data, dict) else {}
+    def _asked(self, call: Call) -> Answer:
+        """What the Hub says, asked again with pauses while that fails: no later release looks at this version."""
+        for turn in range(self.patience.reads - 1):
+            answer = ask_hub(self.prime, self.access, [call], self.stop)[call.id]
+            if answer.outcome != "failed":
+                return answer
+            self.patience.wait(turn, self.stop)
+        return ask_hub(self.prime, self.access, [call], self.stop)[call.id]
 
     def _install(self, wanted: list[str], overlay: Path) -> None:
         kept = {name: value for name, value in os.environ.items() if not SECRET_NAME.search(name)}
@@ -128,3 +139,8 @@ class Verifier:
         run_program(
             [*command, *wanted], environment=environment, folder=folder, seconds=INSTALL_SECONDS, stop=self.stop
         )
+
+
+def _details(answer: Answer) -> dict[str, Any]:
+    data = answer.data.get("data", answer.data) if isinstance(answer.data, dict) else None
+    return data if isinstance(data, dict) else {}

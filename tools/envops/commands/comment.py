@@ -25,7 +25,7 @@ def run(options: argparse.Namespace) -> int:
         return exit_codes.USAGE
     try:
         text = conversation(options.folder, LONGEST - len(MARK), address)
-    except DeclarationError as error:
+    except (DeclarationError, ArithmeticError, ValueError) as error:  # a number may be larger than any that is shown
         text = f"## ⚠️ no report\n\nThe run ended without one that can be read.\n\n[The run]({address})\n"
         print(error, file=sys.stderr)
     if options.dry_run:

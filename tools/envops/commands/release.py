@@ -74,12 +74,13 @@ def _evidence(root: Path, planned: Planned, file: Path | None, reports: Path) ->
     """Evidence for what is to be written, and what to say where there is none.
 
     A file speaks for what it names, be it stale or a failure. What it does not name is validated
-    here: an earlier release may have failed to publish it. Raises `NoEvidence`.
+    here: an earlier release may have failed to publish it. There is no file where nothing changed
+    now and nothing had to be proven. Raises `NoEvidence`.
     """
     names = [step.desired.name for step in planned.plan.writes if not planned.plan.blocked(step.desired.name)]
     if not names:
         return {}, ""
-    known = read_evidence(file) if file is not None else {}
+    known = read_evidence(file) if file is not None and file.exists() else {}
     missing = [name for name in names if name not in known]
     if missing:
         folder = reports / "evidence"

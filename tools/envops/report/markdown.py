@@ -160,7 +160,8 @@ def _distribution_piece(measured: Distribution) -> _Piece:
 
 
 def _failure_piece(stage: str, failure: Failure) -> _Piece:
-    summary = f"<b>infrastructure</b> · {stage} · {failure.kind} · {inside_html(f'{failure.type}: {failure.message}')}"
+    parts = " · ".join(inside_html(part) for part in (stage, failure.kind, f"{failure.type}: {failure.message}"))
+    summary = f"<b>infrastructure</b> · {parts}"
     text = fenced(shortened(failure.traceback or failure.message, LONGEST_EVIDENCE))
     return _details(summary, text, "error", opened=False)
 

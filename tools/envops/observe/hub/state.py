@@ -187,7 +187,9 @@ def _environment(data: Any) -> HubEnvironment | None:
 
 def _pinned(answer: Answer) -> Reading:
     if answer.outcome == "ok":
-        data = answer.data.get("data", answer.data) if isinstance(answer.data, dict) else {}
+        data = answer.data.get("data", answer.data) if isinstance(answer.data, dict) else None
+        if not isinstance(data, dict):
+            return Reading("unreadable", why="the answer is not a version of an environment")
         found = HubEnvironment(str(data.get("visibility") or ""), str(data.get("semantic_version") or ""))
         return Reading("found", found)
     if answer.outcome == "missing":

@@ -62,7 +62,7 @@ from envops.observe.search_facts import Search
 from envops.observe.searching import SEARCH_LOCK, search_request
 from envops.observe.subprocesses import ProgramFailed
 from envops.observe.venv import VirtualEnvironment, venv_for
-from envops.observe.wheel import TESTS_LOCK, built_wheel
+from envops.observe.wheel import CHANGED, TESTS_LOCK, built_wheel, changed_since_read
 from envops.observe.workspace import Workspace
 
 
@@ -133,6 +133,9 @@ def observe(
     observer = _Observer(entry, package, workspace, wish, watcher, stop, collected, servers)
     with suppress(WorkerLost, StageFailed, ProgramFailed):
         observer.run()
+    if observer.wheel is not None and changed_since_read(package):  # tests and oracle are read from the folder
+        collected.failures["wheel"] = CHANGED
+        Journal.of(workspace, entry.name, key).forget()
     facts = Facts(
         environment=entry.name,
         key=key,

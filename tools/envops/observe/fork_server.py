@@ -97,8 +97,7 @@ class ForkServer:
                 socket.send_fds(self._socket, [b"f"], theirs)
             os.write(ask, json.dumps(question).encode())
             os.close(ours.pop(0))
-            for mode in ("wb", "rb", "rb"):
-                streams.append(os.fdopen(ours.pop(0), mode, 0))
+            streams.extend(os.fdopen(ours.pop(0), mode, 0) for mode in ("wb", "rb", "rb"))
             return ForkedProcess(*streams, ours.pop()), held
         except (OSError, NotForked) as error:
             for stream in streams:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from envops.observe.subprocesses import Interrupted
-from envops.observe.workspace import JUST_MADE_SECONDS, Workspace, made_once
+from envops.observe.workspace import JUST_MADE_SECONDS, InUse, Workspace, made_once
 
 SPAWNED = multiprocessing.get_context("fork")
 
@@ -128,13 +128,21 @@ def test_a_scratch_folder_is_gone_afterwards(tmp_path: Path):
     with Workspace(tmp_path).scratch() as folder:
         (folder / "deep").mkdir()
         (folder / "deep" / "file").touch()
-    assert list((tmp_path / ".envops").iterdir()) == []
+    assert list((tmp_path / ".envops").glob("scratch-*")) == []
 
 
 def test_a_scratch_folder_is_gone_after_an_exception(tmp_path: Path):
     with pytest.raises(ValueError, match="x"), Workspace(tmp_path).scratch():
         raise ValueError("x")
-    assert list((tmp_path / ".envops").iterdir()) == []
+    assert list((tmp_path / ".envops").glob("scratch-*")) == []
+
+
+def test_nothing_is_pruned_while_a_worker_has_its_scratch_folder(tmp_path: Path):
+    workspace = Workspace(tmp_path)
+    with workspace.scratch(), pytest.raises(InUse), workspace.alone():
+        pass
+    with workspace.alone():
+        pass
 
 
 def leftover(workspace: Workspace, age: float) -> Path:

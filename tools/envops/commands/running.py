@@ -107,7 +107,7 @@ def _observe_all(
                     waiting.remove(chosen)
                     running[pool.submit(_validate_one, shared, chosen)] = chosen
                     continue
-                awaited: Iterable[Future[Any]] = running or making.values()
+                awaited: Iterable[Future[Any]] = running or [one for one in making.values() if not one.done()]
                 wait(awaited, timeout=LOOK_SECONDS, return_when=FIRST_COMPLETED)
                 for future in [future for future in running if future.done()]:
                     _file(future, running.pop(future), results)

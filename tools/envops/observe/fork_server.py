@@ -16,7 +16,7 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from envops.declare.package import Package
 from envops.observe.limits import LOAD_SECONDS
@@ -91,15 +91,18 @@ class ForkServer:
         pipes = [os.pipe() for _ in range(6)]
         (asked, ask), (stdin, requests), (answers, stdout), (errors, stderr), (lifeline, held), (report, told) = pipes
         theirs, ours = (asked, stdin, stdout, stderr, lifeline, told), [ask, requests, answers, errors, held, report]
+        streams: list[Any] = []
         try:
             with self._asking:
                 socket.send_fds(self._socket, [b"f"], theirs)
             os.write(ask, json.dumps(question).encode())
             os.close(ours.pop(0))
-            streams = (os.fdopen(requests, "wb", 0), os.fdopen(answers, "rb", 0), os.fdopen(errors, "rb", 0))
-            return ForkedProcess(*streams, report), held
+            streams.extend(os.fdopen(ours.pop(0), mode, 0) for mode in ("wb", "rb", "rb"))
+            return ForkedProcess(*streams, ours.pop()), held
         except (OSError, NotForked) as error:
-            for descriptor in ours:
+            for stream in streams:
+                stream.close()
+            for descriptor in ours:  # what is closed twice may be another thread's by then
                 with suppress(OSError):
                     os.close(descriptor)
             raise NotForked(f"the fork server is gone: {error}") from None

@@ -41,7 +41,7 @@ from envops.observe.remembering import Wish, facts_key, remember
 from envops.observe.searching import SEARCH_LOCK, search_request
 from envops.observe.subprocesses import ProgramFailed
 from envops.observe.venv import VirtualEnvironment, venv_for
-from envops.observe.wheel import TESTS_LOCK, built_wheel
+from envops.observe.wheel import CHANGED, TESTS_LOCK, built_wheel, changed_since_read
 from envops.observe.workspace import Workspace
 
 
@@ -76,13 +76,18 @@ def observe(
     observer = _Observer(entry, package, workspace, wish, watcher, stop, collected, servers)
     with suppress(WorkerLost, StageFailed, ProgramFailed):
         observer.run()
+    if observer.wheel is not None and changed_since_read(package):  # tests and oracle are read from the folder
+        collected.failures["wheel"] = CHANGED
+        Journal.of(workspace, entry.name, key).forget()
     facts = replace(
         collected.facts(entry.name, key, package.digest),
         wheel=observer.wheel,
         memory=observer.memory,
         started=observer.started,
     )
-    passing = any(each.failure is not None and each.failure.kind in PASSING_FAULTS for each in facts.rollouts)
+    faults = [*(each.failure for each in facts.rollouts), *(each.failure for each in facts.repetitions)]
+    passing = any(fault is not None and fault.kind in PASSING_FAULTS for fault in faults)
+    passing |= wish.allow_network and bool(facts.failures)  # an outage, a missing HF_TOKEN: nothing that the key knows
     if not passing and not facts.broken_infrastructure() and (trouble := remember(facts, workspace)):
         watcher.note(trouble)
     return facts

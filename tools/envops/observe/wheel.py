@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from email.parser import Parser
 from pathlib import Path
 
+from envops.declare.content import strict_digest
 from envops.declare.package import Package
 from envops.observe.facts import Failure, Wheel
 from envops.observe.subprocesses import ProgramFailed, run_program
@@ -54,6 +55,17 @@ def built_wheel(package: Package, workspace: Workspace, stop: threading.Event) -
     return BuiltWheel(describe_wheel(next(folder.glob("*.whl"))), folder / "site")
 
 
+CHANGED = Failure("infrastructure", "ChangedMeanwhile", "its files were changed while it was observed: run it again")
+
+
+def changed_since_read(package: Package) -> bool:
+    """Whether the folder no longer holds what the package's digest speaks of."""
+    try:
+        return strict_digest(package.folder, package.files) != package.digest
+    except OSError:
+        return True
+
+
 def _is_whole(folder: Path) -> bool:
     return (folder / "site").is_dir() and any(folder.glob("*.whl"))
 
@@ -65,6 +77,8 @@ def _build(package: Package, aside: Path, workspace: Workspace, stop: threading.
         target = source / name
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(package.folder / name, target)
+    if changed_since_read(package):
+        raise ProgramFailed(CHANGED)
     command: list[str | Path] = [tools.python, "-I", "-m", "build", "--wheel", "--outdir", aside, source]
     if _brought_along(package):
         command.insert(-1, "--no-isolation")

@@ -10,7 +10,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -70,26 +70,33 @@ class Workspace:
         self.base.mkdir(parents=True, exist_ok=True)
         held = os.open(self.base / "in-use.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
         try:
-            fcntl.flock(held, kind)
+            try:
+                fcntl.flock(held, kind)
+            except BlockingIOError:
+                raise InUse from None
             yield
-        except BlockingIOError:
-            raise InUse from None
         finally:
             os.close(held)
 
     @contextmanager
     def scratch(self) -> Iterator[Path]:
-        """A folder for one worker, gone afterwards; those that a killed run left behind go as well."""
+        """A folder for one worker, gone afterwards; those that a killed run left behind go as well.
+
+        Nothing is pruned while it is there: its worker imports from the cache to the end.
+        """
         self.base.mkdir(parents=True, exist_ok=True)
-        self._sweep()
-        folder = Path(tempfile.mkdtemp(prefix=SCRATCH, dir=self.base))
-        held = os.open(folder, os.O_RDONLY)
-        try:
-            fcntl.flock(held, fcntl.LOCK_EX)
-            yield folder
-        finally:
-            _remove(folder)
-            os.close(held)
+        with ExitStack() as stack:
+            with suppress(OSError):
+                stack.enter_context(self.used())
+            self._sweep()
+            folder = Path(tempfile.mkdtemp(prefix=SCRATCH, dir=self.base))
+            held = os.open(folder, os.O_RDONLY)
+            try:
+                fcntl.flock(held, fcntl.LOCK_EX)
+                yield folder
+            finally:
+                _remove(folder)
+                os.close(held)
 
     def _sweep(self) -> None:
         for folder in self.base.glob(f"{SCRATCH}*"):

@@ -119,7 +119,10 @@ def _try_all(session: Session, request: Request) -> None:
             session.channel.item("ended", "time")
             break
         session.channel.item("trying", mutant["id"])
-        found = bench.tried(mutator, mutant)
+        found = bench.tried(mutator, mutant, deadline)
+        if found is None:
+            session.channel.item("ended", "time")
+            break
         session.channel.item("mutant", found)
         if found["outcome"] == "survived" and found["apart"] is None:
             survivors.append(mutant)
@@ -169,12 +172,14 @@ class Bench:
             else:
                 self._known[number] = values
 
-    def tried(self, mutator: Mutator, mutant: Mapping[str, Any]) -> dict[str, Any]:
-        """What becomes of a mutant on the conversations whose outcome is laid down."""
+    def tried(self, mutator: Mutator, mutant: Mapping[str, Any], deadline: float) -> dict[str, Any] | None:
+        """What becomes of a mutant on the conversations whose outcome is laid down; `None` when time is up before."""
         found: dict[str, Any] = {"id": mutant["id"], "outcome": "survived", "by": "", "apart": None}
         try:
             with mutator.applied(mutant):
                 for number, known in self._known.items():
+                    if time.monotonic() > deadline:
+                        return None
                     probe = self.probes[number]
                     outcome, by = self._outcome(probe, known, found)
                     if outcome != "survived":

@@ -8,6 +8,7 @@ import threading
 from envops import exit_codes
 from envops.commands.model_run import Refused, asked_of, chosen, relay_to, say, spent
 from envops.commands.results_gate import run as judge_results
+from envops.commands.termination import terminated_like_interrupted
 from envops.observe.pool import evaluate_in_pool
 from envops.observe.subprocesses import ProgramFailed
 from envops.observe.workspace import Workspace
@@ -23,7 +24,7 @@ def run(options: argparse.Namespace) -> int:
             raise Refused("--pool belongs to one environment")
         entry, package = repository.registry.environments[names[0]], repository.packages[names[0]]
         gate = entry.gates.distribution
-        with relay_to(root, options) as relay:
+        with terminated_like_interrupted(), relay_to(root, options) as relay:
             asked = asked_of(options, relay.endpoint, gate.tasks, gate.group_size)
             folder = (options.reports or root / "reports") / "rollouts" / f"{entry.name}--{relay.endpoint.name}--pool"
             try:

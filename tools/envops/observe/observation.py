@@ -87,6 +87,7 @@ def observe(
     )
     faults = [*(each.failure for each in facts.rollouts), *(each.failure for each in facts.repetitions)]
     passing = any(fault is not None and fault.kind in PASSING_FAULTS for fault in faults)
+    passing |= any(fault.type == "ChildProcessError" for fault in facts.failures.values())  # perhaps for want of memory
     passing |= wish.allow_network and bool(facts.failures)  # an outage, a missing HF_TOKEN: nothing that the key knows
     if not passing and not facts.broken_infrastructure() and (trouble := remember(facts, workspace)):
         watcher.note(trouble)

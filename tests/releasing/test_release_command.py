@@ -29,6 +29,9 @@ from small_repository import edit, git, small_repository
 from speaking import Speaker
 
 
+VERSION = Repository.load(Path(__file__).parents[2], ["reverse-text"]).packages["reverse-text"].version
+
+
 @dataclass(frozen=True)
 class Place:
     """A repository whose Hub is on loopback."""
@@ -90,10 +93,10 @@ def test_a_release_publishes_once_what_was_proven(
     proof = place.evidence()
     assert place.run("release", "--evidence", proof) == 0
     (entry,) = place.report("release.json")["environments"]
-    assert (entry["result"], entry["pushes"], entry["after"]["version"]) == ("published", 2, "0.1.0")
+    assert (entry["result"], entry["pushes"], entry["after"]["version"]) == ("published", 2, VERSION)
     assert entry["verified"]["sha256"] == entry["wheel"] == entry["evidence"]["wheel"]
     assert entry["evidence"]["digest"] == entry["digest"]
-    assert entry["verified"]["installed"] == "reverse-text==0.1.0"
+    assert entry["verified"]["installed"] == f"reverse-text=={VERSION}"
     everything = b"".join(written(place.root))
     writes = len(place.hub.writes())
     assert place.run("release") == 0
@@ -220,7 +223,7 @@ def test_a_dry_run_needs_no_key_and_writes_no_ledger(
 ) -> None:
     monkeypatch.delenv("PRIME_API_KEY")
     assert place.run("release", "--dry-run") == 0
-    assert "PRIVATE at version 0.1.0" in capsys.readouterr().out
+    assert f"PRIVATE at version {VERSION}" in capsys.readouterr().out
     assert not (place.root / "reports" / "release.json").exists()
 
 

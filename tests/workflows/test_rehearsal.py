@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from envops.declare.problem import DeclarationError
+from envops.declare.repository import Repository
 from envops.emulator.stage import staged_copy
 from merged_repository import Origin, origin_with
 
@@ -36,7 +37,8 @@ def test_a_rehearsal_publishes_on_loopback_and_leaves_the_repository_as_it_was(o
     told = json.loads(done.stdout)
     assert done.returncode == 0, done.stderr
     assert [scene["exit_code"] for scene in told["scenes"]] == [0] * 5
-    assert told["published"] == ["acme/reverse-text 0.1.0 PRIVATE"]
+    version = Repository.load(origin.work, ["reverse-text"]).packages["reverse-text"].version
+    assert told["published"] == [f"acme/reverse-text {version} PRIVATE"]
     assert [scene["writes"] for scene in told["scenes"]] == [0, 0, 7, 0, 0]
     assert (origin.git("status", "--porcelain"), origin.git("rev-parse", "HEAD")) == before
     assert not (origin.work / "reports").exists()

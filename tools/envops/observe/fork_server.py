@@ -98,7 +98,7 @@ class ForkServer:
             os.write(ask, json.dumps(question).encode())
             os.close(ours.pop(0))
             streams.extend(os.fdopen(ours.pop(0), mode, 0) for mode in ("wb", "rb", "rb"))
-            return ForkedProcess(*streams, ours.pop()), held
+            return ForkedProcess(streams[0], streams[1], streams[2], ours.pop()), held
         except (OSError, NotForked) as error:
             for stream in streams:
                 stream.close()

@@ -100,7 +100,9 @@ class Release:
         try:
             entry = act(known)
         except Interrupted:
-            entry = replace(known, result="not-reached", message="interrupted", next="run it again: it reads first")
+            then = "run it again: it reads first"
+            cut = replace(known, result="not-reached", message="interrupted", next=then)
+            entry = replace(known, next=f"interrupted; {then}") if known.is_ready else cut
         except Exception as error:
             said = self.access.scrubber.text(f"envops failed here: {type(error).__name__}: {error}")
             entry = replace(known, result="unknown", message=said, next="run the release again, and report this")

@@ -151,8 +151,12 @@ def _submitted(situation: Situation, planned: tuple[PlannedRun, ...]) -> list[di
     """What came of the runs; whatever goes wrong with them, what was published is still written down."""
     try:
         return [asdict(each) for each in submit_runs(situation, planned)]
-    except (DeclarationError, HubUnavailable) as error:
-        said = situation.access.scrubber.text(str(error))
+    except Interrupted:
+        raise
+    except Exception as error:
+        expected = isinstance(error, DeclarationError | HubUnavailable)
+        named = str(error) if expected else f"envops failed here: {type(error).__name__}: {error}"
+        said = situation.access.scrubber.text(named)
         due = [run.name for run in planned if run.action == "submit"]
         return [asdict(SubmittedRun(name, "unknown", said, "nox -s train: it looks first")) for name in due]
 

@@ -28,7 +28,6 @@ from envops.observe.workspace import Workspace
 from small_repository import edit, git, small_repository
 from speaking import Speaker
 
-
 VERSION = Repository.load(Path(__file__).parents[2], ["reverse-text"]).packages["reverse-text"].version
 
 

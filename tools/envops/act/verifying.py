@@ -99,6 +99,10 @@ class Verifier:
             wanted = [how, "--default-index", fetched.index]
         try:
             venv = venv_for(package.folder / "requirements.lock", self.workspace, self.stop)
+        except ProgramFailed as error:  # says something of this machine, nothing of the version
+            said = self.access.scrubber.text(error.failure.message).strip()[-300:]
+            return Verified(False, f"its lock cannot be installed here: {said}", fetched.sha256, seen=False)
+        try:
             with self.workspace.scratch() as scratch:
                 overlay = scratch / "site"
                 self._install(wanted, overlay)

@@ -20,7 +20,7 @@ from envops.commands.planning import Planned, make_plan
 from envops.commands.termination import terminated_like_interrupted
 from envops.commands.training_runs import Situation, SubmittedRun, submit_runs
 from envops.declare.git import git
-from envops.declare.problem import DeclarationError
+from envops.declare.problem import DeclarationError, Problem
 from envops.declare.registry import REGISTRY_FILE, load_registry
 from envops.declare.repository import ENVIRONMENTS_FOLDER, Repository
 from envops.judge.releasing import PlannedRun
@@ -172,6 +172,9 @@ def _repository(root: Path, planned: Planned) -> Repository:
 def _uncommitted(root: Path, planned: Planned) -> dict[str, str]:
     """What decides about each environment to be written and is not in git; nothing where there is no git."""
     status = git(root, "status", "--porcelain", "--untracked-files=all", "--", REGISTRY_FILE, ENVIRONMENTS_FOLDER)
+    if status.returncode != 0 and (root / ".git").exists():
+        said = status.stderr.decode(errors="replace").strip()
+        raise DeclarationError([Problem(".git", None, f"git cannot say what is uncommitted: {said}")])
     files = [line[3:].strip('"') for line in status.stdout.decode(errors="replace").splitlines()]
     found = {}
     for step in planned.plan.writes:
@@ -191,7 +194,16 @@ def _reported(ledger: Ledger, planned: Planned, options: argparse.Namespace, rep
     shown = scrubber.text(render_release_text(ledger)) if options.format == "text" else page
     print_text(text if options.format == "json" else shown, guard=options.format != "json")
     append_to_summary(page)
-    return _exit_code(ledger)
+    code = _exit_code(ledger)
+    return code if code != exit_codes.PASS else _external_exit_code(planned)
+
+
+def _external_exit_code(planned: Planned) -> int:
+    """What the registry takes from others has to be there as well."""
+    states = {external.standing for external in planned.plan.external}
+    if states & {"missing", "no-access"}:
+        return exit_codes.FAIL
+    return exit_codes.ERROR if "unreadable" in states else exit_codes.PASS
 
 
 def _exit_code(ledger: Ledger) -> int:

@@ -15,6 +15,7 @@ from pathlib import Path
 from envops.observe.facts import Failure
 from envops.observe.subprocesses import ProgramFailed, run_program
 from envops.observe.workspace import Workspace, made_once, mark_used
+from envops.scrubbing import SECRET_NAME
 
 BUILD_SECONDS = 1_800.0
 COMPLETE = "envops-complete.json"
@@ -117,7 +118,14 @@ def _found_uv() -> Path:
 
 
 def uv_environment() -> Mapping[str, str]:
-    """The user's environment without what would point uv at another virtual environment."""
+    """The user's environment without what would point uv at another virtual environment, and without secrets.
+
+    A lock may pin a package that has to be built, whose build then sees what uv sees; uv's own settings stay.
+    """
     unwanted = {"VIRTUAL_ENV", "CONDA_PREFIX", "PYTHONPATH", "PYTHONHOME", "UV_PROJECT_ENVIRONMENT"}
-    kept = {name: value for name, value in os.environ.items() if name not in unwanted}
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if name not in unwanted and (name.startswith("UV_") or not SECRET_NAME.search(name))
+    }
     return {"UV_PYTHON_DOWNLOADS": "never", "UV_NO_PROGRESS": "1", **kept}

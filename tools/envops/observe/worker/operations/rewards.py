@@ -68,7 +68,8 @@ def _play_policies(session: Session, request: Request) -> None:
         for task in tasks[: rarer.get(policy, len(tasks))]
     ]
     if session.adapter.compares_siblings and "oracle" in names:
-        jobs += [Job(MIXED, task.index, 2) for task in tasks]
+        # One of each: two of them at once would draw in turn, and each could get company of one kind only.
+        jobs += [Job(MIXED, task.index) for task in tasks]
     # In the order they were asked for, whatever order they come in: what is made of them must not change with it.
     pairs: dict[tuple[int, str], list[dict[str, Any]]] = {(job.task, job.policy): [] for job in jobs}
     for row in session.rollouts(jobs, request["max_concurrent"], seconds * max(4, len(jobs) ** 0.5)):

@@ -86,7 +86,7 @@ def reply_text(completion: Sequence[Message]) -> str:
     return "\n".join(line for message in completion for line in _lines(message))
 
 
-def text_of(message: Message) -> str:
+def text_of(message: Mapping[str, Any]) -> str:
     """The text of a message, whether its content is a string or a list of parts."""
     content = message.get("content")
     if isinstance(content, str):

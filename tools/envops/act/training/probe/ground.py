@@ -9,9 +9,9 @@ from threading import Event
 from typing import Any
 
 from envops.act.training.probe.conversations import Spoken, Trajectory
-from envops.act.training.probe.vocabulary import text_of
 from envops.declare.package import Package
 from envops.declare.registry import EnvironmentEntry
+from envops.judge.evidence import text_of
 from envops.observe.facts import Rollout, Score, Task
 from envops.observe.limits import LOAD_SECONDS, SECONDS_PER_REPLY, STAGE_SECONDS
 from envops.observe.opened import opened_environment

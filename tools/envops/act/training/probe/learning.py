@@ -67,6 +67,9 @@ class Learning:
     folder: Path
     seen: Callable[[Step], None]
     steps: list[Step] = field(default_factory=list)
+    _speaker: Speaker = field(init=False, repr=False)
+    _of_step: Sequence[Sequence[Played]] = field(init=False, repr=False)
+    """The groups of the step that TRL is at."""
 
     def run(self, tasks: Sequence[int], most_steps: int, most_seconds: float) -> None:
         """Train until the steps or the seconds are used up; goes on after the last step that the folder holds."""

@@ -10,7 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
+
+from envops.judge.evidence import text_of
 
 PAD, START, END, UNKNOWN = range(4)
 ROLES = {"system": 4, "user": 5, "assistant": 6, "tool": 7}
@@ -59,14 +62,20 @@ class Vocabulary:
         return [*self._tokens(core.removesuffix(self.closing)), *([END] if ended else [])]
 
     def _tokens(self, text: str) -> list[int]:
-        ids = {piece: FIRST_PIECE + place for place, piece in enumerate(self.pieces)}
-        constants = sorted((piece for piece in self.pieces if len(piece) > 1), key=len, reverse=True)
         tokens, place = [], 0
         while place < len(text):
-            found = next((piece for piece in constants if text.startswith(piece, place)), text[place])
-            tokens.append(ids.get(found, UNKNOWN))
+            found = next((piece for piece in self._constants if text.startswith(piece, place)), text[place])
+            tokens.append(self._numbers.get(found, UNKNOWN))
             place += len(found)
         return tokens
+
+    @cached_property
+    def _numbers(self) -> dict[str, int]:
+        return {piece: FIRST_PIECE + place for place, piece in enumerate(self.pieces)}
+
+    @cached_property
+    def _constants(self) -> list[str]:
+        return sorted((piece for piece in self.pieces if len(piece) > 1), key=len, reverse=True)
 
 
 def vocabulary_of(prompts: Sequence[Sequence[Mapping[str, Any]]], gold: Sequence[str]) -> Vocabulary:
@@ -103,15 +112,6 @@ def _opening(texts: Sequence[str]) -> str:
     first, last = min(texts), max(texts)
     length = next((place for place, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), len(first))
     return first[:length]
-
-
-def text_of(message: Mapping[str, Any]) -> str:
-    """The text of a message, whether its content is a string or a list of parts."""
-    content = message.get("content")
-    if isinstance(content, str):
-        return content
-    parts = content if isinstance(content, list) else []
-    return "\n".join(str(part.get("text", "")) for part in parts if isinstance(part, Mapping))
 
 
 def _texts_by_place(prompts: Iterable[Sequence[Mapping[str, Any]]]) -> Iterable[list[str]]:

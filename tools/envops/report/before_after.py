@@ -1,0 +1,243 @@
+"""A comparison of before and after as people and machines read it: terminal text, Markdown, JSON."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from envops.observe.facts import adapter
+from envops.report.markdown_text import prose, table_cell
+from envops.report.page import Column, Page
+from envops.report.plain_data import plain_data
+from envops.report.visible_text import shortened
+
+if TYPE_CHECKING:
+    from envops.judge.engine import Verdict
+    from envops.judge.intervals import Estimate
+
+FOLDER = "comparisons"
+"""Inside the folder of reports."""
+FORMAT_VERSION = 1
+MOST_TASKS = 8
+"""Tasks shown one by one on either end; the JSON has all."""
+LONGEST_PROMPT = 300
+ANSWERS: Mapping[str, Verdict] = {"better": "pass", "worse": "fail", "undecided": "inconclusive"}
+_STYLES = {"better": "green", "worse": "bold red", "undecided": "yellow"}
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A number with its interval."""
+
+    value: float
+    low: float | None
+    high: float | None
+
+    def text(self, *, signed: bool = False) -> str:
+        form = "+.3f" if signed else ".3f"
+        if self.low is None or self.high is None:
+            return f"{self.value:{form}}"
+        return f"{self.value:{form}} ({self.low:{form}} to {self.high:{form}})"
+
+
+def interval_of(estimate: Estimate | None) -> Interval | None:
+    """An estimate for the report; bounds that nothing is known of are `None`."""
+    if estimate is None:
+        return None
+    known = math.isfinite(estimate.low) and math.isfinite(estimate.high)
+    return Interval(estimate.value, estimate.low if known else None, estimate.high if known else None)
+
+
+@dataclass(frozen=True)
+class SideReport:
+    """One side."""
+
+    name: str
+    kind: Literal["endpoint", "results", "recording"]
+    speaker: str
+    scripted: bool
+    rollouts: int
+    scored: int
+    tasks: int
+    mean: Interval | None
+    """Of the rewards as shares of the declared range."""
+    truncated: float
+    tokens: float | None
+    """Mean tokens answered a rollout, where they are known."""
+    sampling: Mapping[str, Any] = field(default_factory=dict)
+    date: str = ""
+    cost: float | None = None
+    """Dollars that this comparison spent on it."""
+
+
+@dataclass(frozen=True)
+class FunctionReport:
+    """What one reward function said on both sides, as it said it."""
+
+    name: str
+    kind: str
+    weight: float
+    before: float
+    after: float
+    difference: Interval | None
+
+
+@dataclass(frozen=True)
+class TaskReport:
+    """One task; `index` is `None` where the task is unknown here."""
+
+    index: int | None
+    key: str
+    prompt: str
+    before: float
+    after: float
+    rollouts: tuple[int, int]
+
+
+@dataclass(frozen=True)
+class ComparisonReport:
+    """Everything that a comparison says."""
+
+    environment: str
+    digest: str
+    answer: Literal["better", "worse", "undecided"]
+    reason: str
+    confidence: float
+    range: tuple[float, float]
+    """The declared range, whose shares rewards are told in."""
+    difference: Interval | None
+    before: SideReport
+    after: SideReport
+    functions: tuple[FunctionReport, ...] = ()
+    tasks: tuple[TaskReport, ...] = ()
+    """The greatest loss first."""
+    only_before: int = 0
+    only_after: int = 0
+    notes: tuple[str, ...] = ()
+    tool_version: str = ""
+    version: int = FORMAT_VERSION
+
+    @property
+    def verdict(self) -> Verdict:
+        return ANSWERS[self.answer]
+
+    @property
+    def file(self) -> str:
+        """The name that its files have, without what they end with."""
+        parts = (self.environment, self.before.name, self.after.name)
+        return "--".join(re.sub(r"[^A-Za-z0-9._-]+", "-", part).strip("-.") for part in parts)[:180]
+
+    def losses(self) -> list[TaskReport]:
+        return [task for task in self.tasks if task.after < task.before][:MOST_TASKS]
+
+    def gains(self) -> list[TaskReport]:
+        return [task for task in reversed(self.tasks) if task.after > task.before][:MOST_TASKS]
+
+
+def render_json(report: ComparisonReport) -> str:
+    """Everything, every task."""
+    data = {**plain_data(asdict(report)), "verdict": report.verdict}
+    return json.dumps(data, indent=1, ensure_ascii=True, allow_nan=False) + "\n"
+
+
+def read_comparisons(reports: Path, digests: Mapping[str, str]) -> list[dict[str, Any]]:
+    """The comparisons below the folder of reports that are of these environments at these digests, by name.
+
+    What is no comparison, or of another version or package, is passed over: it says nothing about what is shown.
+    """
+    found = []
+    for path in sorted((reports / FOLDER).glob("*.json")):
+        try:
+            data = json.loads(path.read_bytes())
+            verdict = data.pop("verdict")
+            report = adapter(ComparisonReport).validate_python(data, strict=False)
+        except (OSError, ValueError, RecursionError, AttributeError, KeyError, TypeError):
+            continue
+        assert isinstance(report, ComparisonReport)
+        if report.version == FORMAT_VERSION and digests.get(report.environment) == report.digest:
+            found.append({**plain_data(asdict(report)), "verdict": verdict})
+    return found
+
+
+def render_text(report: ComparisonReport, *, width: int = 100, colour: bool = False, quiet: bool = False) -> str:
+    """For the terminal."""
+    page = Page(width=width, colour=colour)
+    said = f"{report.environment}: {report.after.name} is {_word(report)} than {report.before.name}"
+    if report.answer == "undecided":
+        said = f"{report.environment}: not decided whether {report.after.name} is better than {report.before.name}"
+    page.line((said, _STYLES[report.answer]))
+    page.field("difference", difference_text(report), indent=2)
+    page.field("why", report.reason, indent=2)
+    for note in report.notes:
+        page.field("note", note, indent=2)
+    if quiet:
+        return page.text()
+    page.blank()
+    titles = ("", "who spoke", "rollouts", "mean reward", "truncated", "tokens")
+    rows = [[(cell, "") for cell in row] for row in _side_rows(report)]
+    page.table([Column(title, right=place > 1) for place, title in enumerate(titles)], rows)
+    page.blank()
+    if report.functions:
+        names = ("function", "weight", "before", "after", "difference")
+        rows = [[(cell, "") for cell in row] for row in _function_rows(report)]
+        page.table([Column(title, right=place > 0) for place, title in enumerate(names)], rows)
+        page.blank()
+    for title, tasks in (("got worse", report.losses()), ("got better", report.gains())):
+        for task in tasks:
+            where = f"task {task.index}" if task.index is not None else task.key
+            said = f"{where}: {task.before:.3f} to {task.after:.3f}"
+            page.line((title, "bold"), f"  {said}  {shortened(' '.join(task.prompt.split()), 80)}", indent=2)
+    return page.text()
+
+
+def render_markdown(report: ComparisonReport) -> str:
+    """For a job's summary or a pull request."""
+    lines = [f"### Before and after: {prose(report.environment)}", "", f"**{report.answer}**: {prose(report.reason)}"]
+    lines += ["", f"Paired difference: {prose(difference_text(report))}", ""]
+    lines += ["|  | who spoke | rollouts | mean reward | truncated | tokens |", "|---|---|---|---|---|---|"]
+    lines += [f"| {name} | {table_cell(who)} | {' | '.join(rest)} |" for name, who, *rest in _side_rows(report)]
+    if report.functions:
+        lines += ["", "| function | weight | before | after | difference |", "|---|---|---|---|---|"]
+        lines += [f"| {table_cell(name)} | {' | '.join(rest)} |" for name, *rest in _function_rows(report)]
+    changed = [("worse", task) for task in report.losses()] + [("better", task) for task in report.gains()]
+    if changed:
+        lines += ["", "| task | before | after | prompt |", "|---|---|---|---|"]
+    for how, task in changed:
+        where = f"{how}: {task.index if task.index is not None else task.key}"
+        lines.append(f"| {where} | {task.before:.3f} | {task.after:.3f} | {table_cell(shortened(task.prompt, 120))} |")
+    lines += ["", *(f"- {prose(note)}" for note in report.notes)] if report.notes else []
+    return "\n".join(lines) + "\n"
+
+
+def difference_text(report: ComparisonReport) -> str:
+    """The difference with its interval, and what it is a share of."""
+    if report.difference is None:
+        return "nothing to pair"
+    low, high = report.range
+    return (
+        f"{report.difference.text(signed=True)} of the range {low:g} to {high:g}, "
+        f"{report.confidence:.0%} interval, paired over {len(report.tasks)} tasks"
+    )
+
+
+def _word(report: ComparisonReport) -> str:
+    return "better" if report.answer == "better" else "worse"
+
+
+def _side_rows(report: ComparisonReport) -> Iterator[Sequence[str]]:
+    for name, side in (("before", report.before), ("after", report.after)):
+        who = f"{side.name} ({side.speaker}{', a scripted policy' if side.scripted else ''})"
+        mean = side.mean.text() if side.mean else "none"
+        tokens = f"{side.tokens:,.0f}" if side.tokens is not None else "unknown"
+        yield name, who, f"{side.scored} of {side.rollouts}", mean, f"{side.truncated:.0%}", tokens
+
+
+def _function_rows(report: ComparisonReport) -> Iterator[Sequence[str]]:
+    for each in report.functions:
+        difference = each.difference.text(signed=True) if each.difference else "too few tasks"
+        yield each.name, f"{each.weight:g}", f"{each.before:.3f}", f"{each.after:.3f}", difference

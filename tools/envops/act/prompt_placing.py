@@ -80,10 +80,12 @@ def placement(folder: Path, old: str, new: str) -> Placement:
 
 def literal(text: str) -> str:
     """The text as a Python string: in triple quotes where it has several lines or long ones."""
-    if "\n" not in text and len(text) <= LONGEST_LINE and text.isprintable():
-        return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
-    escaped = text.replace("\\", "\\\\").replace('"""', '\\"\\"\\"').replace("\r", "\\r").replace("\t", "\\t")
-    lines = "\n".join(_continued(line) for line in escaped.split("\n"))
+    if any(not character.isprintable() and character != "\n" for character in text):
+        return repr(text)
+    escaped = text.replace("\\", "\\\\")
+    if "\n" not in text and len(text) <= LONGEST_LINE:
+        return '"' + escaped.replace('"', '\\"') + '"'
+    lines = "\n".join(_continued(line) for line in escaped.replace('"""', '\\"\\"\\"').split("\n"))
     lines = lines[:-1] + '\\"' if lines.endswith('"') and not lines.endswith('\\"') else lines
     shown = f'"""{lines}"""'
     return shown if ast.literal_eval(shown) == text else repr(text)

@@ -112,7 +112,7 @@ def _following(commands: Commands[argparse.ArgumentParser]) -> None:
 
 def _optimize(commands: Commands[argparse.ArgumentParser]) -> None:
     optimize = command(
-        commands, "optimize", "a better system prompt, by the GEPA of the environment's own verifiers", "optimize",
+        commands, "optimize", "a better system prompt, by GEPA", "optimize",
         OPTIMIZE_EXAMPLES,
     )  # fmt: skip
     optimize.add_argument("name", metavar="NAME", help="the environment")

@@ -58,9 +58,8 @@ from envops.report.before_after import (
     TaskReport,
     interval_of,
     render_json,
-    render_markdown,
-    render_text,
 )
+from envops.report.before_after_text import render_markdown, render_text
 from envops.report.html.written import refresh_page
 
 

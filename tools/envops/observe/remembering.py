@@ -14,7 +14,8 @@ from pathlib import Path
 
 from envops.declare.package import Package
 from envops.declare.registry import EnvironmentEntry
-from envops.observe.facts import Facts, Stage, read_facts, write_facts
+from envops.observe.facts import Facts, Stage
+from envops.observe.facts_on_disk import read_facts, write_facts
 from envops.observe.journal import Journal
 from envops.observe.workspace import Workspace, mark_used, tool_digest
 

@@ -160,6 +160,10 @@ def _searched(search: Search, relay: Relay, budget: Budget) -> Optimized:
         if relay.refusal is not None:
             raise refused_by(relay.refusal) from None
         message = str(relay.scrub(error.failure.message))
+        if "multi-agent" in message and not relay.spending.calls:
+            raise Refused(
+                f"{entry.name} has several agents: verifiers' GEPA changes the prompt of one, and refuses it"
+            ) from None
         raise Refused(f"{entry.name}: verifiers' GEPA failed:\n{message}", exit_codes.ERROR) from None
 
 

@@ -15,6 +15,7 @@ function evidence(data, address) {
     mutationSection(data.mutation),
     searchSection(data.search),
     diffSection(data.diff),
+    beforeSection(data.compared || []),
     recordingsSection(data.recordings),
     costSection(data),
     observationSection(data),

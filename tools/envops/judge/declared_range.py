@@ -6,19 +6,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from envops.observe.facts import Facts, RewardFunction, Rollout, Score
-from envops.observe.reward_range import DeclaredRange, is_reward, range_of
+from envops.observe.reward_range import DeclaredRange, is_reward
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from envops.declare.package import Package
-
-__all__ = ["DeclaredRange", "declared_range", "functions_of", "is_reward"]
-
-
-def declared_range(package: Package, facts: Facts) -> DeclaredRange:
-    """The range as declared, its gaps filled from the weights of the functions that scored."""
-    return range_of(package.reward, functions_of(facts))
+__all__ = ["DeclaredRange", "functions_of", "is_reward"]
 
 
 def functions_of(facts: Facts) -> tuple[RewardFunction, ...]:
@@ -46,9 +39,9 @@ def _seen_functions(facts: Facts) -> dict[str, RewardFunction]:
     conversations: list[Score | Rollout] = [*facts.scores, *cases, *facts.rollouts]
     for conversation in conversations:
         for name, said in conversation.functions.items():
-            known = seen.get(name)
             if said.score is None:
                 continue
+            known = seen.get(name)
             if known is None:
                 seen[name] = RewardFunction(name, said.weight, said.kind)
             elif abs(said.weight) > abs(known.weight):

@@ -13,7 +13,7 @@ from envops.report.plain_data import plain_data
 from envops.report.visible_text import visible
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from markupsafe import Markup
 
@@ -43,22 +43,25 @@ class Fitted:
         return self.longest < LENGTHS[0]
 
 
-def fitted(report: Mapping[str, Any], diff: Mapping[str, Any] | None, runs: Sequence[RunReport], room: int) -> Fitted:
+def fitted(
+    environments: Sequence[Mapping[str, Any]], diff: Mapping[str, Any] | None, runs: Sequence[RunReport], room: int
+) -> Fitted:
     """Everything as it fits into so many bytes; what matters least gives way first."""
     shown_runs = _runs(runs, int(room * RUNS_PART))
     room -= sum(_size(blob) for _, blob in shown_runs)
     diffs = {one["name"]: one for one in (diff or {}).get("environments", [])}
     for longest in LENGTHS:
-        found = _environments(report["environments"], diffs, longest, room)
-        if len(found) == len(report["environments"]):
+        found = _environments(environments, diffs, longest, room)
+        if len(found) == len(environments):
             return Fitted(tuple(found), shown_runs, longest)
-    worst_first = sorted(report["environments"], key=lambda one: VERDICTS.index(one["verdict"]))
-    found = _environments(worst_first, diffs, LENGTHS[-1], room)
-    return Fitted(tuple(found), shown_runs, LENGTHS[-1], len(worst_first) - len(found))
+    verdicts = [one["verdict"] for one in environments]
+    order = sorted(range(len(verdicts)), key=lambda index: VERDICTS.index(verdicts[index]))
+    found = _environments(map(environments.__getitem__, order), diffs, LENGTHS[-1], room)
+    return Fitted(tuple(found), shown_runs, LENGTHS[-1], len(verdicts) - len(found))
 
 
 def _environments(
-    environments: Sequence[Mapping[str, Any]], diffs: Mapping[str, Any], longest: int, room: int
+    environments: Iterable[Mapping[str, Any]], diffs: Mapping[str, Any], longest: int, room: int
 ) -> list[tuple[str, Markup]]:
     """The first of them, as many as there is room for."""
     found: list[tuple[str, Markup]] = []

@@ -6,12 +6,19 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from envops.observe.facts import Facts, RewardFunction, Rollout, Score
-from envops.observe.reward_range import DeclaredRange, is_reward
+from envops.observe.reward_range import DeclaredRange, is_reward, range_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["DeclaredRange", "functions_of", "is_reward"]
+    from envops.declare.package import Package
+
+__all__ = ["DeclaredRange", "declared_range", "functions_of", "is_reward"]
+
+
+def declared_range(package: Package, facts: Facts) -> DeclaredRange:
+    """The range as declared, its gaps filled from the weights of the functions that scored."""
+    return range_of(package.reward, functions_of(facts))
 
 
 def functions_of(facts: Facts) -> tuple[RewardFunction, ...]:

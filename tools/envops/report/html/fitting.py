@@ -7,7 +7,7 @@ from math import ceil
 from typing import TYPE_CHECKING, Any
 
 from envops.judge.verdict import VERDICTS
-from envops.report.html.compact import harmless, page_environment
+from envops.report.html.compact import Beside, harmless, page_environment
 from envops.report.html.embedding import embedded
 from envops.report.plain_data import plain_data
 from envops.report.visible_text import visible
@@ -44,29 +44,37 @@ class Fitted:
 
 
 def fitted(
-    environments: Sequence[Mapping[str, Any]], diff: Mapping[str, Any] | None, runs: Sequence[RunReport], room: int
+    environments: Sequence[Mapping[str, Any]],
+    diff: Mapping[str, Any] | None,
+    runs: Sequence[RunReport],
+    room: int,
+    compared: Sequence[Mapping[str, Any]] = (),
 ) -> Fitted:
     """Everything as it fits into so many bytes; what matters least gives way first."""
     shown_runs = _runs(runs, int(room * RUNS_PART))
     room -= sum(_size(blob) for _, blob in shown_runs)
     diffs = {one["name"]: one for one in (diff or {}).get("environments", [])}
+    beside = {
+        name: Beside(diffs.get(name), [each for each in compared if each["environment"] == name])
+        for name in {*diffs, *(each["environment"] for each in compared)}
+    }
     for longest in LENGTHS:
-        found = _environments(environments, diffs, longest, room)
+        found = _environments(environments, beside, longest, room)
         if len(found) == len(environments):
             return Fitted(tuple(found), shown_runs, longest)
     verdicts = [one["verdict"] for one in environments]
     order = sorted(range(len(verdicts)), key=lambda index: VERDICTS.index(verdicts[index]))
-    found = _environments(map(environments.__getitem__, order), diffs, LENGTHS[-1], room)
+    found = _environments(map(environments.__getitem__, order), beside, LENGTHS[-1], room)
     return Fitted(tuple(found), shown_runs, LENGTHS[-1], len(verdicts) - len(found))
 
 
 def _environments(
-    environments: Iterable[Mapping[str, Any]], diffs: Mapping[str, Any], longest: int, room: int
+    environments: Iterable[Mapping[str, Any]], beside: Mapping[str, Beside], longest: int, room: int
 ) -> list[tuple[str, Markup]]:
     """The first of them, as many as there is room for."""
     found: list[tuple[str, Markup]] = []
     for environment in environments:
-        blob = embedded(page_environment(environment, diffs.get(environment["name"]), longest))
+        blob = embedded(page_environment(environment, beside.get(environment["name"], Beside()), longest))
         room -= _size(blob)
         if room < 0:
             break

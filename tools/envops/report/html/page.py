@@ -33,7 +33,7 @@ LIMIT_BYTES = 4_300_000
 ROW_BYTES = 1_500
 STYLES = ("base.css", "report.css", "details.css")
 LIBRARIES = ("d3.min.js", "plot.umd.min.js")
-VIEWS = ("elements.js", "shared.js", "charts.js", "pictures.js", "findings.js", "environment.js", "run.js")
+VIEWS = ("elements.js", "shared.js", "charts.js", "pictures.js", "findings.js", "environment.js", "before.js", "run.js")
 """Scripts that the site has too."""
 SCRIPTS = (*VIEWS, "report.js")
 SIGNS = {"pass": "✓", "fail": "✗", "inconclusive": "?", "error": "!"}
@@ -44,9 +44,10 @@ def render_page(
     diff: Mapping[str, Any] | None = None,
     runs: Sequence[RunReport] = (),
     unreadable: Sequence[str] = (),
+    compared: Sequence[Mapping[str, Any]] = (),
 ) -> str:
-    """The whole page from the data of validate.json, of reward-diff.json where there is one, and of runs."""
-    return "".join(page_parts(result_of(report), report["environments"], diff, runs, unreadable))
+    """The whole page from the data of validate.json, of reward-diff.json where there is one, of runs and comparisons."""
+    return "".join(page_parts(result_of(report), report["environments"], diff, runs, unreadable, compared))
 
 
 def page_parts(
@@ -55,12 +56,13 @@ def page_parts(
     diff: Mapping[str, Any] | None = None,
     runs: Sequence[RunReport] = (),
     unreadable: Sequence[str] = (),
+    compared: Sequence[Mapping[str, Any]] = (),
 ) -> Iterator[str]:
     """The page in parts; `environments` is what validate.json says of each, and none of them is held.
 
     `unreadable` says what is wrong with reports of runs that could not be read.
     """
-    shown = fitted(environments, diff, runs, LIMIT_BYTES - ROW_BYTES * len(environments))
+    shown = fitted(environments, diff, runs, LIMIT_BYTES - ROW_BYTES * len(environments), compared)
     library, script = joined("vendor", LIBRARIES), joined("assets", SCRIPTS)
     return (
         templates("envops.report.html")

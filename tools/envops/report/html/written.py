@@ -7,6 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from envops.report.before_after import read_comparisons
 from envops.report.run_report import read_runs
 
 if TYPE_CHECKING:
@@ -18,15 +19,16 @@ PAGE = "validate.html"
 
 
 def page_parts_of(result: ValidationResult, environments: Sequence[Mapping[str, Any]], folder: Path) -> Iterator[str]:
-    """The page of a result, with the reward diff and the runs that lie in the folder of reports.
+    """The page of a result, with the reward diff, comparisons and runs that lie in the folder of reports.
 
     `environments` is what validate.json says of each.
     """
     from envops.report.html.page import page_parts
 
     runs, unreadable = read_runs(folder)
+    compared = read_comparisons(folder, {one["name"]: one["digest"] for one in environments})
     diff = read_diff(folder / "reward-diff.json", environments)
-    return page_parts(result, environments, diff, runs, unreadable)
+    return page_parts(result, environments, diff, runs, unreadable, compared)
 
 
 def write_page(folder: Path) -> Path:

@@ -29,6 +29,7 @@ Data = dict[str, Any]
 LIMIT_BYTES = 4_300_000
 """Of data, and of the overview's rows: a page over 5 MB is slow to open on a phone, and our own code takes the rest."""
 ROW_BYTES = 1_500
+TEMPLATE = "report.html.j2"
 STYLES = ("base.css", "report.css", "details.css")
 LIBRARIES = ("d3.min.js", "plot.umd.min.js")
 VIEWS = ("elements.js", "shared.js", "charts.js", "pictures.js", "findings.js", "environment.js", "before.js", "run.js")
@@ -53,7 +54,7 @@ def render_page(
     library, script = joined("vendor", LIBRARIES), joined("assets", SCRIPTS)
     return (
         templates("envops.report.html")
-        .get_template("report.html.j2")
+        .get_template(TEMPLATE)
         .render(
             policy=policy(library, script),
             style=code(joined("assets", STYLES)),

@@ -20,10 +20,6 @@ from typing import Any
 
 import torch
 from envops.act.training.learner.ground import Ground, Pace, opened_ground
-from envops.act.training.learner.loading import LoadedModel, loaded_model
-from envops.act.training.learner.rendering import TemplateRenderer
-from envops.act.training.learner.rollouts import Rollouts
-from envops.act.training.learner.serving import PolicyServer
 from envops.act.training.learner.settings import LearnerSettings, RolloutSettings
 from envops.act.training.learner.training import Learner
 from envops.declare.repository import Repository
@@ -111,10 +107,11 @@ def settings_of(name: str, model: str, folder: Path, *, lora: bool) -> LearnerSe
     return LearnerSettings(model, RolloutSettings(name, seconds=60.0, seq_len=2000), grpo, adapter)
 
 
-def scripted_sampler(learner: Learner, loaded: LoadedModel, name: str) -> Any:
+def scripted_sampler(learner: Learner, name: str) -> Any:
     """The script's words with the model's own log probabilities for them."""
     answers = {str(task.prompt[-1]["content"]): str(task.answer) for task in learner.ground.tasks}
     numbers = count()
+    loaded = learner.loaded
     tokenizer = loaded.tokenizer
 
     def sample(conversations: Sequence[Sequence[int]]) -> list[tuple[list[int], list[float]]]:
@@ -134,7 +131,7 @@ def scripted_sampler(learner: Learner, loaded: LoadedModel, name: str) -> Any:
     return sample
 
 
-def looked_at(learner: Learner, loaded: LoadedModel) -> dict[str, Any]:
+def looked_at(learner: Learner) -> dict[str, Any]:
     """The first generation batch: what TRL makes of it, and where its gradient goes."""
     trainer = learner._trainer
     trainer.model.train()
@@ -160,7 +157,7 @@ def looked_at(learner: Learner, loaded: LoadedModel) -> dict[str, Any]:
     hook.remove()
     reached = kept[-1].last_hidden_state.grad[:, -width - 1 : -1].abs().sum(-1)  # a position predicts the next token
     before = kept[-1].last_hidden_state.grad[:, : -width - 1].abs().sum()
-    decode = loaded.tokenizer.decode
+    decode = learner.loaded.tokenizer.decode
     rows = [
         {
             "task": played.task,
@@ -195,18 +192,15 @@ def parts(trajectory: Any, decode: Any) -> list[tuple[int, str]]:
 
 
 def main(name: str, manner: str, model: str, folder: str, *rest: str) -> None:
+    settings = settings_of(name, model, Path(folder), lora="lora" in rest)
+    learner = Learner(settings, ROOT, threading.Event(), lambda text: print(text, file=sys.stderr))
+    assert learner.prepare() is None
     with opened(name) as ground:
-        settings = settings_of(name, model, Path(folder), lora="lora" in rest)
-        learner = Learner(settings, ground, ROOT, threading.Event(), lambda text: print(text, file=sys.stderr))
-        learner._quiet()
-        arguments = learner._arguments()
-        loaded = loaded_model(settings, ROOT)
-        renderer = TemplateRenderer(loaded.tokenizer, loaded.ends)
-        sample = learner._sampler(loaded) if manner == "sampled" else scripted_sampler(learner, loaded, name)
-        with PolicyServer(renderer, sample, settings.rollouts.seq_len) as server:
-            learner._rollouts = Rollouts(ground, server, loaded.tokenizer.pad_token_id)
-            learner._trainer = learner.trainer(loaded, arguments, 0)
-            print(json.dumps(looked_at(learner, loaded)))
+        learner.ground = ground
+        sample = learner.sampler() if manner == "sampled" else scripted_sampler(learner, name)
+        with learner.served(sample):
+            learner._trainer = learner.trainer()
+            print(json.dumps(looked_at(learner)))
 
 
 if __name__ == "__main__":

@@ -20,6 +20,7 @@ from envops.act.training.learner.settings import LearnerSettings, UnfitSettings,
 from envops.declare.problem import nearest
 from envops.declare.repository import Repository
 from envops.judge.engine import Finding
+from envops.observe.facts import Failure
 from envops.observe.process import StageFailed, WorkerLost
 from envops.observe.subprocesses import Interrupted, ProgramFailed
 from envops.observe.workspace import Workspace
@@ -105,14 +106,19 @@ def _train(root: Path, settings: LearnerSettings) -> Trained:
     rollouts = settings.rollouts
     pace = Pace(rollouts.max_concurrent, rollouts.seconds)
     with stopped_once() as stop:
-        opened = opened_ground(entry, package, Workspace(root), rollouts.args, stop, most_tasks=MOST_TASKS, pace=pace)
+        learner = Learner(settings, root, stop, _say)
         try:
+            if finished := learner.prepare():
+                return finished
+            opened = opened_ground(
+                entry, package, Workspace(root), rollouts.args, stop, most_tasks=MOST_TASKS, pace=pace
+            )
             with opened as ground:
-                return Learner(settings, ground, root, stop, _say).run()
+                return learner.run(ground)
         except UnfitTemplate as error:
             raise UnfitSettings(f"{settings.model} on {name}: {error}") from None
         except NothingPlayed as error:
-            raise StageFailed(_failure(str(error))) from None
+            raise StageFailed(Failure("infrastructure", "NothingPlayed", str(error))) from None
 
 
 @contextmanager
@@ -132,12 +138,6 @@ def stopped_once() -> Iterator[threading.Event]:
     finally:
         for number, handler in previous.items():
             signal.signal(number, handler)
-
-
-def _failure(message: str) -> Any:
-    from envops.observe.facts import Failure
-
-    return Failure("infrastructure", "NothingPlayed", message)
 
 
 def _told(trained: Trained) -> str:

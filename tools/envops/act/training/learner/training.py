@@ -14,7 +14,8 @@ import random
 import threading
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Literal
@@ -35,7 +36,7 @@ from envops.act.training.learner.metrics import MetricsFile
 from envops.act.training.learner.rendering import TemplateRenderer
 from envops.act.training.learner.rollouts import Rollouts, environment_reward, tally
 from envops.act.training.learner.sampling import Manner, sampled
-from envops.act.training.learner.serving import PolicyServer
+from envops.act.training.learner.serving import PolicyServer, Sampler
 from envops.act.training.learner.settings import LearnerSettings, UnfitSettings
 from envops.declare.problem import nearest
 from envops.observe.subprocesses import Interrupted
@@ -61,14 +62,20 @@ class Trained:
 
 @dataclass
 class Learner:
-    """One run."""
+    """One run: `prepare` it, which may find that there is nothing to do, and `run` it on its environment."""
 
     settings: LearnerSettings
-    ground: Ground
     root: Path
     stop: threading.Event
     """Set by whoever wants it to end; it ends as soon as no finished step is lost by it."""
     say: Callable[[str], None]
+    ground: Ground = field(init=False)
+    arguments: Any = field(init=False)
+    """TRL's GRPOConfig."""
+    loaded: LoadedModel = field(init=False)
+    _renderer: TemplateRenderer = field(init=False, repr=False)
+    _last: str | None = field(init=False, repr=False)
+    """The checkpoint to go on from."""
     _rollouts: Rollouts = field(init=False, repr=False)
     _trainer: Any = field(init=False, repr=False, default=None)
 
@@ -76,47 +83,63 @@ class Learner:
     def folder(self) -> Path:
         return self.root / str(self.settings.grpo.get("output_dir", f"outputs/{self.settings.name}"))
 
-    def run(self) -> Trained:
+    def prepare(self) -> Trained | None:
+        """Read settings, checkpoints and model; what came of the run where it is finished already.
+
+        Raises `UnfitSettings` and `UnfitTemplate`.
+        """
+        _quiet()
+        self.arguments = self._arguments()
+        self._last = self._last_checkpoint()
+        done = _step_of(self._last)
+        if self._last is not None and done >= self.arguments.max_steps:
+            return Trained("already finished", done, self.folder, self.folder / FINAL)
+        self.loaded = loaded_model(self.settings, self.root)
+        given = self.settings.grpo.get("chat_template_kwargs")
+        self._renderer = TemplateRenderer(self.loaded.tokenizer, self.loaded.ends, given)
+        return None
+
+    def run(self, ground: Ground) -> Trained:
         """Train, from the last checkpoint on where there is one.
 
         Raises `UnfitSettings`, `UnfitTemplate`, `NothingPlayed` and what a worker raises.
         """
-        self._quiet()
-        arguments = self._arguments()
-        last = self._last_checkpoint()
-        if last is not None and _step_of(last) >= arguments.max_steps:
-            return Trained("already finished", _step_of(last), self.folder, self.folder / FINAL)
-        loaded = loaded_model(self.settings, self.root)
-        renderer = TemplateRenderer(loaded.tokenizer, loaded.ends, self.settings.grpo.get("chat_template_kwargs"))
-        if self.ground.description.tools:
-            renderer.knows_tools()
-        renderer.heard(self.ground.tasks[0].prompt, ())
+        self.ground = ground
+        if ground.description.tools:
+            self._renderer.knows_tools()
+        self._renderer.heard(ground.tasks[0].prompt, ())
         self._file_identity()
-        with PolicyServer(renderer, self._sampler(loaded), self.settings.rollouts.seq_len) as server:
-            self._rollouts = Rollouts(self.ground, server, loaded.tokenizer.pad_token_id)
-            self._trainer = self.trainer(loaded, arguments, _step_of(last))
-            end = self._train(last)
+        with self.served(self.sampler()):
+            self._trainer = self.trainer()
+            end = self._train()
         if end != "finished":
             return Trained(end, self._trainer.state.global_step, self.folder, None)
         self._trainer.save_model(str(self.folder / FINAL))
         return Trained("finished", self._trainer.state.global_step, self.folder, self.folder / FINAL)
 
-    def trainer(self, loaded: LoadedModel, arguments: Any, done: int) -> Any:
-        """TRL's trainer, ready for the step after `done`."""
-        training, held_out = self._tasks(arguments)
+    @contextmanager
+    def served(self, sample: Sampler) -> Iterator[None]:
+        """Let the policy be asked, and its rollouts be made."""
+        with PolicyServer(self._renderer, sample, self.settings.rollouts.seq_len) as server:
+            self._rollouts = Rollouts(self.ground, server, self.loaded.tokenizer.pad_token_id)
+            yield
+
+    def trainer(self) -> Any:
+        """TRL's trainer, ready for the step after the last checkpoint."""
+        training, held_out = self._tasks()
         adapter = None
         if self.settings.lora is not None:
             from peft import LoraConfig
 
             adapter = _made(LoraConfig, "lora", {"task_type": "CAUSAL_LM", **self.settings.lora})
-        metrics = MetricsFile(self.folder / "metrics.jsonl", done)
+        metrics = MetricsFile(self.folder / "metrics.jsonl", _step_of(self._last))
         trainer = GRPOTrainer(
-            model=loaded.model,
+            model=self.loaded.model,
             reward_funcs=environment_reward,
-            args=arguments,
+            args=self.arguments,
             train_dataset=Dataset.from_list([{"prompt": str(index)} for index in training]),
             eval_dataset=Dataset.from_list([{"prompt": str(index)} for index in held_out]) if held_out else None,
-            processing_class=loaded.tokenizer,
+            processing_class=self.loaded.tokenizer,
             callbacks=[_Watcher(self, metrics)],
             peft_config=adapter,
             rollout_func=lambda prompts, trainer: self._rollouts(prompts, trainer),
@@ -124,9 +147,9 @@ class Learner:
         trainer.remove_callback(PrinterCallback)
         return trainer
 
-    def _train(self, last: str | None) -> End:
+    def _train(self) -> End:
         try:
-            self._trainer.train(resume_from_checkpoint=last)
+            self._trainer.train(resume_from_checkpoint=self._last)
         except (Exception, KeyboardInterrupt) as error:
             if self._rollouts.under_way:  # between two steps: the weights are those of the last finished one
                 self._keep()
@@ -143,7 +166,9 @@ class Learner:
         if step and not (self.folder / f"checkpoint-{step}" / "trainer_state.json").is_file():
             self._trainer._save_checkpoint(self._trainer.model, trial=None)
 
-    def _sampler(self, loaded: LoadedModel) -> Any:
+    def sampler(self) -> Sampler:
+        """The policy as it is at the time that it is asked."""
+        loaded = self.loaded
         most = int(self.settings.grpo.get("max_completion_length") or 1024)
         at_once, pad = self.settings.rollouts.max_concurrent, loaded.tokenizer.pad_token_id
         evaluation = self.settings.rollouts.eval_temperature
@@ -176,9 +201,9 @@ class Learner:
             _wandb(self.settings.wandb)
         return _made(GRPOConfig, "grpo", given)
 
-    def _tasks(self, arguments: Any) -> tuple[list[int], list[int]]:
+    def _tasks(self) -> tuple[list[int], list[int]]:
         """Tasks to train on, at least as many as a step takes (some twice if need be), and tasks to evaluate on."""
-        indices = [task.index for task in self.ground.tasks]
+        arguments, indices = self.arguments, [task.index for task in self.ground.tasks]
         held_out: list[int] = []
         if arguments.eval_strategy != "no":
             kept = self.settings.rollouts.eval_tasks or min(MOST_HELD_OUT, int(len(indices) * HELD_OUT_SHARE))
@@ -218,11 +243,6 @@ class Learner:
         text = json.dumps(self.settings.identity, indent=2, sort_keys=True, default=str)
         (self.folder / IDENTITY).write_text(text + "\n", encoding="utf-8")
 
-    def _quiet(self) -> None:
-        transformers_logging.disable_progress_bar()
-        transformers_logging.set_verbosity_error()
-        warnings.filterwarnings("ignore", category=FutureWarning)  # names that TRL still uses
-
     def finished(self, logs: dict[str, float], step: int) -> dict[str, float]:
         """What a finished step's row of metrics holds, beside what TRL logs."""
         of_step = tally(self._rollouts.latest)
@@ -261,6 +281,12 @@ class _Watcher(TrainerCallback):  # type: ignore[misc]
             control.should_save = True
             control.should_training_stop = True
         return control
+
+
+def _quiet() -> None:
+    transformers_logging.disable_progress_bar()
+    transformers_logging.set_verbosity_error()
+    warnings.filterwarnings("ignore", category=FutureWarning)  # names that TRL still uses
 
 
 def _made(kind: Any, table: str, given: dict[str, Any]) -> Any:

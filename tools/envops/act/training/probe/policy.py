@@ -69,6 +69,8 @@ def tiny_policy(vocabulary: Vocabulary, longest: int, seed: int, *, width: int =
     policy = TinyPolicy(config)
     for table in (policy.transformer.wpe.weight, policy.transformer.wte.weight):
         torch.nn.init.normal_(table, std=EMBEDDING_DEVIATION)
+    for block in policy.transformer.h:  # queries and keys of unit size: attention looks somewhere, not everywhere
+        torch.nn.init.normal_(block.attn.c_attn.weight, std=width**-0.5)
     return policy
 
 
@@ -104,5 +106,6 @@ def _cross_entropy(policy: TinyPolicy, rows: Sequence[tuple[list[int], list[int]
     for number, (prompt, said) in enumerate(rows):
         tokens[number, : len(prompt) + len(said)] = torch.tensor(prompt + said)
         wanted[number, len(prompt) : len(prompt) + len(said)] = torch.tensor(said)
-    loss: torch.Tensor = policy(input_ids=tokens, attention_mask=(tokens != PAD).long(), labels=wanted).loss
+    logits = policy(input_ids=tokens, attention_mask=(tokens != PAD).long()).logits
+    loss: torch.Tensor = torch.nn.functional.cross_entropy(logits[:, :-1].flatten(0, 1), wanted[:, 1:].flatten())
     return loss

@@ -182,6 +182,18 @@ def diagnose(session: nox.Session) -> None:
     envops(session, "diagnose", "requirements-prime.lock")
 
 
+@nox.session(default=False)
+def compare(session: nox.Session) -> None:
+    """Before and after training, paired by task. `-- NAME --before E --after E`; files and recordings are sides too."""
+    envops(session, "compare")
+
+
+@nox.session(default=False)
+def optimize(session: nox.Session) -> None:
+    """A better system prompt, by GEPA. `-- NAME --endpoint E [--max-calls N] [--max-cost D] [--write]`."""
+    envops(session, "optimize")
+
+
 @nox.session(tags=["project"], default=False)
 def tests(session: nox.Session) -> None:
     """The project's own tests, a process per core; arguments go to pytest."""

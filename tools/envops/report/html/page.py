@@ -31,7 +31,7 @@ LIMIT_BYTES = 4_300_000
 ROW_BYTES = 1_500
 STYLES = ("base.css", "report.css", "details.css")
 LIBRARIES = ("d3.min.js", "plot.umd.min.js")
-VIEWS = ("elements.js", "shared.js", "charts.js", "pictures.js", "findings.js", "environment.js", "run.js")
+VIEWS = ("elements.js", "shared.js", "charts.js", "pictures.js", "findings.js", "environment.js", "before.js", "run.js")
 """Scripts that the site has too."""
 SCRIPTS = (*VIEWS, "report.js")
 SIGNS = {"pass": "✓", "fail": "✗", "inconclusive": "?", "error": "!"}
@@ -42,13 +42,14 @@ def render_page(
     diff: Mapping[str, Any] | None = None,
     runs: Sequence[RunReport] = (),
     unreadable: Sequence[str] = (),
+    compared: Sequence[Mapping[str, Any]] = (),
 ) -> str:
-    """The whole page from the data of validate.json, of reward-diff.json where there is one, and of runs.
+    """The whole page from the data of validate.json, of reward-diff.json where there is one, of runs and comparisons.
 
     `unreadable` says what is wrong with reports of runs that could not be read.
     """
     result = result_of(report)
-    shown = fitted(report, diff, runs, LIMIT_BYTES - ROW_BYTES * len(result.environments))
+    shown = fitted(report, diff, runs, LIMIT_BYTES - ROW_BYTES * len(result.environments), compared)
     library, script = joined("vendor", LIBRARIES), joined("assets", SCRIPTS)
     return (
         templates("envops.report.html")

@@ -31,6 +31,7 @@ Data = dict[str, Any]
 LIMIT_BYTES = 4_300_000
 """Of data, and of the overview's rows: a page over 5 MB is slow to open on a phone, and our own code takes the rest."""
 ROW_BYTES = 1_500
+TEMPLATE = "report.html.j2"
 STYLES = ("base.css", "report.css", "details.css")
 LIBRARIES = ("d3.min.js", "plot.umd.min.js")
 VIEWS = ("elements.js", "shared.js", "charts.js", "pictures.js", "findings.js", "environment.js", "before.js", "run.js")
@@ -46,7 +47,7 @@ def render_page(
     unreadable: Sequence[str] = (),
     compared: Sequence[Mapping[str, Any]] = (),
 ) -> str:
-    """The whole page from the data of validate.json, of reward-diff.json where there is one, of runs and comparisons."""
+    """The whole page from the data of validate.json, and of the diff, runs and comparisons where there are any."""
     return "".join(page_parts(result_of(report), report["environments"], diff, runs, unreadable, compared))
 
 
@@ -66,7 +67,7 @@ def page_parts(
     library, script = joined("vendor", LIBRARIES), joined("assets", SCRIPTS)
     return (
         templates("envops.report.html")
-        .get_template("report.html.j2")
+        .get_template(TEMPLATE)
         .generate(
             policy=policy(library, script),
             style=code(joined("assets", STYLES)),

@@ -27,6 +27,7 @@ from envops.judge.dataset.layout import (
 from envops.judge.dataset.marks import MARKS, behind
 from envops.judge.dataset.options import options_in_text, options_of
 from envops.judge.dataset.roles import Roles, Row, assign
+from envops.judge.dataset.several import always_two, separator_of
 from envops.judge.dataset.values import (
     as_boolean,
     as_code,
@@ -163,7 +164,7 @@ def _shares(evidence: _Evidence) -> dict[str, float]:
     distinct = Counter(text_of(value).casefold() for value in evidence.raw)
     repeated = sum(count for count in distinct.values() if count > 1) / max(1, len(evidence.raw))
     return {
-        "code": evidence.share(lambda value: as_code(value[0] if isinstance(value, list) and value else value)),
+        "code": evidence.share(as_code),
         "boolean": evidence.share(lambda value: as_boolean(value) is not None),
         "choice": _choice_share(evidence),
         "number": evidence.share(as_number),
@@ -210,9 +211,10 @@ def _layout(evidence: _Evidence, shares: Mapping[str, float]) -> Layout:
     first = None
     if wanted == "choice":
         first = _first_index(evidence)
-    elif wanted == "boolean" and shares["boolean"] < ENOUGH:
+    elif wanted == "boolean" and any(as_number(value) in ("0", "1") for value in evidence.raw):
         first = 0
-    return Layout(evidence.roles, wanted, evidence.mark, _vocabulary(wanted, evidence.raw), first)
+    separator = separator_of(evidence.raw) if wanted == "list" else ""
+    return Layout(evidence.roles, wanted, evidence.mark, _vocabulary(wanted, evidence.raw), first, separator)
 
 
 def _format(evidence: _Evidence, shares: Mapping[str, float]) -> AnswerFormat:
@@ -220,13 +222,18 @@ def _format(evidence: _Evidence, shares: Mapping[str, float]) -> AnswerFormat:
     named_label = bool(LABEL_NAMES.search(evidence.roles.answer))
     if "code" in enough:
         return "code"
-    if "boolean" in enough:
+    two_words = not _third_word(evidence)
+    if "boolean" in enough and two_words:
         return "boolean"
     if "choice" in enough:
         return "choice"
+    if separator_of(evidence.raw):
+        return "list"
+    if shares["boolean"] and two_words and evidence.share(lambda value: _truth(value) is not None) >= ENOUGH:
+        return "boolean"
     if "number" in enough and shares["label"] >= ENOUGH:
         if _zero_or_one(evidence) and (not named_label or _asks_yes_or_no(evidence)):
-            return "boolean" if _asks_yes_or_no(evidence) else "number"
+            return "boolean" if _asks_yes_or_no(evidence) or not _asks(evidence) else "number"
         if named_label:
             return "label"
     formulas = evidence.share(has_latex)
@@ -234,13 +241,30 @@ def _format(evidence: _Evidence, shares: Mapping[str, float]) -> AnswerFormat:
         return "latex"
     order: tuple[AnswerFormat, ...] = ("number", "json", "list", "label")
     for name in order:
-        if name in enough and not (name == "list" and shares["label"] >= ENOUGH and not _real_lists(evidence)):
+        if name == "list" and not _real_lists(evidence) and (shares["label"] >= ENOUGH or always_two(evidence.raw)):
+            continue
+        if name in enough:
             return name
     return "text"
 
 
+def _third_word(evidence: _Evidence) -> bool:
+    """Whether another word than the two of a boolean comes again and again, as "uncertain" does."""
+    others = Counter(text_of(value).casefold() for value in evidence.raw if _truth(value) is None)
+    return any(count > 2 for count in others.values())
+
+
+def _truth(value: Any) -> bool | None:
+    return {"0": False, "1": True}.get(str(value).strip(), as_boolean(value))
+
+
 def _zero_or_one(evidence: _Evidence) -> bool:
     return {as_number(value) for value in evidence.raw} <= {"0", "1", None}
+
+
+def _asks(evidence: _Evidence) -> bool:
+    """Whether some questions are questions; a text beside 0 or 1 is one that has a property or has not."""
+    return any("?" in one.question for one in evidence.said)
 
 
 def _asks_yes_or_no(evidence: _Evidence) -> bool:

@@ -18,6 +18,7 @@ _BOOLEANS = {"yes": True, "y": True, "true": True, "t": True, "no": False, "n": 
 _LETTER = re.compile(r"(?:(?:answer|option|choice)\s*:?\s*)?\(?([A-Ja-j])[).:]?", re.IGNORECASE)
 _COMMAND = re.compile(r"\\(?:[A-Za-z]+|[(\[{,;!])")
 _MATHS = re.compile(r"\$[^$]+\$|[\w)}]\s?\^\s?[\w{(]|[A-Za-z]_[\w{]")
+_FRACTION = re.compile(r"\s*-?\d+\s?/\s?\d+\s*", re.ASCII)
 _FENCE = re.compile(r"```[ \t]*([\w+#-]*)[ \t]*\n(.*?)```", re.DOTALL)
 _OTHER_CODE = re.compile(
     r"#include\s*[<\"]|\bfunction\s+\w+\s*\(|=>\s*\{|\bpublic\s+(?:static|class)\b|\bfn\s+\w+\s*\("
@@ -111,13 +112,33 @@ def parsed(value: Any) -> Any:
     return value
 
 
+def flagged(value: Any) -> tuple[list[str], str] | None:
+    """Choices of which one is marked as right, and that one: texts beside a list of 0 and 1, or records with a flag."""
+    value = parsed(value)
+    if isinstance(value, dict):
+        lists = [one for one in value.values() if isinstance(one, list)]
+        texts = next((one for one in lists if one and all(isinstance(text, str) for text in one)), [])
+        marks = next((one for one in lists if one and all(isinstance(mark, int) for mark in one)), [])
+    elif isinstance(value, list) and value and all(isinstance(one, dict) for one in value):
+        texts = [next((text for text in one.values() if isinstance(text, str)), "") for one in value]
+        marks = [next((mark for mark in one.values() if isinstance(mark, bool)), None) for one in value]
+    else:
+        return None
+    if len(texts) != len(marks) or len(texts) < 2 or not set(marks) <= {0, 1} or sum(map(bool, marks)) != 1:
+        return None
+    return [text.strip() for text in texts], texts[marks.index(1)].strip()
+
+
 def has_latex(value: Any) -> bool:
-    """Whether a text holds LaTeX: a command, dollars, a power or an index."""
-    return isinstance(value, str) and bool(_COMMAND.search(value) or _MATHS.search(value))
+    """Whether a text holds LaTeX: a command, dollars, a power or an index; a fraction is compared as one."""
+    return isinstance(value, str) and bool(_COMMAND.search(value) or _MATHS.search(value) or _FRACTION.fullmatch(value))
 
 
 def as_code(value: Any) -> str | None:
     """Source code, out of its fence if it stands in one."""
+    value = parsed(value)
+    if isinstance(value, list) and value:
+        value = value[0]  # several programs that do the same
     if not isinstance(value, str):
         return None
     fenced = _FENCE.findall(value)

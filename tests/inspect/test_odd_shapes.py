@@ -144,6 +144,26 @@ def test_odd_shapes_are_recognised(name: str):
     assert (given if isinstance(given, str) else "|".join(given)) == answer
 
 
+@pytest.mark.parametrize(
+    ("name", "labels"),
+    [
+        ("several labels between bars, or one", ("anger", "calm", "fear", "joy")),
+        ("several right choices", ("A", "B", "C")),
+        ("pairs of numbers are lists", None),
+    ],
+)
+def test_several_labels_of_one_thing_are_in_no_order(name: str, labels: tuple[str, ...] | None):
+    row, _, _ = SHAPES[name]
+    layout = recognise([(number, row(number)) for number in range(1, 25)]).layout
+    assert (layout.vocabulary if layout.unordered else None) == labels
+
+
+def test_several_right_choices_are_shown_with_their_options():
+    row, _, _ = SHAPES["several right choices"]
+    layout = recognise([(number, row(number)) for number in range(1, 25)]).layout
+    assert example_of(row(1), layout).choices == ("a1", "b1", "c1")
+
+
 @pytest.mark.parametrize(("first", "second"), [("sentence1", "sentence2"), ("question1", "question2")])
 def test_of_a_pair_of_texts_both_are_asked_about(first: str, second: str):
     rows = [{first: f"A man {i} sings.", second: f"A man makes music {i}.", "label": i % 3} for i in range(24)]

@@ -42,6 +42,8 @@ class Plan:
     provenance: Provenance
     vocabulary: tuple[str, ...] = ()
     """The labels, or the two words of a boolean."""
+    unordered: bool = False
+    """Lists are equal in any order."""
 
     @cached_property
     def module(self) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from envops.judge.dataset.layout import AnswerFormat
 
@@ -116,6 +116,12 @@ STYLES: Mapping[AnswerFormat, Style] = {
         insensitive=True,
     ),
 }
+UNORDERED = replace(
+    STYLES["list"],
+    plural="labels, one or several at once",
+    instruction=f"{{labels}}Write all that fit {IN_TAG[:-1]}, one per line, in any order, and nothing else.",
+    same="Order, case, blank lines and repeated spaces do not matter; a label too many or too few does.",
+)
 PRINTED: Mapping[AnswerFormat, str] = {
     "number": "a number",
     "choice": "the letter of the right option",
@@ -127,3 +133,8 @@ PRINTED: Mapping[AnswerFormat, str] = {
     "text": "the answer",
 }
 """What a program is to print, where replies are programs and answers are not."""
+
+
+def style_of(answer: AnswerFormat, *, unordered: bool = False) -> Style:
+    """How answers of a format are asked for and read."""
+    return UNORDERED if unordered and answer == "list" else STYLES[answer]

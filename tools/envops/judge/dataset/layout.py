@@ -44,7 +44,9 @@ class Layout:
     first_index: int | None = None
     """Choices that are given by position: what the first one is called."""
     separator: str = ""
-    """What stands between names that are several labels of one thing, in no order; one name is a list of one."""
+    """What stands between names that are several labels of one thing; one name is a list of one."""
+    unordered: bool = False
+    """Lists are several labels of one thing, in any order."""
 
 
 @dataclass(frozen=True)
@@ -166,7 +168,7 @@ def example_of(row: Row, layout: Layout) -> Example:
     if is_missing(raw):
         raise Unreadable(f"has nothing behind {layout.mark}")
     solution = said.answer.strip() if layout.mark and isinstance(said.answer, str) else ""
-    choices = tuple(options_of(row, roles)) if layout.answer == "choice" else ()
+    choices = tuple(options_of(row, roles)) if layout.answer in ("choice", "list") else ()
     answer = read_answer(raw, layout, choices or tuple(options_in_text(said.question)))
     if answer is None:
         raise Unreadable(f"answers {text_of(raw)[:60]!r}, which is no {layout.answer}")

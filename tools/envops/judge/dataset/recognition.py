@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from envops.judge.dataset.columns import plain
 from envops.judge.dataset.layout import (
     AnswerFormat,
     Layout,
@@ -27,7 +28,7 @@ from envops.judge.dataset.layout import (
 from envops.judge.dataset.marks import MARKS, behind
 from envops.judge.dataset.options import options_in_text, options_of
 from envops.judge.dataset.roles import Roles, Row, assign
-from envops.judge.dataset.several import always_two, separator_of
+from envops.judge.dataset.several import always_two, parts_of, separator_of
 from envops.judge.dataset.values import (
     as_boolean,
     as_code,
@@ -54,6 +55,7 @@ SHORT_TEXT_WORDS = 8
 SOME_LATEX = 0.05
 """The share of formulas from which on a column of numbers and formulas is one of formulas."""
 SHOWN = 5
+SEVERAL_LABELS = re.compile(r"(?:labels|tags|categories|topics|genres|emotions|keywords|intents|entities|classes)$")
 LABEL_NAMES = re.compile(r"label|class|category|sentiment|intent|topic|emotion|genre|type$", re.IGNORECASE)
 ASKS_YES_OR_NO = re.compile(
     r"\b(?:is|are|was|were|do|does|did|can|could|has|have|will|would|should|true|false|yes)\b", re.IGNORECASE
@@ -214,7 +216,10 @@ def _layout(evidence: _Evidence, shares: Mapping[str, float]) -> Layout:
     elif wanted == "boolean" and any(as_number(value) in ("0", "1") for value in evidence.raw):
         first = 0
     separator = separator_of(evidence.raw) if wanted == "list" else ""
-    return Layout(evidence.roles, wanted, evidence.mark, _vocabulary(wanted, evidence.raw), first, separator)
+    labels = SEVERAL_LABELS.search(plain(evidence.roles.answer)) or (separator and not _from_questions(evidence))
+    unordered = wanted == "list" and bool(labels)
+    vocabulary = _labels_of(evidence.raw, separator) if unordered else _vocabulary(wanted, evidence.raw)
+    return Layout(evidence.roles, wanted, evidence.mark, vocabulary, first, separator, unordered)
 
 
 def _format(evidence: _Evidence, shares: Mapping[str, float]) -> AnswerFormat:
@@ -262,6 +267,16 @@ def _zero_or_one(evidence: _Evidence) -> bool:
     return {as_number(value) for value in evidence.raw} <= {"0", "1", None}
 
 
+def _from_questions(evidence: _Evidence) -> bool:
+    """Whether most elements of lists stand in their questions, as they do where something is to be sorted or found."""
+    found = [
+        bool(re.search(rf"\b{re.escape(part)}\b", one.question, re.IGNORECASE))
+        for one in evidence.said
+        for part in as_list(one.answer) or []
+    ]
+    return sum(found) * 2 > len(found)
+
+
 def _asks(evidence: _Evidence) -> bool:
     """Whether some questions are questions; a text beside 0 or 1 is one that has a property or has not."""
     return any("?" in one.question for one in evidence.said)
@@ -285,6 +300,19 @@ def _vocabulary(wanted: str, values: Sequence[Any]) -> tuple[str, ...]:
         return ("true", "false") if said & {"true", "false", "t", "f"} or not said else ("yes", "no")
     if wanted != "label":
         return ()
+    return _spelled(values)
+
+
+def _labels_of(values: Sequence[Any], separator: str) -> tuple[str, ...]:
+    """The labels that lists are made of; none where they are too many to be named, or hardly come again."""
+    lists = [parts_of(value, separator) if separator else as_list(value) or [] for value in values]
+    named = [label for labels in lists for label in labels]
+    labels = _spelled(named)
+    return labels if len(labels) <= MOST_LABELS and len(labels) * 2 <= len(named) else ()
+
+
+def _spelled(values: Sequence[Any]) -> tuple[str, ...]:
+    """Different values in alphabetic order, each as it is spelled most often."""
     spelled: dict[str, Counter[str]] = {}
     for value in values:
         spelled.setdefault(text_of(value).casefold(), Counter())[text_of(value)] += 1
@@ -350,7 +378,7 @@ def _in_words(layout: Layout, evidence: _Evidence, calls: bool, typical: int) ->
         "boolean": f"{'/'.join(layout.vocabulary)}{mark}",
         "label": f"one of {len(layout.vocabulary)} labels{mark}",
         "json": "calls of tools, as JSON" if calls else f"JSON{mark}",
-        "list": f"lists{mark}",
+        "list": f"{'several labels, in any order' if layout.unordered else 'lists'}{mark}",
         "latex": f"formulas in LaTeX{mark}",
         "code": tests,
         "text": f"{'short texts' if typical <= SHORT_TEXT_WORDS else f'free text of {typical} words or so'}{mark}",

@@ -101,6 +101,24 @@ SHAPES: dict[str, tuple[Callable[[int], Row], str, str]] = {  # row by its numbe
     "0 or 1 beside a text that asks nothing": (
         lambda i: {"comment_text": f"You are {i} bad", "toxic": i % 2}, "boolean", "yes",
     ),
+    "one unit behind all numbers": (
+        lambda i: {"Nr": i, "Frage": f"Wie weit ist es nach {i}?", "Antwort": f"{i} km"}, "number", "5",
+    ),
+    "one apple, two apples, 3": (
+        lambda i: {"question": f"How many {i}?", "answer": f"{i} apple{'s' * (i != 1)}" if i % 4 else i}, "number", "5",
+    ),
+    "prose about a function beside its program": (
+        lambda i: {"description": f"Write a function shift{i}(x) adding {i}.", "asserts": [f"assert f(1) == {1 + i}"],
+                   "reference_solution": f"def f(x):\n    return x + {i}"},
+        "code", "def f(x):\n    return x + 5",
+    ),
+    "who labelled it is no label": (
+        lambda i: {"utterance": f"We lost {i}", "mood": MOODS[i % 4], "annotator": f"a{i % 3}"}, "label", "anger",
+    ),
+    "prose that begins like a query": (
+        lambda i: {"question": f"What now, {i}?", "answer": f"Select dish {i} from the menu"}, "text",
+        "Select dish 5 from the menu",
+    ),
     "thinking before the answer": (
         lambda i: {"prompt": f"What is {i}*3?", "completion": f"<think>{i} times 3</think>\n{i * 3}"}, "number", "15",
     ),

@@ -31,7 +31,7 @@ STYLES: Mapping[AnswerFormat, Style] = {
     "number": Style(
         "number",
         "numbers",
-        f"Work it out step by step, then give the answer as a number {IN_TAG}",
+        f"Work it out step by step, then give the answer as a number{{unit}} {IN_TAG}",
         "as_number",
         "Decimal",
         ("import re", "from decimal import Decimal"),
@@ -123,7 +123,7 @@ UNORDERED = replace(
     same="Order, case, blank lines and repeated spaces do not matter; a label too many or too few does.",
 )
 PRINTED: Mapping[AnswerFormat, str] = {
-    "number": "a number",
+    "number": "a number{unit}",
     "choice": "the letter of the right option",
     "boolean": "{yes} or {no}",
     "label": "the label that fits. The labels are: {labels}",

@@ -39,7 +39,8 @@ def instruction_of(plan: Plan) -> str:
     labels = ", ".join(plan.vocabulary)
     if plan.unordered:
         labels = f"The labels are: {labels}.\n" if labels else ""
-    filled = {"{yes}": yes, "{no}": no, "{labels}": labels, "{keys}": keys}
+    unit = f" of {plan.unit}, without the unit," if plan.unit else ""
+    filled = {"{yes}": yes, "{no}": no, "{labels}": labels, "{keys}": keys, "{unit}": unit}
     if plan.prints:
         text = f"Write a Python program that prints {PRINTED[plan.answer]}. Put it in one fenced block: ```python … ```"
     elif plan.answer == "code" and not is_python(plan):

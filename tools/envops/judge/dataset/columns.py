@@ -53,6 +53,13 @@ def plain(name: str) -> str:
     return re.sub(r"[\W_]+", "_", spaced).strip("_").lower()
 
 
+def ending_with(columns: Columns, words: Iterable[str], fits: Any = lambda _: True) -> str:
+    """The first column of several words of which one of these is the last; empty where there is none."""
+    return next(
+        (name for word in words for name in columns if plain(name).endswith(f"_{word}") and fits(columns[name])), ""
+    )
+
+
 def named(columns: Columns, names: Iterable[str], fits: Any = lambda _: True) -> str:
     """The first of some plain names that is a column which fits; empty where there is none."""
     by_name = {plain(name): name for name in reversed(list(columns))}

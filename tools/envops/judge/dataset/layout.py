@@ -23,6 +23,7 @@ from envops.judge.dataset.values import (
     as_letter,
     as_list,
     as_number,
+    as_number_of,
     flagged,
     is_missing,
     text_of,
@@ -47,6 +48,8 @@ class Layout:
     """What stands between names that are several labels of one thing; one name is a list of one."""
     unordered: bool = False
     """Lists are several labels of one thing, in any order."""
+    unit: str = ""
+    """What all numbers have behind them, and answers need not have."""
 
 
 @dataclass(frozen=True)
@@ -188,7 +191,7 @@ def read_answer(raw: Any, layout: Layout, choices: Sequence[str] = ()) -> str | 
         raw = alone(raw)
     match layout.answer:
         case "number":
-            return as_number(raw)
+            return as_number_of(layout.unit, raw)
         case "boolean":
             return _as_word(raw, layout)
         case "choice":

@@ -41,6 +41,7 @@ from envops.judge.dataset.values import (
     is_missing,
     parsed,
     text_of,
+    unit_of,
     words,
 )
 from envops.judge.intervals import Estimate, wilson_of
@@ -172,7 +173,7 @@ def _shares(evidence: _Evidence) -> dict[str, float]:
         "number": evidence.share(as_number),
         "json": evidence.share(as_json),
         "list": evidence.share(as_list),
-        "latex": evidence.share(as_latex),
+        "latex": evidence.share(as_latex) if evidence.share(has_latex) >= SOME_LATEX else 0.0,
         "label": repeated if _few(distinct, len(evidence.raw)) and _brief(evidence.raw, LABEL_WORDS) else 0.0,
     }
 
@@ -215,11 +216,12 @@ def _layout(evidence: _Evidence, shares: Mapping[str, float]) -> Layout:
         first = _first_index(evidence)
     elif wanted == "boolean" and any(as_number(value) in ("0", "1") for value in evidence.raw):
         first = 0
+    unit = unit_of(evidence.raw) if wanted == "number" and shares["number"] < ENOUGH else ""
     separator = separator_of(evidence.raw) if wanted == "list" else ""
     labels = SEVERAL_LABELS.search(plain(evidence.roles.answer)) or (separator and not _from_questions(evidence))
     unordered = wanted == "list" and bool(labels)
     vocabulary = _labels_of(evidence.raw, separator) if unordered else _vocabulary(wanted, evidence.raw)
-    return Layout(evidence.roles, wanted, evidence.mark, vocabulary, first, separator, unordered)
+    return Layout(evidence.roles, wanted, evidence.mark, vocabulary, first, separator, unordered, unit)
 
 
 def _format(evidence: _Evidence, shares: Mapping[str, float]) -> AnswerFormat:
@@ -241,9 +243,10 @@ def _format(evidence: _Evidence, shares: Mapping[str, float]) -> AnswerFormat:
             return "boolean" if _asks_yes_or_no(evidence) or not _asks(evidence) else "number"
         if named_label:
             return "label"
-    formulas = evidence.share(has_latex)
-    if "latex" in enough and formulas >= SOME_LATEX and shares["number"] + SOME_LATEX < 1.0:
+    if "latex" in enough and shares["number"] + SOME_LATEX < 1.0:
         return "latex"
+    if unit_of(evidence.raw):
+        return "number"
     order: tuple[AnswerFormat, ...] = ("number", "json", "list", "label")
     for name in order:
         if name == "list" and not _real_lists(evidence) and (shares["label"] >= ENOUGH or always_two(evidence.raw)):
@@ -373,7 +376,7 @@ def _in_words(layout: Layout, evidence: _Evidence, calls: bool, typical: int) ->
         where = "the options are nowhere to be seen"
     tests = f"programs with tests in the column {roles.tests}" if roles.tests else "programs without tests"
     said = {
-        "number": f"numbers{mark}",
+        "number": f"numbers{f', all in {layout.unit}' if layout.unit else ''}{mark}",
         "choice": f"multiple choice; {where}",
         "boolean": f"{'/'.join(layout.vocabulary)}{mark}",
         "label": f"one of {len(layout.vocabulary)} labels{mark}",

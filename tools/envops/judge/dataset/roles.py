@@ -8,7 +8,7 @@ from itertools import pairwise
 from statistics import median
 from typing import Any
 
-from envops.judge.dataset.columns import Columns, Row, columns_of, fields_of, named, plain
+from envops.judge.dataset.columns import Columns, Row, columns_of, ending_with, fields_of, named, plain
 from envops.judge.dataset.names import (
     ANSWER,
     CHOICES,
@@ -16,6 +16,7 @@ from envops.judge.dataset.names import (
     CONVERSATION,
     DESCRIBES,
     FIELD_ANSWER,
+    LAST_WORD,
     NEVER_ANSWERS,
     ONE_OPTION,
     PAIRED,
@@ -97,7 +98,7 @@ def _is_text(values: Sequence[Any]) -> bool:
 
 def _answer(free: Columns) -> str:
     """By name; else the field of a record by its name; else the only column with programs."""
-    found = named(free, ANSWER) or named(fields_of(free), FIELD_ANSWER)
+    found = named(free, ANSWER) or ending_with(free, LAST_WORD["answer"]) or named(fields_of(free), FIELD_ANSWER)
     programs = (
         name
         for name, values in free.items()
@@ -114,7 +115,7 @@ def _question(free: Columns, answer: str) -> str:
         if name != answer and (_is_text(values) or is_conversation(values))
     }
     fields = {name: values for name, values in fields_of(free).items() if name != answer and _is_text(values)}
-    found = named(texts, QUESTION) or named(fields, QUESTION)
+    found = named(texts, QUESTION) or ending_with(texts, LAST_WORD["question"]) or named(fields, QUESTION)
     return found or _says_most(texts) or _says_most(fields)
 
 

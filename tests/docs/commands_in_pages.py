@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -45,6 +46,7 @@ def blocks(page: str, text: str) -> list[Block]:
     ]
 
 
+@cache
 def sessions() -> dict[str, str]:
     """The nox sessions that are one command of the tool, and which."""
     found: dict[str, str] = {}

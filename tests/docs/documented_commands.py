@@ -1,4 +1,4 @@
-"""Every command line of this project's tool that a page names: in a block, in an indented line, or between backticks."""
+"""Every command line of this project's tool that a page names: in a block, on an indented line, between backticks."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from commands_in_pages import ROOT, sessions
 
 LINE = re.compile(r"^(?:    )?(?:\$ )?((?:nox -s|envops) .+)$")
 INLINE = re.compile(r"`((?:nox -s|envops) [^`]+)`")
-PLACEHOLDER = re.compile(r"[A-Z][A-Z-]*[A-Z]|[A-Z]")
+PLACEHOLDER = re.compile(r"[A-Z][A-Z-]*[A-Z]|[A-Z]|…")
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Documented:
 
     @property
     def _words(self) -> list[str]:
-        one = re.split(r"\s+(?:#|&&|\|\|?)\s|\s{3,}", self.text)[0].replace("…", "").replace("[", "").replace("]", "")
+        one = re.sub(r"(?<=\w)…|[\[\]]", "", re.split(r"\s+#\s|\s{3,}", self.text)[0])
         words = shlex.split(one)
         words = words[2:] if words[0] == "nox" else words[1:]
         return [word for word in words if word != "--"]
@@ -61,13 +61,13 @@ WHERE: dict[str, tuple[str, ...]] = {
     "bump": ("tests/releasing",),
     "cache": ("tests/observe/test_pruned_cache.py", "tests/commands"),
     "diagnose": ("tests/act",),
-    "distribution": ("tests/commands", "tests/observe/test_results_from_elsewhere.py"),
+    "distribution": ("tests/commands",),
     "emulator": ("tests/emulator",),
     "endpoint": ("tests/commands", "tests/observe"),
     "inspect": ("tests/inspect",),
     "lock": ("tests/declare", "tests/commands"),
     "migrate": ("tests/commands",),
-    "new": ("tests/scaffold",),
+    "new": ("tests/scaffold", "tests/inspect"),
     "plan": ("tests/releasing", "tests/workflows"),
     "record": ("tests/commands",),
     "rehearse": ("tests/workflows/test_rehearsal.py",),
@@ -87,7 +87,7 @@ WHERE: dict[str, tuple[str, ...]] = {
 NOWHERE = {
     "bench": "it measures for half an hour; its parts are the commands that it times",
     "docs": "nox -s lint runs it with --check on every commit",
-    "lint": "CI runs it on every commit",
+    "smoke --allow-network --harness": "harnesses of verifiers fetch themselves at every start, which takes minutes",
     "screenshots": "it draws pictures for the docs; tests/browser looks at the same pages in the same browser",
     "tests": "these tests are what it runs",
     "train --probe": "it brings torch, which CI has not; tests/act/probe trains where torch is",

@@ -25,6 +25,25 @@ import os
 if "canary" in repr(dict(os.environ)) or "canary" in open("/proc/self/environ").read():
     raise RuntimeError("the key is here")
 """
+TALKER = """
+import aiohttp
+import verifiers.v1 as vf
+
+
+class TalkerConfig(vf.HarnessConfig):
+    pass
+
+
+class Talker(vf.Harness[TalkerConfig]):
+    EXECUTES_CODE = False
+    NEEDS_CONTAINER = False
+
+    async def launch(self, ctx, trace, runtime, endpoint, secret, mcp_urls, data=None, **_):
+        body = {"model": ctx.model, "messages": [{"role": "user", "content": "this harness says: " + data.prompt}]}
+        async with aiohttp.ClientSession(headers={"Authorization": f"Bearer {secret}"}) as session:
+            async with session.post(f"{endpoint}/chat/completions", json=body) as answer:
+                return vf.ProgramResult(exit_code=int(answer.status != 200), stdout="", stderr=await answer.text())
+"""
 
 
 @pytest.fixture(scope="module")
@@ -36,6 +55,10 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for package in ("word_problems/word_problems", "date_arithmetic/date_arithmetic"):
         path = made / "environments" / package / "__init__.py"
         path.write_text(path.read_text() + LOOKS_FOR_THE_KEY)
+    path = made / "environments/word_problems/word_problems"
+    (path / "talker.py").write_text(TALKER)
+    with (path / "__init__.py").open("a") as module:
+        module.write("\nfrom word_problems.talker import Talker\n\n__all__ += ['Talker']\n")
     return made
 
 
@@ -94,6 +117,28 @@ def test_a_provider_in_a_bad_mood_costs_time_and_no_reward(
     assert {(one["model"], one["policy"], one["endpoint"]) for one in rows(root, name)} == {(MODEL, None, "fake")}
     assert {one.authorization for one in fake.seen} == {f"Bearer {KEY}"}
     assert files_with(root, KEY.encode()) == []
+
+
+@worker
+@pytest.mark.parametrize("gate", ["smoke", "distribution"])
+def test_another_harness_lets_the_model_speak(
+    gate: str, root: Path, fake: FakeProvider, run: Callable[..., tuple[int, str]]
+) -> None:
+    """One that the environment's own package brings; without `--harness` it would not play."""
+    code, said = run(gate, "word-problems", "--endpoint", "fake", "--harness", "word-problems", "-n", "2", "-r", "2")
+    assert code == (exit_codes.PASS if gate == "smoke" else exit_codes.INCONCLUSIVE), said
+    assert [one["error"] for one in rows(root, "word-problems")] == [None] * 4
+    assert {one.body["messages"][-1]["content"][:18] for one in fake.chats} == {"this harness says:"}
+
+
+@worker
+def test_a_harness_that_cannot_be_had_is_an_error_and_nothing_is_spent(
+    fake: FakeProvider, run: Callable[..., tuple[int, str]]
+) -> None:
+    code, said = run("smoke", "word-problems", "--endpoint", "fake", "--harness", "codex", "-n", "2", "-r", "1")
+    assert code == exit_codes.ERROR
+    assert "wants a container" in " ".join(said.split())
+    assert fake.chats == []
 
 
 @worker
@@ -197,7 +242,10 @@ def test_a_key_that_is_not_set(root: Path, run: Callable[..., Any], monkeypatch:
 
 def test_flags_that_do_not_fit(fake: FakeProvider, run: Callable[..., Any]) -> None:
     for arguments in (
-        ("smoke", "word-problems", "-n", "3"),
+        ("smoke", "word-problems", "--max-cost", "3"),
+        ("smoke", "date-arithmetic", "--harness", "null"),
+        ("smoke", "date-arithmetic", "--harness", "null", "--endpoint", "fake"),
+        ("distribution", "word-problems", "--harness", "null", "--endpoint", "fake", "--pool", "2"),
         ("smoke", "--endpoint", "fake"),
         ("record", "word-problems"),
         ("record", "word-problems", "--endpoint", "fake", "--policy", "blend"),

@@ -43,6 +43,15 @@ def test_a_lock_is_read(tmp_path: Path) -> None:
     assert lock.inputs == inputs_digest(["verifiers>=0.4.0,<0.5"], ">=3.11,<3.15")
 
 
+def test_entries_are_those_of_every_python(tmp_path: Path) -> None:
+    """What a recording was made under must not depend on the Python that reads the lock."""
+    rows = f"numpy==2.4.6 ; python_version < '3' {HASH}\nnumpy==2.5.5 ; python_version >= '3' {HASH}\n"
+    lock, _ = read(tmp_path, rows)
+    assert lock is not None
+    assert lock.pins == {"numpy": "2.5.5"}
+    assert lock.entries == ("numpy==2.4.6 ; python_version < '3'", "numpy==2.5.5 ; python_version >= '3'")
+
+
 def test_inputs_do_not_depend_on_order_spacing_or_spelling() -> None:
     one = inputs_digest(["Math_Verify >= 0.5", 'b; python_version < "3.12"'], ">=3.11, <3.15")
     two = inputs_digest(["b ; python_version<'3.12'", "math-verify>=0.5"], ">=3.11,<3.15")

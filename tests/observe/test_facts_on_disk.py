@@ -23,10 +23,9 @@ from envops.observe.facts import (
     Task,
     Validation,
     Wheel,
-    read_facts,
-    write_facts,
 )
 from envops.observe.facts import TestOutcome as Outcome
+from envops.observe.facts_on_disk import read_facts, write_facts
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -11,7 +11,8 @@ import pytest
 from envops.declare.package import Lock, Package
 from envops.declare.registry import DistributionGate, EnvironmentEntry, Gates, SmokeGate
 from envops.observe import observation, remembering
-from envops.observe.facts import Facts, Failure, write_facts
+from envops.observe.facts import Facts, Failure
+from envops.observe.facts_on_disk import write_facts
 from envops.observe.observation import Watcher, observe
 from envops.observe.remembering import FACTS_KEPT, Wish, facts_key, remembered
 from envops.observe.subprocesses import ProgramFailed

@@ -63,10 +63,10 @@ def validation(command: argparse.ArgumentParser) -> None:
 
 def model(command: argparse.ArgumentParser) -> None:
     """A real model instead of the scripted policies."""
-    group = command.add_argument_group("a real model", "see docs/models.md")
-    group.add_argument("--endpoint", metavar="NAME", help="let this model of configs/endpoints.toml speak")
+    group = command.add_argument_group("how much, and a real model", "see docs/models.md")
     group.add_argument("-n", "--tasks", type=positive, metavar="N", help="on how many tasks")
     group.add_argument("-r", "--rollouts", type=positive, metavar="N", help="how many rollouts on each")
+    group.add_argument("--endpoint", metavar="NAME", help="let this model of configs/endpoints.toml speak")
     group.add_argument(
         "--max-cost", type=cost, metavar="DOLLARS", help="what the run may cost at most (default: 1), or none"
     )

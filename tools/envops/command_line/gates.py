@@ -62,8 +62,8 @@ def _gates(commands: Commands[argparse.ArgumentParser]) -> None:
             gate.add_argument(
                 "--harness",
                 metavar="NAME",
-                help="v1: let another of verifiers' harnesses play (null, bash, …); most fetch themselves at every "
-                "start and want --allow-network (default: one in the worker that needs no network)",
+                help="v1: let another harness play: null, bash, or one of a package in the lock; those that fetch "
+                "themselves want --allow-network the first time (default: one in the worker that needs no network)",
             )
         if name == "distribution":
             gate.add_argument(

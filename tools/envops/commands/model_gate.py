@@ -5,19 +5,21 @@ from __future__ import annotations
 import argparse
 import threading
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from math import ceil
 from pathlib import Path
 
 from envops import __version__, exit_codes
 from envops.commands.model_run import Meter, Refused, approve, asked_of, chosen, refused_by, relay_to, say, spent
+from envops.commands.seats import NotSeated, check_seat
 from envops.declare.package import Package
 from envops.declare.registry import EnvironmentEntry
 from envops.declare.repository import Repository
 from envops.judge.engine import Gate, Subject, Verdict
 from envops.judge.recorded import baseline_for
 from envops.judge.verdict import GateVerdict, Judgement, judge, worst
-from envops.observe.facts import Facts
+from envops.observe.facts import Facts, Stage
 from envops.observe.model_evaluation import Evaluated, Opened, evaluate_speaker
 from envops.observe.process import StageFailed
 from envops.observe.recordings import read_recordings
@@ -28,6 +30,8 @@ from envops.observe.workspace import Workspace
 from envops.report.result import EnvironmentResult, ValidationResult, environment_result
 from envops.report.visible_text import on_one_line
 from envops.report.written import report
+
+PLAYED: Mapping[Gate, Stage] = {"smoke": "smoke", "distribution": "distribution"}
 
 
 @dataclass(frozen=True)
@@ -49,12 +53,16 @@ def run(options: argparse.Namespace) -> int:
     root = options.root.absolute()
     try:
         repository, names = chosen(options)
+        check_seat(options.harness, repository, names)
         with relay_to(root, options) as relay:
             reports = options.reports or root / "reports"
             shared = Run(repository, Workspace(root), options.command, relay, reports, options, threading.Event())
             results = [_evaluated(shared, name) for name in names]
             say(spent(relay.spending, relay.endpoint))
             refusal = relay.refusal
+    except NotSeated as error:
+        say(f"{error}")
+        return exit_codes.USAGE
     except Refused as error:
         say(f"{error}")
         return error.code
@@ -110,7 +118,8 @@ def _evaluated(shared: Run, name: str) -> EnvironmentResult:
     except Interrupted:
         raise KeyboardInterrupt from None
     except (StageFailed, ProgramFailed) as error:
-        facts = Facts(entry.name, "", package.digest, failures={"load": error.failure})
+        stage = PLAYED[shared.gate] if error.failure.kind == "harness" else "load"
+        facts = Facts(entry.name, "", package.digest, failures={stage: error.failure})
         judgement = judge(Subject(entry, package, facts), [shared.gate])
     seconds = time.monotonic() - started
     result = environment_result(package, facts, judgement, root=shared.repository.root, cached=False, seconds=seconds)

@@ -103,7 +103,7 @@ def asked_of(options: argparse.Namespace, endpoint: Endpoint | None, tasks: int,
         raise Refused(f"-n {tasks}: at most {MOST_TASKS} tasks, the ones that the gates look at")
     concurrent = endpoint.concurrency if endpoint else 32
     seconds = min(LONGEST_SECONDS, max(600.0, tasks * rollouts / concurrent * SECONDS_PER_CALL))
-    return Asked(tasks, rollouts, concurrent, seconds)
+    return Asked(tasks, rollouts, concurrent, seconds, getattr(options, "harness", None))
 
 
 def approve(entry: EnvironmentEntry, opened: Opened, relay: Relay, asked: Asked) -> Estimate:

@@ -6,14 +6,17 @@ import argparse
 import sys
 import threading
 import time
+from collections.abc import Sequence
+from dataclasses import replace
 
 from envops import __version__, exit_codes
 from envops.commands.choosing import chosen_environments
 from envops.commands.judging import BRIEF_FROM, Question
 from envops.commands.running import run_all
+from envops.commands.seats import NotSeated, check_seat
 from envops.declare.problem import DeclarationError
 from envops.declare.repository import Repository
-from envops.judge.engine import GATES
+from envops.judge.engine import GATES, Gate
 from envops.judge.verdict import worst
 from envops.observe.capacity import usable_cores
 from envops.observe.remembering import Wish
@@ -25,22 +28,15 @@ from envops.report.written import report
 
 def run(options: argparse.Namespace) -> int:
     """Validate the chosen environments and return the exit code."""
-    elsewhere = any(getattr(options, name, None) is not None for name in ("results", "endpoint"))
-    if elsewhere and options.shard is not None:
-        print("--shard divides the scripted gates: it does not go with --results or --endpoint", file=sys.stderr)
-        return exit_codes.USAGE
-    harness = getattr(options, "harness", None)
-    if harness is not None and elsewhere:
-        print("--harness is for the scripted gates: it does not go with --results or --endpoint", file=sys.stderr)
+    contradiction = _contradiction(options)
+    if contradiction:
+        print(contradiction, file=sys.stderr)
         return exit_codes.USAGE
     if getattr(options, "results", None) is not None:
         from envops.commands.results_gate import run as run_on_results
 
         return run_on_results(options)
     if getattr(options, "pool", None) is not None:
-        if options.endpoint is None:
-            print("--pool goes with --endpoint NAME: the model that speaks", file=sys.stderr)
-            return exit_codes.USAGE
         from envops.commands.pool_gate import run as run_in_pool
 
         return run_in_pool(options)
@@ -48,9 +44,28 @@ def run(options: argparse.Namespace) -> int:
         from envops.commands.model_gate import run as run_with_model
 
         return run_with_model(options)
-    if any(getattr(options, name, None) is not None for name in ("tasks", "rollouts", "max_cost")):
-        print("-n, -r and --max-cost belong to --endpoint NAME", file=sys.stderr)
-        return exit_codes.USAGE
+    return _run_scripted(options)
+
+
+def _contradiction(options: argparse.Namespace) -> str:
+    """What is wrong with how flags were put together; empty where nothing is."""
+    given = {
+        name
+        for name in ("results", "endpoint", "pool", "harness", "max_cost")
+        if getattr(options, name, None) is not None
+    }
+    if options.shard is not None and given & {"results", "endpoint"}:
+        return "--shard divides the scripted gates: it does not go with --results or --endpoint"
+    if "harness" in given and given & {"results", "pool"}:
+        return "--harness plays rollouts here: it does not go with --results or --pool"
+    if "pool" in given and "endpoint" not in given:
+        return "--pool goes with --endpoint NAME: the model that speaks"
+    if "max_cost" in given and "endpoint" not in given:
+        return "--max-cost belongs to --endpoint NAME: scripted policies cost nothing"
+    return ""
+
+
+def _run_scripted(options: argparse.Namespace) -> int:
     started = time.monotonic()
     root = options.root.absolute()
     gates = GATES if options.command == "validate" else (options.command,)
@@ -64,17 +79,11 @@ def run(options: argparse.Namespace) -> int:
         report(result, reports, options.format, quiet=options.quiet)
         return exit_codes.USAGE
     names = choice.names
-    without = [name for name in names if choice.repository.packages[name].generation == "v0"]
-    if harness is not None and without:
-        print(f"--harness is of v1, and {', '.join(without)} is of v0: its own code plays", file=sys.stderr)
+    try:
+        wish = _wish(options, gates, choice.repository, names)
+    except NotSeated as error:
+        print(f"{error}", file=sys.stderr)
         return exit_codes.USAGE
-    wish = Wish(
-        allow_network=options.allow_network,
-        use_cache=not options.no_cache,
-        score="rewards" in gates,
-        evaluate="smoke" in gates or "distribution" in gates,
-        harness=harness,
-    )
     question = Question(choice.repository, Workspace(root), len(names) >= BRIEF_FROM, gates, wish)
     with open_progress(names, quiet=options.quiet) as progress:
         if choice.note:
@@ -92,6 +101,26 @@ def run(options: argparse.Namespace) -> int:
     )
     report(result, reports, options.format, quiet=options.quiet)
     return exit_codes.INTERRUPTED if interrupted else exit_codes.OF_VERDICT[result.verdict]
+
+
+def _wish(options: argparse.Namespace, gates: tuple[Gate, ...], repository: Repository, names: Sequence[str]) -> Wish:
+    """What is to be observed. Raises `NotSeated`."""
+    harness, tasks, rollouts = (getattr(options, name, None) for name in ("harness", "tasks", "rollouts"))
+    check_seat(harness, repository, names)
+    wish = Wish(
+        allow_network=options.allow_network,
+        use_cache=not options.no_cache,
+        score="rewards" in gates,
+        evaluate="smoke" in gates or "distribution" in gates,
+        harness=harness,
+        tasks=tasks,
+        rollouts=rollouts,
+    )
+    if harness is tasks is rollouts is None:
+        return wish
+    return replace(
+        wish, evaluations=(options.command,)
+    )  # what was asked for, and nothing that is kept for another gate
 
 
 def _check_runs(repository: Repository) -> None:

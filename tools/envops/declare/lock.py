@@ -57,6 +57,11 @@ class Pin:
     hashes: tuple[str, ...]
     line: int
 
+    @property
+    def entry(self) -> str:
+        """What stands in the lock, without hashes."""
+        return f"{self.name}=={self.version}" + (f" ; {self.marker}" if self.marker else "")
+
     def applies(self) -> bool:
         """Whether the entry's marker holds for the Python that asks."""
         return not self.marker or Marker(self.marker).evaluate()
@@ -102,8 +107,7 @@ def render(resolved: str, inputs: str) -> str:
     entries = sorted(set(parsed.pins), key=lambda pin: (pin.name, pin.version, pin.marker))
     rows = [_HEADER, f"# inputs: {inputs}"]
     for pin in entries:
-        entry = f"{pin.name}=={pin.version}" + (f" ; {pin.marker}" if pin.marker else "")
-        rows.append(" \\\n    ".join([entry, *(f"--hash=sha256:{value}" for value in sorted(pin.hashes))]))
+        rows.append(" \\\n    ".join([pin.entry, *(f"--hash=sha256:{value}" for value in sorted(pin.hashes))]))
     return "\n".join(rows) + "\n"
 
 
@@ -129,7 +133,8 @@ def read_lock(folder: Path, root: Path, name: str, pyproject: Pyproject) -> tupl
         problems.append(Problem(file, _line_of_inputs(text), message, found=parsed.inputs, allowed=expected, fix=fix))
     problems += _unsatisfied(pyproject, requires, parsed.pins, fix)
     digest = f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
-    return Lock(digest, parsed.inputs, parsed.applicable), problems
+    entries = tuple(sorted(pin.entry for pin in parsed.pins))
+    return Lock(digest, parsed.inputs, parsed.applicable, entries), problems
 
 
 def _unsatisfied(pyproject: Pyproject, requires: Iterable[str], pins: Iterable[Pin], fix: str) -> Iterator[Problem]:

@@ -42,7 +42,9 @@ class Lock:
     inputs: str
     """Digest of what the lock was resolved from, as its header says."""
     pins: Mapping[str, str]
-    """Normalised distribution name → version."""
+    """Normalised distribution name → version, for the Python that asks."""
+    entries: tuple[str, ...] = ()
+    """`name==version ; marker`, sorted: the same for every Python."""
 
 
 @dataclass(frozen=True)

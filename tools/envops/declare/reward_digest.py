@@ -19,14 +19,15 @@ def reward_digest(entry: EnvironmentEntry, package: Package) -> str:
     """`sha256:…` over the package's code and data, the pins of its lock and its arguments.
 
     Left out are the README, the tests, hidden files and pyproject.toml, so that neither a
-    typo nor a new version number makes a recording stale. Raises `OSError`.
+    typo nor a new version number makes a recording stale. The same on every Python and platform.
+    Raises `OSError`.
     """
     files = tuple(
         name
         for name in package.files
         if name not in _NO_PART and not name.startswith("tests/") and not name.startswith(".")
     )
-    pins = dict(package.lock.pins) if package.lock else {}
+    pins = package.lock.entries if package.lock else ()
     parts = [strict_digest(package.folder, files), pins, dict(entry.args)]
     text = json.dumps(parts, sort_keys=True, default=str)
     return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"

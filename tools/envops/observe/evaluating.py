@@ -22,6 +22,8 @@ class ScriptedEvaluation:
     rollouts: int
     max_concurrent: int
     seconds: float
+    harness: str | None = None
+    """Of v1, seated before; `None` is the worker's own."""
 
 
 def evaluation(
@@ -50,6 +52,7 @@ def evaluation(
         rollouts=asked.rollouts,
         max_concurrent=asked.max_concurrent,
         seconds=asked.seconds,
+        harness=asked.harness,
         made=[(each.policy, each.task, each.rollout) for each in kept],
     )
     for kind, value in parts:

@@ -6,13 +6,10 @@ number is as measured: a reward that is missing is `None`, never 0.0.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
-from uuid import uuid4
 
 from envops.observe.mutation_facts import Mutation
 from envops.observe.recording_facts import RecordingFacts
@@ -389,26 +386,3 @@ def adapter(kind: type) -> TypeAdapter[Any]:
     from pydantic import TypeAdapter
 
     return TypeAdapter(kind)
-
-
-def write_facts(facts: Facts, path: Path) -> None:
-    """Write facts so that a reader sees all of them or none."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    text = json.dumps(asdict(facts), separators=(",", ":"), default=str)
-    aside = path.with_name(f".{path.name}.{uuid4().hex}")
-    try:
-        aside.write_text(text, "utf-8")
-        aside.replace(path)
-    finally:
-        aside.unlink(missing_ok=True)
-
-
-def read_facts(path: Path) -> Facts:
-    """Facts as written by `write_facts`.
-
-    Raises `ValueError` when the file is damaged or of another shape, `OSError` when it
-    cannot be read.
-    """
-    facts = adapter(Facts).validate_json(path.read_bytes(), strict=False)
-    assert isinstance(facts, Facts)
-    return facts

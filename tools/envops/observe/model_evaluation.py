@@ -15,6 +15,7 @@ from envops.declare.endpoints import Endpoint
 from envops.declare.package import Package
 from envops.declare.registry import EnvironmentEntry
 from envops.observe.facts import Dataset, Description, Facts, Rollout, Stage, Task
+from envops.observe.harness import seat_harness
 from envops.observe.journal import Journal
 from envops.observe.limits import LOAD_SECONDS, TASKS_SCORED
 from envops.observe.opened import opened_environment
@@ -41,6 +42,8 @@ class Asked:
     rollouts: int
     max_concurrent: int
     seconds: float
+    harness: str | None = None
+    """The harness of v1 that is to play; `None` is the one that runs in the worker."""
 
 
 @dataclass(frozen=True)
@@ -101,13 +104,15 @@ def evaluate_speaker(
     name = speaker if isinstance(speaker, str) else speaker.endpoint.model
     rollouts: list[Rollout] = []
     rows: list[EvaluationRow] = []
-    journal = None if relay is None else _journal(entry, package, workspace, relay)
+    journal = None if relay is None else _journal(entry, package, workspace, relay, asked.harness)
     with opened_environment(entry, package, workspace, allow_network, stop) as opened:
         parts = list(opened.worker.request("tasks", LOAD_SECONDS, keep=max(asked.tasks, TASKS_SCORED)))
         tasks = tuple(checked(Task, value) for kind, value in parts if kind == "task")
         datasets = tuple(checked(Dataset, value) for kind, value in parts if kind == "dataset")
         description = replace(opened.description, datasets=datasets)
         approve(Opened(description, tasks[: asked.tasks]))
+        if asked.harness is not None:
+            seat_harness(opened.worker, asked.harness, workspace, allow_network=allow_network)
         total = min(asked.tasks, len(tasks)) * asked.rollouts
         about = _about(package, description, relay, speaker)
         keys = {task.index: task_key(task.prompt, task.data) for task in tasks}
@@ -148,6 +153,7 @@ def _rollouts(
         rollouts=asked.rollouts,
         max_concurrent=asked.max_concurrent,
         seconds=asked.seconds,
+        harness=asked.harness,
         made=[(each.policy, each.task, each.rollout) for each in kept],
     ):
         if kind == "rollout":
@@ -161,11 +167,13 @@ def _is_grouped(description: Description) -> bool:
     return any(function.group for function in description.functions)
 
 
-def _journal(entry: EnvironmentEntry, package: Package, workspace: Workspace, relay: Relay) -> Journal:
+def _journal(
+    entry: EnvironmentEntry, package: Package, workspace: Workspace, relay: Relay, harness: str | None
+) -> Journal:
     """Rollouts of the same code by the same model, asked in the same way."""
     end = relay.endpoint
     lock = package.lock.digest if package.lock else ""
-    about = [package.digest, lock, dict(entry.args), end.name, end.model, end.url, sampling_of(end)]
+    about = [package.digest, lock, dict(entry.args), end.name, end.model, end.url, sampling_of(end), harness]
     key = hashlib.sha256(json.dumps(about, sort_keys=True, default=str).encode()).hexdigest()
     return Journal.of(workspace, entry.name, f"{end.name.replace('/', '_')}-{key}")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from functools import partial
@@ -19,6 +19,7 @@ from envops.observe.collected import Collected
 from envops.observe.evaluating import ScriptedEvaluation, evaluation
 from envops.observe.facts import Facts, Stage, Started
 from envops.observe.fork_server import ForkServers, Origin
+from envops.observe.harness import seat_harness
 from envops.observe.hash_order import OTHER_SEED, follows_hash_order, with_other_seed
 from envops.observe.journal import PASSING_FAULTS, Journal
 from envops.observe.limits import (
@@ -94,9 +95,7 @@ def observe(
     return facts
 
 
-def worker_settings(
-    entry: EnvironmentEntry, package: Package, overlay: Path, *, allow_network: bool, harness: str | None = None
-) -> dict[str, Any]:
+def worker_settings(entry: EnvironmentEntry, package: Package, overlay: Path, *, allow_network: bool) -> dict[str, Any]:
     """What a worker must know of an environment before it can load it."""
     return {
         "module": package.module,
@@ -108,7 +107,6 @@ def worker_settings(
         "tolerance": package.answer.tolerance,
         "case_sensitive": package.answer.case_sensitive,
         "allow_network": allow_network,
-        "harness": harness,
     }
 
 
@@ -165,19 +163,8 @@ class _Observer:
 
     def _ask_everything(self, worker: WorkerProcess, overlay: Path) -> None:
         with self._stage("load"):
-            self._collect(
-                worker.request(
-                    "load",
-                    LOAD_SECONDS,
-                    settings=worker_settings(
-                        self._entry,
-                        self._package,
-                        overlay,
-                        allow_network=self._wish.allow_network,
-                        harness=self._wish.harness,
-                    ),
-                )
-            )
+            settings = worker_settings(self._entry, self._package, overlay, allow_network=self._wish.allow_network)
+            self._collect(worker.request("load", LOAD_SECONDS, settings=settings))
             if self._wish.score or self._wish.evaluate:
                 longest = max(10 * SECONDS_PER_REPLY, self._entry.gates.smoke.timeout_s)
                 self._collect(worker.request("serve", LOAD_SECONDS, seconds=longest))
@@ -288,21 +275,30 @@ class _Observer:
         gates, described = self._entry.gates, self._collected.description
         key = facts_key(self._entry, self._package, self._wish)
         journal = Journal.of(self._workspace, self._entry.name, key, fresh=not self._wish.use_cache)
-        tasks = gates.distribution.tasks
-        spread = max(gates.smoke.rollouts, gates.distribution.group_size, ceil(gates.distribution.min_rollouts / tasks))
-        at_once = gates.smoke.max_concurrent
-        plan: Sequence[tuple[Stage, str, int, int, int]] = (
-            ("smoke", "oracle", gates.smoke.tasks, gates.smoke.rollouts, at_once),
-            ("distribution", "blend", tasks, spread, min(AT_ONCE, at_once)),
-        )
-        for stage, policy, tasks, rollouts, at_once in plan:
+        for stage, policy, tasks, rollouts, at_once in self._evaluations():
             with self._stage(stage, may_fail=True):
+                if self._wish.harness is not None:
+                    seat_harness(worker, self._wish.harness, self._workspace, allow_network=self._wish.allow_network)
                 there = min(tasks, len(self._collected.parts.get("task", ())))
-                asked = ScriptedEvaluation(stage, policy, there, rollouts, at_once, gates.smoke.timeout_s)
+                asked = ScriptedEvaluation(
+                    stage, policy, there, rollouts, at_once, gates.smoke.timeout_s, self._wish.harness
+                )
                 grouped = any(one.group for one in described.functions) if described else False
                 parts = evaluation(worker, asked, journal, self._watcher.detail, whole_groups=grouped)
                 self._collected.asked[policy] = there * rollouts
                 self._collect(parts, there * rollouts)
+
+    def _evaluations(self) -> Iterator[tuple[Stage, str, int, int, int]]:
+        """Stage, policy, tasks, rollouts on each, how many at once."""
+        smoke, spread = self._entry.gates.smoke, self._entry.gates.distribution
+        tasks = self._wish.tasks or spread.tasks
+        least = max(smoke.rollouts, spread.group_size, ceil(spread.min_rollouts / tasks))
+        if "smoke" in self._wish.evaluations:
+            rollouts = self._wish.rollouts or smoke.rollouts
+            yield "smoke", "oracle", self._wish.tasks or smoke.tasks, rollouts, smoke.max_concurrent
+        if "distribution" in self._wish.evaluations:
+            rollouts = self._wish.rollouts or least
+            yield "distribution", "blend", tasks, rollouts, min(AT_ONCE, smoke.max_concurrent)
 
     def _ask_recordings(self, worker: WorkerProcess) -> None:
         """Score recorded replies again."""

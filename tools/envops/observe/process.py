@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Self
 from envops.observe.facts import Failure, Started, adapter
 from envops.observe.starting import BOOTSTRAP, WORKER_FOLDER, NotForked, with_lifeline
 from envops.observe.subprocesses import Interrupted
-from envops.observe.venv import VirtualEnvironment, uv_program
+from envops.observe.venv import VirtualEnvironment
 
 if TYPE_CHECKING:
     from envops.observe.fork_server import ForkServer
@@ -321,7 +321,6 @@ def worker_environment(
     if confinement.allow_network:
         passed = ("HF_HOME", "HF_TOKEN", "HTTPS_PROXY", "HTTP_PROXY", "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE")
         environment |= {name: os.environ[name] for name in passed if name in os.environ}
-        environment["PATH"] += f":{uv_program().parent}"  # harnesses of verifiers fetch themselves with it
     else:
         environment |= {"HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1"}
     return environment | dict(confinement.secrets)

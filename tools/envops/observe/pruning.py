@@ -15,7 +15,9 @@ from pathlib import Path
 
 from envops.observe.workspace import Workspace
 
-KINDS = ("venvs", "wheels", "facts", "rollouts", "timings")
+KINDS = ("venvs", "wheels", "facts", "rollouts", "timings", "harnesses")
+FOLDERS = KINDS[:-1]
+"""Those that hold many things; what harnesses brought along is one."""
 
 
 @dataclass(frozen=True)
@@ -70,12 +72,14 @@ def remove(things: Sequence[Kept]) -> list[Kept]:
 
 
 def _things(workspace: Workspace) -> Iterator[tuple[str, Path]]:
-    for kind in KINDS:
+    for kind in FOLDERS:
         folder = workspace.base / kind
         pattern = "*" if kind in ("venvs", "timings") else "*/*"
         for path in sorted(folder.glob(pattern)):
             if path.suffix != ".lock":
                 yield kind, path
+    if workspace.harnesses.is_dir():
+        yield "harnesses", workspace.harnesses
 
 
 def _measured(kind: str, path: Path) -> Kept:

@@ -12,7 +12,8 @@ from dataclasses import replace
 
 from envops.declare.package import Package
 from envops.declare.registry import EnvironmentEntry
-from envops.observe.facts import Facts, write_facts
+from envops.observe.facts import Facts
+from envops.observe.facts_on_disk import write_facts
 from envops.observe.limits import LOAD_SECONDS, TASKS_SCORED
 from envops.observe.opened import opened_environment
 from envops.observe.process import StageFailed

@@ -97,6 +97,7 @@ class Relay:
         application.router.add_get(f"/{self._path}/v1/models", self._models)
         for path in ("chat/completions", "completions"):
             application.router.add_post(f"/{self._path}/v1/{path}", self._completions)
+        application.router.add_post(f"/{self._path}/v1/{{other:.*}}", self._other)
         runner = web.AppRunner(application, access_log=None, handler_cancellation=True, shutdown_timeout=1.0)
         try:
             self._started.set_result(self._loop.run_until_complete(self._start(runner)))
@@ -122,6 +123,11 @@ class Relay:
 
     async def _models(self, _request: web.Request) -> web.Response:
         return web.json_response({"object": "list", "data": [{"id": self.endpoint.model, "object": "model"}]})
+
+    async def _other(self, request: web.Request) -> web.StreamResponse:
+        spoken = "chat completions and completions, as the endpoint does"
+        message = f"this relay speaks {spoken}, and not {request.match_info['other'][:100]}: another harness will do"
+        return _response(error_answer(404, "dialect_not_spoken", message))
 
     async def _completions(self, request: web.Request) -> web.StreamResponse:
         assert self._provider is not None

@@ -14,7 +14,8 @@ from pathlib import Path
 
 from envops.declare.package import Package
 from envops.declare.registry import EnvironmentEntry
-from envops.observe.facts import Facts, read_facts, write_facts
+from envops.observe.facts import Facts, Stage
+from envops.observe.facts_on_disk import read_facts, write_facts
 from envops.observe.journal import Journal
 from envops.observe.workspace import Workspace, mark_used, tool_digest
 
@@ -37,6 +38,12 @@ class Wish:
     """Whether of all that only what policies and cases say is wanted, without what is slow to see."""
     harness: str | None = None
     """The harness of v1 that plays; `None` is the one that runs in the worker and needs no network."""
+    evaluations: tuple[Stage, ...] = ("smoke", "distribution")
+    """Which of them are played, where rollouts are wanted."""
+    tasks: int | None = None
+    """On how many tasks, in place of what the gates say."""
+    rollouts: int | None = None
+    """How many on each, in place of what the gates say."""
 
 
 def facts_key(entry: EnvironmentEntry, package: Package, wish: Wish) -> str:
@@ -52,7 +59,7 @@ def facts_key(entry: EnvironmentEntry, package: Package, wish: Wish) -> str:
         "group_size": entry.gates.distribution.group_size,
         "distribution_tasks": entry.gates.distribution.tasks,
         "min_rollouts": entry.gates.distribution.min_rollouts,
-        "wish": [wish.allow_network, wish.evaluate, wish.score, wish.only_replies, wish.harness],
+        "wish": asdict(replace(wish, use_cache=True)),
     }
     return hashlib.sha256(json.dumps(settings, sort_keys=True, default=str).encode()).hexdigest()
 

@@ -50,6 +50,10 @@ class Workspace:
         return self.base / "facts"
 
     @property
+    def harnesses(self) -> Path:
+        return self.base / "harnesses"
+
+    @property
     def timings(self) -> Path:
         return self.base / "timings"
 

@@ -29,8 +29,6 @@ class Settings:
     tolerance: float = 0.0
     case_sensitive: bool | None = None
     allow_network: bool = False
-    harness: str | None = None
-    """The harness of v1 that plays, in place of the one that runs in the worker."""
 
     @classmethod
     def parse(cls, raw: Mapping[str, Any]) -> Settings:
@@ -70,6 +68,8 @@ class Manner:
     sampling: Mapping[str, Any] = field(default_factory=lambda: {"temperature": 1.0})
     retries: int = 0
     """How often a request that the provider failed is made again, with backoff and jitter."""
+    harness: str | None = None
+    """The harness of v1 that plays, made ready before; `None` is the one that runs in the worker."""
     margin: float = 5.0
     """How many seconds before the host's limit a rollout's own limit runs out, so that it is reported."""
 

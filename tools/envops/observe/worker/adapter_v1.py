@@ -21,6 +21,7 @@ import verifiers.v1 as vf
 from . import chat_harness
 from .adapter import Job, Manner, Settings, TaskView, Trap, calls_rewards
 from .failures import Sources, said_as_exception
+from .harnesses import Harnesses
 from .policies import Message
 from .rollout_errors import failure_raised, failure_said, lost_rollout, out_of_time
 from .scoring_v1 import let_judges_know, needs_runtime, provisioned, score_in_place
@@ -55,9 +56,10 @@ class AdapterV1:
         self._signatures: dict[str, inspect.Signature] = {}
         self._declared: dict[str, dict[str, Any]] | None = None
         self._runtime_needed: bool | None = None
-        self._environment: tuple[Any, asyncio.Future[None]] | None = None
-        """With what is done when its servers are up."""
-        self._serving: asyncio.Future[None] | None = None
+        self.harnesses = Harnesses()
+        self._environments: dict[str | None, tuple[Any, asyncio.Future[None]]] = {}
+        """One for each harness, with what is done when its servers are up."""
+        self._serving: list[asyncio.Future[None]] = []
         self._closing = asyncio.Event()
         self.conversational = bool(self._toolsets) or self._environment_class is not vf.SingleAgentEnv
         self.compares_siblings = self._environment_class.finalize is not vf.Env.finalize
@@ -187,7 +189,7 @@ class AdapterV1:
         manner: Manner = Manner(),  # noqa: B008
     ) -> AsyncGenerator[dict[str, Any], None]:
         """Every job through the environment's own `run_slot`, all policies side by side."""
-        environment = await self._served(seconds)
+        environment = await self._served(seconds, manner.harness)
         gate = asyncio.Semaphore(max_concurrent)
         client = vf.EvalClientConfig(base_url=base_url, api_key_var="ENVOPS_ENDPOINT_KEY")
 
@@ -222,24 +224,24 @@ class AdapterV1:
             await asyncio.gather(*running, return_exceptions=True)
 
     async def begin_to_serve(self, seconds: float) -> None:
-        self._serve(seconds)
+        self._serve(seconds, None)
         await asyncio.sleep(SPAWNED_AFTER_SECONDS)
 
-    async def _served(self, seconds: float) -> Any:
-        """The environment with its tool servers and its interception up, once for all rollouts."""
-        environment, up = self._serve(seconds)
+    async def _served(self, seconds: float, harness: str | None) -> Any:
+        """The environment with its tool servers and its interception up, once for all rollouts of a harness."""
+        environment, up = self._serve(seconds, harness)
         try:
             await asyncio.shield(up)
         except BaseException:
             if up.done():
-                self._environment = None  # the next rollouts try anew
+                self._environments.pop(harness, None)  # the next rollouts try anew
             raise
         return environment
 
-    def _serve(self, seconds: float) -> tuple[Any, asyncio.Future[None]]:
+    def _serve(self, seconds: float, harness: str | None) -> tuple[Any, asyncio.Future[None]]:
         """The environment on its way up."""
-        if self._environment is None:
-            environment = vf.load_environment(self._environment_config(seconds))
+        if harness not in self._environments:
+            environment = vf.load_environment(self._environment_config(seconds, harness))
             up: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
             async def serve() -> None:  # entered and left by one task, as its cancel scopes want
@@ -252,23 +254,23 @@ class AdapterV1:
                         raise
                     up.set_exception(error)
 
-            self._serving = asyncio.ensure_future(serve())
-            self._environment = environment, up
-        return self._environment
+            self._serving.append(asyncio.ensure_future(serve()))
+            self._environments[harness] = environment, up
+        return self._environments[harness]
 
     def forget_served(self) -> None:
         """Leave servers to the process that started them: this one is a fork of it."""
-        self._environment, self._serving, self._closing = None, None, asyncio.Event()
+        self._environments, self._serving, self._closing = {}, [], asyncio.Event()
 
     async def close(self) -> None:
         self._closing.set()
-        if self._serving is not None:
-            await asyncio.wait([self._serving], timeout=4)
+        if self._serving:
+            await asyncio.wait(self._serving, timeout=4)
 
-    def _environment_config(self, seconds: float) -> Any:
+    def _environment_config(self, seconds: float, harness: str | None) -> Any:
         config_class = vf.env_config_type(self._settings.module)
         seat = {
-            "harness": {"id": self._settings.harness or chat_harness.HARNESS_ID},
+            "harness": {"id": chat_harness.HARNESS_ID} if harness is None else self.harnesses.config(harness),
             "runtime": {"type": "subprocess"},
             "timeout": {"rollout": max(1.0, seconds - MARGIN_SECONDS)},
         }
@@ -294,6 +296,8 @@ class AdapterV1:
             error = errors[0] if errors else None
             said = error.message if error else "the episode is not ok, and says no reason"
             failure = failure_said(error.type if error else "NotOk", said, (error.traceback or "") if error else "")
+        if failure is not None and failure["kind"] == "harness":
+            failure["message"] += self.harnesses.unmet
         if any(getattr(one, "is_timeout", False) for one in (episode, *episode.traces)):
             failure = out_of_time(seconds)
         first = traces[0] if traces else None

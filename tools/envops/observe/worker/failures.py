@@ -28,6 +28,10 @@ class OutOfTime(BaseException):
     """
 
 
+class HarnessUnusable(Exception):
+    """A harness that was asked for cannot play here; the message says why and what to do."""
+
+
 class NotANumber(TypeError):
     """A reward function answered with something that is not a number."""
 
@@ -88,6 +92,8 @@ class Sources:
 
     def failure(self, error: BaseException) -> dict[str, Any]:
         """An exception as the `Failure` of facts, its cause included."""
+        if isinstance(error, HarnessUnusable):
+            return {"kind": "harness", "type": "HarnessUnusable", "message": str(error), "place": None, "traceback": ""}
         root = list(causes(error))[-1]
         place = None
         for cause in causes(error):

@@ -21,6 +21,7 @@ OPERATIONS = (
     "validation",
     "tests",
     "mutation",
+    "harness",
     "evaluate",
     "endpoint",
     "listing",

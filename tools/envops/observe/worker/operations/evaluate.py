@@ -32,7 +32,7 @@ def answer(session: Session, request: Request) -> None:
     for policy, task, _ in made:
         session.policies.was_drawn(policy, task)
     session.endpoint.faults = FaultPlan.parse(request.get("faults", ()))
-    manner = Manner(request.get("sampling", {"temperature": 1.0}), request.get("retries", 0))
+    manner = Manner(request.get("sampling", {"temperature": 1.0}), request.get("retries", 0), request.get("harness"))
     try:
         for row in _complete(session, [one for one in asked if one not in made], request, manner):
             row["predicted"] = _predicted(session, row, request["seconds"]) if request.get("predict", True) else None

@@ -1,0 +1,57 @@
+"""Another harness of verifiers v1 than the worker's own: what it is given to bring itself along."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from envops.observe.process import WorkerProcess
+from envops.observe.venv import uv_program
+from envops.observe.workspace import Workspace, mark_used
+from envops.scrubbing import SECRET_NAME
+
+SET_UP_SECONDS = 600.0
+LONGEST_RUN_SECONDS = 86_400.0
+_OF_THE_NETWORK = ("HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY", "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE")
+
+
+def seat_harness(worker: WorkerProcess, name: str, workspace: Workspace, *, allow_network: bool) -> None:
+    """Let a harness set itself up in a worker that has loaded an environment.
+
+    Raises `StageFailed` with a failure of kind `harness` where it cannot.
+    """
+    _sweep(workspace.harnesses)
+    seat = {
+        "id": name,
+        "uv": str(uv_program()),
+        "cache": str(workspace.harnesses.resolve()),
+        "allow_network": allow_network,
+        "variables": _variables() if allow_network else {},
+    }
+    list(worker.request("harness", SET_UP_SECONDS + 30, stage="smoke", seat=seat, seconds=SET_UP_SECONDS))
+
+
+def _sweep(cache: Path) -> None:
+    """Take environments away that uv made for harnesses of runs that are over: each run's are its own."""
+    cache.mkdir(parents=True, exist_ok=True)
+    mark_used(cache)
+    for folder in cache.glob("environments-*/*/"):
+        with suppress(OSError):
+            if time.time() - folder.stat().st_mtime > LONGEST_RUN_SECONDS:
+                shutil.rmtree(folder, ignore_errors=True)
+
+
+def _variables() -> dict[str, Any]:
+    """How the user's uv and network are set up, without what is secret: the environment's code can read it."""
+    names = [name for name in os.environ if name.startswith("UV_") or name in _OF_THE_NETWORK]
+    kept = {name: os.environ[name] for name in names if not SECRET_NAME.search(name)}
+    return {name: value for name, value in kept.items() if not _holds_password(value)}
+
+
+def _holds_password(text: str) -> bool:
+    return any(urlsplit(part).password for part in text.split() if "://" in part)

@@ -226,3 +226,20 @@ def test_a_finding_goes_into_a_jobs_summary(tmp_path: Path, capsys: pytest.Captu
     assert "| `reward` | 0 | 0 | 60 |" in said
     assert "**DGN001** error" in said
     assert "+    batch_size: 256" in said
+
+
+def test_curves_have_an_interval_gaps_and_the_steps_that_a_finding_speaks_of(tmp_path: Path) -> None:
+    (tmp_path / "registry.yaml").write_text(REGISTRY)
+    rows = [{"step": s, "reward/all/mean": 0.0, "reward/all/std": 0.2, "loss/mean": 1.0} for s in range(60) if s != 30]
+    text = lines(rows).replace('{"step": 12, "reward/all/mean": 0.0', '{"step": 12, "reward/all/mean": NaN')
+    file = tmp_path / "metrics.jsonl"
+    file.write_text(text)
+    main(["diagnose", str(file), "--run", "first", "--root", str(tmp_path), "--quiet"])
+    report = read_run(tmp_path / "reports" / "runs" / "first.json")
+    reward = {point.step: point for point in next(one for one in report.curves if one.metric == "reward").points}
+    assert (reward[12].value, reward[30].value, reward[29].value) == (None, None, 0.0)
+    half = 2.131 * 0.2 / 4  # Student's t with 15 degrees for 128 rollouts in 16 groups
+    assert (reward[29].low, reward[29].high) == (pytest.approx(-half, abs=1e-4), pytest.approx(half, abs=1e-4))
+    found = {one.rule: (one.curve, one.steps) for one in report.findings}
+    assert found["DGN001"] == ("reward", (31, 59))
+    assert found["DGN011"] == ("reward", (12, 12))

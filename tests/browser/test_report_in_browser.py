@@ -9,6 +9,14 @@ from pathlib import Path
 import pytest
 from browsing import WIDTHS, Visit
 from envops.judge.engine import Finding
+from envops.report.before_after import (
+    ComparisonReport,
+    FunctionReport,
+    Interval,
+    SideReport,
+    TaskReport,
+    render_json,
+)
 from envops.report.result import ValidationResult
 from envops.report.run_report import RunReport, write_run
 from envops.report.written import write_reports
@@ -26,6 +34,8 @@ def reports(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write_run(sample_run(), folder)
     result = sample_report(8, 8 * 64)
     (folder / "reward-diff.json").write_text(json.dumps(reward_diff(result)))
+    (folder / "comparisons").mkdir()
+    (folder / "comparisons" / "base--trained.json").write_text(render_json(comparison(result)))
     write_reports(result, folder)
     return folder
 
@@ -44,6 +54,18 @@ def reward_diff(result: ValidationResult) -> dict:
     one = {"name": name, "verdict": "pass", "status": "compared", "reason": "1 of 20 replies is scored differently"}
     one |= {"base": side, "head": side, "said_by": [said], "findings": [], "replies": 20}
     return {"environments": [one | {"changed": [changed | {"head": score | {"reward": 0.0}}]}]}
+
+
+def comparison(result: ValidationResult) -> ComparisonReport:
+    """What `envops compare` writes, for the same environment."""
+    environment = result.environments[3]
+    side = SideReport("base", "endpoint", "acme/base", False, 80, 79, 20, Interval(0.3, 0.2, 0.4), 0.05, 120.0)
+    gained = FunctionReport("correct_answer", "reward", 1.0, 0.3, 0.5, Interval(0.2, 0.1, 0.3))
+    tasks = tuple(TaskReport(at, f"k{at}", f"question {at} </script>", 0.5, at / 20, (4, 4)) for at in range(20))
+    return ComparisonReport(
+        environment.name, environment.digest, "better", "the whole interval is above 0", 0.95, (0.0, 1.0),
+        Interval(0.2, 0.1, 0.3), side, replace(side, name="trained"), (gained,), tasks,
+    )  # fmt: skip
 
 
 def address(reports: Path) -> str:
@@ -137,13 +159,17 @@ def test_an_environment_shows_every_part_of_its_evidence(visit: Visit, reports: 
     titles = page.locator("#detail h2").all_inner_texts()
     assert titles == [
         "Findings (2)", "Rewards", "Distribution", "Mutation testing", "Search for exploits", "Reward diff",
-        "Recordings", "Cost", "Observation",
+        "Before and after", "Recordings", "Cost", "Observation",
     ]  # fmt: skip
     finding = page.locator("article.finding").first
     expect(finding).to_contain_text("<answer>1,042</answer>")
     expect(finding).to_contain_text("Compare with the answer itself")
     assert finding.locator("tbody tr").all_inner_texts()[0].split("\t") == ["correct_answer", "1", "0.8", "0.8"]
     expect(page.locator("pre.diff .add").first).to_have_text("+    return float(found != '')")
+    compared = page.locator("#section-before")
+    expect(compared).to_contain_text("trained is better than base")
+    expect(compared).to_contain_text("+0.2 of the range 0 to 1 (95 % interval +0.1 to +0.3)")
+    expect(compared.locator("figure")).to_have_count(2)
     page.get_by_role("link", name="Mutation testing").click()
     expect(page.locator("#title-mutation")).to_be_in_viewport()
 

@@ -60,6 +60,7 @@ def documented(page: str, text: str) -> list[Documented]:
 WHERE: dict[str, tuple[str, ...]] = {
     "bump": ("tests/releasing",),
     "cache": ("tests/observe/test_pruned_cache.py", "tests/commands"),
+    "compare": ("tests/commands", "tests/act", "tests/observe"),
     "diagnose": ("tests/act",),
     "distribution": ("tests/commands",),
     "emulator": ("tests/emulator",),
@@ -68,6 +69,7 @@ WHERE: dict[str, tuple[str, ...]] = {
     "lock": ("tests/declare", "tests/commands"),
     "migrate": ("tests/commands",),
     "new": ("tests/scaffold", "tests/inspect"),
+    "optimize": ("tests/commands", "tests/act", "tests/observe"),
     "plan": ("tests/releasing", "tests/workflows"),
     "record": ("tests/commands",),
     "rehearse": ("tests/workflows/test_rehearsal.py",),

@@ -13,7 +13,7 @@ from envops import exit_codes
 from envops.__main__ import main
 from envops.judge.engine import Finding
 from envops.report.html import page
-from envops.report.html.compact import MOST_FINDINGS, page_environment
+from envops.report.html.compact import MOST_FINDINGS, Beside, page_environment
 from envops.report.html.embedding import code, embedded, policy
 from envops.report.html.fitting import page_run
 from envops.report.html.page import render_page
@@ -37,7 +37,7 @@ def embedded_in(text: str) -> list[dict[str, Any]]:
 
 
 def test_the_page_holds_what_validate_json_says_of_a_finding() -> None:
-    environment = page_environment(data_of(mixed())["environments"][1], None, 10_000)
+    environment = page_environment(data_of(mixed())["environments"][1], Beside(), 10_000)
     finding = environment["findings"][0]
     assert (finding["rule"], finding["kind"]) == ("RWD001", "error")
     assert finding["at"] == "environments/reverse_text/reverse_text/taskset.py:31"
@@ -47,7 +47,7 @@ def test_the_page_holds_what_validate_json_says_of_a_finding() -> None:
 
 def test_findings_beyond_the_most_are_counted() -> None:
     many = replace(FAILING, findings=(MISSED_GOLD,) * (MOST_FINDINGS + 5))
-    environment = page_environment(data_of(ValidationResult("fail", (many,)))["environments"][0], None, 1_000)
+    environment = page_environment(data_of(ValidationResult("fail", (many,)))["environments"][0], Beside(), 1_000)
     assert (len(environment["findings"]), environment["findings_count"]) == (MOST_FINDINGS, MOST_FINDINGS + 5)
 
 

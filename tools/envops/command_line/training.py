@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from envops.command_line.arguments import Commands, command, root
+from envops.command_line.arguments import Commands, command, cost, positive, root
 
 TRAIN_EXAMPLES = """examples:
   envops train --compile-only                  every declared run, into configs/rl/
@@ -16,6 +16,7 @@ TRAIN_EXAMPLES = """examples:
   envops train                                 submit what is due: submit: on-release, and not there yet
   envops train reverse-text-4b                 this run, also where it says submit: manual
   envops train --env primeintellect/gsm8k --model Qwen/Qwen3-4B-Instruct-2507
+  envops train reverse-text-here               backend: trl: train it on this machine, now
   envops train reverse-text --probe            whether its reward reaches a gradient, here, in three minutes
 """
 WATCH_EXAMPLES = """examples:
@@ -28,6 +29,11 @@ DIAGNOSE_EXAMPLES = """examples:
   envops diagnose run_0123                    a run of the platform, by its id
   envops diagnose metrics.jsonl               a trainer's own file, or the folder that holds it
   envops diagnose outputs/x --run maths-lora  as which run the patch is to be written
+"""
+OPTIMIZE_EXAMPLES = """examples:
+  envops optimize date-arithmetic --endpoint qwen3-30b                      shows the change, writes nothing
+  envops optimize date-arithmetic --endpoint qwen3-30b --max-calls 300 --max-cost 2 --write
+  envops optimize gsm8k --endpoint qwen3-30b --initial-prompt "Think step by step."     v1 without a system prompt
 """
 
 
@@ -44,11 +50,21 @@ def add(commands: Commands[argparse.ArgumentParser]) -> None:
         "--check", action="store_true", help="with --compile-only: write nothing, fail where a file differs"
     )
     how.add_argument("--dry-run", action="store_true", help="say what would be submitted, and submit nothing")
+    how.add_argument(
+        "--requirements", action="store_true", help="say what has to be installed for this call, and do nothing"
+    )
     train.add_argument("--format", choices=("text", "json", "markdown"), default="text", help="what goes to stdout")
+    train.add_argument(
+        "--config",
+        type=Path,
+        metavar="FILE",
+        help="train what a compiled file of TRL's says, instead of a declared run",
+    )
     train.add_argument("--quiet", action="store_true", help="only what fails")
     _fast_path(train)
     _probe(train)
     _following(commands)
+    _optimize(commands)
 
 
 def _fast_path(train: argparse.ArgumentParser) -> None:
@@ -102,3 +118,37 @@ def _following(commands: Commands[argparse.ArgumentParser]) -> None:
             added.add_argument(
                 "--interval", type=float, default=60.0, metavar="S", help="seconds between (default: 60)"
             )
+
+
+def _optimize(commands: Commands[argparse.ArgumentParser]) -> None:
+    optimize = command(
+        commands, "optimize", "a better system prompt, by GEPA", "optimize",
+        OPTIMIZE_EXAMPLES,
+    )  # fmt: skip
+    optimize.add_argument("name", metavar="NAME", help="the environment")
+    root(optimize)
+    optimize.add_argument(
+        "--endpoint", required=True, metavar="NAME", help="the model of configs/endpoints.toml that plays and reflects"
+    )
+    budget = optimize.add_argument_group("budget", "shown, and refused where it could be too much, before it starts")
+    budget.add_argument(
+        "--max-calls", type=positive, default=200, metavar="N", help="rollouts at which it stops (default: 200)"
+    )
+    budget.add_argument(
+        "--max-cost", type=cost, metavar="DOLLARS", help="what the search may cost at most (default: 1), or none"
+    )
+    budget.add_argument(
+        "--train-tasks", type=positive, metavar="N", help="tasks that reflections look at (default: 24)"
+    )
+    budget.add_argument(
+        "--validation-tasks", type=positive, metavar="N", help="tasks that candidates are scored on (default: 16)"
+    )
+    optimize.add_argument("--seed", type=int, default=0, metavar="N", help="of GEPA's own choices (default: 0)")
+    optimize.add_argument("--initial-prompt", metavar="TEXT", help="v1: where to begin, where tasks have none")
+    optimize.add_argument("--write", action="store_true", help="put the better prompt where the old one is written")
+    optimize.add_argument("--format", choices=("text", "json", "markdown"), default="text", help="what goes to stdout")
+    optimize.add_argument("--quiet", action="store_true", help="only the answer and the change of the prompt")
+    optimize.add_argument(
+        "--allow-network", action="store_true", help="let the environment reach the network and the Hub while it loads"
+    )
+    optimize.add_argument("--reports", type=Path, metavar="FOLDER", help="where prompts/ goes (default: reports/)")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import math
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,10 +18,12 @@ from envops.declare.package import Package
 from envops.declare.registry import EnvironmentEntry
 from envops.declare.repository import Repository
 from envops.observe.model_evaluation import MOST_TASKS, Asked, NoKey, Opened, key_of
+from envops.observe.process import StageFailed
 from envops.observe.provider import EndpointRefuses
 from envops.observe.relay import Relay
 from envops.observe.results import EvaluationRow, ResultsWriter
 from envops.observe.spending import Estimate, Spending, estimate
+from envops.observe.subprocesses import Interrupted, ProgramFailed
 from envops.report.visible_text import fitting, on_one_line
 
 DEFAULT_CEILING = 1.0
@@ -71,17 +74,39 @@ def relay_to(root: Path, options: argparse.Namespace) -> Iterator[Relay]:
     Raises `Refused` with what is wrong and what the endpoint said, and `DeclarationError`.
     """
     endpoint = find_endpoint(root, options.endpoint)
-    ceiling = ceiling_of(options, endpoint)
+    with relay_for(endpoint, ceiling_of(options, endpoint)) as relay:
+        yield relay
+
+
+@contextmanager
+def relay_for(endpoint: Endpoint, ceiling: float | None, seed: int | None = None) -> Iterator[Relay]:
+    """The relay to an endpoint, after it answered a cheap question. Raises `Refused`."""
     try:
         key = key_of(endpoint)
     except NoKey as error:
         raise Refused(f"{error}\nSet it for this command alone, and never write it into a file.") from None
-    with Relay(endpoint, key, ceiling) as relay:
+    with Relay(endpoint, key, ceiling, seed=seed) as relay:
         try:
             relay.check()
         except EndpointRefuses as error:
             raise refused_by(error) from None
         yield relay
+
+
+@contextmanager
+def breaking_off(name: str, stop: threading.Event) -> Iterator[None]:
+    """An evaluation inside: what breaks it off as a whole becomes `Refused`, with the code of whose fault it is."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        stop.set()
+        raise
+    except Interrupted:
+        raise KeyboardInterrupt from None
+    except (StageFailed, ProgramFailed) as error:
+        own = error.failure.kind in ("raised", "missing-secret", "network")
+        message = f"{name} could not be evaluated: {error.failure.type}: {error.failure.message}"
+        raise Refused(message, exit_codes.FAIL if own else exit_codes.ERROR) from None
 
 
 def refused_by(error: EndpointRefuses) -> Refused:

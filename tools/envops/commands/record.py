@@ -16,6 +16,7 @@ from envops.commands.model_run import (
     Refused,
     approve,
     asked_of,
+    breaking_off,
     chosen,
     default_tasks,
     refused_by,
@@ -32,7 +33,6 @@ from envops.judge.engine import Subject
 from envops.judge.recorded import measures
 from envops.judge.statistics import coverage
 from envops.observe.model_evaluation import Asked, Evaluated, Opened, evaluate_speaker, sampling_of
-from envops.observe.process import StageFailed
 from envops.observe.recording_facts import RecordedScore
 from envops.observe.recordings import (
     MAX_BYTES,
@@ -44,7 +44,6 @@ from envops.observe.recordings import (
     write_recording,
 )
 from envops.observe.relay import Relay
-from envops.observe.subprocesses import Interrupted, ProgramFailed
 from envops.observe.workspace import Workspace
 
 MIN_COVERAGE = 0.9
@@ -128,7 +127,7 @@ def _evaluated(shared: Run, entry: EnvironmentEntry, package: Package, asked: As
             approve(entry, opened, relay, asked)
 
     meter = Meter(package.name, None, relay, options.quiet)
-    try:
+    with breaking_off(package.name, shared.stop):
         return evaluate_speaker(
             entry,
             package,
@@ -140,15 +139,6 @@ def _evaluated(shared: Run, entry: EnvironmentEntry, package: Package, asked: As
             seen=meter.seen,
             allow_network=options.allow_network,
         )
-    except KeyboardInterrupt:
-        shared.stop.set()
-        raise
-    except Interrupted:
-        raise KeyboardInterrupt from None
-    except (StageFailed, ProgramFailed) as error:
-        own = error.failure.kind in ("raised", "missing-secret", "network")
-        message = f"{package.name} could not be evaluated: {error.failure.type}: {error.failure.message}"
-        raise Refused(message, exit_codes.FAIL if own else exit_codes.ERROR) from None
 
 
 def _check_worth(shared: Run, package: Package, evaluated: Evaluated) -> None:

@@ -42,7 +42,7 @@ def run(options: argparse.Namespace) -> int:
     repository = Repository.load(root, options.names)
     (name,) = repository.select(options.names)
     entry, package = repository.registry.environments[name], repository.packages[name]
-    known = _known(entry, package, Workspace(root), options)
+    known = known_environment(entry, package, Workspace(root), options)
     if known.description is None:
         judgement = judge(Subject(entry, package, known), ["distribution"])
         facts, path = known, options.results
@@ -54,9 +54,9 @@ def run(options: argparse.Namespace) -> int:
             return exit_codes.USAGE
         path = imported.path
         if imported.refusals:
-            _say(path, imported.refusals, "not judged, because the file is evidence of something else")
+            say_problems(path, imported.refusals, "not judged, because the file is evidence of something else")
             return exit_codes.USAGE
-        _say(path, imported.problems, "judged all the same: what cannot be used counts as missing")
+        say_problems(path, imported.problems, "judged all the same: what cannot be used counts as missing")
         facts = facts_of(imported, known)
         judgement = judge(Subject(entry, package, facts), ["distribution"])
     seconds = time.monotonic() - started
@@ -68,7 +68,9 @@ def run(options: argparse.Namespace) -> int:
     return exit_codes.OF_VERDICT[result.verdict]
 
 
-def _known(entry: EnvironmentEntry, package: Package, workspace: Workspace, options: argparse.Namespace) -> Facts:
+def known_environment(
+    entry: EnvironmentEntry, package: Package, workspace: Workspace, options: argparse.Namespace
+) -> Facts:
     """What the environment is, without scores or rollouts of our own."""
     wish = Wish(options.allow_network, not options.no_cache, evaluate=False, score=False)
     known = remembered(entry, package, workspace, wish)
@@ -95,7 +97,8 @@ def facts_of(imported: Imported, known: Facts) -> Facts:
     )
 
 
-def _say(path: Path, problems: Sequence[LineProblem], what: str) -> None:
+def say_problems(path: Path, problems: Sequence[LineProblem], what: str) -> None:
+    """Name the lines of a file that are not what they should be, on standard error."""
     if not problems:
         return
     print(f"{path}: {len(problems)} problem{'s' if len(problems) > 1 else ''}; {what}", file=sys.stderr)

@@ -9,14 +9,15 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from envops.commands.judging import Question, judged, judged_from_cache
+from envops.commands.meanwhile import import_meanwhile
 from envops.commands.termination import terminated_like_interrupted
 from envops.declare.lock import LOCK_FILE
 from envops.observe.capacity import available_memory
-from envops.observe.facts import Facts, Failure
+from envops.observe.facts import Facts, Failure, Stage
 from envops.observe.fork_server import ForkServers
 from envops.observe.observation import Watcher, observe
 from envops.observe.recording_refresh import with_recordings
@@ -44,6 +45,8 @@ class Run:
     progress: Progress
     stop: threading.Event
     servers: ForkServers
+    under_way: threading.Event = field(default_factory=threading.Event)
+    """Set when the first worker imports, or is about to."""
 
 
 def run_all(
@@ -107,6 +110,8 @@ def _observe_all(
                     waiting.remove(chosen)
                     running[pool.submit(_validate_one, shared, chosen)] = chosen
                     continue
+                if shared.under_way.is_set():
+                    import_meanwhile()
                 awaited: Iterable[Future[Any]] = running or [one for one in making.values() if not one.done()]
                 wait(awaited, timeout=LOOK_SECONDS, return_when=FIRST_COMPLETED)
                 for future in [future for future in running if future.done()]:
@@ -172,8 +177,14 @@ def _facts(shared: Run, name: str) -> tuple[Facts, bool]:
             known = with_recordings(known, entry, package, workspace, wish.allow_network, stop)
         return known, True
     shared.progress.started(name)
+
+    def reached(stage: Stage) -> None:
+        shared.progress.stage(name, stage)
+        if stage != "venv":
+            shared.under_way.set()
+
     watcher = Watcher(
-        stage=lambda stage: shared.progress.stage(name, stage),
+        stage=reached,
         advance=lambda done, total: shared.progress.advance(name, done, total),
         detail=lambda text: shared.progress.detail(name, text),
         note=shared.progress.note,

@@ -15,12 +15,13 @@ from envops.act.training.declared import DeclaredRun, declared_runs
 from envops.act.training.identity import RunIdentity, identity_of
 from envops.act.training.submission import Platform, submit
 from envops.commands.declared import run_result
+from envops.commands.platform import the_platform
 from envops.declare.git import git
 from envops.declare.registry import ExternalEntry, Registry
 from envops.declare.run import run_spec
-from envops.observe.hub.access import HubAccess, hub_access
+from envops.observe.hub.access import HubAccess
 from envops.observe.hub.asking import HubUnavailable
-from envops.observe.hub.prime import INSTALL, Prime, find_prime
+from envops.observe.hub.prime import Prime
 from envops.observe.hub.state import read_hub
 from envops.observe.subprocesses import Interrupted
 from envops.observe.workspace import Workspace
@@ -49,7 +50,7 @@ def run(options: argparse.Namespace) -> int:
     """Compile, show, ask, submit; the exit code."""
     try:
         _check(options)
-        prime, access = _client()
+        prime, access = the_platform()
         fast = _compiled(options, prime, access)
         write_whole(fast.file, fast.text)
         print(f"{fast.file}:\n\n{fast.text}")
@@ -81,15 +82,6 @@ def _check(options: argparse.Namespace) -> None:
             raise Unusable(f"--env {address}: an environment of the Hub is owner/name, or owner/name@1.2.3")
     if not sys.stdin.isatty() and not options.yes and not options.dry_run:
         raise Unusable("nobody is there to ask: add --yes to submit, or --dry-run to look at it only")
-
-
-def _client() -> tuple[Prime, HubAccess]:
-    access, prime = hub_access(), find_prime()
-    if not access.key:
-        raise HubUnavailable("there is no key for the Hub", "set PRIME_API_KEY, or run: prime login")
-    if prime is None:
-        raise HubUnavailable("the prime CLI is not installed", INSTALL)
-    return prime, access
 
 
 def _compiled(options: argparse.Namespace, prime: Prime, access: HubAccess) -> FastRun:

@@ -9,15 +9,13 @@ from pathlib import Path
 
 from envops.act.training.following import Followed
 from envops.act.training.identity import RunIdentity
+from envops.commands.platform import the_platform
 from envops.declare.package import Package
 from envops.declare.problem import nearest
 from envops.declare.registry import REGISTRY_FILE, Registry, load_registry
 from envops.declare.repository import Repository
 from envops.declare.run import RunSpec
 from envops.judge.trainers import TRAINERS
-from envops.observe.hub.access import HubAccess, hub_access
-from envops.observe.hub.asking import HubUnavailable
-from envops.observe.hub.prime import INSTALL, Prime, find_prime
 from envops.observe.hub.runs import PlatformRun, list_runs, read_run
 from envops.observe.training_log import NoMetrics, RunMetrics, metrics_of_rows, read_metrics
 
@@ -82,7 +80,7 @@ def _of_files(place: Place, name: str, spec: RunSpec | None, metrics: RunMetrics
 
 
 def _of_platform(place: Place, target: str, spec: RunSpec | None, stop: threading.Event) -> Followed:
-    prime, access = _client()
+    prime, access = the_platform("or name a file of metrics")
     found = _platform_run(target, spec, list_runs(prime, access, stop))
     if found is None:
         if spec is None:
@@ -127,12 +125,3 @@ def _packages(place: Place, spec: RunSpec | None) -> Mapping[str, Package]:
         return {}
     local = sorted({source.id for source in spec.environments} & set(place.registry.environments))
     return Repository.load(place.root, local, with_locks=False).packages if local else {}
-
-
-def _client() -> tuple[Prime, HubAccess]:
-    access, prime = hub_access(), find_prime()
-    if not access.key:
-        raise HubUnavailable("there is no key for the platform", "set PRIME_API_KEY, or name a file of metrics")
-    if prime is None:
-        raise HubUnavailable("the prime CLI is not installed", INSTALL)
-    return prime, access

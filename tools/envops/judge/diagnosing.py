@@ -59,15 +59,21 @@ class Diagnosed:
         message: str,
         *,
         series: Series | None = None,
+        steps: tuple[int, int] | None = None,
         change: Mapping[str, Any] | None = None,
         then: str,
         stop: str,
         **evidence: Any,
     ) -> Found:
-        """A finding with what to change in the registry, what to do next, and when to stop."""
+        """A finding with what to change in the registry, what to do next, and when to stop.
+
+        `steps` are those at which it shows, first and last; all of the series where nothing is said.
+        """
         told: dict[str, Any] = {**evidence, "change": dict(change or {}), "next": then, "stop": stop}
         if series is not None:
             told |= {"metric": series.metric, "steps": [series.first_step, series.last_step]}
+        if steps is not None:
+            told["steps"] = list(steps)
         return Found(message, told)
 
     def scaled(self, key: str, factor: float, least: float = 0.0, most: float = float("inf")) -> dict[str, Any]:

@@ -110,6 +110,21 @@ class Series:
         """The mean of the last part."""
         return mean(self.values[-self._part(share) :])
 
+    def last_steps(self, share: float) -> tuple[int, int]:
+        """The first and last step of the last part."""
+        return self.points[-self._part(share)][0], self.last_step
+
+    def steps_above(self, bound: float) -> tuple[int, int]:
+        """From where on every value is above a bound, to the end; the last step alone where it is not."""
+        first = len(self.points) - 1
+        while first > 0 and self.points[first - 1][1] > bound:
+            first -= 1
+        return self.points[first][0], self.last_step
+
+    def steps_below(self, bound: float) -> tuple[int, int]:
+        """The same below it."""
+        return Series(self.metric, tuple((step, -value) for step, value in self.points)).steps_above(-bound)
+
     def _part(self, share: float) -> int:
         return max(1, round(len(self.points) * share))
 

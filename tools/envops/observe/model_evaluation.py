@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import urlsplit
@@ -44,6 +44,13 @@ class Asked:
     seconds: float
     harness: str | None = None
     """The harness of v1 that is to play; `None` is the one that runs in the worker."""
+    indices: tuple[int, ...] = ()
+    """Exactly these tasks, where the first ones are not meant; `tasks` is their number then."""
+
+    def chosen(self, tasks: Sequence[Task]) -> tuple[Task, ...]:
+        """The tasks that are asked about."""
+        wanted = set(self.indices)
+        return tuple(task for task in tasks if task.index in wanted) if wanted else tuple(tasks[: self.tasks])
 
 
 @dataclass(frozen=True)
@@ -61,6 +68,8 @@ class Evaluated:
 
     facts: Facts
     rows: tuple[EvaluationRow, ...]
+    journal: Journal | None = None
+    """What is left to forget, of an evaluation that was to be kept."""
 
 
 def key_of(endpoint: Endpoint) -> str:
@@ -75,9 +84,9 @@ def key_of(endpoint: Endpoint) -> str:
     return key
 
 
-def sampling_of(endpoint: Endpoint) -> dict[str, Any]:
+def sampling_of(endpoint: Endpoint, seed: int | None = None) -> dict[str, Any]:
     """How a model is sampled through the relay."""
-    limit = {"max_tokens": endpoint.max_tokens}
+    limit = {"max_tokens": endpoint.max_tokens} | ({} if seed is None else {"seed": seed})
     return limit if endpoint.style == "reasoning" else {"temperature": 1.0, **limit}
 
 
@@ -92,13 +101,15 @@ def evaluate_speaker(
     approve: Callable[[Opened], None],
     seen: Callable[[EvaluationRow, int], None],
     allow_network: bool = False,
+    keep: bool = False,
 ) -> Evaluated:
     """Load the environment, let `approve` see what is coming, and make the rollouts.
 
     `approve` may raise, and then nothing is spent. `seen` gets each row as it comes, and how
     many there will be. A model's rollouts are on disk as they come, and a run that was cut short
-    is gone on with. Raises `StageFailed` or `ProgramFailed`
-    when the environment cannot be loaded or the evaluation breaks off as a whole.
+    is gone on with; with `keep` they stay there until the caller forgets the journal. Raises
+    `StageFailed` or `ProgramFailed` when the environment cannot be loaded or the evaluation
+    breaks off as a whole.
     """
     relay = None if isinstance(speaker, str) else speaker
     name = speaker if isinstance(speaker, str) else speaker.endpoint.model
@@ -110,10 +121,11 @@ def evaluate_speaker(
         tasks = tuple(checked(Task, value) for kind, value in parts if kind == "task")
         datasets = tuple(checked(Dataset, value) for kind, value in parts if kind == "dataset")
         description = replace(opened.description, datasets=datasets)
-        approve(Opened(description, tasks[: asked.tasks]))
+        chosen = asked.chosen(tasks)
+        approve(Opened(description, chosen))
         if asked.harness is not None:
             seat_harness(opened.worker, asked.harness, workspace, allow_network=allow_network)
-        total = min(asked.tasks, len(tasks)) * asked.rollouts
+        total = len(chosen) * asked.rollouts
         about = _about(package, description, relay, speaker)
         keys = {task.index: task_key(task.prompt, task.data) for task in tasks}
         for rollout in _rollouts(opened.worker, name, relay, asked, journal, _is_grouped(description)):
@@ -122,7 +134,8 @@ def evaluate_speaker(
             rollouts.append(rollout)
             rows.append(row)
             seen(row, total)
-    if journal is not None and relay is not None and not relay.ceiling_reached and relay.refusal is None:
+    whole = relay is not None and not relay.ceiling_reached and relay.refusal is None
+    if journal is not None and whole and not keep:
         journal.forget()
     facts = Facts(
         environment=entry.name,
@@ -134,14 +147,16 @@ def evaluate_speaker(
         rollouts_asked={name: total},
         completed=STAGES,
     )
-    return Evaluated(facts, tuple(rows))
+    return Evaluated(facts, tuple(rows), journal)
 
 
 def _rollouts(
     worker: WorkerProcess, name: str, relay: Relay | None, asked: Asked, journal: Journal | None, grouped: bool
 ) -> Iterator[Rollout]:
     """What an earlier run that was cut short paid for already, and then the rest."""
-    kept = journal.kept(name, asked.tasks, asked.rollouts, whole_groups=grouped) if journal else []
+    most = MOST_TASKS if asked.indices else asked.tasks
+    kept = journal.kept(name, most, asked.rollouts, whole_groups=grouped) if journal else []
+    kept = [each for each in kept if not asked.indices or each.task in asked.indices]
     yield from kept
     for kind, value in worker.request(
         "evaluate",
@@ -150,6 +165,7 @@ def _rollouts(
         policies=[name],
         relay=None if relay is None else relay.base_url,
         tasks=asked.tasks,
+        indices=list(asked.indices),
         rollouts=asked.rollouts,
         max_concurrent=asked.max_concurrent,
         seconds=asked.seconds,
@@ -173,7 +189,8 @@ def _journal(
     """Rollouts of the same code by the same model, asked in the same way."""
     end = relay.endpoint
     lock = package.lock.digest if package.lock else ""
-    about = [package.digest, lock, dict(entry.args), end.name, end.model, end.url, sampling_of(end), harness]
+    sampling = sampling_of(end, relay.seed)
+    about = [package.digest, lock, dict(entry.args), end.name, end.model, end.url, sampling, harness]
     key = hashlib.sha256(json.dumps(about, sort_keys=True, default=str).encode()).hexdigest()
     return Journal.of(workspace, entry.name, f"{end.name.replace('/', '_')}-{key}")
 
@@ -184,7 +201,7 @@ def _about(package: Package, description: Description, relay: Relay | None, spea
     if relay is None:
         return replace(row, policy=str(speaker))
     end = relay.endpoint
-    return replace(row, model=end.model, endpoint=end.name, sampling=sampling_of(end))
+    return replace(row, model=end.model, endpoint=end.name, sampling=sampling_of(end, relay.seed))
 
 
 def _of_relay(value: Any) -> Any:

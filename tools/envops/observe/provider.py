@@ -6,10 +6,12 @@ Nothing in here says the key: whatever an endpoint answers is scrubbed before an
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
 import os
 import random
 import time
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -87,7 +89,11 @@ def bound_of_call(endpoint: Endpoint, body: Mapping[str, Any]) -> Tokens:
 class Provider:
     """One endpoint with its key; use as an asynchronous context manager, in one event loop."""
 
-    def __init__(self, endpoint: Endpoint, key: str, purse: Purse, *, attempts: int = ATTEMPTS) -> None:
+    def __init__(
+        self, endpoint: Endpoint, key: str, purse: Purse, *, attempts: int = ATTEMPTS, seed: int | None = None
+    ) -> None:
+        self._seed = seed
+        self._asked: Counter[str] = Counter()
         self._endpoint = endpoint
         self._key = key
         self._purse = purse
@@ -123,7 +129,7 @@ class Provider:
     async def call(self, path: str, asked: Mapping[str, Any]) -> Answer:
         """Make a call of the environment's, as often as it takes and makes sense."""
         self._purse.count(calls=1)
-        body = sent_body(self._endpoint, asked)
+        body = sent_body(self._endpoint, asked) | self._seeded(asked)
         bound = bound_of_call(self._endpoint, body)
         said = ""
         for attempt in range(self._attempts):
@@ -144,6 +150,16 @@ class Provider:
                 await asyncio.sleep(self._wait_before(attempt, wait))
         self._purse.count(failed=1)
         return error_answer(502, "endpoint_unavailable", f"{self.name}: {said}, after {self._attempts} attempts")
+
+    def _seeded(self, asked: Mapping[str, Any]) -> dict[str, int]:
+        """The seed of a call: another one each time that a conversation is sent, and the same ones in every run."""
+        if self._seed is None:
+            return {}
+        said = json.dumps([self._seed, asked.get("messages") or asked.get("prompt")], sort_keys=True, default=str)
+        conversation = hashlib.sha256(said.encode("utf-8", "replace")).hexdigest()
+        self._asked[conversation] += 1
+        digest = hashlib.sha256(f"{conversation} {self._asked[conversation]}".encode()).digest()
+        return {"seed": int.from_bytes(digest[:4], "big") >> 1}  # fits a signed 32-bit number, which all servers take
 
     async def _set_aside(self, bound: Tokens) -> bool:
         """Whether the call fits below the ceiling, perhaps once others have used less than they might have."""

@@ -31,8 +31,10 @@ MAXIMUM_BODY = 64 * 2**20
 class Relay:
     """Serves from a thread of its own between `__enter__` and `__exit__`."""
 
-    def __init__(self, endpoint: Endpoint, key: str, ceiling: float | None) -> None:
+    def __init__(self, endpoint: Endpoint, key: str, ceiling: float | None, *, seed: int | None = None) -> None:
         self.endpoint = endpoint
+        self.seed = seed
+        """With it, the n-th call of a conversation is sampled with the same seed in every run."""
         self._purse = Purse(endpoint, ceiling)
         self._key = key
         self._path = secrets.token_urlsafe(24)
@@ -110,7 +112,7 @@ class Relay:
             self._loop.close()
 
     async def _start(self, runner: web.AppRunner) -> int:
-        self._provider = await Provider(self.endpoint, self._key, self._purse).__aenter__()
+        self._provider = await Provider(self.endpoint, self._key, self._purse, seed=self.seed).__aenter__()
         await runner.setup()
         site = web.TCPSite(runner, "127.0.0.1", 0)
         await site.start()

@@ -87,6 +87,11 @@ class Page:
         words = Text(on_one_line(shortened(text, LONGEST_SENTENCE)), style=style)
         self._beside(self._labelled(label, indent), "", [words])
 
+    def block(self, text: str) -> None:
+        """Text line for line and whole, such as a diff, which is decided about or copied."""
+        for line in visible(text).rstrip("\n").split("\n"):
+            self._put("", Text(line, style="green" if line[:1] == "+" else "red" if line[:1] == "-" else ""))
+
     def quote(self, label: str, text: str, *, indent: int) -> None:
         """Somebody else's text, line for line behind a bar, shortened with its length said."""
         cut = shortened(text, LONGEST_QUOTE, MOST_QUOTED_LINES)

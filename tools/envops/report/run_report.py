@@ -65,6 +65,8 @@ class RunFinding:
     """The change of the registry or of a config that mends it, as a diff or a snippet."""
     steps: tuple[int, int] | None = None
     """First and last step that it speaks of."""
+    curve: str = ""
+    """The metric of the curve on which it is to be seen, where there is one."""
 
 
 @dataclass(frozen=True)

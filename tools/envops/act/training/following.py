@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from math import isfinite, sqrt
 from typing import TYPE_CHECKING, Any
 
 from envops.act.training.patching import registry_patch
 from envops.judge.diagnosing import Diagnosed
 from envops.judge.engine import Finding, findings
+from envops.judge.intervals import t_quantile
 from envops.judge.series import Series, series_of
 from envops.observe.training_log import RunMetrics
 from envops.report.run_report import Curve, CurvePoint, RunFinding, RunReport, RunStatus
@@ -43,6 +45,7 @@ CURVES = (
     ("learning_rate", "learning rate", ""),
 )
 """Our name of a metric, what reports call it, and what it says."""
+INTERVAL = "the band is its 95 % interval, each group counted as one observation"
 
 
 @dataclass(frozen=True)
@@ -118,16 +121,62 @@ def report_of(run: Followed, found: tuple[Finding, ...], registry_text: str = ""
         steps_done=run.metrics.last_step,
         steps_planned=run.planned_steps or (spec.max_steps if spec else None),
         cost=run.dollars,
-        curves=tuple(_curve(series[ours], shown, about) for ours, shown, about in CURVES if ours in series),
-        findings=tuple(_finding(each, spec, registry_text) for each in found if each.ignored is None),
+        curves=tuple(_curves(run, series)),
+        findings=tuple(
+            replace(_finding(each, spec, registry_text), curve=_curve_of(each, series))
+            for each in found
+            if each.ignored is None
+        ),
         config=config,
         notes=run.notes,
     )
 
 
-def _curve(series: Series, shown: str, about: str) -> Curve:
-    points = tuple(CurvePoint(step, value) for step, value in series.points)
-    return Curve(shown, points, about=about or f"{series.metric}, as the trainer logs it")
+def _curves(run: Followed, series: Mapping[str, Series]) -> Iterator[Curve]:
+    """The known metrics; a step without a number is a gap in the curve, and no line leads across it."""
+    for ours, shown, about in CURVES:
+        if ours not in series:
+            continue
+        known = dict(series[ours].points)
+        spread = _half_widths(run, series) if ours == "reward" else {}
+        steps = sorted({*known, *_gaps(run.metrics, series[ours])})
+        points = tuple(_point(step, known.get(step), spread.get(step)) for step in steps)
+        said = about or f"{series[ours].metric}, as the trainer logs it"
+        yield Curve(shown, points, about=f"{said}; {INTERVAL}" if spread else said)
+
+
+def _point(step: int, value: float | None, half: float | None) -> CurvePoint:
+    if value is None or half is None:
+        return CurvePoint(step, value)
+    return CurvePoint(step, value, value - half, value + half)
+
+
+def _gaps(metrics: RunMetrics, series: Series) -> set[int]:
+    """Steps between the first and the last of a metric at which it is missing or no number."""
+    broken = {step for name in series.metric.split(" + ") for step in metrics.broken.get(name, ())}
+    return {step for step in {*metrics.missing, *broken} if series.first_step <= step <= series.last_step}
+
+
+def _half_widths(run: Followed, series: Mapping[str, Series]) -> dict[int, float]:
+    """Half the width of the reward's interval, step by step, where the trainer logs how rewards spread.
+
+    Rollouts of one group are of one task, so a group counts as one observation: at worst that is too wide.
+    """
+    spread, spec = series.get("reward_std"), run.spec
+    if spread is None or spec is None or spec.rollouts_per_example < 1:
+        return {}
+    groups = max(1, spec.batch_size // spec.rollouts_per_example)
+    critical = t_quantile(0.95, groups - 1)
+    if not isfinite(critical):
+        return {}
+    return {step: critical * value / sqrt(groups) for step, value in spread.points}
+
+
+def _curve_of(finding: Finding, series: Mapping[str, Series]) -> str:
+    """The curve that a finding speaks of: that of its metric, else the reward's where it names steps."""
+    metric = finding.evidence.get("metric")
+    named = next((shown for ours, shown, _ in CURVES if ours in series and series[ours].metric == metric), "")
+    return named or ("reward" if finding.evidence.get("steps") and "reward" in series else "")
 
 
 def _finding(finding: Finding, spec: RunSpec | None, registry_text: str) -> RunFinding:

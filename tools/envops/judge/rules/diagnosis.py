@@ -39,6 +39,7 @@ def reward_stays_at_nothing(run: Diagnosed) -> Iterator[Found]:
     yield run.found(
         f"the reward is {earned:.3g} after {reward.last_step} steps, {run.share(earned):.1%} of its range",
         series=reward,
+        steps=reward.last_steps(0.5),
         change=run.scaled("rollouts_per_example", 2, most=64) | run.scaled("batch_size", 2, most=4096),
         then="evaluate the model first (nox -s distribution -- NAME --endpoint E), drop tasks that earn nothing",
         stop="stop now; begin again when the baseline is above 5 % of the range",
@@ -62,6 +63,7 @@ def reward_is_saturated(run: Diagnosed) -> Iterator[Found]:
     yield run.found(
         f"the reward is {run.share(reward.tail()):.0%} of its range {since}",
         series=reward,
+        steps=(reward.first_step, reward.last_step) if begun else reward.last_steps(0.2),
         change={} if run.spec is None or run.spec.difficulty_filter else {"difficulty_filter": True},
         then="choose harder tasks: this model has nothing to learn here"
         if begun
@@ -87,6 +89,7 @@ def reward_swings(run: Diagnosed) -> Iterator[Found]:
     part = max(5, len(reward.values) // 5)
     windows = [sum(reward.values[at : at + part]) / part for at in range(len(reward.values) - part + 1)]
     best, last = run.share(max(windows)), run.share(windows[-1])
+    best_step = reward.points[windows.index(max(windows)) + part - 1][0]
     swings = reward.jumps > SWING * width
     fell = best > 0.1 and last < best * (1 - DROP)
     if not swings and not fell:
@@ -96,6 +99,7 @@ def reward_swings(run: Diagnosed) -> Iterator[Found]:
     yield run.found(
         f"the reward is unstable: {said}",
         series=reward,
+        steps=(best_step, reward.last_step) if fell else None,
         change=change | (run.scaled("batch_size", 2, most=4096) if swings else {}),
         then="start again from the best checkpoint with the smaller learning rate",
         stop="stop if the reward has not come back to its best within 20 steps",
@@ -161,6 +165,7 @@ def variance_collapses(run: Diagnosed) -> Iterator[Found]:
         yield run.found(
             f"{series.metric} fell to {left:.0%} of what it was ({series.head():.3g} to {series.tail():.3g})",
             series=series,
+            steps=series.steps_below(COLLAPSED * series.head()),
             change=change,
             then="look at rollouts of one task side by side; go back to a checkpoint from before the fall",
             stop=f"stop if {series.metric} goes on falling for 10 steps",

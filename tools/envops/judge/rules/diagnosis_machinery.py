@@ -41,12 +41,14 @@ def policy_drifts(run: Diagnosed) -> Iterator[Found]:
         old = name == "off_policy" and limit is not None and series.tail() > limit
         if not grown and not old:
             continue
+        most = max(GROWTH * abs(series.head()), KL_LIMIT) if grown else float(limit or 0)
         change = run.scaled("learning_rate", 0.5, least=LEAST_RATE)
         if run.spec is not None and run.spec.backend in ("prime", "prime-rl"):
             change |= {"max_off_policy_steps": max(1, (limit or 8) // 2)}
         yield run.found(
             f"{series.metric} went from {series.head():.3g} to {series.tail():.3g}",
             series=series,
+            steps=series.steps_above(most),
             change=change,
             then="go back to the last checkpoint before it grew",
             stop=f"stop if {series.metric} doubles again",
@@ -70,6 +72,7 @@ def groups_are_dead_in_training(run: Diagnosed) -> Iterator[Found]:
     yield run.found(
         f"{series.tail():.0%} of the groups have no variance ({series.metric})",
         series=series,
+        steps=series.last_steps(0.2),
         change=change,
         then="drop tasks that are always or never solved; docs/distribution.md names them",
         stop="stop if the share stays above a half for 20 steps after the change",
@@ -96,6 +99,7 @@ def replies_are_cut(run: Diagnosed) -> Iterator[Found]:
     yield run.found(
         f"{series.tail():.0%} of the rollouts are truncated ({series.metric})",
         series=series,
+        steps=series.last_steps(0.2),
         change=change,
         then="look at whether cut replies repeat themselves: then the model and not the limit is at fault",
         stop="stop if it is still above a tenth 20 steps after the change",
@@ -117,6 +121,7 @@ def rollouts_break(run: Diagnosed) -> Iterator[Found]:
     yield run.found(
         f"{series.tail():.0%} of the rollouts end with an error ({series.metric})",
         series=series,
+        steps=series.last_steps(0.2),
         change=run.scaled("max_concurrent", 0.5, least=run.spec.rollouts_per_example if run.spec else 1),
         then="read the environment server's log: prime train logs ID, or the trainer's own",
         stop="stop at once if it is above a fifth",
@@ -168,7 +173,7 @@ def numbers_broke(run: Diagnosed) -> Iterator[Found]:
                 then=f"resume from a checkpoint before step {steps[0]}",
                 stop="stop now: weights that are no numbers do not recover",
                 metric=metric,
-                steps=[steps[0], steps[-1]],
+                steps=(steps[0], steps[-1]),
             )
 
 
@@ -191,6 +196,7 @@ def gradient_spikes(run: Diagnosed) -> Iterator[Found]:
         yield run.found(
             f"{series.metric} is {highest:.3g} at step {step}, {highest / middle:.0f} times its median",
             series=series,
+            steps=(step, step),
             change=run.scaled("learning_rate", 0.5, least=LEAST_RATE),
             then="look at the rollouts of that step",
             stop="stop if it happens in three of ten steps",

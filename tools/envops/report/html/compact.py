@@ -7,6 +7,7 @@ says; texts are shortened with their length said.
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from envops.report.evidence import shown_evidence
@@ -19,13 +20,21 @@ if TYPE_CHECKING:
 
 Data = dict[str, Any]
 
-MOST_FINDINGS, MOST_SURVIVORS, MOST_EXPLOITS, MOST_CHANGED = 60, 40, 20, 40
+MOST_FINDINGS, MOST_SURVIVORS, MOST_EXPLOITS, MOST_CHANGED, MOST_TASKS = 60, 40, 20, 40, 60
 """What is told one by one of one environment; the numbers beside count all of them."""
 LEVELS = "0123456789abcdefghijklmnopqrstuvwxyz"
 """Where a mean lies between the least and the most that is paid, in a letter; `-` where there is none."""
 
 
-def page_environment(environment: Mapping[str, Any], diff: Mapping[str, Any] | None, longest: int) -> Data:
+@dataclass(frozen=True)
+class Beside:
+    """What other commands wrote about an environment."""
+
+    diff: Mapping[str, Any] | None = None
+    compared: Sequence[Mapping[str, Any]] = ()
+
+
+def page_environment(environment: Mapping[str, Any], beside: Beside, longest: int) -> Data:
     """One environment for the page; no text in it is longer than about `longest` characters."""
     findings = environment["findings"]
     profiles = environment.get("profiles", [])
@@ -52,7 +61,8 @@ def page_environment(environment: Mapping[str, Any], diff: Mapping[str, Any] | N
         "search": _search(environment.get("search")),
         "recordings": environment.get("recordings", []),
         "spending": environment.get("spending"),
-        "diff": _diff(diff),
+        "diff": _diff(beside.diff),
+        "compared": [_compared(one) for one in beside.compared],
     }
     shown: Data = harmless(data, longest)
     return shown
@@ -178,6 +188,13 @@ def _search(search: Mapping[str, Any] | None) -> Data | None:
         "exploits": [{key: one[key] for key in wanted} for one in search["exploits"][:MOST_EXPLOITS]],
         "exploits_count": len(search["exploits"]),
     }
+
+
+def _compared(comparison: Mapping[str, Any]) -> Data:
+    """A comparison whose tasks are thinned to the ones that lost and gained most."""
+    tasks = comparison["tasks"]
+    shown = tasks if len(tasks) <= MOST_TASKS else [*tasks[: MOST_TASKS // 2], *tasks[-MOST_TASKS // 2 :]]
+    return {**comparison, "tasks": shown, "tasks_count": len(tasks)}
 
 
 def _diff(diff: Mapping[str, Any] | None) -> Data | None:

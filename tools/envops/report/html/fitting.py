@@ -7,7 +7,7 @@ from math import ceil
 from typing import TYPE_CHECKING, Any
 
 from envops.judge.verdict import VERDICTS
-from envops.report.html.compact import harmless, page_environment
+from envops.report.html.compact import Beside, harmless, page_environment
 from envops.report.html.embedding import embedded
 from envops.report.plain_data import plain_data
 from envops.report.visible_text import visible
@@ -43,27 +43,37 @@ class Fitted:
         return self.longest < LENGTHS[0]
 
 
-def fitted(report: Mapping[str, Any], diff: Mapping[str, Any] | None, runs: Sequence[RunReport], room: int) -> Fitted:
+def fitted(
+    report: Mapping[str, Any],
+    diff: Mapping[str, Any] | None,
+    runs: Sequence[RunReport],
+    room: int,
+    compared: Sequence[Mapping[str, Any]] = (),
+) -> Fitted:
     """Everything as it fits into so many bytes; what matters least gives way first."""
     shown_runs = _runs(runs, int(room * RUNS_PART))
     room -= sum(_size(blob) for _, blob in shown_runs)
     diffs = {one["name"]: one for one in (diff or {}).get("environments", [])}
+    beside = {
+        one["name"]: Beside(diffs.get(one["name"]), [each for each in compared if each["environment"] == one["name"]])
+        for one in report["environments"]
+    }
     for longest in LENGTHS:
-        found = _environments(report["environments"], diffs, longest, room)
+        found = _environments(report["environments"], beside, longest, room)
         if len(found) == len(report["environments"]):
             return Fitted(tuple(found), shown_runs, longest)
     worst_first = sorted(report["environments"], key=lambda one: VERDICTS.index(one["verdict"]))
-    found = _environments(worst_first, diffs, LENGTHS[-1], room)
+    found = _environments(worst_first, beside, LENGTHS[-1], room)
     return Fitted(tuple(found), shown_runs, LENGTHS[-1], len(worst_first) - len(found))
 
 
 def _environments(
-    environments: Sequence[Mapping[str, Any]], diffs: Mapping[str, Any], longest: int, room: int
+    environments: Sequence[Mapping[str, Any]], beside: Mapping[str, Beside], longest: int, room: int
 ) -> list[tuple[str, Markup]]:
     """The first of them, as many as there is room for."""
     found: list[tuple[str, Markup]] = []
     for environment in environments:
-        blob = embedded(page_environment(environment, diffs.get(environment["name"]), longest))
+        blob = embedded(page_environment(environment, beside[environment["name"]], longest))
         room -= _size(blob)
         if room < 0:
             break

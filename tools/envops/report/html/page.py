@@ -29,9 +29,10 @@ Data = dict[str, Any]
 LIMIT_BYTES = 4_300_000
 """Of data, and of the overview's rows: a page over 5 MB is slow to open on a phone, and our own code takes the rest."""
 ROW_BYTES = 1_500
+TEMPLATE = "report.html.j2"
 STYLES = ("base.css", "report.css", "details.css")
 LIBRARIES = ("d3.min.js", "plot.umd.min.js")
-VIEWS = ("elements.js", "shared.js", "charts.js", "pictures.js", "findings.js", "environment.js", "run.js")
+VIEWS = ("elements.js", "shared.js", "charts.js", "pictures.js", "findings.js", "environment.js", "before.js", "run.js")
 """Scripts that the site has too."""
 SCRIPTS = (*VIEWS, "report.js")
 SIGNS = {"pass": "✓", "fail": "✗", "inconclusive": "?", "error": "!"}
@@ -42,17 +43,18 @@ def render_page(
     diff: Mapping[str, Any] | None = None,
     runs: Sequence[RunReport] = (),
     unreadable: Sequence[str] = (),
+    compared: Sequence[Mapping[str, Any]] = (),
 ) -> str:
-    """The whole page from the data of validate.json, of reward-diff.json where there is one, and of runs.
+    """The whole page from the data of validate.json, of reward-diff.json where there is one, of runs and comparisons.
 
     `unreadable` says what is wrong with reports of runs that could not be read.
     """
     result = result_of(report)
-    shown = fitted(report, diff, runs, LIMIT_BYTES - ROW_BYTES * len(result.environments))
+    shown = fitted(report, diff, runs, LIMIT_BYTES - ROW_BYTES * len(result.environments), compared)
     library, script = joined("vendor", LIBRARIES), joined("assets", SCRIPTS)
     return (
         templates("envops.report.html")
-        .get_template("report.html.j2")
+        .get_template(TEMPLATE)
         .render(
             policy=policy(library, script),
             style=code(joined("assets", STYLES)),

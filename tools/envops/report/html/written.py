@@ -7,17 +7,19 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from envops.report.before_after import read_comparisons
 from envops.report.run_report import read_runs
 
 PAGE = "validate.html"
 
 
 def page_of(report: dict[str, Any], folder: Path) -> str:
-    """The page of a report's data, with the reward diff and the runs that lie in the folder of reports."""
+    """The page of a report's data, with the reward diff, comparisons and runs that lie in the folder of reports."""
     from envops.report.html.page import render_page
 
     runs, unreadable = read_runs(folder)
-    return render_page(report, read_diff(folder / "reward-diff.json", report), runs, unreadable)
+    compared = read_comparisons(folder, {one["name"]: one["digest"] for one in report["environments"]})
+    return render_page(report, read_diff(folder / "reward-diff.json", report), runs, unreadable, compared)
 
 
 def write_page(folder: Path) -> Path:

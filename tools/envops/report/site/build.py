@@ -7,7 +7,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from envops.report.html.compact import page_environment
+from envops.report.html.compact import Beside, page_environment
 from envops.report.html.embedding import embedded
 from envops.report.html.fitting import page_run
 from envops.report.html.page import LIBRARIES, VIEWS, joined, render_page, templates
@@ -77,7 +77,7 @@ def run_page(run: RunReport) -> str:
 
 
 def _environment(listing: Listing, diff: dict[str, Any] | None) -> str:
-    data = None if listing.proven is None else embedded(page_environment(listing.proven, diff, LONGEST))
+    data = None if listing.proven is None else embedded(page_environment(listing.proven, Beside(diff), LONGEST))
     readme = readme_html(listing.readme)
     return _page("environment.html.j2", "../../", one=listing, readme=readme, data=data, badges=_badges(listing))
 

@@ -7,7 +7,7 @@ function runView(run) {
     h("ul.facts", null, [run.backend, run.model, run.environments.join(", "), run.steps_done !== null && `step ${number(run.steps_done)}${run.steps_planned !== null ? ` of ${number(run.steps_planned)}` : ""}`, run.cost !== null && `$${run.cost.toFixed(2)}`, run.started && `from ${run.started}`, run.finished && `to ${run.finished}`].filter(Boolean).map((text) => h("li", null, text))),
     run.notes.map((note) => h("p", { dir: "auto" }, note)),
     section("findings", "Diagnosis", run.findings.map(runFinding), !run.findings.length && h("p.muted", null, "No failure signature matches.")),
-    section("curves", "Curves", h("div.two", null, run.curves.map(curvePicture))),
+    section("curves", "Curves", h("div.two", null, run.curves.map((curve) => curvePicture(curve, run.findings.filter((one) => one.steps && one.curve === curve.metric))))),
     Object.keys(run.config).length ? section("config", "Settings", pairs(Object.entries(run.config).map(([key, value]) => [key, typeof value === "string" ? value : JSON.stringify(value)]))) : null,
     pairs([["identity", run.identity && h("code", null, run.identity)], ["where", run.url && h("code", null, run.url)]]));
 }
@@ -21,20 +21,25 @@ function runFinding(one) {
     one.fix && h("p.fix", null, h("b", null, "Fix"), one.fix), one.patch && diff(one.patch, "the change"));
 }
 
-function curvePicture(curve) {
+/** A curve with its interval, a gap where nothing is known, and what was found marked at the steps it speaks of. */
+function curvePicture(curve, found) {
   const told = curve.points.filter((point) => point.value !== null);
   const banded = told.filter((point) => point.low !== null && point.high !== null);
+  const marked = found.map((one) => ({ from: one.steps[0], to: one.steps[1], rule: one.rule, said: `${one.rule} ${one.steps[0] === one.steps[1] ? `step ${one.steps[0]}` : `steps ${one.steps[0]} to ${one.steps[1]}`}` }));
   return picture({
     title: curve.unit ? `${curve.metric} (${curve.unit})` : curve.metric,
-    says: curve.about,
+    says: [curve.about, marked.length && `Marked: ${marked.map((one) => one.said).join(", ")}.`].filter(Boolean).join(". ").replace("..", "."),
     titles: ["step", "value", "from", "to"],
     rows: () => curve.points.map((point) => [String(point.step), point.value, point.low, point.high]),
     draw: () => ({
-      height: 210, marginLeft: 48, marginRight: 10, marginBottom: 34,
+      height: 210, marginLeft: 48, marginRight: 10, marginBottom: 34, marginTop: marked.length ? 26 : 20,
       x: { label: "step" }, y: { label: null, grid: true, ticks: 5, nice: true },
       marks: [
-        banded.length ? Plot.areaY(banded, { x: "step", y1: "low", y2: "high", fill: ACCENT, fillOpacity: 0.15 }) : null,
-        Plot.line(told, { x: "step", y: "value", stroke: ACCENT, strokeWidth: 2 }),
+        marked.length ? Plot.rectX(marked, { x1: "from", x2: "to", fill: WARM, fillOpacity: 0.14, className: "marked" }) : null,
+        marked.length ? Plot.ruleX(marked, { x: "from", stroke: WARM, strokeWidth: 1.5, strokeDasharray: "4,3" }) : null,
+        marked.length ? Plot.text(marked, { x: "from", frameAnchor: "top", dy: -12, text: "rule", textAnchor: "middle", fill: INK }) : null,
+        banded.length ? Plot.areaY(curve.points, { x: "step", y1: "low", y2: "high", fill: ACCENT, fillOpacity: 0.15 }) : null,
+        Plot.line(curve.points, { x: "step", y: "value", stroke: ACCENT, strokeWidth: 2 }),
         told.length < 40 ? Plot.dot(told, { x: "step", y: "value", r: 2.5, fill: ACCENT }) : null,
       ],
     }),

@@ -95,11 +95,12 @@ def _run_scripted(options: argparse.Namespace) -> int:
         if choice.note:
             progress.note(choice.note)
         results, interrupted = run_all(question, names, options.jobs or usable_cores(), progress, threading.Event())
+    finished = set(results.names)
     result = ValidationResult(
         verdict=worst([*(one.verdict for one in results), *(("inconclusive",) if interrupted else ())]),
-        environments=tuple(results),
+        environments=results,
         interrupted=interrupted,
-        unfinished=tuple(name for name in names if name not in {one.name for one in results}),
+        unfinished=tuple(name for name in names if name not in finished),
         seconds=time.monotonic() - started,
         tool_version=__version__,
         gates=gates,

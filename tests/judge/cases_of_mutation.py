@@ -56,6 +56,12 @@ def mutated(killed: int = 20, survived: int = 0, changes: Mapping[str, Any] | No
     return subject(mutation=Mutation(**(fields | more)))
 
 
+def undecided(killed: int, survived: int, open_ones: int, **more: Any) -> Subject:
+    """The same where nothing was decided about some of them."""
+    tried = (*mutants(killed, survived), *mutants(0, open_ones, outcome="undecided", by="the time was up"))
+    return mutated(mutants=tried, exist=len(tried), bound="time", **more)
+
+
 CASES = {
     "RWD080": RuleCases(
         fires={
@@ -63,6 +69,7 @@ CASES = {
             "nothing noticed": mutated(0, 12),
             "no cases at all": mutated(5, 15, cases=0),
             "hanging mutants count as noticed, but are too few": mutated(5, 5),
+            "too few even if all that are not decided were noticed": undecided(20, 10, 5),
         },
         silent={
             "all noticed": mutated(40),
@@ -70,6 +77,7 @@ CASES = {
             "the survivors are equivalent": mutated(10, 10, {"outcome": "equivalent", "reason": "same result"}),
             "the others could not be put in place": mutated(10, 10, {"outcome": "skipped"}),
             "hanging is noticed": mutated(10, 10, {"outcome": "timeout"}),
+            "those that are not decided may be noticed": undecided(8, 2, 10),
             "nothing to mutate": mutated(0),
             "not observed": subject(),
         },
@@ -97,11 +105,15 @@ CASES = {
         silent={"marks hold": mutated(10, 1, {"outcome": "equivalent", "reason": "same result"})},
     ),
     "RWD084": RuleCases(
-        fires={"a handful of sixty": mutated(5, exist=200, bound="time")},
+        fires={
+            "a handful of sixty": undecided(5, 0, 55),
+            "a conversation takes too long": undecided(30, 0, 10, unasked={"case 'a'": "it takes 3 s"}),
+        },
         silent={
-            "most were tried": mutated(40, exist=200, bound="time"),
-            "few exist": mutated(5, bound="time"),
+            "nearly all were decided": undecided(55, 0, 5),
+            "few exist": mutated(5),
             "the limit is the number": mutated(60, exist=200, bound="count"),
+            "marked ones need no time": mutated(5, 20, {"outcome": "equivalent", "reason": "same result"}),
         },
     ),
 }

@@ -126,7 +126,8 @@ def test_the_reply_that_tells_a_mutant_apart_is_a_case_that_kills_it(bench: Benc
     [survivor] = of(weak, "answer_in", "swap method")
     assert survivor.apart is not None
     told = survivor.apart
-    score = replace(bench.scores[0], task=told.task, completion=told.completion, reward=told.original["reward"])
+    said = {"task": told.task, "completion": told.completion, "reward": told.original["reward"], "functions": {}}
+    score = replace(bench.scores[0], **said)
     expect = {"reward": str(told.original["reward"])}
     case = Case("told apart", 1, expect, replace(score, policy="case"))
     again = replace(bench, cases=(*bench.cases, case)).mutation("right", "told apart")
@@ -198,9 +199,17 @@ def test_the_sample_is_the_same_every_time_and_bounded(bench: Bench, strong: Mut
 
 
 def test_the_time_ends_it_and_the_report_says_so(bench: Bench):
-    mutation = bench.mutation(limits=Limits(mutants=500, seconds=0.05))
+    mutation = bench.mutation("right", limits=Limits(mutants=500, seconds=0.05))
     assert mutation.bound == "time"
-    assert len(mutation.mutants) < mutation.exist
+    assert mutation.undecided
+    assert len(mutation.mutants) == mutation.exist
+
+
+def test_a_mutant_that_was_not_asked_about_everything_does_not_survive(bench: Bench, strong: Mutation):
+    noticed = {each.id for each in strong.mutants if each.outcome in ("killed", "timeout")}
+    for seconds in (0.05, 0.2, 0.4):
+        mutation = bench.mutation(limits=Limits(mutants=500, seconds=seconds))
+        assert not noticed & {each.id for each in mutation.survivors}
 
 
 def test_a_mark_makes_a_survivor_equivalent_where_nothing_tells_it_apart(bench: Bench, strong: Mutation):

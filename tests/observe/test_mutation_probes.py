@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from envops.declare.cases import parse_expectation
 from envops.declare.package import Package, RewardDeclaration
-from envops.observe.facts import Case, Description, FunctionScore, RewardFunction, Score
+from envops.observe.facts import Case, Description, Failure, FunctionFailure, FunctionScore, RewardFunction, Score
 from envops.observe.mutation import LONGEST_REPLY, probes_of
 from envops.observe.reward_range import range_of
-from envops.observe.worker.operations.mutation import broken_expectation, differences
+from envops.observe.worker.mutation_bench import _otherwise_before, broken_expectation, differences
 
 
 def described(*weights: tuple[str, float], conversational: bool = False) -> Description:
@@ -27,7 +28,7 @@ def score(policy: str, reward: float, task: int = 0, reply: str = "a reply") -> 
 def probes(*scores: Score, cases: tuple[Case, ...] = (), **changes: Any) -> dict[str, dict[str, Any]]:
     package = Package("a", None, "a", "1", "", (), "", (), (), "", None, None)  # type: ignore[arg-type]
     found = probes_of(package, described(("correct", 1.0), **changes), scores, cases)
-    return {probe["name"]: probe for probe in found}
+    return {probe["name"]: probe for probe in found.usable}
 
 
 def killed(probe: dict[str, Any], before: float, after: float) -> bool:
@@ -107,9 +108,59 @@ def test_a_case_that_was_not_scored_is_no_conversation():
     assert not probes(cases=(Case("mine", 1, {"reward": "1"}, None),))
 
 
-def test_a_recorded_conversation_says_what_its_rollout_earned():
-    assert probes(score("oracle", 1.0), conversational=True)["policy oracle on task 0"]["recorded"] == 1.0
-    assert probes(score("oracle", 1.0))["policy oracle on task 0"]["recorded"] is None
+def test_a_conversation_says_what_it_earned_before_and_whether_it_was_played():
+    for conversational in (False, True):
+        probe = probes(score("oracle", 1.0), conversational=conversational)["policy oracle on task 0"]
+        assert probe["recorded"] == {"reward": 1.0, "correct": 1.0}
+        assert probe["played"] == conversational
+
+
+def test_one_conversation_of_each_outcome_comes_before_a_second_of_any():
+    right, wrong = (
+        [score(policy, reward, task) for task in range(3)] for policy, reward in (("oracle", 1.0), ("echo", 0.0))
+    )
+    names = [name.split()[1] for name in probes(*right, *wrong, score("hedge", 0.5))]
+    assert names == ["oracle", "echo", "hedge", "oracle", "echo", "oracle", "echo"]
+
+
+def test_how_long_a_conversation_took_by_the_clock_does_not_matter():
+    slow = replace(score("oracle", 1.0), seconds=3.0)
+    assert list(probes(slow)) == list(probes(score("oracle", 1.0)))
+
+
+def test_a_conversation_that_ran_out_of_time_is_missed_and_one_that_raised_is_not():
+    package = Package("a", None, "a", "1", "", (), "", (), (), "", None, None)  # type: ignore[arg-type]
+    late, broken = Failure("timeout", "OutOfTime", "took longer than 10 s"), Failure("raised", "ValueError", "no")
+    scores = [
+        replace(score("oracle", 1.0), failure=late, reward=None),
+        replace(score("echo", 1.0), failures=(FunctionFailure("correct", late),), reward=None),
+        replace(score("nop", 1.0), failure=broken, reward=None),
+        score("near-miss", 0.0),
+    ]
+    found = probes_of(package, described(("correct", 1.0)), scores, ())
+    assert [probe["name"] for probe in found.usable] == ["policy near-miss on task 0"]
+    assert found.lost == dict.fromkeys(("policy oracle on task 0", "policy echo on task 0"), "took longer than 10 s")
+
+
+def expected_of(recorded: dict[str, float], now: dict[str, float], **changes: bool) -> list[str] | None:
+    """Of what expectations hold a conversation that scores so now; `None` where it is left out."""
+    expect = [{"of": "reward"}, {"of": "right"}, {"of": "met"}]
+    probe = {"expect": expect, "recorded": recorded, "played": False, "in_company": False, **changes}
+    return None if _otherwise_before(probe, now) else [each["of"] for each in probe["expect"]]  # type: ignore[attr-defined]
+
+
+def test_what_scores_otherwise_without_a_mutant_is_held_against_none():
+    assert expected_of({"reward": 1.0, "right": 1.0}, {"reward": 1.0, "right": 1.0})
+    assert expected_of({"reward": 1.0, "right": 1.0}, {"reward": 1.0, "right": 0.5}) is None
+    assert expected_of({"reward": 1.0}, {"reward": 0.5}) is None
+    assert expected_of({"reward": 1.0}, {"reward": 0.5}, in_company=True)
+
+
+def test_a_conversation_whose_episode_is_rewarded_as_a_whole_is_held_to_its_own_functions():
+    episode = {"reward": 1.0, "right": 1.0, "met": 1.0}
+    assert expected_of(episode, {"reward": 0.5, "right": 1.0}, played=True) == ["right"]
+    assert expected_of(episode, {"reward": 0.5, "right": 0.5}, played=True) is None
+    assert expected_of(episode, {"reward": 0.5, "other": 0.5}, played=True) is None
 
 
 def test_scores_differ_by_name_the_reward_first():

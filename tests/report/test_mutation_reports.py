@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 from envops.observe.mutation_facts import Mutant, Mutation, ToldApart
@@ -43,6 +44,16 @@ def test_the_sentence_names_all_counts_and_the_bound():
         "mutation score 0.67: 4 mutants tried (a sample of 90): 1 killed, 1 timed out, 1 survived, 1 equivalent; "
         "40 conversations, 12 of them cases; 1.5 s"
     )
+
+
+def test_mutants_that_were_not_decided_are_counted_and_have_no_say_in_the_score():
+    slow = replace(MUTATION, bound="time", mutants=(*MUTATION.mutants, mutant("undecided", by="the time was up")))
+    assert mutation_sentence(slow) == (
+        "mutation score 0.67: 5 mutants tried (of 90, not all of them decided): 1 killed, 1 timed out, 1 survived, "
+        "1 equivalent, 1 not decided; 40 conversations, 12 of them cases; 1.5 s"
+    )
+    none = replace(MUTATION, bound="time", mutants=(mutant("undecided"),) * 3)
+    assert mutation_sentence(none).startswith("mutation score –: 3 mutants tried (of 90, not all of them decided)")
 
 
 def test_the_terminal_and_the_job_summary_say_it():

@@ -64,8 +64,13 @@ class TabooWords(vf.Task[TabooWordsData, vf.State, TabooWordsTaskConfig]):
         if not keeps_the_rules(sentence, self.data.word, self.data.taboo):
             return 0.0
         judge = FitsJudge(self.config.judge)
-        shown = {"question": self.data.prompt_text, "word": self.data.word, "reference": self.data.reference}
-        verdict = await judge.evaluate(trace=trace, sentence=sentence, **shown)
+        verdict = await judge.evaluate(
+            trace=trace,
+            question=self.data.prompt_text,
+            reference=self.data.reference,
+            sentence=sentence,
+            word=self.data.word,
+        )
         return float(verdict.parsed)
 
     @vf.metric

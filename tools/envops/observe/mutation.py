@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,15 +26,17 @@ if TYPE_CHECKING:
     from envops.observe.mutants.source import Site, SourceFile
 
 MOST_MUTANTS = 60
-SECONDS_FOR_MUTANTS = 4.0
+SECONDS_FOR_MUTANTS = 12.0
+"""Of a processor; cheap rewards are through with all mutants long before."""
 SECONDS_TO_REACH = 5.0
-PATIENCE = 15.0
+PATIENCE_TIMES = 5.0
+"""How much longer it may take by the wall clock, where the machine is busy or the rewards wait."""
+GRACE_SECONDS = 15.0
 """How much longer the host waits than the worker may take: losing the worker costs all that comes after."""
 TASKS_OF_GOLD = 12
 TASKS_OF_POLICIES = 3
 FORMS_OF_A_POLICY = 2
 LONGEST_REPLY = 20_000
-SLOWEST_SECONDS = 0.1
 RIGHT = frozenset({"oracle", "padded", "equivalent"})
 """Policies that say the right answer; all others must stay below gold."""
 MOST_FRAGMENTS = 12
@@ -62,7 +64,8 @@ class MutationUnderWay:
     _package: Package
     _description: Description
     _limits: Limits
-    _probes: Sequence[Mapping[str, Any]]
+    _probes: Probes
+    _reach_complete: bool
     _sources: Mapping[str, SourceFile]
     _sites: Sequence[Site]
     _chosen: Mapping[str, Mapping[str, Any]]
@@ -73,25 +76,31 @@ class MutationUnderWay:
 
         Raises whatever asking the worker raises.
         """
-        tried, left_out, ended = _collected(self._ask, self._chosen, self._limits.seconds)
+        tried = _collected(self._ask, self._chosen, self._limits.seconds * PATIENCE_TIMES)
+        unasked = {**self._probes.lost, **tried.unasked}
         marks = {mark.mutant: mark for mark in self._package.mutation.equivalent}
         mutants = tuple(
-            _mutant(site, self._chosen[site.id], tried[site.id], marks) for site in self._sites if site.id in tried
+            _mutant(site, self._chosen[site.id], tried.mutants[site.id], marks, unasked)
+            for site in self._sites
+            if site.id in tried.mutants
         )
         counted_out = len(self._sites) > len(self._chosen) >= self._limits.mutants
+        undecided = any(mutant.outcome == "undecided" for mutant in mutants)
         sites = _in_order(self._sites)
+        asked = [probe for probe in self._probes.usable if probe["name"] not in {**tried.left_out, **tried.unasked}]
         return Mutation(
             exist=len(self._sites),
             unreached=sum(source.unreached for source in self._sources.values()),
-            bound="time" if ended == "time" else "count" if counted_out else "all",
+            bound="time" if undecided else "count" if counted_out else "all",
             most=self._limits.mutants,
             seconds_allowed=self._limits.seconds,
             mutants=mutants,
             functions=tuple(dict.fromkeys(f"{self._sources[one.file].module}.{one.function}" for one in sites)),
-            conversations=len(self._probes) - len(left_out),
-            cases=sum(probe["case"] and probe["name"] not in left_out for probe in self._probes),
-            left_out=left_out,
-            stale=tuple(_stale(marks, self._sites, mutants)),
+            conversations=len(asked),
+            cases=sum(probe["case"] for probe in asked),
+            left_out=tried.left_out,
+            unasked=unasked,
+            stale=tuple(_stale(marks, self._sites if self._reach_complete else None, mutants)),
             recorded=self._description.conversational,
             seconds=round(time.monotonic() - self._started, 3),
         )
@@ -114,11 +123,9 @@ def begin_mutation(
 
     started = time.monotonic()
     probes = probes_of(package, description, scores, cases)
-    reached: dict[str, Any] = {"lines": {}, "rewards": {}}
-    if probes:
-        reached |= dict(ask(SECONDS_TO_REACH + PATIENCE, step="reach", probes=probes, seconds=SECONDS_TO_REACH)).get(
-            "reached", {}
-        )
+    reached: dict[str, Any] = {"lines": {}, "rewards": {}, "complete": False}
+    if probes.usable:
+        reached |= _reached(ask, probes)
     try:
         files = {file: (site / file).read_text("utf-8") for file in sorted(reached["lines"])}
         sources, sites = mutants_of(files, reached["lines"], reached["rewards"])
@@ -127,12 +134,31 @@ def begin_mutation(
     by_file = {source.file: source for source in sources}
     chosen = _written(sites, by_file, limits.mutants)
     if chosen:
-        left = max(limits.seconds / 2, limits.seconds - (time.monotonic() - started))
-        mutants = [{key: value for key, value in mutant.items() if key != "diff"} for mutant in chosen.values()]
-        fragments = _fragments(files, sites)
-        for _ in ask(PATIENCE, step="try", probes=probes, mutants=mutants, fragments=fragments, seconds=left):
+        marked = {mark.mutant for mark in package.mutation.equivalent}
+        request = {
+            "probes": probes.usable,
+            "mutants": [
+                {key: value for key, value in mutant.items() if key != "diff"} | {"marked": mutant["id"] in marked}
+                for mutant in chosen.values()
+            ],
+            "fragments": _fragments(files, sites),
+            "seconds": limits.seconds,
+            "patience": limits.seconds * PATIENCE_TIMES,
+        }
+        for _ in ask(GRACE_SECONDS, step="try", **request):
             pass
-    return MutationUnderWay(ask, package, description, limits, probes, by_file, sites, chosen, started)
+    complete = bool(reached["complete"])
+    return MutationUnderWay(ask, package, description, limits, probes, complete, by_file, sites, chosen, started)
+
+
+def _reached(ask: Ask, probes: Probes) -> dict[str, Any]:
+    """Which lines run while rewards are computed."""
+    patience = SECONDS_TO_REACH * PATIENCE_TIMES
+    answers = ask(
+        patience + GRACE_SECONDS, step="reach", probes=probes.usable, seconds=SECONDS_TO_REACH, patience=patience
+    )
+    found: dict[str, Any] = dict(answers).get("reached", {})
+    return found
 
 
 def _in_order(sites: Sequence[Site]) -> list[Site]:
@@ -151,27 +177,34 @@ def _written(sites: Sequence[Site], by_file: Mapping[str, SourceFile], most: int
     return chosen
 
 
-def _collected(
-    ask: Ask, chosen: Mapping[str, Mapping[str, Any]], seconds: float
-) -> tuple[dict[str, dict[str, Any]], dict[str, str], str]:
-    """Mutant → what became of it, conversations that were of no use, and what ended it."""
-    tried: dict[str, dict[str, Any]] = {}
-    left_out: dict[str, str] = {}
-    ended = ""
-    if not chosen:
-        return tried, left_out, ended
-    for kind, value in ask(seconds + 2 * PATIENCE, step="collect", seconds=seconds + PATIENCE):
+@dataclass
+class _Tried:
+    """What the worker said of mutants and of conversations."""
+
+    mutants: dict[str, dict[str, Any]] = field(default_factory=dict)
+    left_out: dict[str, str] = field(default_factory=dict)
+    unasked: dict[str, str] = field(default_factory=dict)
+
+
+def _collected(ask: Ask, chosen: Mapping[str, Mapping[str, Any]], patience: float) -> _Tried:
+    tried = _Tried()
+    limits = patience + GRACE_SECONDS, patience + 2 * GRACE_SECONDS
+    for kind, value in ask(limits[1], step="collect", seconds=limits[0]) if chosen else ():
         if kind == "mutant":
-            tried[value["id"]] = value
+            tried.mutants[value["id"]] = value
         elif kind == "left_out":
-            left_out = value
-        elif kind == "ended":
-            ended = value
-    return tried, left_out, ended
+            tried.left_out = value
+        elif kind == "unasked":
+            tried.unasked = value
+    return tried
 
 
 def _mutant(
-    site: Site, written: Mapping[str, Any], found: Mapping[str, Any], marks: Mapping[str, EquivalentMutant]
+    site: Site,
+    written: Mapping[str, Any],
+    found: Mapping[str, Any],
+    marks: Mapping[str, EquivalentMutant],
+    unasked: Mapping[str, str],
 ) -> Mutant:
     mark = marks.get(site.id)
     fields = {
@@ -186,20 +219,25 @@ def _mutant(
         "apart": found.get("apart"),
     }
     mutant: Mutant = adapter(Mutant).validate_python(fields)
-    if mark is not None and mutant.outcome == "survived" and mutant.apart is None:
+    if mark is not None and mutant.outcome in ("survived", "undecided") and mutant.apart is None:
         return replace(mutant, outcome="equivalent", reason=mark.reason)
+    if mark is None and mutant.outcome == "survived" and unasked:
+        return replace(mutant, outcome="undecided", by=f"not asked about {', '.join(list(unasked)[:3])}")
     return mutant
 
 
 def _stale(
-    marks: Mapping[str, EquivalentMutant], sites: Sequence[Site], mutants: Sequence[Mutant]
+    marks: Mapping[str, EquivalentMutant], sites: Sequence[Site] | None, mutants: Sequence[Mutant]
 ) -> Iterator[StaleMark]:
-    """Marks of mutants that do not exist (any more), or that something tells apart."""
-    exist = {site.id for site in sites}
+    """Marks of mutants that do not exist (any more), or that something tells apart.
+
+    Without `sites` nobody knows what exists.
+    """
+    exist = None if sites is None else {site.id for site in sites}
     tried = {mutant.id: mutant for mutant in mutants}
     for mark in marks.values():
         mutant = tried.get(mark.mutant)
-        if mark.mutant not in exist:
+        if exist is not None and mark.mutant not in exist:
             yield StaleMark(mark.mutant, mark.reason)
         elif mutant is not None and mutant.outcome in ("killed", "timeout", "survived"):
             yield StaleMark(mark.mutant, mark.reason, mutant.by or "a reply that was found scores otherwise")
@@ -221,31 +259,53 @@ def _fragments(files: Mapping[str, str], sites: Sequence[Site]) -> list[str]:
 # What the mutants are asked about.
 
 
-def probes_of(
-    package: Package, description: Description, scores: Sequence[Score], cases: Sequence[Case]
-) -> list[dict[str, Any]]:
-    """The conversations that were scored before, with what was laid down of each: cases first, then policies."""
+@dataclass(frozen=True)
+class Probes:
+    """Conversations with what was laid down of each, in the order in which mutants are asked about them."""
+
+    usable: list[dict[str, Any]] = field(default_factory=list)
+    lost: dict[str, str] = field(default_factory=dict)
+    """Conversation that was not scored in time → why; it might have told mutants apart."""
+
+
+def probes_of(package: Package, description: Description, scores: Sequence[Score], cases: Sequence[Case]) -> Probes:
+    """The conversations that were scored before: of each outcome one, then another of each, cases before policies."""
     bounds = range_of(package.reward, description.functions)
     gold = {score.task: score.reward for score in scores if score.policy == "oracle" and score.reward is not None}
-    probes = [
-        _probe(
-            f"case {case.name!r}",
-            case.score,
-            description,
-            [_expected(name, parse_expectation(text), text) for name, text in case.expect.items()],
-            case=True,
-            seed=True,
-        )
-        for case in cases
-        if case.score is not None and _is_usable(case.score, description)
-    ]
-    for score in _policy_scores([score for score in scores if _is_usable(score, description)]):
+    probes = Probes()
+    for case in cases:
+        if case.score is not None:
+            expected = [_expected(name, parse_expectation(text), text) for name, text in case.expect.items()]
+            name = f"case {case.name!r}"
+            _add(probes, name, case.score, _probe(name, case.score, description, expected, case=True, seed=True))
+    for score in _policy_scores(scores):
         reward = gold.get(score.task)
         seed = score.policy == "oracle" and len(gold) > 0 and score.task in list(gold)[:2]
         expected = list(_bounds_of_policy(score, reward, bounds))
         name = f"policy {score.policy} on task {score.task}"
-        probes.append(_probe(name, score, description, expected, case=False, seed=seed))
-    return probes
+        _add(probes, name, score, _probe(name, score, description, expected, case=False, seed=seed))
+    return replace(probes, usable=_mixed(probes.usable))
+
+
+def _add(probes: Probes, name: str, score: Score, probe: dict[str, Any]) -> None:
+    """Keep a conversation where it was scored; where the time ended that, keep in mind that it is missing."""
+    failures = [score.failure, *(each.failure for each in score.failures)]
+    late = next((failure for failure in failures if failure is not None and failure.kind == "timeout"), None)
+    if late is not None:
+        probes.lost[name] = late.message
+    elif score.completion and not any(failures):
+        probes.usable.append(probe)
+
+
+def _mixed(probes: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """One conversation of each outcome, then another of each: those that are scored alike tell the same apart."""
+    alike: dict[str, int] = {}
+    rounds = []
+    for probe in probes:
+        outcome = repr(probe["recorded"])
+        rounds.append(alike.get(outcome, 0))
+        alike[outcome] = alike.get(outcome, 0) + 1
+    return [probe for _, probe in sorted(zip(rounds, probes, strict=True), key=lambda pair: pair[0])]
 
 
 def _policy_scores(scores: Sequence[Score]) -> Iterator[Score]:
@@ -259,12 +319,6 @@ def _policy_scores(scores: Sequence[Score]) -> Iterator[Score]:
         length = sum(len(str(message.get("content") or "")) for message in score.completion)
         if score.task in tasks[:most] and counts[key] <= FORMS_OF_A_POLICY and length <= LONGEST_REPLY:
             yield score
-
-
-def _is_usable(score: Score, description: Description) -> bool:
-    """Whether it was scored, without a failure and soon enough to be scored again and again."""
-    slow = score.seconds > SLOWEST_SECONDS and not description.conversational  # there the rollout counts in
-    return bool(score.completion) and score.failure is None and not score.failures and not slow
 
 
 def _bounds_of_policy(score: Score, gold: float | None, bounds: DeclaredRange) -> Iterator[dict[str, Any]]:
@@ -309,12 +363,16 @@ def _probe(
     name: str, score: Score, description: Description, expected: Sequence[Mapping[str, Any]], *, case: bool, seed: bool
 ) -> dict[str, Any]:
     completion: tuple[Message, ...] = score.completion
+    values = {"reward": score.reward, **{function: one.score for function, one in score.functions.items()}}
+    in_company = any(function.group for function in description.functions)
     return {
         "name": name,
         "task": score.task,
         "completion": completion,
         "expect": expected,
-        "recorded": score.reward if description.conversational else None,
+        "recorded": values,
+        "played": description.conversational,
+        "in_company": in_company,
         "case": case,
         "seed": seed,
     }

@@ -9,14 +9,15 @@ from typing import Any, Literal
 Outcome = Literal[
     "killed",  # a case or a policy's bound no longer held, or a function gave no number
     "timeout",  # it hung, which is noticed as well
-    "survived",  # everything that was laid down still held
+    "survived",  # every conversation was asked about, and everything that was laid down still held
+    "undecided",  # nothing noticed it so far, and the time was up or a conversation took too long to be asked about
     "equivalent",  # it survived, and the author says that nothing could tell it apart
     "skipped",  # it could not be put in place of what runs
 ]
 MutationBound = Literal[
     "all",  # every mutant there is was tried
     "count",  # a stable sample of as many as are allowed was tried
-    "time",  # the time ran out before the sample was through
+    "time",  # the time ran out before all of the sample was decided
 ]
 
 
@@ -71,8 +72,9 @@ class Mutation:
     most: int
     """How many may be tried."""
     seconds_allowed: float
+    """Of a processor."""
     mutants: tuple[Mutant, ...] = ()
-    """Those that were tried, in the order of the sample."""
+    """The sample, in its order."""
     functions: tuple[str, ...] = ()
     """Functions and constants that have mutants."""
     conversations: int = 0
@@ -80,6 +82,8 @@ class Mutation:
     cases: int = 0
     left_out: Mapping[str, str] = field(default_factory=dict)
     """Conversation → why it was of no use."""
+    unasked: Mapping[str, str] = field(default_factory=dict)
+    """Conversation that might have told mutants apart → why it took too long; where there is one, none survives."""
     stale: tuple[StaleMark, ...] = ()
     recorded: bool = False
     """The environment answers back: conversations recorded earlier were scored, none was played."""
@@ -97,7 +101,11 @@ class Mutation:
         return tuple(mutant for mutant in self.mutants if mutant.outcome == "survived")
 
     @property
+    def undecided(self) -> int:
+        return self.count("undecided")
+
+    @property
     def score(self) -> float | None:
-        """The share of mutants that were noticed; equivalent and skipped ones do not count."""
+        """The share of mutants that were noticed; equivalent, skipped and undecided ones do not count."""
         judged = self.killed + len(self.survivors)
         return self.killed / judged if judged else None

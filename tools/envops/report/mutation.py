@@ -13,12 +13,12 @@ if TYPE_CHECKING:
     from envops.observe.mutation_facts import Mutation
 
 _NOTICED: tuple[Outcome, ...] = ("killed", "timeout", "skipped")
-_ENDINGS = {"all": "all there are", "count": "a sample of {exist}", "time": "of {exist}, until the time was up"}
+_ENDINGS = {"all": "all there are", "count": "a sample of {exist}", "time": "of {exist}, not all of them decided"}
 
 
 def mutation_sentence(mutation: Mutation) -> str:
     """How many mutants exist, were tried, killed and so on, and which bound ended it."""
-    if mutation.score is None:
+    if mutation.score is None and not mutation.undecided:
         return f"mutation: nothing to tell, {mutation.exist} mutants of the reward code"
     tried = len(mutation.mutants)
     counts = {
@@ -27,11 +27,13 @@ def mutation_sentence(mutation: Mutation) -> str:
         "survived": len(mutation.survivors),
         "equivalent": mutation.count("equivalent"),
         "skipped": mutation.count("skipped"),
+        "not decided": mutation.undecided,
     }
     parts = ", ".join(f"{count} {name}" for name, count in counts.items() if count)
     ending = _ENDINGS[mutation.bound].format(exist=mutation.exist)
+    score = "–" if mutation.score is None else f"{mutation.score:.2f}"
     return (
-        f"mutation score {mutation.score:.2f}: {tried} mutants tried ({ending}): {parts}; "
+        f"mutation score {score}: {tried} mutants tried ({ending}): {parts}; "
         f"{mutation.conversations} conversations, {mutation.cases} of them cases; {number_text(mutation.seconds)} s"
     )
 

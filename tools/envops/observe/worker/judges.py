@@ -11,6 +11,7 @@ or between tags it takes for data.
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib
 import ipaddress
 import json
@@ -89,6 +90,8 @@ class ScriptedJudge:
 
         library.Client.send = answered
         library.AsyncClient.send = answered_async
+        if not self._session.settings.allow_network:
+            _share_certificates(library)
 
     def _response(self, library: Any, request: Any) -> Any:
         from .endpoint import chat_completion
@@ -140,6 +143,18 @@ class ScriptedJudge:
         answer = find_payload(text_of(gold[0]), gold[1]).answer
         parts = [part.strip() for part in re.split(r"[\n`\"'<>]|: ", prompt.replace(question, ""))]
         return text_of(gold[0]).strip() in prompt.replace(question, "") or parts.count(answer) > 1
+
+
+def _share_certificates(library: Any) -> None:
+    """Read the certificates of this machine once: every client does, it takes long, and here nobody is called."""
+    with contextlib.suppress(ImportError, AttributeError):
+        transports: Any = importlib.import_module(f"{library.__name__}._transports.default")
+        made, shared = transports.create_ssl_context, functools.cache(transports.create_ssl_context)
+
+        def context(verify: Any = True, **options: Any) -> Any:
+            return shared(verify=verify, **options) if verify is True else made(verify=verify, **options)
+
+        transports.create_ssl_context = context
 
 
 def _is_for_a_judge(request: Any) -> bool:

@@ -32,10 +32,14 @@ def many_mutants_survive(subject: Subject) -> Iterator[Found]:
         `[tool.envops.mutation] equivalent = [{ mutant = "…", reason = "…" }]`.
     """
     mutation = subject.facts.mutation
-    if mutation is None or mutation.score is None or mutation.score >= GOOD_SCORE - 1e-9:
+    if mutation is None or mutation.score is None:
         return
     survivors = mutation.survivors
     judged = mutation.killed + len(survivors)
+    # What was not decided may yet be noticed: the code is not accused of it.
+    at_best = (mutation.killed + mutation.undecided) / (judged + mutation.undecided)
+    if at_best >= GOOD_SCORE - 1e-9:
+        return
     yield Found(
         f"mutation score {mutation.score:.2f}: {len(survivors)} of {judged} mutants of the reward code go unnoticed"
         + ("" if mutation.cases else "; there are no cases that could notice"),
@@ -48,7 +52,8 @@ def many_mutants_survive(subject: Subject) -> Iterator[Found]:
 def mutant_survives(subject: Subject) -> Iterator[Found]:
     """A change of the reward code goes unnoticed.
 
-    What: Each mutant of the reward code breaks a case, a policy's bound or the reward itself.
+    What: Each mutant of the reward code breaks a case, a policy's bound or the reward itself. A mutant
+        survives when it was asked about every conversation; where one took too long, it is not decided.
     Why: The line could be wrong in this way today and every check would still pass.
     Fix: Add the case that is shown, or one like it. If nothing can tell the mutant apart, mark it in
         pyproject.toml: `[tool.envops.mutation] equivalent = [{ mutant = "…", reason = "…" }]`.
@@ -102,22 +107,23 @@ def equivalent_mark_is_wrong(subject: Subject) -> Iterator[Found]:
 
 
 @rule("RWD084", gate="rewards", severity="advice")
-def most_mutants_were_not_tried(subject: Subject) -> Iterator[Found]:
+def many_mutants_are_not_decided(subject: Subject) -> Iterator[Found]:
     """Mutation testing ran out of time.
 
-    What: At least half of the sample of mutants is tried before the time is up.
-    Why: The score speaks of what was tried alone; scoring that is so slow also slows down training.
+    What: At least nine in ten of the sample of mutants are decided: noticed by a conversation, or asked
+        about all of them.
+    Why: The score speaks of what was decided alone; scoring that is so slow also slows down training.
     Fix: Make the reward faster: compile patterns once, bound what is compared, read files when loading.
+        Where the machine was busy, try again.
     """
     mutation = subject.facts.mutation
-    if mutation is None or mutation.bound != "time":
+    if mutation is None or mutation.undecided <= (1 - GOOD_SCORE) * len(mutation.mutants):
         return
-    sample = min(mutation.exist, mutation.most)
-    if len(mutation.mutants) < sample / 2:
-        yield Found(
-            f"{len(mutation.mutants)} of {sample} mutants were tried in {number(mutation.seconds_allowed)} s",
-            _counts(mutation),
-        )
+    yield Found(
+        f"{mutation.undecided} of {len(mutation.mutants)} mutants were not decided "
+        f"in {number(mutation.seconds_allowed)} s of the processor",
+        _counts(mutation) | _left_out(mutation),
+    )
 
 
 def _counts(mutation: Mutation) -> dict[str, Any]:
@@ -131,12 +137,13 @@ def _counts(mutation: Mutation) -> dict[str, Any]:
             "survived": len(mutation.survivors),
             "equivalent": mutation.count("equivalent"),
             "skipped": mutation.count("skipped"),
+            "not decided": mutation.undecided,
             "not reached": mutation.unreached,
         },
         "ended by": {
-            "all": "every mutant was tried",
+            "all": "every mutant was decided",
             "count": f"the limit of {mutation.most} mutants",
-            "time": f"the limit of {number(mutation.seconds_allowed)} s",
+            "time": f"the limit of {number(mutation.seconds_allowed)} s of the processor, or slow conversations",
         }[mutation.bound],
         "conversations": mutation.conversations,
         "cases": mutation.cases,
@@ -144,7 +151,9 @@ def _counts(mutation: Mutation) -> dict[str, Any]:
 
 
 def _left_out(mutation: Mutation) -> dict[str, Any]:
-    return {"left out": [f"{name}: {why}" for name, why in mutation.left_out.items()][:5]} if mutation.left_out else {}
+    """Conversations that no mutant was asked about, and why."""
+    without = {"left out": mutation.left_out, "took too long": mutation.unasked}
+    return {title: [f"{name}: {why}" for name, why in named.items()][:5] for title, named in without.items() if named}
 
 
 def _evidence(mutant: Mutant) -> dict[str, Any]:

@@ -27,14 +27,14 @@ function evidence(data, address) {
     parts);
 }
 
-const OUTCOMES = ["killed", "timeout", "survived", "equivalent", "skipped"];
+const OUTCOMES = ["killed", "timeout", "survived", "equivalent", "skipped", "undecided"];
 
 function mutationSection(mutation) {
   if (!mutation) return null;
-  if (mutation.score === null) return section("mutation", "Mutation testing", h("p.muted", null, "There was nothing to mutate, or no conversation to ask mutants about."));
+  if (mutation.score === null) return section("mutation", "Mutation testing", h("p.muted", null, "There was nothing to mutate, no conversation to ask mutants about, or no time."));
   const counted = OUTCOMES.filter((outcome) => mutation.outcomes[outcome]);
   const bar = h("div.bar", { role: "img", "aria-label": counted.map((outcome) => `${mutation.outcomes[outcome]} ${outcome}`).join(", ") }, counted.map((outcome) => { const part = h(`span.${outcome}`); part.style.flexGrow = mutation.outcomes[outcome]; return part; }));
-  const bound = { all: "all there are", count: `a sample of ${mutation.exist}`, time: `of ${mutation.exist}, until the time was up` }[mutation.bound];
+  const bound = { all: "all there are", count: `a sample of ${mutation.exist}`, time: `of ${mutation.exist}, not all of them decided` }[mutation.bound];
   return section("mutation", "Mutation testing",
     h("p", null, h("span.big", null, percent(mutation.score)), ` of the mutants of the reward code were noticed. ${mutation.tried} were tried (${bound}), each asked about ${mutation.conversations} conversations, ${mutation.cases} of them cases.`),
     bar, h("ul.legend", null, counted.map((outcome) => h("li", null, h(`i.${outcome}`), `${mutation.outcomes[outcome]} ${outcome}`))),

@@ -1,0 +1,78 @@
+"""What work costs by the processor's clock, which is the same however busy the machine is."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import resource
+import signal
+import time
+from collections.abc import Iterator
+from typing import Any
+
+from .failures import OutOfTime
+
+
+def processor_seconds() -> float:
+    """What this process has used of a processor, and those that it has waited for."""
+    used = (resource.getrusage(whose) for whose in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return sum(one.ru_utime + one.ru_stime for one in used)
+
+
+class BudgetSpent(Exception):
+    """There is nothing left to work with."""
+
+
+class Budget:
+    """So much of the processor; by the wall clock more, for what waits and for a machine that is busy."""
+
+    def __init__(self, seconds: float, patience: float) -> None:
+        self._limit = processor_seconds() + seconds
+        self._deadline = time.monotonic() + patience
+
+    @property
+    def left(self) -> float:
+        """Seconds of the processor; none once the patience is over."""
+        return self._limit - processor_seconds() if self.patience > 0 else 0.0
+
+    def check(self) -> None:
+        """Raise `BudgetSpent` where nothing is left."""
+        if self.left <= 0:
+            raise BudgetSpent
+
+    @property
+    def patience(self) -> float:
+        """Seconds by the wall clock."""
+        return self._deadline - time.monotonic()
+
+
+@contextlib.contextmanager
+def processor_limit(seconds: float) -> Iterator[None]:
+    """Raise `OutOfTime` in the main thread when the block uses more of the processor; its children do not count."""
+
+    def expired(_number: int, _frame: Any) -> None:
+        raise OutOfTime(f"used more than {seconds:g} s of the processor")
+
+    previous = signal.signal(signal.SIGPROF, expired)
+    signal.setitimer(signal.ITIMER_PROF, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, previous)
+
+
+@contextlib.contextmanager
+def kernel_limit(seconds: float) -> Iterator[None]:
+    """Let the kernel end this process when the block uses more of the processor: some code no signal reaches.
+
+    Processes that are started in the block inherit the limit.
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_CPU)
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    most = math.ceil(used.ru_utime + used.ru_stime + seconds)
+    resource.setrlimit(resource.RLIMIT_CPU, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_CPU, (soft, hard))

@@ -57,9 +57,9 @@ def _contradiction(options: argparse.Namespace) -> str:
         name
         for name in ("results", "endpoint", "pool", "harness", "max_cost")
         if getattr(options, name, None) is not None
-    }
-    if options.shard is not None and given & {"results", "endpoint"}:
-        return "--shard divides the scripted gates: it does not go with --results or --endpoint"
+    } | ({"hosted"} if getattr(options, "hosted", False) else set())
+    if options.shard is not None and given & {"results", "endpoint", "hosted"}:
+        return "--shard divides the scripted gates: it does not go with --results, --endpoint or --hosted"
     if "harness" in given and given & {"results", "pool", "hosted"}:
         return "--harness plays rollouts here: it does not go with --results, --pool or --hosted"
     if len(given & {"results", "pool", "hosted"}) > 1:

@@ -214,7 +214,13 @@ def power(tasks: int, rollouts: int, pairs: int, recorded: int | None = None, lo
         weakened = [skill * (1 - loss / mean_skill) for skill in skills]
         worse[_drifted(_means(drawn(weakened, rollouts, generator)), then)] += 1
     return Power(
-        tasks, rollouts, recorded or rollouts, same["worse"] / pairs, same["pass"] / pairs, worse["worse"] / pairs, worse["pass"] / pairs
+        tasks,
+        rollouts,
+        recorded or rollouts,
+        same["worse"] / pairs,
+        same["pass"] / pairs,
+        worse["worse"] / pairs,
+        worse["pass"] / pairs,
     )
 
 

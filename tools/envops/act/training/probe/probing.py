@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from envops.act.training.probe.ground import Ground
+from envops.act.training.learner.ground import Ground
+from envops.act.training.probe.gold import Gold, gold_of
 from envops.act.training.probe.learning import Learning, Recipe, Step
 from envops.act.training.probe.policy import TinyPolicy, tiny_policy, warm_up
 from envops.act.training.probe.vocabulary import Vocabulary, vocabulary_of
@@ -28,6 +29,12 @@ CONTROL_REWARD = 0.5
 MOST_STEPS = 1_000
 MOST_TOKENS = 64
 """A reply that is longer than this is not for a model of this size."""
+
+SMALLER = "Give arguments that make the tasks smaller (`probe: {args: …}` in registry.yaml, or --args)"
+INSTEAD = (
+    "train a small real model on it (a run with `backend: trl`, docs/training.md), which takes turns and tools; "
+    "`nox -s distribution` says whether its rewards leave something to learn"
+)
 
 Outcome = Literal["learned", "not learned", "control moved"]
 
@@ -61,16 +68,23 @@ def probe(
 ) -> Probed:
     """Train a tiny policy on the environment for so many seconds, and a control that is paid the same for all.
 
-    Raises `NotForAProbe` where gold replies are too long, or call tools.
+    Raises `NotForAProbe` where the environment answers back, gold replies are too long, or chance earns nothing.
     """
-    vocabulary, most_tokens = _vocabulary(ground)
+    _speaks_once(ground)
+    gold = gold_of(ground)
+    vocabulary, most_tokens = _vocabulary(ground, gold)
     training, held_out = divided([task.index for task in ground.tasks], seed)
-    policy = _policy(ground, vocabulary, most_tokens, seed)
+    policy = _policy(ground, gold, vocabulary, most_tokens, seed)
     recipe = Recipe(most_tokens=most_tokens, seed=seed)
     learning = Learning(ground, vocabulary, policy, recipe, folder / "policy", seen)
     control = _control(learning, folder, training)
     say(f"control: {CONTROL_STEPS} steps at a constant reward change no weight by more than {control[0]:g}")
     before = _mean(learning, held_out)
+    if before.low == before.high == 0:
+        raise NotForAProbe(
+            f"a model that speaks at random earned 0 in all of {len(held_out) * ROLLOUTS_PER_TASK} rollouts: nothing "
+            f"can be learned from a reward that is never met. {SMALLER}, or {INSTEAD}"
+        )
     say(f"before: reward {before.value:.3f} [{before.low:.3f}, {before.high:.3f}] on {len(held_out)} tasks held out")
     learning.run(training, MOST_STEPS, seconds)
     after = _mean(learning, held_out)
@@ -84,26 +98,35 @@ def divided(tasks: Sequence[int], seed: int) -> tuple[list[int], list[int]]:
     return shuffled[kept:] or shuffled, shuffled[:kept]
 
 
-def _vocabulary(ground: Ground) -> tuple[Vocabulary, int]:
-    if not ground.gold:
-        raise NotForAProbe("a perfect model says no text here: a tiny model calls no tools")
-    vocabulary = vocabulary_of([task.prompt for task in ground.tasks], ground.gold)
+def _speaks_once(ground: Ground) -> None:
+    """A probe's model has words for one reply: nobody could teach it in minutes to call, or to hear answers."""
+    about = ground.description
+    if about.tools:
+        raise NotForAProbe(f"it has tools ({', '.join(about.tools)}), and a tiny model calls none. Instead: {INSTEAD}")
+    if about.conversational:
+        raise NotForAProbe(f"it answers back, and a tiny model speaks once. Instead: {INSTEAD}")
+
+
+def _vocabulary(ground: Ground, gold: Gold) -> tuple[Vocabulary, int]:
+    if not gold.texts:
+        raise NotForAProbe(f"a perfect model says no text here. Instead: {INSTEAD}")
+    vocabulary = vocabulary_of([task.prompt for task in ground.tasks], gold.texts)
     frame = len(vocabulary.opening) + len(vocabulary.closing)
-    longest = max(len(text) for text in ground.gold) - frame
+    longest = max(len(text) for text in gold.texts) - frame
     if longest > MOST_TOKENS:
         raise NotForAProbe(
-            f"gold replies have up to {longest} characters of their own, and a tiny model says {MOST_TOKENS}: "
-            "give arguments that make the tasks smaller (`probe: {args: …}` in registry.yaml, or --args)"
+            f"gold replies have up to {longest} characters of their own, and a tiny model says {MOST_TOKENS}. "
+            f"{SMALLER}, or {INSTEAD}"
         )
     return vocabulary, longest + 2
 
 
-def _policy(ground: Ground, vocabulary: Vocabulary, most_tokens: int, seed: int) -> TinyPolicy:
+def _policy(ground: Ground, gold: Gold, vocabulary: Vocabulary, most_tokens: int, seed: int) -> TinyPolicy:
     heard = [vocabulary.heard(task.prompt) for task in ground.tasks]
-    turns = max(2, len(ground.gold) // max(1, len(ground.tasks)) + 1)
+    turns = max(2, len(gold.texts) // max(1, len(ground.tasks)) + 1)
     policy = tiny_policy(vocabulary, turns * (max(map(len, heard)) + most_tokens) + most_tokens, seed)
     frame = len(vocabulary.opening) + len(vocabulary.closing)
-    warm_up(policy, vocabulary, heard, [len(text) - frame for text in ground.gold])
+    warm_up(policy, vocabulary, heard, [len(text) - frame for text in gold.texts])
     return policy
 
 

@@ -153,7 +153,7 @@ class Learner:
         except (Exception, KeyboardInterrupt) as error:
             if self._rollouts.under_way:  # between two steps: the weights are those of the last finished one
                 self._keep()
-            if isinstance(error, Interrupted):
+            if isinstance(error, Interrupted) or self.stop.is_set():  # a terminal's Ctrl-C reaches the worker as well
                 return "interrupted"
             raise
         if self._trainer.state.global_step >= self._trainer.args.max_steps:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Literal
 
 from envops.act.training.learner.ground import Ground
+from envops.act.training.probe.fitness import INSTEAD, SMALLER, NotForAProbe, speaks_once
 from envops.act.training.probe.gold import Gold, gold_of
 from envops.act.training.probe.learning import Learning, Recipe, Step
 from envops.act.training.probe.policy import TinyPolicy, tiny_policy, warm_up
@@ -30,17 +31,7 @@ MOST_STEPS = 1_000
 MOST_TOKENS = 64
 """A reply that is longer than this is not for a model of this size."""
 
-SMALLER = "Give arguments that make the tasks smaller (`probe: {args: …}` in registry.yaml, or --args)"
-INSTEAD = (
-    "train a small real model on it (a run with `backend: trl`, docs/training.md), which takes turns and tools; "
-    "`nox -s distribution` says whether its rewards leave something to learn"
-)
-
 Outcome = Literal["learned", "not learned", "control moved"]
-
-
-class NotForAProbe(ValueError):
-    """The environment asks for more than a tiny model can say."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +61,7 @@ def probe(
 
     Raises `NotForAProbe` where the environment answers back, gold replies are too long, or chance earns nothing.
     """
-    _speaks_once(ground)
+    speaks_once(ground.description)
     gold = gold_of(ground)
     vocabulary, most_tokens = _vocabulary(ground, gold)
     training, held_out = divided([task.index for task in ground.tasks], seed)
@@ -96,15 +87,6 @@ def divided(tasks: Sequence[int], seed: int) -> tuple[list[int], list[int]]:
     shuffled = random.Random(seed).sample(list(tasks), len(tasks))
     kept = max(1, min(MOST_HELD_OUT, int(len(tasks) * HELD_OUT_SHARE)))
     return shuffled[kept:] or shuffled, shuffled[:kept]
-
-
-def _speaks_once(ground: Ground) -> None:
-    """A probe's model has words for one reply: nobody could teach it in minutes to call, or to hear answers."""
-    about = ground.description
-    if about.tools:
-        raise NotForAProbe(f"it has tools ({', '.join(about.tools)}), and a tiny model calls none. Instead: {INSTEAD}")
-    if about.conversational:
-        raise NotForAProbe(f"it answers back, and a tiny model speaks once. Instead: {INSTEAD}")
 
 
 def _vocabulary(ground: Ground, gold: Gold) -> tuple[Vocabulary, int]:

@@ -70,15 +70,17 @@ def probe(
     learning = Learning(ground, vocabulary, policy, recipe, folder / "policy", seen)
     control = _control(learning, folder, training)
     say(f"control: {CONTROL_STEPS} steps at a constant reward change no weight by more than {control[0]:g}")
-    before = _mean(learning, held_out)
-    if before.low == before.high == 0:
+    earned = learning.evaluated(held_out, ROLLOUTS_PER_TASK)
+    met = {reward for group in earned for reward in group}
+    if len(met) < 2:
         raise NotForAProbe(
-            f"a model that speaks at random earned 0 in all of {len(held_out) * ROLLOUTS_PER_TASK} rollouts: nothing "
-            f"can be learned from a reward that is never met. {SMALLER}, or {INSTEAD}"
+            f"a model that speaks at random earned {next(iter(met), 'nothing')} in each of "
+            f"{sum(map(len, earned))} rollouts: no reward is met by chance. {SMALLER}, or {INSTEAD}"
         )
+    before = _mean(earned)
     say(f"before: reward {before.value:.3f} [{before.low:.3f}, {before.high:.3f}] on {len(held_out)} tasks held out")
     learning.run(training, MOST_STEPS, seconds)
-    after = _mean(learning, held_out)
+    after = _mean(learning.evaluated(held_out, ROLLOUTS_PER_TASK))
     return Probed(before, after, tuple(learning.steps), *control, policy.num_parameters(), len(held_out))
 
 
@@ -123,6 +125,5 @@ def _control(learning: Learning, folder: Path, training: Sequence[int]) -> tuple
     return change, max((step.gradient for step in control.steps), default=0.0)
 
 
-def _mean(learning: Learning, tasks: Sequence[int]) -> Estimate:
-    rewards = learning.evaluated(tasks, ROLLOUTS_PER_TASK)
+def _mean(rewards: Sequence[Sequence[float]]) -> Estimate:
     return clustered_mean([group for group in rewards if group], CONFIDENCE)

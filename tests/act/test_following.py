@@ -200,6 +200,9 @@ def test_a_run_of_the_platform_is_followed_by_its_declared_name(
     assert "checkpoints: 20" in said
     report = read_run(tmp_path / "reports" / "runs" / "first.json")
     assert (report.identity, report.status) == ("first-0123456789ab-abcdef0", "running")
+    signed_in.control("PATCH", f"runs/{run['id']}", {"status": "COMPLETED"})
+    assert main(["watch", "first", "--follow", "--root", str(tmp_path)]) == 1
+    assert "first: finished" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

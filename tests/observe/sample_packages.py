@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from envops.declare.reading import read_package
 from envops.declare.registry import DistributionGate, EnvironmentEntry, Gates, SmokeGate
-from envops.observe import observation
+from envops.observe import early_worker, observation
 from envops.observe.observation import Watcher, observe
 from envops.observe.process import Confinement, WorkerProcess
 from envops.observe.remembering import Wish
@@ -110,14 +110,15 @@ def look_at(
     started: list[int] = []
 
     class Counted(WorkerProcess):
-        def __init__(self, *arguments: Any) -> None:
-            super().__init__(*arguments)
+        def __init__(self, *arguments: Any, **options: Any) -> None:
+            super().__init__(*arguments, **options)
             started.append(self.pid)
 
     entry = EnvironmentEntry(package.name, gates=SMALL, secrets=secrets)
     watcher = Watcher(stage=lambda _: None, advance=lambda *_: None)
     with patch.context() as patched:
-        patched.setattr(observation, "WorkerProcess", Counted)
+        for module in (observation, early_worker):
+            patched.setattr(module, "WorkerProcess", Counted)
         for name, value in limits.items():
             patched.setattr(observation, name, value)
         facts = observe(entry, package, workspace, wish, watcher, threading.Event())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -29,7 +30,9 @@ def run() -> None:
     from envops.declare.problem import DeclarationError
 
     try:
-        sys.exit(main())
+        code = main()
+        gc.freeze()  # or the interpreter would look through all that is left once more, only to end
+        sys.exit(code)
     except DeclarationError as error:
         print(f"{error}\n\n{len(error.problems)} problem(s); nothing was run.", file=sys.stderr)
         sys.exit(exit_codes.USAGE)

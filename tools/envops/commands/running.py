@@ -9,14 +9,15 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from envops.commands.judging import Question, judged, judged_from_cache
+from envops.commands.meanwhile import import_meanwhile
 from envops.commands.termination import terminated_like_interrupted
 from envops.declare.lock import LOCK_FILE
 from envops.observe.capacity import available_memory
-from envops.observe.facts import Facts, Failure
+from envops.observe.facts import Facts, Failure, Stage
 from envops.observe.fork_server import ForkServers
 from envops.observe.observation import Watcher, observe
 from envops.observe.recording_refresh import with_recordings
@@ -26,6 +27,7 @@ from envops.observe.subprocesses import Interrupted, ProgramFailed
 from envops.observe.timings import Timing, expected_timings, remember_timing
 from envops.observe.venv import venv_for, venv_key
 from envops.observe.workspace import Workspace
+from envops.report.kept import KeptResults
 from envops.report.progress import Progress
 from envops.report.result import EnvironmentResult, broken_result
 
@@ -44,13 +46,15 @@ class Run:
     progress: Progress
     stop: threading.Event
     servers: ForkServers
+    under_way: threading.Event = field(default_factory=threading.Event)
+    """Set when the first worker imports, or is about to."""
 
 
 def run_all(
     question: Question, names: Sequence[str], workers: int, progress: Progress, stop: threading.Event
-) -> tuple[list[EnvironmentResult], bool]:
+) -> tuple[KeptResults, bool]:
     """Results in the order of the names, and whether the run was cut short."""
-    results: dict[str, EnvironmentResult] = {}
+    results = KeptResults(question.workspace.base)
     interrupted = False
     with terminated_like_interrupted():
         try:
@@ -64,11 +68,13 @@ def run_all(
                 if result is not None:
                     progress.cached(name)
                     progress.finished(result)
-                    results[name] = result
-            _observe_all(question, [name for name in names if name not in results], workers, progress, stop, results)
+                    results.append(result)
+            judged_already = set(results.names)
+            rest = [name for name in names if name not in judged_already]
+            _observe_all(question, rest, workers, progress, stop, results)
         except KeyboardInterrupt:
             interrupted = True
-    return [results[name] for name in names if name in results], interrupted
+    return results.in_order(names), interrupted
 
 
 def _observe_all(
@@ -77,7 +83,7 @@ def _observe_all(
     workers: int,
     progress: Progress,
     stop: threading.Event,
-    results: dict[str, EnvironmentResult],
+    results: KeptResults,
 ) -> None:
     """Observe them and add their results; on Ctrl-C those that are there by then."""
     if not names:
@@ -107,16 +113,19 @@ def _observe_all(
                     waiting.remove(chosen)
                     running[pool.submit(_validate_one, shared, chosen)] = chosen
                     continue
+                if shared.under_way.is_set():
+                    import_meanwhile()
                 awaited: Iterable[Future[Any]] = running or [one for one in making.values() if not one.done()]
                 wait(awaited, timeout=LOOK_SECONDS, return_when=FIRST_COMPLETED)
                 for future in [future for future in running if future.done()]:
-                    _file(future, running.pop(future), results)
+                    running.pop(future)
+                    _file(future, results)
         except KeyboardInterrupt:
             stop.set()
             wait(running, timeout=PATIENCE_SECONDS)
-            for future, name in running.items():
+            for future in running:
                 if future.done():
-                    _file(future, name, results)
+                    _file(future, results)
             raise
 
 
@@ -129,10 +138,10 @@ def _spared(workspace: Workspace) -> Iterator[None]:
         yield
 
 
-def _file(future: Future[EnvironmentResult | None], name: str, results: dict[str, EnvironmentResult]) -> None:
+def _file(future: Future[EnvironmentResult | None], results: KeptResults) -> None:
     result = future.result()
     if result is not None:
-        results[name] = result
+        results.append(result)
 
 
 def _make_venv(shared: Run, name: str) -> None:
@@ -172,8 +181,14 @@ def _facts(shared: Run, name: str) -> tuple[Facts, bool]:
             known = with_recordings(known, entry, package, workspace, wish.allow_network, stop)
         return known, True
     shared.progress.started(name)
+
+    def reached(stage: Stage) -> None:
+        shared.progress.stage(name, stage)
+        if stage != "venv":
+            shared.under_way.set()
+
     watcher = Watcher(
-        stage=lambda stage: shared.progress.stage(name, stage),
+        stage=reached,
         advance=lambda done, total: shared.progress.advance(name, done, total),
         detail=lambda text: shared.progress.detail(name, text),
         note=shared.progress.note,

@@ -28,6 +28,7 @@ def read_facts(path: Path) -> Facts:
     Raises `ValueError` when the file is damaged or of another shape, `OSError` when it
     cannot be read.
     """
-    facts = adapter(Facts).validate_json(path.read_bytes(), strict=False)
+    text = path.read_bytes()  # first: where there is no file, no checker needs to be made
+    facts = adapter(Facts).validate_json(text, strict=False)
     assert isinstance(facts, Facts)
     return facts

@@ -21,7 +21,7 @@ from typing import Any, Self
 from envops.declare.package import Package
 from envops.observe.limits import LOAD_SECONDS
 from envops.observe.process import Confinement, worker_environment
-from envops.observe.starting import BOOTSTRAP_OF_FORKS, WORKER_FOLDER, ForkedProcess, NotForked, with_lifeline
+from envops.observe.starting import AHEAD, BOOTSTRAP_OF_FORKS, WORKER_FOLDER, ForkedProcess, NotForked, with_lifeline
 from envops.observe.subprocesses import Interrupted
 from envops.observe.venv import VirtualEnvironment
 from envops.observe.workspace import Workspace
@@ -39,7 +39,7 @@ class ForkServer:
         environment = worker_environment(venv, scratch, scratch, Confinement({}, hash_seed=hash_seed))
         del environment["PYTHONPATH"]
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        settings = {"ENVOPS_FORKS": str(theirs.fileno()), "ENVOPS_GENERATION": generation}
+        settings = {"ENVOPS_FORKS": str(theirs.fileno()), AHEAD: generation}
         command: list[str | Path] = [venv.python, "-s", "-P", "-c", BOOTSTRAP_OF_FORKS, WORKER_FOLDER]
         with theirs:
             self._process, self._lifeline = with_lifeline(
@@ -143,12 +143,16 @@ class ForkServers:
     ) -> None:
         self._open.close()
 
+    def shares(self, venv: VirtualEnvironment) -> bool:
+        """Whether several environments of the run have this virtual environment."""
+        return self._sharing.get(venv.folder.name, 0) > 1
+
     def origin(self, venv: VirtualEnvironment, package: Package, overlay: Path, confinement: Confinement) -> Origin:
         """From what this environment's worker is to be made.
 
         Raises `Interrupted` when the run is cancelled while a server imports.
         """
-        if self._sharing.get(venv.folder.name, 0) < 2:
+        if not self.shares(venv):
             return Origin()
         if reason := _reason_against(package, overlay, confinement):
             return Origin(reason=reason)
@@ -159,7 +163,7 @@ class ForkServers:
             if key not in self._made:
                 self._made[key] = self._make(venv, *key[1:])
             origin = self._made[key]
-        hidden = origin.server.modules & _modules_in(overlay) if origin.server else ()
+        hidden = origin.server.modules & modules_in(overlay) if origin.server else ()
         return Origin(reason=f"the wheel hides the module {min(hidden)} from verifiers") if hidden else origin
 
     def _make(self, venv: VirtualEnvironment, generation: str, hash_seed: int) -> Origin:
@@ -180,6 +184,11 @@ def _reason_against(package: Package, overlay: Path, confinement: Confinement) -
         return "pyproject.toml asks for a fresh process"
     if confinement.allow_network or confinement.secrets:
         return "variables are declared, or the network is allowed, which imports may heed"
+    return reason_in_wheel(overlay)
+
+
+def reason_in_wheel(overlay: Path) -> str:
+    """Why verifiers is to be imported with this unpacked wheel on the path, or nothing."""
     for name in sorted(os.listdir(overlay)):  # noqa: PTH208
         if name in SITE_MODULES:
             return f"the wheel brings {name}, which Python imports first of all"
@@ -188,5 +197,6 @@ def _reason_against(package: Package, overlay: Path, confinement: Confinement) -
     return ""
 
 
-def _modules_in(overlay: Path) -> set[str]:
-    return {name.partition(".")[0] for name in os.listdir(overlay)}  # noqa: PTH208
+def modules_in(folder: Path) -> set[str]:
+    """What can be imported from a folder, and a little more."""
+    return {name.partition(".")[0] for name in os.listdir(folder)}  # noqa: PTH208

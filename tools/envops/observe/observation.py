@@ -6,7 +6,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from math import ceil
@@ -16,6 +16,7 @@ from typing import Any
 from envops.declare.package import Package
 from envops.declare.registry import EnvironmentEntry
 from envops.observe.collected import Collected
+from envops.observe.early_worker import early_worker, heeded_by_imports
 from envops.observe.evaluating import ScriptedEvaluation, evaluation
 from envops.observe.facts import Facts, Stage, Started
 from envops.observe.fork_server import ForkServers, Origin
@@ -140,23 +141,45 @@ class _Observer:
     def run(self) -> None:
         with self._stage("venv"):
             venv = venv_for(self._package.folder / "requirements.lock", self._workspace, self._stop)
-        with self._stage("wheel"):
-            built = built_wheel(self._package, self._workspace, self._stop)
-            self.wheel = built.wheel
         secrets = {name: os.environ[name] for name in self._entry.secrets if name in os.environ}
         confinement = Confinement(secrets, self._wish.allow_network)
-        with self._stage("load", ends=False):
-            origin = self._origin(venv, built.overlay, confinement)
-        with (
-            self._workspace.scratch() as scratch,
-            WorkerProcess(venv, built.overlay, scratch, confinement, self._stop, origin.server) as worker,
-        ):
-            self.started = replace(worker.started, reason=worker.started.reason or origin.reason)
+        with ExitStack() as opened:
+            early = self._early(opened, venv, confinement)
+            with self._stage("wheel"):
+                built = built_wheel(self._package, self._workspace, self._stop)
+                self.wheel = built.wheel
+            with self._stage("load", ends=False):
+                worker = self._worker(opened, early, venv, built.overlay, confinement)
             try:
                 self._ask_everything(worker, built.overlay)
             finally:
                 self.memory = worker.peak_memory
             self._ask_other_seed(venv, built.overlay, confinement)
+
+    def _early(self, opened: ExitStack, venv: VirtualEnvironment, confinement: Confinement) -> WorkerProcess | None:
+        """A worker that imports verifiers meanwhile; none where others import it too, or the network is open to it."""
+        if confinement.allow_network or (self._servers is not None and self._servers.shares(venv)):
+            return None
+        return opened.enter_context(early_worker(venv, self._package, self._workspace, confinement, self._stop))
+
+    def _worker(
+        self,
+        opened: ExitStack,
+        early: WorkerProcess | None,
+        venv: VirtualEnvironment,
+        overlay: Path,
+        confinement: Confinement,
+    ) -> WorkerProcess:
+        if early is not None and not heeded_by_imports(overlay, venv):
+            self.started = early.started
+            return early
+        if early is not None:
+            early.end()
+        origin = self._origin(venv, overlay, confinement)
+        scratch = opened.enter_context(self._workspace.scratch())
+        worker = opened.enter_context(WorkerProcess(venv, overlay, scratch, confinement, self._stop, origin.server))
+        self.started = replace(worker.started, reason=worker.started.reason or origin.reason)
+        return worker
 
     def _origin(self, venv: VirtualEnvironment, overlay: Path, confinement: Confinement) -> Origin:
         return self._servers.origin(venv, self._package, overlay, confinement) if self._servers else Origin()

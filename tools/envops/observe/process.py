@@ -17,7 +17,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from envops.observe.facts import Failure, Started, adapter
-from envops.observe.starting import BOOTSTRAP, WORKER_FOLDER, NotForked, with_lifeline
+from envops.observe.starting import AHEAD, BOOTSTRAP, WORKER_FOLDER, NotForked, with_lifeline
 from envops.observe.subprocesses import Interrupted
 from envops.observe.venv import VirtualEnvironment
 
@@ -70,7 +70,9 @@ class WorkerProcess:
         confinement: Confinement,
         stop: threading.Event,
         server: ForkServer | None = None,
+        ahead: str = "",
     ) -> None:
+        """Begin it: forked from a server, or fresh; with `ahead`, which generation of verifiers it imports at once."""
         self._stop = stop
         self._memory = confinement.memory
         self.peak_memory = 0
@@ -82,6 +84,7 @@ class WorkerProcess:
         self._requests = 0
         self._doing = ""
         environment = worker_environment(venv, overlay, scratch, confinement) | {MARK: self._mark}
+        environment |= {AHEAD: ahead} if ahead else {}
         self._process, self._lifeline, self.started = _begun(venv, overlay, scratch, environment, server)
         assert self._process.stdin is not None
         assert self._process.stdout is not None

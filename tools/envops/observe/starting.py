@@ -23,6 +23,8 @@ BOOTSTRAP = PACKAGE + "begin()\nfrom envops_worker.main import serve\nserve()\n"
 BOOTSTRAP_OF_FORKS = (
     PACKAGE + "begin(leaves_others=True)\nfrom envops_worker.fork_server import serve_forks\nserve_forks()\n"
 )
+AHEAD = "ENVOPS_GENERATION"
+"""The variable that names the generation of verifiers to import before anything is asked."""
 SIGN_OF_LIFE_SECONDS = 20.0
 """How long a fork may take to say its number: the machine may be busy, and the server large."""
 

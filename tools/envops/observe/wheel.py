@@ -42,7 +42,6 @@ def built_wheel(package: Package, workspace: Workspace, stop: threading.Event) -
     Raises `ProgramFailed` with kind `raised` when the package does not build, which is the
     author's to mend, and `Interrupted` when `stop` is set.
     """
-    key = hashlib.sha256(package.digest.encode() + BUILD_LOCK.read_bytes()).hexdigest()[:20]
 
     def make(aside: Path) -> None:
         aside.mkdir(parents=True)
@@ -50,9 +49,19 @@ def built_wheel(package: Package, workspace: Workspace, stop: threading.Event) -
         _unpack(path, aside / "site", stop)
         shutil.rmtree(aside / "source")
 
-    folder = made_once(workspace.wheels / package.name / key, make, _is_whole, stop)
+    folder = made_once(_folder(package, workspace), make, _is_whole, stop)
     mark_used(folder)
     return BuiltWheel(describe_wheel(next(folder.glob("*.whl"))), folder / "site")
+
+
+def overlay_of(package: Package, workspace: Workspace) -> Path:
+    """The folder that the package's wheel is unpacked into, whether it is there yet or not."""
+    return _folder(package, workspace) / "site"
+
+
+def _folder(package: Package, workspace: Workspace) -> Path:
+    key = hashlib.sha256(package.digest.encode() + BUILD_LOCK.read_bytes()).hexdigest()[:20]
+    return workspace.wheels / package.name / key
 
 
 CHANGED = Failure("infrastructure", "ChangedMeanwhile", "its files were changed while it was observed: run it again")

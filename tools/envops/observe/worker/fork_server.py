@@ -21,6 +21,7 @@ from typing import Any
 
 from .confinement import NetworkGuard
 from .failures import Sources
+from .imported import AHEAD, collector_at_rest, import_verifiers
 from .moving import Unmovable, holders_of, move
 from .warden import fork_worker
 
@@ -36,8 +37,9 @@ def serve_forks() -> None:
     guard = NetworkGuard(Sources(), allowed=False)
     try:
         guard.watch()
-        _import_all(os.environ.pop("ENVOPS_GENERATION"))
-        gc.collect()
+        with collector_at_rest():
+            _import_all(os.environ.pop(AHEAD))
+            gc.collect()
         holders = holders_of(str(Path(os.environ["HOME"]).parent))
         _refuse_what_no_fork_inherits(known)
     except BaseException as error:
@@ -61,12 +63,7 @@ def _import_all(generation: str) -> None:
     """What loading any environment of this generation imports, in the same order."""
     importlib.import_module(".main", __package__)
     importlib.import_module(".operations.load", __package__)
-    if generation == "v1":
-        import verifiers.v1
-    else:
-        import verifiers
-
-        verifiers.Environment  # noqa: B018 - 0.3 loads its first generation when it is touched
+    import_verifiers(generation)
     importlib.import_module(f".adapter_{generation}", __package__)
 
 

@@ -29,12 +29,11 @@ def items_from_fork(session: Session, work: Callable[[Session], None], seconds: 
     `RuntimeError` with the traceback when the work itself raises.
     """
     read, write = os.pipe()
-    gc.freeze()  # the fork's collector would touch, and so copy, all that the worker holds
     child = os.fork()
     if child == 0:
         os.close(read)
+        gc.freeze()  # its collector would touch, and so copy, all that the worker holds
         _be_the_fork(session, work, write)
-    gc.unfreeze()
     os.close(write)
     try:
         yield from _items(read, time.monotonic() + seconds)

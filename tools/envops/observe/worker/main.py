@@ -10,6 +10,7 @@ from importlib import import_module
 from .channel import Channel, Request
 from .confinement import NetworkGuard, prefer_to_be_killed
 from .failures import said_as_exception
+from .imported import import_ahead
 from .session import Session
 
 OPERATIONS = (
@@ -42,7 +43,7 @@ def serve(watching: NetworkGuard | None = None) -> None:
     prefer_to_be_killed()
     logging.disable(logging.CRITICAL)
     channel = Channel.over_standard_streams()
-    session = Session(channel, watching)
+    session = Session(channel, watching or import_ahead())
     for request in channel.requests():
         answer(session, request)
     session.close()

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import gc
+import importlib
 import platform
 import time
 from importlib.metadata import version
 
-from ..adapter import Settings
+from ..adapter import Adapter, Settings
 from ..channel import Request
 from ..confinement import NetworkGuard
 from ..failures import Sources
+from ..imported import collector_at_rest, import_verifiers
 from ..judges import ScriptedJudge
 from ..oracle import AuthorsOracle, DerivedOracle
 from ..policies import AnswerSettings, Policies
@@ -25,22 +28,12 @@ def answer(session: Session, request: Request) -> None:
     else:
         session.guard.take_over(session.sources, session.loop)
     started = time.perf_counter()
-    if settings.generation == "v1":
-        import verifiers.v1
-
-        _refuse_other_v1()
-        imported = time.perf_counter()
-        from ..adapter_v1 import AdapterV1
-
-        session.adapter = AdapterV1(settings, session.sources)
-    else:
-        import verifiers
-
-        verifiers.Environment  # noqa: B018 - 0.3 loads its first generation when it is touched
-        imported = time.perf_counter()
-        from ..adapter_v0 import AdapterV0
-
-        session.adapter = AdapterV0(settings, session.sources)
+    with collector_at_rest():
+        import_verifiers(settings.generation)
+    gc.freeze()  # what was imported stays, and is not looked through again
+    imported = time.perf_counter()
+    importlib.invalidate_caches()  # the overlay may be younger than this process
+    session.adapter = _adapter(session, settings)
     loaded = time.perf_counter()
     session.policies = _make_policies(session, settings)
     session.judge = ScriptedJudge(session)
@@ -56,6 +49,17 @@ def answer(session: Session, request: Request) -> None:
             "datasets": [],
         },
     )
+
+
+def _adapter(session: Session, settings: Settings) -> Adapter:
+    if settings.generation == "v1":
+        _refuse_other_v1()
+        from ..adapter_v1 import AdapterV1
+
+        return AdapterV1(settings, session.sources)
+    from ..adapter_v0 import AdapterV0
+
+    return AdapterV0(settings, session.sources)
 
 
 def _refuse_other_v1() -> None:

@@ -1,0 +1,55 @@
+"""Importing verifiers, which is most of what anybody waits for."""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+from .confinement import NetworkGuard
+from .failures import Sources
+
+AHEAD = "ENVOPS_GENERATION"
+"""The variable that names the generation of verifiers to import before anything is asked."""
+
+
+@contextmanager
+def collector_at_rest() -> Iterator[None]:
+    """Look for no garbage in the block: hundreds of thousands of objects are made there, and stay.
+
+    Going through them again and again takes as long as the import itself.
+    """
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+
+
+def import_verifiers(generation: str) -> None:
+    """Import this generation of verifiers. Raises whatever that raises."""
+    if generation == "v1":
+        import verifiers.v1
+    else:
+        import verifiers
+
+        verifiers.Environment  # noqa: B018 - 0.3 loads its first generation when it is touched
+
+
+def import_ahead() -> NetworkGuard | None:
+    """Import before the environment's own code is there, where the host asks for it; the guard that watched.
+
+    What goes wrong here goes wrong again, and is told, when the environment is loaded.
+    """
+    generation = os.environ.pop(AHEAD, None)
+    if generation is None:
+        return None
+    guard = NetworkGuard(Sources(), allowed=False)
+    guard.watch()
+    with suppress(Exception), collector_at_rest():
+        importlib.import_module(".operations.load", __package__)
+        import_verifiers(generation)
+        importlib.import_module(f".adapter_{generation}", __package__)
+    return guard

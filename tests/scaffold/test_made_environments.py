@@ -37,8 +37,8 @@ SMALL_GATES = f"""\
 defaults:
   gates:
     smoke: {{tasks: 1, rollouts: 1}}
-    distribution: {{tasks: {FEW}, group_size: 2, min_rollouts: 1, min_live_groups: 0, min_std: 0, min_mean: 0, max_mean: 1,
-                   min_format: 0, max_truncated: 1, max_timeouts: 1, max_errors: 1}}
+    distribution: {{tasks: {FEW}, group_size: 2, min_rollouts: 1, min_live_groups: 0, min_std: 0, min_mean: 0,
+                   max_mean: 1, min_format: 0, max_truncated: 1, max_timeouts: 1, max_errors: 1}}
 """
 
 

@@ -126,6 +126,7 @@ def sample_run(name: str = "sorted-harbour-4b", steps: int = 200) -> RunReport:
                 fix="Take harder tasks, or drop those that are always solved.",
                 patch="@@ registry.yaml @@\n-      taskset: {}\n+      taskset: {difficulty: 4}\n",
                 steps=(160, 200),
+                curve="dead groups",
             ),
         ),
         config={"learning_rate": 1e-5, "batch_size": 128, "rollouts_per_example": 8},

@@ -39,7 +39,9 @@ def plays_and_reflects(messages: list[dict[str, Any]]) -> str:
 
 @pytest.fixture(scope="module")
 def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    made = small_repository(tmp_path_factory.mktemp("repository") / "r", "date_arithmetic", "reverse_text")
+    made = small_repository(
+        tmp_path_factory.mktemp("repository") / "r", "date_arithmetic", "reverse_text", "meeting_time"
+    )
     (made / "configs").mkdir()
     taskset = made / "environments" / "reverse_text" / "reverse_text" / "taskset.py"
     edit(taskset, "def final_answer(", 'SYSTEM_PROMPT = "Answer in tags."\n\n\ndef final_answer(')
@@ -138,4 +140,7 @@ def test_what_could_cost_too_much_or_has_no_prompt_is_refused_before_a_model_is_
     git(root, "checkout", "-q", "--", "environments")
     assert code == exit_codes.USAGE
     assert "--initial-prompt TEXT" in said
+    code, said = optimize("meeting-time", *SMALL, "--initial-prompt", "Be quick.", "--max-cost", "20")
+    assert code == exit_codes.USAGE, said
+    assert "meeting-time has several agents" in said
     assert fake.chats == []

@@ -62,7 +62,7 @@ WHERE: dict[str, tuple[str, ...]] = {
     "cache": ("tests/observe/test_pruned_cache.py", "tests/commands"),
     "compare": ("tests/commands", "tests/act", "tests/observe"),
     "diagnose": ("tests/act",),
-    "distribution": ("tests/commands",),
+    "distribution": ("tests/commands", "tests/releasing"),
     "emulator": ("tests/emulator",),
     "endpoint": ("tests/commands", "tests/observe"),
     "inspect": ("tests/inspect",),

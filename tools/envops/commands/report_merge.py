@@ -11,7 +11,7 @@ from typing import Any
 
 from envops import exit_codes
 from envops.declare.problem import DeclarationError, Problem
-from envops.report.json_report import plain_json
+from envops.report.json_report import head_data, plain_json_parts
 from envops.report.merging import merged, missing_shards
 from envops.report.reading import read_report, result_of
 from envops.report.written import print_result, tell_github, write_reports
@@ -33,10 +33,9 @@ def run(options: argparse.Namespace) -> int:
     result = result_of(data)
     if missing := missing_shards(list(reports.values())):
         print(f"no report of shard {', '.join(map(str, missing))}: its environments count as unproved", file=sys.stderr)
-    text = plain_json(data)
-    written = write_reports(result, options.reports, json_text=text)
+    written = write_reports(result, options.reports, environments=data["environments"])
     if options.format == "json":
-        print(text, end="")
+        sys.stdout.writelines(plain_json_parts(head_data(result), data["environments"]))
     else:
         print_result(result, options.format, reports=written, quiet=options.quiet)
     tell_github(result)

@@ -25,6 +25,8 @@ from envops.observe.results import EvaluationRow, rows_of_rollouts, task_key
 from envops.observe.workspace import Workspace
 
 MOST_TASKS = TASKS_SCORED
+MOST_TASKS_ELSEWHERE = 100_000
+"""Where others play the rollouts: a pool of verifiers' own, or the platform."""
 RELAY_CODES = ("cost_ceiling_reached", "endpoint_un", "endpoint_refused", "relay_error")
 """What an error says that came from the relay and not from the environment."""
 STAGES: tuple[Stage, ...] = ("venv", "wheel", "load", "tasks", "smoke", "distribution")

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from envops.declare.package import RewardDeclaration
 from envops.observe.facts import FunctionScore, RewardFunction
@@ -50,7 +51,7 @@ class DeclaredRange:
         """The most that the right form around junk may earn."""
         return self.worthless + self.format_share * max(self.maximum, 0.0)
 
-    @property
+    @cached_property
     def tolerance(self) -> float:
         """Below this, two rewards are the same."""
         return 1e-6 * max(1.0, abs(self.minimum), abs(self.maximum))

@@ -168,7 +168,7 @@ def gold_is_lost_in_the_rollout(subject: Subject) -> Iterator[Found]:
     Fix: Compare the reply in the evidence with the gold reply; raise `max_turns` if the conversation was cut.
     """
     declared = subject.range
-    gold = gold_by_task(subject.facts)
+    gold = gold_by_task(subject)
     reached = {
         task
         for task, score in gold.items()

@@ -40,7 +40,7 @@ def paid_like_gold(subject: Subject, policy: str, saying: str) -> Iterator[Found
         )
         for score, gold in reaching_gold(subject, policy)
     ]
-    yield from merged(hits, len(scores_of(subject.facts, policy)), "replies")
+    yield from merged(hits, len(scores_of(subject, policy)), "replies")
 
 
 @rule("RWD004", gate="rewards")

@@ -32,12 +32,12 @@ function curvePicture(curve, found) {
     titles: ["step", "value", "from", "to"],
     rows: () => curve.points.map((point) => [String(point.step), point.value, point.low, point.high]),
     draw: () => ({
-      height: 210, marginLeft: 48, marginRight: 10, marginBottom: 34, marginTop: marked.length ? 26 : 20,
+      height: 210, marginLeft: 48, marginRight: 10, marginBottom: 34, marginTop: 20 + 13 * Math.min(3, marked.length),
       x: { label: "step" }, y: { label: null, grid: true, ticks: 5, nice: true },
       marks: [
         marked.length ? Plot.rectX(marked, { x1: "from", x2: "to", fill: WARM, fillOpacity: 0.14, className: "marked" }) : null,
         marked.length ? Plot.ruleX(marked, { x: "from", stroke: WARM, strokeWidth: 1.5, strokeDasharray: "4,3" }) : null,
-        marked.length ? Plot.text(marked, { x: "from", frameAnchor: "top", dy: -12, text: "rule", textAnchor: "middle", fill: INK }) : null,
+        marked.map((one, place) => Plot.text([one], { x: "from", frameAnchor: "top", dy: -12 - 13 * (place % 3), text: "rule", textAnchor: "middle", fill: INK })),
         banded.length ? Plot.areaY(curve.points, { x: "step", y1: "low", y2: "high", fill: ACCENT, fillOpacity: 0.15 }) : null,
         Plot.line(curve.points, { x: "step", y: "value", stroke: ACCENT, strokeWidth: 2 }),
         told.length < 40 ? Plot.dot(told, { x: "step", y: "value", r: 2.5, fill: ACCENT }) : null,

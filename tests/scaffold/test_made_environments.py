@@ -31,7 +31,7 @@ EVERY_DAY: tuple[Made, ...] = (  # each kind and each format once or more
 ALL = [made for made in product(("v1", "v0"), KINDS, ANSWERS) if made[:2] != ("v0", "multi-agent")]
 
 
-FEW = 6
+FEW = 4
 """Tasks of each environment where all of them are made: what a gate looks at, it looks at in each."""
 SMALL_GATES = f"""\
 defaults:

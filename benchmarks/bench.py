@@ -24,7 +24,8 @@ import psutil
 
 ROOT = Path(__file__).parents[1]
 ENVOPS = [sys.executable, "-m", "envops"]
-ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT / "tools")}
+ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+ENVIRONMENT["PYTHONPATH"] = str(ROOT / "tools")
 
 REWARDS_STAGES = ("tasks", "rewards", "validation", "tests", "invariants", "search", "mutation")
 

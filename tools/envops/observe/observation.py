@@ -16,7 +16,7 @@ from typing import Any
 from envops.declare.package import Package
 from envops.declare.registry import EnvironmentEntry
 from envops.observe.collected import Collected
-from envops.observe.early_worker import early_worker, heeded_by_imports
+from envops.observe.early_worker import early_worker, heeded_by_imports, would_be_in_vain
 from envops.observe.evaluating import ScriptedEvaluation, evaluation
 from envops.observe.facts import Facts, Stage, Started
 from envops.observe.fork_server import ForkServers, Origin
@@ -158,7 +158,8 @@ class _Observer:
 
     def _early(self, opened: ExitStack, venv: VirtualEnvironment, confinement: Confinement) -> WorkerProcess | None:
         """A worker that imports verifiers meanwhile; none where others import it too, or the network is open to it."""
-        if confinement.allow_network or (self._servers is not None and self._servers.shares(venv)):
+        shared = self._servers is not None and self._servers.shares(venv)
+        if shared or confinement.allow_network or would_be_in_vain(self._package):
             return None
         return opened.enter_context(early_worker(venv, self._package, self._workspace, confinement, self._stop))
 
@@ -297,7 +298,7 @@ class _Observer:
 
     def _begin_rollouts(self, worker: WorkerProcess) -> None:
         """Let rollouts be played beside the stages that follow; what does not come of it is played when it is asked."""
-        if self._wish.harness is None:
+        if self._wish.evaluate and self._wish.harness is None:
             asked = [asdict(one) | {"policies": [one.policy]} for one in self._evaluations()]
             self._collect(worker.request("ahead", LOAD_SECONDS, evaluations=asked))
 

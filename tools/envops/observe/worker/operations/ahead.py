@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import resource
 import threading
 from io import BytesIO
@@ -19,7 +20,8 @@ MOST_KILOBYTES = 600 * 2**10
 def answer(session: Session, request: Request) -> None:
     """Begin the evaluations that will be asked for, where a fork can play what the worker would."""
     if _can_play_apart(session):
-        session.ahead = Apart(lambda: _played(session, request["evaluations"]))
+        with contextlib.suppress(OSError):  # the machine has no room for a fork
+            session.ahead = Apart(lambda: _played(session, request["evaluations"]))
 
 
 def _can_play_apart(session: Session) -> bool:

@@ -40,21 +40,28 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
-@pytest.mark.parametrize(("name", "left"), [("date-arithmetic", 1), ("number-guess", 1), ("shop-prices", 0)])
-def test_the_same_replies_earn_the_same(repository: Path, name: str, left: int):
-    done = envops(repository, "migrate", name)
+@pytest.mark.parametrize(
+    ("name", "moved", "left"),
+    [
+        ("date-arithmetic", "date-arithmetic-v1", 1),
+        ("number-guess", "guess-a-number", 1),
+        ("shop-prices", "shop-prices-v1", 0),
+    ],
+)
+def test_the_same_replies_earn_the_same(repository: Path, name: str, moved: str, left: int):
+    done = envops(repository, "migrate", name, *(["--name", moved] if not moved.endswith("-v1") else []))
     assert done.stdout.count("this test loads the environment as verifiers 0.3 does") == left, done.stderr
     assert done.returncode == (1 if left else 0), done.stdout + done.stderr
     report = json.loads((repository / "reports" / "reward-diff.json").read_text())
     (compared,) = report["environments"]
-    assert compared["name"] == f"{name}-v1"
+    assert compared["name"] == moved
     assert compared["verdict"] == "pass"
     assert f"0 of {compared['replies']:,} replies scored differently" in done.stdout
 
 
 def test_the_prompts_are_equal_byte_for_byte(repository: Path):
     shown = []
-    for name in ("number_guess", "number_guess_v1"):
+    for name in ("number_guess", "guess_a_number"):
         tests = repository / "environments" / name / "tests"
         (tests / "test_show.py").write_text(SHOW_PROMPTS)
         done = envops(repository, "test", name.replace("_", "-"), "-q", "-k", "test_show")

@@ -23,6 +23,13 @@ LOOKS_FOR_THE_KEY = """
 import os
 if "canary" in repr(dict(os.environ)) or "canary" in open("/proc/self/environ").read():
     raise RuntimeError("the key is here")
+if any("envops_gepa" in part for part in __import__("sys").orig_argv):
+    import socket
+    try:
+        socket.create_connection(("192.0.2.1", 80), timeout=1)
+    except OSError as error:
+        if type(error).__name__ != "NetworkBlocked":
+            raise RuntimeError("nothing stands between GEPA and the network") from None
 """
 
 
@@ -39,7 +46,9 @@ def plays_and_reflects(messages: list[dict[str, Any]]) -> str:
 
 @pytest.fixture(scope="module")
 def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    made = small_repository(tmp_path_factory.mktemp("repository") / "r", "date_arithmetic", "reverse_text")
+    made = small_repository(
+        tmp_path_factory.mktemp("repository") / "r", "date_arithmetic", "reverse_text", "meeting_time"
+    )
     (made / "configs").mkdir()
     taskset = made / "environments" / "reverse_text" / "reverse_text" / "taskset.py"
     edit(taskset, "def final_answer(", 'SYSTEM_PROMPT = "Answer in tags."\n\n\ndef final_answer(')
@@ -138,4 +147,7 @@ def test_what_could_cost_too_much_or_has_no_prompt_is_refused_before_a_model_is_
     git(root, "checkout", "-q", "--", "environments")
     assert code == exit_codes.USAGE
     assert "--initial-prompt TEXT" in said
+    code, said = optimize("meeting-time", *SMALL, "--initial-prompt", "Be quick.", "--max-cost", "20")
+    assert code == exit_codes.USAGE, said
+    assert "meeting-time has several agents" in said
     assert fake.chats == []

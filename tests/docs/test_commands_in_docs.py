@@ -10,10 +10,17 @@ from pathlib import Path
 
 import pytest
 from commands_in_pages import NOX, PAGES, ROOT, Block, blocks, sessions
+from documented_commands import NOWHERE, WHERE, Documented, documented, texts_in
+from envops.__main__ import parser
 
 ALL = [block for page in PAGES for block in blocks(page, (ROOT / page).read_text("utf-8"))]
 RUN = [
     page for page in PAGES if any(block.language == "sh" and not block.reason for block in ALL if block.page == page)
+]
+NAMED = [one for page in PAGES for one in documented(page, (ROOT / page).read_text("utf-8"))]
+COMMANDS = next(group.choices for group in parser()._actions if isinstance(group.choices, dict))
+EXECUTED = [
+    one for block in ALL if block.language == "sh" and not block.reason for one in documented(block.page, block.text)
 ]
 
 
@@ -22,6 +29,42 @@ RUN = [
 )
 def test_a_block_with_commands_is_run_or_says_why_not(block: Block):
     assert block.language == "sh" or block.reason, f"{block.page}:{block.line}: mark it as sh, or say why it is not run"
+
+
+@pytest.mark.parametrize("one", sorted(NAMED, key=str), ids=lambda one: f"{one.page}:{one.line}")
+def test_a_documented_command_is_one(one: Documented):
+    if one.arguments and one.command in COMMANDS:
+        parser().parse_args([one.command, *one.arguments])
+    elif one.command not in COMMANDS:
+        assert f"def {one.command}(session" in (ROOT / "noxfile.py").read_text("utf-8"), one.text
+
+
+@pytest.mark.parametrize("one", sorted(NAMED, key=str), ids=lambda one: f"{one.page}:{one.line}")
+def test_a_documented_command_is_executed_by_a_test(one: Documented):
+    """By a block of a page, with these flags or more of them; else by a test that has command and flags in its code."""
+    on_pages = any(run.command == one.command and run.flags >= one.flags for run in EXECUTED)
+    wanted = {one.command, *one.flags}
+    elsewhere = any(wanted <= texts_in(path) for path in WHERE.get(one.command, ()))
+    nowhere = " ".join([one.command, *sorted(one.flags)]) in NOWHERE or one.command in NOWHERE
+    assert on_pages or elsewhere or nowhere, f"{one.page}:{one.line}: no test executes {one.text!r}"
+
+
+def test_what_is_said_to_be_executed_nowhere_is_documented_and_nothing_else():
+    said = {" ".join([one.command, *sorted(one.flags)]) for one in NAMED}
+    assert {entry for entry in NOWHERE if entry not in said} == set()
+
+
+def test_commands_are_found_wherever_they_stand():
+    page = (
+        "`nox -s a -- x --b`\n\n    envops c --d=1 E   what it does\n\n```sh\nnox -s f && nox -s g -- H  # why\n```\n"
+    )
+    found = [(one.line, one.command, one.arguments, one.flags) for one in documented("x.md", page)]
+    assert found == [
+        (1, "a", ["x", "--b"], {"--b"}),
+        (3, "c", ["--d=1", "1"], {"--d"}),
+        (6, "f", [], frozenset()),
+        (6, "g", ["1"], frozenset()),
+    ]
 
 
 @pytest.mark.e2e

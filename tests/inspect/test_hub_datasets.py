@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import threading
@@ -11,6 +12,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
+from dataset_hub import COMMIT, dataset_hub
 
 ROOT = Path(__file__).parents[2]
 ANSWERS = {  # dataset → status and the Hub's own code for what is wrong
@@ -48,9 +50,13 @@ def hub() -> Iterator[str]:
 
 
 def inspected(tmp_path: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return envops(tmp_path, "inspect", *arguments, **environment)
+
+
+def envops(tmp_path: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("HF_", "HUGGING"))}
     own = {"PYTHONPATH": str(ROOT / "tools"), "HF_HOME": str(tmp_path), **environment}
-    command = [sys.executable, "-m", "envops", "inspect", *arguments]
+    command = [sys.executable, "-m", "envops", *arguments]
     return subprocess.run(command, env=kept | own, capture_output=True, text=True, timeout=120, check=False)
 
 
@@ -65,6 +71,24 @@ def inspected(tmp_path: Path, *arguments: str, **environment: str) -> subprocess
 def test_what_the_hub_refuses_is_explained(hub: str, tmp_path: Path, arguments: list[str], reason: str, remedy: str):
     done = inspected(tmp_path, *arguments, HF_ENDPOINT=hub)
     assert (done.returncode, reason in done.stderr, remedy in done.stderr) == (2, True, True), done.stderr
+
+
+def test_a_configuration_is_streamed_and_becomes_an_environment_that_names_its_commit(tmp_path: Path):
+    rows = [{"question": f"What is {n} plus 1?", "answer": f"One more.\n#### {n + 1}"} for n in range(20)]
+    root = tmp_path / "repository"
+    shutil.copytree(ROOT / "environments" / "reverse_text", root / "environments" / "reverse_text")
+    (root / "registry.yaml").write_text("version: 1\nowner: acme\nenvironments:\n  reverse-text: {}\n")
+    with dataset_hub("acme/sums", rows) as url:
+        looked = envops(tmp_path, "inspect", "acme/sums", "--config", "main", HF_ENDPOINT=url)
+        named = ("--dataset", "acme/sums", "--config", "main", "--root", str(root))
+        made = envops(tmp_path, "new", "more-sums", *named, HF_ENDPOINT=url)
+    assert "numbers behind ####" in looked.stdout, looked.stderr
+    assert made.returncode == 0, made.stderr
+    package = root / "environments" / "more_sums"
+    assert len((package / "more_sums/data/train.jsonl").read_text().splitlines()) == 20
+    readme = (package / "README.md").read_text()
+    assert COMMIT in readme
+    assert "mit" in readme
 
 
 def test_offline_the_cache_is_named(tmp_path: Path):

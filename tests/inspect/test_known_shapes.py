@@ -208,7 +208,11 @@ SHAPES: dict[str, tuple[Rows, str]] = {
         "text",
     ),
     "percent": ([{"question": f"What share is {i}?", "answer": f"{i}.5%"} for i in range(24)], "number"),
-    "units": ([{"question": f"How long is {i}?", "answer": f"{i} cm"} for i in range(24)], "text"),
+    "units": ([{"question": f"How long is {i}?", "answer": f"{i} cm"} for i in range(24)], "number"),
+    "several units": (
+        [{"question": f"How long is {i}?", "answer": f"{i} {'cm' if i % 2 else 'm'}"} for i in range(24)],
+        "text",
+    ),
     "sql": (
         [
             {

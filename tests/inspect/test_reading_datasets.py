@@ -78,6 +78,7 @@ def test_compressed_files_are_read(tmp_path: Path):
         ("a.jsonl", b"[1, 2]\n", "is list, not an object"),
         ("a.jsonl", b'{"q": "\xff"}\n', "is not UTF-8"),
         ("a.parquet", b"PAR1 and then nothing", "is no Parquet"),
+        ("a.csv", b"What is 2 plus 2?,4\nWhat is 3 plus 2?,5\n", "a.csv:1: the first line has no names of columns"),
         ("a.xlsx", b"", "is of no known format"),
         ("a.jsonl.gz", gzip.compress(b'{"q": 1}\n' * 999)[:-20], "cannot be read"),
     ],

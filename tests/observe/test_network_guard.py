@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import socket
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
+from envops.observe.pool import guard
 from envops.observe.worker import confinement
 
 
@@ -60,3 +64,16 @@ def test_a_name_is_told(host: object, told: str):
 @pytest.mark.parametrize("host", [None, "localhost", "8.8.8.8", "2001:db8::1"])
 def test_what_nobody_is_asked_about_is_not_told(host: object):
     assert confinement._address_of_lookup((host,)) is None
+
+
+@pytest.mark.parametrize(
+    "starts", ["", "import subprocess, sys; sys.exit(subprocess.call([sys.executable, '-c', code]))"]
+)
+def test_a_pool_of_verifiers_own_is_guarded_with_all_that_it_starts(tmp_path: Path, starts: str):
+    guard(tmp_path)
+    reaching = "import socket; socket.create_connection(('192.0.2.1', 80), 20)"
+    code = f"code = {reaching!r}; {starts}" if starts else reaching
+    variables = {"PATH": "/usr/bin:/bin", "PYTHONPATH": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", code], env=variables, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "NetworkBlocked: the gates run offline, and 192.0.2.1:80 is not on this machine" in done.stderr

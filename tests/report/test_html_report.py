@@ -112,7 +112,7 @@ def test_a_diff_of_another_digest_is_left_out(tmp_path: Path) -> None:
     file, report = tmp_path / "reward-diff.json", data_of(mixed())
     for digest, there in ((FAILING.digest, True), ("sha256:other", False)):
         file.write_text(json.dumps({"environments": [{"name": FAILING.name, "head": {"digest": digest}}]}))
-        assert (read_diff(file, report) is not None) is there
+        assert (read_diff(file, report["environments"]) is not None) is there
 
 
 def test_the_page_is_made_anew_from_what_lies_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

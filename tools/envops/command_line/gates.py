@@ -73,6 +73,11 @@ def _gates(commands: Commands[argparse.ArgumentParser]) -> None:
                 help="with --endpoint: let verifiers' own command evaluate, on N servers of the environment",
             )
             gate.add_argument(
+                "--hosted",
+                action="store_true",
+                help="with --endpoint of Prime Inference: let the platform evaluate the published environment",
+            )
+            gate.add_argument(
                 "--results",
                 type=Path,
                 metavar="FILE",

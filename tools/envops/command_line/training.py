@@ -16,6 +16,7 @@ TRAIN_EXAMPLES = """examples:
   envops train                                 submit what is due: submit: on-release, and not there yet
   envops train reverse-text-4b                 this run, also where it says submit: manual
   envops train --env primeintellect/gsm8k --model Qwen/Qwen3-4B-Instruct-2507
+  envops train reverse-text-here               backend: trl: train it on this machine, now
   envops train reverse-text --probe            whether its reward reaches a gradient, here, in three minutes
 """
 WATCH_EXAMPLES = """examples:
@@ -49,7 +50,16 @@ def add(commands: Commands[argparse.ArgumentParser]) -> None:
         "--check", action="store_true", help="with --compile-only: write nothing, fail where a file differs"
     )
     how.add_argument("--dry-run", action="store_true", help="say what would be submitted, and submit nothing")
+    how.add_argument(
+        "--requirements", action="store_true", help="say what has to be installed for this call, and do nothing"
+    )
     train.add_argument("--format", choices=("text", "json", "markdown"), default="text", help="what goes to stdout")
+    train.add_argument(
+        "--config",
+        type=Path,
+        metavar="FILE",
+        help="train what a compiled file of TRL's says, instead of a declared run",
+    )
     train.add_argument("--quiet", action="store_true", help="only what fails")
     _fast_path(train)
     _probe(train)

@@ -53,7 +53,7 @@ def judged(question: Question, name: str, facts: Facts, *, cached: bool, started
     package = repository.packages[name]
     recorded = [one.baseline for one in facts.recordings if not one.problems]
     subject = Subject(repository.registry.environments[name], package, facts, baseline=baseline_for(recorded, facts))
-    judgement = judge(subject, question.gates)
+    judgement = judge(subject, question.gates, brief=question.brief)
     seconds = time.monotonic() - started
     result = environment_result(package, facts, judgement, root=repository.root, cached=cached, seconds=seconds)
     return in_brief(result) if question.brief else result

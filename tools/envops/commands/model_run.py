@@ -121,11 +121,13 @@ def refused_by(error: EndpointRefuses) -> Refused:
     return Refused(f"{error.kind.replace('-', ' ')}: {on_one_line(str(error))}\n{fixes[error.kind]}", code)
 
 
-def asked_of(options: argparse.Namespace, endpoint: Endpoint | None, tasks: int, rollouts: int) -> Asked:
+def asked_of(
+    options: argparse.Namespace, endpoint: Endpoint | None, tasks: int, rollouts: int, most: int = MOST_TASKS
+) -> Asked:
     """How much to evaluate: as the flags say, else so many tasks and rollouts."""
     tasks, rollouts = options.tasks or tasks, options.rollouts or rollouts
-    if tasks > MOST_TASKS:
-        raise Refused(f"-n {tasks}: at most {MOST_TASKS} tasks, the ones that the gates look at")
+    if tasks > most:
+        raise Refused(f"-n {tasks}: at most {most:,} tasks here; --pool and --hosted play more")
     concurrent = endpoint.concurrency if endpoint else 32
     seconds = min(LONGEST_SECONDS, max(600.0, tasks * rollouts / concurrent * SECONDS_PER_CALL))
     return Asked(tasks, rollouts, concurrent, seconds, getattr(options, "harness", None))
@@ -133,14 +135,20 @@ def asked_of(options: argparse.Namespace, endpoint: Endpoint | None, tasks: int,
 
 def approve(entry: EnvironmentEntry, opened: Opened, relay: Relay, asked: Asked) -> Estimate:
     """Say what is coming; raise `Refused` where it could cost more than is left below the ceiling."""
+    return approve_bound(entry, opened, asked, relay.endpoint, relay.ceiling, relay.spending.cost)
+
+
+def approve_bound(
+    entry: EnvironmentEntry, opened: Opened, asked: Asked, endpoint: Endpoint, ceiling: float | None, spent: float = 0.0
+) -> Estimate:
+    """The same for an endpoint that no relay of ours speaks to."""
     prompts = [task.prompt for task in opened.tasks]
-    bound = estimate(relay.endpoint, prompts, asked.rollouts, conversational=opened.description.conversational)
-    say(f"{entry.name}: {described(bound, relay.endpoint)}")
-    spent = relay.spending.cost
-    if relay.ceiling is not None and bound.cost is not None and spent + bound.cost > relay.ceiling:
+    bound = estimate(endpoint, prompts, asked.rollouts, conversational=opened.description.conversational)
+    say(f"{entry.name}: {described(bound, endpoint)}")
+    if ceiling is not None and bound.cost is not None and spent + bound.cost > ceiling:
         before = f", after ${spent:.4f} that is spent already" if spent else ""
         raise Refused(
-            f"refused: {described(bound, relay.endpoint)}{before}; --max-cost is ${relay.ceiling:g}.\n"
+            f"refused: {described(bound, endpoint)}{before}; --max-cost is ${ceiling:g}.\n"
             "Ask for fewer tasks (-n) or rollouts (-r), lower max_tokens of the endpoint, or raise --max-cost."
         )
     return bound

@@ -104,7 +104,8 @@ def _from_data(name: str, options: argparse.Namespace, generation: Generation) -
     named = source.name if options.dataset else Path(source.name).name
     provenance = Provenance(named, source.config, source.revision, source.details.get("licence", ""))
     words = found.layout.vocabulary or words_of(found.layout.answer, examples)
-    return Plan(name, kind, found.layout.answer, generation, gathered.splits, provenance, words)
+    unordered, unit = found.layout.unordered, found.layout.unit
+    return Plan(name, kind, found.layout.answer, generation, gathered.splits, provenance, words, unordered, unit)
 
 
 def _tell(source: Source, found: Recognised, gathered: Gathered) -> None:

@@ -39,6 +39,8 @@ TRAIN, VALIDATION = 24, 16
 """Tasks of either kind where nobody says anything else."""
 LONGEST_SECONDS = 6 * 3600.0
 SECONDS_PER_CALL = 60.0
+OF_SEVERAL_AGENTS = ("multi-agent", "--env.agent")
+"""What verifiers says of an environment whose agents are not the one that GEPA knows."""
 
 
 @dataclass(frozen=True)
@@ -160,6 +162,10 @@ def _searched(search: Search, relay: Relay, budget: Budget) -> Optimized:
         if relay.refusal is not None:
             raise refused_by(relay.refusal) from None
         message = str(relay.scrub(error.failure.message))
+        if any(word in message for word in OF_SEVERAL_AGENTS) and not relay.spending.calls:
+            raise Refused(
+                f"{entry.name} has several agents: verifiers' GEPA changes the prompt of one, and refuses it"
+            ) from None
         raise Refused(f"{entry.name}: verifiers' GEPA failed:\n{message}", exit_codes.ERROR) from None
 
 

@@ -9,6 +9,7 @@ from envops import exit_codes
 from envops.commands.model_run import Refused, asked_of, chosen, relay_to, say, spent
 from envops.commands.results_gate import run as judge_results
 from envops.commands.termination import terminated_like_interrupted
+from envops.observe.model_evaluation import MOST_TASKS_ELSEWHERE
 from envops.observe.pool import evaluate_in_pool
 from envops.observe.subprocesses import ProgramFailed
 from envops.observe.workspace import Workspace
@@ -25,10 +26,20 @@ def run(options: argparse.Namespace) -> int:
         entry, package = repository.registry.environments[names[0]], repository.packages[names[0]]
         gate = entry.gates.distribution
         with terminated_like_interrupted(), relay_to(root, options) as relay:
-            asked = asked_of(options, relay.endpoint, gate.tasks, gate.group_size)
+            asked = asked_of(options, relay.endpoint, gate.tasks, gate.group_size, MOST_TASKS_ELSEWHERE)
             folder = (options.reports or root / "reports") / "rollouts" / f"{entry.name}--{relay.endpoint.name}--pool"
             try:
-                evaluate_in_pool(entry, package, Workspace(root), relay, asked, options.pool, folder, stop)
+                evaluate_in_pool(
+                    entry,
+                    package,
+                    Workspace(root),
+                    relay,
+                    asked,
+                    options.pool,
+                    folder,
+                    stop,
+                    allow_network=options.allow_network,
+                )
             finally:
                 say(spent(relay.spending, relay.endpoint))
     except Refused as error:

@@ -30,6 +30,7 @@ WHAT_IT_PROVES = (
 )
 CODES = {"learned": exit_codes.PASS, "not learned": exit_codes.INCONCLUSIVE, "control moved": exit_codes.FAIL}
 BAR = 40
+MOST_TASKS = 512
 
 
 def run(options: argparse.Namespace) -> int:
@@ -49,19 +50,20 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _probe(root: Path, name: str, options: argparse.Namespace) -> int:
-    from envops.act.training.probe.ground import opened_ground
-    from envops.act.training.probe.probing import NotForAProbe, probe
+    from envops.act.training.learner.ground import opened_ground
+    from envops.act.training.probe.fitness import NotForAProbe
+    from envops.act.training.probe.probing import probe
 
     repository = Repository.load(root, [name])
     (chosen,) = repository.select([name])
     entry, package = repository.registry.environments[chosen], repository.packages[chosen]
     args = {**entry.probe_args, **(options.args or {})}
     workspace = Workspace(root)
-    about = json.dumps([package.digest, args, options.seed], sort_keys=True, default=str)
+    about = json.dumps([package.digest, code_digest(), args, options.seed], sort_keys=True, default=str)
     folder = workspace.base / "probes" / chosen / hashlib.sha256(about.encode()).hexdigest()[:16]
     _say(f"probe of {chosen}: a tiny model of random weights, {options.seconds:g} s, seed {options.seed}")
     try:
-        with opened_ground(entry, package, workspace, args, threading.Event()) as ground:
+        with opened_ground(entry, package, workspace, args, threading.Event(), most_tasks=MOST_TASKS) as ground:
             probed = probe(ground, options.seed, options.seconds, folder, _show, _say)
     except NotForAProbe as error:
         print(f"{chosen} cannot be probed: {error}", file=sys.stderr)
@@ -73,6 +75,13 @@ def _probe(root: Path, name: str, options: argparse.Namespace) -> int:
     write_run(_report(chosen, probed), root / "reports")
     print(json.dumps(_as_json(chosen, probed), indent=2) if options.format == "json" else _summary(chosen, probed))
     return CODES[probed.outcome]
+
+
+def code_digest() -> str:
+    """Of the probe's own code: a checkpoint is gone on with by the code that made it."""
+    folder = Path(__file__).parents[1] / "act" / "training"
+    files = sorted(file for part in ("probe", "learner") for file in (folder / part).glob("*.py"))
+    return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:12]
 
 
 def _show(step: Step) -> None:

@@ -27,6 +27,7 @@ from envops.observe.subprocesses import Interrupted, ProgramFailed
 from envops.observe.timings import Timing, expected_timings, remember_timing
 from envops.observe.venv import venv_for, venv_key
 from envops.observe.workspace import Workspace
+from envops.report.kept import KeptResults
 from envops.report.progress import Progress
 from envops.report.result import EnvironmentResult, broken_result
 
@@ -51,9 +52,9 @@ class Run:
 
 def run_all(
     question: Question, names: Sequence[str], workers: int, progress: Progress, stop: threading.Event
-) -> tuple[list[EnvironmentResult], bool]:
+) -> tuple[KeptResults, bool]:
     """Results in the order of the names, and whether the run was cut short."""
-    results: dict[str, EnvironmentResult] = {}
+    results = KeptResults(question.workspace.base)
     interrupted = False
     with terminated_like_interrupted():
         try:
@@ -67,11 +68,13 @@ def run_all(
                 if result is not None:
                     progress.cached(name)
                     progress.finished(result)
-                    results[name] = result
-            _observe_all(question, [name for name in names if name not in results], workers, progress, stop, results)
+                    results.append(result)
+            judged_already = set(results.names)
+            rest = [name for name in names if name not in judged_already]
+            _observe_all(question, rest, workers, progress, stop, results)
         except KeyboardInterrupt:
             interrupted = True
-    return [results[name] for name in names if name in results], interrupted
+    return results.in_order(names), interrupted
 
 
 def _observe_all(
@@ -80,7 +83,7 @@ def _observe_all(
     workers: int,
     progress: Progress,
     stop: threading.Event,
-    results: dict[str, EnvironmentResult],
+    results: KeptResults,
 ) -> None:
     """Observe them and add their results; on Ctrl-C those that are there by then."""
     if not names:
@@ -115,13 +118,14 @@ def _observe_all(
                 awaited: Iterable[Future[Any]] = running or [one for one in making.values() if not one.done()]
                 wait(awaited, timeout=LOOK_SECONDS, return_when=FIRST_COMPLETED)
                 for future in [future for future in running if future.done()]:
-                    _file(future, running.pop(future), results)
+                    running.pop(future)
+                    _file(future, results)
         except KeyboardInterrupt:
             stop.set()
             wait(running, timeout=PATIENCE_SECONDS)
-            for future, name in running.items():
+            for future in running:
                 if future.done():
-                    _file(future, name, results)
+                    _file(future, results)
             raise
 
 
@@ -134,10 +138,10 @@ def _spared(workspace: Workspace) -> Iterator[None]:
         yield
 
 
-def _file(future: Future[EnvironmentResult | None], name: str, results: dict[str, EnvironmentResult]) -> None:
+def _file(future: Future[EnvironmentResult | None], results: KeptResults) -> None:
     result = future.result()
     if result is not None:
-        results[name] = result
+        results.append(result)
 
 
 def _make_venv(shared: Run, name: str) -> None:

@@ -48,7 +48,7 @@ def _catalogue(root: Path, reports: Path) -> tuple[Catalogue, list[str]]:
         for name, package in repository.packages.items()
     ]
     runs, problems = read_runs(reports)
-    diff = read_diff(reports / "reward-diff.json", report) if report else None
+    diff = read_diff(reports / "reward-diff.json", report["environments"]) if report else None
     catalogue = Catalogue(
         registry.owner, tuple(listings), tuple(registry.external.values()), tuple(runs), registry.runs, report, diff
     )

@@ -25,16 +25,24 @@ from envops.observe.subprocesses import Interrupted
 from envops.report.declared_runs import RunResult, render_runs, render_runs_markdown, runs_as_json
 from envops.report.written import write_whole
 
+HERE = "trl"
+
 
 def run(options: argparse.Namespace) -> int:
     """Compile, and submit unless told otherwise; the exit code."""
     if options.check and not options.compile_only:
         print("--check belongs to --compile-only", file=sys.stderr)
         return exit_codes.USAGE
+    if options.requirements:
+        return _tell_requirements(options)
     if options.probe:
         from envops.commands.probe import run as run_probe
 
         return run_probe(options)
+    if options.config:
+        from envops.commands.train_here import run_config
+
+        return run_config(options.config, options)
     if options.env or options.model:
         from envops.commands.train_fast import run as run_fast
 
@@ -42,6 +50,14 @@ def run(options: argparse.Namespace) -> int:
     root = options.root.absolute()
     if options.compile_only:
         return _compile(root, chosen_runs(root, options.names), options)
+    here = _runs_of_this_machine(root, options.names)
+    if here and not options.dry_run:
+        from envops.commands.train_here import run as run_here
+
+        code = run_here(options, chosen_runs(root, here))
+        options.names = [name for name in options.names if name not in here]
+        if code != exit_codes.PASS or not options.names:
+            return code
     try:
         return _submit(root, options)
     except HubUnavailable as error:
@@ -49,6 +65,24 @@ def run(options: argparse.Namespace) -> int:
         return exit_codes.USAGE
     except Interrupted:
         return exit_codes.INTERRUPTED
+
+
+def _runs_of_this_machine(root: Path, names: list[str]) -> list[str]:
+    """Those of the named runs that `train` itself trains; they need neither the Hub nor a key."""
+    if not names:
+        return []
+    registry = load_registry(root)
+    return [name for name in checked_names(registry, names) if registry.specs[name].backend == HERE]
+
+
+def _tell_requirements(options: argparse.Namespace) -> int:
+    """What has to be installed for this call, a file of requirements per line; `nox -s train` asks."""
+    known = load_registry(options.root.absolute()).specs if options.names else {}
+    here = (
+        options.probe or options.config or any(name in known and known[name].backend == HERE for name in options.names)
+    )
+    print("tools/requirements-trl.txt" if here else "tools/requirements-prime.lock")
+    return exit_codes.PASS
 
 
 def _submit(root: Path, options: argparse.Namespace) -> int:

@@ -40,6 +40,10 @@ def run(options: argparse.Namespace) -> int:
         from envops.commands.pool_gate import run as run_in_pool
 
         return run_in_pool(options)
+    if getattr(options, "hosted", False):
+        from envops.commands.hosted_gate import run as run_hosted
+
+        return run_hosted(options)
     if getattr(options, "endpoint", None) is not None:
         from envops.commands.model_gate import run as run_with_model
 
@@ -56,10 +60,12 @@ def _contradiction(options: argparse.Namespace) -> str:
     }
     if options.shard is not None and given & {"results", "endpoint"}:
         return "--shard divides the scripted gates: it does not go with --results or --endpoint"
-    if "harness" in given and given & {"results", "pool"}:
-        return "--harness plays rollouts here: it does not go with --results or --pool"
-    if "pool" in given and "endpoint" not in given:
-        return "--pool goes with --endpoint NAME: the model that speaks"
+    if "harness" in given and given & {"results", "pool", "hosted"}:
+        return "--harness plays rollouts here: it does not go with --results, --pool or --hosted"
+    if len(given & {"results", "pool", "hosted"}) > 1:
+        return "--results, --pool and --hosted say three ways to come by rollouts: choose one"
+    if given & {"pool", "hosted"} and "endpoint" not in given:
+        return "--pool and --hosted go with --endpoint NAME: the model that speaks"
     if "max_cost" in given and "endpoint" not in given:
         return "--max-cost belongs to --endpoint NAME: scripted policies cost nothing"
     return ""
@@ -89,11 +95,12 @@ def _run_scripted(options: argparse.Namespace) -> int:
         if choice.note:
             progress.note(choice.note)
         results, interrupted = run_all(question, names, options.jobs or usable_cores(), progress, threading.Event())
+    finished = set(results.names)
     result = ValidationResult(
         verdict=worst([*(one.verdict for one in results), *(("inconclusive",) if interrupted else ())]),
-        environments=tuple(results),
+        environments=results,
         interrupted=interrupted,
-        unfinished=tuple(name for name in names if name not in {one.name for one in results}),
+        unfinished=tuple(name for name in names if name not in finished),
         seconds=time.monotonic() - started,
         tool_version=__version__,
         gates=gates,

@@ -126,7 +126,7 @@ class _Transport:
                 kinds = ("environment", "wheel", "version", "run", "submitted", "evaluation")
                 return {kind: self.hub.store.all(kind) for kind in kinds}
             case "PUT", "environments":
-                return self._stand_in(*_address(subject), str(body["version"]))
+                return self._stand_in(*_address(subject), str(body["version"]), str(body.get("content_hash", "0" * 64)))
             case "GET", "environments":
                 found = self.hub.environment(*_address(subject))
                 versions = environments.published(self.hub, found) if found else []
@@ -139,10 +139,10 @@ class _Transport:
                 return {}
         raise LookupError
 
-    def _stand_in(self, owner: str, name: str, version: str) -> Any:
+    def _stand_in(self, owner: str, name: str, version: str, content: str) -> Any:
         """Somebody else's public environment: there, and empty."""
         made = {"id": f"env_{owner}_{name}", "owner": owner, "name": name, "visibility": "PUBLIC"}
-        file = {"content_hash": "0" * 64, "sha256": "0" * 64, "semantic_version": version, "complete": True}
+        file = {"content_hash": content, "sha256": "0" * 64, "semantic_version": version, "complete": True}
         named = {"metadata": {"description": "a stand-in"}, "filename": f"{name}-{version}", "created_at": now()}
         with self.hub.store.transaction():
             self.hub.store.put("environment", f"{owner}/{name}", {**made, "created_at": now(), "updated_at": now()})
@@ -161,6 +161,8 @@ class _Transport:
         told = (self.hub.store.get("told", subject) or {}) | {key: body[key] for key in beside if key in body}
         if kind == "evaluation" and "metrics" in body:
             found["metrics"] = body["metrics"]
+        if kind == "evaluation" and "samples" in body:
+            found["total_samples"] = evaluations.play(self.hub, subject, body["samples"])
         changed = found | {key: value for key, value in body.items() if key not in beside}
         with self.hub.store.transaction():
             self.hub.store.put("told", subject, told)

@@ -46,9 +46,9 @@ def _seen_functions(facts: Facts) -> dict[str, RewardFunction]:
     conversations: list[Score | Rollout] = [*facts.scores, *cases, *facts.rollouts]
     for conversation in conversations:
         for name, said in conversation.functions.items():
-            known = seen.get(name)
             if said.score is None:
                 continue
+            known = seen.get(name)
             if known is None:
                 seen[name] = RewardFunction(name, said.weight, said.kind)
             elif abs(said.weight) > abs(known.weight):

@@ -20,15 +20,18 @@ names the rule and says that the bug is ours.
 from __future__ import annotations
 
 import inspect
+import math
 import re
 import traceback
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
-from envops.judge.declared_range import DeclaredRange, declared_range
+from envops.judge.declared_range import DeclaredRange, functions_of
 from envops.judge.outcomes import Sample, samples_of_rollouts
+from envops.observe.reward_range import range_of
 
 if TYPE_CHECKING:
     from envops.declare.package import Package
@@ -36,7 +39,7 @@ if TYPE_CHECKING:
     from envops.declare.release_history import ReleaseHistory
     from envops.judge.baseline import Baseline
     from envops.judge.reward_comparison import RewardComparison
-    from envops.observe.facts import Facts, Place
+    from envops.observe.facts import Facts, Place, RewardFunction, Score
 
 Gate = Literal["schema", "rewards", "smoke", "distribution", "release", "run", "diagnosis"]
 Severity = Literal["error", "warning", "advice"]
@@ -76,7 +79,21 @@ class Subject:
     @cached_property
     def range(self) -> DeclaredRange:
         """What the environment says its rewards are."""
-        return declared_range(self.package, self.facts)
+        return range_of(self.package.reward, self.functions)
+
+    @cached_property
+    def functions(self) -> tuple[RewardFunction, ...]:
+        """Every function that is declared or that scored."""
+        return functions_of(self.facts)
+
+    @cached_property
+    def rewarded(self) -> Mapping[str, list[Score]]:
+        """The conversations of each policy that have a finite reward."""
+        found: dict[str, list[Score]] = defaultdict(list)
+        for score in self.facts.scores:
+            if score.reward is not None and math.isfinite(score.reward):
+                found[score.policy].append(score)
+        return dict(found)
 
     @cached_property
     def samples(self) -> tuple[Sample, ...]:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from envops.judge.engine import Subject
-    from envops.observe.facts import Facts, Failure, Place, Score
+    from envops.observe.facts import Failure, Place, Score
 
 NO_ORACLE = "NoOracle"
 """Type of the worker's failure where nothing says what a perfect model would answer."""
@@ -25,14 +25,14 @@ def is_reward_number(reward: float | None) -> TypeGuard[float]:
     return reward is not None and math.isfinite(reward)
 
 
-def scores_of(facts: Facts, policy: str) -> list[Score]:
+def scores_of(subject: Subject, policy: str) -> list[Score]:
     """The conversations of one policy that have a finite reward."""
-    return [score for score in facts.scores if score.policy == policy and is_reward_number(score.reward)]
+    return subject.rewarded.get(policy, [])
 
 
-def gold_by_task(facts: Facts) -> dict[int, Score]:
+def gold_by_task(subject: Subject) -> dict[int, Score]:
     """The oracle's conversation on each task that has one with a finite reward."""
-    return {score.task: score for score in reversed(scores_of(facts, "oracle"))}
+    return {score.task: score for score in reversed(scores_of(subject, "oracle"))}
 
 
 def is_of_the_oracle(failure: Failure) -> bool:
@@ -49,8 +49,8 @@ def reaching_gold(subject: Subject, policy: str) -> Iterator[tuple[Score, Score]
     more than form alone may reaches nothing.
     """
     declared = subject.range
-    gold = gold_by_task(subject.facts)
-    for score in scores_of(subject.facts, policy):
+    gold = gold_by_task(subject)
+    for score in scores_of(subject, policy):
         perfect = gold.get(score.task)
         if perfect is None or perfect.reward is None or score.reward is None:
             continue
@@ -67,8 +67,8 @@ def last_words(score: Score) -> str:
 
 def differing_from_gold(subject: Subject, policy: str) -> list[Score]:
     """Conversations of a policy, less those that say exactly what gold says."""
-    gold = {task: reply_text(score.completion) for task, score in gold_by_task(subject.facts).items()}
-    return [score for score in scores_of(subject.facts, policy) if reply_text(score.completion) != gold.get(score.task)]
+    gold = {task: reply_text(score.completion) for task, score in gold_by_task(subject).items()}
+    return [score for score in scores_of(subject, policy) if reply_text(score.completion) != gold.get(score.task)]
 
 
 def place_of(subject: Subject, function: str) -> Place | None:

@@ -65,13 +65,15 @@ class Judgement:
     """What everybody who spoke earned."""
 
 
-def judge(subject: Subject, gates: Iterable[Gate] = GATES) -> Judgement:
-    """Apply the rules of the chosen gates and draw the verdict."""
+def judge(subject: Subject, gates: Iterable[Gate] = GATES, *, brief: bool = False) -> Judgement:
+    """Apply the rules of the chosen gates and draw the verdict; `brief` makes no profiles of what passes."""
     chosen = [gate for gate in GATES if gate in set(gates)]
     found = tuple(with_extracted(each, subject.facts) for each in findings(subject, chosen))
     verdicts = {gate: gate_verdict(gate, found, subject.facts) for gate in chosen}
     measured = distributions(subject) if "distribution" in chosen else ()
-    return Judgement(worst(each.verdict for each in verdicts.values()), verdicts, found, measured, profiles(subject))
+    verdict = worst(each.verdict for each in verdicts.values())
+    pictured = () if brief and verdict == "pass" else profiles(subject)
+    return Judgement(verdict, verdicts, found, measured, pictured)
 
 
 def worst(verdicts: Iterable[Verdict]) -> Verdict:

@@ -261,11 +261,20 @@ class _Observer:
     def _ask_other_seed(self, venv: VirtualEnvironment, overlay: Path, confinement: Confinement) -> None:
         """Score a sample in a second process, where the order of sets could reach a reward."""
         sample = self._collected.parts.pop("sample", [])
-        if sample and not any(len(unit["policies"]) > 1 for unit in sample):
+        described = self._collected.description
+        if sample and described is not None:
             settings = worker_settings(self._entry, self._package, overlay, allow_network=self._wish.allow_network)
             server = self._origin(venv, overlay, replace(confinement, hash_seed=OTHER_SEED)).server
             repetition = with_other_seed(
-                venv, overlay, self._workspace, confinement, settings, sample, self._stop, server
+                venv,
+                overlay,
+                self._workspace,
+                confinement,
+                settings,
+                sample,
+                self._stop,
+                server,
+                conversational=described.conversational,
             )
             self._collected.parts.setdefault("repetition", []).append(repetition)
 

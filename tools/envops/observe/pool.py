@@ -8,6 +8,7 @@ rollouts (v1). The model is reached through the host's relay: the key stays with
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import threading
 from collections.abc import Mapping
@@ -27,6 +28,18 @@ from envops.observe.wheel import built_wheel
 from envops.observe.workspace import Workspace
 
 HARNESS = "envops_chat"
+GUARD = """
+import importlib.util, sys
+folder = {folder!r}
+path = folder + "/__init__.py"
+spec = importlib.util.spec_from_file_location("envops_worker", path, submodule_search_locations=[folder])
+sys.modules["envops_worker"] = module = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(module)
+from envops_worker.confinement import NetworkGuard
+from envops_worker.failures import Sources
+NetworkGuard(Sources(), allowed=False).watch()
+"""
+"""What Python runs first in the command and in every server that it starts, as `sitecustomize`."""
 
 
 def evaluate_in_pool(
@@ -38,20 +51,25 @@ def evaluate_in_pool(
     servers: int,
     folder: Path,
     stop: threading.Event,
+    *,
+    allow_network: bool = False,
 ) -> Path:
     """Evaluate, and leave verifiers' files of results and metadata in a folder, which is given back.
 
-    Raises `ProgramFailed` when the command fails or leaves no results, and `Interrupted` when
-    `stop` is set.
+    Python's connections beyond this machine are refused as in a worker, unless the network is allowed.
+    Raises `ProgramFailed` when the command fails or leaves no results, and `Interrupted` when `stop` is set.
     """
     venv = venv_for(package.folder / "requirements.lock", workspace, stop)
     overlay = built_wheel(package, workspace, stop).overlay
     with workspace.scratch() as scratch:
-        environment = worker_environment(venv, overlay, scratch, Confinement({}))
+        secrets = {name: os.environ[name] for name in entry.secrets if name in os.environ}
+        environment = worker_environment(venv, overlay, scratch, Confinement(secrets, allow_network))
         modules, out = scratch / "modules", scratch / "out"
         modules.mkdir()
         shutil.copy(WORKER_FOLDER / "chat_harness.py", modules / f"{HARNESS}.py")
-        environment["PYTHONPATH"] += f":{modules}"
+        if not allow_network:
+            guard(modules)
+        environment["PYTHONPATH"] = f"{modules}:{environment['PYTHONPATH']}"
         options = _options_v0(entry, relay, servers) if package.generation == "v0" else _options_v1(entry, relay)
         common = ["-m", relay.endpoint.model, "-n", str(asked.tasks), "-r", str(asked.rollouts)]
         common += ["-c", str(asked.max_concurrent), "-o", str(out)]
@@ -68,6 +86,11 @@ def evaluate_in_pool(
             for beside in path.parent.glob("*.json*"):
                 shutil.copy(beside, folder)
     return folder
+
+
+def guard(modules: Path) -> None:
+    """Let every Python that has this folder first on its path refuse connections beyond this machine."""
+    (modules / "sitecustomize.py").write_text(GUARD.format(folder=str(WORKER_FOLDER)))
 
 
 def _options_v0(entry: EnvironmentEntry, relay: Relay, servers: int) -> list[str]:

@@ -54,7 +54,7 @@ class RunMetrics:
         if len(known) < 3:
             return ()
         distances = sorted(later - earlier for earlier, later in pairwise(known))
-        usual = max(1, distances[len(distances) // 2])
+        usual = max(1, distances[(len(distances) - 1) // 2])
         return tuple(step for step in range(known[0], known[-1], usual) if step not in self.steps)
 
 

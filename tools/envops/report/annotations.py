@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import posixpath
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from envops.report.result import (
@@ -40,19 +41,18 @@ def wants_annotations(environ: Mapping[str, str]) -> bool:
 def render_annotations(result: ValidationResult) -> tuple[str, ...]:
     """One command per line, weightiest first, no more than GitHub shows."""
     commands = [workflow_command("error", one.file, one.line, "declaration", str(one)) for one in result.problems]
-    for wanted in STANDINGS:
-        for environment in result.environments:
-            commands += [
-                _annotation(environment, finding, _COMMANDS[wanted])
-                for finding in environment.findings
-                if standing(finding) == wanted and wanted in _COMMANDS
-            ]
+    of_standing: dict[Standing, list[str]] = {kind: [] for kind in STANDINGS}
+    of_failures: list[str] = []
     for environment in result.environments:
-        commands += [
+        for finding in environment.findings:
+            found = of_standing[kind := standing(finding)]
+            if kind in _COMMANDS and len(found) < MOST_OF_A_KIND:
+                found.append(_annotation(environment, finding, _COMMANDS[kind]))
+        of_failures += [
             workflow_command("error", None, None, f"{environment.name}: {stage}", f"{broke.type}: {broke.message}")
             for stage, broke in environment.failures.items()
         ]
-    return tuple(first_of_each_kind(commands))
+    return tuple(first_of_each_kind([*commands, *chain(*of_standing.values()), *of_failures]))
 
 
 def _annotation(environment: EnvironmentResult, finding: Finding, command: str) -> str:

@@ -15,6 +15,8 @@ from envops.report.result import EnvironmentResult, ValidationResult, path_in_re
 from envops.report.search import search_data
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
     from envops.judge.engine import Finding
     from envops.observe.facts import Failure
 
@@ -27,18 +29,44 @@ _NUMBERS = re.compile(r"\[\n\s+([^\[\]{}\"]*?)\n\s*\]")
 
 def render_json(result: ValidationResult) -> str:
     """The result as JSON in plain ASCII."""
-    return plain_json(report_data(result))
+    return "".join(json_parts(result))
 
 
-def plain_json(data: dict[str, Any]) -> str:
-    """A report's data as text that no terminal or log can be fooled by."""
-    text = json.dumps(plain_data(data), indent=2, ensure_ascii=True, allow_nan=False)
+def json_parts(result: ValidationResult) -> Iterator[str]:
+    """The result as JSON in plain ASCII, an environment at a time."""
+    return plain_json_parts(head_data(result), map(environment_data, result.environments))
+
+
+def plain_json_parts(head: Mapping[str, Any], environments: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+    """A report's data as text that no terminal or log can be fooled by; its environments come last."""
+    start, end = _plain_text({**plain_data(head), "environments": []}).rsplit("[]", 1)
+    between = "[\n    "
+    yield start
+    for environment in environments:
+        yield between + _plain_text(environment).replace("\n", "\n    ")
+        between = ",\n    "
+    yield f"{'[]' if between.startswith('[') else chr(10) + '  ]'}{end}\n"
+
+
+def _plain_text(data: Mapping[str, Any]) -> str:
+    text = json.dumps(data, indent=2, ensure_ascii=True, allow_nan=False)
     text = _NUMBERS.sub(lambda found: f"[{' '.join(found[1].split())}]", text)
-    return text.replace("\x7f", "\\u007f").replace("##[", "##\\u005b") + "\n"
+    return text.replace("\x7f", "\\u007f").replace("##[", "##\\u005b")
+
+
+def environment_data(result: EnvironmentResult) -> dict[str, Any]:
+    """What the JSON says of one environment, as plain data."""
+    data: dict[str, Any] = plain_data(_environment_data(result), depth=2)  # of a report, of its list of environments
+    return data
 
 
 def report_data(result: ValidationResult) -> dict[str, Any]:
-    """What the JSON says; the HTML report is rendered from the same."""
+    """What the JSON says, as a whole."""
+    return {**head_data(result), "environments": [_environment_data(one) for one in result.environments]}
+
+
+def head_data(result: ValidationResult) -> dict[str, Any]:
+    """What the JSON says of the run; the HTML report is rendered from the same."""
     return {
         "version": FORMAT_VERSION,
         "tool": result.tool_version,
@@ -50,7 +78,6 @@ def report_data(result: ValidationResult) -> dict[str, Any]:
         "endpoint": result.endpoint,
         "shard": result.shard and asdict(result.shard),
         "problems": [asdict(problem) for problem in result.problems],
-        "environments": [_environment_data(environment) for environment in result.environments],
     }
 
 

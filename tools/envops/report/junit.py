@@ -7,6 +7,7 @@ nor the environment's failure.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from typing import TYPE_CHECKING
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
@@ -23,12 +24,14 @@ from envops.report.result import (
 from envops.report.visible_text import on_one_line, shortened, visible
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from envops.declare.problem import Problem
     from envops.judge.engine import Finding, Gate, Verdict
     from envops.observe.facts import Failure
 
+COUNTS = {"tests": None, "failures": "failure", "errors": "error", "skipped": "skipped"}
+"""What a suite counts: all cases, or those with this element."""
 LONGEST_EVIDENCE = 4_000
 MOST_FINDINGS_OF_A_RULE = 20
 _NOT_PASSED: dict[Verdict, str] = {"fail": "failure", "error": "error", "inconclusive": "skipped"}
@@ -37,30 +40,47 @@ _OUTCOMES: dict[Standing, str] = {"error": "failure", "bug": "error", "inconclus
 
 def render_junit(result: ValidationResult) -> str:
     """The result as JUnit XML that parses whatever text the evidence holds."""
+    return "".join(junit_parts(result))
+
+
+def junit_parts(result: ValidationResult) -> Iterator[str]:
+    """The same a suite at a time. The first line counts all cases, so every suite is made twice."""
     root = Element("testsuites", name="envops validate", time=_time(result.seconds))
+    totals: Counter[str] = Counter(dict.fromkeys(COUNTS, 0))
+    for suite in _suites(result):
+        totals.update({count: int(suite.get(count, 0)) for count in COUNTS})
+    for count in COUNTS:
+        root.set(count, str(totals[count]))
+    start = tostring(root, encoding="unicode").removesuffix(" />")
+    yield f'<?xml version="1.0" encoding="utf-8"?>\n{start}'
+    before = ">\n  "
+    for suite in _suites(result):
+        indent(suite, level=1)
+        yield before + tostring(suite, encoding="unicode")
+        before = "\n  "
+    yield " />\n" if before.startswith(">") else "\n</testsuites>\n"
+
+
+def _suites(result: ValidationResult) -> Iterator[Element]:
     if result.problems:
-        _declarations(root, result.problems)
+        yield _counted(_declarations(result.problems))
     for environment in result.environments:
-        _environment(root, environment)
+        yield _counted(_environment(environment))
     if result.unfinished:
-        _unfinished(root, result.unfinished)
-    for suite in root:
-        _count(suite, suite.findall("testcase"))
-    _count(root, root.findall("testsuite/testcase"))
-    indent(root)
-    return '<?xml version="1.0" encoding="utf-8"?>\n' + tostring(root, encoding="unicode") + "\n"
+        yield _counted(_unfinished(result.unfinished))
 
 
-def _declarations(root: Element, problems: Iterable[Problem]) -> None:
-    suite = _suite(root, "declarations", 0.0)
+def _declarations(problems: Iterable[Problem]) -> Element:
+    suite = _suite("declarations", 0.0)
     for problem in problems:
         place = problem.file if problem.line is None else f"{problem.file}:{problem.line}"
         case = _case(suite, "declarations", f"{place} {problem.path}".strip(), problem.file, problem.line)
         _outcome(case, "failure", "declaration", problem.message, str(problem))
+    return suite
 
 
-def _environment(root: Element, environment: EnvironmentResult) -> None:
-    suite = _suite(root, environment.name, environment.seconds)
+def _environment(environment: EnvironmentResult) -> Element:
+    suite = _suite(environment.name, environment.seconds)
     properties = SubElement(suite, "properties")
     for name, value in _properties(environment):
         SubElement(properties, "property", name=name, value=on_one_line(value))
@@ -74,6 +94,7 @@ def _environment(root: Element, environment: EnvironmentResult) -> None:
     if remarks:
         lines = [f"{one.rule} {one.severity}: {one.message} [{where(environment, one.place)}]" for one in remarks]
         SubElement(suite, "system-out").text = visible(shortened("\n".join(lines), LONGEST_EVIDENCE))
+    return suite
 
 
 def _properties(environment: EnvironmentResult) -> list[tuple[str, str]]:
@@ -132,14 +153,15 @@ def _failure(suite: Element, environment: EnvironmentResult, stage: str, failure
     _outcome(case, "error", failure.kind, f"{failure.type}: {failure.message}", shortened(text, LONGEST_EVIDENCE))
 
 
-def _unfinished(root: Element, names: Iterable[str]) -> None:
-    suite = _suite(root, "interrupted", 0.0)
+def _unfinished(names: Iterable[str]) -> Element:
+    suite = _suite("interrupted", 0.0)
     for name in names:
         _outcome(_case(suite, name, "validate", None, None), "error", "interrupted", "not finished", "not finished")
+    return suite
 
 
-def _suite(root: Element, name: str, seconds: float) -> Element:
-    return SubElement(root, "testsuite", name=on_one_line(name), time=_time(seconds))
+def _suite(name: str, seconds: float) -> Element:
+    return Element("testsuite", name=on_one_line(name), time=_time(seconds))
 
 
 def _case(suite: Element, owner: str, name: str, file: str | None, line: int | None) -> Element:
@@ -158,10 +180,12 @@ def _outcome(case: Element, outcome: str, kind: str, message: str, text: str) ->
     element.text = visible(text)
 
 
-def _count(element: Element, cases: list[Element]) -> None:
-    element.set("tests", str(len(cases)))
-    for attribute, outcome in (("failures", "failure"), ("errors", "error"), ("skipped", "skipped")):
-        element.set(attribute, str(sum(case.find(outcome) is not None for case in cases)))
+def _counted(suite: Element) -> Element:
+    cases = suite.findall("testcase")
+    for count, outcome in COUNTS.items():
+        counting = cases if outcome is None else [case for case in cases if case.find(outcome) is not None]
+        suite.set(count, str(len(counting)))
+    return suite
 
 
 def _time(seconds: float) -> str:

@@ -7,6 +7,7 @@ the lightest findings, then the findings themselves, then table rows of what pas
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING, Literal
 
 from envops.judge.engine import GATES, Finding, Verdict
@@ -29,6 +30,8 @@ from envops.report.summary import headline, next_commands, policy_sentence
 from envops.report.visible_text import shortened
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from envops.judge.measures import Distribution
     from envops.observe.facts import Failure
 
@@ -50,34 +53,63 @@ _CUTS: dict[Standing, tuple[int, int]] = {
 _CUT_PASSED_ROW, _CUT_FAILED_ROW, _CUT_HEADING = 7, 12, 13
 
 
-@dataclass
+@dataclass(frozen=True)
 class _Piece:
     """A part of the page with the ways in which it may be cut: when, and what is left of it."""
 
     kind: Literal["row", "heading", "finding"]
     shown: str
     cuts: tuple[tuple[int, str], ...]
-    times_cut: int = 0
 
-    def cut(self, left: str) -> int:
-        """Show only what is left; the answer is how many bytes that saves."""
-        before = len(self.shown.encode())
-        self.shown, self.times_cut = left, self.times_cut + 1
-        return before - len(left.encode())
+
+class _Weight:
+    """What there is to know of a piece in order to cut it: sizes in bytes."""
+
+    __slots__ = ("cuts", "kind", "size", "times_cut")
+
+    def __init__(self, piece: _Piece) -> None:
+        self.kind = piece.kind
+        self.size = len(piece.shown.encode())
+        self.cuts = tuple((order, len(left.encode())) for order, left in piece.cuts)
+        self.times_cut = 0
+
+    def cut(self, left: int) -> int:
+        """Leave only so much; the answer is how many bytes that saves."""
+        saved, self.size = self.size - left, left
+        self.times_cut += 1
+        return saved
+
+    def left_of(self, piece: _Piece) -> str:
+        """What is to be shown of the piece that has this weight."""
+        return piece.cuts[self.times_cut - 1][1] if self.times_cut else piece.shown
 
 
 def render_markdown(result: ValidationResult, limit: int = LIMIT_BYTES) -> str:
     """The result as a page of GitHub Markdown of at most `limit` bytes."""
+    return "".join(markdown_parts(result, limit))
+
+
+def markdown_parts(result: ValidationResult, limit: int = LIMIT_BYTES) -> Iterator[str]:
+    """The page a piece at a time. What is cut depends on all of it, so every piece is made twice."""
     head, foot = _head(result), _foot(result)
-    pieces = [_table_row(environment) for environment in result.environments]
-    pieces += _problem_pieces(result)
+    weights = [_Weight(piece) for piece in _pieces(result)]
+    yield head + _cut_to_fit(weights, limit - len((head + foot).encode()) - 600)
+    left = (weight.left_of(piece) for piece, weight in zip(_pieces(result), weights, strict=True))
+    rows = len(result.environments)
+    if any(weight.size for weight in weights[:rows]):
+        yield _TABLE_HEAD
+        yield from islice(left, rows)
+        yield "\n"
+    yield from left
+    yield foot
+
+
+def _pieces(result: ValidationResult) -> Iterator[_Piece]:
+    """Rows first, as the page has them."""
+    yield from map(_table_row, result.environments)
+    yield from _problem_pieces(result)
     for environment in result.environments:
-        pieces += _environment_pieces(environment)
-    note = _cut_to_fit(pieces, limit - len((head + foot).encode()) - 600)
-    rows = "".join(piece.shown for piece in pieces if piece.kind == "row")
-    blocks = "".join(piece.shown for piece in pieces if piece.kind != "row")
-    table = f"{_TABLE_HEAD}{rows}\n" if rows else ""
-    return f"{head}{note}{table}{blocks}{foot}"
+        yield from _environment_pieces(environment)
 
 
 def _head(result: ValidationResult) -> str:
@@ -194,9 +226,9 @@ def _evidence(entry: ShownEvidence) -> str:
     return f"- {prose(entry.label)}: {code_span(text)}"
 
 
-def _cut_to_fit(pieces: list[_Piece], room: int) -> str:
+def _cut_to_fit(pieces: list[_Weight], room: int) -> str:
     """Shorten, then leave out, the least important pieces, the last first; say how many."""
-    excess = sum(len(piece.shown.encode()) for piece in pieces) - room
+    excess = sum(piece.size for piece in pieces) - room
     if excess <= 0:
         return ""
     cuts = [(order, left, piece) for piece in reversed(pieces) for order, left in piece.cuts]
@@ -205,7 +237,7 @@ def _cut_to_fit(pieces: list[_Piece], room: int) -> str:
             break
         excess -= piece.cut(left)
     findings = [piece for piece in pieces if piece.kind == "finding" and piece.times_cut]
-    gone = sum(not piece.shown for piece in findings)
+    gone = sum(not piece.size for piece in findings)
     rows = sum(piece.times_cut for piece in pieces if piece.kind == "row")
     return (
         f"> This page was cut to fit GitHub's size limit: {len(findings) - gone:,} findings are shown without "

@@ -7,13 +7,16 @@ reaches one itself.
 from __future__ import annotations
 
 import posixpath
+from collections import Counter
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
 from envops.judge.engine import GATES, Finding, Gate, Verdict
+from envops.judge.verdict import VERDICTS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
     from envops.declare.package import Generation, Package
@@ -91,11 +94,30 @@ class Share:
 
 
 @dataclass(frozen=True)
+class Outline:
+    """What the sentences of a report stand on, looked up once."""
+
+    verdicts: tuple[Verdict, ...]
+    """Of the environments, in their order."""
+    cached: int
+    """Environments whose verdict rests on an observation of an earlier run."""
+    policies: tuple[str, ...]
+    """Which spoke anywhere, in the order they first did."""
+    unmet: tuple[tuple[str, str | None], ...]
+    """Environments that did not pass, worst first, each with the weightiest rule that decided."""
+
+    @property
+    def counts(self) -> Counter[Verdict]:
+        return Counter(self.verdicts)
+
+
+@dataclass(frozen=True)
 class ValidationResult:
     """One run of `envops validate`, whole or cut short."""
 
     verdict: Verdict
-    environments: tuple[EnvironmentResult, ...] = ()
+    environments: Sequence[EnvironmentResult] = ()
+    """Perhaps read back one at a time (`report/kept.py`): to be gone over, not to be held."""
     problems: tuple[Problem, ...] = ()
     """Mistakes in declarations; where there are any, nothing was observed."""
     interrupted: bool = False
@@ -109,6 +131,26 @@ class ValidationResult:
     """The real model's endpoint that spoke; `None` when only scripted policies did."""
     shard: Share | None = None
     """`None` when one machine had all of them."""
+
+    @cached_property
+    def outline(self) -> Outline:
+        """One look at every environment."""
+        verdicts: list[Verdict] = []
+        policies: dict[str, None] = {}
+        unmet: list[tuple[Verdict, str, str | None]] = []
+        cached = 0
+        for one in self.environments:
+            verdicts.append(one.verdict)
+            policies |= dict.fromkeys(one.policies)
+            cached += one.cached
+            if one.verdict != "pass":
+                unmet.append((one.verdict, one.name, _deciding_rule(one)))
+        unmet.sort(key=lambda each: VERDICTS.index(each[0]))
+        return Outline(tuple(verdicts), cached, tuple(policies), tuple((name, rule) for _, name, rule in unmet))
+
+
+def _deciding_rule(environment: EnvironmentResult) -> str | None:
+    return next((one.rule for one in weightiest_first(environment.findings) if standing(one) in DECIDING), None)
 
 
 def environment_result(

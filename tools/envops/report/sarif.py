@@ -15,10 +15,20 @@ from typing import TYPE_CHECKING, Any
 from envops.judge.engine import all_rules
 from envops.report.evidence import shown_evidence
 from envops.report.plain_data import plain_data
-from envops.report.result import STANDINGS, EnvironmentResult, ValidationResult, path_in_repository, standing
+from envops.report.result import (
+    STANDINGS,
+    EnvironmentResult,
+    Standing,
+    ValidationResult,
+    path_in_repository,
+    standing,
+    weightiest_first,
+)
 from envops.report.visible_text import shortened, visible
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from envops.judge.engine import Finding, Rule
     from envops.observe.facts import Failure
 
@@ -33,11 +43,8 @@ _LEVELS = {"error": "error", "inconclusive": "warning", "warning": "warning", "a
 
 def render_sarif(result: ValidationResult) -> str:
     """The result as SARIF; every result has a place inside the repository."""
-    found = [(one, finding) for one in result.environments for finding in one.findings if not finding.bug]
-    found.sort(key=lambda pair: STANDINGS.index(standing(pair[1])))
-    seen: Counter[str] = Counter()
     results = [_problem(one.file, one.line, str(one)) for one in result.problems]
-    results += [_result(environment, finding, seen) for environment, finding in found]
+    results += _weightiest_results(result.environments, MOST_RESULTS - len(results))
     used = {one["ruleId"] for one in results[:MOST_RESULTS]}
     run = {
         "tool": {
@@ -53,6 +60,18 @@ def render_sarif(result: ValidationResult) -> str:
     }
     data = plain_data({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]})
     return json.dumps(data, indent=1, ensure_ascii=True, allow_nan=False) + "\n"
+
+
+def _weightiest_results(environments: Iterable[EnvironmentResult], most: int) -> list[dict[str, Any]]:
+    """As many as are asked for; no more of each kind than that are made, however many environments there are."""
+    kinds: dict[Standing, list[dict[str, Any]]] = {kind: [] for kind in STANDINGS}
+    for environment in environments:
+        seen: Counter[str] = Counter()
+        for finding in weightiest_first(environment.findings):
+            found = kinds[standing(finding)]
+            if not finding.bug and len(found) < most:
+                found.append(_result(environment, finding, seen))
+    return [one for found in kinds.values() for one in found][: max(0, most)]
 
 
 def _rule(rule: Rule) -> dict[str, Any]:
@@ -111,15 +130,12 @@ def _problem(file: str, line: int | None, message: str) -> dict[str, Any]:
 
 
 def _notifications(result: ValidationResult) -> dict[str, Any]:
-    broken = [
-        _notification(one, stage, failure) for one in result.environments for stage, failure in one.failures.items()
-    ]
-    bugs = [
-        {"level": "error", "message": _text(f"{one.name}: {finding.rule}: {finding.message}")}
-        for one in result.environments
-        for finding in one.findings
-        if finding.bug
-    ]
+    broken: list[dict[str, Any]] = []
+    bugs: list[dict[str, Any]] = []
+    for one in result.environments:
+        broken += [_notification(one, stage, failure) for stage, failure in one.failures.items()]
+        said = [f"{one.name}: {finding.rule}: {finding.message}" for finding in one.findings if finding.bug]
+        bugs += [{"level": "error", "message": _text(text)} for text in said]
     return {"toolExecutionNotifications": [*broken, *bugs]} if broken or bugs else {}
 
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from typing import TYPE_CHECKING
 
 from envops.report.plain_data import seconds_text
-from envops.report.result import DECIDING, EnvironmentResult, ValidationResult, standing, weightiest_first
 
 if TYPE_CHECKING:
     from envops.judge.engine import Verdict
+    from envops.report.result import ValidationResult
 
 LONGEST_COMMAND_NAMES = 6
 """More environments than this in one command and it is easier to validate all."""
@@ -29,7 +28,7 @@ def headline(result: ValidationResult) -> str:
         return f"{problems_sentence(result)}; nothing was observed"
     if not result.environments and not result.unfinished:
         return "no environment was chosen, so there was nothing to prove"
-    counts = Counter(environment.verdict for environment in result.environments)
+    counts = result.outline.counts
     total = len(result.environments) + len(result.unfinished)
     parts = [f"{counts[verdict]} {words}" for verdict, words in _VERDICT_WORDS.items() if counts[verdict]]
     if result.unfinished:
@@ -47,7 +46,7 @@ def problems_sentence(result: ValidationResult) -> str:
 
 def cache_sentence(result: ValidationResult) -> str:
     """How many verdicts rest on an observation of an earlier run."""
-    cached = sum(environment.cached for environment in result.environments)
+    cached = result.outline.cached
     if cached and cached == len(result.environments):
         return "all from the cache" if cached > 1 else "from the cache"
     return f"{cached} from the cache"
@@ -55,7 +54,7 @@ def cache_sentence(result: ValidationResult) -> str:
 
 def policy_sentence(result: ValidationResult) -> str:
     """Which policies spoke, and what that can and cannot prove; empty when none did."""
-    spoke = dict.fromkeys(policy for environment in result.environments for policy in environment.policies)
+    spoke = result.outline.policies
     if not spoke:
         return ""
     names = f"Policies that spoke: {', '.join(spoke)}"
@@ -64,26 +63,17 @@ def policy_sentence(result: ValidationResult) -> str:
     return f"{names}. They are scripted: they prove an environment's plumbing, never its difficulty."
 
 
-def unmet(result: ValidationResult) -> list[EnvironmentResult]:
-    """The environments whose verdict is not pass, worst first."""
-    order = list(_VERDICT_WORDS)
-    chosen = [environment for environment in result.environments if environment.verdict != "pass"]
-    return sorted(chosen, key=lambda environment: order.index(environment.verdict))
-
-
 def next_commands(result: ValidationResult) -> tuple[str, ...]:
     """What to run next, the most useful first."""
     session = result.gates[0] if len(result.gates) == 1 else "validate"
     if result.problems:
         return (f"nox -s {session}",)
     if result.interrupted:
-        names = [environment.name for environment in unmet(result)] + list(result.unfinished)
-        return (_session(session, names),)
-    chosen = unmet(result)
-    if chosen:
-        rule = _first_rule(chosen)
+        return (_session(session, [*(name for name, _ in result.outline.unmet), *result.unfinished]),)
+    if unmet := result.outline.unmet:
+        rule = next((rule for _, rule in unmet if rule), None)
         explain = (f"envops explain {rule}",) if rule else ()
-        return (*explain, _session(session, [environment.name for environment in chosen]))
+        return (*explain, _session(session, [name for name, _ in unmet]))
     return ("git push",) if result.verdict == "pass" and result.environments else (f"nox -s {session}",)
 
 
@@ -92,11 +82,3 @@ def _session(session: str, names: list[str]) -> str:
     if not names or len(names) > LONGEST_COMMAND_NAMES or not typeable:
         return f"nox -s {session}"
     return f"nox -s {session} -- {' '.join(names)}"
-
-
-def _first_rule(environments: list[EnvironmentResult]) -> str | None:
-    for environment in environments:
-        for finding in weightiest_first(environment.findings):
-            if standing(finding) in DECIDING:
-                return finding.rule
-    return None

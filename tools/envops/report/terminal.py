@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from itertools import chain, islice
 from typing import TYPE_CHECKING
 
 from envops.judge.engine import GATES, Finding, Verdict
@@ -86,7 +87,7 @@ def _table(page: Page, environments: Sequence[EnvironmentResult]) -> None:
         *(Column(gate) for gate in GATES),
         Column("time", right=True),
     ]
-    page.table(columns, [_row(environment) for environment in environments])
+    page.table(columns, map(_row, environments))
     page.blank()
 
 
@@ -130,14 +131,15 @@ def _findings(page: Page, environment: EnvironmentResult, *, quiet: bool) -> Non
 
 def _mutations(page: Page, environments: Sequence[EnvironmentResult]) -> None:
     """What came of mutants and of the search: a sentence each, and of many environments a line each."""
-    told = [environment for environment in environments if environment.mutation or environment.search]
+    telling = (environment for environment in environments if environment.mutation or environment.search)
+    told = list(islice(telling, MOST_SENTENCES + 1))
     if len(told) > MOST_SENTENCES:
         columns = [
             Column("", shrinking=True),
             *(Column(title, right=True) for title in ("mutants", "noticed", "survived")),
             Column("search"),
         ]
-        page.table(columns, [_mutation_row(environment) for environment in told])
+        page.table(columns, map(_mutation_row, chain(told, telling)))
     else:
         for environment in told:
             if environment.mutation:
@@ -190,13 +192,13 @@ def _finding(page: Page, environment: EnvironmentResult, finding: Finding) -> No
 
 
 def _infrastructure(page: Page, environments: Sequence[EnvironmentResult]) -> None:
-    broken = [environment for environment in environments if environment.failures]
-    if not broken:
-        return
-    page.line(("Broken on the way (says nothing about the rewards):", "bold magenta"))
-    page.blank()
-    for environment in broken:
+    said = False
+    for environment in environments:
         for stage, failure in environment.failures.items():
+            if not said:
+                page.line(("Broken on the way (says nothing about the rewards):", "bold magenta"))
+                page.blank()
+                said = True
             _failure(page, environment, stage, failure)
 
 

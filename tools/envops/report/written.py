@@ -2,36 +2,34 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import sys
 import tempfile
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TextIO
+from typing import TYPE_CHECKING, Any, Literal, TextIO
 
 from envops.report.annotations import render_annotations, wants_annotations
-from envops.report.html.written import PAGE, page_of
-from envops.report.json_report import render_json, report_data
-from envops.report.junit import render_junit
-from envops.report.markdown import render_markdown
-from envops.report.plain_data import plain_data
+from envops.report.html.written import PAGE, page_parts_of
+from envops.report.json_report import environment_data, head_data, json_parts, plain_json_parts
+from envops.report.junit import junit_parts
+from envops.report.kept import Kept
+from envops.report.markdown import markdown_parts, render_markdown
 from envops.report.sarif import render_sarif
 from envops.report.visible_text import fitting, without_workflow_commands
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from envops.report.result import ValidationResult
 
 Form = Literal["text", "json", "markdown"]
 
-_RENDERINGS: dict[str, Callable[[ValidationResult], str]] = {
-    "validate.json": render_json,
-    "validate.xml": render_junit,
-    "validate.md": render_markdown,
-    "validate.sarif": render_sarif,
+_RENDERINGS: dict[str, Callable[[ValidationResult], Iterable[str]]] = {
+    "validate.xml": junit_parts,
+    "validate.md": markdown_parts,
+    "validate.sarif": lambda result: (render_sarif(result),),
 }
 
 
@@ -47,10 +45,12 @@ def report(result: ValidationResult, folder: Path, form: Form, *, quiet: bool) -
     tell_github(result)
 
 
-def write_reports(result: ValidationResult, folder: Path, *, json_text: str | None = None) -> tuple[Path, ...]:
-    """Write every report; a reader sees a whole one or the one before.
+def write_reports(
+    result: ValidationResult, folder: Path, *, environments: Sequence[Mapping[str, Any]] | None = None
+) -> tuple[Path, ...]:
+    """Write every report, an environment at a time; a reader sees a whole one or the one before.
 
-    `json_text` is the JSON where it holds more than the result does: that of a merged report.
+    `environments` is what the JSON says of them where that is more than the result holds: in a merged report.
 
     A report that cannot be written does not keep the others from being written; then an
     `ExceptionGroup` of what went wrong is raised.
@@ -58,38 +58,38 @@ def write_reports(result: ValidationResult, folder: Path, *, json_text: str | No
     folder.mkdir(parents=True, exist_ok=True)
     written: list[Path] = []
     errors: list[Exception] = []
-    renderings: dict[str, Callable[[], str]] = {name: partial(render, result) for name, render in _RENDERINGS.items()}
-    if json_text is not None:
-        renderings["validate.json"] = lambda: json_text
+    told = _told(result, folder) if environments is None else environments
+    renderings: dict[str, Callable[[], Iterable[str]]] = {
+        "validate.json": partial(plain_json_parts, head_data(result), told),
+        **{name: partial(render, result) for name, render in _RENDERINGS.items()},
+        PAGE: partial(page_parts_of, result, told, folder),
+    }
     for name, render in renderings.items():
         try:
             write_whole(folder / name, render())
             written.append(folder / name)
         except Exception as error:
             errors.append(error)
-    try:
-        written.append(_write_page(result, folder, folder / "validate.json" in written))
-    except Exception as error:
-        errors.append(error)
     if errors:
         raise ExceptionGroup(f"{len(errors)} reports could not be written to {folder}", errors)
     return tuple(written)
 
 
-def _write_page(result: ValidationResult, folder: Path, json_is_new: bool) -> Path:
-    """The page, from the JSON that was just written, and without it from the result."""
-    data = json.loads((folder / "validate.json").read_bytes()) if json_is_new else plain_data(report_data(result))
-    write_whole(folder / PAGE, page_of(data, folder))
-    return folder / PAGE
+def _told(result: ValidationResult, folder: Path) -> Kept[dict[str, Any]]:
+    """What the JSON says of each environment: two reports are made from it, one of them in several attempts."""
+    told: Kept[dict[str, Any]] = Kept(folder)
+    for environment in result.environments:
+        told.append(environment_data(environment))
+    return told
 
 
-def write_whole(path: Path, text: str) -> None:
-    """Write aside and rename, so that an interruption never leaves half a file."""
+def write_whole(path: Path, text: str | Iterable[str]) -> None:
+    """Write aside and rename, so that an interruption never leaves half a file; the text perhaps in parts."""
     handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     aside = Path(name)
     try:
         with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
-            file.write(text)
+            file.writelines([text] if isinstance(text, str) else text)
         aside.chmod(0o644)
         aside.replace(path)
     finally:
@@ -108,19 +108,19 @@ def print_result(
     """Print the result in the chosen form, as far as the stream can show it."""
     stream = stream or sys.stdout
     if form == "json":
-        text = render_json(result)
-    elif form == "markdown":
-        text = render_markdown(result)
-    else:
-        text = _closing_text(result, reports, stream, environ, quiet=quiet)
-    if wants_annotations(environ) and form != "json":
+        for part in json_parts(result):  # plain ASCII, in which there is no workflow command
+            stream.write(part)
+        stream.flush()
+        return
+    text = render_markdown(result) if form == "markdown" else _closing_text(result, reports, stream, environ, quiet)
+    if wants_annotations(environ):
         text = without_workflow_commands(text)
     stream.write(fitting(text, getattr(stream, "encoding", None)))
     stream.flush()
 
 
 def _closing_text(
-    result: ValidationResult, reports: Sequence[Path], stream: TextIO, environ: Mapping[str, str], *, quiet: bool
+    result: ValidationResult, reports: Sequence[Path], stream: TextIO, environ: Mapping[str, str], quiet: bool
 ) -> str:
     from envops.report.terminal import DEFAULT_WIDTH, render_text
 
@@ -148,4 +148,4 @@ def tell_github(
     stream.flush()
     if summary := environ.get("GITHUB_STEP_SUMMARY"):
         with Path(summary).open("a", encoding="utf-8") as file:
-            file.write(render_markdown(result))
+            file.writelines(markdown_parts(result))

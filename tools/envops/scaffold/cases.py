@@ -166,6 +166,8 @@ def dress(plan: Plan, gold: str) -> Iterator[tuple[str, str]]:
             yield "spaces do not matter", json.dumps(json.loads(gold), ensure_ascii=False, indent=1)
         case "list":
             yield "blank lines and spaces do no harm", "\n\n ".join(gold.splitlines())
+            if plan.unordered and "\n" in gold:
+                yield "another order does no harm", "\n".join(reversed(gold.splitlines()))
         case "latex":
             yield "spaces do no harm", f" {gold}\\,"
             simple = re.fullmatch(r"(-?)\\frac\{(\d+)\}\{(\d+)\}", gold)
@@ -228,7 +230,11 @@ def wrong_answer(plan: Plan, gold: str) -> str:
         return no if gold == yes else yes
     if plan.answer == "number":
         return re.sub(r"\d(?=\D*$)", lambda digit: str((int(digit[0]) + 1) % 10), gold)
-    return next((other for other in others if other.casefold() != gold.casefold()), f"{gold}x")
+
+    def spoken(answer: str) -> str | list[str]:
+        return sorted(answer.casefold().splitlines()) if plan.unordered else answer.casefold()
+
+    return next((other for other in others if spoken(other) != spoken(gold)), f"{gold}x")
 
 
 def readable_texts(plan: Plan) -> list[str]:

@@ -42,6 +42,10 @@ class Plan:
     provenance: Provenance
     vocabulary: tuple[str, ...] = ()
     """The labels, or the two words of a boolean."""
+    unordered: bool = False
+    """Lists are equal in any order."""
+    unit: str = ""
+    """What numbers are numbers of, where the data says it behind each."""
 
     @cached_property
     def module(self) -> str:

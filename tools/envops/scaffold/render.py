@@ -15,7 +15,7 @@ import jinja2
 from envops.scaffold import wording
 from envops.scaffold.cases import cases_of, framed, gold_of, readable_texts, unreadable_texts
 from envops.scaffold.plan import Plan
-from envops.scaffold.styles import STYLES
+from envops.scaffold.styles import style_of
 
 TEMPLATES = Path(__file__).parent / "templates"
 REQUIRES = {"v1": ["verifiers>=0.4.0,<0.5"], "v0": ["verifiers>=0.3.1,<0.4", "datasets>=3.3,<6"]}
@@ -160,10 +160,11 @@ def context_of(plan: Plan) -> dict[str, Any]:
 def _words(plan: Plan) -> dict[str, Any]:
     """What the environment says."""
     first = plan.examples[0]
+    style = style_of(plan.answer, unordered=plan.unordered)
     keys = [f"`{key}`" for key in plan.row(first)]
     return {
-        "noun": STYLES[plan.answer].noun,
-        "same": "" if plan.runs_tests or plan.prints else STYLES[plan.answer].same,
+        "noun": style.noun,
+        "same": "" if plan.runs_tests or plan.prints else style.same,
         "headline": wording.headline_of(plan),
         "summary": wording.summary_of(plan),
         "instruction": wording.instruction_of(plan),
@@ -185,7 +186,7 @@ def _words(plan: Plan) -> dict[str, Any]:
 
 def _names(plan: Plan) -> dict[str, Any]:
     """What functions, types and expressions are called."""
-    style = STYLES[plan.answer]
+    style = style_of(plan.answer, unordered=plan.unordered)
     fence = plan.answer == "code" or plan.prints
     reader = "" if plan.runs_tests else style.reader
     listed = plan.answer == "list" and plan.generation == "v1"
@@ -210,7 +211,8 @@ def _names(plan: Plan) -> dict[str, Any]:
         "place": place,
         "last_letter": "ABCDEFGHIJ"[plan.most_choices - 1],
         "vocabulary": plan.vocabulary,
-        "declared_type": "none" if plan.runs_code else plan.answer,
+        "declared_type": "none" if plan.runs_code else "set" if plan.unordered else plan.answer,
+        "unordered": plan.unordered,
         "insensitive": style.insensitive and not plan.prints,
         "sandbox_import": "passes" if plan.runs_tests else "output_of",
         "data_file": 'f"{self.config.split}.jsonl"' if len(plan.splits) > 1 else quoted(f"{plan.split}.jsonl"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from envops.judge.dataset.layout import AnswerFormat
 
@@ -31,7 +31,7 @@ STYLES: Mapping[AnswerFormat, Style] = {
     "number": Style(
         "number",
         "numbers",
-        f"Work it out step by step, then give the answer as a number {IN_TAG}",
+        f"Work it out step by step, then give the answer as a number{{unit}} {IN_TAG}",
         "as_number",
         "Decimal",
         ("import re", "from decimal import Decimal"),
@@ -116,8 +116,14 @@ STYLES: Mapping[AnswerFormat, Style] = {
         insensitive=True,
     ),
 }
+UNORDERED = replace(
+    STYLES["list"],
+    plural="labels, one or several at once",
+    instruction=f"{{labels}}Write all that fit {IN_TAG[:-1]}, one per line, in any order, and nothing else.",
+    same="Order, case, blank lines and repeated spaces do not matter; a label too many or too few does.",
+)
 PRINTED: Mapping[AnswerFormat, str] = {
-    "number": "a number",
+    "number": "a number{unit}",
     "choice": "the letter of the right option",
     "boolean": "{yes} or {no}",
     "label": "the label that fits. The labels are: {labels}",
@@ -127,3 +133,8 @@ PRINTED: Mapping[AnswerFormat, str] = {
     "text": "the answer",
 }
 """What a program is to print, where replies are programs and answers are not."""
+
+
+def style_of(answer: AnswerFormat, *, unordered: bool = False) -> Style:
+    """How answers of a format are asked for and read."""
+    return UNORDERED if unordered and answer == "list" else STYLES[answer]

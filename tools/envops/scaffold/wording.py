@@ -7,7 +7,7 @@ import json
 
 from envops.judge.dataset.layout import Example
 from envops.scaffold.plan import Plan
-from envops.scaffold.styles import PRINTED, STYLES
+from envops.scaffold.styles import PRINTED, style_of
 
 REVIEW = "Check your answer once more. Then give your final answer in the same format as before."
 JUDGE_MODEL = "openai/gpt-4.1-mini"
@@ -23,7 +23,7 @@ _WAYS = {
 
 def headline_of(plan: Plan) -> str:
     """What the environment is, in few words."""
-    what = "programs that pass tests" if plan.runs_tests else STYLES[plan.answer].plural
+    what = "programs that pass tests" if plan.runs_tests else style_of(plan.answer, unordered=plan.unordered).plural
     return f"{plan.title}: questions whose answers are {what}"
 
 
@@ -36,13 +36,17 @@ def instruction_of(plan: Plan) -> str:
     """What stands below every question."""
     yes, no = plan.words
     keys = f" with the keys {', '.join(json.dumps(key) for key in plan.json_keys)}" if plan.json_keys else ""
-    filled = {"{yes}": yes, "{no}": no, "{labels}": ", ".join(plan.vocabulary), "{keys}": keys}
+    labels = ", ".join(plan.vocabulary)
+    if plan.unordered:
+        labels = f"The labels are: {labels}.\n" if labels else ""
+    unit = f" of {plan.unit}, without the unit," if plan.unit else ""
+    filled = {"{yes}": yes, "{no}": no, "{labels}": labels, "{keys}": keys, "{unit}": unit}
     if plan.prints:
         text = f"Write a Python program that prints {PRINTED[plan.answer]}. Put it in one fenced block: ```python … ```"
     elif plan.answer == "code" and not is_python(plan):
         text = "Write the program in one fenced block: ``` … ```"
     else:
-        text = STYLES[plan.answer].instruction
+        text = style_of(plan.answer, unordered=plan.unordered).instruction
     for mark, words in filled.items():
         text = text.replace(mark, words)
     return text
@@ -99,7 +103,7 @@ def meaning_of(plan: Plan) -> str:
     """What the reward says, for the table in the README."""
     if plan.runs_tests:
         return "the one program given passes every test"
-    noun = STYLES[plan.answer].noun
+    noun = style_of(plan.answer, unordered=plan.unordered).noun
     if plan.prints:
         return f"the one program given prints the right {noun}"
     if plan.kind == "judge":
@@ -113,7 +117,7 @@ def judge_advice_of(plan: Plan) -> str:
         return "A judge costs money and errs: where answers are short enough to be compared, compare them."
     if plan.answer == "code":
         return "A judge costs money and errs: with tests in the data, `--kind code` runs programs instead."
-    noun = STYLES[plan.answer].noun
+    noun = style_of(plan.answer, unordered=plan.unordered).noun
     return f"A {noun} can be compared exactly, which costs nothing and never errs: prefer `--kind single-turn`."
 
 

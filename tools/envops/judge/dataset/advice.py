@@ -59,7 +59,7 @@ _BY_FORMAT: Mapping[AnswerFormat, tuple[str, str, str, str]] = {
     "list": (
         "ask for one element per line in <answer>…</answer>",
         f"{_TAG}; lines, without case and repeated spaces",
-        "equal lists in order; declare type = set where the order does not matter",
+        "equal lists; in any order where they are labels of one thing",
         "an element missing, one too many, two swapped",
     ),
     "latex": (

@@ -8,9 +8,11 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from envops.judge.dataset.columns import value_at
 from envops.judge.dataset.marks import behind
 from envops.judge.dataset.options import options_in_text, options_of
-from envops.judge.dataset.roles import Roles, Row
+from envops.judge.dataset.roles import Roles, Row, is_conversation
+from envops.judge.dataset.several import parts_of
 from envops.judge.dataset.tests_of_code import CodeTest, read_tests
 from envops.judge.dataset.values import (
     LETTERS,
@@ -21,6 +23,8 @@ from envops.judge.dataset.values import (
     as_letter,
     as_list,
     as_number,
+    as_number_of,
+    flagged,
     is_missing,
     text_of,
 )
@@ -40,6 +44,12 @@ class Layout:
     """The labels, or the two words of a boolean."""
     first_index: int | None = None
     """Choices that are given by position: what the first one is called."""
+    separator: str = ""
+    """What stands between names that are several labels of one thing; one name is a list of one."""
+    unordered: bool = False
+    """Lists are several labels of one thing, in any order."""
+    unit: str = ""
+    """What all numbers have behind them, and answers need not have."""
 
 
 @dataclass(frozen=True)
@@ -73,11 +83,18 @@ def said_in(row: Row, roles: Roles) -> Said:
     """What a row asks and what it answers, from its columns or its conversation."""
     if roles.conversation:
         return _said_in_conversation(row[roles.conversation] or [], row.get(roles.tools))
-    question = text_of(row.get(roles.question)) if not is_missing(row.get(roles.question)) else ""
+    asked = value_at(row, roles.question)
     document = text_of(row[roles.context]) if roles.context and not is_missing(row.get(roles.context)) else ""
+    if isinstance(asked, list) and is_conversation([asked]):
+        question, system = _asked([_turn(turn) for turn in asked])
+        document = "\n\n".join(filter(None, [system, document]))
+    else:
+        question = "" if is_missing(asked) else text_of(asked)
     if roles.tools and not is_missing(row.get(roles.tools)):
         document = f"Tools:\n{text_of(row[roles.tools])}\n\n{document}".strip()
-    return Said(question, unwrapped(row.get(roles.answer)), document)
+    answer = value_at(row, roles.answer)
+    marked = flagged(answer) if roles.answer in roles.choices else None
+    return Said(question, marked[1] if marked else unwrapped(answer), document)
 
 
 def _said_in_conversation(turns: Sequence[Mapping[str, Any]], tools: Any) -> Said:
@@ -86,14 +103,20 @@ def _said_in_conversation(turns: Sequence[Mapping[str, Any]], tools: Any) -> Sai
     last = next((index for index in range(len(spoken) - 1, -1, -1) if spoken[index][0] == "assistant"), None)
     if last is None:
         return Said("", None)
-    before = [(role, content) for role, content, _ in spoken[:last] if content]
-    asked = [content for role, content in before if role == "user"]
-    alone = len(asked) == 1 and all(role in ("user", "system") for role, _ in before)
-    question = asked[0] if alone else "\n\n".join(f"{role.capitalize()}: {content}" for role, content in before)
-    system = next((content for role, content in before if role == "system"), "") if alone else ""
+    question, system = _asked(spoken[:last])
     document = f"Tools:\n{text_of(tools)}\n\n{system}".strip() if not is_missing(tools) else system
     _, content, calls = spoken[last]
     return Said(question, calls or content, document)
+
+
+def _asked(spoken: Sequence[tuple[str, str, Any]]) -> tuple[str, str]:
+    """What turns ask, and what the system says before; several turns are all part of the question."""
+    before = [(role, content) for role, content, _ in spoken if content]
+    asked = [content for role, content in before if role == "user"]
+    alone = len(asked) == 1 and all(role in ("user", "system") for role, _ in before)
+    if not alone:
+        return "\n\n".join(f"{role.capitalize()}: {content}" for role, content in before), ""
+    return asked[0], next((content for role, content in before if role == "system"), "")
 
 
 _SPEAKERS = {"human": "user", "gpt": "assistant", "bot": "assistant", "model": "assistant", "ai": "assistant"}
@@ -118,7 +141,7 @@ def _call(call: Mapping[str, Any]) -> dict[str, Any]:
 
 def unwrapped(value: Any) -> Any:
     """The answer itself where it comes in a record of accepted spellings."""
-    if isinstance(value, Mapping):
+    if isinstance(value, Mapping) and not {"unit", "units"} & set(value):
         for name in ("text", "value", "answer", "spans"):
             inner = value.get(name)
             if not is_missing(inner) and inner != []:
@@ -148,7 +171,7 @@ def example_of(row: Row, layout: Layout) -> Example:
     if is_missing(raw):
         raise Unreadable(f"has nothing behind {layout.mark}")
     solution = said.answer.strip() if layout.mark and isinstance(said.answer, str) else ""
-    choices = tuple(options_of(row, roles)) if layout.answer == "choice" else ()
+    choices = tuple(options_of(row, roles)) if layout.answer in ("choice", "list") else ()
     answer = read_answer(raw, layout, choices or tuple(options_in_text(said.question)))
     if answer is None:
         raise Unreadable(f"answers {text_of(raw)[:60]!r}, which is no {layout.answer}")
@@ -168,7 +191,7 @@ def read_answer(raw: Any, layout: Layout, choices: Sequence[str] = ()) -> str | 
         raw = alone(raw)
     match layout.answer:
         case "number":
-            return as_number(raw)
+            return as_number_of(layout.unit, raw)
         case "boolean":
             return _as_word(raw, layout)
         case "choice":
@@ -179,11 +202,13 @@ def read_answer(raw: Any, layout: Layout, choices: Sequence[str] = ()) -> str | 
         case "json":
             return as_json(raw)
         case "list":
+            if layout.separator and isinstance(raw, str):
+                return parts_of(raw, layout.separator) or None
             return as_list(raw)
         case "latex":
             return as_latex(raw)
         case "code":
-            return as_code(raw[0] if isinstance(raw, list) and raw else raw)
+            return as_code(raw)
         case _:
             return text_of(raw) if not isinstance(raw, (dict, list)) else None
 

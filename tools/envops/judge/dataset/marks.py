@@ -40,10 +40,17 @@ def behind_words(text: str) -> str | None:
     return found[-1].strip() if found and "\n" in text.strip() else None
 
 
+def behind_thinking(text: str) -> str | None:
+    """What follows the last `</think>`."""
+    thought, tag, said = text.rpartition("</think>")
+    return said.strip() or None if tag and thought else None
+
+
 MARKS: Mapping[str, Callable[[str], str | None]] = {
     "####": behind_hashes,
     "\\boxed{}": in_box,
     "<answer>": in_tag,
+    "</think>": behind_thinking,
     "the answer is": behind_words,
 }
 

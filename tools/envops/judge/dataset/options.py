@@ -6,8 +6,9 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from envops.judge.dataset.columns import value_at
 from envops.judge.dataset.roles import Roles, Row
-from envops.judge.dataset.values import as_list, is_missing, text_of
+from envops.judge.dataset.values import as_list, flagged, is_missing, text_of
 
 _IN_TEXT = re.compile(r"(?:^|(?<=\s))\(?([A-J])[).:]\s+(.+?)(?=\s+\(?[A-J][).:]\s|\n|$)")
 
@@ -15,10 +16,11 @@ _IN_TEXT = re.compile(r"(?:^|(?<=\s))\(?([A-J])[).:]\s+(.+?)(?=\s+\(?[A-J][).:]\
 def options_of(row: Row, roles: Roles) -> list[str]:
     """The texts of a row's choices in their order; empty where no column has them."""
     if roles.wrong_choices:
-        answers = [row.get(roles.answer), *(row.get(name) for name in roles.wrong_choices)]
+        answers = [value_at(row, roles.answer), *(row.get(name) for name in roles.wrong_choices)]
         return sorted(text_of(answer) for answer in answers if not is_missing(answer))  # an order that tells nothing
     if len(roles.choices) == 1:
-        return _listed(row.get(roles.choices[0]))
+        marked = flagged(row.get(roles.choices[0])) if roles.answer in roles.choices else None
+        return sorted(marked[0]) if marked else _listed(row.get(roles.choices[0]))
     return [text_of(row[name]) for name in roles.choices if not is_missing(row.get(name))]
 
 

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from envops.judge.dataset.columns import plain
 from envops.judge.dataset.layout import (
     AnswerFormat,
     Layout,
@@ -27,6 +28,7 @@ from envops.judge.dataset.layout import (
 from envops.judge.dataset.marks import MARKS, behind
 from envops.judge.dataset.options import options_in_text, options_of
 from envops.judge.dataset.roles import Roles, Row, assign
+from envops.judge.dataset.several import always_two, parts_of, separator_of
 from envops.judge.dataset.values import (
     as_boolean,
     as_code,
@@ -39,6 +41,7 @@ from envops.judge.dataset.values import (
     is_missing,
     parsed,
     text_of,
+    unit_of,
     words,
 )
 from envops.judge.intervals import Estimate, wilson_of
@@ -53,6 +56,7 @@ SHORT_TEXT_WORDS = 8
 SOME_LATEX = 0.05
 """The share of formulas from which on a column of numbers and formulas is one of formulas."""
 SHOWN = 5
+SEVERAL_LABELS = re.compile(r"(?:labels|tags|categories|topics|genres|emotions|keywords|intents|entities|classes)$")
 LABEL_NAMES = re.compile(r"label|class|category|sentiment|intent|topic|emotion|genre|type$", re.IGNORECASE)
 ASKS_YES_OR_NO = re.compile(
     r"\b(?:is|are|was|were|do|does|did|can|could|has|have|will|would|should|true|false|yes)\b", re.IGNORECASE
@@ -163,13 +167,13 @@ def _shares(evidence: _Evidence) -> dict[str, float]:
     distinct = Counter(text_of(value).casefold() for value in evidence.raw)
     repeated = sum(count for count in distinct.values() if count > 1) / max(1, len(evidence.raw))
     return {
-        "code": evidence.share(lambda value: as_code(value[0] if isinstance(value, list) and value else value)),
+        "code": evidence.share(as_code),
         "boolean": evidence.share(lambda value: as_boolean(value) is not None),
         "choice": _choice_share(evidence),
         "number": evidence.share(as_number),
         "json": evidence.share(as_json),
         "list": evidence.share(as_list),
-        "latex": evidence.share(as_latex),
+        "latex": evidence.share(as_latex) if evidence.share(has_latex) >= SOME_LATEX else 0.0,
         "label": repeated if _few(distinct, len(evidence.raw)) and _brief(evidence.raw, LABEL_WORDS) else 0.0,
     }
 
@@ -210,9 +214,14 @@ def _layout(evidence: _Evidence, shares: Mapping[str, float]) -> Layout:
     first = None
     if wanted == "choice":
         first = _first_index(evidence)
-    elif wanted == "boolean" and shares["boolean"] < ENOUGH:
+    elif wanted == "boolean" and any(as_number(value) in ("0", "1") for value in evidence.raw):
         first = 0
-    return Layout(evidence.roles, wanted, evidence.mark, _vocabulary(wanted, evidence.raw), first)
+    unit = unit_of(evidence.raw) if wanted == "number" and shares["number"] < ENOUGH else ""
+    separator = separator_of(evidence.raw) if wanted == "list" else ""
+    labels = SEVERAL_LABELS.search(plain(evidence.roles.answer)) or (separator and not _from_questions(evidence))
+    unordered = wanted == "list" and bool(labels)
+    vocabulary = _labels_of(evidence.raw, separator) if unordered else _vocabulary(wanted, evidence.raw)
+    return Layout(evidence.roles, wanted, evidence.mark, vocabulary, first, separator, unordered, unit)
 
 
 def _format(evidence: _Evidence, shares: Mapping[str, float]) -> AnswerFormat:
@@ -220,27 +229,60 @@ def _format(evidence: _Evidence, shares: Mapping[str, float]) -> AnswerFormat:
     named_label = bool(LABEL_NAMES.search(evidence.roles.answer))
     if "code" in enough:
         return "code"
-    if "boolean" in enough:
+    two_words = not _third_word(evidence)
+    if "boolean" in enough and two_words:
         return "boolean"
     if "choice" in enough:
         return "choice"
+    if separator_of(evidence.raw):
+        return "list"
+    if shares["boolean"] and two_words and evidence.share(lambda value: _truth(value) is not None) >= ENOUGH:
+        return "boolean"
     if "number" in enough and shares["label"] >= ENOUGH:
         if _zero_or_one(evidence) and (not named_label or _asks_yes_or_no(evidence)):
-            return "boolean" if _asks_yes_or_no(evidence) else "number"
+            return "boolean" if _asks_yes_or_no(evidence) or not _asks(evidence) else "number"
         if named_label:
             return "label"
-    formulas = evidence.share(has_latex)
-    if "latex" in enough and formulas >= SOME_LATEX and shares["number"] + SOME_LATEX < 1.0:
+    if "latex" in enough and shares["number"] + SOME_LATEX < 1.0:
         return "latex"
+    if unit_of(evidence.raw):
+        return "number"
     order: tuple[AnswerFormat, ...] = ("number", "json", "list", "label")
     for name in order:
-        if name in enough and not (name == "list" and shares["label"] >= ENOUGH and not _real_lists(evidence)):
+        if name == "list" and not _real_lists(evidence) and (shares["label"] >= ENOUGH or always_two(evidence.raw)):
+            continue
+        if name in enough:
             return name
     return "text"
 
 
+def _third_word(evidence: _Evidence) -> bool:
+    """Whether another word than the two of a boolean comes again and again, as "uncertain" does."""
+    others = Counter(text_of(value).casefold() for value in evidence.raw if _truth(value) is None)
+    return any(count > 2 for count in others.values())
+
+
+def _truth(value: Any) -> bool | None:
+    return {"0": False, "1": True}.get(str(value).strip(), as_boolean(value))
+
+
 def _zero_or_one(evidence: _Evidence) -> bool:
     return {as_number(value) for value in evidence.raw} <= {"0", "1", None}
+
+
+def _from_questions(evidence: _Evidence) -> bool:
+    """Whether most elements of lists stand in their questions, as they do where something is to be sorted or found."""
+    found = [
+        bool(re.search(rf"\b{re.escape(part)}\b", one.question, re.IGNORECASE))
+        for one in evidence.said
+        for part in as_list(one.answer) or []
+    ]
+    return sum(found) * 2 > len(found)
+
+
+def _asks(evidence: _Evidence) -> bool:
+    """Whether some questions are questions; a text beside 0 or 1 is one that has a property or has not."""
+    return any("?" in one.question for one in evidence.said)
 
 
 def _asks_yes_or_no(evidence: _Evidence) -> bool:
@@ -261,6 +303,19 @@ def _vocabulary(wanted: str, values: Sequence[Any]) -> tuple[str, ...]:
         return ("true", "false") if said & {"true", "false", "t", "f"} or not said else ("yes", "no")
     if wanted != "label":
         return ()
+    return _spelled(values)
+
+
+def _labels_of(values: Sequence[Any], separator: str) -> tuple[str, ...]:
+    """The labels that lists are made of; none where they are too many to be named, or hardly come again."""
+    lists = [parts_of(value, separator) if separator else as_list(value) or [] for value in values]
+    named = [label for labels in lists for label in labels]
+    labels = _spelled(named)
+    return labels if len(labels) <= MOST_LABELS and len(labels) * 2 <= len(named) else ()
+
+
+def _spelled(values: Sequence[Any]) -> tuple[str, ...]:
+    """Different values in alphabetic order, each as it is spelled most often."""
     spelled: dict[str, Counter[str]] = {}
     for value in values:
         spelled.setdefault(text_of(value).casefold(), Counter())[text_of(value)] += 1
@@ -321,12 +376,12 @@ def _in_words(layout: Layout, evidence: _Evidence, calls: bool, typical: int) ->
         where = "the options are nowhere to be seen"
     tests = f"programs with tests in the column {roles.tests}" if roles.tests else "programs without tests"
     said = {
-        "number": f"numbers{mark}",
+        "number": f"numbers{f', all in {layout.unit}' if layout.unit else ''}{mark}",
         "choice": f"multiple choice; {where}",
         "boolean": f"{'/'.join(layout.vocabulary)}{mark}",
         "label": f"one of {len(layout.vocabulary)} labels{mark}",
         "json": "calls of tools, as JSON" if calls else f"JSON{mark}",
-        "list": f"lists{mark}",
+        "list": f"{'several labels, in any order' if layout.unordered else 'lists'}{mark}",
         "latex": f"formulas in LaTeX{mark}",
         "code": tests,
         "text": f"{'short texts' if typical <= SHORT_TEXT_WORDS else f'free text of {typical} words or so'}{mark}",

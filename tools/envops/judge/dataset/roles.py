@@ -2,45 +2,38 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
 from typing import Any
 
-from envops.judge.dataset.values import as_letter, is_missing, text_of, words
+from envops.judge.dataset.columns import Columns, Row, columns_of, ending_with, fields_of, named, plain
+from envops.judge.dataset.names import (
+    ANSWER,
+    CHOICES,
+    CONTEXT,
+    CONVERSATION,
+    DESCRIBES,
+    FIELD_ANSWER,
+    LAST_WORD,
+    NEVER_ANSWERS,
+    ONE_OPTION,
+    PAIRED,
+    QUESTION,
+    SPEAKER,
+    TESTS,
+    TOOLS,
+    WRONG_OPTION,
+)
+from envops.judge.dataset.values import as_code, as_letter, flagged, text_of, words
 
-Row = Mapping[str, Any]
-
-QUESTION = (
-    "question", "problem", "prompt", "query", "instruction", "q", "question_text", "problem_statement", "stem", "task",
-    "ctx", "input", "inputs", "sentence", "statement", "claim", "text", "premise", "review", "utterance", "content",
-    "user", "source",
-)  # fmt: skip
-ANSWER = (
-    "answer", "final_answer", "correct_answer", "answerkey", "answer_key", "gold", "expected_answer", "expected", "a",
-    "solution", "target", "label", "ground_truth", "reference", "reference_answer", "canonical_solution", "answers",
-    "correct", "output", "response", "completion", "result", "gold_answer", "cop", "class", "category", "sentiment",
-    "intent", "code", "correct_option", "answer_idx", "labels", "targets", "assistant", "truth", "verdict", "chosen",
-)  # fmt: skip
-CONTEXT = (
-    "context", "passage", "document", "article", "background", "paragraph", "story", "support", "hypothesis", "body",
-    "input", "facts", "table", "schema",
-)  # fmt: skip
-CHOICES = ("choices", "options", "endings", "candidates", "alternatives", "multiple_choice_targets", "answer_choices")
-TESTS = ("test_list", "tests", "test", "test_cases", "unit_tests", "input_output", "assertions", "asserts", "examples")
-CONVERSATION = ("messages", "conversations", "conversation", "dialog", "dialogue", "chat", "turns")
-TOOLS = ("tools", "functions", "available_tools", "function_schemas")
-IDENTITY = ("id", "idx", "index", "uid", "uuid", "qid", "task_id", "question_id", "source_file", "url", "split")
-_STEM = "option|choice|opt|op|ending|ans|answer|sol|solution|alternative|candidate"
-_OPTION = re.compile(rf"(?:(?:{_STEM})[ _]?)?([a-j]|\d{{1,2}})", re.IGNORECASE)
-_WRONG_OPTION = re.compile(r"(?:distractor|incorrect|wrong)(?:[ _]?answers?)?[ _]?\d*", re.IGNORECASE)
+__all__ = ["Roles", "Row", "assign", "is_conversation"]
 
 
 @dataclass(frozen=True)
 class Roles:
-    """Names of columns; empty where no column has the role."""
+    """Names of columns; empty where no column has the role. `reward.truth` is a field of the column `reward`."""
 
     question: str = ""
     answer: str = ""
@@ -63,24 +56,27 @@ def assign(rows: Sequence[Row], question: str = "", answer: str = "") -> Roles:
     Names decide first, as authors of datasets choose them to be understood. Where no name is
     known, the question is the column with the most to read and the answer what is left.
     """
-    columns = list(dict.fromkeys(name for row in rows for name in row))
-    filled = {name: [row[name] for row in rows if not is_missing(row.get(name))] for name in columns}
-    filled = {name: values for name, values in filled.items() if values}
-    conversation = _named(filled, CONVERSATION, _is_conversation)
+    filled = columns_of(rows)
+    conversation = named(filled, CONVERSATION, is_conversation)
     choices = _choice_columns({name: filled[name] for name in filled if name not in (question, answer)})
-    wrong = tuple(name for name in filled if _WRONG_OPTION.fullmatch(name))
-    tests = _named(filled, TESTS, lambda values: any(isinstance(one, (list, dict, str)) for one in values))
+    wrong = tuple(name for name in filled if WRONG_OPTION.fullmatch(name))
+    tests = named(filled, TESTS, lambda values: any(isinstance(one, (list, dict, str)) for one in values))
     entry_point = "entry_point" if "entry_point" in filled else ""
-    tools = _named(filled, TOOLS, lambda _: True)
+    tools = named(filled, TOOLS)
+    marked = next((name for name in filled if all(flagged(value) for value in filled[name])), "")
+    if marked and not wrong and not answer:
+        choices, answer = (marked,), marked
     taken = {*choices, *wrong, tests, entry_point, conversation, tools}
     free = {name: values for name, values in filled.items() if name not in taken}
-    if not answer:
-        answer = _named({name: free[name] for name in free if name != question}, ANSWER, lambda _: True)
-    if not question:
-        question = _question(free, answer)
+    answer = answer or _answer({name: free[name] for name in free if name != question})
+    question = question or _question(free, answer)
     if not answer and not conversation:
-        answer = _what_is_left(free, question)
-    context = _named({name: free[name] for name in free if name not in (question, answer)}, CONTEXT, _is_text)
+        within = question.rpartition(".")[0]
+        left = {n: v for n, v in fields_of(free).items() if n.rpartition(".")[0] == within} if within else free
+        answer = _what_is_left(left, question, repeated=bool(tests))
+    first, second = _pair(free, question)
+    question = second or question
+    context = first or named({n: v for n, v in free.items() if n not in (question, answer)}, CONTEXT, _is_text)
     if conversation and (not question or not answer):
         question = answer = context = ""
     elif conversation:
@@ -88,61 +84,93 @@ def assign(rows: Sequence[Row], question: str = "", answer: str = "") -> Roles:
     return Roles(question, answer, context, choices, wrong, tests, entry_point, conversation, tools)
 
 
-def _named(filled: Mapping[str, list[Any]], names: Iterable[str], fits: Any) -> str:
-    plain = {_plain(name): name for name in reversed(list(filled))}
-    return next((plain[name] for name in names if name in plain and fits(filled[plain[name]])), "")
-
-
-def _plain(name: str) -> str:
-    """`expectedAnswer`, `Expected Answer` and `expected_answer` are one name."""
-    spaced = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name.strip())
-    return re.sub(r"[\W_]+", "_", spaced).strip("_").lower()
+def is_conversation(values: Sequence[Any]) -> bool:
+    """Whether values are lists of turns, each a record that names who speaks."""
+    return all(
+        isinstance(value, list) and value and isinstance(value[0], Mapping) and not SPEAKER.isdisjoint(value[0])
+        for value in values
+    )
 
 
 def _is_text(values: Sequence[Any]) -> bool:
     return all(isinstance(value, str) for value in values)
 
 
-def _is_conversation(values: Sequence[Any]) -> bool:
-    return all(isinstance(value, list) and value and isinstance(value[0], Mapping) for value in values)
+def _answer(free: Columns) -> str:
+    """By name; else the field of a record by its name; else the only column with programs."""
+    found = named(free, ANSWER) or ending_with(free, LAST_WORD["answer"]) or named(fields_of(free), FIELD_ANSWER)
+    programs = (
+        name
+        for name, values in free.items()
+        if not NEVER_ANSWERS.fullmatch(plain(name)) and all(as_code(value) is not None for value in values)
+    )
+    return found or next(programs, "")
 
 
-def _question(free: Mapping[str, list[Any]], answer: str) -> str:
+def _question(free: Columns, answer: str) -> str:
     """By name, else the text column that says most and hardly repeats itself."""
-    texts = {name: values for name, values in free.items() if name != answer and _is_text(values)}
-    named = _named(texts, QUESTION, lambda _: True)
-    if named:
-        return named
-    wordy = {name: median(words(value) for value in values) for name, values in texts.items()}
-    various = {name for name, values in texts.items() if len(set(values)) > len(values) / 2}
-    candidates = [name for name in texts if name in various and _plain(name) not in IDENTITY]
+    texts = {
+        name: values
+        for name, values in free.items()
+        if name != answer and (_is_text(values) or is_conversation(values))
+    }
+    fields = {name: values for name, values in fields_of(free).items() if name != answer and _is_text(values)}
+    found = named(texts, QUESTION) or ending_with(texts, LAST_WORD["question"]) or named(fields, QUESTION)
+    return found or _says_most(texts) or _says_most(fields)
+
+
+def _says_most(texts: Columns) -> str:
+    various = {name for name, values in texts.items() if len({text_of(value) for value in values}) > len(values) / 2}
+    candidates = [name for name in texts if name in various and not NEVER_ANSWERS.fullmatch(plain(name))]
+    wordy = {name: median(words(text_of(value)) for value in texts[name]) for name in candidates}
     asking = {name: sum("?" in value for value in texts[name]) / len(texts[name]) for name in candidates}
     return max(candidates, key=lambda name: (asking[name] > 0.5, wordy[name]), default="")
 
 
-def _what_is_left(free: Mapping[str, list[Any]], question: str) -> str:
-    """The one column that could be an answer: neither the question nor numbered through, and well filled."""
-    left = [name for name in free if name != question and _plain(name) not in IDENTITY]
-    left = [name for name in left if not _numbered(free[name])] or left
-    short = sorted(left, key=lambda name: median(len(text_of(value)) for value in free[name]))
+def _what_is_left(free: Columns, question: str, *, repeated: bool) -> str:
+    """The one column that could be an answer: no key, not numbered through, not the same in every row, and short.
+
+    What describes a question is one where nothing else is left, unless the rows have tests and miss their program.
+    """
+    left = [name for name in free if name != question and not NEVER_ANSWERS.fullmatch(plain(name))]
+    left = [name for name in left if not _always_the_same(free[name]) and plain(name) not in CONTEXT]
+    left = [name for name in left if not _numbered(free[name])] or [name for name in left if plain(name) != "key"]
+    telling = [name for name in left if not DESCRIBES.fullmatch(plain(name))]
+    described = [] if repeated else [name for name in left if _comes_again(free[name])]
+    short = sorted(telling or described, key=lambda name: median(len(text_of(value)) for value in free[name]))
     return short[0] if short else ""
 
 
+def _pair(free: Columns, question: str) -> tuple[str, str]:
+    """The two columns of a numbered pair that the question is one of: the second text is read after the first."""
+    found = PAIRED.fullmatch(question)
+    first, second = (f"{found[1]}{number}" for number in "12") if found else ("", "")
+    return (first, second) if first in free and second in free else ("", "")
+
+
 def _numbered(values: Sequence[Any]) -> bool:
-    """Whether values only count the rows."""
+    """Whether values only count the rows, as keys do."""
     whole = [int(value) for value in values if not isinstance(value, bool) and str(value).strip().isdigit()]
-    return len(whole) == len(values) > 2 and all(b - a == 1 for a, b in pairwise(whole))
+    return len(whole) == len(values) > 2 and all(b > a for a, b in pairwise(whole))
 
 
-def _choice_columns(filled: Mapping[str, list[Any]]) -> tuple[str, ...]:
+def _always_the_same(values: Sequence[Any]) -> bool:
+    return len(values) > 2 and len({text_of(value) for value in values}) == 1
+
+
+def _comes_again(values: Sequence[Any]) -> bool:
+    return len({text_of(value) for value in values}) * 2 <= len(values)
+
+
+def _choice_columns(filled: Columns) -> tuple[str, ...]:
     for name, values in filled.items():
-        if _plain(name) in CHOICES and all(isinstance(value, (list, dict)) for value in values):
+        if plain(name) in CHOICES and all(isinstance(value, (list, dict)) for value in values):
             return (name,)
-        if _plain(name) in CHOICES and any(isinstance(value, str) and value.strip()[:1] in "[{(" for value in values):
+        if plain(name) in CHOICES and any(isinstance(value, str) and value.strip()[:1] in "[{(" for value in values):
             return (name,)
     groups: dict[str, list[tuple[str, str]]] = {}
     for name in filled:
-        found = _OPTION.fullmatch(name.strip())
+        found = ONE_OPTION.fullmatch(name.strip())
         if found:
             stem = name[: found.start(1)].lower()
             groups.setdefault(stem, []).append((found[1].lower(), name))

@@ -6,6 +6,8 @@ import ast
 import json
 import math
 import re
+from collections import Counter
+from collections.abc import Sequence
 from decimal import Decimal, InvalidOperation
 from textwrap import dedent
 from typing import Any
@@ -14,16 +16,20 @@ LETTERS = "ABCDEFGHIJ"
 _NUMBER = re.compile(
     r"[-−+]?\s?[$€£]?\s?(?:\d{1,3}(?:[,_ \u00a0\u202f]\d{3})+|\d+)?(?:\.\d+)?(?:[eE][-+]?\d{1,3})?", re.ASCII
 )
+_WITH_UNIT = re.compile(r"([-−+]?\d[\d.,]*)\s?([^\W\d_][^\d\s]*(?: [^\W\d_][^\d\s]*)?)")
 _BOOLEANS = {"yes": True, "y": True, "true": True, "t": True, "no": False, "n": False, "false": False, "f": False}
 _LETTER = re.compile(r"(?:(?:answer|option|choice)\s*:?\s*)?\(?([A-Ja-j])[).:]?", re.IGNORECASE)
 _COMMAND = re.compile(r"\\(?:[A-Za-z]+|[(\[{,;!])")
 _MATHS = re.compile(r"\$[^$]+\$|[\w)}]\s?\^\s?[\w{(]|[A-Za-z]_[\w{]")
+_FRACTION = re.compile(r"\s*-?\d+\s?/\s?\d+\s*", re.ASCII)
 _FENCE = re.compile(r"```[ \t]*([\w+#-]*)[ \t]*\n(.*?)```", re.DOTALL)
 _OTHER_CODE = re.compile(
-    r"#include\s*[<\"]|\bfunction\s+\w+\s*\(|=>\s*\{|\bpublic\s+(?:static|class)\b|\bfn\s+\w+\s*\("
-    r"|\bfunc\s+\w+\s*\(|^\s*(?:SELECT|INSERT|UPDATE|DELETE|CREATE|WITH)\b[\s\S]+\b(?:FROM|INTO|SET|TABLE|AS)\b",
-    re.IGNORECASE | re.MULTILINE,
+    r"#include\s*[<\"]|\b(?:function|fn|func)\s+\w+\s*\([^)]*\)[^\n{]*\{|=>\s*\{|\bpublic\s+(?:static|class)\b"
+    r"|^\s*(?:SELECT|INSERT|UPDATE|DELETE|CREATE|WITH)\b[\s\S]+\b(?i:FROM|INTO|SET|TABLE|AS)\b"
+    r"|^\s*(?:select|insert|update|delete|create|with)\b[\s\S]+\b(?:from|into|set|table|as)\b",
+    re.MULTILINE,
 )
+"""Prose that begins with "Select" or speaks of "function f(x)" is none."""
 LONGEST_NUMBER = 27
 """Characters."""
 LONGEST_ELEMENT = 5
@@ -58,6 +64,22 @@ def as_number(value: Any) -> str | None:
     except InvalidOperation:
         return None
     return digits if len(digits) <= LONGEST_NUMBER else None
+
+
+def unit_of(values: Sequence[Any]) -> str:
+    """The one unit behind most numbers, as it is written most often: `km`, `metres`; empty where they differ."""
+    others = [value for value in values if as_number(value) is None]
+    found = [_WITH_UNIT.fullmatch(value.strip()) if isinstance(value, str) else None for value in others]
+    units = Counter(one[2] for one in found if one)
+    if len(others) * 2 < len(values) or not all(found) or len({unit.removesuffix("s") for unit in units}) != 1:
+        return ""
+    return units.most_common(1)[0][0]
+
+
+def as_number_of(unit: str, value: Any) -> str | None:
+    """A number, with its unit behind it or without."""
+    found = _WITH_UNIT.fullmatch(value.strip()) if unit and isinstance(value, str) else None
+    return as_number(found[1] if found and found[2].removesuffix("s") == unit.removesuffix("s") else value)
 
 
 def as_boolean(value: Any) -> bool | None:
@@ -111,13 +133,33 @@ def parsed(value: Any) -> Any:
     return value
 
 
+def flagged(value: Any) -> tuple[list[str], str] | None:
+    """Choices of which one is marked as right, and that one: texts beside a list of 0 and 1, or records with a flag."""
+    value = parsed(value)
+    if isinstance(value, dict):
+        lists = [one for one in value.values() if isinstance(one, list)]
+        texts = next((one for one in lists if one and all(isinstance(text, str) for text in one)), [])
+        marks = next((one for one in lists if one and all(isinstance(mark, int) for mark in one)), [])
+    elif isinstance(value, list) and value and all(isinstance(one, dict) for one in value):
+        texts = [next((text for text in one.values() if isinstance(text, str)), "") for one in value]
+        marks = [next((mark for mark in one.values() if isinstance(mark, bool)), None) for one in value]
+    else:
+        return None
+    if len(texts) != len(marks) or len(texts) < 2 or not set(marks) <= {0, 1} or sum(map(bool, marks)) != 1:
+        return None
+    return [text.strip() for text in texts], texts[marks.index(1)].strip()
+
+
 def has_latex(value: Any) -> bool:
-    """Whether a text holds LaTeX: a command, dollars, a power or an index."""
-    return isinstance(value, str) and bool(_COMMAND.search(value) or _MATHS.search(value))
+    """Whether a text holds LaTeX: a command, dollars, a power or an index; a fraction is compared as one."""
+    return isinstance(value, str) and bool(_COMMAND.search(value) or _MATHS.search(value) or _FRACTION.fullmatch(value))
 
 
 def as_code(value: Any) -> str | None:
     """Source code, out of its fence if it stands in one."""
+    value = parsed(value)
+    if isinstance(value, list) and value:
+        value = value[0]  # several programs that do the same
     if not isinstance(value, str):
         return None
     fenced = _FENCE.findall(value)

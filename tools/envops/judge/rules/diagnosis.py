@@ -26,6 +26,7 @@ def reward_stays_at_nothing(run: Diagnosed) -> Iterator[Found]:
     """The reward is flat near zero.
 
     What: Over the last half of at least 20 steps the mean reward is below 2 % of the range, and has not risen.
+        Source: prime-rl docs/training.md (groups that all fail teach nothing); the 2 % are ours.
     Why: Where nothing is earned, every group agrees and no gradient says what to do: more steps change nothing.
     Fix: Make the task reachable: easier tasks first, partial credit, a stronger model; larger groups find rare
         successes.
@@ -51,7 +52,8 @@ def reward_stays_at_nothing(run: Diagnosed) -> Iterator[Found]:
 def reward_is_saturated(run: Diagnosed) -> Iterator[Found]:
     """The reward is at its top.
 
-    What: Over the last fifth of at least 20 steps the mean reward is above 95 % of the range.
+    What: Over the last fifth of at least 20 steps the mean reward is above 95 % of the range. Source: DAPO, arXiv
+        2503.14476, section 3.2 (tasks that are always solved give no gradient); the 95 % are ours.
     Why: What is left to gain is noise; the policy drifts, and looks for what pays without being better.
     Fix: Stop and keep the checkpoint, or go on with harder tasks.
     """
@@ -67,7 +69,7 @@ def reward_is_saturated(run: Diagnosed) -> Iterator[Found]:
         change={} if run.spec is None or run.spec.difficulty_filter else {"difficulty_filter": True},
         then="choose harder tasks: this model has nothing to learn here"
         if begun
-        else "compare the checkpoint with the baseline on the same tasks; look at rollouts for what is not meant",
+        else "nox -s compare -- NAME --before BASELINE --after CHECKPOINT; look at rollouts for what is not meant",
         stop="stop now; every further step costs without gaining",
         mean=reward.tail(),
     )
@@ -78,7 +80,8 @@ def reward_swings(run: Diagnosed) -> Iterator[Found]:
     """The reward swings, or has fallen far.
 
     What: The median step-to-step change is above 12 % of the range, or the last fifth lies below half of the best
-        fifth that was reached.
+        fifth that was reached. Source: prime-rl docs/training.md (noisy gradients of small batches, a lower learning
+        rate where it diverges); both bounds are ours.
     Why: Updates are larger than what a batch can tell: a too high learning rate, or too few rollouts per step.
     Fix: Lower the learning rate to a third, double the batch, and go back to the best checkpoint.
     """
@@ -113,7 +116,8 @@ def reward_rises_slowly(run: Diagnosed) -> Iterator[Found]:
     """The reward rises, slowly and steadily.
 
     What: The trend (Theil and Sen) is upwards and clear of the step-to-step noise, and would need more than three
-        times the planned steps to reach 80 % of the range.
+        times the planned steps to reach 80 % of the range. Source: H. Theil, 1950, and P. Sen, JASA 63, 1968, for the
+        trend; the bounds are ours.
     Why: The run is sound and will end before it is good.
     Fix: Double the learning rate within its band, or plan more steps.
     """
@@ -143,7 +147,8 @@ def variance_collapses(run: Diagnosed) -> Iterator[Found]:
     """Replies become all alike.
 
     What: The entropy of the policy, or the spread of rewards within groups, has fallen below a quarter of what it was
-        at the start, while the reward is not at its top.
+        at the start, while the reward is not at its top. Source: DAPO, arXiv 2503.14476, section 3.1 (entropy
+        collapse), and prime-rl docs/training.md (entropy that is too low is mode collapse); the quarter is ours.
     Why: A policy that says one thing cannot find anything better: what it earns now is what it will earn.
     Fix: Sample at temperature 1, halve the learning rate, go back to a checkpoint before the fall.
     """

@@ -28,7 +28,7 @@ def policy_drifts(run: Diagnosed) -> Iterator[Found]:
 
     What: The KL divergence between them has grown to more than three times its start and above 0.05, or rollouts are
         older than max_off_policy_steps allows on average. Source: prime-rl docs/training.md, which calls a growing
-        mismatch the early sign of an off-policy collapse.
+        mismatch the early sign of an off-policy collapse; the factor and the 0.05 are ours.
     Why: Gradients are taken on what the policy would no longer say.
     Fix: Take younger rollouts only, halve the learning rate.
     """
@@ -59,7 +59,8 @@ def policy_drifts(run: Diagnosed) -> Iterator[Found]:
 def groups_are_dead_in_training(run: Diagnosed) -> Iterator[Found]:
     """Most groups have no variance.
 
-    What: Over the last fifth, more than half of the groups have equal rewards. Source: DAPO, arXiv 2503.14476.
+    What: Over the last fifth, more than half of the groups have equal rewards. Source: DAPO, arXiv 2503.14476, section
+        3.2; the half is ours.
     Why: They are paid for and give no gradient; the batch is smaller than it says.
     Fix: Filter them and draw others, or use larger groups.
     """
@@ -84,7 +85,8 @@ def groups_are_dead_in_training(run: Diagnosed) -> Iterator[Found]:
 def replies_are_cut(run: Diagnosed) -> Iterator[Found]:
     """Replies are cut off at their limit.
 
-    What: Over the last fifth, more than a tenth of the rollouts are truncated.
+    What: Over the last fifth, more than a tenth of the rollouts are truncated. Source: DAPO, arXiv 2503.14476, section
+        3.4 (cut replies that are punished for their length are noise in the reward); the tenth is ours.
     Why: The answer stands at the end: what is cut earns nothing, whether it was right or not, and the policy learns to
         be short instead of right.
     Fix: Raise sampling.max_tokens, and seq_len with it.
@@ -158,7 +160,8 @@ def memory_ran_out(run: Diagnosed) -> Iterator[Found]:
 def numbers_broke(run: Diagnosed) -> Iterator[Found]:
     """A metric is no number any more.
 
-    What: Loss, reward, gradient norm or KL was NaN or infinite at some step.
+    What: Loss, reward, gradient norm or KL was NaN or infinite at some step. Source: IEEE 754, where a NaN stays one
+        through every sum.
     Why: The weights are lost from there on; what is logged afterwards means nothing.
     Fix: Go back to a checkpoint before that step with a smaller learning rate.
     """
@@ -182,7 +185,7 @@ def gradient_spikes(run: Diagnosed) -> Iterator[Found]:
     """The gradient spikes.
 
     What: In the last fifth some gradient norm is more than ten times the median. Source: prime-rl docs/training.md:
-        spikes come before divergence.
+        spikes come before divergence; the factor is ours.
     Why: One batch moves the policy further than the ten before it.
     Fix: Halve the learning rate; larger batches make single rollouts count less.
     """

@@ -7,7 +7,7 @@ import gzip
 import json
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
@@ -15,6 +15,8 @@ from typing import IO, Any
 Row = dict[str, Any]
 LONGEST_CSV_FIELD = 16 * 2**20
 """Characters that one field of a CSV file may have; the library's own limit is 128 Ki."""
+LONGEST_COLUMN_NAME = 8
+"""Words."""
 SPLIT_WORDS = ("train", "training", "test", "testing", "validation", "valid", "val", "dev", "eval")
 _SPLIT_NAMES = {"training": "train", "testing": "test", "valid": "validation", "val": "validation"}
 
@@ -167,10 +169,19 @@ def _separated(file: Path) -> Iterator[Row]:
         separator = "\t" if ".tsv" in file.suffixes else max(",;\t|", key=first.count)
         try:
             reader = csv.DictReader(_again(first, lines), delimiter=separator)
+            _refuse_data_for_names(reader.fieldnames or (), file)
             for row in reader:
                 yield {name: value for name, value in row.items() if name is not None}
         except csv.Error as error:
             raise SourceProblem(f"{file}: is no CSV: {error}", "Quote fields that hold separators or lines.") from None
+
+
+def _refuse_data_for_names(names: Sequence[str], file: Path) -> None:
+    """A first line that asks something is a row; taken for names it would be lost, and all others be misnamed."""
+    if any("?" in name or len(name.split()) > LONGEST_COLUMN_NAME for name in names):
+        raise SourceProblem(
+            f"{file}:1: the first line has no names of columns, but a row", "Put one above it, such as question,answer."
+        )
 
 
 def _again(first: str, rest: Iterator[str]) -> Iterator[str]:

@@ -13,7 +13,7 @@ from envops.report.plain_data import plain_data
 from envops.report.visible_text import visible
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from markupsafe import Markup
 
@@ -44,7 +44,7 @@ class Fitted:
 
 
 def fitted(
-    report: Mapping[str, Any],
+    environments: Sequence[Mapping[str, Any]],
     diff: Mapping[str, Any] | None,
     runs: Sequence[RunReport],
     room: int,
@@ -55,25 +55,26 @@ def fitted(
     room -= sum(_size(blob) for _, blob in shown_runs)
     diffs = {one["name"]: one for one in (diff or {}).get("environments", [])}
     beside = {
-        one["name"]: Beside(diffs.get(one["name"]), [each for each in compared if each["environment"] == one["name"]])
-        for one in report["environments"]
+        name: Beside(diffs.get(name), [each for each in compared if each["environment"] == name])
+        for name in {*diffs, *(each["environment"] for each in compared)}
     }
     for longest in LENGTHS:
-        found = _environments(report["environments"], beside, longest, room)
-        if len(found) == len(report["environments"]):
+        found = _environments(environments, beside, longest, room)
+        if len(found) == len(environments):
             return Fitted(tuple(found), shown_runs, longest)
-    worst_first = sorted(report["environments"], key=lambda one: VERDICTS.index(one["verdict"]))
-    found = _environments(worst_first, beside, LENGTHS[-1], room)
-    return Fitted(tuple(found), shown_runs, LENGTHS[-1], len(worst_first) - len(found))
+    verdicts = [one["verdict"] for one in environments]
+    order = sorted(range(len(verdicts)), key=lambda index: VERDICTS.index(verdicts[index]))
+    found = _environments(map(environments.__getitem__, order), beside, LENGTHS[-1], room)
+    return Fitted(tuple(found), shown_runs, LENGTHS[-1], len(verdicts) - len(found))
 
 
 def _environments(
-    environments: Sequence[Mapping[str, Any]], beside: Mapping[str, Beside], longest: int, room: int
+    environments: Iterable[Mapping[str, Any]], beside: Mapping[str, Beside], longest: int, room: int
 ) -> list[tuple[str, Markup]]:
     """The first of them, as many as there is room for."""
     found: list[tuple[str, Markup]] = []
     for environment in environments:
-        blob = embedded(page_environment(environment, beside[environment["name"]], longest))
+        blob = embedded(page_environment(environment, beside.get(environment["name"], Beside()), longest))
         room -= _size(blob)
         if room < 0:
             break

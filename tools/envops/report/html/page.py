@@ -13,15 +13,17 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from envops.judge.engine import GATES
 from envops.report.html.embedding import code, policy
 from envops.report.html.fitting import fitted
-from envops.report.plain_data import seconds_text
-from envops.report.reading import result_of
-from envops.report.result import DECIDING, STANDINGS, EnvironmentResult, standing
+from envops.report.json_report import head_data
+from envops.report.plain_data import plain_data, seconds_text
+from envops.report.reading import finding_of, result_of
+from envops.report.result import DECIDING, STANDINGS, standing
 from envops.report.summary import headline, next_commands
 from envops.report.visible_text import on_one_line, shortened, visible
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
+    from envops.report.result import ValidationResult
     from envops.report.run_report import RunReport
 
 Data = dict[str, Any]
@@ -45,26 +47,37 @@ def render_page(
     unreadable: Sequence[str] = (),
     compared: Sequence[Mapping[str, Any]] = (),
 ) -> str:
-    """The whole page from the data of validate.json, of reward-diff.json where there is one, of runs and comparisons.
+    """The whole page from the data of validate.json, and of the diff, runs and comparisons where there are any."""
+    return "".join(page_parts(result_of(report), report["environments"], diff, runs, unreadable, compared))
+
+
+def page_parts(
+    result: ValidationResult,
+    environments: Sequence[Mapping[str, Any]],
+    diff: Mapping[str, Any] | None = None,
+    runs: Sequence[RunReport] = (),
+    unreadable: Sequence[str] = (),
+    compared: Sequence[Mapping[str, Any]] = (),
+) -> Iterator[str]:
+    """The page in parts; `environments` is what validate.json says of each, and none of them is held.
 
     `unreadable` says what is wrong with reports of runs that could not be read.
     """
-    result = result_of(report)
-    shown = fitted(report, diff, runs, LIMIT_BYTES - ROW_BYTES * len(result.environments), compared)
+    shown = fitted(environments, diff, runs, LIMIT_BYTES - ROW_BYTES * len(environments), compared)
     library, script = joined("vendor", LIBRARIES), joined("assets", SCRIPTS)
     return (
         templates("envops.report.html")
         .get_template(TEMPLATE)
-        .render(
+        .generate(
             policy=policy(library, script),
             style=code(joined("assets", STYLES)),
             library=code(library),
             script=code(script),
-            report=report,
+            report=plain_data(head_data(result)),
             headline=headline(result),
             commands=next_commands(result),
-            counts=Counter(one["verdict"] for one in report["environments"]),
-            rows=[overview_row(*both) for both in zip(report["environments"], result.environments, strict=True)],
+            counts=result.outline.counts,
+            rows=_Rows(environments),
             unreadable=unreadable,
             shown=shown,
             gates=GATES,
@@ -72,9 +85,22 @@ def render_page(
     )
 
 
-def overview_row(environment: Mapping[str, Any], result: EnvironmentResult) -> Data:
+class _Rows:
+    """The overview, made line by line."""
+
+    def __init__(self, environments: Sequence[Mapping[str, Any]]) -> None:
+        self._environments = environments
+
+    def __len__(self) -> int:
+        return len(self._environments)
+
+    def __iter__(self) -> Iterator[Data]:
+        return map(overview_row, self._environments)
+
+
+def overview_row(environment: Mapping[str, Any]) -> Data:
     """One line of the overview, with what the search looks through."""
-    findings = result.findings
+    findings = [finding_of(environment["folder"], one) for one in environment["findings"]]
     kinds = Counter(standing(finding) for finding in findings)
     rules = dict.fromkeys(finding.rule for finding in findings if standing(finding) in DECIDING)
     mutation = environment.get("mutation") or {}

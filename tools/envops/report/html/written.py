@@ -5,21 +5,30 @@ from __future__ import annotations
 import json
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from envops.report.before_after import read_comparisons
 from envops.report.run_report import read_runs
 
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from envops.report.result import ValidationResult
+
 PAGE = "validate.html"
 
 
-def page_of(report: dict[str, Any], folder: Path) -> str:
-    """The page of a report's data, with the reward diff, comparisons and runs that lie in the folder of reports."""
-    from envops.report.html.page import render_page
+def page_parts_of(result: ValidationResult, environments: Sequence[Mapping[str, Any]], folder: Path) -> Iterator[str]:
+    """The page of a result, with the reward diff, comparisons and runs that lie in the folder of reports.
+
+    `environments` is what validate.json says of each.
+    """
+    from envops.report.html.page import page_parts
 
     runs, unreadable = read_runs(folder)
-    compared = read_comparisons(folder, {one["name"]: one["digest"] for one in report["environments"]})
-    return render_page(report, read_diff(folder / "reward-diff.json", report), runs, unreadable, compared)
+    compared = read_comparisons(folder, {one["name"]: one["digest"] for one in environments})
+    diff = read_diff(folder / "reward-diff.json", environments)
+    return page_parts(result, environments, diff, runs, unreadable, compared)
 
 
 def write_page(folder: Path) -> Path:
@@ -27,10 +36,11 @@ def write_page(folder: Path) -> Path:
 
     Raises `DeclarationError` where there is no validate.json that can be read.
     """
-    from envops.report.reading import read_report
+    from envops.report.reading import read_report, result_of
     from envops.report.written import write_whole
 
-    write_whole(folder / PAGE, page_of(read_report(folder / "validate.json"), folder))
+    data = read_report(folder / "validate.json")
+    write_whole(folder / PAGE, page_parts_of(result_of(data), data["environments"], folder))
     return folder / PAGE
 
 
@@ -42,11 +52,11 @@ def refresh_page(folder: Path) -> None:
         write_page(folder)
 
 
-def read_diff(path: Path, report: dict[str, Any]) -> dict[str, Any] | None:
+def read_diff(path: Path, environments: Iterable[Mapping[str, Any]]) -> dict[str, Any] | None:
     """The reward diff beside a report, as far as it speaks of the same packages; `None` where it does not."""
     try:
         data = json.loads(path.read_bytes())
-        digests = {one["name"]: one["digest"] for one in report["environments"]}
+        digests = {one["name"]: one["digest"] for one in environments}
         same = [
             one
             for one in data["environments"]

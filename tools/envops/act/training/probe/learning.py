@@ -8,7 +8,6 @@ import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from statistics import fmean
 from typing import Any
 
 os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")
@@ -21,10 +20,15 @@ from transformers.trainer_utils import get_last_checkpoint
 from transformers.utils import logging as transformers_logging
 from trl import GRPOConfig, GRPOTrainer
 
-from envops.act.training.probe.ground import Ground, Played
-from envops.act.training.probe.policy import TinyPolicy, sampled
-from envops.act.training.probe.speaker import Speaker
+from envops.act.training.learner.ground import Ground
+from envops.act.training.learner.rollouts import Rollouts, environment_reward, tally
+from envops.act.training.learner.sampling import Manner, sampled
+from envops.act.training.learner.serving import PolicyServer
+from envops.act.training.probe.policy import TinyPolicy
 from envops.act.training.probe.vocabulary import END, PAD, START, UNKNOWN, Vocabulary
+
+IDLE_STEPS, IDLE_SHARE = 10, 0.95
+"""Training ends where in so many steps in a row nearly all groups had equal rewards: nothing is left to learn."""
 
 
 @dataclass(frozen=True)
@@ -67,9 +71,7 @@ class Learning:
     folder: Path
     seen: Callable[[Step], None]
     steps: list[Step] = field(default_factory=list)
-    _speaker: Speaker = field(init=False, repr=False)
-    _of_step: Sequence[Sequence[Played]] = field(init=False, repr=False)
-    """The groups of the step that TRL is at."""
+    _rollouts: Rollouts = field(init=False, repr=False)
 
     def run(self, tasks: Sequence[int], most_steps: int, most_seconds: float) -> None:
         """Train until the steps or the seconds are used up; goes on after the last step that the folder holds."""
@@ -99,16 +101,16 @@ class Learning:
             dataloader_pin_memory=False,
             gradient_checkpointing=False,
         )
-        with self.speaker() as speaker:
-            self._speaker = speaker
+        with self.served() as server:
+            self._rollouts = Rollouts(self.ground, server, END, recipe.constant)
             trainer = GRPOTrainer(
                 model=self.policy,
-                reward_funcs=_environment_reward,
+                reward_funcs=environment_reward,
                 args=settings,
                 train_dataset=Dataset.from_list(rows),
                 processing_class=_tokenizer(self.vocabulary),
                 callbacks=[_Watcher(self, most_seconds)],
-                rollout_func=self._rollouts,
+                rollout_func=lambda prompts, trainer: self._rollouts(prompts, trainer),
             )
             trainer.remove_callback(PrinterCallback)
             last = get_last_checkpoint(str(self.folder)) if self.folder.is_dir() else None
@@ -116,60 +118,25 @@ class Learning:
 
     def evaluated(self, tasks: Sequence[int], rollouts: int) -> list[list[float]]:
         """Rewards of the policy as it is now, by task; rollouts without a reward are left out."""
-        with self.speaker() as speaker:
-            groups = self.ground.play(tasks, rollouts, speaker.base_url, speaker.spoken)
-        return [[each.reward for each in group if each.reward is not None] for group in groups]
+        with self.served() as server:
+            played = self.ground.play([task for task in tasks for _ in range(rollouts)], server)
+        return [[one.reward for one in played if one.task == task and one.reward is not None] for task in tasks]
 
-    def speaker(self) -> Speaker:
+    def served(self) -> PolicyServer:
         """The policy as an endpoint."""
+        manner = Manner(self.recipe.most_tokens, (END,), PAD, at_once=self.recipe.batch_size)
 
         def sample(conversations: Sequence[Sequence[int]]) -> list[tuple[Sequence[int], Sequence[float]]]:
-            was_training = self.policy.training
-            self.policy.eval()
-            replies = sampled(self.policy, conversations, self.recipe.most_tokens)
-            self.policy.train(was_training)
-            return [(reply.tokens, reply.logprobs) for reply in replies]
+            return [(reply.tokens, reply.logprobs) for reply in sampled(self.policy, conversations, manner)]
 
-        return Speaker(self.vocabulary, sample)
-
-    def _rollouts(self, prompts: list[str], _trainer: Any) -> dict[str, list[Any]]:
-        indices = list(dict.fromkeys(map(int, prompts)))
-        per_task = len(prompts) // len(indices)
-        self._speaker.spoken.clear()
-        groups = self.ground.play(indices, per_task, self._speaker.base_url, self._speaker.spoken)
-        self._of_step = groups
-        rows = [self._row(played, _mean_reward(group)) for group in groups for played in group]
-        return {key: [row[key] for row in rows] for key in rows[0]}
-
-    def _row(self, played: Played, mean: float) -> dict[str, Any]:
-        """A rollout as TRL takes it; one without a reward gets its group's mean, and so no advantage."""
-        trajectory = played.trajectory
-        reward = mean if played.reward is None else played.reward
-        return {
-            "prompt_ids": list(trajectory.prompt) if trajectory else [START],
-            "completion_ids": list(trajectory.completion) if trajectory else [END],
-            "logprobs": list(trajectory.logprobs) if trajectory else [0.0],
-            "env_mask": list(trajectory.mask) if trajectory else [0],
-            "paid": reward if self.recipe.constant is None else self.recipe.constant,
-        }
+        return PolicyServer(self.vocabulary, sample)
 
     def finished(self, number: int, gradient: float, seconds: float) -> None:
         """File a step that TRL has finished."""
-        known = [played.reward for group in self._of_step for played in group if played.reward is not None]
-        dead = [len({played.reward for played in group}) < 2 for group in self._of_step]
-        failed = sum(played.reward is None for group in self._of_step for played in group)
-        step = Step(number, fmean(known) if known else 0.0, fmean(dead), failed, gradient, seconds)
+        of_step = tally(self._rollouts.latest)
+        step = Step(number, of_step.reward, of_step.dead_groups, of_step.failed, gradient, seconds)
         self.steps.append(step)
         self.seen(step)
-
-
-def _environment_reward(paid: list[float], **_: Any) -> list[float]:
-    return paid
-
-
-def _mean_reward(group: Sequence[Played]) -> float:
-    known = [played.reward for played in group if played.reward is not None]
-    return fmean(known) if known else 0.0
 
 
 def _tokenizer(vocabulary: Vocabulary) -> PreTrainedTokenizerFast:
@@ -190,6 +157,8 @@ class _Watcher(TrainerCallback):  # type: ignore[misc]
         spent = time.monotonic() - self._started
         if logs and "grad_norm" in logs:
             self._learning.finished(state.global_step, float(logs["grad_norm"]), spent)
-        if spent > self._most_seconds:
+        latest = [step.dead_groups for step in self._learning.steps[-IDLE_STEPS:]]
+        nothing_left = len(latest) == IDLE_STEPS and min(latest) >= IDLE_SHARE
+        if spent > self._most_seconds or nothing_left:
             control.should_training_stop = True
         return control

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import torch
-from transformers import GPT2Config, GPT2LMHeadModel
+from transformers import GPT2Config, GPT2LMHeadModel, GPT2Model
 
 from envops.act.training.probe.vocabulary import END, PAD, START, Vocabulary
 
@@ -18,30 +17,31 @@ EMBEDDING_DEVIATION = 0.2
 WARM_UP_STEPS, WARM_UP_BATCH, WARM_UP_RATE, WARM_UP_SEED = 60, 64, 1e-3, 0
 
 
-@dataclass(frozen=True)
-class Sample:
-    """One sampled reply."""
+class _Backbone(GPT2Model):  # type: ignore[misc]
+    """Counts positions from where a prompt begins: prompts are padded on the left."""
 
-    tokens: tuple[int, ...]
-    logprobs: tuple[float, ...]
+    def forward(self, input_ids: Any, *arguments: Any, **named: Any) -> Any:
+        mask = named.get("attention_mask")
+        if named.get("position_ids") is None and mask is not None:
+            named["position_ids"] = (mask.long().cumsum(-1) - 1).clamp(min=0)[:, -input_ids.shape[1] :]
+        return super().forward(input_ids, *arguments, **named)
 
 
 class TinyPolicy(GPT2LMHeadModel):  # type: ignore[misc]
-    """A GPT-2 that can only say what gold is made of; training and sampling see the same distribution."""
+    """A GPT-2 that can only say what gold is made of.
+
+    That is a fixed bias of its last layer, so that whoever reads the layer, as TRL does to score replies, sees the
+    distribution that is sampled.
+    """
 
     def __init__(self, config: GPT2Config) -> None:
         super().__init__(config)
-        mask = torch.full((config.vocab_size,), NEVER)
-        mask[list(config.sayable)] = 0.0
-        self.register_buffer("unsayable", mask, persistent=False)
-
-    def forward(self, *arguments: Any, **named: Any) -> Any:
-        mask = named.get("attention_mask")
-        if named.get("position_ids") is None and mask is not None:  # prompts are padded on the left
-            named["position_ids"] = (mask.long().cumsum(-1) - 1).clamp(min=0)[:, -named["input_ids"].shape[1] :]
-        out = super().forward(*arguments, **named)
-        out.logits = out.logits + self.unsayable
-        return out
+        self.transformer = _Backbone(config)
+        self.lm_head = torch.nn.Linear(config.n_embd, config.vocab_size, bias=True)
+        self.post_init()
+        bias = torch.full((config.vocab_size,), NEVER)
+        bias[list(config.sayable)] = 0.0
+        self.lm_head.bias = torch.nn.Parameter(bias, requires_grad=False)
 
 
 def tiny_policy(vocabulary: Vocabulary, longest: int, seed: int, *, width: int = 64, layers: int = 1) -> TinyPolicy:
@@ -69,37 +69,10 @@ def tiny_policy(vocabulary: Vocabulary, longest: int, seed: int, *, width: int =
     policy = TinyPolicy(config)
     for table in (policy.transformer.wpe.weight, policy.transformer.wte.weight):
         torch.nn.init.normal_(table, std=EMBEDDING_DEVIATION)
+    for block in policy.transformer.h:  # of unit size: attention looks somewhere from the first step on, and is heard
+        for layer in (block.attn.c_attn, block.attn.c_proj):
+            torch.nn.init.normal_(layer.weight, std=width**-0.5)
     return policy
-
-
-@torch.no_grad()  # type: ignore[untyped-decorator]
-def sampled(
-    policy: TinyPolicy, conversations: Sequence[Sequence[int]], most_tokens: int, temperature: float = 1.0
-) -> list[Sample]:
-    """A reply to each conversation, all sampled in one batch."""
-    longest = max(map(len, conversations))
-    padded = torch.tensor([[PAD] * (longest - len(each)) + list(each) for each in conversations])
-    out = policy.generate(
-        padded,
-        attention_mask=(padded != PAD).long(),
-        max_new_tokens=most_tokens,
-        do_sample=True,
-        temperature=temperature,
-        top_k=0,
-        top_p=1.0,
-        output_logits=True,
-        return_dict_in_generate=True,
-        pad_token_id=PAD,
-        eos_token_id=END,
-    )
-    said = out.sequences[:, longest:]
-    logprobs = torch.stack(out.logits, 1).float().log_softmax(-1).gather(-1, said[..., None])[..., 0]
-    return [_until_end(tokens, values) for tokens, values in zip(said.tolist(), logprobs.tolist(), strict=True)]
-
-
-def _until_end(tokens: list[int], logprobs: list[float]) -> Sample:
-    length = tokens.index(END) + 1 if END in tokens else len(tokens)
-    return Sample(tuple(tokens[:length]), tuple(logprobs[:length]))
 
 
 def warm_up(
@@ -112,7 +85,8 @@ def warm_up(
     """
     draw = torch.Generator().manual_seed(WARM_UP_SEED)
     letters = torch.tensor([token for token in vocabulary.sayable if token != END])
-    optimizer = torch.optim.AdamW(policy.parameters(), lr=WARM_UP_RATE, weight_decay=0.0)
+    learned = [weight for weight in policy.parameters() if weight.requires_grad]
+    optimizer = torch.optim.AdamW(learned, lr=WARM_UP_RATE, weight_decay=0.0)
     for _ in range(WARM_UP_STEPS):
         rows = []
         for choice in torch.randint(len(prompts), (WARM_UP_BATCH,), generator=draw).tolist():
@@ -133,5 +107,6 @@ def _cross_entropy(policy: TinyPolicy, rows: Sequence[tuple[list[int], list[int]
     for number, (prompt, said) in enumerate(rows):
         tokens[number, : len(prompt) + len(said)] = torch.tensor(prompt + said)
         wanted[number, len(prompt) : len(prompt) + len(said)] = torch.tensor(said)
-    loss: torch.Tensor = policy(input_ids=tokens, attention_mask=(tokens != PAD).long(), labels=wanted).loss
+    logits = policy(input_ids=tokens, attention_mask=(tokens != PAD).long()).logits
+    loss: torch.Tensor = torch.nn.functional.cross_entropy(logits[:, :-1].flatten(0, 1), wanted[:, 1:].flatten())
     return loss

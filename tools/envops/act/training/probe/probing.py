@@ -12,7 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from envops.act.training.probe.ground import Ground
+from envops.act.training.learner.ground import Ground
+from envops.act.training.probe.fitness import INSTEAD, SMALLER, NotForAProbe, speaks_once
+from envops.act.training.probe.gold import Gold, gold_of
 from envops.act.training.probe.learning import Learning, Recipe, Step
 from envops.act.training.probe.policy import TinyPolicy, tiny_policy, warm_up
 from envops.act.training.probe.vocabulary import Vocabulary, vocabulary_of
@@ -30,10 +32,6 @@ MOST_TOKENS = 64
 """A reply that is longer than this is not for a model of this size."""
 
 Outcome = Literal["learned", "not learned", "control moved"]
-
-
-class NotForAProbe(ValueError):
-    """The environment asks for more than a tiny model can say."""
 
 
 @dataclass(frozen=True)
@@ -61,19 +59,28 @@ def probe(
 ) -> Probed:
     """Train a tiny policy on the environment for so many seconds, and a control that is paid the same for all.
 
-    Raises `NotForAProbe` where gold replies are too long, or call tools.
+    Raises `NotForAProbe` where the environment answers back, gold replies are too long, or chance earns nothing.
     """
-    vocabulary, most_tokens = _vocabulary(ground)
+    speaks_once(ground.description)
+    gold = gold_of(ground)
+    vocabulary, most_tokens = _vocabulary(ground, gold)
     training, held_out = divided([task.index for task in ground.tasks], seed)
-    policy = _policy(ground, vocabulary, most_tokens, seed)
+    policy = _policy(ground, gold, vocabulary, most_tokens, seed)
     recipe = Recipe(most_tokens=most_tokens, seed=seed)
     learning = Learning(ground, vocabulary, policy, recipe, folder / "policy", seen)
     control = _control(learning, folder, training)
     say(f"control: {CONTROL_STEPS} steps at a constant reward change no weight by more than {control[0]:g}")
-    before = _mean(learning, held_out)
+    earned = learning.evaluated(held_out, ROLLOUTS_PER_TASK)
+    met = {reward for group in earned for reward in group}
+    if len(met) < 2:
+        raise NotForAProbe(
+            f"a model that speaks at random earned {next(iter(met), 'nothing')} in each of "
+            f"{sum(map(len, earned))} rollouts: no reward is met by chance. {SMALLER}, or {INSTEAD}"
+        )
+    before = _mean(earned)
     say(f"before: reward {before.value:.3f} [{before.low:.3f}, {before.high:.3f}] on {len(held_out)} tasks held out")
     learning.run(training, MOST_STEPS, seconds)
-    after = _mean(learning, held_out)
+    after = _mean(learning.evaluated(held_out, ROLLOUTS_PER_TASK))
     return Probed(before, after, tuple(learning.steps), *control, policy.num_parameters(), len(held_out))
 
 
@@ -84,26 +91,26 @@ def divided(tasks: Sequence[int], seed: int) -> tuple[list[int], list[int]]:
     return shuffled[kept:] or shuffled, shuffled[:kept]
 
 
-def _vocabulary(ground: Ground) -> tuple[Vocabulary, int]:
-    if not ground.gold:
-        raise NotForAProbe("a perfect model says no text here: a tiny model calls no tools")
-    vocabulary = vocabulary_of([task.prompt for task in ground.tasks], ground.gold)
+def _vocabulary(ground: Ground, gold: Gold) -> tuple[Vocabulary, int]:
+    if not gold.texts:
+        raise NotForAProbe(f"a perfect model says no text here. Instead: {INSTEAD}")
+    vocabulary = vocabulary_of([task.prompt for task in ground.tasks], gold.texts)
     frame = len(vocabulary.opening) + len(vocabulary.closing)
-    longest = max(len(text) for text in ground.gold) - frame
+    longest = max(len(text) for text in gold.texts) - frame
     if longest > MOST_TOKENS:
         raise NotForAProbe(
-            f"gold replies have up to {longest} characters of their own, and a tiny model says {MOST_TOKENS}: "
-            "give arguments that make the tasks smaller (`probe: {args: …}` in registry.yaml, or --args)"
+            f"gold replies have up to {longest} characters of their own, and a tiny model says {MOST_TOKENS}. "
+            f"{SMALLER}, or {INSTEAD}"
         )
     return vocabulary, longest + 2
 
 
-def _policy(ground: Ground, vocabulary: Vocabulary, most_tokens: int, seed: int) -> TinyPolicy:
+def _policy(ground: Ground, gold: Gold, vocabulary: Vocabulary, most_tokens: int, seed: int) -> TinyPolicy:
     heard = [vocabulary.heard(task.prompt) for task in ground.tasks]
-    turns = max(2, len(ground.gold) // max(1, len(ground.tasks)) + 1)
+    turns = max(2, len(gold.texts) // max(1, len(ground.tasks)) + 1)
     policy = tiny_policy(vocabulary, turns * (max(map(len, heard)) + most_tokens) + most_tokens, seed)
     frame = len(vocabulary.opening) + len(vocabulary.closing)
-    warm_up(policy, vocabulary, heard, [len(text) - frame for text in ground.gold])
+    warm_up(policy, vocabulary, heard, [len(text) - frame for text in gold.texts])
     return policy
 
 
@@ -118,6 +125,5 @@ def _control(learning: Learning, folder: Path, training: Sequence[int]) -> tuple
     return change, max((step.gradient for step in control.steps), default=0.0)
 
 
-def _mean(learning: Learning, tasks: Sequence[int]) -> Estimate:
-    rewards = learning.evaluated(tasks, ROLLOUTS_PER_TASK)
+def _mean(rewards: Sequence[Sequence[float]]) -> Estimate:
     return clustered_mean([group for group in rewards if group], CONFIDENCE)

@@ -41,25 +41,35 @@ class Vocabulary:
         """The tokens that the model may sample."""
         return (END, *(FIRST_PIECE + place for place, piece in enumerate(self.pieces) if piece in self.alphabet))
 
-    def spoken(self, tokens: Sequence[int]) -> str:
-        """The reply that sampled tokens stand for; it is closed only where the model ended it itself."""
-        said = "".join(self.pieces[token - FIRST_PIECE] for token in tokens if token >= FIRST_PIECE)
-        return f"{self.opening}{said}{self.closing if END in tokens else ''}"
+    def reply(self, said: Sequence[int]) -> dict[str, Any]:
+        """The message that sampled tokens stand for; it is closed only where the model ended it itself."""
+        text = "".join(self.pieces[token - FIRST_PIECE] for token in said if token >= FIRST_PIECE)
+        return {"role": "assistant", "content": f"{self.opening}{text}{self.closing if self.ended(said) else ''}"}
 
-    def heard(self, messages: Sequence[Mapping[str, Any]]) -> list[int]:
-        """A conversation so far as tokens, and the mark after which the model speaks."""
-        tokens = [START]
+    def ended(self, said: Sequence[int]) -> bool:
+        """Whether the model ended the reply itself."""
+        return END in said
+
+    def heard(self, messages: Sequence[Mapping[str, Any]], _tools: Sequence[Mapping[str, Any]] = ()) -> list[int]:
+        """A conversation as tokens, and the mark after which the model speaks."""
+        return [START, *self._heard(messages)]
+
+    def heard_after(
+        self,
+        messages: Sequence[Mapping[str, Any]],
+        place: int,
+        _tools: Sequence[Mapping[str, Any]],
+        said: Sequence[int],
+    ) -> list[int]:
+        """What comes behind a reply that was sampled, and the mark after which the model speaks again."""
+        return [*([] if self.ended(said) else [END]), *self._heard(messages[place + 1 :])]
+
+    def _heard(self, messages: Sequence[Mapping[str, Any]]) -> list[int]:
+        tokens: list[int] = []
         for message in messages:
-            role = str(message.get("role"))
-            said = self._said if role == "assistant" else self._tokens
-            tokens += [ROLES.get(role, ROLES["user"]), *said(text_of(message))]
+            role = ROLES.get(str(message.get("role")), ROLES["user"])
+            tokens += [role, *self._tokens(text_of(message))]
         return [*tokens, ROLES["assistant"]]
-
-    def _said(self, text: str) -> list[int]:
-        """An earlier reply as it was sampled: without what the template adds, and with its end."""
-        core = text.removeprefix(self.opening)
-        ended = core.endswith(self.closing)
-        return [*self._tokens(core.removesuffix(self.closing)), *([END] if ended else [])]
 
     def _tokens(self, text: str) -> list[int]:
         tokens, place = [], 0

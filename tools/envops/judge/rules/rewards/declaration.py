@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from envops.declare.problem import nearest
-from envops.judge.declared_range import functions_of
 from envops.judge.engine import Found, Subject, rule
 from envops.judge.evidence import number
 from envops.judge.rules.schema.metadata import in_pyproject
@@ -27,7 +26,7 @@ def range_is_empty(subject: Subject) -> Iterator[Found]:
         return
     declared = subject.range
     if declared.span <= 0:
-        functions = {function.name: function.weight for function in functions_of(subject.facts)}
+        functions = {function.name: function.weight for function in subject.functions}
         yield Found(
             f"the reward ranges from {number(declared.minimum)} to {number(declared.maximum)}"
             + ("" if functions else "; there is no reward function"),
@@ -46,7 +45,7 @@ def declared_format_function_is_unknown(subject: Subject) -> Iterator[Found]:
     """
     if subject.facts.description is None:
         return
-    known = [function.name for function in functions_of(subject.facts)]
+    known = [function.name for function in subject.functions]
     declared = {function.name for function in subject.facts.description.functions}
     for name in subject.package.reward.format or ():
         if name not in known and name not in declared:

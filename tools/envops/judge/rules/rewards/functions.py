@@ -6,7 +6,7 @@ import math
 from collections import defaultdict
 from typing import TYPE_CHECKING, Literal
 
-from envops.judge.declared_range import functions_of, is_reward
+from envops.judge.declared_range import is_reward
 from envops.judge.engine import Found, Subject, rule
 from envops.judge.evidence import described, merged, number, of_conversation, of_failure, shortened
 from envops.judge.failures import is_nobodys_fault
@@ -142,7 +142,7 @@ def _never_scored(subject: Subject, kind: Literal["reward", "metric"]) -> list[R
     said = {failed.function for score in conversations(subject.facts) for failed in score.failures}
     for score in conversations(subject.facts):
         said.update(name for name, function in score.functions.items() if function.score is not None)
-    wanted = [function for function in functions_of(subject.facts) if is_reward(function) == (kind == "reward")]
+    wanted = [function for function in subject.functions if is_reward(function) == (kind == "reward")]
     return [function for function in wanted if function.name not in said]
 
 

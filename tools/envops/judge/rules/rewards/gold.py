@@ -23,7 +23,7 @@ def gold_misses_the_maximum(subject: Subject) -> Iterator[Found]:
         `[tool.envops.reward] max`.
     """
     declared = subject.range
-    gold = scores_of(subject.facts, "oracle")
+    gold = scores_of(subject, "oracle")
     missed = [
         score for score in gold if score.reward is not None and not declared.reaches(score.reward, declared.maximum)
     ]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from envops.judge.declared_range import functions_of
 from envops.judge.engine import Found, Subject, rule
 from envops.judge.evidence import described, merged, number, of_conversation, of_failure, reply_text, shortened
 from envops.judge.gold import best_paid, is_reward_number, worst_paid
@@ -133,8 +132,9 @@ def reward_depends_on_what_was_scored_before(subject: Subject) -> Iterator[Found
 def reward_depends_on_the_hash_seed(subject: Subject) -> Iterator[Found]:
     """The reward depends on the hash seed of the process.
 
-    What: A conversation earns the same in a process whose strings hash otherwise. A second process is started
-        only where the package makes a set or calls `hash`.
+    What: A conversation, a group that is scored together, and a rollout that is made again earn the same in a
+        process whose strings hash otherwise. A second process is started only where the package makes a set or
+        calls `hash`.
     Why: Each training worker then pays the same reply differently.
     Fix: Sort sets before their order matters, and use hashlib in place of `hash`.
     """
@@ -331,7 +331,7 @@ def function_is_silent_at_times(subject: Subject) -> Iterator[Found]:
     scored = [score for score in conversations(subject.facts) if score.reward is not None and not score.failures]
     description = subject.facts.description
     declared = {function.name for function in description.functions} if description else set()
-    for function in functions_of(subject.facts):
+    for function in subject.functions:
         silent = [score for score in scored if function.name in declared and not _speaks(score, function.name)]
         if silent and len(silent) < len(scored):
             first = silent[0]

@@ -21,7 +21,7 @@ _REASONING = re.compile(r"<(think|thinking|reasoning|scratchpad|thought|analysis
 def asks_for_reasoning(subject: Subject) -> bool:
     """Whether reasoning in tags is part of the format: a prompt asks for it, or gold does it."""
     prompts = (text_of(message) for task in subject.facts.tasks for message in task.prompt)
-    gold = (reply_text(score.completion) for score in gold_by_task(subject.facts).values())
+    gold = (reply_text(score.completion) for score in gold_by_task(subject).values())
     return any(_REASONING.search(text) for texts in (prompts, gold) for text in texts)
 
 
@@ -87,7 +87,7 @@ def _inside_the_reasoning(subject: Subject) -> Iterator[Found]:
         for policy in ("think-only", "unclosed-think")
         for score, gold in reaching_gold(subject, policy)
     ]
-    scored = [*scores_of(subject.facts, "think-only"), *scores_of(subject.facts, "unclosed-think")]
+    scored = [*scores_of(subject, "think-only"), *scores_of(subject, "unclosed-think")]
     yield from merged(hits, len(scored), "replies")
 
 
@@ -121,7 +121,7 @@ def any_of_several_answers_counts(subject: Subject) -> Iterator[Found]:
         for score, gold in wrong_last
         if score.task in right_last
     ]
-    yield from merged(hits, len(scores_of(subject.facts, "wrong-last")), "replies")
+    yield from merged(hits, len(scores_of(subject, "wrong-last")), "replies")
 
 
 @rule("RWD065", gate="rewards", severity="warning")
@@ -139,7 +139,7 @@ def first_of_several_answers_counts(subject: Subject) -> Iterator[Found]:
         for score, gold in wrong_last
         if score.task not in right_last
     ]
-    yield from merged(hits, len(scores_of(subject.facts, "wrong-last")), "replies")
+    yield from merged(hits, len(scores_of(subject, "wrong-last")), "replies")
 
 
 @rule("RWD066", gate="rewards")
@@ -180,8 +180,8 @@ def space_around_the_answer_is_refused(subject: Subject) -> Iterator[Found]:
 
 
 def _refused(subject: Subject, policy: str, saying: str) -> Iterator[Found]:
-    gold = gold_by_task(subject.facts)
-    scored = [(score, gold[score.task]) for score in scores_of(subject.facts, policy) if score.task in gold]
+    gold = gold_by_task(subject)
+    scored = [(score, gold[score.task]) for score in scores_of(subject, policy) if score.task in gold]
     hits = [
         Found(
             f"{saying} earns {number(score.reward)} on task {score.task}, gold earns {number(perfect.reward)}",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from envops.judge.declared_range import functions_of, is_reward
+from envops.judge.declared_range import is_reward
 from envops.judge.engine import Found, Subject, rule
 from envops.judge.readme import EXPECTED_SECTIONS, missing_sections, names, text_about_rewards
 from envops.observe.facts import Place
@@ -56,7 +56,7 @@ def readme_does_not_name_every_reward(subject: Subject) -> Iterator[Found]:
     Fix: List each reward function with its weight and what it pays for.
     """
     text = text_about_rewards(subject.package.readme or "")
-    rewards = [function.name for function in functions_of(subject.facts) if is_reward(function)]
+    rewards = [function.name for function in subject.functions if is_reward(function)]
     unnamed = [name for name in dict.fromkeys(rewards) if not names(text, name)]
     if text and unnamed:
         yield Found(

@@ -7,7 +7,7 @@ function runView(run) {
     h("ul.facts", null, [run.backend, run.model, run.environments.join(", "), run.steps_done !== null && `step ${number(run.steps_done)}${run.steps_planned !== null ? ` of ${number(run.steps_planned)}` : ""}`, run.cost !== null && `$${run.cost.toFixed(2)}`, run.started && `from ${run.started}`, run.finished && `to ${run.finished}`].filter(Boolean).map((text) => h("li", null, text))),
     run.notes.map((note) => h("p", { dir: "auto" }, note)),
     section("findings", "Diagnosis", run.findings.map(runFinding), !run.findings.length && h("p.muted", null, "No failure signature matches.")),
-    section("curves", "Curves", h("div.two", null, run.curves.map((curve) => curvePicture(curve, run.findings.filter((one) => one.steps && one.curve === curve.metric))))),
+    section("curves", "Curves", h("div.two", null, run.curves.map((curve) => curvePicture(curve, run.findings.filter((one) => one.steps && one.curve === curve.metric))), rewardsPicture(run))),
     Object.keys(run.config).length ? section("config", "Settings", pairs(Object.entries(run.config).map(([key, value]) => [key, typeof value === "string" ? value : JSON.stringify(value)]))) : null,
     pairs([["identity", run.identity && h("code", null, run.identity)], ["where", run.url && h("code", null, run.url)]]));
 }
@@ -32,16 +32,31 @@ function curvePicture(curve, found) {
     titles: ["step", "value", "from", "to"],
     rows: () => curve.points.map((point) => [String(point.step), point.value, point.low, point.high]),
     draw: () => ({
-      height: 210, marginLeft: 48, marginRight: 10, marginBottom: 34, marginTop: marked.length ? 26 : 20,
+      height: 210, marginLeft: 48, marginRight: 10, marginBottom: 34, marginTop: 20 + 13 * Math.min(3, marked.length),
       x: { label: "step" }, y: { label: null, grid: true, ticks: 5, nice: true },
       marks: [
         marked.length ? Plot.rectX(marked, { x1: "from", x2: "to", fill: WARM, fillOpacity: 0.14, className: "marked" }) : null,
         marked.length ? Plot.ruleX(marked, { x: "from", stroke: WARM, strokeWidth: 1.5, strokeDasharray: "4,3" }) : null,
-        marked.length ? Plot.text(marked, { x: "from", frameAnchor: "top", dy: -12, text: "rule", textAnchor: "middle", fill: INK }) : null,
+        marked.map((one, place) => Plot.text([one], { x: "from", frameAnchor: "top", dy: -12 - 13 * (place % 3), text: "rule", textAnchor: "middle", fill: INK })),
         banded.length ? Plot.areaY(curve.points, { x: "step", y1: "low", y2: "high", fill: ACCENT, fillOpacity: 0.15 }) : null,
         Plot.line(curve.points, { x: "step", y: "value", stroke: ACCENT, strokeWidth: 2 }),
         told.length < 40 ? Plot.dot(told, { x: "step", y: "value", r: 2.5, fill: ACCENT }) : null,
       ],
+    }),
+  });
+}
+
+/** How the rewards of one step spread. */
+function rewardsPicture(run) {
+  if (!run.rewards.length) return null;
+  return picture({
+    title: run.rewards_step === null ? "rewards of a step" : `rewards at step ${number(run.rewards_step)}`,
+    says: "Rollouts by what they earned, as the platform counts them.",
+    titles: ["from", "to", "rollouts"],
+    rows: () => run.rewards.map((bin) => [number(bin.low), bin.high, bin.count]),
+    draw: () => ({
+      height: 210, marginLeft: 48, marginRight: 10, marginBottom: 34, x: { label: "reward" }, y: { label: null, grid: true, ticks: 5 },
+      marks: [Plot.rectY(run.rewards, { x1: "low", x2: "high", y: "count", fill: ACCENT, inset: 0.5 }), Plot.ruleY([0], { stroke: INK })],
     }),
   });
 }

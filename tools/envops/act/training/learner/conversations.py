@@ -34,7 +34,7 @@ class Trajectory:
 
 
 class LostTurn(LookupError):
-    """A rollout holds a reply that the policy never gave."""
+    """A rollout holds a reply that the policy never gave, or not there."""
 
 
 @dataclass
@@ -43,9 +43,13 @@ class Spoken:
 
     _turns: dict[str, Turn] = field(default_factory=dict)
 
-    def add(self, messages: Sequence[Message], text: str, turn: Turn) -> None:
-        """File a turn; one that was said twice in the same place is the same to everybody."""
-        self._turns[_key([*messages, {"role": "assistant", "content": text}])] = turn
+    def add(self, messages: Sequence[Message], reply: Message, turn: Turn) -> None:
+        """File a turn. Where the same was said twice, the first counts: later turns continue its tokens."""
+        self._turns.setdefault(_key([*messages, reply]), turn)
+
+    def turn(self, messages: Sequence[Message]) -> Turn | None:
+        """The turn that a conversation ends with, `None` where its last message was not sampled here."""
+        return self._turns.get(_key(messages)) if messages and messages[-1]["role"] == "assistant" else None
 
     def clear(self) -> None:
         self._turns.clear()
@@ -53,28 +57,33 @@ class Spoken:
     def trajectory(self, prompt: Sequence[Message], completion: Sequence[Message]) -> Trajectory:
         """The tokens of a rollout.
 
-        Raises `LostTurn` where it holds a reply that was not sampled here.
+        Raises `LostTurn` where it holds a reply that was not sampled here, or was rewritten on the way.
         """
         messages = [*prompt, *completion]
         turns = []
         for place in range(len(prompt), len(messages)):
             if messages[place]["role"] == "assistant":
-                key = _key(messages[: place + 1])
-                if key not in self._turns:
+                turn = self.turn(messages[: place + 1])
+                if turn is None:
                     raise LostTurn(f"nobody said {text_of(messages[place])[:80]!r} there")
-                turns.append(self._turns[key])
+                turns.append(turn)
         if not turns:
             raise LostTurn("the rollout holds no reply")
         return joined(turns)
 
 
 def joined(turns: Sequence[Turn]) -> Trajectory:
-    """Turns of one conversation in a row: what came between two of them is heard, not said."""
+    """Turns of one conversation in a row: what came between two of them is heard, not said.
+
+    Raises `LostTurn` where a later turn heard another conversation than the earlier ones made.
+    """
     prompt = turns[0].heard
     completion, logprobs, mask = list(turns[0].said), list(turns[0].logprobs), [1] * len(turns[0].said)
     for turn in turns[1:]:
-        before = len(prompt) + len(completion)
-        between = turn.heard[before:]
+        so_far = (*prompt, *completion)
+        if turn.heard[: len(so_far)] != so_far:
+            raise LostTurn("the conversation was rewritten between two turns: its tokens are no one sequence")
+        between = turn.heard[len(so_far) :]
         completion += [*between, *turn.said]
         logprobs += [0.0] * len(between) + list(turn.logprobs)
         mask += [0] * len(between) + [1] * len(turn.said)
@@ -82,4 +91,17 @@ def joined(turns: Sequence[Turn]) -> Trajectory:
 
 
 def _key(messages: Sequence[Message]) -> str:
-    return json.dumps([[message["role"], text_of(message)] for message in messages])
+    """Equal for messages that say and call the same, however a client spells them."""
+    return json.dumps([[one["role"], text_of(one).strip(), _calls(one)] for one in messages])
+
+
+def _calls(message: Message) -> list[Any]:
+    functions = [call.get("function", call) for call in message.get("tool_calls") or ()]
+    return [[function.get("name"), _read(function.get("arguments"))] for function in functions]
+
+
+def _read(arguments: Any) -> Any:
+    try:
+        return json.loads(arguments) if isinstance(arguments, str) else arguments
+    except ValueError:
+        return arguments

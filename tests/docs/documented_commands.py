@@ -1,0 +1,106 @@
+"""Every command line of this project's tool that a page names: in a block, on an indented line, between backticks."""
+
+from __future__ import annotations
+
+import ast
+import re
+import shlex
+from dataclasses import dataclass
+from functools import cache
+
+from commands_in_pages import ROOT, sessions
+
+LINE = re.compile(r"^(?:    )?(?:\$ )?((?:nox -s|envops) .+)$")
+INLINE = re.compile(r"`((?:nox -s|envops) [^`]+)`")
+PLACEHOLDER = re.compile(r"[A-Z][A-Z-]*[A-Z]|[A-Z]|…")
+
+
+@dataclass(frozen=True)
+class Documented:
+    """A command as it is written on a page."""
+
+    page: str
+    line: int
+    text: str
+
+    @property
+    def command(self) -> str:
+        """The tool's command, or the session of nox where it is none."""
+        first = self._words[0]
+        return sessions().get(first, first)
+
+    @property
+    def arguments(self) -> list[str]:
+        """What is behind the command, a number in place of NAME, RULE and the like."""
+        return ["1" if PLACEHOLDER.fullmatch(word) else word for word in self._words[1:]]
+
+    @property
+    def flags(self) -> frozenset[str]:
+        return frozenset(word.partition("=")[0] for word in self.arguments if re.match(r"--?[a-z]", word))
+
+    @property
+    def _words(self) -> list[str]:
+        one = re.sub(r"(?<=\w)…|[\[\]]", "", re.split(r"\s+#\s|\s{3,}", self.text)[0])
+        words = shlex.split(one)
+        words = words[2:] if words[0] == "nox" else words[1:]
+        return [word for word in words if word != "--"]
+
+
+def documented(page: str, text: str) -> list[Documented]:
+    """The commands of a page in their order."""
+    found = []
+    for number, line in enumerate(text.splitlines(), start=1):
+        whole = LINE.match(line)
+        said = [whole[1]] if whole else INLINE.findall(line)
+        for one in said:
+            found += [Documented(page, number, part) for part in re.split(r"\s&&\s", one) if LINE.match(part)]
+    return found
+
+
+WHERE: dict[str, tuple[str, ...]] = {
+    "bump": ("tests/releasing",),
+    "cache": ("tests/observe/test_pruned_cache.py", "tests/commands"),
+    "compare": ("tests/commands", "tests/act", "tests/observe"),
+    "diagnose": ("tests/act",),
+    "distribution": ("tests/commands", "tests/releasing"),
+    "emulator": ("tests/emulator",),
+    "endpoint": ("tests/commands", "tests/observe"),
+    "inspect": ("tests/inspect",),
+    "lock": ("tests/declare", "tests/commands"),
+    "migrate": ("tests/commands",),
+    "new": ("tests/scaffold", "tests/inspect"),
+    "optimize": ("tests/commands", "tests/act", "tests/observe"),
+    "plan": ("tests/releasing", "tests/workflows"),
+    "record": ("tests/commands",),
+    "rehearse": ("tests/workflows/test_rehearsal.py",),
+    "release": ("tests/releasing",),
+    "report": ("tests/commands", "tests/report"),
+    "rewards": ("tests/commands",),
+    "schema": ("tests/commands",),
+    "shards": ("tests/commands/test_shards.py",),
+    "site": ("tests/report", "tests/commands"),
+    "smoke": ("tests/commands",),
+    "test": ("tests/commands",),
+    "train": ("tests/act",),
+    "validate": ("tests/commands", "tests/e2e"),
+    "watch": ("tests/act",),
+}
+"""Command → the tests that execute it where no page does: all that its flags are looked for in."""
+NOWHERE = {
+    "bench": "it measures for a quarter of an hour; its parts are the commands that it times",
+    "docs": "nox -s lint runs it with --check on every commit",
+    "smoke --allow-network --harness": "harnesses of verifiers fetch themselves at every start, which takes minutes",
+    "screenshots": "it draws pictures for the docs; tests/browser looks at the same pages in the same browser",
+    "tests": "these tests are what it runs",
+    "train --probe": "it brings torch, which CI has not; tests/act/probe trains where torch is",
+}
+"""What no test can execute, and why."""
+
+
+@cache
+def texts_in(path: str) -> frozenset[str]:
+    """The texts in the code of a test or of a folder of tests, as arguments of commands are written there."""
+    files = sorted((ROOT / path).rglob("*.py")) if (ROOT / path).is_dir() else [ROOT / path]
+    nodes = (node for file in files for node in ast.walk(ast.parse(file.read_text("utf-8"))))
+    said = [str(node.value) for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)]
+    return frozenset(word for text in said for word in text.split())

@@ -1,0 +1,83 @@
+"""A Hub on loopback with one dataset of one configuration: what the real client asks for while it streams."""
+
+from __future__ import annotations
+
+import io
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+import pyarrow
+from pyarrow import parquet
+
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
+CARD = "---\nlicense: mit\nconfigs:\n- config_name: main\n  data_files: main/train.parquet\n---\n# Sums\n"
+
+
+def files(rows: list[dict[str, Any]]) -> dict[str, bytes]:
+    """What the dataset's repository holds."""
+    stream = io.BytesIO()
+    parquet.write_table(pyarrow.Table.from_pylist(rows), stream)
+    return {"README.md": CARD.encode(), "main/train.parquet": stream.getvalue()}
+
+
+@contextmanager
+def dataset_hub(name: str, rows: list[dict[str, Any]]) -> Iterator[str]:
+    """The address of a Hub that has these rows under this name."""
+    held = files(rows)
+    listed = [{"type": "file", "path": path, "size": len(content), "oid": "0" * 40} for path, content in held.items()]
+    about = {
+        "id": name, "sha": COMMIT, "private": False, "gated": False, "tags": [], "cardData": {"license": "mit"},
+        "siblings": [{"rfilename": path} for path in held],
+    }  # fmt: skip
+
+    class Hub(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            path = unquote(urlsplit(self.path).path)
+            if path.startswith(f"/api/datasets/{name}/tree/"):
+                below = path.partition(f"/tree/{COMMIT}")[2].strip("/")
+                self.answer(json.dumps([one for one in listed if one["path"].startswith(below)]).encode())
+            elif path.startswith(f"/api/datasets/{name}"):
+                self.answer(json.dumps(about).encode())
+            elif "/resolve/" in path and path.rpartition(f"{COMMIT}/")[2] in held:
+                self.answer(held[path.rpartition(f"{COMMIT}/")[2]])
+            else:
+                self.answer(b"", 404)
+
+        def do_HEAD(self) -> None:
+            self.do_GET()
+
+        def do_POST(self) -> None:
+            asked = self.rfile.read(int(self.headers["Content-Length"])).decode()
+            self.answer(json.dumps([one for one in listed if one["path"] in unquote(asked)]).encode())
+
+        def answer(self, content: bytes, status: int = 200) -> None:
+            first, last = 0, len(content) - 1
+            if self.headers.get("Range", "").startswith("bytes=") and status == 200:
+                begin, _, end = self.headers["Range"].removeprefix("bytes=").partition("-")
+                first, last, status = int(begin), min(int(end or last), last), 206
+            self.send_response(status)
+            if status == 404:
+                self.send_header("X-Error-Code", "EntryNotFound")
+            self.send_header("Content-Range", f"bytes {first}-{last}/{len(content)}")
+            self.send_header("Content-Length", str(last - first + 1))
+            self.send_header("ETag", '"0"')
+            self.send_header("X-Repo-Commit", COMMIT)
+            self.end_headers()
+            if self.command != "HEAD":
+                self.wfile.write(content[first : last + 1])
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Hub)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+    finally:
+        server.shutdown()
+        server.server_close()

@@ -213,10 +213,9 @@ def lint(session: nox.Session) -> None:
 
 @nox.session(tags=["project"], default=False)
 def bench(session: nox.Session) -> None:
-    """Measure what the project promises, and write it to benchmarks/."""
+    """Measure what the project promises, and write it down part by part. `-- PART…`, `-- --resume`."""
     install(session, "requirements.lock", "requirements-tests.lock")  # the report is opened in a browser
     session.run("python", "benchmarks/bench.py", *session.posargs, env=FROM_SOURCE)
-    session.run("python", "benchmarks/scale.py", env=FROM_SOURCE)
 
 
 @nox.session(default=False)

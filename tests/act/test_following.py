@@ -78,6 +78,8 @@ def test_gaps_and_lost_numbers_are_named_and_never_zero(tmp_path: Path) -> None:
     assert metrics.broken == {"reward": (2, 7)}
     assert metrics.missing == (4, 5)
     assert metrics.notes == ("metrics.jsonl:3 is no JSON object",)
+    (tmp_path / "metrics.jsonl").write_text(lines([{"step": step, "reward": 0.5} for step in (0, 1, 5)]))
+    assert read_metrics(tmp_path).missing == (2, 3, 4)
 
 
 def test_only_the_latest_state_of_trl_counts(tmp_path: Path) -> None:

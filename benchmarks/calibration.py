@@ -123,6 +123,8 @@ class Power:
 
     tasks: int
     rollouts: int
+    recorded: int
+    """Rollouts of each task in the baseline."""
     false_alarms: float
     unchanged_passes: float
     noticed: float
@@ -196,20 +198,29 @@ def calibrate(policy: Policy, tasks: int, rollouts: int, pairs: int, *, same_tas
     )
 
 
-def power(tasks: int, rollouts: int, pairs: int, loss: float = 0.1) -> Power:
-    """A baseline against a second measurement on the same tasks, without and with the loss."""
+def power(tasks: int, rollouts: int, pairs: int, recorded: int | None = None, loss: float = 0.1) -> Power:
+    """A baseline against a second measurement on the same tasks, without and with the loss.
+
+    The baseline is recorded once, so it may have more rollouts of each task than what is compared with it.
+    """
     generator = random.Random(SEED)
     same: Counter[str] = Counter()
     worse: Counter[str] = Counter()
     mean_skill = BLEND_SHAPE[0] / sum(BLEND_SHAPE)
     for _ in range(pairs):
         skills = [generator.betavariate(*BLEND_SHAPE) for _ in range(tasks)]
-        then = _means(drawn(skills, rollouts, generator))
+        then = _means(drawn(skills, recorded or rollouts, generator))
         same[_drifted(_means(drawn(skills, rollouts, generator)), then)] += 1
         weakened = [skill * (1 - loss / mean_skill) for skill in skills]
         worse[_drifted(_means(drawn(weakened, rollouts, generator)), then)] += 1
     return Power(
-        tasks, rollouts, same["worse"] / pairs, same["pass"] / pairs, worse["worse"] / pairs, worse["pass"] / pairs
+        tasks,
+        rollouts,
+        recorded or rollouts,
+        same["worse"] / pairs,
+        same["pass"] / pairs,
+        worse["worse"] / pairs,
+        worse["pass"] / pairs,
     )
 
 
@@ -229,7 +240,9 @@ def measured(pairs: int = PAIRS) -> tuple[list[Calibration], list[Power]]:
     calibrations = [calibrate(POLICIES[0], *size, pairs, same_tasks=True)]
     calibrations += [calibrate(policy, *size, pairs) for policy in POLICIES]
     calibrations += [calibrate(POLICIES[0], tasks, GATE.group_size, pairs) for tasks in (5, 10, 40)]
-    return calibrations, [power(tasks, GATE.group_size, pairs) for tasks in (10, GATE.tasks, 40, 80, 160)]
+    sizes = [(tasks, GATE.group_size) for tasks in (10, GATE.tasks, 40, 80, 160)]
+    sizes += [(GATE.tasks, 4 * GATE.group_size), (GATE.tasks, 8 * GATE.group_size), (40, 4 * GATE.group_size)]
+    return calibrations, [power(tasks, GATE.group_size, pairs, recorded) for tasks, recorded in sizes]
 
 
 def played_verdicts(name: str, evaluations: int = 5) -> list[str]:
@@ -282,12 +295,13 @@ def render(
         "",
         f"Drift: the blend against its own baseline, paired by task, margin {GATE.max_drop:g}.",
         "",
-        "| tasks × rollouts | false alarms | unchanged: PASS | 10 points worse: noticed | 10 points worse: PASS |",
-        "|---|---|---|---|---|",
+        "| tasks × rollouts | in the baseline | false alarms | unchanged: PASS | 10 points worse: noticed "
+        "| 10 points worse: PASS |",
+        "|---|---|---|---|---|---|",
     ]
     for one in powers:
         cells = [f"{share:.1%}" for share in (one.false_alarms, one.unchanged_passes, one.noticed, one.missed)]
-        lines.append(f"| {one.tasks} × {one.rollouts} | {' | '.join(cells)} |")
+        lines.append(f"| {one.tasks} × {one.rollouts} | {one.tasks} × {one.recorded} | {' | '.join(cells)} |")
     size = f"{GATE.tasks} × {GATE.group_size}"
     lines += ["", f"Real evaluations of the blend on the same tasks, {size} each:", ""]
     for name, verdicts in played.items():

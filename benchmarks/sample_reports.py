@@ -29,7 +29,7 @@ from envops.observe.mutation_facts import Mutant, Mutation, ToldApart
 from envops.observe.recording_facts import RecordedScore, RecordingFacts, ScoreChange
 from envops.observe.search_facts import Earned, Exploit, Search
 from envops.report.result import EnvironmentResult, ValidationResult
-from envops.report.run_report import Curve, CurvePoint, RunFinding, RunReport
+from envops.report.run_report import Curve, CurvePoint, RewardBin, RunFinding, RunReport
 
 FUNCTIONS = (
     RewardFunction("correct_answer", 0.8, "reward"),
@@ -129,6 +129,10 @@ def sample_run(name: str = "sorted-harbour-4b", steps: int = 200) -> RunReport:
                 curve="dead groups",
             ),
         ),
+        rewards=tuple(
+            RewardBin(at / 10, (at + 1) / 10, count) for at, count in enumerate((9, 2, 1, 0, 3, 4, 6, 9, 24, 70))
+        ),
+        rewards_step=200,
         config={"learning_rate": 1e-5, "batch_size": 128, "rollouts_per_example": 8},
         simulated=True,
     )

@@ -15,6 +15,7 @@ from envops.declare.document import parse_document
 from envops.declare.registry import registry_of
 from envops.emulator.running import Running
 from envops.judge.series import series_of
+from envops.observe.hub.histograms import histogram_of
 from envops.observe.training_log import NoMetrics, read_metrics
 from envops.report.run_report import read_run
 
@@ -77,6 +78,8 @@ def test_gaps_and_lost_numbers_are_named_and_never_zero(tmp_path: Path) -> None:
     assert metrics.broken == {"reward": (2, 7)}
     assert metrics.missing == (4, 5)
     assert metrics.notes == ("metrics.jsonl:3 is no JSON object",)
+    (tmp_path / "metrics.jsonl").write_text(lines([{"step": step, "reward": 0.5} for step in (0, 1, 5)]))
+    assert read_metrics(tmp_path).missing == (2, 3, 4)
 
 
 def test_only_the_latest_state_of_trl_counts(tmp_path: Path) -> None:
@@ -192,12 +195,16 @@ def test_a_run_of_the_platform_is_followed_by_its_declared_name(
     [run] = signed_in.state()["run"]
     metrics = [{"step": step, "reward": 0.0} for step in range(40)]
     told = {"status": "RUNNING", "metrics": metrics, "checkpoints": [{"step": 20}], "samples": [{"reward": 0.0}]}
+    told["distributions"] = [
+        {"step": 39, "bins": [{"min": 0.0, "max": 0.5, "count": 60}, {"min": 0.5, "max": 1, "count": 4}]}
+    ]
     signed_in.control("PATCH", f"runs/{run['id']}", told)
     assert main(["watch", "first", "--root", str(tmp_path)]) == 1
     said = capsys.readouterr().out
     assert "first: running, step 39 of 200" in said
     assert "DGN001" in said
     assert "checkpoints: 20" in said
+    assert "rewards at step 39         █▁  64 rollouts from 0 to 1" in said
     report = read_run(tmp_path / "reports" / "runs" / "first.json")
     assert (report.identity, report.status) == ("first-0123456789ab-abcdef0", "running")
     signed_in.control("PATCH", f"runs/{run['id']}", {"status": "COMPLETED"})
@@ -243,3 +250,18 @@ def test_curves_have_an_interval_gaps_and_the_steps_that_a_finding_speaks_of(tmp
     found = {one.rule: (one.curve, one.steps) for one in report.findings}
     assert found["DGN001"] == ("reward", (31, 59))
     assert found["DGN011"] == ("reward", (12, 12))
+
+
+@pytest.mark.parametrize(
+    ("answer", "counts"),
+    [
+        ({"bins": [], "step": None}, None),
+        ({"chartData": {"histogramData": [{"binStart": 0, "binEnd": 1, "frequency": 3}]}, "step": 4}, [3]),
+        ({"bins": [{"low": 0, "high": 1, "count": 3}, {"label": "0-1", "count": 2}]}, None),
+        ({"bins": [{"low": 1, "high": 0, "count": 3}]}, None),
+        ("nothing", None),
+    ],
+)
+def test_a_distribution_is_read_whole_or_not_at_all(answer: Any, counts: list[int] | None) -> None:
+    found = histogram_of(answer)
+    assert (None if found is None else [each.count for each in found.bins]) == counts

@@ -190,7 +190,8 @@ def test_every_picture_has_its_numbers_as_a_table(visit: Visit, reports: Path) -
 def test_what_a_signature_speaks_of_is_marked_on_its_curve(visit: Visit, reports: Path) -> None:
     visit.open(address(reports))
     page = visit.go(every_view(reports)[-1])
-    reward, dead = page.locator("#section-curves figure").all()
+    reward, dead, spread = page.locator("#section-curves figure").all()
+    expect(spread).to_contain_text("rewards at step 200")
     expect(reward.locator("svg .marked")).to_have_count(0)
     expect(dead.locator("svg .marked rect")).to_have_count(1)
     expect(dead).to_contain_text("Marked: RUN012 steps 160 to 200.")

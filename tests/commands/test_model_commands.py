@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import fcntl
 import gzip
 import json
 import shutil
+import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -246,6 +249,11 @@ def test_flags_that_do_not_fit(fake: FakeProvider, run: Callable[..., Any]) -> N
         ("smoke", "date-arithmetic", "--harness", "null"),
         ("smoke", "date-arithmetic", "--harness", "null", "--endpoint", "fake"),
         ("distribution", "word-problems", "--harness", "null", "--endpoint", "fake", "--pool", "2"),
+        ("distribution", "word-problems", "--harness", "null", "--endpoint", "fake", "--hosted"),
+        ("distribution", "word-problems", "--endpoint", "fake", "--pool", "2", "--hosted"),
+        ("distribution", "word-problems", "--endpoint", "fake", "--hosted"),
+        ("distribution", "word-problems", "--hosted"),
+        ("distribution", "word-problems", "--results", "nowhere.jsonl"),
         ("smoke", "--endpoint", "fake"),
         ("record", "word-problems"),
         ("record", "word-problems", "--endpoint", "fake", "--policy", "blend"),
@@ -271,6 +279,33 @@ def test_what_was_paid_for_is_not_paid_for_again(
     assert code == exit_codes.PASS, said
     assert len(fake.chats) == 5
     assert [one["reward"] is not None for one in rows(root, "date-arithmetic")] == [True] * 4
+
+
+def is_held(lock: Path) -> bool:
+    """Whether another process holds a lock."""
+    with lock.open("r+b") as file:
+        try:
+            fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            return True
+    return False
+
+
+@worker
+def test_two_runs_at_once_pay_once(root: Path, fake: FakeProvider, run: Callable[..., tuple[int, str]]) -> None:
+    """The second one says that it is not alone; what the first one wrote down stays."""
+    arguments = ("smoke", "word-problems", "--endpoint", "fake", "-n", "2", "-r", "2", "--quiet")
+    fake.always = "slow"
+    command = [sys.executable, "-m", "envops", *arguments, "--root", str(root)]
+    first = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    while not any(map(is_held, root.glob(".envops/rollouts/word-problems/fake-*.lock"))):
+        assert first.poll() is None
+        time.sleep(0.02)
+    code, said = run(*arguments)
+    assert first.wait() == exit_codes.PASS
+    assert code == exit_codes.ERROR, said
+    assert "another run evaluates word-problems with the same model" in " ".join(said.split())
+    assert len(fake.chats) == len(rows(root, "word-problems")) == 4
 
 
 @worker

@@ -23,6 +23,13 @@ LOOKS_FOR_THE_KEY = """
 import os
 if "canary" in repr(dict(os.environ)) or "canary" in open("/proc/self/environ").read():
     raise RuntimeError("the key is here")
+if any("envops_gepa" in part for part in __import__("sys").orig_argv):
+    import socket
+    try:
+        socket.create_connection(("192.0.2.1", 80), timeout=1)
+    except OSError as error:
+        if type(error).__name__ != "NetworkBlocked":
+            raise RuntimeError("nothing stands between GEPA and the network") from None
 """
 
 

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from forked_workers import Forking
     from planted import Planted
 
-FEWEST_DEFECTS = 120
-FEWEST_ODDITIES = 80
+FEWEST_DEFECTS = 135
+FEWEST_ODDITIES = 90
 
 
 def called(environments: list[Planted]) -> list[object]:

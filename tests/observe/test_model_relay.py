@@ -297,3 +297,19 @@ def test_a_team_of_primes_is_named_to_prime_alone(monkeypatch: pytest.MonkeyPatc
     with relayed() as (fake, relay):
         ask(relay)
     assert "X-Prime-Team-ID" not in fake.chats[0].headers
+
+
+def test_the_same_call_gets_the_same_seed_in_every_run_and_another_one_each_time() -> None:
+    seen: list[list[int]] = []
+    for _ in range(2):
+        with FakeProvider() as fake, Relay(replace(ENDPOINT, url=fake.url), KEY, None, seed=7) as relay:
+            for _ in range(3):
+                ask(relay)
+            ask(relay, messages=[{"role": "user", "content": "Another question."}])
+            seen.append([one.body["seed"] for one in fake.chats])
+    assert seen[0] == seen[1]
+    assert len(set(seen[0])) == 4
+    assert all(0 <= seed < 2**31 for seed in seen[0])
+    with relayed() as (fake, relay):
+        ask(relay)
+        assert "seed" not in fake.chats[0].body

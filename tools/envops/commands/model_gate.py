@@ -6,6 +6,7 @@ import argparse
 import threading
 import time
 from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from math import ceil
 from pathlib import Path
@@ -90,14 +91,16 @@ def _evaluated(shared: Run, name: str) -> EnvironmentResult:
     asked = asked_of(shared.options, shared.relay.endpoint, tasks, rollouts)
     path = shared.reports / "rollouts" / f"{name}--{shared.relay.endpoint.name}.jsonl".replace("/", "_")
 
+    meter = Meter(name, None, shared.relay, shared.options.quiet)
+    files = ExitStack()
+
     def begin(opened: Opened) -> None:
         approve(entry, opened, shared.relay, asked)
+        path.unlink(missing_ok=True)  # only now is it sure that no other run writes there
+        meter.writer = files.enter_context(ResultsWriter(path))
 
     try:
-        if path.exists():
-            path.unlink()
-        with ResultsWriter(path) as writer:
-            meter = Meter(name, writer, shared.relay, shared.options.quiet)
+        with files:
             evaluated = evaluate_speaker(
                 entry,
                 package,

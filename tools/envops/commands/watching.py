@@ -105,6 +105,7 @@ def _of_platform(place: Place, target: str, spec: RunSpec | None, stop: threadin
         dollars=details.dollars,
         checkpoints=details.checkpoints,
         samples=details.samples,
+        histogram=details.histogram,
         notes=tuple(f"could not be read: {what}" for what in details.unread),
         packages=_packages(place, spec),
     )

@@ -79,26 +79,27 @@ def with_other_seed(
     sample: Sequence[dict[str, Any]],
     stop: threading.Event,
     server: ForkServer | None = None,
+    *,
+    conversational: bool = False,
 ) -> Repetition:
-    """The sample scored by a process of its own whose strings hash otherwise."""
+    """The sample scored by a process of its own whose strings hash otherwise.
+
+    Where rewards compare the replies to a task they are scored together, and where the environment
+    answers back the rollouts are made again.
+    """
     said = [
         (unit["task"], policy, completion, reward)
         for unit in sample
         for policy, completion, reward in zip(unit["policies"], unit["completions"], unit["rewards"], strict=True)
     ]
-    replies = [{"id": number, "task": one[0], "completion": one[2]} for number, one in enumerate(said)]
-    again: dict[int, float | None] = {}
     try:
         with (
             workspace.scratch() as scratch,
             WorkerProcess(venv, overlay, scratch, replace(confinement, hash_seed=OTHER_SEED), stop, server) as worker,
         ):
             list(worker.request("load", SECONDS, settings=settings))
-            limit = max(one[0] for one in said) + 1
-            list(worker.request("listing", SECONDS, limit=limit, asked=0, seconds=5.0))
-            for kind, value in worker.request("rescore", SECONDS, replies=replies, seconds=5.0, max_concurrent=8):
-                if kind == "rescored":
-                    again[value["id"]] = value["reward"]
+            list(worker.request("listing", SECONDS, limit=max(one[0] for one in said) + 1, asked=0, seconds=5.0))
+            again = (_played if conversational else _scored)(worker, sample)
     except StageFailed as error:
         return Repetition("hash seed", 0, failure=error.failure)
     differences = [
@@ -107,6 +108,33 @@ def with_other_seed(
         if number in again and not _same(reward, again[number])
     ]
     return Repetition("hash seed", len(again), tuple(differences[:KEPT]), len(differences))
+
+
+def _scored(worker: WorkerProcess, sample: Sequence[dict[str, Any]]) -> dict[int, float | None]:
+    """Number of a conversation → what it earns; those of one unit are scored together."""
+    conversations = [(group, unit["task"], said) for group, unit in enumerate(sample) for said in unit["completions"]]
+    replies = [
+        {"id": number, "group": group, "task": task, "completion": said}
+        for number, (group, task, said) in enumerate(conversations)
+    ]
+    answers = worker.request("rescore", SECONDS, replies=replies, seconds=5.0, max_concurrent=8)
+    return {value["id"]: value["reward"] for kind, value in answers if kind == "rescored"}
+
+
+def _played(worker: WorkerProcess, sample: Sequence[dict[str, Any]]) -> dict[int, float | None]:
+    """Number of a rollout → what it earns; one in which something else is said does not count."""
+    wanted = {(unit["task"], unit["policies"][0]): number for number, unit in enumerate(sample)}
+    again: dict[int, float | None] = {}
+    for policy in dict.fromkeys(policy for _, policy in wanted):
+        indices = [task for task, one in wanted if one == policy]
+        limits = {"rollouts": 1, "max_concurrent": 1, "seconds": SECONDS / 2}
+        for kind, value in worker.request(
+            "evaluate", SECONDS, policies=[policy], indices=indices, predict=False, **limits
+        ):
+            number = wanted[value["task"], policy] if kind == "rollout" else None
+            if number is not None and value["completion"] == sample[number]["completions"][0]:
+                again[number] = value["reward"]
+    return again
 
 
 def _same(one: float | None, other: float | None) -> bool:

@@ -7,11 +7,13 @@ observation is complete and its facts are kept.
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import json
 import os
 from collections import defaultdict
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
 
@@ -34,6 +36,26 @@ class Journal:
     def of(cls, workspace: Workspace, environment: str, key: str, *, fresh: bool = False) -> Journal:
         """The journal of an environment's observation with this facts key."""
         return cls(workspace.base / "rollouts" / environment / f"{key}.jsonl", fresh=fresh)
+
+    @contextmanager
+    def held(self) -> Iterator[bool]:
+        """Whether no other process goes on with it while the block runs; where that cannot be asked, nobody does."""
+        path = self._path.with_suffix(".lock")
+        descriptor = -1
+        alone = True
+        try:
+            with suppress(OSError):
+                path.parent.mkdir(parents=True, exist_ok=True)
+                descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            if descriptor >= 0:
+                try:
+                    fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                except OSError as error:
+                    alone = error.errno not in (errno.EACCES, errno.EAGAIN)
+            yield alone
+        finally:
+            if descriptor >= 0:
+                os.close(descriptor)
 
     def kept(self, policy: str, tasks: int, rollouts: int, *, whole_groups: bool) -> list[Rollout]:
         """What earlier runs made of an evaluation; of groups that are compared, only the whole ones."""

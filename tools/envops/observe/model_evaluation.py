@@ -7,6 +7,7 @@ import json
 import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import urlsplit
@@ -14,12 +15,12 @@ from urllib.parse import urlsplit
 from envops.declare.endpoints import Endpoint
 from envops.declare.package import Package
 from envops.declare.registry import EnvironmentEntry
-from envops.observe.facts import Dataset, Description, Facts, Rollout, Stage, Task
+from envops.observe.facts import Dataset, Description, Facts, Failure, Rollout, Stage, Task
 from envops.observe.harness import seat_harness
 from envops.observe.journal import Journal
 from envops.observe.limits import LOAD_SECONDS, TASKS_SCORED
 from envops.observe.opened import opened_environment
-from envops.observe.process import WorkerProcess, checked
+from envops.observe.process import StageFailed, WorkerProcess, checked
 from envops.observe.relay import Relay
 from envops.observe.results import EvaluationRow, rows_of_rollouts, task_key
 from envops.observe.workspace import Workspace
@@ -110,15 +111,18 @@ def evaluate_speaker(
     `approve` may raise, and then nothing is spent. `seen` gets each row as it comes, and how
     many there will be. A model's rollouts are on disk as they come, and a run that was cut short
     is gone on with; with `keep` they stay there until the caller forgets the journal. Raises
-    `StageFailed` or `ProgramFailed` when the environment cannot be loaded or the evaluation
-    breaks off as a whole.
+    `StageFailed` or `ProgramFailed` when the environment cannot be loaded, another process makes
+    the same evaluation, or it breaks off as a whole.
     """
     relay = None if isinstance(speaker, str) else speaker
     name = speaker if isinstance(speaker, str) else speaker.endpoint.model
     rollouts: list[Rollout] = []
     rows: list[EvaluationRow] = []
     journal = None if relay is None else _journal(entry, package, workspace, relay, asked.harness)
-    with opened_environment(entry, package, workspace, allow_network, stop) as opened:
+    with (
+        _alone_with(journal, entry.name),
+        opened_environment(entry, package, workspace, allow_network, stop) as opened,
+    ):
         parts = list(opened.worker.request("tasks", LOAD_SECONDS, keep=max(asked.tasks, TASKS_SCORED)))
         tasks = tuple(checked(Task, value) for kind, value in parts if kind == "task")
         datasets = tuple(checked(Dataset, value) for kind, value in parts if kind == "dataset")
@@ -179,6 +183,19 @@ def _rollouts(
             if journal is not None:
                 journal.append(rollout)
             yield rollout
+
+
+@contextmanager
+def _alone_with(journal: Journal | None, name: str) -> Iterator[None]:
+    """Raise `StageFailed` where another process makes the same rollouts: they would be paid for twice."""
+    if journal is None:
+        yield
+        return
+    with journal.held() as alone:
+        if not alone:
+            message = f"another run evaluates {name} with the same model in this checkout; wait for it to end"
+            raise StageFailed(Failure("infrastructure", "AlreadyEvaluated", message))
+        yield
 
 
 def _is_grouped(description: Description) -> bool:

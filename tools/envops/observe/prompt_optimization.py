@@ -19,7 +19,7 @@ from envops.declare.package import Package
 from envops.declare.registry import EnvironmentEntry
 from envops.observe.facts import Failure, Task, adapter
 from envops.observe.model_evaluation import sampling_of
-from envops.observe.pool import HARNESS
+from envops.observe.pool import HARNESS, guard
 from envops.observe.process import Confinement, worker_environment
 from envops.observe.relay import Relay
 from envops.observe.spending import CALLS_OF_CONVERSATION, Estimate, Tokens, bound_of_prompt
@@ -109,7 +109,7 @@ def optimize_prompt(
     *,
     allow_network: bool = False,
 ) -> Optimized:
-    """Search for a better system prompt.
+    """Search for a better system prompt. Python's connections beyond this machine are refused as in a worker.
 
     Raises `NoGepa` where the environment's lock has none, `ProgramFailed` when the command fails,
     and `Interrupted` when `stop` is set.
@@ -123,7 +123,9 @@ def optimize_prompt(
         modules.mkdir()
         shutil.copy(WORKER_FOLDER / "chat_harness.py", modules / f"{HARNESS}.py")
         shutil.copy(WORKER_FOLDER / "gepa.py", modules / f"{MODULE}.py")
-        environment["PYTHONPATH"] += f":{modules}"
+        if not allow_network:
+            guard(modules)
+        environment["PYTHONPATH"] = f"{modules}:{environment['PYTHONPATH']}"
         options = _options_v0 if package.generation == "v0" else _options_v1
         arguments = [package.module, *options(entry, relay, budget, scratch / "out")]
         asked = {"generation": package.generation, "arguments": arguments, "result": str(result)}

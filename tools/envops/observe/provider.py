@@ -32,6 +32,8 @@ FIRST_WAIT = 0.5
 LONGEST_WAIT = 30.0
 LONGEST_RETRY_AFTER = 120.0
 LONGEST_ANSWER = 32 * 2**20
+MOST_TOKENS = 10**9
+"""Of one call; an endpoint that claims more is not believed."""
 SHOWN = 400
 PRIME_KEY = "PRIME_API_KEY"
 
@@ -224,10 +226,10 @@ class Provider:
 
     def _read(self, status: int, raw: bytes) -> Answer | None:
         try:
-            body = json.loads(raw)
+            body = self.scrubber.value(json.loads(raw))
         except (ValueError, RecursionError):
             return None
-        return Answer(status, self.scrubber.value(body)) if isinstance(body, dict) else None
+        return Answer(status, body) if isinstance(body, dict) else None
 
     def _final(self, answer: Answer) -> Answer:
         """An answer for the environment; after some of them there is no use in asking again."""
@@ -316,7 +318,7 @@ def used_by(body: Mapping[str, Any]) -> Tokens | None:
     if not isinstance(usage, Mapping):
         return None
     numbers = [usage.get("prompt_tokens"), usage.get("completion_tokens", 0)]
-    if any(not isinstance(number, int) or isinstance(number, bool) or number < 0 for number in numbers):
+    if any(type(number) is not int or not 0 <= number <= MOST_TOKENS for number in numbers):
         return None
     return Tokens(*numbers)
 

@@ -14,7 +14,7 @@ from envops.declare.package import RewardDeclaration
 from envops.observe.facts import FunctionScore, RewardFunction
 
 ALLOWANCE = 0.05
-"""How much of the range a worthless reply may earn beyond its floor: form functions of
+"""How much of the range above its floor a worthless reply may earn: form functions of
 both generations give crumbs to garbage (0.04 was measured)."""
 
 
@@ -42,9 +42,14 @@ class DeclaredRange:
         return max(self.minimum, 0.0) if self.maximum > 0 else self.minimum
 
     @property
+    def crumbs(self) -> float:
+        """What nobody minds; heavy penalties below 0 do not make it more."""
+        return ALLOWANCE * (self.maximum - self.floor)
+
+    @property
     def worthless(self) -> float:
         """The most that a reply without any content may earn."""
-        return self.floor + ALLOWANCE * self.span
+        return self.floor + self.crumbs
 
     @property
     def form_alone(self) -> float:

@@ -70,6 +70,15 @@ class RunFinding:
 
 
 @dataclass(frozen=True)
+class RewardBin:
+    """So many rollouts earned from `low` to `high`."""
+
+    low: float
+    high: float
+    count: int
+
+
+@dataclass(frozen=True)
 class RunReport:
     """One run, as far as it is known."""
 
@@ -92,6 +101,9 @@ class RunReport:
     curves: tuple[Curve, ...] = ()
     findings: tuple[RunFinding, ...] = ()
     """Weightiest first."""
+    rewards: tuple[RewardBin, ...] = ()
+    """How the rewards of one step spread, where somebody tells."""
+    rewards_step: int | None = None
     config: Mapping[str, Any] = field(default_factory=dict)
     """The settings worth seeing beside the curves."""
     notes: tuple[str, ...] = ()

@@ -20,6 +20,7 @@ def render_run(run: RunReport, samples: Sequence[Mapping[str, Any]] = (), *, qui
     lines = [_headline(run)]
     if not quiet:
         lines += [_curve(curve) for curve in run.curves]
+        lines += [_rewards(run)] if run.rewards else []
         lines += [f"  note  {on_one_line(note)}" for note in run.notes]
         lines += [f"  rollout  {shortened(on_one_line(_sample(sample)), 300)}" for sample in samples]
     lines += [line for finding in run.findings for line in _finding(finding)]
@@ -65,6 +66,18 @@ def _curve(curve: Curve) -> str:
     width = high - low
     bars = "".join(BARS[min(7, int((value - low) / width * 8))] if width else BARS[0] for value in shown)
     return f"  {on_one_line(curve.metric):<26} {bars}  {values[0]:.3g} to {values[-1]:.3g}"
+
+
+def _rewards(run: RunReport) -> str:
+    """How the rewards of a step spread: a bar for each bin."""
+    most = max(1, max(each.count for each in run.rewards))
+    bars = "".join(BARS[min(7, each.count * 8 // most)] if each.count else " " for each in run.rewards)
+    total, at = (
+        sum(each.count for each in run.rewards),
+        "" if run.rewards_step is None else f" at step {run.rewards_step}",
+    )
+    reach = f"{run.rewards[0].low:.3g} to {run.rewards[-1].high:.3g}"
+    return f"  {'rewards' + at:<26} {bars}  {total} rollouts from {reach}"
 
 
 def _finding(finding: RunFinding) -> list[str]:

@@ -12,8 +12,9 @@ from envops.judge.diagnosing import Diagnosed
 from envops.judge.engine import Finding, findings
 from envops.judge.intervals import t_quantile
 from envops.judge.series import Series, series_of
+from envops.observe.hub.histograms import Histogram
 from envops.observe.training_log import RunMetrics
-from envops.report.run_report import Curve, CurvePoint, RunFinding, RunReport, RunStatus
+from envops.report.run_report import Curve, CurvePoint, RewardBin, RunFinding, RunReport, RunStatus
 
 if TYPE_CHECKING:
     from envops.declare.package import Package
@@ -64,6 +65,7 @@ class Followed:
     dollars: float | None = None
     checkpoints: tuple[Mapping[str, Any], ...] = ()
     samples: tuple[Mapping[str, Any], ...] = ()
+    histogram: Histogram | None = None
     notes: tuple[str, ...] = ()
     packages: Mapping[str, Package] = field(default_factory=dict)
     """Of the environments that lie here, for the range of their rewards."""
@@ -127,6 +129,10 @@ def report_of(run: Followed, found: tuple[Finding, ...], registry_text: str = ""
             for each in found
             if each.ignored is None
         ),
+        rewards=tuple(RewardBin(each.low, each.high, each.count) for each in run.histogram.bins)
+        if run.histogram
+        else (),
+        rewards_step=run.histogram.step if run.histogram else None,
         config=config,
         notes=run.notes,
     )

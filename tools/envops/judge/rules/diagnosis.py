@@ -69,7 +69,7 @@ def reward_is_saturated(run: Diagnosed) -> Iterator[Found]:
         change={} if run.spec is None or run.spec.difficulty_filter else {"difficulty_filter": True},
         then="choose harder tasks: this model has nothing to learn here"
         if begun
-        else "compare the checkpoint with the baseline on the same tasks; look at rollouts for what is not meant",
+        else "nox -s compare -- NAME --before BASELINE --after CHECKPOINT; look at rollouts for what is not meant",
         stop="stop now; every further step costs without gaining",
         mean=reward.tail(),
     )

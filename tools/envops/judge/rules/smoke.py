@@ -229,7 +229,7 @@ def smoke_evaluation_fails(subject: Subject) -> Iterator[Found]:
     Fix: Mend the line that is named; the traceback is in the evidence.
     """
     failure = own_failure(subject, "smoke")
-    if failure is not None:
+    if failure is not None and not _is_unserved(subject, failure):  # SMK009 says that one better
         yield Found(f"the smoke evaluation failed: {described(failure)}", of_failure(failure), failure.place)
 
 
@@ -242,11 +242,13 @@ def rollouts_cannot_be_served(subject: Subject) -> Iterator[Found]:
     Why: verifiers before 0.1.14 does not bring it along; without it nothing can be played, and nothing is proven.
     Fix: Add `aiohttp` to project.dependencies, then `nox -s lock`, or require a later release of verifiers.
     """
-    lock = subject.package.lock
-    broken = [failure for failure in subject.facts.failures.values() if _lacks(failure, "aiohttp")]
-    if broken and (lock is None or "aiohttp" not in lock.pins):
+    broken = [failure for failure in subject.facts.failures.values() if _is_unserved(subject, failure)]
+    if broken:
         yield Found("aiohttp is not in requirements.lock", of_failure(broken[0]), Place("requirements.lock"))
 
 
-def _lacks(failure: Failure, module: str) -> bool:
-    return failure.type == "ModuleNotFoundError" and f"'{module}'" in failure.message
+def _is_unserved(subject: Subject, failure: Failure) -> bool:
+    """Whether something failed for want of aiohttp, which the lock does not hold."""
+    lock = subject.package.lock
+    lacks = failure.type == "ModuleNotFoundError" and "'aiohttp'" in failure.message
+    return lacks and (lock is None or "aiohttp" not in lock.pins)

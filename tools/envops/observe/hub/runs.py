@@ -9,6 +9,7 @@ from typing import Any
 
 from envops.observe.hub.access import HubAccess
 from envops.observe.hub.asking import Answer, Call, ask_hub
+from envops.observe.hub.histograms import Histogram, histogram_of
 from envops.observe.hub.prime import Prime
 
 PAGE = 100
@@ -110,7 +111,8 @@ class RunDetails:
     log: str = ""
     checkpoints: tuple[Mapping[str, Any], ...] = ()
     samples: tuple[Mapping[str, Any], ...] = ()
-    distribution: Mapping[str, Any] | None = None
+    histogram: Histogram | None = None
+    """How rewards spread at the latest step."""
     dollars: float | None = None
     unread: tuple[str, ...] = ()
     """What could not be read, and why."""
@@ -148,7 +150,7 @@ def read_run(prime: Prime, access: HubAccess, id: str, stop: threading.Event) ->
         log=str(_inner(answers["logs"], "logs") or ""),
         checkpoints=_rows(answers["checkpoints"], "checkpoints"),
         samples=_rows(answers["samples"], "samples"),
-        distribution=answers["distributions"].data if isinstance(answers["distributions"].data, Mapping) else None,
+        histogram=histogram_of(answers["distributions"].data),
         dollars=float(cost) if isinstance(cost, int | float) and cost else None,
         unread=tuple(f"{name}: {answers[name].message}" for name in paths if answers[name].outcome == "failed"),
     )

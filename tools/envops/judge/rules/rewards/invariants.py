@@ -132,8 +132,9 @@ def reward_depends_on_what_was_scored_before(subject: Subject) -> Iterator[Found
 def reward_depends_on_the_hash_seed(subject: Subject) -> Iterator[Found]:
     """The reward depends on the hash seed of the process.
 
-    What: A conversation earns the same in a process whose strings hash otherwise. A second process is started
-        only where the package makes a set or calls `hash`.
+    What: A conversation, a group that is scored together, and a rollout that is made again earn the same in a
+        process whose strings hash otherwise. A second process is started only where the package makes a set or
+        calls `hash`.
     Why: Each training worker then pays the same reply differently.
     Fix: Sort sets before their order matters, and use hashlib in place of `hash`.
     """

@@ -47,7 +47,7 @@ def paid_like_gold(subject: Subject, policy: str, saying: str) -> Iterator[Found
 def doing_nothing_pays(subject: Subject) -> Iterator[Found]:
     """An empty reply is paid.
 
-    What: An empty reply earns at most the floor of the declared range and 5 % of the range more. The floor
+    What: An empty reply earns at most the floor of the declared range and 5 % of what lies above it. The floor
         is the minimum, or 0 where penalties go below 0.
     Why: A floor that is paid for nothing is a reward that training collects without learning anything.
     Fix: Let the function that is named give 0 to an empty reply. If the floor is meant, declare it:
@@ -75,7 +75,7 @@ def format_alone_pays(subject: Subject) -> Iterator[Found]:
     """The right format around junk earns more than declared.
 
     What: The gold reply's format around junk earns at most the declared share of format and 5 % of the
-        range more.
+        range above the floor more.
     Why: Form is learned first; where it pays as much as content, a model stops there.
     Fix: Lower the weight of form, or pay it only with content. If more is meant, declare
         `[tool.envops.reward] format_share`.

@@ -156,6 +156,9 @@ def _play_one_by_one(session: Session, request: Request) -> None:
     for row in session.rollouts(jobs, 1, request["seconds"] * 4):
         before = session.played[row["task"], row["policy"]]
         count += 1
+        if before == row["reward"] and request.get("sample"):
+            one = {"policies": [row["policy"]], "completions": [row["completion"]], "rewards": [before]}
+            session.channel.item("sample", {"task": row["task"], **one})
         if before != row["reward"]:
             kept = {key: row[key] for key in ("task", "policy", "completion")}
             differences.append({**kept, "reward": before, "again": row["reward"]})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 from ..adapter import Job
@@ -14,10 +15,14 @@ from ..session import Session, shortened_messages
 def answer(session: Session, request: Request) -> None:
     """Score each reply on the task that it belongs to; the tasks were listed before.
 
-    Where the environment answers back, the assistant's turns are played as a scripted rollout.
+    Replies of one `group` are scored together, where rewards compare the replies to a task. Where the
+    environment answers back, the assistant's turns are played as a scripted rollout.
     """
     if session.adapter.conversational:
         _play(session, request)
+        return
+    if session.adapter.grouped and any("group" in reply for reply in request["replies"]):
+        _score_groups(session, request)
         return
     for reply in request["replies"]:
         now = {"task": reply["task"], "policy": "given", "completion": shortened_messages(reply["completion"])}
@@ -32,6 +37,20 @@ def _scored(session: Session, reply: dict[str, Any], seconds: float) -> dict[str
     except (Exception, OutOfTime) as error:
         return {"reward": None, "functions": {}, "failure": session.sources.failure(error)}
     return score
+
+
+def _score_groups(session: Session, request: Request) -> None:
+    for _, together in itertools.groupby(request["replies"], key=lambda reply: reply["group"]):
+        group = list(together)
+        task = session.kept[group[0]["task"]]
+        scoring = session.adapter.score(task, [reply["completion"] for reply in group])
+        try:
+            scores = session.run(scoring, request["seconds"])
+        except (Exception, OutOfTime) as error:
+            failed = {"reward": None, "functions": {}, "failure": session.sources.failure(error)}
+            scores = [failed] * len(group)
+        for reply, score in zip(group, scores, strict=True):
+            session.channel.item("rescored", {"id": reply["id"], **score})
 
 
 def _play(session: Session, request: Request) -> None:

@@ -7,7 +7,7 @@ function runView(run) {
     h("ul.facts", null, [run.backend, run.model, run.environments.join(", "), run.steps_done !== null && `step ${number(run.steps_done)}${run.steps_planned !== null ? ` of ${number(run.steps_planned)}` : ""}`, run.cost !== null && `$${run.cost.toFixed(2)}`, run.started && `from ${run.started}`, run.finished && `to ${run.finished}`].filter(Boolean).map((text) => h("li", null, text))),
     run.notes.map((note) => h("p", { dir: "auto" }, note)),
     section("findings", "Diagnosis", run.findings.map(runFinding), !run.findings.length && h("p.muted", null, "No failure signature matches.")),
-    section("curves", "Curves", h("div.two", null, run.curves.map((curve) => curvePicture(curve, run.findings.filter((one) => one.steps && one.curve === curve.metric))))),
+    section("curves", "Curves", h("div.two", null, run.curves.map((curve) => curvePicture(curve, run.findings.filter((one) => one.steps && one.curve === curve.metric))), rewardsPicture(run))),
     Object.keys(run.config).length ? section("config", "Settings", pairs(Object.entries(run.config).map(([key, value]) => [key, typeof value === "string" ? value : JSON.stringify(value)]))) : null,
     pairs([["identity", run.identity && h("code", null, run.identity)], ["where", run.url && h("code", null, run.url)]]));
 }
@@ -42,6 +42,21 @@ function curvePicture(curve, found) {
         Plot.line(curve.points, { x: "step", y: "value", stroke: ACCENT, strokeWidth: 2 }),
         told.length < 40 ? Plot.dot(told, { x: "step", y: "value", r: 2.5, fill: ACCENT }) : null,
       ],
+    }),
+  });
+}
+
+/** How the rewards of one step spread. */
+function rewardsPicture(run) {
+  if (!run.rewards.length) return null;
+  return picture({
+    title: run.rewards_step === null ? "rewards of a step" : `rewards at step ${number(run.rewards_step)}`,
+    says: "Rollouts by what they earned, as the platform counts them.",
+    titles: ["from", "to", "rollouts"],
+    rows: () => run.rewards.map((bin) => [number(bin.low), bin.high, bin.count]),
+    draw: () => ({
+      height: 210, marginLeft: 48, marginRight: 10, marginBottom: 34, x: { label: "reward" }, y: { label: null, grid: true, ticks: 5 },
+      marks: [Plot.rectY(run.rewards, { x1: "low", x2: "high", y: "count", fill: ACCENT, inset: 0.5 }), Plot.ruleY([0], { stroke: INK })],
     }),
   });
 }

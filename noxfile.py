@@ -162,9 +162,8 @@ def train(session: nox.Session) -> None:
     needed = str(session.run(*asked, "--requirements", env=FROM_SOURCE, silent=True) or "").strip()
     if needed.endswith(".lock"):
         install(session, "requirements.lock", needed.removeprefix("tools/"))
-    elif needed.startswith(
-        "tools/"
-    ):  # torch and TRL are large, so only this brings them, and by pip, which finds builds kept at hand
+    elif needed.startswith("tools/"):
+        # Torch and TRL are large, so only this brings them, and by pip, which finds builds that are kept at hand.
         session.run("python", "-m", "ensurepip", silent=True)
         session.run("python", "-m", "pip", "install", "--quiet", "-r", needed)
     session.run(*asked, env=FROM_SOURCE)
@@ -214,10 +213,9 @@ def lint(session: nox.Session) -> None:
 
 @nox.session(tags=["project"], default=False)
 def bench(session: nox.Session) -> None:
-    """Measure what the project promises, and write it to benchmarks/."""
+    """Measure what the project promises, and write it down part by part. `-- PART…`, `-- --resume`."""
     install(session, "requirements.lock", "requirements-tests.lock")  # the report is opened in a browser
     session.run("python", "benchmarks/bench.py", *session.posargs, env=FROM_SOURCE)
-    session.run("python", "benchmarks/scale.py", env=FROM_SOURCE)
 
 
 @nox.session(default=False)

@@ -1,29 +1,41 @@
 """What the project promises, measured on this machine: `nox -s bench`.
 
-Writes benchmarks/results.json and benchmarks/results.md. Nothing here is a test: numbers are
+    nox -s bench                      everything, in about a quarter of an hour on two idle cores
+    nox -s bench -- large ten         two parts of it
+    nox -s bench -- --resume          what was not measured yet with the code as it is
+
+Each part is written to benchmarks/results.json and results.md as it ends, those of many environments
+(`benchmarks/scale.py`) to scale.json and docs/performance.md. Nothing here is a test: numbers are
 printed beside what was promised, and a miss is a miss.
 """
 
 from __future__ import annotations
 
+import argparse
+import hashlib
 import json
 import os
 import platform
 import resource
+import shutil
 import statistics
 import subprocess
 import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import psutil
+import scale
 
 ROOT = Path(__file__).parents[1]
 ENVOPS = [sys.executable, "-m", "envops"]
+RESULTS = ROOT / "benchmarks/results.json"
+HEAD = ("| what | measured | promised | kept | note |", "|---|---|---|---|---|")
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT / "tools")}
 
 REWARDS_STAGES = ("tasks", "rewards", "validation", "tests", "invariants", "search", "mutation")
@@ -46,48 +58,100 @@ class Measurement:
 
 
 def main() -> int:
-    """Measure everything and write it down; exit code 1 where a promise was not kept."""
-    steps: Sequence[Callable[[], list[Measurement]]] = (
-        help_time,
-        cached_validate,
-        one_environment,
-        throughput,
-        evaluation,
-        judging,
-        releasing,
-        reporting,
-        calibration,
-    )
-    measured = []
-    for step in steps:
-        print(f"{step.__name__.replace('_', ' ')} …", file=sys.stderr)
-        measured += step()
+    """Measure the chosen parts, each written down as it ends; exit code 1 where a promise was not kept."""
+    parts: dict[str, Callable[[], list[Measurement]]] = {name_of(step): step for step in STEPS}
+    known = [*parts, *scale.PARTS]
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("parts", nargs="*", help=f"of {', '.join(known)}; all of them by default")
+    parser.add_argument("--resume", action="store_true", help="only what was not measured yet with the code as it is")
+    parser.add_argument("--sample", type=int, default=2, help="of the ten, how many are checked the field's way")
+    options = parser.parse_args()
+    if unknown := [part for part in options.parts if part not in known]:
+        parser.error(f"there is no part {', '.join(unknown)}; known are {', '.join(known)}")
+    code = code_digest()
+    chosen = [part for part in known if not options.parts or part in options.parts]
+    if options.resume:
+        chosen = [part for part in chosen if kept_parts().get(part, {}).get("code") != code]
+    begun, missed = time.perf_counter(), []
+    for number, part in enumerate(chosen, 1):
+        scale.say(f"[{number}/{len(chosen)}] {part} … ({time.perf_counter() - begun:.0f} s so far)")
+        started = time.perf_counter()
+        try:
+            if part in parts:
+                measured = parts[part]()
+                keep(part, code, time.perf_counter() - started, measured)
+                kept = all(one.kept for one in measured)
+                print(render_rows(measured), flush=True)
+            else:
+                kept = scale.measure(part, options.sample)
+                keep(part, code, time.perf_counter() - started, [])
+        except (SystemExit, Exception) as error:  # one part that breaks takes no other down
+            scale.say(f"{part} could not be measured: {type(error).__name__}: {error}")
+            kept = False
+        missed += [] if kept else [part]
+        scale.say(f"[{number}/{len(chosen)}] {part}: {time.perf_counter() - started:.0f} s")
+    scale.say(f"{time.perf_counter() - begun:.0f} s; missed or not measured: {', '.join(missed) or 'none'}")
+    return 1 if missed else 0
+
+
+def code_digest() -> str:
+    """Of everything that is measured: what was measured with other code is measured again."""
+    digest = hashlib.sha256()
+    for folder in ("tools/envops", "benchmarks", "environments"):
+        for path in sorted((ROOT / folder).rglob("*.py")):
+            digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+def kept_parts() -> dict[str, Any]:
+    """What was measured so far, part by part; nothing where that cannot be read."""
+    try:
+        parts = json.loads(RESULTS.read_bytes())["parts"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return {}
+    return dict(parts)
+
+
+def keep(part: str, code: str, seconds: float, measured: Sequence[Measurement]) -> None:
+    """Write a part down beside the others, and the table of all."""
     machine = {"cores": os.cpu_count(), "python": platform.python_version(), "system": platform.platform()}
-    folder = ROOT / "benchmarks"
     rows = [{**asdict(one), "kept": one.kept} for one in measured]
-    (folder / "results.json").write_text(json.dumps({"machine": machine, "measured": rows}, indent=2) + "\n")
-    table = render(measured, machine)
-    (folder / "results.md").write_text(table)
-    print(table)
-    return 0 if all(one.kept for one in measured) else 1
+    load = round(os.getloadavg()[2], 1)
+    parts = kept_parts() | {
+        part: {"code": code, "machine": machine, "load": load, "seconds": round(seconds, 1), "measured": rows}
+    }
+    RESULTS.write_text(json.dumps({"parts": parts}, indent=2) + "\n")
+    if measured:
+        (ROOT / "benchmarks/results.md").write_text(render(parts))
 
 
-def render(measured: Sequence[Measurement], machine: dict[str, object]) -> str:
-    """The table that people read."""
-    lines = [
-        "# What was measured",
-        "",
-        f"{machine['cores']} cores, Python {machine['python']}. Written by `nox -s bench`.",
-        "",
-        "| what | measured | promised | kept | note |",
-        "|---|---|---|---|---|",
-    ]
+def render(parts: Mapping[str, Any]) -> str:
+    """The table that people read: every part in its place, whenever it was measured."""
+    measured = [parts[name] for step in STEPS if (name := name_of(step)) in parts]
+    machine, loads = measured[-1]["machine"], sorted(part["load"] for part in measured)
+    busy = f"{loads[0]} to {loads[-1]} processes wanted to run meanwhile"
+    about = f"{machine['cores']} cores, Python {machine['python']}; {busy}. Written by `nox -s bench`."
+    rows = [measurement_of(row) for part in measured for row in part["measured"]]
+    return "\n".join(["# What was measured", "", about, "", *HEAD, render_rows(rows), ""])
+
+
+def measurement_of(row: Mapping[str, Any]) -> Measurement:
+    return Measurement(**{key: value for key, value in row.items() if key != "kept"})
+
+
+def name_of(step: Callable[[], list[Measurement]]) -> str:
+    return step.__name__.replace("_", "-")
+
+
+def render_rows(measured: Sequence[Measurement]) -> str:
+    """A line of the table each."""
+    lines = []
     for one in measured:
         sign = "≥" if one.higher_is_better else "≤"
         promised = f"{sign} {one.promised:g} {one.unit}"
         kept = "yes" if one.kept else "**no**"
         lines.append(f"| {one.name} | {one.value:.3g} {one.unit} | {promised} | {kept} | {one.note} |")
-    return "\n".join(lines) + "\n"
+    return "\n".join(lines)
 
 
 def envops(*arguments: str) -> tuple[float, float, str]:
@@ -135,10 +199,12 @@ def cached_validate() -> list[Measurement]:
 
 def one_environment() -> list[Measurement]:
     """Each environment alone, venv ready, facts not cached: everything but the import of verifiers."""
+    envops("schema")  # virtual environments and wheels
     measured = []
     for file in sorted((ROOT / "environments").glob("*/pyproject.toml")):
         name = file.parent.name.replace("_", "-")
-        seconds, memory, output = envops("validate", name, "--no-cache", "--format", "json")
+        shutil.rmtree(ROOT / ".envops/facts" / name, ignore_errors=True)
+        seconds, memory, output = envops("validate", name, "--format", "json")
         stages = json.loads(output)["environments"][0]["stage_seconds"]
         after = seconds - stages["load"]
         note = f"{seconds:.1f} s in all, host {memory:.0f} MB"
@@ -246,6 +312,18 @@ def calibration() -> list[Measurement]:
         Measurement("A/A pairs that flip between PASS and FAIL, worst policy", worst["pass_fail"], 0.05, "", note=note)
     ]
 
+
+STEPS: Sequence[Callable[[], list[Measurement]]] = (
+    help_time,
+    one_environment,
+    cached_validate,  # of what was just observed
+    throughput,
+    evaluation,
+    judging,
+    releasing,
+    reporting,
+    calibration,
+)
 
 if __name__ == "__main__":
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))

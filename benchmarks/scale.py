@@ -363,29 +363,32 @@ def _kept(one: Line) -> str:
     return "" if one.kept is None else "yes" if one.kept else "**no**"
 
 
+def measure(part: str, sample: int, sizes: Sequence[int] = SIZES, *, kept: bool = True) -> bool:
+    """Measure one part, print it, and write it down unless told otherwise; whether every promise was kept."""
+    with tempfile.TemporaryDirectory(prefix="envops-scale-") as name:
+        folder = Path(name)
+        if part == "large":
+            found = large_repositories(folder, sizes)
+        else:
+            found = one_changed(folder) if part == "one" else ten_from_scratch(folder, sample)
+    for one in found:
+        print(f"{one.what}: {one.measured} {one.promised and f'({one.promised})'} {one.note}", flush=True)
+    if kept:
+        write(part, found)
+    return all(one.kept is not False for one in found)
+
+
 def main() -> int:
     """Measure the parts that were asked for; exit code 1 where a promise was not kept."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--only", choices=PARTS)
-    parser.add_argument("--sample", type=int, default=10, help="of the ten, how many are checked the field's way")
+    parser.add_argument("--sample", type=int, default=2, help="of the ten, how many are checked the field's way")
     options = parser.parse_args()
-    lines: list[Line] = []
-    with tempfile.TemporaryDirectory(prefix="envops-scale-") as name:
-        folder = Path(name)
-        measures = {
-            "large": lambda: large_repositories(folder, SIZES[:2] if options.quick else SIZES),
-            "one": lambda: one_changed(folder),
-            "ten": lambda: ten_from_scratch(folder, options.sample),
-        }
-        for part in [options.only] if options.only else PARTS:
-            found = measures[part]()
-            lines += found
-            for one in found:
-                print(f"{one.what}: {one.measured} {one.promised and f'({one.promised})'} {one.note}", flush=True)
-            if not options.quick:
-                write(part, found)
-    return 0 if all(one.kept is not False for one in lines) else 1
+    sizes = SIZES[:2] if options.quick else SIZES
+    parts = [options.only] if options.only else PARTS
+    kept = [measure(part, options.sample, sizes, kept=not options.quick) for part in parts]
+    return 0 if all(kept) else 1
 
 
 if __name__ == "__main__":

@@ -87,7 +87,7 @@ WHERE: dict[str, tuple[str, ...]] = {
 }
 """Command → the tests that execute it where no page does: all that its flags are looked for in."""
 NOWHERE = {
-    "bench": "it measures for half an hour; its parts are the commands that it times",
+    "bench": "it measures for a quarter of an hour; its parts are the commands that it times",
     "docs": "nox -s lint runs it with --check on every commit",
     "smoke --allow-network --harness": "harnesses of verifiers fetch themselves at every start, which takes minutes",
     "screenshots": "it draws pictures for the docs; tests/browser looks at the same pages in the same browser",

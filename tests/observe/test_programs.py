@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 import threading
 import time
@@ -84,3 +85,35 @@ def test_a_child_that_stays_does_not_keep_the_host_waiting(tmp_path: Path):
     code = "import os, time\nif os.fork() == 0:\n    time.sleep(600)\nprint('done')"
     assert run(tmp_path, code, "staying-child", seconds=20.0) == "done\n"
     assert gone("staying-child")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere nothing tells that the host is gone")
+def test_a_program_and_its_children_end_with_a_host_that_is_killed(tmp_path: Path):
+    program = (
+        "import subprocess, sys; subprocess.run([sys.executable, '-c', 'import time; time.sleep(600)', sys.argv[1]])"
+    )
+    host = f"""
+import os, sys, threading
+from pathlib import Path
+from envops.observe.subprocesses import run_program
+command = [sys.executable, "-c", {program!r}, "orphaned-program"]
+run_program(command, environment=dict(os.environ), folder=Path(sys.argv[1]), seconds=600, stop=threading.Event())
+"""
+    process = subprocess.Popen([sys.executable, "-c", host, str(tmp_path)])
+    deadline = time.monotonic() + 30.0
+    while len(processes_with("orphaned-program")) < 4 and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert len(processes_with("orphaned-program")) == 4  # host, warden, program and its child
+    process.kill()
+    process.wait()
+    deadline = time.monotonic() + 30.0
+    while processes_with("orphaned-program") and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert not processes_with("orphaned-program")
+
+
+def test_a_program_that_is_not_there_is_a_failure(tmp_path: Path):
+    with pytest.raises(ProgramFailed, match="no-such-program cannot be started"):
+        run_program(
+            ["no-such-program"], environment=dict(os.environ), folder=tmp_path, seconds=30.0, stop=threading.Event()
+        )

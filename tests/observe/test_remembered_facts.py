@@ -50,6 +50,14 @@ def key(entry: EnvironmentEntry = ENTRY, package: Package = PACKAGE, wish: Wish 
     return facts_key(entry, package, wish)
 
 
+def test_what_was_seen_with_an_open_network_holds_for_a_day(monkeypatch: pytest.MonkeyPatch) -> None:
+    open_network = replace(WISH, allow_network=True)
+    closed, opened = key(), key(wish=open_network)
+    monkeypatch.setattr("envops.observe.remembering.today", lambda: "2031-04-05")
+    assert key(wish=open_network) != opened
+    assert key() == closed
+
+
 @pytest.mark.parametrize(
     "changed",
     [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,11 +11,14 @@ import pytest
 from envops import exit_codes
 from envops.__main__ import main
 from envops.declare.problem import DeclarationError
+from envops.declare.repository import Repository
 from envops.report.json_report import render_json
 from envops.report.merging import merged
 from envops.report.reading import read_report, result_of
 from envops.report.result import Share, ValidationResult
 from sample_results import ALL_PASS, BROKEN, FAILING, hostile, mixed, passing
+
+ROOT = Path(__file__).parents[2]
 
 
 def parts(folder: Path, *results: ValidationResult) -> list[Path]:
@@ -33,7 +37,8 @@ def shard(index: int, of: int, *environments: object) -> ValidationResult:
 
 
 def merge(folder: Path, *more: str) -> int:
-    return main(["report", "merge", str(folder), "--reports", str(folder.parent / "whole"), *more])
+    root = folder.parent
+    return main(["report", "merge", str(folder), "--reports", str(root / "whole"), "--root", str(root), *more])
 
 
 def test_a_report_read_back_is_the_report_that_was_written(tmp_path: Path) -> None:
@@ -62,6 +67,20 @@ def test_a_shard_without_a_report_is_no_pass(tmp_path: Path, capsys: pytest.Capt
     assert merge(tmp_path / "shards") == exit_codes.INCONCLUSIVE
     assert "no report of shard 2" in capsys.readouterr().err
     assert read_report(tmp_path / "whole" / "validate.json")["unfinished"] == ["reverse-text"]
+
+
+def test_a_shard_of_another_commit_is_refused_by_name(tmp_path: Path) -> None:
+    folder = tmp_path / "environments" / "reverse_text"
+    shutil.copytree(ROOT / "environments" / "reverse_text", folder)
+    (tmp_path / "registry.yaml").write_text("version: 1\nowner: acme\nenvironments: {reverse-text: {}}\n")
+    digest = Repository.load(tmp_path).packages["reverse-text"].digest
+    parts(
+        tmp_path / "shards", replace(passing(), environments=(replace(ALL_PASS, name="reverse-text", digest=digest),))
+    )
+    assert merge(tmp_path / "shards") == exit_codes.PASS
+    (folder / "README.md").write_text("of a later commit\n")
+    with pytest.raises(DeclarationError, match=r"shard-0/validate\.json: is of another commit: reverse-text"):
+        merge(tmp_path / "shards")
 
 
 def test_what_a_matrix_names_must_be_there(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from envops.judge.verdict import GateVerdict, Judgement
 from envops.observe.facts import Facts, Failure, Place, Rollout, Score
 from envops.report import written
 from envops.report.result import EnvironmentResult, environment_result, path_in_repository, where
-from envops.report.written import print_result, tell_github, write_reports, write_whole
+from envops.report.written import print_result, report, tell_github, write_reports, write_whole
 from sample_results import mixed, passing
 
 
@@ -45,6 +45,14 @@ def test_a_report_that_fails_does_not_keep_the_others(tmp_path: Path, monkeypatc
     with pytest.raises(ExceptionGroup, match="1 reports could not be written"):
         write_reports(mixed(), tmp_path)
     assert sorted(path.suffix for path in tmp_path.iterdir()) == [".html", ".md", ".sarif", ".xml"]
+
+
+def test_the_report_that_cannot_be_written_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "validate.md").mkdir()
+    (tmp_path / "validate.md" / "in-the-way").touch()
+    report(mixed(), tmp_path, "text", quiet=True)
+    assert f"validate.md could not be written to {tmp_path}: " in capsys.readouterr().err
+    assert (tmp_path / "validate.json").is_file()
 
 
 def printed(form, environ: dict[str, str] | None = None, **settings) -> str:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from envops.act.training.probe.fitness import NotForAProbe, speaks_once
 from envops.act.training.probe.vocabulary import END, ROLES, START, Vocabulary, shared, vocabulary_of
+from envops.observe.facts import Description
 
 PROMPTS = [[{"role": "user", "content": f"Reverse <text>{text}</text> now."}] for text in ("abc", "cab")]
 GOLD = ["<out>cba</out>", "<out>bac</out>"]
@@ -48,3 +50,19 @@ def test_behind_a_reply_the_environment_is_heard_and_the_mark_to_speak(vocabular
     whole, later = vocabulary.heard([{"role": "user", "content": "a"}]), vocabulary.heard_after(messages, 1, (), said)
     assert later == whole[1:]
     assert vocabulary.heard_after(messages, 1, (), said[:2]) == [END, *later]
+
+
+@pytest.mark.parametrize(
+    ("tools", "answers", "said"),
+    [(("look_up", "add"), True, "has tools \\(look_up, add\\)"), ((), True, "it answers back")],
+)
+def test_an_environment_of_several_turns_is_refused_with_what_takes_it(
+    tools: tuple[str, ...], answers: bool, said: str
+) -> None:
+    about = Description("v1", "0.4.0", "3.12", "Sums", answers, (), (), tools=tools)
+    with pytest.raises(NotForAProbe, match=f"{said}.*backend: trl"):
+        speaks_once(about)
+
+
+def test_an_environment_of_one_turn_is_not_refused() -> None:
+    speaks_once(Description("v1", "0.4.0", "3.12", "Sums", False, (), ()))

@@ -43,6 +43,7 @@ def _open(kinds: Commands[argparse.ArgumentParser]) -> None:
 
 def _merge(kinds: Commands[argparse.ArgumentParser]) -> None:
     merge = command(kinds, "merge", "one report of what several machines proved", "report_merge", MERGE_EXAMPLES)
+    root(merge)
     merge.add_argument("files", nargs="+", type=Path, metavar="FILE", help="reports, or folders that hold them")
     merge.add_argument(
         "--matrix", type=Path, metavar="FILE", help="what envops shards --format json divided: all of it must be there"

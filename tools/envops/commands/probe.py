@@ -51,7 +51,8 @@ def run(options: argparse.Namespace) -> int:
 
 def _probe(root: Path, name: str, options: argparse.Namespace) -> int:
     from envops.act.training.learner.ground import opened_ground
-    from envops.act.training.probe.probing import NotForAProbe, probe
+    from envops.act.training.probe.fitness import NotForAProbe
+    from envops.act.training.probe.probing import probe
 
     repository = Repository.load(root, [name])
     (chosen,) = repository.select([name])

@@ -5,12 +5,14 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from envops import exit_codes
 from envops.declare.problem import DeclarationError, Problem
+from envops.declare.registry import REGISTRY_FILE
+from envops.declare.repository import Repository
 from envops.report.json_report import head_data, plain_json_parts
 from envops.report.merging import merged, missing_shards
 from envops.report.reading import read_report, result_of
@@ -29,6 +31,7 @@ def run(options: argparse.Namespace) -> int:
             return exit_codes.PASS
         raise DeclarationError([Problem(str(options.files[0]), None, f"holds no {REPORT}")])
     reports = {str(file): read_report(file) for file in files}
+    _of_this_checkout(options.root, reports)
     data = merged(reports, expected)
     result = result_of(data)
     if missing := missing_shards(list(reports.values())):
@@ -40,6 +43,31 @@ def run(options: argparse.Namespace) -> int:
         print_result(result, options.format, reports=written, quiet=options.quiet)
     tell_github(result)
     return exit_codes.OF_VERDICT[result.verdict]
+
+
+def _of_this_checkout(root: Path, reports: Mapping[str, Mapping[str, Any]]) -> None:
+    """Raise `DeclarationError` where a report is evidence of other files than lie here: those of another commit."""
+    if not (root / REGISTRY_FILE).is_file():
+        print(f"no {REGISTRY_FILE} here: whether the reports are of this commit cannot be told", file=sys.stderr)
+        return
+    told = [(file, one) for file, report in reports.items() for one in report["environments"] if one["digest"]]
+    if not told:
+        return
+    packages = Repository.load(root, [one["name"] for _, one in told]).packages
+    problems = [
+        Problem(
+            file,
+            None,
+            f"is of another commit: {one['name']} has other files here",
+            found=one["digest"][:19],
+            allowed=packages[one["name"]].digest[:19],
+            fix="merge it where its commit is checked out, or validate this commit",
+        )
+        for file, one in told
+        if packages[one["name"]].digest != one["digest"]
+    ]
+    if problems:
+        raise DeclarationError(problems)
 
 
 def _found(given: Sequence[Path]) -> Iterator[Path]:

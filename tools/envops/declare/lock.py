@@ -106,9 +106,8 @@ def render(resolved: str, inputs: str) -> str:
         raise ValueError(f"resolved entry {line}: {message}: {found}")
     entries = sorted(set(parsed.pins), key=lambda pin: (pin.name, pin.version, pin.marker))
     rows = [_HEADER, f"# inputs: {inputs}"]
-    rows += [
-        " \\\n    ".join([pin.entry, *(f"--hash=sha256:{value}" for value in sorted(pin.hashes))]) for pin in entries
-    ]
+    hashed = ([pin.entry, *(f"--hash=sha256:{value}" for value in sorted(pin.hashes))] for pin in entries)
+    rows += [" \\\n    ".join(lines) for lines in hashed]
     return "\n".join(rows) + "\n"
 
 

@@ -79,6 +79,7 @@ _PATHS: Mapping[str, Mapping[str, str]] = {
     },
     "trl": {
         "group": "grpo.num_generations",
+        "seq_len": "rollouts.seq_len",
         "max_tokens": "grpo.max_completion_length",
         "temperature": "grpo.temperature",
         "max_steps": "grpo.max_steps",

@@ -10,6 +10,7 @@ import shutil
 import sys
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 from envops.declare.package import Package
@@ -59,9 +60,15 @@ def facts_key(entry: EnvironmentEntry, package: Package, wish: Wish) -> str:
         "group_size": entry.gates.distribution.group_size,
         "distribution_tasks": entry.gates.distribution.tasks,
         "min_rollouts": entry.gates.distribution.min_rollouts,
+        **({"day": today()} if wish.allow_network else {}),  # what lies beyond loopback changes without a word
         "wish": asdict(replace(wish, use_cache=True)),
     }
     return hashlib.sha256(json.dumps(settings, sort_keys=True, default=str).encode()).hexdigest()
+
+
+def today() -> str:
+    """The date by which what was seen with an open network is told apart."""
+    return datetime.now(UTC).date().isoformat()
 
 
 def remembered(entry: EnvironmentEntry, package: Package, workspace: Workspace, wish: Wish) -> Facts | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -13,9 +14,11 @@ from contextlib import suppress
 from pathlib import Path
 
 from envops.observe.facts import Failure
+from envops.observe.worker.warden import PATIENCE_SECONDS
 
 OUTPUT_LIMIT = 4_000
 LOOK_SECONDS = 0.1
+WARDEN = Path(__file__).parent / "worker" / "warden.py"
 
 
 class Interrupted(Exception):
@@ -42,26 +45,35 @@ def run_program(
     """Run a program in a process group of its own and return what it printed; `sends` is its standard input.
 
     Raises `ProgramFailed` on a non-zero exit code or when it takes longer than `seconds`,
-    `Interrupted` when `stop` is set; what is left of its group is ended in every case.
+    `Interrupted` when `stop` is set. What it started ends with it in every case, and with this process,
+    however that ends: on its way stands a warden (`worker/warden.py`) that holds a pipe to here.
     """
     # Files, because a pipe would be held open by whatever the program leaves behind.
     with tempfile.TemporaryFile() as printed, tempfile.TemporaryFile() as sent:
         sent.write((sends or "").encode())
         sent.seek(0)
-        process = subprocess.Popen(
-            [str(part) for part in command],
-            cwd=folder,
-            env=dict(environment),
-            stdin=sent,
-            stdout=printed,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
+        lifeline, held = os.pipe()
+        try:
+            process = subprocess.Popen(
+                [sys.executable, "-I", "-S", WARDEN, str(lifeline), *map(str, command)],
+                cwd=folder,
+                env=dict(environment),
+                stdin=sent,
+                stdout=printed,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                pass_fds=(lifeline,),
+            )
+        except BaseException:
+            os.close(held)
+            raise
+        finally:
+            os.close(lifeline)
         try:
             _wait(process, time.monotonic() + seconds, stop)
         finally:
-            end_group(process.pid)
-            process.wait()
+            os.close(held)
+            _end(process)
         printed.seek(0)
         output = printed.read().decode("utf-8", "replace")
     if process.returncode != 0:
@@ -69,6 +81,15 @@ def run_program(
         message = f"{name} ended with exit code {process.returncode}:\n{output[-OUTPUT_LIMIT:].strip()}"
         raise ProgramFailed(Failure("infrastructure", "ProgramFailed", message))
     return output
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """Wait until the warden, whose lifeline is cut, has ended everyone; if it does not, end it."""
+    try:
+        process.wait(PATIENCE_SECONDS + 2.0)
+    except subprocess.TimeoutExpired:
+        end_group(process.pid)
+        process.wait()
 
 
 def _wait(process: subprocess.Popen[bytes], deadline: float, stop: threading.Event) -> None:

@@ -40,7 +40,8 @@ def report(result: ValidationResult, folder: Path, form: Form, *, quiet: bool) -
         written = write_reports(result, folder)
     except (OSError, ExceptionGroup) as error:
         for why in error.exceptions if isinstance(error, ExceptionGroup) else (error,):
-            print(f"a report could not be written to {folder}: {type(why).__name__}: {why}", file=sys.stderr)
+            (what,) = getattr(why, "__notes__", ["a report"])
+            print(f"{what} could not be written to {folder}: {type(why).__name__}: {why}", file=sys.stderr)
     print_result(result, form, reports=written, quiet=quiet)
     tell_github(result)
 
@@ -69,6 +70,7 @@ def write_reports(
             write_whole(folder / name, render())
             written.append(folder / name)
         except Exception as error:
+            error.add_note(name)
             errors.append(error)
     if errors:
         raise ExceptionGroup(f"{len(errors)} reports could not be written to {folder}", errors)

@@ -59,6 +59,16 @@ def fork_worker(lifeline: int, report: int | None = None, *, leaves_others: bool
         os._exit(70)
 
 
+def guard(lifeline: int, command: list[str]) -> None:
+    """Become a program with a warden: `python warden.py LIFELINE PROGRAM …`."""
+    fork_worker(lifeline)
+    try:
+        os.execvp(command[0], command)
+    except OSError as error:
+        print(f"{command[0]} cannot be started: {error}", file=sys.stderr, flush=True)
+        os._exit(127)
+
+
 def die_with_parent(parent: int) -> None:
     """Have the kernel end this process when its parent, whose id is given, is gone."""
     _prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
@@ -142,3 +152,7 @@ def _end_like(status: int) -> None:
         signal.signal(-code, signal.SIG_DFL) if -code not in (signal.SIGKILL, signal.SIGSTOP) else None
         os.kill(os.getpid(), -code)
     os._exit(code & 0xFF)
+
+
+if __name__ == "__main__":
+    guard(int(sys.argv[1]), sys.argv[2:])

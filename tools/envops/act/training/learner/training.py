@@ -153,7 +153,7 @@ class Learner:
         except (Exception, KeyboardInterrupt) as error:
             if self._rollouts.under_way:  # between two steps: the weights are those of the last finished one
                 self._keep()
-            if isinstance(error, Interrupted):
+            if isinstance(error, Interrupted) or self.stop.is_set():  # a terminal's Ctrl-C reaches the worker as well
                 return "interrupted"
             raise
         if self._trainer.state.global_step >= self._trainer.args.max_steps:
@@ -175,11 +175,12 @@ class Learner:
 
         def sample(conversations: Sequence[Sequence[int]]) -> list[tuple[Sequence[int], Sequence[float]]]:
             trainer = self._trainer
-            if trainer.use_vllm:
-                ids = [list(each) for each in conversations]
-                _, said, logprobs, _ = trainer.vllm_generation.generate(prompts=ids, images=None, num_generations=1)
-                return [(tokens, [value[0] for value in values]) for tokens, values in zip(said, logprobs, strict=True)]
             chosen = self.settings.temperature if trainer.model.training or evaluation is None else evaluation
+            if trainer.use_vllm:
+                engine, ids = trainer.vllm_generation, [list(each) for each in conversations]
+                engine.temperature = chosen
+                _, said, values, _ = engine.generate(prompts=ids, images=None, num_generations=1)
+                return [(tokens, [value[0] for value in each]) for tokens, each in zip(said, values, strict=True)]
             with trainer.accelerator.autocast():
                 replies = sampled(trainer.model, conversations, Manner(most, loaded.ends, pad, chosen, at_once))
             return [(reply.tokens, reply.logprobs) for reply in replies]

@@ -27,6 +27,9 @@ from envops.act.training.learner.serving import PolicyServer
 from envops.act.training.probe.policy import TinyPolicy
 from envops.act.training.probe.vocabulary import END, PAD, START, UNKNOWN, Vocabulary
 
+IDLE_STEPS, IDLE_SHARE = 10, 0.95
+"""Training ends where in so many steps in a row nearly all groups had equal rewards: nothing is left to learn."""
+
 
 @dataclass(frozen=True)
 class Recipe:
@@ -154,6 +157,8 @@ class _Watcher(TrainerCallback):  # type: ignore[misc]
         spent = time.monotonic() - self._started
         if logs and "grad_norm" in logs:
             self._learning.finished(state.global_step, float(logs["grad_norm"]), spent)
-        if spent > self._most_seconds:
+        latest = [step.dead_groups for step in self._learning.steps[-IDLE_STEPS:]]
+        nothing_left = len(latest) == IDLE_STEPS and min(latest) >= IDLE_SHARE
+        if spent > self._most_seconds or nothing_left:
             control.should_training_stop = True
         return control

@@ -69,8 +69,9 @@ def tiny_policy(vocabulary: Vocabulary, longest: int, seed: int, *, width: int =
     policy = TinyPolicy(config)
     for table in (policy.transformer.wpe.weight, policy.transformer.wte.weight):
         torch.nn.init.normal_(table, std=EMBEDDING_DEVIATION)
-    for block in policy.transformer.h:  # queries and keys of unit size: attention looks somewhere, not everywhere
-        torch.nn.init.normal_(block.attn.c_attn.weight, std=width**-0.5)
+    for block in policy.transformer.h:  # of unit size: attention looks somewhere from the first step on, and is heard
+        for layer in (block.attn.c_attn, block.attn.c_proj):
+            torch.nn.init.normal_(layer.weight, std=width**-0.5)
     return policy
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Literal
 
 from envops.act.training.learner.ground import Ground
+from envops.act.training.probe.fitness import INSTEAD, SMALLER, NotForAProbe, speaks_once
 from envops.act.training.probe.gold import Gold, gold_of
 from envops.act.training.probe.learning import Learning, Recipe, Step
 from envops.act.training.probe.policy import TinyPolicy, tiny_policy, warm_up
@@ -30,17 +31,7 @@ MOST_STEPS = 1_000
 MOST_TOKENS = 64
 """A reply that is longer than this is not for a model of this size."""
 
-SMALLER = "Give arguments that make the tasks smaller (`probe: {args: …}` in registry.yaml, or --args)"
-INSTEAD = (
-    "train a small real model on it (a run with `backend: trl`, docs/training.md), which takes turns and tools; "
-    "`nox -s distribution` says whether its rewards leave something to learn"
-)
-
 Outcome = Literal["learned", "not learned", "control moved"]
-
-
-class NotForAProbe(ValueError):
-    """The environment asks for more than a tiny model can say."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +61,7 @@ def probe(
 
     Raises `NotForAProbe` where the environment answers back, gold replies are too long, or chance earns nothing.
     """
-    _speaks_once(ground)
+    speaks_once(ground.description)
     gold = gold_of(ground)
     vocabulary, most_tokens = _vocabulary(ground, gold)
     training, held_out = divided([task.index for task in ground.tasks], seed)
@@ -79,15 +70,17 @@ def probe(
     learning = Learning(ground, vocabulary, policy, recipe, folder / "policy", seen)
     control = _control(learning, folder, training)
     say(f"control: {CONTROL_STEPS} steps at a constant reward change no weight by more than {control[0]:g}")
-    before = _mean(learning, held_out)
-    if before.low == before.high == 0:
+    earned = learning.evaluated(held_out, ROLLOUTS_PER_TASK)
+    met = {reward for group in earned for reward in group}
+    if len(met) < 2:
         raise NotForAProbe(
-            f"a model that speaks at random earned 0 in all of {len(held_out) * ROLLOUTS_PER_TASK} rollouts: nothing "
-            f"can be learned from a reward that is never met. {SMALLER}, or {INSTEAD}"
+            f"a model that speaks at random earned {next(iter(met), 'nothing')} in each of "
+            f"{sum(map(len, earned))} rollouts: no reward is met by chance. {SMALLER}, or {INSTEAD}"
         )
+    before = _mean(earned)
     say(f"before: reward {before.value:.3f} [{before.low:.3f}, {before.high:.3f}] on {len(held_out)} tasks held out")
     learning.run(training, MOST_STEPS, seconds)
-    after = _mean(learning, held_out)
+    after = _mean(learning.evaluated(held_out, ROLLOUTS_PER_TASK))
     return Probed(before, after, tuple(learning.steps), *control, policy.num_parameters(), len(held_out))
 
 
@@ -96,15 +89,6 @@ def divided(tasks: Sequence[int], seed: int) -> tuple[list[int], list[int]]:
     shuffled = random.Random(seed).sample(list(tasks), len(tasks))
     kept = max(1, min(MOST_HELD_OUT, int(len(tasks) * HELD_OUT_SHARE)))
     return shuffled[kept:] or shuffled, shuffled[:kept]
-
-
-def _speaks_once(ground: Ground) -> None:
-    """A probe's model has words for one reply: nobody could teach it in minutes to call, or to hear answers."""
-    about = ground.description
-    if about.tools:
-        raise NotForAProbe(f"it has tools ({', '.join(about.tools)}), and a tiny model calls none. Instead: {INSTEAD}")
-    if about.conversational:
-        raise NotForAProbe(f"it answers back, and a tiny model speaks once. Instead: {INSTEAD}")
 
 
 def _vocabulary(ground: Ground, gold: Gold) -> tuple[Vocabulary, int]:
@@ -141,6 +125,5 @@ def _control(learning: Learning, folder: Path, training: Sequence[int]) -> tuple
     return change, max((step.gradient for step in control.steps), default=0.0)
 
 
-def _mean(learning: Learning, tasks: Sequence[int]) -> Estimate:
-    rewards = learning.evaluated(tasks, ROLLOUTS_PER_TASK)
+def _mean(rewards: Sequence[Sequence[float]]) -> Estimate:
     return clustered_mean([group for group in rewards if group], CONFIDENCE)

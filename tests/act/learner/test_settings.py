@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import tomllib
 from pathlib import Path
 
 import pytest
+from envops.act.training.learner.checkpoints import finished_model, last_checkpoint, step_of
 from envops.act.training.learner.metrics import MetricsFile
 from envops.act.training.learner.rollouts import tally
 from envops.act.training.learner.settings import RolloutSettings, UnfitSettings, read_settings
@@ -77,3 +79,29 @@ def test_steps_that_are_made_anew_have_one_row_each(tmp_path: Path) -> None:
 
 def test_a_step_without_rollouts_is_no_division_by_nothing() -> None:
     assert tally([]).reward == 0.0
+
+
+def checkpoint(folder: Path, step: int, *, whole: bool = True) -> Path:
+    made = folder / f"checkpoint-{step}"
+    made.mkdir(parents=True)
+    (made / "adapter_model.safetensors").write_text(f"weights of step {step}")
+    (made / "optimizer.pt").write_text("moments")
+    if whole:
+        (made / "trainer_state.json").write_text(json.dumps({"global_step": step}))
+    return made
+
+
+def test_a_checkpoint_that_was_cut_off_is_none(tmp_path: Path) -> None:
+    assert last_checkpoint(tmp_path / "none") is None
+    checkpoint(tmp_path, 9)
+    latest = checkpoint(tmp_path, 10)
+    checkpoint(tmp_path, 11, whole=False)
+    assert last_checkpoint(tmp_path) == latest
+    assert step_of(latest) == 10
+
+
+def test_a_model_that_was_not_written_any_more_is_that_of_the_last_checkpoint(tmp_path: Path) -> None:
+    final = finished_model(checkpoint(tmp_path, 10), tmp_path / "final")
+    assert [path.name for path in final.iterdir()] == ["adapter_model.safetensors"]
+    assert finished_model(checkpoint(tmp_path, 11), final) == final
+    assert (final / "adapter_model.safetensors").read_text() == "weights of step 10"

@@ -26,10 +26,10 @@ os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 import torch
 from datasets import Dataset
 from transformers import PrinterCallback, TrainerCallback
-from transformers.trainer_utils import get_last_checkpoint
 from transformers.utils import logging as transformers_logging
 from trl import GRPOConfig, GRPOTrainer
 
+from envops.act.training.learner.checkpoints import finished_model, is_whole, last_checkpoint, step_of
 from envops.act.training.learner.ground import Ground
 from envops.act.training.learner.loading import LoadedModel, loaded_model
 from envops.act.training.learner.metrics import MetricsFile
@@ -74,7 +74,7 @@ class Learner:
     """TRL's GRPOConfig."""
     loaded: LoadedModel = field(init=False)
     _renderer: TemplateRenderer = field(init=False, repr=False)
-    _last: str | None = field(init=False, repr=False)
+    _last: Path | None = field(init=False, repr=False)
     """The checkpoint to go on from."""
     _rollouts: Rollouts = field(init=False, repr=False)
     _trainer: Any = field(init=False, repr=False, default=None)
@@ -91,9 +91,9 @@ class Learner:
         _quiet()
         self.arguments = self._arguments()
         self._last = self._last_checkpoint()
-        done = _step_of(self._last)
+        done = step_of(self._last)
         if self._last is not None and done >= self.arguments.max_steps:
-            return Trained("already finished", done, self.folder, self.folder / FINAL)
+            return Trained("already finished", done, self.folder, finished_model(self._last, self.folder / FINAL))
         self.loaded = loaded_model(self.settings, self.root)
         given = self.settings.grpo.get("chat_template_kwargs")
         self._renderer = TemplateRenderer(self.loaded.tokenizer, self.loaded.ends, given)
@@ -107,7 +107,8 @@ class Learner:
         self.ground = ground
         if ground.description.tools:
             self._renderer.knows_tools()
-        self._renderer.heard(ground.tasks[0].prompt, ())
+        for task in ground.tasks[:1]:  # a template that refuses such a prompt says so before the first rollout
+            self._renderer.heard(task.prompt, ())
         self._file_identity()
         with self.served(self.sampler()):
             self._trainer = self.trainer()
@@ -132,7 +133,7 @@ class Learner:
             from peft import LoraConfig
 
             adapter = _made(LoraConfig, "lora", {"task_type": "CAUSAL_LM", **self.settings.lora})
-        metrics = MetricsFile(self.folder / "metrics.jsonl", _step_of(self._last))
+        metrics = MetricsFile(self.folder / "metrics.jsonl", step_of(self._last))
         trainer = GRPOTrainer(
             model=self.loaded.model,
             reward_funcs=environment_reward,
@@ -149,7 +150,7 @@ class Learner:
 
     def _train(self) -> End:
         try:
-            self._trainer.train(resume_from_checkpoint=self._last)
+            self._trainer.train(resume_from_checkpoint=None if self._last is None else str(self._last))
         except (Exception, KeyboardInterrupt) as error:
             if self._rollouts.under_way:  # between two steps: the weights are those of the last finished one
                 self._keep()
@@ -163,7 +164,7 @@ class Learner:
     def _keep(self) -> None:
         """A checkpoint of the last finished step, where there is none yet."""
         step = self._trainer.state.global_step
-        if step and not (self.folder / f"checkpoint-{step}" / "trainer_state.json").is_file():
+        if step and not is_whole(self.folder / f"checkpoint-{step}"):
             self._trainer._save_checkpoint(self._trainer.model, trial=None)
 
     def sampler(self) -> Sampler:
@@ -206,6 +207,8 @@ class Learner:
         """Tasks to train on, at least as many as a step takes (some twice if need be), and tasks to evaluate on."""
         arguments, indices = self.arguments, [task.index for task in self.ground.tasks]
         held_out: list[int] = []
+        if len(indices) < (1 if arguments.eval_strategy == "no" else 2):
+            raise UnfitSettings(f"{self.settings.rollouts.environment} has {len(indices)} tasks: too few for this run")
         if arguments.eval_strategy != "no":
             kept = self.settings.rollouts.eval_tasks or min(MOST_HELD_OUT, int(len(indices) * HELD_OUT_SHARE))
             kept = max(1, min(kept, len(indices) - 1))
@@ -214,17 +217,19 @@ class Learner:
         per_step = arguments.generation_batch_size // arguments.num_generations
         return indices * -(-per_step // len(indices)), held_out
 
-    def _last_checkpoint(self) -> str | None:
+    def _last_checkpoint(self) -> Path | None:
         """The run's own, or the one that it is to begin from."""
-        own = get_last_checkpoint(str(self.folder)) if self.folder.is_dir() else None
+        own = last_checkpoint(self.folder)
         if own is not None:
             self._same_run()
-            self.say(f"going on after step {_step_of(own)} ({own})")
-            return str(own)
-        given = self.settings.rollouts.resume_from
-        if given is not None and not (self.root / given / "trainer_state.json").is_file():
-            raise UnfitSettings(f"rollouts.resume_from: {self.root / given} is no checkpoint of TRL's")
-        return None if given is None else str(self.root / given)
+            self.say(f"going on after step {step_of(own)} ({own})")
+            return own
+        if self.settings.rollouts.resume_from is None:
+            return None
+        given = self.root / self.settings.rollouts.resume_from
+        if not is_whole(given):
+            raise UnfitSettings(f"rollouts.resume_from: {given} is no checkpoint of TRL's")
+        return given
 
     def _same_run(self) -> None:
         try:
@@ -309,10 +314,3 @@ def _wandb(given: Any) -> None:
     names = {"project": "WANDB_PROJECT", "entity": "WANDB_ENTITY", "group": "WANDB_RUN_GROUP", "tags": "WANDB_TAGS"}
     for key, value in given.items():
         os.environ[names[key]] = ",".join(value) if isinstance(value, list) else str(value)
-
-
-def _step_of(checkpoint: str | None) -> int:
-    if checkpoint is None:
-        return 0
-    state = json.loads((Path(checkpoint) / "trainer_state.json").read_text(encoding="utf-8"))
-    return int(state["global_step"])

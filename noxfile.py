@@ -63,7 +63,8 @@ def smoke(session: nox.Session) -> None:
 @nox.session(tags=["gates"], default=False)
 def distribution(session: nox.Session) -> None:
     """One gate: whether the rewards leave something to learn."""
-    envops(session, "distribution")
+    platform = ["requirements-prime.lock"] if "--hosted" in session.posargs else []
+    envops(session, "distribution", *platform)
 
 
 @nox.session(default=False)

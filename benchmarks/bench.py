@@ -36,7 +36,8 @@ ROOT = Path(__file__).parents[1]
 ENVOPS = [sys.executable, "-m", "envops"]
 RESULTS = ROOT / "benchmarks/results.json"
 HEAD = ("| what | measured | promised | kept | note |", "|---|---|---|---|---|")
-ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT / "tools")}
+ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+ENVIRONMENT["PYTHONPATH"] = str(ROOT / "tools")
 
 REWARDS_STAGES = ("tasks", "rewards", "validation", "tests", "invariants", "search", "mutation")
 

@@ -93,7 +93,9 @@ def cost_of(command: Sequence[str | Path], folder: Path, environment: dict[str, 
 
 
 def ours() -> dict[str, str]:
-    return {**os.environ, "PYTHONPATH": str(ROOT / "tools")}
+    """What a user has: the tool's own bytecode is kept, as that of the field's way is."""
+    kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    return {**kept, "PYTHONPATH": str(ROOT / "tools")}
 
 
 def envops(root: Path, *arguments: str) -> Cost:

@@ -75,6 +75,34 @@ def load_environment(num_examples: int = 20):
         rubric=rubric,
     )
 '''
+WITH_FORM = '''"""Words written backwards, by several rubrics, one of which is about form."""
+
+import verifiers as vf
+from datasets import Dataset
+
+WORDS = ("anchor", "basket", "candle", "dolphin", "ember", "forest")
+
+
+def load_environment():
+    rows = [{"question": f"Write {word} backwards.", "answer": word[::-1], "info": {"word": word}} for word in WORDS]
+    parser = vf.XMLParser(["think", "answer"])
+    form = parser.get_format_reward_func()
+
+    def similar(completion, answer, **kwargs) -> float:
+        said = parser.parse_answer(completion) or ""
+        return sum(one == other for one, other in zip(said, answer)) / max(len(said), len(answer), 1)
+
+    def repeats(completion, info) -> float:
+        return float(info["word"] in str(completion[-1]["content"]))
+
+    content = vf.Rubric(funcs=[similar], parser=parser)
+    rubric = vf.RubricGroup(rubrics=[content, vf.Rubric(funcs=[form, repeats], weights=[0.2, 0.0], parser=parser)])
+    system = f"Answer like this: {parser.get_format_str()}"
+    return vf.SingleTurnEnv(dataset=Dataset.from_list(rows), system_prompt=system, parser=parser, rubric=rubric)
+'''
+SAYS_IN_TAGS = """def reply(task, messages):
+    return f"<think>\\nback\\n</think>\\n<answer>\\n{task['answer']}\\n</answer>"
+"""
 ORACLE = """import json
 import re
 
@@ -118,7 +146,9 @@ vf-eval {name} -m MODEL -n 5 -a '{{}}'
 CASES = '- name: nothing earns nothing\n  task: 0\n  reply: ""\n  expect: {right: 0.0}\n'
 
 
-def old_package(folder: Path, name: str, source: str, *, lock: bool = False, **more: str) -> Path:
+def old_package(
+    folder: Path, name: str, source: str, *, lock: bool = False, oracle: str = ORACLE, cases: str = CASES, **more: str
+) -> Path:
     """Write one; `more` are further modules."""
     module = name.replace("-", "_")
     package = folder / module
@@ -129,8 +159,8 @@ def old_package(folder: Path, name: str, source: str, *, lock: bool = False, **m
         (package / module / f"{other}.py").write_text(text)
     (package / "pyproject.toml").write_text(PYPROJECT.format(name=name, module=module))
     (package / "README.md").write_text(README.format(name=name))
-    (package / "tests" / "oracle.py").write_text(ORACLE)
-    (package / "tests" / "cases.yaml").write_text(CASES)
+    (package / "tests" / "oracle.py").write_text(oracle)
+    (package / "tests" / "cases.yaml").write_text(cases)
     if lock:
         text = (ROOT / "environments" / "number_guess" / "requirements.lock").read_text()
         (package / "requirements.lock").write_text(text)

@@ -139,6 +139,18 @@ def test_an_endpoint_is_asked_the_tasks_of_the_file_and_no_others(
 
 
 @worker
+def test_a_torn_line_is_a_rollout_without_a_reward_and_nobodys_words(
+    root: Path, files: dict[str, Path], compare: Callable[..., tuple[int, str]]
+) -> None:
+    torn = root / "torn.jsonl"
+    torn.write_text("{half a li\n" + files["base"].read_text())
+    code, said = compare("reverse-text", str(torn), str(files["trained"]))
+    assert code == exit_codes.PASS, said
+    assert "line 1: is not JSON" in said
+    assert "18 of 19" in said
+
+
+@worker
 def test_results_of_something_else_are_refused_by_line(
     root: Path, files: dict[str, Path], models: dict[str, FakeProvider], compare: Callable[..., tuple[int, str]]
 ) -> None:

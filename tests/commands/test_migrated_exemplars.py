@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from old_packages import WITH_TOOLS, old_package
+from old_packages import SAYS_IN_TAGS, WITH_FORM, WITH_TOOLS, old_package
 from small_repository import ROOT, edit, git, small_repository
 
 pytestmark = pytest.mark.worker
@@ -34,7 +34,9 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
         tmp_path_factory.mktemp("moved") / "repository", "date_arithmetic", "number_guess", "reverse_text"
     )
     old_package(root / "environments", "shop-prices", WITH_TOOLS, lock=True)
-    edit(root / "registry.yaml", "environments:\n", "environments:\n  shop-prices: {}\n")
+    cases = '- name: nothing earns nothing\n  task: 0\n  reply: ""\n  expect: {similar: 0.0}\n'
+    old_package(root / "environments", "backwards", WITH_FORM, lock=True, oracle=SAYS_IN_TAGS, cases=cases)
+    edit(root / "registry.yaml", "environments:\n", "environments:\n  backwards: {}\n  shop-prices: {}\n")
     git(root, "add", "-A")
     git(root, "commit", "-q", "-m", "one with tools")
     return root
@@ -46,6 +48,7 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("date-arithmetic", "date-arithmetic-v1", 1),
         ("number-guess", "guess-a-number", 1),
         ("shop-prices", "shop-prices-v1", 0),
+        ("backwards", "backwards-v1", 0),
     ],
 )
 def test_the_same_replies_earn_the_same(repository: Path, name: str, moved: str, left: int):

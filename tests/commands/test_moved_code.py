@@ -119,6 +119,40 @@ def test_the_command_line_in_the_readme_is_the_new_one(tmp_path: Path):
     assert " -a " not in readme
 
 
+def test_what_the_parser_says_about_form_becomes_a_reward(tmp_path: Path):
+    before = "    parser = vf.XMLParser(['answer'])\n    form = parser.get_format_reward_func()"
+    files = simple(
+        tmp_path, "vf.Rubric(funcs=[right, form], weights=[1.0, 0.2])", before=before, more=", parser=parser"
+    )
+    assert reasons(files) == []
+    taskset = files["new_one/taskset.py"]
+    assert "@vf.reward(weight=0.2)\n    async def format_reward_func(self, trace: vf.Trace) -> float:" in taskset
+    assert "parser.format_reward_func(completion_of(trace))" in taskset
+
+
+def test_the_rubrics_of_a_group_give_their_functions_in_turn(tmp_path: Path):
+    before = "    first = vf.Rubric(funcs=[right])\n    second = vf.Rubric(funcs=[long], weights=[0.5])\n"
+    before += "    second.add_metric(right)\n    def long(completion): return 1"
+    files = simple(tmp_path, "vf.RubricGroup(rubrics=[first, second])", before=before)
+    assert reasons(files) == []
+    assert "Rubric" not in files["new_one/parts.py"]
+    taskset = files["new_one/taskset.py"]
+    weights = ["@vf.reward(weight=1.0)", "@vf.reward(weight=0.5)", "@vf.metric"]
+    assert [line.strip() for line in taskset.splitlines() if line.strip().startswith("@vf.")][:3] == weights
+
+
+def test_of_a_group_with_a_judge_only_the_judge_is_left(tmp_path: Path):
+    files = simple(tmp_path, "vf.RubricGroup([vf.Rubric(funcs=[right]), vf.JudgeRubric()])")
+    assert reasons(files) == ["Only a vf.Rubric of functions is moved; a judge becomes a vf.Judge."]
+    assert "async def right(" in files["new_one/taskset.py"]
+
+
+def test_rows_that_are_more_than_rows_keep_their_library(tmp_path: Path):
+    files = simple(tmp_path, before="    dataset = dataset.select(range(1))")
+    assert 'Dataset.from_list([{"question"' in files["new_one/parts.py"]
+    assert '"datasets>=3.3,<6"' in files["pyproject.toml"]
+
+
 def test_a_judge_is_left_with_its_code_beside_it(tmp_path: Path):
     files = simple(tmp_path, "vf.JudgeRubric(judge_model='x')")
     assert reasons(files) == ["Only a vf.Rubric of functions is moved; a judge becomes a vf.Judge."]

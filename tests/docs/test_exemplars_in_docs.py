@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import ast
+import io
 import re
+import tokenize
 import tomllib
 from pathlib import Path
 
 import pytest
 import yaml
 from envops.command_line.authoring import ANSWERS, KINDS
+from envops.scaffold.render import TEMPLATES
 
 ROOT = Path(__file__).parents[2]
 HOW_TO = (ROOT / "docs" / "how-to.md").read_text("utf-8")
@@ -41,3 +45,30 @@ def test_a_readme_has_a_row_for_every_declared_reward(name: str):
 def test_an_exemplar_is_for_training_or_evaluation(name: str):
     pyproject = tomllib.loads((ROOT / "environments" / name.replace("-", "_") / "pyproject.toml").read_text("utf-8"))
     assert {"train", "eval"} & set(pyproject["project"]["tags"])
+
+
+@pytest.mark.parametrize("name", LOCAL)
+def test_an_exemplar_is_short_enough_to_be_read_at_once(name: str):
+    """Lines of code without comments and docstrings; the jail is the one that every code environment gets."""
+    module = name.replace("-", "_")
+    sources = {path.name: path.read_text("utf-8") for path in (ROOT / "environments" / module / module).glob("*.py")}
+    jail = sources.pop("jail.py", None)
+    assert jail in (None, (TEMPLATES / "code" / "jail.py").read_text("utf-8"))
+    assert sum(map(lines_of_code, sources.values())) < 120
+
+
+def lines_of_code(text: str) -> int:
+    spoken = {
+        line
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+        for line in range(node.lineno, (node.end_lineno or node.lineno) + 1)
+    }
+    tokens = tokenize.generate_tokens(io.StringIO(text).readline)
+    code = {
+        line
+        for token in tokens
+        if token.type in (tokenize.NAME, tokenize.OP, tokenize.NUMBER, tokenize.STRING)
+        for line in range(token.start[0], token.end[0] + 1)
+    }
+    return len(code - spoken)

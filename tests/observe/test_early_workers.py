@@ -76,10 +76,10 @@ def test_where_imports_heed_the_wheel_another_worker_takes_its_place(
     environments: Path, workspace: Workspace, patch: pytest.MonkeyPatch
 ) -> None:
     files = {
-        "module.py": V1.replace("import random\n", 'import os, random\n\nassert os.environ["FIRST"] == "1"\n', 1),
-        "sitecustomize.py": 'import os\n\nos.environ["FIRST"] = "1"\n',
+        "module.py": V1.replace("import random\n", "import antigravity, random\n\nassert antigravity.OURS\n", 1),
+        "antigravity.py": "OURS = True\n",
     }
-    package = write_package(environments / "customizing", "v1", files, wheel_files=("sitecustomize.py",))
+    package = write_package(environments / "hiding_early", "v1", files, wheel_files=("antigravity.py",))
     seen = look_at(package, workspace, patch)
     assert seen.facts.failures == {}
     assert len(seen.workers) == 2

@@ -120,6 +120,16 @@ def test_a_file_cut_off_between_lines_shows_in_its_metadata(tmp_path: Path):
     assert sum(row.error is not None and row.error.type == "MissingRollout" for row in found.rows) == 3
 
 
+@pytest.mark.parametrize("sample", V1)
+def test_what_metadata_speaks_of_is_missed_in_traces_too(tmp_path: Path, sample: str):
+    """Of a hosted evaluation there may be fewer samples than were paid for."""
+    (tmp_path / "metadata.json").write_text(json.dumps({"num_examples": 4, "rollouts_per_example": 3}))
+    (tmp_path / "traces.jsonl").write_text("\n".join(lines_of(sample)[:9]) + "\n")
+    found = import_results(tmp_path, expected("v1"))
+    assert [str(one) for one in found.problems] == ["metadata.json speaks of 4 × 3 = 12 rollouts, here are 9"]
+    assert (found.asked, len(found.rows)) == (12, 12)
+
+
 @pytest.mark.parametrize("value", ["NaN", "Infinity", "null", '"good"'])
 def test_a_reward_that_is_no_number_is_named_and_counts_as_missing(tmp_path: Path, value: str):
     raw = json.loads(lines_of("v0")[0]) | {"error": None, "reward": "here"}

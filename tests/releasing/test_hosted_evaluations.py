@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from envops import exit_codes
 from envops.__main__ import main
-from envops.act.hosted import HostedRequest, HostedSide, NotEvaluated, followed, submitted
+from envops.act.hosted import HostedRequest, HostedSide, NotEvaluated, followed, imported, submitted
 from envops.declare.repository import Repository
 from envops.emulator.running import Running
 from envops.judge.releasing import Desired
@@ -127,7 +127,14 @@ def test_one_that_ends_badly_says_why_and_may_be_tried_again(hub: Running, side:
     assert (again.name, new) == (f"{REQUEST.name}, try 2", True)
     tell(hub, again.id, status="COMPLETED")
     assert submitted(REQUEST, side)[0].id == again.id
-    assert submitted(REQUEST, side, again=True)[0].name == f"{REQUEST.name}, try 3"
+
+
+def test_one_that_was_never_imported_is_taken_even_where_another_is_asked_for(hub: Running, side: HostedSide) -> None:
+    first, _ = submitted(REQUEST, side, again=True)
+    tell(hub, first.id, status="COMPLETED")
+    assert submitted(REQUEST, side, again=True)[0].id == first.id
+    imported(REQUEST, side)
+    assert submitted(REQUEST, side, again=True)[0].name == f"{REQUEST.name}, try 2"
 
 
 def test_all_pages_of_samples_are_read_or_none(hub: Running, side: HostedSide) -> None:

@@ -58,3 +58,10 @@ def test_what_a_task_says_stays_text_in_markdown() -> None:
     page = render_markdown(REPORT)
     assert "| worse: 3 | 1.000 | 0.500 | `@someone \\x7c says <b>` |" in page
     assert "**worse**: the whole interval is below 0, over 8 tasks" in page
+
+
+def test_a_long_name_takes_no_number_from_the_table() -> None:
+    long = replace(REPORT, before=replace(SIDE, name="/a/rather/long/path/to/" * 5 + "results.jsonl"))
+    text = render_text(long)
+    assert text.count("16 of 16") == 2
+    assert text.count("0.250 (0.100 to 0.400)") == 2

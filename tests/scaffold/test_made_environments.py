@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from envops.__main__ import main
 from envops.command_line.authoring import ANSWERS, KINDS
+from envops.scaffold.gather import sample
 
 ROOT = Path(__file__).parents[2]
 pytestmark = pytest.mark.worker
@@ -28,6 +29,17 @@ EVERY_DAY: tuple[Made, ...] = (  # each kind and each format once or more
     ("v0", "single-turn", "latex"),
 )
 ALL = [made for made in product(("v1", "v0"), KINDS, ANSWERS) if made[:2] != ("v0", "multi-agent")]
+
+
+FEW = 4
+"""Tasks of each environment where all of them are made: what a gate looks at, it looks at in each."""
+SMALL_GATES = f"""\
+defaults:
+  gates:
+    smoke: {{tasks: 1, rollouts: 1}}
+    distribution: {{tasks: {FEW}, group_size: 2, min_rollouts: 1, min_live_groups: 0, min_std: 0, min_mean: 0,
+                   max_mean: 1, min_format: 0, max_truncated: 1, max_timeouts: 1, max_errors: 1}}
+"""
 
 
 def repository(root: Path) -> Path:
@@ -65,6 +77,24 @@ def test_a_slice_of_kinds_and_formats_passes(tmp_path: Path, capsys: pytest.Capt
     verdicts = validated(repository(tmp_path / "repository"), EVERY_DAY, capsys)
     assert verdicts == dict.fromkeys(verdicts, "pass")
     assert len(verdicts) == len(EVERY_DAY)
+
+
+def test_every_kind_and_format_passes_on_a_few_tasks(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    """All 99 in one repository and one run, without mutants and with a short search.
+
+    The slice above has them, on all tasks; the slow test below has everything.
+    """
+    root = repository(tmp_path / "repository")
+    with (root / "registry.yaml").open("a") as registry:
+        registry.write(SMALL_GATES)
+    monkeypatch.setattr("envops.commands.new.sample", lambda answer: sample(answer)[:FEW])
+    monkeypatch.setattr("envops.observe.searching.SECONDS", 0.3)
+    monkeypatch.setattr("envops.observe.observation._Observer._begin_mutation", lambda *_: None)
+    verdicts = validated(root, ALL, capsys)
+    assert verdicts == dict.fromkeys(verdicts, "pass")
+    assert len(verdicts) == len(ALL) == 11 * len(ANSWERS)
 
 
 @pytest.mark.slow

@@ -133,12 +133,18 @@ def test_every_night_the_hub_and_the_dependencies_are_looked_at(origin: Origin, 
     head = origin.git("rev-parse", "HEAD")
     quiet = Runner(origin.bare, runner.folder)
     sessions: list[str] = []
-    for job, resolution in (("drift", ""), ("dependencies", "lowest-direct"), ("together", "")):
+    for job, resolution in (("drift", ""), ("dependencies", "lowest-direct"), ("together", ""), ("made", "")):
         done = quiet.run("nightly.yml", job, head, {**_secrets(), "matrix.resolution": resolution})
         assert done.passed, done.said
         sessions += done.sessions
 
-    assert sessions == ["plan", "lock --environments --resolution lowest-direct", "validate", "together"]
+    assert sessions == [
+        "plan",
+        "lock --environments --resolution lowest-direct",
+        "validate",
+        "together",
+        "tests -m slow",
+    ]
 
 
 def test_no_step_is_left_out_here() -> None:
@@ -146,7 +152,7 @@ def test_no_step_is_left_out_here() -> None:
         "validate.yml": {"plan", "shard", "project", "gate"},
         "release.yml": {"publish", "train"},
         "evaluate.yml": {"claim", "evaluate", "close"},
-        "nightly.yml": {"drift", "dependencies", "together"},
+        "nightly.yml": {"drift", "dependencies", "together", "made"},
         "comment.yml": {"comment"},
     }
     for (workflow, job), steps in ALL.items():

@@ -13,6 +13,7 @@ import json
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from math import ceil
 from pathlib import Path
@@ -32,6 +33,7 @@ from envops.observe.hub.evaluations import (
 )
 from envops.observe.hub.prime import Prime
 from envops.observe.subprocesses import Interrupted, ProgramFailed, run_program
+from envops.report.written import write_whole
 
 SUBMIT_SECONDS = 120.0
 DOUBT_SECONDS = 900.0
@@ -90,6 +92,11 @@ class HostedSide:
     doubt_seconds: float = DOUBT_SECONDS
     look_seconds: float = LOOK_SECONDS
 
+    def note(self, request: HostedRequest, ending: str) -> Path:
+        """Where something about a request is kept between two commands."""
+        key = hashlib.sha256(request.name.encode()).hexdigest()[:DIGITS]
+        return self.notes / f"hosted-{key}.{ending}"
+
     def tries(self, request: HostedRequest) -> dict[int, PlatformEvaluation]:
         """Every try of this request that is listed, by its number. Raises `EvaluationsUnreadable`."""
         found = list_evaluations(self.prime, self.access, request.desired.name, self.stop)
@@ -112,11 +119,11 @@ def submitted(request: HostedRequest, side: HostedSide, *, again: bool = False) 
     """The evaluation of this request, and whether it was created now.
 
     One that is on its way or complete is taken as it is; after one that failed, or with `again` after a
-    complete one, another is created. Raises `NotEvaluated`, `HubUnavailable` and `Interrupted`.
+    complete one that is not still to be imported here, another is created.
+    Raises `NotEvaluated`, `HubUnavailable` and `Interrupted`.
     """
     side.notes.mkdir(parents=True, exist_ok=True)
-    key = hashlib.sha256(request.name.encode()).hexdigest()[:DIGITS]
-    doubt = Doubt(side.notes / f"hosted-{key}.json", side.doubt_seconds)
+    doubt = Doubt(side.note(request, "json"), side.doubt_seconds)
     with FileLock(f"{doubt.note}.lock"):
         try:
             return _submitted(request, side, doubt, again=again)
@@ -131,7 +138,8 @@ def _submitted(
     tries = side.tries(request)
     number = max(tries, default=0)
     latest = tries.get(number)
-    if latest is not None and (not latest.has_ended or (latest.status == "COMPLETED" and not again)):
+    wanted = not again or _awaited(request, side) == number
+    if latest is not None and (not latest.has_ended or (latest.status == "COMPLETED" and wanted)):
         doubt.end()
         return latest, False
     if doubt.holds:
@@ -140,6 +148,7 @@ def _submitted(
             f"Look with `prime eval list`; run it again after {doubt.hour}: nothing is tried before."
         )
     doubt.begin(name_of_try(request, number + 1))
+    write_whole(side.note(request, "awaited"), f"{number + 1}\n")
     said = _create(request, name_of_try(request, number + 1), side)
     for pause in side.pauses:
         if side.stop.wait(pause):
@@ -155,6 +164,18 @@ def _submitted(
         f"what became of the submission is not known: {said}\n"
         f"Look with `prime eval list`; run it again after {doubt.hour}: nothing is tried before."
     )
+
+
+def imported(request: HostedRequest, side: HostedSide) -> None:
+    """Its samples lie here: with `again`, the next call creates another try."""
+    side.note(request, "awaited").unlink(missing_ok=True)
+
+
+def _awaited(request: HostedRequest, side: HostedSide) -> int:
+    """The try that was created here and never imported; 0 where there is none."""
+    with suppress(OSError, ValueError):
+        return int(side.note(request, "awaited").read_text(encoding="utf-8"))
+    return 0
 
 
 def _create(request: HostedRequest, name: str, side: HostedSide) -> str:

@@ -23,7 +23,7 @@ SELECTION_EXAMPLES = """examples:
 """
 REWARDS_EXAMPLES = """  envops rewards gsm8k --against main           which rewards changed since a revision
   envops rewards gsm8k --against ../old/gsm8k   whether a port pays what its original pays
-  envops rewards gsm8k --explain RWD012         a rule, and what it found here
+  envops rewards gsm8k --explain RWD010         a rule, and what it found here
   envops rewards gsm8k --reply "#### 42" --task 3
 """
 ENDPOINT_EXAMPLES = """examples:

@@ -50,7 +50,7 @@ class Rollouts:
 
     @property
     def speaker(self) -> str:
-        return self.rows[0].speaker if self.rows else "nobody"
+        return next((row.speaker for row in self.rows if row.policy or row.model), "unknown")
 
     @property
     def sampling(self) -> Mapping[str, Any]:
@@ -110,7 +110,8 @@ def rollouts_on_file(source: Source, entry: EnvironmentEntry, package: Package, 
         rows, date = _imported(source, entry, package, known), ""
     first: dict[str, int] = {}
     for number, row in enumerate(rows, start=1):
-        first.setdefault(row.speaker, number)
+        if row.policy or row.model:  # a line that cannot be read says nothing of who spoke
+            first.setdefault(row.speaker, number)
     if len(first) > 1:
         said = ", ".join(f"{speaker} (from row {number})" for speaker, number in first.items())
         raise Refused(f"{source.name}: one side is one speaker, here are {said}")

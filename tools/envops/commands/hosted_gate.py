@@ -7,9 +7,10 @@ import threading
 from pathlib import Path
 
 from envops import exit_codes
-from envops.act.hosted import HostedRequest, HostedSide, NotEvaluated, followed, submitted
+from envops.act.hosted import HostedRequest, HostedSide, NotEvaluated, followed, imported, submitted
 from envops.commands.model_run import Refused, approve_bound, asked_of, ceiling_of, chosen, say
 from envops.commands.planning import desired_of
+from envops.commands.platform import the_platform
 from envops.commands.results_gate import run as judge_results
 from envops.commands.termination import terminated_like_interrupted
 from envops.declare.endpoints import Endpoint, find_endpoint
@@ -18,16 +19,17 @@ from envops.declare.registry import EnvironmentEntry
 from envops.judge.releasing import Desired
 from envops.observe.facts import Dataset, Task
 from envops.observe.hosted_results import write_samples
-from envops.observe.hub.access import HubAccess, hub_access
+from envops.observe.hub.access import HubAccess
 from envops.observe.hub.asking import HubUnavailable
 from envops.observe.hub.evaluations import EvaluationsUnreadable, read_samples
-from envops.observe.hub.prime import INSTALL, Prime, find_prime
+from envops.observe.hub.prime import Prime
 from envops.observe.hub.state import read_hub
 from envops.observe.limits import LOAD_SECONDS
 from envops.observe.model_evaluation import MOST_TASKS_ELSEWHERE, Asked, Opened, sampling_of
 from envops.observe.opened import opened_environment
 from envops.observe.process import StageFailed, checked
 from envops.observe.provider import PRIME_KEY
+from envops.observe.relay import hide_memory
 from envops.observe.subprocesses import Interrupted, ProgramFailed
 from envops.observe.workspace import Workspace
 
@@ -38,6 +40,7 @@ def run(options: argparse.Namespace) -> int:
     """Have it evaluated, import what came of it, judge it, and return the exit code."""
     root = options.root.absolute()
     stop = threading.Event()
+    hide_memory()  # it holds the key, and the environment is loaded beside it
     try:
         with terminated_like_interrupted():
             folder = _evaluated(root, options, stop)
@@ -68,7 +71,7 @@ def _evaluated(root: Path, options: argparse.Namespace, stop: threading.Event) -
     if endpoint.key_variable != PRIME_KEY:
         raise Refused(f"the platform speaks through Prime Inference (key {PRIME_KEY}), and {endpoint.name} is not that")
     ceiling = ceiling_of(options, endpoint)
-    prime, access = _platform()
+    prime, access = the_platform()
     desired = desired_of(entry, package)
     _check_published(prime, access, desired, stop)
     tasks, asked = _approved(entry, package, Workspace(root), options, endpoint, ceiling, stop)
@@ -117,13 +120,7 @@ def _fetch(
         "content_hash": request.desired.content_hash,
     }
     write_samples(folder, samples, tasks, about)
-
-
-def _platform() -> tuple[Prime, HubAccess]:
-    prime, access = find_prime(), hub_access()
-    if prime is None:
-        raise HubUnavailable("the prime CLI is not installed", INSTALL)
-    return prime, access
+    imported(request, side)
 
 
 def _check_published(prime: Prime, access: HubAccess, desired: Desired, stop: threading.Event) -> None:

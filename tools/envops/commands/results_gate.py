@@ -39,6 +39,9 @@ def run(options: argparse.Namespace) -> int:
     if len(options.names) != 1:
         print("--results belongs to one environment: envops distribution NAME --results FILE", file=sys.stderr)
         return exit_codes.USAGE
+    if not options.results.exists():
+        print(f"{options.results} does not exist", file=sys.stderr)
+        return exit_codes.USAGE
     repository = Repository.load(root, options.names)
     (name,) = repository.select(options.names)
     entry, package = repository.registry.environments[name], repository.packages[name]

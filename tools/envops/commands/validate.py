@@ -53,11 +53,9 @@ def run(options: argparse.Namespace) -> int:
 
 def _contradiction(options: argparse.Namespace) -> str:
     """What is wrong with how flags were put together; empty where nothing is."""
-    given = {
-        name
-        for name in ("results", "endpoint", "pool", "harness", "max_cost")
-        if getattr(options, name, None) is not None
-    }
+    flags = ("results", "endpoint", "pool", "hosted", "harness", "max_cost")
+    values = {name: getattr(options, name, None) for name in flags}
+    given = {name for name, value in values.items() if value is not None and value is not False}
     if options.shard is not None and given & {"results", "endpoint"}:
         return "--shard divides the scripted gates: it does not go with --results or --endpoint"
     if "harness" in given and given & {"results", "pool", "hosted"}:

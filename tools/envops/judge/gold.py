@@ -50,13 +50,13 @@ def reaching_gold(subject: Subject, policy: str) -> Iterator[tuple[Score, Score]
     """
     declared = subject.range
     gold = gold_by_task(subject)
+    more_than_form = declared.form_alone + declared.tolerance
     for score in scores_of(subject, policy):
         perfect = gold.get(score.task)
         if perfect is None or perfect.reward is None or score.reward is None:
             continue
-        if last_words(score) == last_words(perfect):
-            continue
-        if score.reward > declared.form_alone + declared.tolerance and declared.reaches(score.reward, perfect.reward):
+        reaches = score.reward > more_than_form and declared.reaches(score.reward, perfect.reward)
+        if reaches and last_words(score) != last_words(perfect):
             yield score, perfect
 
 

@@ -14,7 +14,7 @@ from envops.migrate import rendering
 from envops.migrate.parts import parts_of, unmoved_places
 from envops.migrate.places import MARK
 from envops.migrate.reading import LOAD, TOOLS, TURNS, Original, code_of, read
-from envops.migrate.rewriting import rewritten
+from envops.migrate.rewriting import lists_will_do, rewritten
 
 KEPT = (".toml", ".txt", ".json", ".jsonl", ".csv", ".yaml")
 """Data files of a package, taken over as they are."""
@@ -96,7 +96,8 @@ def _replaced(requirement: str, original: Original) -> bool:
     name = re.split(r"[<>=!~ \[;]", requirement)[0].lower()
     if name == "datasets":
         sources = "".join(module.code for module in original.modules.values())
-        return not re.search(r"load_dataset|Dataset\.(?!from_list)|load_example_dataset", sources)
+        made = re.search(r"load_dataset|Dataset\.(?!from_list)|load_example_dataset", sources)
+        return made is None and lists_will_do(original)
     return name == "verifiers"
 
 

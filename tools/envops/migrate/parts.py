@@ -65,8 +65,7 @@ class _Keep(cst.CSTTransformer):
     def __init__(self, original: Original, lifted: set[str]) -> None:
         self.original = original
         self.lifted = lifted
-        rubric = original.keywords.get("rubric")
-        self.dropped = {rubric.value} if isinstance(rubric, cst.Name) else set()
+        self.dropped = original.rubrics
 
     def leave_FunctionDef(
         self, original_node: cst.FunctionDef, updated_node: cst.FunctionDef

@@ -40,6 +40,8 @@ class Reward:
     """How the rubric names it."""
     weight: str
     nested: bool = False
+    of_parser: bool = False
+    """It is what the parser says about form."""
 
 
 @dataclass
@@ -62,6 +64,8 @@ class Original:
     rewards: list[Reward]
     unmoved: list[tuple[str, str]] = field(default_factory=list)
     """Reason and code of what cannot be moved."""
+    rubrics: set[str] = field(default_factory=set)
+    """Names of rubrics within `load_environment`."""
 
 
 def read(folder: Path, module: str) -> Original:
@@ -83,7 +87,7 @@ def read(folder: Path, module: str) -> Original:
     for name, value in keywords.items():
         if name not in PARTS and turns is None:
             found.unmoved.append((f"The argument {name} of {kind} has no counterpart.", code_of(value)))
-    found.rewards += _rewards(found)
+    found.rewards += _rewards(found, found.keywords.get("rubric"))
     return found
 
 
@@ -171,21 +175,26 @@ def _arguments(load: cst.FunctionDef) -> list[Argument]:
     ]
 
 
-def _rewards(found: Original) -> Iterator[Reward]:
-    """The functions of the rubric, in order; what else it holds is noted as unmoved."""
-    rubric = found.keywords.get("rubric")
+def _rewards(found: Original, rubric: cst.BaseExpression | None) -> Iterator[Reward]:
+    """The functions of a rubric or of a group of them, in order; what else it holds is noted as unmoved."""
     added: list[cst.Call] = []
     if isinstance(rubric, cst.Name):
+        found.rubrics.add(rubric.value)
         calls = m.findall(found.load, m.Call(func=m.Attribute(value=m.Name(rubric.value))))
         added = [cst.ensure_type(call, cst.Call) for call in calls]
         rubric = assigned(found.load, rubric.value)
     if rubric is None:
         return
-    if not (isinstance(rubric, cst.Call) and code_of(rubric.func).rpartition(".")[2] == "Rubric"):
+    kind = code_of(rubric.func).rpartition(".")[2] if isinstance(rubric, cst.Call) else ""
+    if not isinstance(rubric, cst.Call) or kind not in ("Rubric", "RubricGroup"):
         found.unmoved.append(("Only a vf.Rubric of functions is moved; a judge becomes a vf.Judge.", code_of(rubric)))
         return
     given = {argument.keyword.value: argument.value for argument in rubric.args if argument.keyword is not None}
     given |= dict(zip(("funcs", "weights"), (one.value for one in rubric.args if one.keyword is None), strict=False))
+    if kind == "RubricGroup":
+        for member in _elements(given.get("rubrics", given.get("funcs"))):
+            yield from _rewards(found, member)
+        given = {}
     functions = _elements(given.get("funcs"))
     weights = [code_of(weight) for weight in _elements(given.get("weights"))]
     for position, named in enumerate(functions):
@@ -208,6 +217,9 @@ def _elements(node: cst.BaseExpression | None) -> Sequence[cst.BaseExpression]:
 
 def _reward(found: Original, named: cst.BaseExpression, weight: str) -> Reward:
     code = code_of(named)
+    made = assigned(found.load, code) if isinstance(named, cst.Name) else named
+    if made is not None and m.matches(made, m.Call(func=m.Attribute(attr=m.Name("get_format_reward_func")))):
+        return Reward(None, found.home, "format_reward_func", weight, of_parser=True)
     nested = {one.name.value: one for one in found.load.body.body if isinstance(one, cst.FunctionDef)}
     if code in nested:
         return Reward(nested[code], found.home, code, weight, nested=True)

@@ -179,7 +179,7 @@ def _imports(original: Original, module: str, reachable: frozenset[str]) -> list
         if _is_callable(reward, reachable):
             place = f"{module}.{'parts' if reward.module == original.home else reward.module}"
             wanted.setdefault(place, set()).add(reward.code.rpartition(".")[2])
-    if not any("parser" in _parameters(reward) for reward in original.rewards):
+    if not any("parser" in _parameters(reward) or reward.of_parser for reward in original.rewards):
         wanted[f"{module}.parts"].remove("parser")
     return [f"from {place} import {', '.join(sorted(names))}" for place, names in sorted(wanted.items())]
 
@@ -199,6 +199,9 @@ def _rewards(original: Original, reachable: frozenset[str]) -> Iterator[str]:
     """A method for each function of the rubric, or a mark where it cannot be called."""
     for reward in original.rewards:
         name = reward.code.rpartition(".")[2]
+        if reward.of_parser:
+            yield _method(reward, "Whether the form is kept.", "parser.format_reward_func(completion_of(trace))")
+            continue
         if not _is_callable(reward, reachable) or reward.function is None:
             code = reward.code if reward.function is None else code_of(reward.function)
             yield marked(
@@ -208,9 +211,14 @@ def _rewards(original: Original, reachable: frozenset[str]) -> Iterator[str]:
         given = ", ".join(f"{one}={KNOWN.get(one, f'self.data.{one}')}" for one in _parameters(reward))
         wait = "await " if reward.function.asynchronous is not None else ""
         document = (reward.function.get_docstring() or f"{name.replace('_', ' ').capitalize()}.").splitlines()[0]
-        is_metric = re.fullmatch(r"0+(\.0*)?", reward.weight) is not None
-        decorator = "@vf.metric" if is_metric else f"@vf.reward(weight={reward.weight})"
-        yield "\n".join([
-            f"    {decorator}", f"    async def {name}(self, trace: vf.Trace) -> float:", f'        """{document}"""',
-            f"        return float({wait}{name}({given}))", "",
-        ])  # fmt: skip
+        yield _method(reward, document, f"{wait}{name}({given})")
+
+
+def _method(reward: Reward, document: str, value: str) -> str:
+    name = reward.code.rpartition(".")[2]
+    is_metric = re.fullmatch(r"0+(\.0*)?", reward.weight) is not None
+    decorator = "@vf.metric" if is_metric else f"@vf.reward(weight={reward.weight})"
+    return "\n".join([
+        f"    {decorator}", f"    async def {name}(self, trace: vf.Trace) -> float:", f'        """{document}"""',
+        f"        return float({value})", "",
+    ])  # fmt: skip

@@ -33,13 +33,20 @@ PLAIN = frozenset(
 )
 """What `plain.py` of the new package has under the same name."""
 ROWS = "list[dict[str, Any]]"
+OF_DATASETS = frozenset(
+    (
+        "map", "filter", "select", "shuffle", "train_test_split", "rename_column", "rename_columns", "add_column",
+        "remove_columns", "select_columns", "column_names", "features", "to_list", "to_pandas",
+    )
+)  # fmt: skip
+"""What rows in a plain list cannot do; where it is used, the library stays."""
 
 
 class _Plain(cst.CSTTransformer):
     """Names of verifiers and `Dataset.from_list` become plain; the package's name becomes the new one."""
 
-    def __init__(self, old: str, new: str, home: str, turns: str | None) -> None:
-        self.old, self.new, self.home, self.turns = old, new, home, turns
+    def __init__(self, old: str, new: str, home: str, turns: str | None, *, lists: bool) -> None:
+        self.old, self.new, self.home, self.turns, self.lists = old, new, home, turns, lists
         self.alias = "vf"
         self.plain: set[str] = set()
         self.unknown: set[str] = set()
@@ -74,12 +81,12 @@ class _Plain(cst.CSTTransformer):
         return f"{self.new}.{'parts' if rest == self.home else rest}"
 
     def leave_Call(self, original_node: cst.Call, updated_node: cst.Call) -> cst.BaseExpression:
-        if code_of(updated_node.func) == "Dataset.from_list" and len(updated_node.args) == 1:
+        if self.lists and code_of(updated_node.func) == "Dataset.from_list" and len(updated_node.args) == 1:
             return updated_node.args[0].value
         return updated_node
 
     def leave_Annotation(self, original_node: cst.Annotation, updated_node: cst.Annotation) -> cst.Annotation:
-        if code_of(updated_node.annotation) != "Dataset":
+        if not self.lists or code_of(updated_node.annotation) != "Dataset":
             return updated_node
         self.needs_any = True
         return updated_node.with_changes(annotation=cst.parse_expression(ROWS))
@@ -111,7 +118,7 @@ def rewritten(
     `also` are names of plain.py that these statements use.
     """
     module = original.modules[name] if body is None else body
-    change = _Plain(old, new, original.home, original.turns)
+    change = _Plain(old, new, original.home, original.turns, lists=lists_will_do(original))
     change.plain |= set(also)
     changed = module.visit(change)
     used = {word for one in changed.body if not _imports(one) for word in names_used(one)}
@@ -127,6 +134,16 @@ def rewritten(
     unknown = sorted(one for one in change.unknown if one in used)
     notes = [marked(f"{change.alias}.{one} has no plain counterpart.", f"{change.alias}.{one}") for one in unknown]
     return text + ("\n" + "\n".join(notes) if notes else "")
+
+
+def lists_will_do(original: Original) -> bool:
+    """Whether nothing but rows is asked of data sets that are made from lists."""
+    used = {
+        cst.ensure_type(one, cst.Attribute).attr.value
+        for module in original.modules.values()
+        for one in m.findall(module, m.Attribute(value=m.DoesNotMatch(m.Name("random"))))
+    }
+    return not used & OF_DATASETS
 
 
 def without(module: cst.Module, name: str, instead: Sequence[cst.BaseStatement]) -> cst.Module:

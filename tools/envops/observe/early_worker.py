@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from envops.declare.package import Package
-from envops.observe.fork_server import modules_in, reason_in_wheel
+from envops.observe.fork_server import SITE_MODULES, modules_in, reason_in_wheel
 from envops.observe.process import Confinement, WorkerProcess
 from envops.observe.venv import VirtualEnvironment
 from envops.observe.wheel import overlay_of
@@ -36,6 +36,11 @@ def early_worker(
         ) as worker,
     ):
         yield worker
+
+
+def would_be_in_vain(package: Package) -> bool:
+    """Whether it can be told already that the wheel will have a say in the import."""
+    return any(part in SITE_MODULES for name in package.files for part in name.split("/"))
 
 
 def heeded_by_imports(overlay: Path, venv: VirtualEnvironment) -> bool:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import time
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
-from urllib.parse import urlsplit
 
 from envops.observe.process import WorkerProcess
 from envops.observe.venv import uv_program
@@ -18,6 +17,8 @@ from envops.scrubbing import SECRET_NAME
 SET_UP_SECONDS = 600.0
 LONGEST_RUN_SECONDS = 86_400.0
 _OF_THE_NETWORK = ("HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY", "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE")
+_CREDENTIALS = re.compile(r"(?:^|[/=\s])[^/\s@]+@")
+"""`user:password@host` and `token@host`, with or without a scheme, alone or after `name=`."""
 
 
 def seat_harness(worker: WorkerProcess, name: str, workspace: Workspace, *, allow_network: bool) -> None:
@@ -31,7 +32,7 @@ def seat_harness(worker: WorkerProcess, name: str, workspace: Workspace, *, allo
         "uv": str(uv_program()),
         "cache": str(workspace.harnesses.resolve()),
         "allow_network": allow_network,
-        "variables": _variables() if allow_network else {},
+        "variables": settings_without_secrets() if allow_network else {},
     }
     list(worker.request("harness", SET_UP_SECONDS + 30, stage="smoke", seat=seat, seconds=SET_UP_SECONDS))
 
@@ -46,7 +47,7 @@ def _sweep(cache: Path) -> None:
                 shutil.rmtree(folder, ignore_errors=True)
 
 
-def _variables() -> dict[str, Any]:
+def settings_without_secrets() -> dict[str, str]:
     """How the user's uv and network are set up, without what is secret: the environment's code can read it."""
     names = [name for name in os.environ if name.startswith("UV_") or name in _OF_THE_NETWORK]
     kept = {name: os.environ[name] for name in names if not SECRET_NAME.search(name)}
@@ -54,4 +55,4 @@ def _variables() -> dict[str, Any]:
 
 
 def _holds_password(text: str) -> bool:
-    return any(urlsplit(part).password for part in text.split() if "://" in part)
+    return bool(_CREDENTIALS.search(text))

@@ -165,10 +165,8 @@ class _Reader:
     def compare_with_metadata(self) -> None:
         """A file that ends early at the end of a line shows only in what metadata.json says."""
         asked, each = self._metadata.get("num_examples"), self._metadata.get("rollouts_per_example")
-        if self._imported.format != "v0":
-            return
         if not isinstance(asked, int) or not isinstance(each, int) or asked < 1:
-            if not self._metadata:
+            if not self._metadata and self._imported.format == "v0":
                 said = "no metadata.json beside it: which environment and model it is of is not known"
                 self._imported.problems.append(LineProblem(0, said))
             return

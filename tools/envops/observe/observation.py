@@ -16,7 +16,7 @@ from typing import Any
 from envops.declare.package import Package
 from envops.declare.registry import EnvironmentEntry
 from envops.observe.collected import Collected
-from envops.observe.early_worker import early_worker, heeded_by_imports
+from envops.observe.early_worker import early_worker, heeded_by_imports, would_be_in_vain
 from envops.observe.evaluating import ScriptedEvaluation, evaluation
 from envops.observe.facts import Facts, Stage, Started
 from envops.observe.fork_server import ForkServers, Origin
@@ -158,7 +158,8 @@ class _Observer:
 
     def _early(self, opened: ExitStack, venv: VirtualEnvironment, confinement: Confinement) -> WorkerProcess | None:
         """A worker that imports verifiers meanwhile; none where others import it too, or the network is open to it."""
-        if confinement.allow_network or (self._servers is not None and self._servers.shares(venv)):
+        shared = self._servers is not None and self._servers.shares(venv)
+        if shared or confinement.allow_network or would_be_in_vain(self._package):
             return None
         return opened.enter_context(early_worker(venv, self._package, self._workspace, confinement, self._stop))
 
@@ -196,6 +197,7 @@ class _Observer:
             self._collect(worker.request("spare", LOAD_SECONDS))
         if self._wish.score and not self._wish.only_replies:
             self._begin_tests(worker)
+            self._begin_rollouts(worker)
         if self._wish.score or self._wish.evaluate:
             self._ask_rewards(worker)
         if self._wish.only_replies:
@@ -303,34 +305,38 @@ class _Observer:
             with self._stage("search", may_fail=True):
                 self._collect(worker.request("search", STAGE_SECONDS))
 
+    def _begin_rollouts(self, worker: WorkerProcess) -> None:
+        """Let rollouts be played beside the stages that follow; what does not come of it is played when it is asked."""
+        if self._wish.evaluate and self._wish.harness is None and not self._package.fresh_process:
+            asked = [asdict(one) | {"policies": [one.policy]} for one in self._evaluations()]
+            self._collect(worker.request("ahead", LOAD_SECONDS, evaluations=asked))
+
     def _ask_rollouts(self, worker: WorkerProcess) -> None:
-        gates, described = self._entry.gates, self._collected.description
+        described = self._collected.description
         key = facts_key(self._entry, self._package, self._wish)
         journal = Journal.of(self._workspace, self._entry.name, key, fresh=not self._wish.use_cache)
-        for stage, policy, tasks, rollouts, at_once in self._evaluations():
-            with self._stage(stage, may_fail=True):
+        for asked in self._evaluations():
+            with self._stage(asked.stage, may_fail=True):
                 if self._wish.harness is not None:
                     seat_harness(worker, self._wish.harness, self._workspace, allow_network=self._wish.allow_network)
-                there = min(tasks, len(self._collected.parts.get("task", ())))
-                asked = ScriptedEvaluation(
-                    stage, policy, there, rollouts, at_once, gates.smoke.timeout_s, self._wish.harness
-                )
                 grouped = any(one.group for one in described.functions) if described else False
                 parts = evaluation(worker, asked, journal, self._watcher.detail, whole_groups=grouped)
-                self._collected.asked[policy] = there * rollouts
-                self._collect(parts, there * rollouts)
+                self._collected.asked[asked.policy] = asked.tasks * asked.rollouts
+                self._collect(parts, asked.tasks * asked.rollouts)
 
-    def _evaluations(self) -> Iterator[tuple[Stage, str, int, int, int]]:
-        """Stage, policy, tasks, rollouts on each, how many at once."""
+    def _evaluations(self) -> Iterator[ScriptedEvaluation]:
+        """What smoke and distribution ask for."""
         smoke, spread = self._entry.gates.smoke, self._entry.gates.distribution
+        there = len(self._collected.parts.get("task", ()))
         tasks = self._wish.tasks or spread.tasks
         least = max(smoke.rollouts, spread.group_size, ceil(spread.min_rollouts / tasks))
+        asked = partial(ScriptedEvaluation, seconds=smoke.timeout_s, harness=self._wish.harness)
         if "smoke" in self._wish.evaluations:
-            rollouts = self._wish.rollouts or smoke.rollouts
-            yield "smoke", "oracle", self._wish.tasks or smoke.tasks, rollouts, smoke.max_concurrent
+            rollouts, most = self._wish.rollouts or smoke.rollouts, self._wish.tasks or smoke.tasks
+            yield asked("smoke", "oracle", min(most, there), rollouts, smoke.max_concurrent)
         if "distribution" in self._wish.evaluations:
-            rollouts = self._wish.rollouts or least
-            yield "distribution", "blend", tasks, rollouts, min(AT_ONCE, smoke.max_concurrent)
+            rollouts, at_once = self._wish.rollouts or least, min(AT_ONCE, smoke.max_concurrent)
+            yield asked("distribution", "blend", min(tasks, there), rollouts, at_once)
 
     def _ask_recordings(self, worker: WorkerProcess) -> None:
         """Score recorded replies again."""

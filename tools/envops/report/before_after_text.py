@@ -28,12 +28,12 @@ def render_text(report: ComparisonReport, *, width: int = 100, colour: bool = Fa
     page.blank()
     titles = ("", "who spoke", "rollouts", "mean reward", "truncated", "tokens")
     rows = [[(cell, "") for cell in row] for row in _side_rows(report)]
-    page.table([Column(title, right=place > 1) for place, title in enumerate(titles)], rows)
+    page.table([Column(title, right=place > 1, shrinking=place == 1) for place, title in enumerate(titles)], rows)
     page.blank()
     if report.functions:
         names = ("function", "weight", "before", "after", "difference")
         rows = [[(cell, "") for cell in row] for row in _function_rows(report)]
-        page.table([Column(title, right=place > 0) for place, title in enumerate(names)], rows)
+        page.table([Column(title, right=place > 0, shrinking=place == 0) for place, title in enumerate(names)], rows)
         page.blank()
     for title, tasks in (("got worse", report.losses()), ("got better", report.gains())):
         for task in tasks:

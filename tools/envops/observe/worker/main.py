@@ -23,6 +23,7 @@ OPERATIONS = (
     "tests",
     "mutation",
     "harness",
+    "ahead",
     "evaluate",
     "endpoint",
     "listing",

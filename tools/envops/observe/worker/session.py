@@ -57,6 +57,10 @@ class Session:
         """The mutants, where they are being tried."""
         self.tests: AuthorTests | None = None
         """The author's tests, where they are on their way."""
+        self.ahead: Apart | None = None
+        """Rollouts that are played before they are asked for, where some are on their way."""
+        self.rows_ahead: dict[tuple[str, int, int], dict[str, Any]] = {}
+        """Those that were, by policy, task and number."""
         self.judge: ScriptedJudge | None = None
         self.spare: Spare | None = None
         """A fork from before anything was scored."""

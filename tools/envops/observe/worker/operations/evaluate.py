@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -14,6 +15,8 @@ from ..session import Session
 
 Asked = tuple[str, int, int]
 """Policy, task, number."""
+PATIENCE_SECONDS = 60.0
+"""How long to wait for rollouts that a fork plays, before they are played here."""
 
 
 def answer(session: Session, request: Request) -> None:
@@ -21,32 +24,45 @@ def answer(session: Session, request: Request) -> None:
 
     Asked about the first `tasks`, or about those of `indices`; `predict` also scores each in the process.
     """
-    indices = request.get("indices") or list(session.kept)[: request["tasks"]]
     made: set[Asked] = {(policy, task, number) for policy, task, number in request.get("made", ())}
-    asked = [
-        (policy, index, number)
-        for policy in request["policies"]
-        for index in indices
-        for number in range(request["rollouts"])
-    ]
+    asked = asked_of(session, request)
     for policy, task, _ in made:
         session.policies.was_drawn(policy, task)
     session.endpoint.faults = FaultPlan.parse(request.get("faults", ()))
-    manner = Manner(request.get("sampling", {"temperature": 1.0}), request.get("retries", 0), request.get("harness"))
     try:
-        for row in _complete(session, [one for one in asked if one not in made], request, manner):
+        for row in _complete(session, [one for one in asked if one not in made], request):
             row["predicted"] = _predicted(session, row, request["seconds"]) if request.get("predict", True) else None
             session.channel.item("rollout", row)
     finally:
         session.endpoint.faults = FaultPlan()
 
 
-def _complete(session: Session, asked: list[Asked], request: Request, manner: Manner) -> Iterator[dict[str, Any]]:
+def manner_of(request: Request) -> Manner:
+    """How its rollouts are to be played."""
+    return Manner(request.get("sampling", {"temperature": 1.0}), request.get("retries", 0), request.get("harness"))
+
+
+def asked_of(session: Session, request: Request) -> list[Asked]:
+    """The rollouts that an evaluation is to have."""
+    indices = request.get("indices") or list(session.kept)[: request["tasks"]]
+    return [
+        (policy, index, number)
+        for policy in request["policies"]
+        for index in indices
+        for number in range(request["rollouts"])
+    ]
+
+
+def _complete(session: Session, asked: list[Asked], request: Request) -> Iterator[dict[str, Any]]:
     """The rollouts, and in the place of those that never came their failure."""
     missing = dict.fromkeys(asked)
     failure: dict[str, Any] | None = None
     relay = request.get("relay")
-    rows = session.rollouts(_jobs(asked), request["max_concurrent"], request["seconds"], relay, manner)
+    ahead = _played_ahead(session, asked, request)
+    if ahead:
+        yield from ahead
+        return
+    rows = session.rollouts(jobs_of(asked), request["max_concurrent"], request["seconds"], relay, manner_of(request))
     try:
         for row in rows if asked else ():
             missing.pop((row["policy"], row["task"], row["rollout"]), None)
@@ -59,7 +75,25 @@ def _complete(session: Session, asked: list[Asked], request: Request, manner: Ma
         yield lost_rollout(task, policy, number, failure)
 
 
-def _jobs(asked: Iterable[Asked]) -> list[Job]:
+def _played_ahead(session: Session, asked: list[Asked], request: Request) -> list[dict[str, Any]]:
+    """The rollouts where a fork has played exactly these, whole; otherwise none.
+
+    What the environment raised there stays: it gets no second try.
+    """
+    if not asked or any(request.get(each) for each in ("relay", "faults", "made", "harness", "sampling", "retries")):
+        return []
+    if session.ahead is not None:
+        begun, session.ahead = session.ahead, None
+        with contextlib.suppress(OutOfTime, ChildProcessError):
+            said = begun.result(min(PATIENCE_SECONDS, request["seconds"] / 2))
+            session.guard.attempts += said["attempts"]
+            session.rows_ahead = {(row["policy"], row["task"], row["rollout"]): row for row in said["rows"]}
+    rows = [session.rows_ahead[one] for one in asked if one in session.rows_ahead]
+    sound = all(row["failure"] is None or row["failure"]["kind"] == "raised" for row in rows)
+    return rows if sound and len(rows) == len(asked) else []
+
+
+def jobs_of(asked: Iterable[Asked]) -> list[Job]:
     """One job for each run of numbers that follow each other."""
     jobs: list[Job] = []
     for policy, task, number in asked:

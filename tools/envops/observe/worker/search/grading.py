@@ -122,8 +122,11 @@ class Grader:
                 self.broken.append({"task": place, "reply": reply, "function": function, **kept})
 
     def meet(self, gold: Graded, nothing: Graded) -> bool:
-        """Take another task in; not where gold is worth no more than the least."""
-        if gold.reward is None or nothing.reward is None or gold.reward <= self._base(nothing) + 0.01:
+        """Take another task in; not where gold is worth no more than the least.
+
+        A reward that hangs or raises on nothing is no reason: then the declared minimum is the least.
+        """
+        if gold.reward is None or gold.reward <= self._base(nothing) + 0.01:
             return False
         self.golds.append(gold)
         self.nothings.append(nothing)

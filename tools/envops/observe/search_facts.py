@@ -29,8 +29,8 @@ class PanelTask:
     answer: str
     gold: float
     """What the oracle's reply earns."""
-    nothing: float
-    """What the empty reply earns."""
+    nothing: float | None
+    """What the empty reply earns; `None` where scoring it does not end or raises."""
     functions: Mapping[str, float | None] = field(default_factory=dict)
     """What each reward function gives gold, before weighting."""
 

@@ -6,11 +6,16 @@ import json
 from dataclasses import replace
 from typing import Any
 
+import pytest
 from envops.observe.mutation_facts import Mutant, Mutation, ToldApart
+from envops.report.html.compact import Beside, page_environment
+from envops.report.html.page import overview_row
 from envops.report.json_report import render_json
 from envops.report.markdown import render_markdown
-from envops.report.mutation import mutation_sentence
+from envops.report.mutation import mutation_sentence, score_text
 from envops.report.result import EnvironmentResult, ValidationResult
+from envops.report.site.badge import badge
+from envops.report.site.build import mutation_badge
 from envops.report.terminal import render_text
 
 DIFF = "--- a/a.py\n+++ b/a.py\n@@ -1 +1 @@\n-x == 1\n+x != 1\n"
@@ -39,6 +44,10 @@ RESULT = ValidationResult(
 )
 
 
+def with_mutation(mutation: Mutation) -> ValidationResult:
+    return replace(RESULT, environments=(replace(RESULT.environments[0], mutation=mutation),))
+
+
 def test_the_sentence_names_all_counts_and_the_bound():
     assert mutation_sentence(MUTATION) == (
         "mutation score 0.67: 4 mutants tried (a sample of 90): 1 killed, 1 timed out, 1 survived, 1 equivalent; "
@@ -46,14 +55,41 @@ def test_the_sentence_names_all_counts_and_the_bound():
     )
 
 
-def test_mutants_that_were_not_decided_are_counted_and_have_no_say_in_the_score():
+def test_mutants_that_were_not_decided_make_a_range_of_the_score():
     slow = replace(MUTATION, bound="time", mutants=(*MUTATION.mutants, mutant("undecided", by="the time was up")))
     assert mutation_sentence(slow) == (
-        "mutation score 0.67: 5 mutants tried (of 90, not all of them decided): 1 killed, 1 timed out, 1 survived, "
-        "1 equivalent, 1 not decided; 40 conversations, 12 of them cases; 1.5 s"
+        "mutation score 0.50–0.75: 5 mutants tried (of 90, not all of them decided): 1 killed, 1 timed out, "
+        "1 survived, 1 equivalent, 1 not decided; 40 conversations, 12 of them cases; 1.5 s"
     )
     none = replace(MUTATION, bound="time", mutants=(mutant("undecided"),) * 3)
-    assert mutation_sentence(none).startswith("mutation score –: 3 mutants tried (of 90, not all of them decided)")
+    assert mutation_sentence(none).startswith(
+        "mutation score not decided: 3 mutants tried (of 90, not all of them decided)"
+    )
+
+
+def test_a_perfect_score_is_never_said_while_mutants_are_open():
+    open_ones = tuple(mutant("undecided", not_asked=("long-junk",)) for _ in range(20))
+    slow = replace(MUTATION, bound="time", mutants=(mutant("killed"),) * 40 + open_ones)
+    [environment] = json.loads(render_json(with_mutation(slow)))["environments"]
+    assert environment["mutation"]["score"] is None
+    assert environment["mutation"]["score_range"] == [40 / 60, 1.0]
+    assert overview_row(environment)["mutation"] == "67–100%"
+    shown = page_environment(environment, Beside(None), 1_000)["mutation"]
+    assert shown["missed_count"] == 20
+    assert shown["missed"][0]["diff"] == DIFF
+    assert shown["missed"][0]["not_asked"] == ["long-junk"]
+    assert score_text((0.999, 1.0)) == "99–100%"
+
+
+@pytest.mark.parametrize(
+    ("killed", "survived", "undecided", "said"),
+    [(40, 0, 0, "100%"), (95, 0, 5, "95–100%"), (4, 6, 1, "36–45%"), (40, 0, 20, None), (0, 0, 3, None)],
+)
+def test_there_is_no_badge_of_a_range_that_goes_across_the_bound(killed, survived, undecided, said):
+    outcomes = {"killed": killed, "survived": survived, "undecided": undecided}
+    mutants = tuple(mutant(outcome) for outcome, count in outcomes.items() for _ in range(count))
+    [environment] = json.loads(render_json(with_mutation(replace(MUTATION, mutants=mutants))))["environments"]
+    assert mutation_badge(environment["mutation"]) == (None if said is None else badge("mutants noticed", said))
 
 
 def test_the_terminal_and_the_job_summary_say_it():

@@ -120,10 +120,3 @@ def test_what_was_said_is_found_again_however_a_client_spells_it() -> None:
     respelled = {**call, "function": {"name": "count", "arguments": '{"a":1}'}}
     assert spoken.turn([*ASKED, {"role": "assistant", "content": None, "tool_calls": [respelled]}]) == turn
     assert spoken.turn([*ASKED, {"role": "assistant", "content": ""}]) is None
-
-
-def test_what_two_rollouts_say_alike_has_the_tokens_of_the_first() -> None:
-    spoken, first, second = Spoken(), Turn((1,), (2, 3), (-1.0, -1.0)), Turn((1,), (4,), (-2.0,))
-    for turn in (first, second):
-        spoken.add(ASKED, {"role": "assistant", "content": "ab"}, turn)
-    assert spoken.turn([*ASKED, {"role": "assistant", "content": "ab"}]) == first

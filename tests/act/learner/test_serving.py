@@ -100,3 +100,36 @@ def test_a_conversation_that_was_rewritten_is_no_sequence() -> None:
 def test_a_reply_that_nobody_gave_is_named() -> None:
     with pytest.raises(LostTurn, match="nobody said 'other'"):
         Spoken().trajectory(ASKED, [{"role": "assistant", "content": "other"}])
+
+
+def reply(text: str) -> dict[str, Any]:
+    return {"role": "assistant", "content": text}
+
+
+def test_rollouts_that_say_the_same_but_for_blanks_keep_their_own_tokens() -> None:
+    spoken, bare, spaced = Spoken(), Turn((1,), (10,), (-1.0,)), Turn((1,), (9, 10, 11), (-2.0, -2.0, -2.0))
+    spoken.add(ASKED, reply("4"), bare)
+    spoken.add(ASKED, reply("\n4 "), spaced)
+    assert spoken.trajectory(ASKED, [reply("\n4 ")]) == joined([spaced])
+    assert spoken.trajectory(ASKED, [reply("4")]) == joined([bare])
+
+
+def test_rollouts_that_say_the_same_in_other_tokens_are_given_each_of_them_once() -> None:
+    spoken, first, second = Spoken(), Turn((1,), (2, 3), (-1.0, -1.0)), Turn((1,), (4,), (-2.0,))
+    for turn in (first, second):
+        spoken.add(ASKED, reply("ab"), turn)
+    assert spoken.turn([*ASKED, reply("ab")]) == first
+    assert [spoken.trajectory(ASKED, [reply("ab")]) for _ in range(2)] == [joined([first]), joined([second])]
+    with pytest.raises(LostTurn, match="nobody said 'ab' there more than 2 times"):
+        spoken.trajectory(ASKED, [reply("ab")])
+
+
+def test_an_earlier_turn_is_the_one_that_the_later_one_continues() -> None:
+    spoken, more = Spoken(), {"role": "user", "content": "Again."}
+    short, long = Turn((1,), (2, 3), (-1.0, -1.0)), Turn((1,), (4,), (-2.0,))
+    behind_short, behind_long = Turn((1, 2, 3, 9), (5,), (-3.0,)), Turn((1, 4, 9), (5,), (-4.0,))
+    for text, turn, behind in (("ab", short, behind_short), (" ab", long, behind_long)):
+        spoken.add(ASKED, reply(text), turn)
+        spoken.add([*ASKED, reply(text), more], reply("c"), behind)
+    stripped = [spoken.trajectory(ASKED, [reply("ab"), more, reply("c")]) for _ in range(2)]
+    assert stripped == [joined([short, behind_short]), joined([long, behind_long])]

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from envops.judge.engine import Found, Gate
+from envops.judge.trainers import NO_FILTER
 
 if TYPE_CHECKING:
     from envops.declare.run import RunSpec
@@ -88,3 +89,10 @@ class Diagnosed:
         wanted = min(most, max(least, now * factor))
         wanted = round(wanted) if isinstance(now, int) else float(f"{wanted:.3g}")
         return {} if wanted == now else {key: wanted}
+
+    def filtered(self) -> dict[str, Any]:
+        """The change that draws other groups for dead ones; nothing where the trainer has no such filter."""
+        spec = self.spec
+        if spec is None or spec.difficulty_filter or spec.backend in NO_FILTER:
+            return {}
+        return {"difficulty_filter": True}

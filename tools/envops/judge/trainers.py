@@ -193,3 +193,7 @@ def alternatives(generation: Generation | None, requires: tuple[str, ...] | None
     return tuple(
         name for name, trainer in TRAINERS.items() if not trainer.retired and not admits(trainer, generation, requires)
     )
+
+
+NO_FILTER = ("tinker", "trl", "verifiers-rl")
+"""Trainers without a filter that draws other groups (read from their sources)."""

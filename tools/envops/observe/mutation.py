@@ -222,7 +222,8 @@ def _mutant(
     if mark is not None and mutant.outcome in ("survived", "undecided") and mutant.apart is None:
         return replace(mutant, outcome="equivalent", reason=mark.reason)
     if mark is None and mutant.outcome == "survived" and unasked:
-        return replace(mutant, outcome="undecided", by=f"not asked about {', '.join(list(unasked)[:3])}")
+        by = f"not asked about {', '.join(list(unasked)[:3])}"
+        return replace(mutant, outcome="undecided", by=by, not_asked=tuple(unasked))
     return mutant
 
 

@@ -49,6 +49,8 @@ class Mutant:
     """Of a survivor, where one was found."""
     reason: str = ""
     """The author's, of an equivalent one."""
+    not_asked: tuple[str, ...] = ()
+    """Of an undecided one that all other conversations missed: those it could not be asked about."""
 
 
 @dataclass(frozen=True)
@@ -105,7 +107,18 @@ class Mutation:
         return self.count("undecided")
 
     @property
+    def missed(self) -> tuple[Mutant, ...]:
+        """Undecided ones that no conversation noticed of all that could be asked."""
+        return tuple(mutant for mutant in self.mutants if mutant.not_asked)
+
+    @property
     def score(self) -> float | None:
-        """The share of mutants that were noticed; equivalent, skipped and undecided ones do not count."""
-        judged = self.killed + len(self.survivors)
-        return self.killed / judged if judged else None
+        """The share of mutants that were noticed; equivalent and skipped ones do not count, open ones leave none."""
+        bounds = self.score_range
+        return bounds[0] if bounds and not self.undecided else None
+
+    @property
+    def score_range(self) -> tuple[float, float] | None:
+        """The score if no undecided mutant was noticed, and if all were; `None` where there are none at all."""
+        judged = self.killed + len(self.survivors) + self.undecided
+        return (self.killed / judged, (self.killed + self.undecided) / judged) if judged else None

@@ -10,6 +10,8 @@ from envops.observe.mutation_facts import Mutant, Outcome
 from envops.report.plain_data import number_text
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from envops.observe.mutation_facts import Mutation
 
 _NOTICED: tuple[Outcome, ...] = ("killed", "timeout", "skipped")
@@ -31,11 +33,23 @@ def mutation_sentence(mutation: Mutation) -> str:
     }
     parts = ", ".join(f"{count} {name}" for name, count in counts.items() if count)
     ending = _ENDINGS[mutation.bound].format(exist=mutation.exist)
-    score = "–" if mutation.score is None else f"{mutation.score:.2f}"
     return (
-        f"mutation score {score}: {tried} mutants tried ({ending}): {parts}; "
+        f"mutation score {score_text(mutation.score_range, '{:.2f}')}: {tried} mutants tried ({ending}): {parts}; "
         f"{mutation.conversations} conversations, {mutation.cases} of them cases; {number_text(mutation.seconds)} s"
     )
+
+
+def score_text(bounds: Sequence[float] | None, shape: str = "{:.0%}") -> str:
+    """A score, or the range in which it lies while mutants are not decided."""
+    if bounds is None:
+        return "–"
+    least, most = bounds
+    if least == most:
+        return shape.format(least)
+    if (least, most) == (0.0, 1.0):
+        return "not decided"
+    # Rounding must not make the lower end a full score.
+    return f"{shape.format(min(least, 0.99)).removesuffix('%')}–{shape.format(most)}"
 
 
 def mutation_data(mutation: Mutation | None) -> dict[str, Any] | None:
@@ -44,7 +58,7 @@ def mutation_data(mutation: Mutation | None) -> dict[str, Any] | None:
         return None
     counts = Counter(mutant.outcome for mutant in mutation.mutants)
     told = replace(mutation, mutants=tuple(mutant for mutant in mutation.mutants if mutant.id))
-    return {"score": mutation.score, "counts": counts, **asdict(told)}
+    return {"score": mutation.score, "score_range": mutation.score_range, "counts": counts, **asdict(told)}
 
 
 def brief(mutation: Mutation | None) -> Mutation | None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from envops.judge.engine import GATES, Finding, Verdict
 from envops.report.distribution import show as show_distribution
 from envops.report.evidence import shown_evidence
-from envops.report.mutation import mutation_sentence
+from envops.report.mutation import mutation_sentence, score_text
 from envops.report.page import Column, Page
 from envops.report.plain_data import seconds_text
 from envops.report.result import (
@@ -152,14 +152,13 @@ def _mutations(page: Page, environments: Sequence[EnvironmentResult]) -> None:
 
 def _mutation_row(environment: EnvironmentResult) -> list[tuple[str, str]]:
     mutation, search = environment.mutation, environment.search
-    score = mutation.score if mutation else None
     survived = len(mutation.survivors) if mutation else 0
     finds = len(search.exploits) if search else 0
     searched = "–" if search is None else "skipped" if search.ended == "skipped" else f"{finds or 'no'} finds"
     return [
         (environment.name, ""),
         (str(len(mutation.mutants)) if mutation else "–", "dim"),
-        ("–" if score is None else f"{score:.0%}", ""),
+        (score_text(mutation.score_range) if mutation else "–", ""),
         (str(survived) if mutation else "–", "yellow" if survived else "dim"),
         ("1 find" if finds == 1 else searched, "bold red" if finds else "dim"),
     ]

@@ -66,7 +66,7 @@ def reward_is_saturated(run: Diagnosed) -> Iterator[Found]:
         f"the reward is {run.share(reward.tail()):.0%} of its range {since}",
         series=reward,
         steps=(reward.first_step, reward.last_step) if begun else reward.last_steps(0.2),
-        change={} if run.spec is None or run.spec.difficulty_filter else {"difficulty_filter": True},
+        change=run.filtered(),
         then="choose harder tasks: this model has nothing to learn here"
         if begun
         else "nox -s compare -- NAME --before BASELINE --after CHECKPOINT; look at rollouts for what is not meant",

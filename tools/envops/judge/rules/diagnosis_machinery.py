@@ -67,14 +67,12 @@ def groups_are_dead_in_training(run: Diagnosed) -> Iterator[Found]:
     series = run.series.get("dead_groups")
     if series is None or series.tail() <= MOST_DEAD:
         return
-    change = run.scaled("rollouts_per_example", 2, most=64) | run.scaled("batch_size", 2, most=4096)
-    if run.spec is not None and not run.spec.difficulty_filter:
-        change = {"difficulty_filter": True}
+    larger = run.scaled("rollouts_per_example", 2, most=64) | run.scaled("batch_size", 2, most=4096)
     yield run.found(
         f"{series.tail():.0%} of the groups have no variance ({series.metric})",
         series=series,
         steps=series.last_steps(0.2),
-        change=change,
+        change=run.filtered() or larger,
         then="drop tasks that are always or never solved; docs/distribution.md names them",
         stop="stop if the share stays above a half for 20 steps after the change",
         share=series.tail(),

@@ -10,6 +10,7 @@ from envops.judge.engine import Found, rule
 from envops.judge.knobs import at, sources
 from envops.judge.known_models import drops_thinking
 from envops.judge.runs import RunSubject, TrainedOn
+from envops.judge.trainers import NO_FILTER
 
 LORA_RATES = (1e-5, 1e-4)
 FULL_RATES = (1e-6, 1e-5)
@@ -18,8 +19,6 @@ SMALL_GROUP = 8
 MOST_DEAD = 0.5
 """Above this share of dead groups a step learns from less than half of what it paid for."""
 TOO_EASY = 0.8
-NO_FILTER = ("tinker", "trl", "verifiers-rl")
-"""Trainers without a filter that draws other groups (read from their sources)."""
 
 
 @rule("RUN040", gate="run", severity="warning")

@@ -153,12 +153,26 @@ def _mutation(mutation: Mapping[str, Any] | None) -> Data | None:
     mutants = mutation["mutants"]
     counts = mutation.get("counts") or Counter(one["outcome"] for one in mutants)  # a brief report names few of them
     survivors = [one for one in mutants if one["outcome"] == "survived"]
-    keys = ("score", "exist", "unreached", "bound", "conversations", "cases", "seconds", "left_out", "stale")
+    missed = [one for one in mutants if one.get("not_asked")]
+    keys = (
+        "score",
+        "score_range",
+        "exist",
+        "unreached",
+        "bound",
+        "conversations",
+        "cases",
+        "seconds",
+        "left_out",
+        "stale",
+    )
     return {
         **{key: mutation.get(key) for key in keys},
         "tried": sum(counts.values()),
         "outcomes": dict(counts),
         "survivors": [_mutant(one) for one in survivors[:MOST_SURVIVORS]],
+        "missed": [{**_mutant(one), "not_asked": one["not_asked"]} for one in missed[:MOST_SURVIVORS]],
+        "missed_count": len(missed),
         "equivalent": [[one["id"], one["reason"]] for one in mutants if one["outcome"] == "equivalent"],
     }
 

@@ -14,6 +14,7 @@ from envops.judge.engine import GATES
 from envops.report.html.embedding import code, policy
 from envops.report.html.fitting import fitted
 from envops.report.json_report import head_data
+from envops.report.mutation import score_text
 from envops.report.plain_data import plain_data, seconds_text
 from envops.report.reading import finding_of, result_of
 from envops.report.result import DECIDING, STANDINGS, standing
@@ -119,7 +120,7 @@ def overview_row(environment: Mapping[str, Any]) -> Data:
         "cached": environment["cached"],
         "kinds": [(kind, kinds[kind]) for kind in STANDINGS if kinds[kind]],
         "rules": list(rules),
-        "mutation": mutation.get("score"),
+        "mutation": score_text(mutation.get("score_range")),
         "rewards": [_reward(one) for one in environment.get("distributions", []) if one["mean"]],
         "searched": shortened(on_one_line(" ".join(searched)), 600).lower(),
     }

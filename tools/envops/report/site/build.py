@@ -7,17 +7,21 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from envops.judge.rules.rewards.mutation import GOOD_SCORE
 from envops.report.html.compact import Beside, page_environment
 from envops.report.html.embedding import embedded
 from envops.report.html.fitting import page_run
 from envops.report.html.page import LIBRARIES, VIEWS, joined, render_page, templates
+from envops.report.mutation import score_text
 from envops.report.run_report import run_file
 from envops.report.site.badge import COLOURS, OTHER, badge
 from envops.report.site.readme import readme_html
 from envops.report.written import write_whole
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
+
+    from markupsafe import Markup
 
     from envops.report.run_report import RunReport
     from envops.report.site.catalogue import Catalogue, Listing
@@ -101,10 +105,17 @@ def _badges(listing: Listing) -> list[str]:
     said = verdict or ("not proven at this digest" if listing.stale else "not validated")
     shown = [badge("envops", said, COLOURS.get(verdict or "", OTHER)), badge("version", listing.version)]
     shown += [badge("verifiers", listing.generation)] if listing.generation else []
-    mutation = (listing.proven or {}).get("mutation") or {}
-    if verdict and mutation.get("score") is not None:
-        shown.append(badge("mutants noticed", f"{mutation['score']:.0%}"))
+    noticed = mutation_badge((listing.proven or {}).get("mutation"))
+    shown += [noticed] if verdict and noticed else []
     return [*shown, badge("visibility", listing.visibility.lower())]
+
+
+def mutation_badge(mutation: Mapping[str, Any] | None) -> Markup | None:
+    """How many mutants were noticed; `None` while those that are undecided leave open whether they are enough."""
+    bounds = (mutation or {}).get("score_range")
+    if not bounds or (bounds[0] >= GOOD_SCORE) != (bounds[1] >= GOOD_SCORE):
+        return None
+    return badge("mutants noticed", score_text(bounds))
 
 
 def _page(template: str, up: str, **values: Any) -> str:

@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")
@@ -27,8 +28,8 @@ from envops.act.training.learner.serving import PolicyServer
 from envops.act.training.probe.policy import TinyPolicy
 from envops.act.training.probe.vocabulary import END, PAD, START, UNKNOWN, Vocabulary
 
-IDLE_STEPS, IDLE_SHARE = 10, 0.95
-"""Training ends where in so many steps in a row nearly all groups had equal rewards: nothing is left to learn."""
+IDLE_STEPS, IDLE_SHARE = 10, 0.85
+"""Training ends where over so many steps in a row this share of groups had equal rewards: little is left to learn."""
 
 
 @dataclass(frozen=True)
@@ -158,7 +159,7 @@ class _Watcher(TrainerCallback):  # type: ignore[misc]
         if logs and "grad_norm" in logs:
             self._learning.finished(state.global_step, float(logs["grad_norm"]), spent)
         latest = [step.dead_groups for step in self._learning.steps[-IDLE_STEPS:]]
-        nothing_left = len(latest) == IDLE_STEPS and min(latest) >= IDLE_SHARE
+        nothing_left = len(latest) == IDLE_STEPS and fmean(latest) >= IDLE_SHARE
         if spent > self._most_seconds or nothing_left:
             control.should_training_stop = True
         return control

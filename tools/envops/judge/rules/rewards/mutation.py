@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 GOOD_SCORE = 0.9
 """Below this, the cases do not hold the reward code to what it does."""
+MOST_MISSED = 5
 
 
 @rule("RWD080", gate="rewards", severity="warning")
@@ -32,16 +33,17 @@ def many_mutants_survive(subject: Subject) -> Iterator[Found]:
         `[tool.envops.mutation] equivalent = [{ mutant = "…", reason = "…" }]`.
     """
     mutation = subject.facts.mutation
-    if mutation is None or mutation.score is None:
+    if mutation is None or mutation.score_range is None:
+        return
+    at_worst, at_best = mutation.score_range
+    # What was not decided may yet be noticed: the code is not accused of it.
+    if at_best >= GOOD_SCORE - 1e-9:
         return
     survivors = mutation.survivors
     judged = mutation.killed + len(survivors)
-    # What was not decided may yet be noticed: the code is not accused of it.
-    at_best = (mutation.killed + mutation.undecided) / (judged + mutation.undecided)
-    if at_best >= GOOD_SCORE - 1e-9:
-        return
+    score = f"{at_best:.2f}" if mutation.score is not None else f"{at_worst:.2f} to {at_best:.2f}"
     yield Found(
-        f"mutation score {mutation.score:.2f}: {len(survivors)} of {judged} mutants of the reward code go unnoticed"
+        f"mutation score {score}: {len(survivors)} of {judged} mutants of the reward code go unnoticed"
         + ("" if mutation.cases else "; there are no cases that could notice"),
         _counts(mutation) | {"survivors": "\n".join(mutant.id for mutant in survivors)},
         Place("tests/cases.yaml"),
@@ -112,7 +114,7 @@ def many_mutants_are_not_decided(subject: Subject) -> Iterator[Found]:
 
     What: At least nine in ten of the sample of mutants are decided: noticed by a conversation, or asked
         about all of them.
-    Why: The score speaks of what was decided alone; scoring that is so slow also slows down training.
+    Why: While mutants are open, the score is a range and not a number; slow scoring slows down training, too.
     Fix: Make the reward faster: compile patterns once, bound what is compared, read files when loading.
         Where the machine was busy, try again.
     """
@@ -122,7 +124,7 @@ def many_mutants_are_not_decided(subject: Subject) -> Iterator[Found]:
     yield Found(
         f"{mutation.undecided} of {len(mutation.mutants)} mutants were not decided "
         f"in {number(mutation.seconds_allowed)} s of the processor",
-        _counts(mutation) | _left_out(mutation),
+        _counts(mutation) | _left_out(mutation) | _missed(mutation),
     )
 
 
@@ -154,6 +156,12 @@ def _left_out(mutation: Mutation) -> dict[str, Any]:
     """Conversations that no mutant was asked about, and why."""
     without = {"left out": mutation.left_out, "took too long": mutation.unasked}
     return {title: [f"{name}: {why}" for name, why in named.items()][:5] for title, named in without.items() if named}
+
+
+def _missed(mutation: Mutation) -> dict[str, Any]:
+    """Undecided mutants that every conversation missed that could be asked."""
+    missed = [f"{mutant.id}\n{mutant.diff}" for mutant in mutation.missed]
+    return {"missed by all that were asked": missed[:MOST_MISSED], "missed": len(missed)} if missed else {}
 
 
 def _evidence(mutant: Mutant) -> dict[str, Any]:

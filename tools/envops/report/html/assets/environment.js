@@ -31,17 +31,27 @@ const OUTCOMES = ["killed", "timeout", "survived", "equivalent", "skipped", "und
 
 function mutationSection(mutation) {
   if (!mutation) return null;
-  if (mutation.score === null) return section("mutation", "Mutation testing", h("p.muted", null, "There was nothing to mutate, no conversation to ask mutants about, or no time."));
+  const bounds = mutation.score_range;
+  if (!bounds) return section("mutation", "Mutation testing", h("p.muted", null, "There was nothing to mutate, no conversation to ask mutants about, or no time."));
   const counted = OUTCOMES.filter((outcome) => mutation.outcomes[outcome]);
   const bar = h("div.bar", { role: "img", "aria-label": counted.map((outcome) => `${mutation.outcomes[outcome]} ${outcome}`).join(", ") }, counted.map((outcome) => { const part = h(`span.${outcome}`); part.style.flexGrow = mutation.outcomes[outcome]; return part; }));
   const bound = { all: "all there are", count: `a sample of ${mutation.exist}`, time: `of ${mutation.exist}, not all of them decided` }[mutation.bound];
   return section("mutation", "Mutation testing",
-    h("p", null, h("span.big", null, percent(mutation.score)), ` of the mutants of the reward code were noticed. ${mutation.tried} were tried (${bound}), each asked about ${mutation.conversations} conversations, ${mutation.cases} of them cases.`),
+    h("p", null, h("span.big", null, noticed(bounds)), `${bounds[0] === 0 && bounds[1] === 1 ? ": how many" : ""} of the mutants of the reward code were noticed. ${mutation.tried} were tried (${bound}), each asked about ${mutation.conversations} conversations, ${mutation.cases} of them cases.`),
     bar, h("ul.legend", null, counted.map((outcome) => h("li", null, h(`i.${outcome}`), `${mutation.outcomes[outcome]} ${outcome}`))),
     mutation.survivors.length ? h("h3", null, "Survivors: nothing that was laid down noticed these changes") : null,
     mutation.survivors.map(survivorCard),
     (mutation.outcomes.survived || 0) > mutation.survivors.length && h("p.note", null, "More are in validate.json."),
+    mutation.missed.length ? h("h3", null, "Not decided: missed by every conversation that could be asked") : null,
+    mutation.missed.map(survivorCard),
+    mutation.missed_count > mutation.missed.length && h("p.note", null, "More are in validate.json."),
     mutation.equivalent.length ? later(`${mutation.equivalent.length} marked as equivalent`, () => pairs(mutation.equivalent)) : null);
+}
+
+/** The share that was noticed, or the range in which it lies while mutants are not decided. */
+function noticed([least, most]) {
+  if (least === 0 && most === 1) return "not decided";
+  return least === most ? percent(least) : `${Math.round(Math.min(least, 0.99) * 100)}–${percent(most)}`;
 }
 
 function survivorCard(mutant) {
@@ -49,6 +59,7 @@ function survivorCard(mutant) {
   return h("article.finding.warning", null,
     h("p.kind", null, `${mutant.function} · ${mutant.operator}`),
     h("p.at", null, h("code", null, `${mutant.file}:${mutant.line}`)),
+    mutant.not_asked && h("p", null, `Not asked about, because each takes too long: ${mutant.not_asked.join(", ")}.`),
     diff(mutant.diff, "the mutant"),
     apart ? [h("p", null, `On task ${apart[0]} this reply tells it from the code: a case waiting to be written.`), quote(apart[1], "reply"),
       table("What both say", ["function", "the code", "the mutant"], Object.keys({ ...apart[2], ...apart[3] }).map((name) => [name, apart[2][name] ?? null, apart[3][name] ?? null]))]

@@ -203,6 +203,9 @@ def test_an_oracle_of_the_wrong_type_is_reported(seen: Seen):
     assert failure is not None
     assert failure.type == "OracleError"
     assert "returned int" in failure.message
+    assert failure.place is not None
+    assert failure.place.file == "tests/oracle.py"
+    assert failure.place.line
 
 
 def test_a_rollout_whose_oracle_raises_is_a_failure_and_not_a_zero(seen: Seen):

@@ -85,9 +85,10 @@ def _be_the_test_process(folder: Path, files: list[str], toolbox: str, session: 
         import pytest
 
         from .authors_plugin import AuthorsPlugin
+        from .stopwatch import Stopwatch
 
         grader = Grader(lambda: forked(session))
-        plugins = [Reporter(write, session.sources), AuthorsPlugin.over(grader)]
+        plugins = [Reporter(write, session.sources), Stopwatch(), AuthorsPlugin.over(grader)]
         options = ["-q", "--continue-on-collection-errors", "-p", "no:cacheprovider"]
         options += ["--import-mode=importlib", "-o", "addopts="]
         options += [f"--rootdir={folder}", f"--confcutdir={folder}"]

@@ -10,9 +10,12 @@ import asyncio
 import functools
 import json
 import threading
+import traceback
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
+from pathlib import Path
+from types import CodeType
 from typing import Any, NamedTuple
 
 from aiohttp import web
@@ -41,6 +44,7 @@ from .endpoint_others import (
     responses_events,
     responses_response,
 )
+from .failures import Accusation
 from .policies import Message, Policies, UnknownPolicy, text_of
 
 MAXIMUM_BODY = 64 * 2**20
@@ -161,7 +165,7 @@ class Endpoint:
         except UnknownPolicy as error:
             return refusal(404, "model_not_found", f"no policy is called {error}")
         except Exception as error:
-            return refusal(500, "oracle_raised", f"the oracle raised {type(error).__name__}: {error}")
+            return refusal(500, "oracle_raised", f"the oracle raised {type(error).__name__}: {error}{_line(error)}")
         tokens = sum(choice.tokens for choice in choices)
         if slow is not None:
             await asyncio.sleep(slow.seconds + (0 if body.get("stream") else slow.per_token * tokens))
@@ -197,3 +201,15 @@ def chat_completion(model: str, message: Message, messages: Sequence[Message]) -
 def refusal(status: int, code: str, text: str) -> web.Response:
     """An error in the shape that OpenAI's clients read."""
     return web.json_response({"error": {"message": text, "type": "invalid_request_error", "code": code}}, status=status)
+
+
+def _line(error: Exception) -> str:
+    """Where in the author's oracle that was, for one who sees no traceback."""
+    lines = [line for frame, line in traceback.walk_tb(error.__traceback__) if _is_the_oracle(frame.f_code)]
+    if isinstance(error, Accusation) and error.code is not None:
+        lines.append(error.code.co_firstlineno)
+    return f" (tests/oracle.py, line {lines[-1]})" if lines else ""
+
+
+def _is_the_oracle(code: CodeType) -> bool:
+    return Path(code.co_filename).parts[-2:] == ("tests", "oracle.py")

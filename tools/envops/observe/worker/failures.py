@@ -32,6 +32,14 @@ class HarnessUnusable(Exception):
     """A harness that was asked for cannot play here; the message says why and what to do."""
 
 
+class Accusation(Exception):
+    """Of a function that had returned when it was accused, so that no traceback leads to it."""
+
+    def __init__(self, message: str, code: CodeType | None = None) -> None:
+        super().__init__(message)
+        self.code = code
+
+
 class NotANumber(TypeError):
     """A reward function answered with something that is not a number."""
 
@@ -97,7 +105,8 @@ class Sources:
         root = list(causes(error))[-1]
         place = None
         for cause in causes(error):
-            place = self.place_in_traceback(cause.__traceback__) or place
+            accused = self.place_of_code(cause.code) if isinstance(cause, Accusation) else None
+            place = accused or self.place_in_traceback(cause.__traceback__) or place
         text = "".join(traceback.format_exception(error))
         return {
             "kind": kind_of(error),

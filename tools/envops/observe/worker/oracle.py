@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import inspect
 import json
 import re
 from collections.abc import Mapping, Sequence
@@ -11,10 +12,11 @@ from types import ModuleType
 from typing import Any
 
 from .answers import answer_of
+from .failures import Accusation
 from .policies import Message, says, text_of
 
 
-class OracleError(Exception):
+class OracleError(Accusation):
     """The author's oracle did not answer with something that a model could say."""
 
 
@@ -38,7 +40,8 @@ class AuthorsOracle:
             return says(said)
         if isinstance(said, Mapping) and ("content" in said or "tool_calls" in said):
             return {"role": "assistant", "content": said.get("content") or "", **said}
-        raise OracleError(f"reply() returned {type(said).__name__}, not a string or an assistant message")
+        code = getattr(inspect.unwrap(self._module.reply), "__code__", None)
+        raise OracleError(f"reply() returned {type(said).__name__}, not a string or an assistant message", code)
 
 
 class DerivedOracle:

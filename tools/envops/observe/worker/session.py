@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import os
 import signal
+import time
 from collections import Counter
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from functools import cached_property
@@ -51,6 +53,8 @@ class Session:
         """What the oracle said first on a task; `None` where it said nothing."""
         self.hung: Counter[str] = Counter()
         """How many replies of each policy were not scored in time."""
+        self.hanging: dict[tuple[int, str], str] = {}
+        """Task and reply → why it was not scored in time: nobody waits for it twice."""
         self.search: Callable[[], dict[str, Any]] | None = None
         """Collects the search for exploits, where one is on its way."""
         self.mutation: Apart | None = None
@@ -145,10 +149,14 @@ class Session:
         self.channel.item("score", row)
 
     def scored(self, task: TaskView, policy: str, completion: Sequence[Message], seconds: float) -> dict[str, Any]:
+        asked = task.index, json.dumps(completion, default=str)
+        if asked in self.hanging:
+            return self.unscored(task, policy, completion, OutOfTime(f"it hung before: {self.hanging[asked]}"))
         try:
             first, again = (self.run(self.adapter.score(task, [completion]), seconds)[0] for _ in range(2))
         except OutOfTime as error:
             self.hung[policy] += 1
+            self.hanging[asked] = str(error)
             return self.unscored(task, policy, completion, error)
         return {
             "task": task.index,
@@ -202,18 +210,21 @@ class Session:
 
 @contextlib.contextmanager
 def time_limit(seconds: float) -> Iterator[None]:
-    """Raise `OutOfTime` in the main thread when the block takes longer."""
+    """Raise `OutOfTime` in the main thread when the block takes longer; limits may lie within each other."""
 
     def expired(_number: int, _frame: Any) -> None:
         raise OutOfTime(f"took longer than {seconds:g} s")
 
+    started = time.monotonic()
     previous = signal.signal(signal.SIGALRM, expired)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
+    left_before, _ = signal.setitimer(signal.ITIMER_REAL, seconds)
     try:
         yield
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, previous)
+        if left_before:
+            signal.setitimer(signal.ITIMER_REAL, max(0.001, left_before - (time.monotonic() - started)))
 
 
 def shortened_messages(messages: Sequence[Message]) -> list[Message]:

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from envops.judge.engine import Found, Subject, rule
 from envops.judge.evidence import described, merged, number, of_conversation, of_failure
-from envops.judge.gold import NO_ORACLE, ORACLE_FILE, is_of_the_oracle, scores_of, worst_paid
-from envops.observe.facts import Place, Score
+from envops.judge.gold import NO_ORACLE, ORACLE_ERROR, ORACLE_FILE, is_of_the_oracle, scores_of, worst_paid
+from envops.observe.facts import Failure, Place, Score
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -90,16 +90,24 @@ def oracle_fails(subject: Subject) -> Iterator[Found]:
     Fix: Mend tests/oracle.py at the line that is named.
     """
     asked = [score for score in subject.facts.scores if score.policy == "oracle"]
-    hits = [
-        Found(
-            f"the oracle failed on task {score.task}: {described(score.failure)}",
-            of_conversation(score) | of_failure(score.failure),
-            score.failure.place or Place(ORACLE_FILE),
+    kinds: dict[tuple[object, ...], list[Found]] = {}
+    for score in asked:
+        failure = score.failure
+        if failure is None or failure.type == NO_ORACLE or not _by_the_oracle(score):
+            continue
+        found = Found(
+            f"the oracle failed on task {score.task}: {described(failure)}",
+            of_conversation(score) | of_failure(failure),
+            failure.place or Place(ORACLE_FILE),
         )
-        for score in asked
-        if score.failure is not None and score.failure.type != NO_ORACLE and _by_the_oracle(score)
-    ]
-    yield from merged(hits, len(asked), "tasks")
+        kinds.setdefault(_kind(failure), []).append(found)
+    for hits in kinds.values():
+        yield from merged(hits, len(asked), "tasks")
+
+
+def _kind(failure: Failure) -> tuple[object, ...]:
+    """What tells mistakes of the oracle apart: type and line; a message may name the task, but not which type came."""
+    return failure.type, failure.place, failure.message if failure.type == ORACLE_ERROR else ""
 
 
 def _by_the_oracle(score: Score) -> bool:

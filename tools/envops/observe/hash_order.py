@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from envops.declare.package import Package
 from envops.observe.facts import Difference, Repetition
+from envops.observe.limits import LOAD_SECONDS, SECONDS_PER_REPLY
 from envops.observe.process import Confinement, StageFailed, WorkerProcess
 from envops.observe.venv import VirtualEnvironment
 from envops.observe.workspace import Workspace
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 OTHER_SEED = 4711
 KEPT = 20
-SECONDS = 60.0
+SECONDS_PER_ROLLOUT = 60.0
 _MAKERS = {"set", "frozenset", "hash"}
 _ORDERLESS = {"len", "sorted", "any", "all", "bool", "isinstance", "set", "frozenset", "issubset", "issuperset"}
 
@@ -97,8 +98,12 @@ def with_other_seed(
             workspace.scratch() as scratch,
             WorkerProcess(venv, overlay, scratch, replace(confinement, hash_seed=OTHER_SEED), stop, server) as worker,
         ):
-            list(worker.request("load", SECONDS, settings=settings))
-            list(worker.request("listing", SECONDS, limit=max(one[0] for one in said) + 1, asked=0, seconds=5.0))
+            list(worker.request("load", LOAD_SECONDS, settings=settings))
+            list(
+                worker.request(
+                    "listing", LOAD_SECONDS, limit=max(one[0] for one in said) + 1, asked=0, seconds=SECONDS_PER_REPLY
+                )
+            )
             again = (_played if conversational else _scored)(worker, sample)
     except StageFailed as error:
         return Repetition("hash seed", 0, failure=error.failure)
@@ -117,7 +122,7 @@ def _scored(worker: WorkerProcess, sample: Sequence[dict[str, Any]]) -> dict[int
         {"id": number, "group": group, "task": task, "completion": said}
         for number, (group, task, said) in enumerate(conversations)
     ]
-    answers = worker.request("rescore", SECONDS, replies=replies, seconds=5.0, max_concurrent=8)
+    answers = worker.request("rescore", LOAD_SECONDS, replies=replies, seconds=SECONDS_PER_REPLY, max_concurrent=8)
     return {value["id"]: value["reward"] for kind, value in answers if kind == "rescored"}
 
 
@@ -127,9 +132,9 @@ def _played(worker: WorkerProcess, sample: Sequence[dict[str, Any]]) -> dict[int
     again: dict[int, float | None] = {}
     for policy in dict.fromkeys(policy for _, policy in wanted):
         indices = [task for task, one in wanted if one == policy]
-        limits = {"rollouts": 1, "max_concurrent": 1, "seconds": SECONDS / 2}
+        limits = {"rollouts": 1, "max_concurrent": 1, "seconds": SECONDS_PER_ROLLOUT}
         for kind, value in worker.request(
-            "evaluate", SECONDS, policies=[policy], indices=indices, predict=False, **limits
+            "evaluate", LOAD_SECONDS, policies=[policy], indices=indices, predict=False, **limits
         ):
             number = wanted[value["task"], policy] if kind == "rollout" else None
             if number is not None and value["completion"] == sample[number]["completions"][0]:

@@ -1,12 +1,15 @@
-"""How long scoring takes while a reply grows, in the shapes on which parsers go wrong."""
+"""How long scoring takes while a reply grows, in the shapes on which parsers go wrong.
+
+Seconds are those of the processor, programs that a reward starts and waits for included: a busy machine is no growth.
+"""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from .adapter import TaskView
+from .effort import Budget, processor_limit, processor_seconds
 from .failures import OutOfTime
 from .policies import says
 from .session import Session
@@ -16,6 +19,8 @@ SHORTEST, LONGEST = 2_000, 128_000
 ENOUGH_SECONDS = 0.25
 """A scoring that takes this long is not made longer."""
 LIMIT_SECONDS = 1.5
+PATIENCE_TIMES = 5.0
+"""How much longer it may take by the wall clock, where the machine is busy or the reward waits."""
 SLOW_SECONDS = 0.3
 """Scoring an empty reply takes this long: growth cannot be told from the rest in the time there is."""
 BEGINNING = 120
@@ -55,7 +60,7 @@ def shapes_around(gold: Gold) -> dict[str, Shape]:
 
 def growths(session: Session, task: TaskView, shapes: Mapping[str, Shape], seconds: float) -> Iterator[dict[str, Any]]:
     """Measure each shape until the time is up; each answer has the shape of `Growth`."""
-    deadline = time.monotonic() + seconds
+    budget = Budget(seconds, seconds * PATIENCE_TIMES)
     try:
         if _time(session, task, "") > SLOW_SECONDS:
             return
@@ -63,7 +68,7 @@ def growths(session: Session, task: TaskView, shapes: Mapping[str, Shape], secon
         return
     stopped = 0
     for shape, make in shapes.items():
-        if time.monotonic() > deadline or stopped > 1:
+        if budget.left <= 0 or stopped > 1:
             return
         growth = _measured(session, task, shape, make)
         stopped += bool(growth["timed_out"])
@@ -104,13 +109,18 @@ def _measured(session: Session, task: TaskView, shape: str, make: Shape) -> dict
 
 
 def _time(session: Session, task: TaskView, reply: str) -> float:
-    started = time.perf_counter()
-    session.run(session.adapter.score(task, [[says(reply)]]), LIMIT_SECONDS)
-    return time.perf_counter() - started
+    started = processor_seconds()
+    _score(session, task, reply, LIMIT_SECONDS)
+    return processor_seconds() - started
+
+
+def _score(session: Session, task: TaskView, reply: str, seconds: float) -> None:
+    with processor_limit(seconds):
+        session.run(session.adapter.score(task, [[says(reply)]]), seconds * PATIENCE_TIMES)
 
 
 def _time_at_best(session: Session, task: TaskView, reply: str) -> float:
-    """A stop at the limit counts when it happens twice: the machine may have been busy."""
+    """A stop at the limit counts when it happens twice: something else in the process may have been at work."""
     try:
         return _time(session, task, reply)
     except OutOfTime:
@@ -120,7 +130,7 @@ def _time_at_best(session: Session, task: TaskView, reply: str) -> float:
 def _halfway(session: Session, task: TaskView, reply: str, seconds: float) -> Mapping[str, Any]:
     """Who is at work when half of the time has gone."""
     try:
-        session.run(session.adapter.score(task, [[says(reply)]]), max(0.01, seconds / 2))
+        _score(session, task, reply, max(0.01, seconds / 2))
     except OutOfTime as error:
         return _where(session, error)
     return NOWHERE

@@ -15,6 +15,11 @@ from .session import Session
 from .spare import SpareLost
 
 KEPT = 20
+UNIT_SECONDS = 10.0
+"""How long one unit may take by the wall clock; a busy machine does not come near it."""
+PATIENCE_SECONDS = 30.0
+PATIENCE_TIMES = 3.0
+"""How long all units may take under another circumstance: so long at least, or so many times as long as before."""
 POLICIES = ("oracle", "nop", "echo", "near-miss", "format-only", "hedge", "wrong-last")
 
 
@@ -51,15 +56,16 @@ def _rewards(rows: Sequence[dict[str, Any]]) -> list[float | None]:
 
 
 def scored_in_the_spare(session: Session, units: list[dict[str, Any]]) -> Rewards:
-    """What the spare does when it is asked."""
+    """What the fork does when it is asked."""
     parsed = [Unit(unit["task"], tuple(unit["policies"]), tuple(unit["completions"])) for unit in units]
-    return scored_units(session, parsed, 5.0)
+    return scored_units(session, parsed, UNIT_SECONDS)
 
 
-def repetitions(session: Session, units: Sequence[Unit], seconds: float) -> Iterator[dict[str, Any]]:
+def repetitions(session: Session, units: Sequence[Unit]) -> Iterator[dict[str, Any]]:
     """Score the units under every circumstance; each answer has the shape of `Repetition`."""
-    deadline = time.monotonic() + seconds
-    first, second = scored_units(session, units, seconds), scored_units(session, units, seconds)
+    started = time.monotonic()
+    first, second = scored_units(session, units, UNIT_SECONDS), scored_units(session, units, UNIT_SECONDS)
+    patience = max(PATIENCE_SECONDS, PATIENCE_TIMES * (time.monotonic() - started))
     steady = [[_same(a, b) for a, b in zip(one, other, strict=True)] for one, other in zip(first, second, strict=True)]
     turned = [unit.reversed() for unit in units[::-1]]
 
@@ -67,19 +73,19 @@ def repetitions(session: Session, units: Sequence[Unit], seconds: float) -> Iter
         return _compared(circumstance, units, first, again, steady)
 
     def in_order() -> Rewards:
-        return _turned_back(scored_units(session, turned, seconds))
+        return _turned_back(scored_units(session, turned, UNIT_SECONDS))
 
     def in_the_spare() -> Rewards:
         if session.spare is None:
             raise SpareLost("there was none")
         question = [unit.as_data() for unit in turned]
-        return _turned_back(session.spare.ask(question, max(1.0, deadline - time.monotonic())))
+        return _turned_back(session.spare.ask(question, patience))
 
     def at_once() -> Rewards:
         async def gathered() -> list[Any]:
             return list(await asyncio.gather(*(_score(session, unit) for unit in units)))
 
-        return [_rewards(rows) for rows in session.run(gathered(), seconds)]
+        return [_rewards(rows) for rows in session.run(gathered(), patience)]
 
     for circumstance, score in (("order", in_order), ("fresh process", in_the_spare), ("parallel", at_once)):
         try:

@@ -15,7 +15,7 @@ from ..growth import growths, shapes_around
 from ..guards import EXECUTED, ActGuard
 from ..judge_attacks import judged_scores
 from ..policies import says, text_of
-from ..repetition import POLICIES, Unit, repetitions, scored_units
+from ..repetition import POLICIES, UNIT_SECONDS, Unit, repetitions, scored_units
 from ..session import Session
 from ..wrong_replies import Gold
 from .rewards import completions_of
@@ -33,10 +33,10 @@ def answer(session: Session, request: Request) -> None:
     units = list(_units(session, request["seconds"]))
     if units:
         _send_acts(session, units, request)
-        for repetition in repetitions(session, units, request["budget"] / 2):
+        for repetition in repetitions(session, units):
             session.channel.item("repetition", repetition)
         for unit in units if request.get("sample") else ():
-            session.channel.item("sample", unit.as_data() | {"rewards": scored_units(session, [unit], 5.0)[0]})
+            session.channel.item("sample", unit.as_data() | {"rewards": scored_units(session, [unit], UNIT_SECONDS)[0]})
         _send_growth(session, request)
     sweep = _sweep(session, request)
     if sweep is not None:

@@ -1,0 +1,66 @@
+"""Growth and equal rewards are measured so that a busy machine is not taken for the environment's doing."""
+
+from __future__ import annotations
+
+import time
+from types import SimpleNamespace
+from typing import Any
+
+from envops.observe.worker.grader import SilentChannel
+from envops.observe.worker.growth import growths
+from envops.observe.worker.policies import says
+from envops.observe.worker.repetition import Unit, repetitions, scored_in_the_spare
+from envops.observe.worker.session import Session
+from envops.observe.worker.spare import Spare
+
+TASK: Any = SimpleNamespace(index=0)
+
+
+class Adapter:
+    """Scores with a function of the reply; what waits in it waits as one does for a busy machine."""
+
+    def __init__(self, reward: Any) -> None:
+        self._reward = reward
+
+    async def score(self, _task: Any, completions: Any) -> list[dict[str, Any]]:
+        return [{"reward": self._reward(completion[0]["content"])} for completion in completions]
+
+
+def session_of(reward: Any) -> Session:
+    session: Any = Session(SilentChannel())  # type: ignore[arg-type]
+    session.adapter, session.kept = Adapter(reward), {0: TASK}
+    return session  # type: ignore[no-any-return]
+
+
+def waiting(reply: str) -> float:
+    time.sleep(len(reply) / 200_000)
+    return 0.0
+
+
+def working(reply: str) -> float:
+    return float(sum(reply.count("b", 0, position) for position in range(0, len(reply), 4)))
+
+
+def test_waiting_for_the_machine_is_no_growth():
+    [growth] = growths(session_of(waiting), TASK, {"letters": lambda n: "a" * n}, 3.0)
+    assert not growth["timed_out"]
+    assert len(growth["seconds"]) == 7
+    assert max(growth["seconds"]) < 0.1
+
+
+def test_work_that_grows_with_the_square_is_seen():
+    [growth] = growths(session_of(working), TASK, {"letters": lambda n: "a" * n}, 3.0)
+    assert growth["timed_out"] or growth["seconds"][-1] > 0.25
+
+
+def test_a_fresh_process_is_waited_for_longer_than_the_stage_has():
+    def slow(_reply: str) -> float:
+        time.sleep(0.3)
+        return 1.0
+
+    session = session_of(slow)
+    session.spare = Spare(lambda question: scored_in_the_spare(session, question))
+    units = [Unit(0, ("oracle",), ([says(str(number))],)) for number in range(5)]
+    found = list(repetitions(session, units))
+    assert [each["circumstance"] for each in found] == ["order", "fresh process", "parallel"]
+    assert [(each["count"], each.get("failure")) for each in found] == [(5, None)] * 3

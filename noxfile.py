@@ -22,6 +22,9 @@ nox.options.default_venv_backend = "uv"
 nox.options.reuse_existing_virtualenvs = True
 nox.options.sessions = ["validate"]
 
+LONGEST_FIRST = ("tests/docs", "tests/scaffold", "tests/e2e", "tests/workflows", "tests/defects", "tests/observe")
+"""Tests that take minutes start first, so that no core is left without work at the end."""
+
 FROM_SOURCE = {"PYTHONPATH": "tools"}  # nothing to build, so nothing to fetch once the locks are installed
 
 
@@ -198,7 +201,7 @@ def optimize(session: nox.Session) -> None:
 def tests(session: nox.Session) -> None:
     """The project's own tests, a process per core; arguments go to pytest."""
     install(session, *(f"requirements{part}.lock" for part in ("", "-prime", "-inspect", "-tests")))
-    side_by_side = ["-n", "auto", "--dist", "loadfile", "--no-loadscope-reorder"]
+    side_by_side = ["-n", "auto", "--dist", "loadfile", "--no-loadscope-reorder", *LONGEST_FIRST, "tests"]
     session.run("pytest", *(session.posargs or side_by_side), env=FROM_SOURCE)
 
 

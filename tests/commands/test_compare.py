@@ -87,8 +87,8 @@ def files(root: Path) -> dict[str, Path]:
     assert len({seed for _, seed, _ in asked[0]}) == 18
     assert {limit for _, _, limit in asked[0]} == {100}  # the smaller limit of the two
     made = {name: root / f"{name}.jsonl" for name in ("base", "trained")}
-    for name, path in made.items():
-        path.write_bytes((root / "reports" / "rollouts" / f"reverse-text--{name}.jsonl").read_bytes())
+    for (name, path), place in zip(made.items(), ("before", "after"), strict=True):
+        path.write_bytes((root / "reports" / "rollouts" / f"reverse-text--{name}--compare-{place}.jsonl").read_bytes())
     return made
 
 
@@ -136,6 +136,30 @@ def test_an_endpoint_is_asked_the_tasks_of_the_file_and_no_others(
     code, said = compare("reverse-text", str(odd), "trained", "--format", "json", "--quiet")
     assert code == exit_codes.INCONCLUSIVE, said  # four tasks decide nothing
     assert len(models["trained"].chats) == 8
+
+
+@worker
+def test_no_file_that_a_side_is_read_from_is_written_or_lost(
+    root: Path, files: dict[str, Path], models: dict[str, FakeProvider], compare: Callable[..., tuple[int, str]]
+) -> None:
+    folder = root / "reports" / "rollouts"
+    by_distribution = folder / "reverse-text--base.jsonl"
+    by_distribution.write_bytes(files["base"].read_bytes())
+    ours = folder / "reverse-text--base--compare-after.jsonl"
+    ours.write_text("of an earlier comparison\n")
+    code, said = compare("reverse-text", str(by_distribution), "base", "--max-cost", "0.0001", "--quiet")
+    assert code == exit_codes.USAGE
+    assert "--max-cost is $0.0001" in said
+    assert ours.read_text() == "of an earlier comparison\n"  # what is refused leaves everything as it was
+    code, said = compare("reverse-text", str(by_distribution), "base", "--quiet")
+    assert code == exit_codes.INCONCLUSIVE, said
+    assert by_distribution.read_bytes() == files["base"].read_bytes()
+    assert len(ours.read_text().splitlines()) == 18
+    models["base"].seen.clear()
+    code, said = compare("reverse-text", str(ours), "base")
+    assert code == exit_codes.USAGE
+    assert "the rollouts of base are written there" in said
+    assert models["base"].chats == []
 
 
 @worker
@@ -222,6 +246,23 @@ def test_what_an_interrupted_comparison_paid_for_is_not_paid_again(
     assert code == exit_codes.PASS, said
     assert models["base"].chats == []
     assert len(models["trained"].chats) == 12
+
+
+@worker
+def test_the_rollouts_that_a_cut_off_comparison_lacks_have_seeds_of_their_own(
+    models: dict[str, FakeProvider], compare: Callable[..., tuple[int, str]]
+) -> None:
+    trained = models["trained"]
+    trained.faults, trained.always = ["", ""], "401"
+    code, _ = compare("reverse-text", "base", "trained", "-n", "1", "-r", "4", "--quiet")
+    assert code == exit_codes.USAGE
+    answered = {one.body["seed"] for one in trained.chats[:2]}
+    trained.always = None
+    trained.seen.clear()
+    code, said = compare("reverse-text", "base", "trained", "-n", "1", "-r", "4", "--quiet")
+    assert code == exit_codes.INCONCLUSIVE, said  # one task decides nothing
+    assert len(trained.chats) == 2
+    assert len({one.body["seed"] for one in trained.chats} | answered) == 4
 
 
 @worker

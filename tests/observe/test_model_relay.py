@@ -310,6 +310,10 @@ def test_the_same_call_gets_the_same_seed_in_every_run_and_another_one_each_time
     assert seen[0] == seen[1]
     assert len(set(seen[0])) == 4
     assert all(0 <= seed < 2**31 for seed in seen[0])
+    with FakeProvider() as fake, Relay(replace(ENDPOINT, url=fake.url), KEY, None, seed=7) as relay:
+        relay.goes_on_after(2)
+        ask(relay)
+        assert fake.chats[0].body["seed"] not in seen[0]
     with relayed() as (fake, relay):
         ask(relay)
         assert "seed" not in fake.chats[0].body

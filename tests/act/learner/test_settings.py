@@ -62,6 +62,14 @@ def test_a_run_may_be_made_longer_and_no_other(tmp_path: Path) -> None:
     assert first.identity == longer.identity != other.identity
 
 
+@pytest.mark.parametrize("changed", ["eval_tasks = 9", "eval_temperature = 0.5", "seq_len = 99", "seconds = 9.0"])
+def test_what_is_trained_and_evaluated_on_is_part_of_a_run(tmp_path: Path, changed: str) -> None:
+    first = read_settings(file_of(tmp_path, LEAST))
+    assert read_settings(file_of(tmp_path, LEAST + changed)).identity != first.identity
+    faster = LEAST + "max_concurrent = 3\nmax_hours = 2.0\nresume_from = 'outputs/x/checkpoint-1'\n"
+    assert read_settings(file_of(tmp_path, faster)).identity == first.identity
+
+
 def test_steps_that_are_made_anew_have_one_row_each(tmp_path: Path) -> None:
     path = tmp_path / "metrics.jsonl"
     first = MetricsFile(path, 0)
@@ -100,8 +108,20 @@ def test_a_checkpoint_that_was_cut_off_is_none(tmp_path: Path) -> None:
     assert step_of(latest) == 10
 
 
-def test_a_model_that_was_not_written_any_more_is_that_of_the_last_checkpoint(tmp_path: Path) -> None:
+def test_a_finished_model_is_that_of_the_last_checkpoint_and_made_once(tmp_path: Path) -> None:
+    tenth = checkpoint(tmp_path, 10)
+    final = finished_model(tenth, tmp_path / "final")
+    assert sorted(path.name for path in final.iterdir()) == ["adapter_model.safetensors", "trained.json"]
+    (final / "README.md").write_text("mine")
+    assert (finished_model(tenth, final) / "README.md").is_file()
+    assert (finished_model(checkpoint(tmp_path, 11), final) / "adapter_model.safetensors").read_text().endswith("11")
+    assert {path.name for path in tmp_path.iterdir()} == {"checkpoint-10", "checkpoint-11", "final"}
+
+
+def test_a_model_that_was_cut_off_while_it_was_written_is_made_anew(tmp_path: Path) -> None:
+    for half in ("final", "final.new"):
+        (tmp_path / half).mkdir()
+        (tmp_path / half / "adapter_model.safetensors").write_text("half of the wei")
     final = finished_model(checkpoint(tmp_path, 10), tmp_path / "final")
-    assert [path.name for path in final.iterdir()] == ["adapter_model.safetensors"]
-    assert finished_model(checkpoint(tmp_path, 11), final) == final
     assert (final / "adapter_model.safetensors").read_text() == "weights of step 10"
+    assert not (tmp_path / "final.new").exists()

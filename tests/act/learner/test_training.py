@@ -166,13 +166,52 @@ def test_a_run_is_interrupted_and_gone_on_with_and_loses_no_finished_step(
     assert json.loads(gone_on.stdout)["end"] == "finished"
     assert (folder / "final" / "adapter_model.safetensors").is_file()
 
+    (folder / "final" / "trained.json").unlink()  # as if it were killed while the model was written
     again = trained(trl_python, file)
+    assert (folder / "final" / "trained.json").is_file()
     assert json.loads(again.stdout)["end"] == "already finished"
 
     file.write_text(text.replace("1e-3", "1e-4") + LORA)
     other = trained(trl_python, file)
     assert other.returncode == 2
-    assert "other settings (grpo)" in other.stderr
+    assert "other settings (grpo.learning_rate)" in other.stderr
+
+
+RATES = """\
+import io, json, torch
+from envops.act.training.learner.rate import ask_for
+def made(rate):
+    optimizer = torch.optim.AdamW([torch.nn.Parameter(torch.ones(1))], lr=rate)
+    return optimizer, torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 1 - step / 10)
+def step(optimizer, scheduler):
+    optimizer.step(); scheduler.step()
+    return optimizer.param_groups[0]["lr"]
+before, now = made(1e-5), made(3e-6)
+step(*before)
+for old, new in zip(before, now):
+    new.load_state_dict(old.state_dict())
+ask_for(3e-6, *now)
+print(json.dumps([now[1].get_last_lr()[0], now[0].param_groups[0]["lr"], step(*now)]))
+"""
+
+
+def test_a_checkpoint_is_gone_on_with_at_the_rate_that_is_asked_for_now(trl_python: str) -> None:
+    done = subprocess.run([trl_python, "-c", RATES], env=ENVIRONMENT, capture_output=True, text=True, check=True)
+    assert json.loads(done.stdout) == pytest.approx([3e-6 * 0.9, 3e-6 * 0.9, 3e-6 * 0.8])
+
+
+def test_a_run_from_a_checkpoint_of_another_has_its_own_rate(trl_python: str, tiny_model: Path, tmp_path: Path) -> None:
+    file = tmp_path / "run.toml"
+    text = SETTINGS.format(model=tiny_model, environment="reverse-text", folder=tmp_path / "old", steps=1)
+    text = text.replace('eval_strategy = "steps"', 'eval_strategy = "no"')
+    file.write_text(text + LORA)
+    assert trained(trl_python, file).returncode == 0
+    slower = text.replace("max_steps = 1", "max_steps = 2").replace("1e-3", "1e-4").replace("/old", "/new")
+    file.write_text(slower.replace("[grpo]", f'resume_from = "{tmp_path}/old/checkpoint-1"\n[grpo]') + LORA)
+    done = trained(trl_python, file)
+    assert done.returncode == 0, done.stderr
+    assert rows_of(tmp_path / "new")[2]["learning_rate"] == pytest.approx(1e-4)
+    assert json.loads((tmp_path / "new" / "final" / "trained.json").read_text()) == {"step": 2}
 
 
 def test_all_weights_are_trained_and_the_budget_ends_it(trl_python: str, tiny_model: Path, tmp_path: Path) -> None:

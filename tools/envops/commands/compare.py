@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import threading
 from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -79,6 +80,11 @@ class Comparison:
     def reports(self) -> Path:
         return self.options.reports or self.root / "reports"
 
+    def rollouts_file(self, side: Source) -> Path:
+        """Where an endpoint's rollouts are left. The name is no other command's: what those leave is read here."""
+        file = f"{self.entry.name}--{side.name}--compare-{side.place}.jsonl".replace("/", "_")
+        return self.reports / "rollouts" / file
+
     @property
     def endpoints(self) -> tuple[Endpoint, ...]:
         return tuple(side.endpoint for side in (self.before, self.after) if side.endpoint is not None)
@@ -106,6 +112,7 @@ def run(options: argparse.Namespace) -> int:
         if (before.kind, before.name) == (after.kind, after.name):
             raise Refused(f"before and after are both {options.before}: there is nothing to compare")
         comparison = Comparison(root, entry, package, options, threading.Event(), before, after)
+        _refuse_to_overwrite(comparison)
         with terminated_like_interrupted():
             report, journals = _compared(comparison)
     except Refused as error:
@@ -115,6 +122,16 @@ def run(options: argparse.Namespace) -> int:
     for journal in journals:
         journal.forget()
     return exit_codes.OF_VERDICT[report.verdict]
+
+
+def _refuse_to_overwrite(comparison: Comparison) -> None:
+    """Raise `Refused` where the rollouts of one side would take the place of the file that the other side is."""
+    for asked, read in ((comparison.before, comparison.after), (comparison.after, comparison.before)):
+        if asked.endpoint is None or read.path is None:
+            continue
+        written = comparison.rollouts_file(asked)
+        if written.exists() and written.samefile(read.path):
+            raise Refused(f"{read.name}: the rollouts of {asked.name} are written there; compare a copy of it")
 
 
 def _compared(comparison: Comparison) -> tuple[ComparisonReport, list[Journal]]:
@@ -193,18 +210,19 @@ def _evaluated(
     comparison: Comparison, side: Source, endpoint: Endpoint, asked: Asked, ceiling: float | None, *, first: bool
 ) -> Evaluated:
     entry, package, options = comparison.entry, comparison.package, comparison.options
-    path = comparison.reports / "rollouts" / f"{entry.name}--{endpoint.name}.jsonl".replace("/", "_")
-    path.unlink(missing_ok=True)
+    path = comparison.rollouts_file(side)
     with relay_for(endpoint, ceiling, options.seed) as relay:
 
         def begin(opened: Opened) -> None:
             if first:
                 _approve_both(comparison, opened, asked, ceiling)
             approve(entry, opened, relay, replace(asked, max_concurrent=endpoint.concurrency))
+            path.unlink(missing_ok=True)
+            meter.writer = files.enter_context(ResultsWriter(path))
 
         try:
-            with ResultsWriter(path) as writer, breaking_off(entry.name, comparison.stop):
-                meter = Meter(f"{entry.name}, {side.name}", writer, relay, options.quiet)
+            with ExitStack() as files, breaking_off(entry.name, comparison.stop):
+                meter = Meter(f"{entry.name}, {side.name}", None, relay, options.quiet)
                 evaluated = evaluate_speaker(
                     entry,
                     package,

@@ -22,6 +22,7 @@ from envops.observe.opened import opened_environment
 from envops.observe.process import checked
 from envops.observe.prompt_optimization import Budget, NoGepa, Optimized, estimate_of_search, optimize_prompt
 from envops.observe.relay import Relay
+from envops.observe.spending import Estimate
 from envops.observe.subprocesses import ProgramFailed
 from envops.observe.workspace import Workspace
 from envops.report.before_after import interval_of
@@ -68,10 +69,10 @@ def run(options: argparse.Namespace) -> int:
     search = Search(root, entry, package, options, threading.Event())
     try:
         with terminated_like_interrupted(), relay_to(root, options) as relay:
-            budget = _approved(search, relay)
+            budget, bound = _approved(search, relay)
             try:
                 with breaking_off(name, search.stop):
-                    found = _searched(search, relay, budget)
+                    found = _searched(search, relay, budget, bound)
             finally:
                 say(spent(relay.spending, relay.endpoint))
             report = _report(search, relay, found)
@@ -85,7 +86,7 @@ def run(options: argparse.Namespace) -> int:
     return exit_codes.OF_VERDICT[report.verdict]
 
 
-def _approved(search: Search, relay: Relay) -> Budget:
+def _approved(search: Search, relay: Relay) -> tuple[Budget, Estimate]:
     """What is going to be spent, said before anything is; raises `Refused` where it could be too much."""
     description, tasks = _looked_at(search)
     budget = _budget(search, description, tasks, relay.endpoint.concurrency)
@@ -103,7 +104,7 @@ def _approved(search: Search, relay: Relay) -> Budget:
             "Ask for fewer rollouts (--max-calls), lower max_tokens of the endpoint, or raise --max-cost."
         )
     say(said)
-    return budget
+    return budget, bound
 
 
 def _looked_at(search: Search) -> tuple[Description, tuple[Task, ...]]:
@@ -145,12 +146,17 @@ def _has_system(task: Task) -> bool:
     return bool(task.prompt) and task.prompt[0].get("role") == "system"
 
 
-def _searched(search: Search, relay: Relay, budget: Budget) -> Optimized:
+def _searched(search: Search, relay: Relay, budget: Budget, bound: Estimate) -> Optimized:
     entry, package, options = search.entry, search.package, search.options
     workspace = Workspace(search.root)
+
+    def seen(rollouts: int) -> None:
+        if not options.quiet:
+            say(f"{entry.name}: {_progress(rollouts, budget, relay, bound)}")
+
     try:
         return optimize_prompt(
-            entry, package, workspace, relay, budget, search.stop, allow_network=options.allow_network
+            entry, package, workspace, relay, budget, search.stop, seen=seen, allow_network=options.allow_network
         )
     except NoGepa as error:
         raise Refused(
@@ -167,6 +173,13 @@ def _searched(search: Search, relay: Relay, budget: Budget) -> Optimized:
                 f"{entry.name} has several agents: verifiers' GEPA changes the prompt of one, and refuses it"
             ) from None
         raise Refused(f"{entry.name}: verifiers' GEPA failed:\n{message}", exit_codes.ERROR) from None
+
+
+def _progress(rollouts: int, budget: Budget, relay: Relay, bound: Estimate) -> str:
+    """How far a search is; what it has cost stands beside what it could."""
+    spending = relay.spending
+    cost = "" if bound.cost is None else f", ${spending.cost:.4f} of at most ${bound.cost:.4f}"
+    return f"{rollouts:,} of {budget.calls:,} rollouts, {spending.calls:,} calls of at most {bound.calls:,}{cost}"
 
 
 def _report(search: Search, relay: Relay, found: Optimized) -> OptimizationReport:

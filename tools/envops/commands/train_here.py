@@ -19,6 +19,7 @@ from envops.act.training.declared import DeclaredRun
 from envops.act.training.learner.settings import LearnerSettings, UnfitSettings, read_settings
 from envops.declare.problem import nearest
 from envops.declare.repository import Repository
+from envops.declare.reward_digest import reward_digest
 from envops.judge.engine import Finding
 from envops.observe.facts import Failure
 from envops.observe.process import StageFailed, WorkerLost
@@ -106,7 +107,7 @@ def _train(root: Path, settings: LearnerSettings) -> Trained:
     rollouts = settings.rollouts
     pace = Pace(rollouts.max_concurrent, rollouts.seconds)
     with stopped_once() as stop:
-        learner = Learner(settings, root, stop, _say)
+        learner = Learner(settings, root, stop, _say, reward_digest(entry, package))
         try:
             if finished := learner.prepare():
                 return finished

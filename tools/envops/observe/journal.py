@@ -67,6 +67,10 @@ class Journal:
         first = sorted(by_task)[:tasks]
         return [each for task in first for each in by_task[task] if not whole_groups or len(by_task[task]) == rollouts]
 
+    def written(self) -> int:
+        """How many rollouts earlier runs wrote down, of whatever use they are; it never becomes less."""
+        return sum(1 for _ in self._read())
+
     def _read(self) -> Iterator[Rollout]:
         with suppress(OSError):
             for line in self._path.read_bytes().split(b"\n"):

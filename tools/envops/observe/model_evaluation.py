@@ -163,6 +163,8 @@ def _rollouts(
     most = MOST_TASKS if asked.indices else asked.tasks
     kept = journal.kept(name, most, asked.rollouts, whole_groups=grouped) if journal else []
     kept = [each for each in kept if not asked.indices or each.task in asked.indices]
+    if journal is not None and relay is not None:
+        relay.goes_on_after(journal.written())
     yield from kept
     for kind, value in worker.request(
         "evaluate",

@@ -10,7 +10,7 @@ import json
 import os
 import shutil
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -74,6 +74,25 @@ class Optimized:
     """Rollouts that were made, where GEPA says."""
 
 
+@dataclass
+class Progress:
+    """Tells of each batch of rollouts that GEPA has made, as its process writes their number down."""
+
+    path: Path
+    seen: Callable[[int], None]
+    rollouts: int = 0
+
+    def look(self) -> None:
+        """Tell where there is something new."""
+        try:
+            now = int(self.path.read_text(encoding="utf-8"))
+        except (OSError, ValueError):  # nothing yet, or it is being written
+            return
+        if now > self.rollouts:
+            self.rollouts = now
+            self.seen(now)
+
+
 class NoGepa(Exception):
     """This release of verifiers has no GEPA, or the package `gepa` is not in the environment's lock."""
 
@@ -107,10 +126,12 @@ def optimize_prompt(
     budget: Budget,
     stop: threading.Event,
     *,
+    seen: Callable[[int], None],
     allow_network: bool = False,
 ) -> Optimized:
-    """Search for a better system prompt. Python's connections beyond this machine are refused as in a worker.
+    """Search for a better system prompt; `seen` gets the number of rollouts after each batch of them.
 
+    Python's connections beyond this machine are refused as in a worker, unless the network is allowed.
     Raises `NoGepa` where the environment's lock has none, `ProgramFailed` when the command fails,
     and `Interrupted` when `stop` is set.
     """
@@ -120,6 +141,7 @@ def optimize_prompt(
     with workspace.scratch() as scratch:
         environment = worker_environment(venv, overlay, scratch, Confinement(secrets, allow_network))
         modules, result = scratch / "modules", scratch / "result.json"
+        progress = Progress(scratch / "progress", seen)
         modules.mkdir()
         shutil.copy(WORKER_FOLDER / "chat_harness.py", modules / f"{HARNESS}.py")
         shutil.copy(WORKER_FOLDER / "gepa.py", modules / f"{MODULE}.py")
@@ -128,14 +150,15 @@ def optimize_prompt(
         environment["PYTHONPATH"] = f"{modules}:{environment['PYTHONPATH']}"
         options = _options_v0 if package.generation == "v0" else _options_v1
         arguments = [package.module, *options(entry, relay, budget, scratch / "out")]
-        asked = {"generation": package.generation, "arguments": arguments, "result": str(result)}
+        asked = {"generation": package.generation, "arguments": arguments}
         run_program(
             [venv.python, "-m", MODULE],
             environment=environment,
             folder=scratch,
             seconds=budget.seconds,
             stop=stop,
-            sends=json.dumps(asked),
+            sends=json.dumps(asked | {"result": str(result), "progress": str(progress.path)}),
+            look=progress.look,
         )
         return _optimized(result)
 

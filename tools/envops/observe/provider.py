@@ -96,6 +96,8 @@ class Provider:
     ) -> None:
         self._seed = seed
         self._asked: Counter[str] = Counter()
+        self.earlier_rollouts = 0
+        """How many rollouts earlier runs of this evaluation wrote down; with another number, seeds are others."""
         self._endpoint = endpoint
         self._key = key
         self._purse = purse
@@ -154,13 +156,17 @@ class Provider:
         return error_answer(502, "endpoint_unavailable", f"{self.name}: {said}, after {self._attempts} attempts")
 
     def _seeded(self, asked: Mapping[str, Any]) -> dict[str, int]:
-        """The seed of a call: another one each time that a conversation is sent, and the same ones in every run."""
+        """The seed of a call: another one each time that a conversation is sent, and the same ones in every run.
+
+        A run that goes on has seeds of its own. What was kept of several conversations at once need not
+        be the first of them, so that counting on from their number would ask some seeds twice.
+        """
         if self._seed is None:
             return {}
         said = json.dumps([self._seed, asked.get("messages") or asked.get("prompt")], sort_keys=True, default=str)
         conversation = hashlib.sha256(said.encode("utf-8", "replace")).hexdigest()
         self._asked[conversation] += 1
-        digest = hashlib.sha256(f"{conversation} {self._asked[conversation]}".encode()).digest()
+        digest = hashlib.sha256(f"{conversation} {self.earlier_rollouts} {self._asked[conversation]}".encode()).digest()
         return {"seed": int.from_bytes(digest[:4], "big") >> 1}  # fits a signed 32-bit number, which all servers take
 
     async def _set_aside(self, bound: Tokens) -> bool:

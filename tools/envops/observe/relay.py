@@ -34,7 +34,7 @@ class Relay:
     def __init__(self, endpoint: Endpoint, key: str, ceiling: float | None, *, seed: int | None = None) -> None:
         self.endpoint = endpoint
         self.seed = seed
-        """With it, the n-th call of a conversation is sampled with the same seed in every run."""
+        """With it, the n-th call of a conversation is sampled with the same seed in every run that is not cut short."""
         self._purse = Purse(endpoint, ceiling)
         self._key = key
         self._path = secrets.token_urlsafe(24)
@@ -78,6 +78,11 @@ class Relay:
     def refusal(self) -> EndpointRefuses | None:
         """Why the endpoint answers no further calls, once it has said so."""
         return None if self._provider is None else self._provider.refusal
+
+    def goes_on_after(self, rollouts: int) -> None:
+        """Say how many rollouts earlier runs wrote down, so that none is asked with the seed of another."""
+        assert self._provider is not None
+        self._provider.earlier_rollouts = rollouts
 
     def check(self) -> None:
         """Ask the endpoint something cheap. Raises `EndpointRefuses`."""

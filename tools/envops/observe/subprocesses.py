@@ -9,7 +9,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -41,8 +41,11 @@ def run_program(
     seconds: float,
     stop: threading.Event,
     sends: str | None = None,
+    look: Callable[[], None] = lambda: None,
 ) -> str:
     """Run a program in a process group of its own and return what it printed; `sends` is its standard input.
+
+    `look` is called several times a second while it runs, and once when it has ended by itself.
 
     Raises `ProgramFailed` on a non-zero exit code or when it takes longer than `seconds`,
     `Interrupted` when `stop` is set. What it started ends with it in every case, and with this process,
@@ -70,7 +73,7 @@ def run_program(
         finally:
             os.close(lifeline)
         try:
-            _wait(process, time.monotonic() + seconds, stop)
+            _wait(process, time.monotonic() + seconds, stop, look)
         finally:
             os.close(held)
             _end(process)
@@ -92,16 +95,18 @@ def _end(process: subprocess.Popen[bytes]) -> None:
         process.wait()
 
 
-def _wait(process: subprocess.Popen[bytes], deadline: float, stop: threading.Event) -> None:
+def _wait(process: subprocess.Popen[bytes], deadline: float, stop: threading.Event, look: Callable[[], None]) -> None:
     while True:
         try:
             process.wait(LOOK_SECONDS)
         except subprocess.TimeoutExpired:
+            look()
             if stop.is_set():
                 raise Interrupted from None
             if time.monotonic() > deadline:
                 raise ProgramFailed(Failure("timeout", "Timeout", "it ran into its time limit")) from None
         else:
+            look()
             return
 
 

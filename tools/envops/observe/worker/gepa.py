@@ -3,7 +3,9 @@
 Its own files are different in every release, and one of them is a pickle, which only this process
 may open. So the result of `gepa.optimize` is kept on its way through, as plain numbers and texts.
 
-    python -m envops_gepa < {"generation": "v1", "arguments": [...], "result": "out.json"}
+How many rollouts it has made is written down after each batch.
+
+    python -m envops_gepa < {"generation": "v1", "arguments": [...], "result": "out.json", "progress": "rollouts"}
 """
 
 from __future__ import annotations
@@ -31,6 +33,7 @@ def main() -> None:
     optimize = caller.optimize
 
     def kept(**settings: Any) -> Any:
+        _count_batches(settings["adapter"], Path(asked["progress"]))
         result = optimize(**settings)
         Path(asked["result"]).write_text(json.dumps(_plain(result)), encoding="utf-8")
         return result
@@ -38,6 +41,19 @@ def main() -> None:
     caller.optimize = kept
     sys.argv = ["vf-gepa", *asked["arguments"]]
     command.main()
+
+
+def _count_batches(adapter: Any, progress: Path) -> None:
+    evaluate, made = adapter.evaluate, 0
+
+    def counted(batch: Any, *arguments: Any, **settings: Any) -> Any:
+        nonlocal made
+        found = evaluate(batch, *arguments, **settings)
+        made += len(batch)
+        progress.write_text(str(made), encoding="utf-8")
+        return found
+
+    adapter.evaluate = counted
 
 
 def _modules(generation: str) -> tuple[Any, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,8 @@ from envops.declare.problem import nearest
 TABLES = ("model", "rollouts", "grpo", "lora", "wandb")
 MAY_CHANGE = frozenset({"max_steps", "save_steps", "save_total_limit", "eval_steps", "report_to", "logging_steps"})
 """Settings of `[grpo]` that a run may be gone on with under other values of."""
+MAY_CHANGE_OF_ROLLOUTS = frozenset({"max_concurrent", "resume_from", "max_hours"})
+"""The same of `[rollouts]`: they say how fast, from where and how long, not what is trained on."""
 
 
 class UnfitSettings(ValueError):
@@ -62,7 +64,7 @@ class LearnerSettings:
     def identity(self) -> dict[str, Any]:
         """What must be the same for a checkpoint to be gone on with."""
         kept = {key: value for key, value in self.grpo.items() if key not in MAY_CHANGE}
-        played = {"environment": self.rollouts.environment, "args": dict(self.rollouts.args)}
+        played = {key: value for key, value in asdict(self.rollouts).items() if key not in MAY_CHANGE_OF_ROLLOUTS}
         return {"model": self.model, "lora": self.lora, "grpo": kept, "rollouts": played}
 
 

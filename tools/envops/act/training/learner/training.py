@@ -8,7 +8,6 @@ finished step; a process that is killed leaves the last one that `checkpoints.in
 from __future__ import annotations
 
 import importlib.util
-import json
 import os
 import random
 import threading
@@ -29,10 +28,12 @@ from transformers import PrinterCallback, TrainerCallback
 from transformers.utils import logging as transformers_logging
 from trl import GRPOConfig, GRPOTrainer
 
-from envops.act.training.learner.checkpoints import finished_model, is_whole, last_checkpoint, step_of
+from envops.act.training.learner.beginning import Beginning
+from envops.act.training.learner.checkpoints import finished_model, is_whole, step_of
 from envops.act.training.learner.ground import Ground
 from envops.act.training.learner.loading import LoadedModel, loaded_model
 from envops.act.training.learner.metrics import MetricsFile
+from envops.act.training.learner.rate import ask_for
 from envops.act.training.learner.rendering import TemplateRenderer
 from envops.act.training.learner.rollouts import Rollouts, environment_reward, tally
 from envops.act.training.learner.sampling import Manner, sampled
@@ -43,7 +44,6 @@ from envops.observe.subprocesses import Interrupted
 
 HELD_OUT_SHARE, MOST_HELD_OUT = 0.2, 64
 FINAL = "final"
-IDENTITY = "run.json"
 
 End = Literal["finished", "interrupted", "budget", "already finished"]
 
@@ -69,6 +69,8 @@ class Learner:
     stop: threading.Event
     """Set by whoever wants it to end; it ends as soon as no finished step is lost by it."""
     say: Callable[[str], None]
+    reward_digest: str = ""
+    """Of the environment: a run goes on only where a reply earns what it earned before."""
     ground: Ground = field(init=False)
     arguments: Any = field(init=False)
     """TRL's GRPOConfig."""
@@ -83,6 +85,11 @@ class Learner:
     def folder(self) -> Path:
         return self.root / str(self.settings.grpo.get("output_dir", f"outputs/{self.settings.name}"))
 
+    @property
+    def _beginning(self) -> Beginning:
+        identity = {**self.settings.identity, "reward_digest": self.reward_digest}
+        return Beginning(self.root, self.folder, identity, self.settings.rollouts.resume_from)
+
     def prepare(self) -> Trained | None:
         """Read settings, checkpoints and model; what came of the run where it is finished already.
 
@@ -90,10 +97,12 @@ class Learner:
         """
         _quiet()
         self.arguments = self._arguments()
-        self._last = self._last_checkpoint()
+        self._last = self._beginning.checkpoint(self.arguments.max_steps)
         done = step_of(self._last)
         if self._last is not None and done >= self.arguments.max_steps:
             return Trained("already finished", done, self.folder, finished_model(self._last, self.folder / FINAL))
+        if self._last is not None:
+            self.say(f"going on after step {done} ({self._last})")
         self.loaded = loaded_model(self.settings, self.root)
         given = self.settings.grpo.get("chat_template_kwargs")
         self._renderer = TemplateRenderer(self.loaded.tokenizer, self.loaded.ends, given)
@@ -109,14 +118,16 @@ class Learner:
             self._renderer.knows_tools()
         for task in ground.tasks[:1]:  # a template that refuses such a prompt says so before the first rollout
             self._renderer.heard(task.prompt, ())
-        self._file_identity()
+        self._beginning.file()
         with self.served(self.sampler()):
             self._trainer = self.trainer()
             end = self._train()
+        steps = self._trainer.state.global_step
         if end != "finished":
-            return Trained(end, self._trainer.state.global_step, self.folder, None)
-        self._trainer.save_model(str(self.folder / FINAL))
-        return Trained("finished", self._trainer.state.global_step, self.folder, self.folder / FINAL)
+            return Trained(end, steps, self.folder, None)
+        return Trained(
+            end, steps, self.folder, finished_model(self.folder / f"checkpoint-{steps}", self.folder / FINAL)
+        )
 
     @contextmanager
     def served(self, sample: Sampler) -> Iterator[None]:
@@ -217,38 +228,6 @@ class Learner:
         per_step = arguments.generation_batch_size // arguments.num_generations
         return indices * -(-per_step // len(indices)), held_out
 
-    def _last_checkpoint(self) -> Path | None:
-        """The run's own, or the one that it is to begin from."""
-        own = last_checkpoint(self.folder)
-        if own is not None:
-            self._same_run()
-            self.say(f"going on after step {step_of(own)} ({own})")
-            return own
-        if self.settings.rollouts.resume_from is None:
-            return None
-        given = self.root / self.settings.rollouts.resume_from
-        if not is_whole(given):
-            raise UnfitSettings(f"rollouts.resume_from: {given} is no checkpoint of TRL's")
-        return given
-
-    def _same_run(self) -> None:
-        try:
-            filed = json.loads((self.folder / IDENTITY).read_text(encoding="utf-8"))
-        except (OSError, ValueError):
-            filed = None
-        now = json.loads(json.dumps(self.settings.identity, default=str))
-        if filed is not None and filed != now:
-            changed = ", ".join(sorted(key for key in {*filed, *now} if filed.get(key) != now.get(key)))
-            raise UnfitSettings(
-                f"{self.folder} holds a run with other settings ({changed}): move it away, or give this one another "
-                "name; only max_steps and how often it is saved and evaluated may change on the way"
-            )
-
-    def _file_identity(self) -> None:
-        self.folder.mkdir(parents=True, exist_ok=True)
-        text = json.dumps(self.settings.identity, indent=2, sort_keys=True, default=str)
-        (self.folder / IDENTITY).write_text(text + "\n", encoding="utf-8")
-
     def finished(self, logs: dict[str, float], step: int) -> dict[str, float]:
         """What a finished step's row of metrics holds, beside what TRL logs."""
         of_step = tally(self._rollouts.latest)
@@ -270,6 +249,10 @@ class _Watcher(TrainerCallback):  # type: ignore[misc]
     @property
     def _hours(self) -> float:
         return (time.monotonic() - self._started) / 3600
+
+    def on_train_begin(self, args: Any, _state: Any, control: Any, **parts: Any) -> Any:
+        ask_for(args.learning_rate, parts["optimizer"], parts["lr_scheduler"])
+        return control
 
     def on_log(self, _args: Any, state: Any, control: Any, logs: dict[str, float] | None = None, **_: Any) -> Any:
         if logs and "reward" in logs:

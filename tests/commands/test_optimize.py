@@ -97,7 +97,7 @@ def test_v1_finds_a_better_prompt_and_writes_it_where_the_old_one_stood(
     assert (found["before"], found["after"], found["scores"]) == ("Answer in tags.", BETTER, [0.0, 1.0])
     assert found["placed"] == "written"
     told = re.findall(r"reverse-text: (\d+) of 16 rollouts, (\d+) calls of at most \d+, \$([\d.]+) of at most", said)
-    assert int(told[0][0]) == 4  # the validation tasks, with the prompt that it begins with
+    assert int(told[0][0]) >= 4  # at least the validation tasks, with the prompt that it begins with
     assert [int(calls) for _, calls, _ in told] == sorted(int(calls) for _, calls, _ in told)
     assert int(told[-1][0]) == found["rollouts"]
     assert float(told[-1][2]) > 0

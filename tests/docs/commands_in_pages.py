@@ -51,10 +51,10 @@ def sessions() -> dict[str, str]:
     """The nox sessions that are one command of the tool, and which."""
     found: dict[str, str] = {}
     for function in ast.parse((ROOT / "noxfile.py").read_text("utf-8")).body:
-        calls = [call for call in ast.walk(function) if isinstance(call, ast.Call)]
-        for call in calls if isinstance(function, ast.FunctionDef) else ():
-            said = [argument.value for argument in call.args if isinstance(argument, ast.Constant)]
-            if getattr(call.func, "id", "") == "envops" and said:
+        for part in ast.walk(function) if isinstance(function, ast.FunctionDef) else ():
+            parts = part.args if isinstance(part, ast.Call) else part.elts if isinstance(part, ast.List) else ()
+            said = [argument.value for argument in parts if isinstance(argument, ast.Constant)]
+            if isinstance(part, ast.Call) and getattr(part.func, "id", "") == "envops" and said:
                 found[function.name] = said[0]
             if said[:3] == ["python", "-m", "envops"] and len(said) > 3:
                 found.setdefault(function.name, said[3])

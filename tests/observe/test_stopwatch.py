@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -14,6 +15,7 @@ from envops.observe.worker.session import Session, time_limit
 from envops.observe.worker.stopwatch import Stopwatch
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 TESTS = """
@@ -63,6 +65,16 @@ def test_a_limit_within_a_limit_does_not_end_the_outer_one():
         time.sleep(600)
 
 
+@pytest.fixture
+def no_loop() -> Iterator[None]:
+    """A browser that another test of this process opened keeps a loop of its own running."""
+    running = asyncio._get_running_loop()
+    asyncio._set_running_loop(None)
+    yield
+    asyncio._set_running_loop(running)
+
+
+@pytest.mark.usefixtures("no_loop")
 def test_a_reply_that_hung_is_not_waited_for_again():
     asked = []
 

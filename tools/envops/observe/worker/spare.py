@@ -45,7 +45,7 @@ class Spare:
         heard = b""
         try:
             with os.fdopen(self._asks, "wb") as asks:
-                asks.write(json.dumps(question, default=str).encode())
+                asks.write(json.dumps(question, default=str).encode() + b"\n")  # later forks hold this end open too
             while time.monotonic() < deadline:
                 ready, _, _ = select.select([self._answers], [], [], max(0.0, deadline - time.monotonic()))
                 part = os.read(self._answers, 1 << 20) if ready else b""
@@ -72,7 +72,7 @@ def _serve(work: Callable[[Any], Any], asks: int, answers: int, theirs: tuple[in
         for descriptor in theirs:
             os.close(descriptor)
         with os.fdopen(asks, "rb") as questions:
-            question = json.loads(questions.read() or b"null")
+            question = json.loads(questions.readline() or b"null")
         if question is not None:
             with os.fdopen(answers, "wb") as stream:
                 stream.write(json.dumps(work(question)).encode())

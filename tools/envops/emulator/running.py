@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-import threading
 import urllib.request
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,6 +18,7 @@ from envops.emulator.faults import Faults, parse_fault
 from envops.emulator.hub import Hub
 from envops.emulator.server import CONTROL, application
 from envops.emulator.store import Store
+from envops.loopback import served
 
 
 @dataclass(frozen=True)
@@ -81,52 +80,12 @@ def emulator(
 ) -> Iterator[Running]:
     """Serve until the block ends, with the state in a folder. Raises `OSError` where the port is taken."""
     accounts = Accounts.usual(user, tuple(teams), key)
-    loop = asyncio.new_event_loop()
-    opened = _Opened(folder, accounts, behaviour, Faults([parse_fault(text) for text in faults]), port)
-    thread = threading.Thread(target=_turn, args=(loop, opened), name="emulator", daemon=True)
-    thread.start()
-    opened.ready.wait()
-    if opened.failed is not None:
-        raise opened.failed
-    try:
-        yield Running(f"http://127.0.0.1:{opened.port}", key)
-    finally:
-        loop.call_soon_threadsafe(opened.over.set)
-        thread.join()
+    broken = Faults([parse_fault(text) for text in faults])
 
+    @asynccontextmanager
+    async def opened() -> AsyncIterator[web.Application]:
+        with closing(Store(folder)) as store:
+            yield application(Hub(store, accounts, behaviour), broken)
 
-class _Opened:
-    def __init__(
-        self, folder: Path, accounts: Accounts, behaviour: Behaviour | None, faults: Faults, port: int
-    ) -> None:
-        self.folder, self.accounts, self.behaviour, self.faults, self.port = folder, accounts, behaviour, faults, port
-        self.ready = threading.Event()
-        self.over = asyncio.Event()
-        self.failed: OSError | None = None
-
-    async def serve(self) -> None:
-        store = Store(self.folder)
-        runner = web.AppRunner(
-            application(Hub(store, self.accounts, self.behaviour), self.faults), access_log=None, shutdown_timeout=0.1
-        )
-        await runner.setup()
-        site = web.TCPSite(runner, "127.0.0.1", self.port)
-        try:
-            await site.start()
-            assert site._server is not None
-            self.port = site._server.sockets[0].getsockname()[1]  # type: ignore[attr-defined]
-            self.ready.set()
-            await self.over.wait()
-        except OSError as error:
-            self.failed = error
-        finally:
-            self.ready.set()
-            await runner.cleanup()
-            store.close()
-
-
-def _turn(loop: asyncio.AbstractEventLoop, opened: _Opened) -> None:
-    asyncio.set_event_loop(loop)
-    serving: Callable[[], Any] = opened.serve
-    loop.run_until_complete(serving())
-    loop.close()
+    with served("emulator", opened, port=port, shutdown_timeout=0.1) as server:
+        yield Running(f"http://127.0.0.1:{server.port}", key)

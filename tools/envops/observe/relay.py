@@ -13,15 +13,15 @@ import contextlib
 import ctypes
 import json
 import secrets
-import threading
-from collections.abc import Coroutine
-from concurrent.futures import Future
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import ExitStack, asynccontextmanager
 from types import TracebackType
 from typing import Any, Self
 
 from aiohttp import web
 
 from envops.declare.endpoints import Endpoint
+from envops.loopback import served
 from envops.observe.provider import Answer, EndpointRefuses, Provider, error_answer
 from envops.observe.spending import Purse, Spending
 
@@ -38,27 +38,24 @@ class Relay:
         self._purse = Purse(endpoint, ceiling)
         self._key = key
         self._path = secrets.token_urlsafe(24)
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._serve, name="envops-relay", daemon=True)
-        self._started: Future[int] = Future()
+        self._serving = ExitStack()
         self._provider: Provider | None = None
 
     def __enter__(self) -> Self:
         hide_memory()
-        self._thread.start()
-        self._port = self._started.result(timeout=30)
+        server = served("envops-relay", self._opened, handler_cancellation=True, shutdown_timeout=1.0)
+        self._served = self._serving.enter_context(server)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(timeout=10)
+        self._serving.close()
 
     @property
     def base_url(self) -> str:
         """Where a worker asks; like a password, it is not to be written down."""
-        return f"http://127.0.0.1:{self._port}/{self._path}/v1"
+        return f"http://127.0.0.1:{self._served.port}/{self._path}/v1"
 
     @property
     def spending(self) -> Spending:
@@ -96,37 +93,17 @@ class Relay:
         return _without(clean, self._path)
 
     def _run(self, work: Coroutine[Any, Any, None]) -> None:
-        asyncio.run_coroutine_threadsafe(work, self._loop).result()
+        asyncio.run_coroutine_threadsafe(work, self._served.loop).result()
 
-    def _serve(self) -> None:
-        asyncio.set_event_loop(self._loop)
+    @asynccontextmanager
+    async def _opened(self) -> AsyncIterator[web.Application]:
         application = web.Application(client_max_size=MAXIMUM_BODY)
         application.router.add_get(f"/{self._path}/v1/models", self._models)
         for path in ("chat/completions", "completions"):
             application.router.add_post(f"/{self._path}/v1/{path}", self._completions)
         application.router.add_post(f"/{self._path}/v1/{{other:.*}}", self._other)
-        runner = web.AppRunner(application, access_log=None, handler_cancellation=True, shutdown_timeout=1.0)
-        try:
-            self._started.set_result(self._loop.run_until_complete(self._start(runner)))
-            self._loop.run_forever()
-        except BaseException as error:  # told to the thread that waits for the port
-            if not self._started.done():
-                self._started.set_exception(error)
-        finally:
-            self._loop.run_until_complete(self._end(runner))
-            self._loop.close()
-
-    async def _start(self, runner: web.AppRunner) -> int:
-        self._provider = await Provider(self.endpoint, self._key, self._purse, seed=self.seed).__aenter__()
-        await runner.setup()
-        site = web.TCPSite(runner, "127.0.0.1", 0)
-        await site.start()
-        return int(runner.addresses[0][1])
-
-    async def _end(self, runner: web.AppRunner) -> None:
-        await runner.cleanup()
-        if self._provider is not None:
-            await self._provider.__aexit__()
+        async with Provider(self.endpoint, self._key, self._purse, seed=self.seed) as self._provider:
+            yield application
 
     async def _models(self, _request: web.Request) -> web.Response:
         return web.json_response({"object": "list", "data": [{"id": self.endpoint.model, "object": "model"}]})

@@ -6,9 +6,8 @@ Requests that wait at the same time are sampled in one batch, as an inference se
 from __future__ import annotations
 
 import asyncio
-import threading
-from collections.abc import Callable, Sequence
-from concurrent.futures import Future
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
@@ -17,6 +16,7 @@ from aiohttp import web
 
 from envops.act.training.learner.conversations import Message, Spoken, Turn
 from envops.act.training.learner.rendering import Renderer, Tools, UnfitTemplate
+from envops.loopback import served
 
 GATHERING_SECONDS = 0.01
 """How long the first request of a batch waits for others."""
@@ -49,40 +49,29 @@ class PolicyServer:
         self.spoken = Spoken()
         self.refused: Exception | None = None
         """The last thing that went wrong while sampling or rendering; rollouts only say that the model failed."""
-        self._loop = asyncio.new_event_loop()
         self._queue: asyncio.Queue[_Waiting] = asyncio.Queue()
-        self._thread = threading.Thread(target=self._serve, name="envops-policy", daemon=True)
-        self._bound: Future[int] = Future()
+        self._serving = ExitStack()
 
     def __enter__(self) -> Self:
-        self._thread.start()
-        self.base_url = f"http://127.0.0.1:{self._bound.result(timeout=30)}/v1"
+        server = served("envops-policy", self._opened, shutdown_timeout=0.1)
+        self.base_url = f"http://127.0.0.1:{self._serving.enter_context(server).port}/v1"
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(timeout=10)
+        self._serving.close()
 
-    def _serve(self) -> None:
-        asyncio.set_event_loop(self._loop)
+    @asynccontextmanager
+    async def _opened(self) -> AsyncIterator[web.Application]:
         application = web.Application(client_max_size=64 * 2**20)
         application.router.add_get("/v1/models", _models)
         application.router.add_post("/v1/chat/completions", self._chat)
-        runner = web.AppRunner(application, access_log=None, shutdown_timeout=0.1)
-
-        async def start() -> int:
-            await runner.setup()
-            await web.TCPSite(runner, "127.0.0.1", 0).start()
-            return int(runner.addresses[0][1])
-
-        self._bound.set_result(self._loop.run_until_complete(start()))
-        answering = self._loop.create_task(self._answer())
-        self._loop.run_forever()
-        answering.cancel()
-        self._loop.run_until_complete(runner.cleanup())
-        self._loop.close()
+        answering = asyncio.create_task(self._answer())
+        try:
+            yield application
+        finally:
+            answering.cancel()
 
     async def _answer(self) -> None:
         while True:
@@ -123,7 +112,7 @@ class PolicyServer:
         left = None if self._longest is None else self._longest - len(heard)
         if left is not None and left < 1:
             raise BadRequest(f"this model's maximum context length is {self._longest} tokens, {len(heard)} were given")
-        waiting = _Waiting(heard, self._loop.create_future())
+        waiting = _Waiting(heard, asyncio.get_running_loop().create_future())
         self._queue.put_nowait(waiting)
         turn = await waiting.answer
         limit = min(bound for bound in (most, left, len(turn.said)) if bound is not None)

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from envops.observe.pool import guard
+from envops.observe.confined_command import guard
 from envops.observe.worker import confinement
 
 

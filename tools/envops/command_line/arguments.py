@@ -42,13 +42,21 @@ def selection(command: argparse.ArgumentParser, *, changed: bool = True) -> None
     root(command)
 
 
-def validation(command: argparse.ArgumentParser) -> None:
+def printed(command: argparse.ArgumentParser) -> None:
     command.add_argument("--format", choices=("text", "json", "markdown"), default="text", help="what goes to stdout")
+
+
+def network(command: argparse.ArgumentParser, who: str, when: str) -> None:
+    command.add_argument(
+        "--allow-network", action="store_true", help=f"let {who} reach the network and the Hub while {when}"
+    )
+
+
+def validation(command: argparse.ArgumentParser) -> None:
+    printed(command)
     command.add_argument("--quiet", action="store_true", help="no progress, and only what decides the verdict")
     command.add_argument("--no-cache", action="store_true", help="observe again even where nothing changed")
-    command.add_argument(
-        "--allow-network", action="store_true", help="let environments reach the network and the Hub while they load"
-    )
+    network(command, "environments", "they load")
     command.add_argument("--jobs", type=positive, metavar="N", help="environments at the same time (default: cores)")
     command.add_argument(
         "--shard",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from envops.command_line.arguments import Commands, command, model, positive, root, selection, validation
+from envops.command_line.arguments import Commands, command, model, network, positive, root, selection, validation
 
 GATE_COMMANDS = {
     "validate": "prove environments: all gates",
@@ -99,9 +99,7 @@ def _endpoint(commands: Commands[argparse.ArgumentParser]) -> None:
         metavar="FAULT",
         help="what goes wrong: 429:share=0.2,retry-after=1, cut-body:every=3, slow:seconds=0.5, malformed-json:first=2",
     )
-    endpoint.add_argument(
-        "--allow-network", action="store_true", help="let the environment reach the network and the Hub while it loads"
-    )
+    network(endpoint, "the environment", "it loads")
 
 
 def _test(commands: Commands[argparse.ArgumentParser]) -> None:

@@ -5,7 +5,18 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from envops.command_line.arguments import Commands, command, cost, date, model, positive, root, selection
+from envops.command_line.arguments import (
+    Commands,
+    command,
+    cost,
+    date,
+    model,
+    network,
+    positive,
+    printed,
+    root,
+    selection,
+)
 
 RECORD_EXAMPLES = """examples:
   envops record gsm8k --endpoint qwen3-30b --max-cost 0.50
@@ -29,9 +40,7 @@ def add(commands: Commands[argparse.ArgumentParser]) -> None:
     )
     selection(record, changed=False)
     record.add_argument("--quiet", action="store_true", help="no progress")
-    record.add_argument(
-        "--allow-network", action="store_true", help="let environments reach the network and the Hub while they load"
-    )
+    network(record, "environments", "they load")
     model(record)
     record.add_argument(
         "--policy", metavar="NAME", help="record a scripted policy instead of a model, labelled as such"
@@ -60,12 +69,10 @@ def _compare(commands: Commands[argparse.ArgumentParser]) -> None:
         "--seed", type=seed, default=0, metavar="N", help="sent with every call, the same on both sides; or none"
     )
     asked.add_argument("--any-sampling", action="store_true", help="compare sides that were sampled differently")
-    compare.add_argument("--format", choices=("text", "json", "markdown"), default="text", help="what goes to stdout")
+    printed(compare)
     compare.add_argument("--quiet", action="store_true", help="no progress, and only the answer")
     compare.add_argument("--no-cache", action="store_true", help="observe again even where nothing changed")
-    compare.add_argument(
-        "--allow-network", action="store_true", help="let the environment reach the network and the Hub while it loads"
-    )
+    network(compare, "the environment", "it loads")
     compare.add_argument("--reports", type=Path, metavar="FOLDER", help="where comparisons/ goes (default: reports/)")
 
 

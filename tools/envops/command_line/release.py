@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from envops.command_line.arguments import Commands, command, root, selection
+from envops.command_line.arguments import Commands, command, printed, root, selection
 
 PLAN_EXAMPLES = """examples:
   envops plan                          the whole registry against the Hub
@@ -63,7 +63,7 @@ def _bump(commands: Commands[argparse.ArgumentParser]) -> None:
 
 def output(command: argparse.ArgumentParser) -> None:
     """What is printed, and where reports go."""
-    command.add_argument("--format", choices=("text", "json", "markdown"), default="text", help="what goes to stdout")
+    printed(command)
     command.add_argument("--quiet", action="store_true", help="only what would change or cannot be done")
     command.add_argument(
         "--reports", type=Path, metavar="FOLDER", help="where the reports go (default: reports/ in the repository)"

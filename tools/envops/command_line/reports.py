@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from envops.command_line.arguments import Commands, command, root
+from envops.command_line.arguments import Commands, command, printed, root
 
 OPEN_EXAMPLES = """examples:
   envops report open                     show reports/validate.html in the browser
@@ -48,7 +48,7 @@ def _merge(kinds: Commands[argparse.ArgumentParser]) -> None:
     merge.add_argument(
         "--matrix", type=Path, metavar="FILE", help="what envops shards --format json divided: all of it must be there"
     )
-    merge.add_argument("--format", choices=("text", "json", "markdown"), default="text", help="what goes to stdout")
+    printed(merge)
     merge.add_argument("--quiet", action="store_true", help="only what decides the verdict")
     merge.add_argument(
         "--reports", type=Path, default=Path("reports"), metavar="FOLDER", help="where it goes (default: reports/)"

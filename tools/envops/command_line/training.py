@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from envops.command_line.arguments import Commands, command, cost, positive, root
+from envops.command_line.arguments import Commands, command, cost, network, positive, printed, root
 
 TRAIN_EXAMPLES = """examples:
   envops train --compile-only                  every declared run, into configs/rl/
@@ -53,7 +53,7 @@ def add(commands: Commands[argparse.ArgumentParser]) -> None:
     how.add_argument(
         "--requirements", action="store_true", help="say what has to be installed for this call, and do nothing"
     )
-    train.add_argument("--format", choices=("text", "json", "markdown"), default="text", help="what goes to stdout")
+    printed(train)
     train.add_argument(
         "--config",
         type=Path,
@@ -108,7 +108,7 @@ def _following(commands: Commands[argparse.ArgumentParser]) -> None:
         added.add_argument("target", metavar="RUN", help="a run of the registry or the platform, a folder, or a file")
         root(added)
         added.add_argument("--run", metavar="NAME", help="the declared run that files belong to")
-        added.add_argument("--format", choices=("text", "json", "markdown"), default="text", help="what goes to stdout")
+        printed(added)
         added.add_argument("--quiet", action="store_true", help="only where it stands and what is wrong")
         added.add_argument(
             "--reports", type=Path, metavar="FOLDER", help="where runs/NAME.json goes (default: reports/)"
@@ -146,9 +146,7 @@ def _optimize(commands: Commands[argparse.ArgumentParser]) -> None:
     optimize.add_argument("--seed", type=int, default=0, metavar="N", help="of GEPA's own choices (default: 0)")
     optimize.add_argument("--initial-prompt", metavar="TEXT", help="v1: where to begin, where tasks have none")
     optimize.add_argument("--write", action="store_true", help="put the better prompt where the old one is written")
-    optimize.add_argument("--format", choices=("text", "json", "markdown"), default="text", help="what goes to stdout")
+    printed(optimize)
     optimize.add_argument("--quiet", action="store_true", help="only the answer and the change of the prompt")
-    optimize.add_argument(
-        "--allow-network", action="store_true", help="let the environment reach the network and the Hub while it loads"
-    )
+    network(optimize, "the environment", "it loads")
     optimize.add_argument("--reports", type=Path, metavar="FOLDER", help="where prompts/ goes (default: reports/)")

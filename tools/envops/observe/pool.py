@@ -8,7 +8,6 @@ rollouts (v1). The model is reached through the host's relay: the key stays with
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import threading
 from collections.abc import Mapping
@@ -17,29 +16,12 @@ from typing import Any
 
 from envops.declare.package import Package
 from envops.declare.registry import EnvironmentEntry
+from envops.observe.confined_command import HARNESS, confined_command
 from envops.observe.importing import FILES
 from envops.observe.model_evaluation import Asked, sampling_of
-from envops.observe.process import Confinement, worker_environment
 from envops.observe.relay import Relay
-from envops.observe.starting import WORKER_FOLDER
 from envops.observe.subprocesses import run_program
-from envops.observe.venv import venv_for
-from envops.observe.wheel import built_wheel
 from envops.observe.workspace import Workspace
-
-HARNESS = "envops_chat"
-GUARD = """
-import importlib.util, sys
-folder = {folder!r}
-path = folder + "/__init__.py"
-spec = importlib.util.spec_from_file_location("envops_worker", path, submodule_search_locations=[folder])
-sys.modules["envops_worker"] = module = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(module)
-from envops_worker.confinement import NetworkGuard
-from envops_worker.failures import Sources
-NetworkGuard(Sources(), allowed=False).watch()
-"""
-"""What Python runs first in the command and in every server that it starts, as `sitecustomize`."""
 
 
 def evaluate_in_pool(
@@ -59,26 +41,23 @@ def evaluate_in_pool(
     Python's connections beyond this machine are refused as in a worker, unless the network is allowed.
     Raises `ProgramFailed` when the command fails or leaves no results, and `Interrupted` when `stop` is set.
     """
-    venv = venv_for(package.folder / "requirements.lock", workspace, stop)
-    overlay = built_wheel(package, workspace, stop).overlay
-    with workspace.scratch() as scratch:
-        secrets = {name: os.environ[name] for name in entry.secrets if name in os.environ}
-        environment = worker_environment(venv, overlay, scratch, Confinement(secrets, allow_network))
-        modules, out = scratch / "modules", scratch / "out"
-        modules.mkdir()
-        shutil.copy(WORKER_FOLDER / "chat_harness.py", modules / f"{HARNESS}.py")
-        if not allow_network:
-            guard(modules)
-        environment["PYTHONPATH"] = f"{modules}:{environment['PYTHONPATH']}"
+    with confined_command(entry, package, workspace, stop, allow_network=allow_network) as confined:
+        out = confined.scratch / "out"
         options = _options_v0(entry, relay, servers) if package.generation == "v0" else _options_v1(entry, relay)
         common = ["-m", relay.endpoint.model, "-n", str(asked.tasks), "-r", str(asked.rollouts)]
         common += ["-c", str(asked.max_concurrent), "-o", str(out)]
         command: list[str | Path] = [
-            venv.folder / "bin/vf-eval",
+            confined.venv.folder / "bin/vf-eval",
             package.module,
             *common,
         ]
-        run_program([*command, *options], environment=environment, folder=scratch, seconds=asked.seconds, stop=stop)
+        run_program(
+            [*command, *options],
+            environment=confined.variables,
+            folder=confined.scratch,
+            seconds=asked.seconds,
+            stop=stop,
+        )
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
         found = [path for name in FILES for path in out.rglob(name)]
@@ -86,11 +65,6 @@ def evaluate_in_pool(
             for beside in path.parent.glob("*.json*"):
                 shutil.copy(beside, folder)
     return folder
-
-
-def guard(modules: Path) -> None:
-    """Let every Python that has this folder first on its path refuse connections beyond this machine."""
-    (modules / "sitecustomize.py").write_text(GUARD.format(folder=str(WORKER_FOLDER)))
 
 
 def _options_v0(entry: EnvironmentEntry, relay: Relay, servers: int) -> list[str]:

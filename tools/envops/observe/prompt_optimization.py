@@ -7,7 +7,6 @@ keeps what does better on validation tasks. It reaches the model through the hos
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import threading
 from collections.abc import Callable, Mapping
@@ -17,16 +16,13 @@ from typing import Any
 
 from envops.declare.package import Package
 from envops.declare.registry import EnvironmentEntry
+from envops.observe.confined_command import HARNESS, confined_command
 from envops.observe.facts import Failure, Task, adapter
 from envops.observe.model_evaluation import sampling_of
-from envops.observe.pool import HARNESS, guard
-from envops.observe.process import Confinement, worker_environment
 from envops.observe.relay import Relay
 from envops.observe.spending import CALLS_OF_CONVERSATION, Estimate, Tokens, bound_of_prompt
 from envops.observe.starting import WORKER_FOLDER
 from envops.observe.subprocesses import ProgramFailed, run_program
-from envops.observe.venv import venv_for
-from envops.observe.wheel import built_wheel
 from envops.observe.workspace import Workspace
 
 MINIBATCH = 3
@@ -135,25 +131,16 @@ def optimize_prompt(
     Raises `NoGepa` where the environment's lock has none, `ProgramFailed` when the command fails,
     and `Interrupted` when `stop` is set.
     """
-    venv = venv_for(package.folder / "requirements.lock", workspace, stop)
-    overlay = built_wheel(package, workspace, stop).overlay
-    secrets = {name: os.environ[name] for name in entry.secrets if name in os.environ}
-    with workspace.scratch() as scratch:
-        environment = worker_environment(venv, overlay, scratch, Confinement(secrets, allow_network))
-        modules, result = scratch / "modules", scratch / "result.json"
-        progress = Progress(scratch / "progress", seen)
-        modules.mkdir()
-        shutil.copy(WORKER_FOLDER / "chat_harness.py", modules / f"{HARNESS}.py")
-        shutil.copy(WORKER_FOLDER / "gepa.py", modules / f"{MODULE}.py")
-        if not allow_network:
-            guard(modules)
-        environment["PYTHONPATH"] = f"{modules}:{environment['PYTHONPATH']}"
+    with confined_command(entry, package, workspace, stop, allow_network=allow_network) as confined:
+        scratch = confined.scratch
+        result, progress = scratch / "result.json", Progress(scratch / "progress", seen)
+        shutil.copy(WORKER_FOLDER / "gepa.py", confined.modules / f"{MODULE}.py")
         options = _options_v0 if package.generation == "v0" else _options_v1
         arguments = [package.module, *options(entry, relay, budget, scratch / "out")]
         asked = {"generation": package.generation, "arguments": arguments}
         run_program(
-            [venv.python, "-m", MODULE],
-            environment=environment,
+            [confined.venv.python, "-m", MODULE],
+            environment=confined.variables,
             folder=scratch,
             seconds=budget.seconds,
             stop=stop,

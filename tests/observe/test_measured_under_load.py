@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import time
 from types import SimpleNamespace
 from typing import Any
@@ -64,3 +66,16 @@ def test_a_fresh_process_is_waited_for_longer_than_the_stage_has():
     found = list(repetitions(session, units))
     assert [each["circumstance"] for each in found] == ["order", "fresh process", "parallel"]
     assert [(each["count"], each.get("failure")) for each in found] == [(5, None)] * 3
+
+
+def test_a_fresh_process_answers_though_a_later_fork_holds_its_pipe_open() -> None:
+    spare = Spare(lambda question: question + 1)
+    later = os.fork()
+    if later == 0:
+        time.sleep(600)
+        os._exit(0)
+    try:
+        assert spare.ask(1, 30.0) == 2
+    finally:
+        os.kill(later, signal.SIGKILL)
+        os.waitpid(later, 0)

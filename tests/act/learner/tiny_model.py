@@ -8,21 +8,9 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from letters import CHAT
+
 WORDS = "the a of to in is answer names guess tool call reverse text sort number date amount people number is not"
-TEMPLATE = """\
-{%- if tools %}<|im_start|>system
-{% for tool in tools %}{{ tool | tojson }}
-{% endfor %}Call as <tool_call>{"name": …, "arguments": …}</tool_call><|im_end|>
-{% endif %}
-{%- for message in messages %}<|im_start|>{{ message.role }}
-{{ message.content }}
-{%- for call in message.tool_calls or [] %}
-<tool_call>
-{"name": "{{ call.function.name }}", "arguments": {{ call.function.arguments | tojson }}}
-</tool_call>{% endfor %}<|im_end|>
-{% endfor %}
-{%- if add_generation_prompt %}<|im_start|>assistant
-{% endif %}"""
 
 
 def make(folder: Path) -> None:
@@ -41,7 +29,7 @@ def make(folder: Path) -> None:
     tokenizer = PreTrainedTokenizerFast(
         tokenizer_object=inner, pad_token="<|pad|>", eos_token="<|im_end|>", padding_side="left"
     )
-    tokenizer.chat_template = TEMPLATE
+    tokenizer.chat_template = CHAT
     torch.manual_seed(0)
     config = Qwen2Config(
         vocab_size=len(tokenizer),

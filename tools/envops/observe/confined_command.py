@@ -5,14 +5,17 @@ from __future__ import annotations
 import os
 import shutil
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from envops.declare.package import Package
 from envops.declare.registry import EnvironmentEntry
+from envops.observe.model_evaluation import sampling_of
 from envops.observe.process import Confinement, worker_environment
+from envops.observe.relay import Relay
 from envops.observe.starting import WORKER_FOLDER
 from envops.observe.venv import VirtualEnvironment, venv_for
 from envops.observe.wheel import built_wheel
@@ -71,3 +74,20 @@ def confined_command(
 def guard(modules: Path) -> None:
     """Let every Python that has this folder first on its path refuse connections beyond this machine."""
     (modules / "sitecustomize.py").write_text(GUARD.format(folder=str(WORKER_FOLDER)))
+
+
+def settings_of_v1(entry: EnvironmentEntry, relay: Relay) -> dict[str, Any]:
+    """What every command of v1 is told: the environment's arguments, and our harness before the relay."""
+    nested = {"sampling": sampling_of(relay.endpoint), "env.taskset": entry.args}
+    return {
+        "client.base-url": relay.base_url,
+        "client.api-key-var": "ENVOPS_ENDPOINT_KEY",
+        "env.agent.harness.id": HARNESS.replace("_", "-"),
+        "env.agent.runtime.type": "subprocess",
+        **{f"{place}.{key.replace('_', '-')}": value for place, of in nested.items() for key, value in of.items()},
+    }
+
+
+def flags(settings: Mapping[str, Any]) -> list[str]:
+    """Settings as verifiers' command line takes them."""
+    return [text for key, value in settings.items() for text in (f"--{key}", str(value))]

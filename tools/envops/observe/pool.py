@@ -10,13 +10,11 @@ from __future__ import annotations
 import json
 import shutil
 import threading
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from envops.declare.package import Package
 from envops.declare.registry import EnvironmentEntry
-from envops.observe.confined_command import HARNESS, confined_command
+from envops.observe.confined_command import confined_command, flags, settings_of_v1
 from envops.observe.importing import FILES
 from envops.observe.model_evaluation import Asked, sampling_of
 from envops.observe.relay import Relay
@@ -74,13 +72,5 @@ def _options_v0(entry: EnvironmentEntry, relay: Relay, servers: int) -> list[str
 
 
 def _options_v1(entry: EnvironmentEntry, relay: Relay) -> list[str]:
-    where = ["--client.base-url", relay.base_url, "--client.api-key-var", "ENVOPS_ENDPOINT_KEY"]
-    harness = ["--env.agent.harness.id", HARNESS.replace("_", "-"), "--env.agent.runtime.type", "subprocess"]
-    pool = ["--env.interception.type", "elastic", "--no-push", "--no-rich", "--run.name", "pool"]
-    sampling = _flags("--sampling", sampling_of(relay.endpoint))
-    args = _flags("--env.taskset", entry.args)
-    return [*where, *harness, *pool, *sampling, *args]
-
-
-def _flags(before: str, values: Mapping[str, Any]) -> list[str]:
-    return [text for key, value in values.items() for text in (f"{before}.{key.replace('_', '-')}", str(value))]
+    pool = {"env.interception.type": "elastic", "run.name": "pool"}
+    return [*flags(settings_of_v1(entry, relay) | pool), "--no-push", "--no-rich"]

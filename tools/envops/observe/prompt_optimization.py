@@ -16,7 +16,7 @@ from typing import Any
 
 from envops.declare.package import Package
 from envops.declare.registry import EnvironmentEntry
-from envops.observe.confined_command import HARNESS, confined_command
+from envops.observe.confined_command import confined_command, flags, settings_of_v1
 from envops.observe.facts import Failure, Task, adapter
 from envops.observe.model_evaluation import sampling_of
 from envops.observe.relay import Relay
@@ -173,10 +173,6 @@ def _options_v0(entry: EnvironmentEntry, relay: Relay, budget: Budget, out: Path
 def _options_v1(entry: EnvironmentEntry, relay: Relay, budget: Budget, out: Path) -> list[str]:
     settings: dict[str, Any] = {
         "model": relay.endpoint.model,
-        "client.base-url": relay.base_url,
-        "client.api-key-var": "ENVOPS_ENDPOINT_KEY",
-        "env.agent.harness.id": HARNESS.replace("_", "-"),
-        "env.agent.runtime.type": "subprocess",
         "max-total-rollouts": budget.calls,
         "num-train": budget.train,
         "num-val": budget.validation,
@@ -185,12 +181,6 @@ def _options_v1(entry: EnvironmentEntry, relay: Relay, budget: Budget, out: Path
         "seed": budget.seed,
         "output-dir": out,
         "run.name": "gepa",
-        **{f"sampling.{_dashed(key)}": value for key, value in sampling_of(relay.endpoint).items()},
-        **{f"env.taskset.{_dashed(key)}": value for key, value in entry.args.items()},
         **({} if budget.initial_prompt is None else {"initial-prompt": budget.initial_prompt}),
     }
-    return [text for key, value in settings.items() for text in (f"--{key}", str(value))]
-
-
-def _dashed(key: str) -> str:
-    return key.replace("_", "-")
+    return flags(settings_of_v1(entry, relay) | settings)

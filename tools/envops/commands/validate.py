@@ -123,9 +123,8 @@ def _wish(options: argparse.Namespace, gates: tuple[Gate, ...], repository: Repo
     )
     if harness is tasks is rollouts is None:
         return wish
-    return replace(
-        wish, evaluations=(options.command,)
-    )  # what was asked for, and nothing that is kept for another gate
+    # what was asked for, and nothing that is kept for another gate
+    return replace(wish, evaluations=(options.command,))
 
 
 def _check_runs(repository: Repository) -> None:

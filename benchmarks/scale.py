@@ -314,8 +314,9 @@ def uv_cache() -> str:
 
 
 def indexes() -> dict[str, str]:
-    """What tells pip and uv where packages come from on this machine."""
-    return {name: value for name, value in os.environ.items() if name.startswith(("UV_", "PIP_", "SSL_", "REQUESTS_"))}
+    """What tells pip and uv where packages come from on this machine; not where nox would have them go."""
+    told = {name: value for name, value in os.environ.items() if name.startswith(("UV_", "PIP_", "SSL_", "REQUESTS_"))}
+    return {name: value for name, value in told.items() if name not in ("UV_PYTHON", "UV_PROJECT_ENVIRONMENT")}
 
 
 def beside(what: str, mine: Cost, theirs: Sequence[Cost], promised: float) -> list[Line]:

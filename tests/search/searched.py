@@ -54,7 +54,7 @@ def searched(forking: Forking, each: Environment, folder: Path) -> Facts:
     """The facts of a search as `envops validate` makes them, without those of other stages."""
     package = written(each, folder)
     entry = EnvironmentEntry(package.name)
-    toolbox = venv_for(searching.SEARCH_LOCK, forking.workspace, threading.Event()).site_packages
+    toolbox = searching.search_toolbox(forking.workspace, threading.Event())
     worker: Any = Fork(forking.address, folder)
     with contextlib.closing(worker):
         settings = worker_settings(entry, package, folder, allow_network=False)

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
+import importlib
 import json
 import os
 import runpy
@@ -23,10 +25,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from .imported import collector_at_rest
 from .warden import die_with_parent
 
 DESCRIPTORS = 3
 """What comes with a request: the question, where to print to, and where to say one's number."""
+SERVED_WITH = ("uvicorn", "httpx", "mcp.server.mcpserver", "mcp.server.fastmcp", "mcp.server.transport_security")
+"""What every tool server of verifiers 0.3 or 0.4 imports when it is started; some are of one release alone."""
 SIGN_OF_LIFE_SECONDS = 10.0
 LISTENING_SECONDS = 30.0
 """How long a server may take to set itself up before verifiers looks for it in its own way."""
@@ -50,6 +55,10 @@ class Nursery:
             self._control.close()
             _serve_forks(theirs, parent)
         theirs.close()
+
+    def prepare(self) -> None:
+        """Have it import what tool servers are made of, while this process does something else."""
+        self._control.send(b"0")
 
     def end(self) -> None:
         """End it, and the servers that it has forked."""
@@ -126,6 +135,7 @@ def fork_servers(nursery: Nursery) -> None:
     """From now on, tool servers in this process and its forks come from there."""
     from verifiers.v1.runtimes import subprocess
 
+    nursery.prepare()
     subprocess.asyncio = AsyncioWithForks(nursery)
 
 
@@ -146,16 +156,25 @@ def _serve_forks(control: socket.socket, parent: int) -> None:
         die_with_parent(parent)
         signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # their ends are heard where they are waited for
         while True:
-            _, descriptors, _, _ = socket.recv_fds(control, 1, DESCRIPTORS)
-            if not descriptors:
+            said, descriptors, _, _ = socket.recv_fds(control, 1, DESCRIPTORS)
+            if not said:
                 break
-            if os.fork() == 0:
+            if not descriptors:
+                _import_what_servers_need()
+            elif os.fork() == 0:
                 control.close()
                 _become_server(*descriptors)
             for descriptor in descriptors:
                 os.close(descriptor)
     finally:
         os._exit(0)
+
+
+def _import_what_servers_need() -> None:
+    for module in SERVED_WITH:
+        with contextlib.suppress(Exception), collector_at_rest():
+            importlib.import_module(module)
+    gc.freeze()
 
 
 def _become_server(question: int, log: int, said: int) -> None:

@@ -13,7 +13,6 @@ from envops.observe import searching
 from envops.observe.facts import Description, Facts, adapter
 from envops.observe.observation import worker_settings
 from envops.observe.search_facts import Search
-from envops.observe.venv import venv_for
 from forked_workers import Fork, Forking, written
 from planted import Planted as Environment
 

@@ -54,7 +54,7 @@ def search_toolbox(workspace: Workspace, stop: threading.Event) -> Toolbox:
 
 def _write_tables(venv: VirtualEnvironment, folder: Path, stop: threading.Event) -> None:
     folder.mkdir()
-    command = [venv.python, "-I", "-B", "-c", UNICODE, folder]
+    command: list[str | Path] = [venv.python, "-I", "-B", "-c", UNICODE, folder]
     run_program(command, environment=uv_environment(), folder=folder, seconds=REQUEST_SECONDS, stop=stop)
 
 

@@ -105,7 +105,7 @@ class ForkedServer:
         return 0 if self._ended else None
 
     async def wait(self) -> int:
-        while self.returncode is None:
+        while self.returncode is None:  # noqa: ASYNC110 - what ends is another process
             await asyncio.sleep(0.01)
         return 0
 
@@ -143,11 +143,19 @@ async def _listening(server: ForkedServer, port_file: Path) -> None:
     """Return when it answers, is gone, or takes long."""
     pause, deadline = 0.01, time.monotonic() + LISTENING_SECONDS
     while server.returncode is None and time.monotonic() < deadline:
-        with contextlib.suppress(OSError, ValueError):
-            socket.create_connection(("127.0.0.1", int(port_file.read_text())), 1.0).close()
+        if _answers(port_file):
             return
         await asyncio.sleep(pause)
         pause = min(0.2, pause * 1.2)
+
+
+def _answers(port_file: Path) -> bool:
+    """Whether somebody listens on the port that the file names."""
+    try:
+        socket.create_connection(("127.0.0.1", int(port_file.read_text())), 1.0).close()
+    except (OSError, ValueError):
+        return False
+    return True
 
 
 def _serve_forks(control: socket.socket, parent: int) -> None:
@@ -199,5 +207,7 @@ def _become_server(question: int, log: int, said: int) -> None:
         if not isinstance(error, SystemExit):
             sys.excepthook(type(error), error, error.__traceback__)
     finally:
-        sys.stderr.flush()
+        with contextlib.suppress(Exception):
+            sys.stdout.flush()
+            sys.stderr.flush()
         os._exit(0)

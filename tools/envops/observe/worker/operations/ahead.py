@@ -15,7 +15,7 @@ from ..session import Session
 from .evaluate import asked_of, jobs_of, manner_of
 
 FORKS = 2
-"""Between how many forks the rollouts of an environment that answers back are divided: they take longer than all else."""
+"""Between how many the rollouts of an environment that answers back are divided: they take longest."""
 MOST_KILOBYTES = 600 * 2**10
 """What the worker may hold itself: its limit counts what forks share with it once more for each."""
 

@@ -16,7 +16,7 @@ NOTABLE = 0.05
 """Share of gold's gain below which what a function pays is a crumb."""
 BROKEN_KEPT = 5
 PATIENCE_TIMES = 4.0
-"""How much longer than by the processor's clock a search may take: other work is done beside it, and some rewards wait."""
+"""How much longer than by the processor's clock a search may take: it has other work beside it, or a reward waits."""
 
 Score = Callable[[int, str, bool], Mapping[str, Any]]
 """(place on the panel, reply, whether it is all that was said) → a score as the adapter gives it."""

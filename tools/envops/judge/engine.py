@@ -24,13 +24,14 @@ import math
 import re
 import traceback
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
 from envops.judge.declared_range import DeclaredRange, functions_of
 from envops.judge.outcomes import Sample, samples_of_rollouts
+from envops.judge.sayings import Saying, sayings
 from envops.observe.reward_range import range_of
 
 if TYPE_CHECKING:
@@ -85,6 +86,26 @@ class Subject:
     def functions(self) -> tuple[RewardFunction, ...]:
         """Every function that is declared or that scored."""
         return functions_of(self.facts)
+
+    @cached_property
+    def conversations(self) -> Sequence[Score]:
+        """Everything that was scored in process: the policies' replies and the author's cases."""
+        return (*self.facts.scores, *(case.score for case in self.facts.cases if case.score is not None))
+
+    @cached_property
+    def rewarded_conversations(self) -> Sequence[Score]:
+        """Those of them that have a finite reward."""
+        return [score for score in self.conversations if score.reward is not None and math.isfinite(score.reward)]
+
+    @cached_property
+    def failing(self) -> Sequence[Score]:
+        """Those of them in which a function failed."""
+        return [score for score in self.conversations if score.failures]
+
+    @cached_property
+    def sayings(self) -> Mapping[int, Saying]:
+        """What the functions said of them, by identity."""
+        return sayings(self.conversations)
 
     @cached_property
     def rewarded(self) -> Mapping[str, list[Score]]:

@@ -26,10 +26,11 @@ import traceback
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
 from envops.judge.declared_range import DeclaredRange, functions_of
+from envops.judge.measures import Distribution, distribution_of
 from envops.judge.outcomes import Sample, samples_of_rollouts
 from envops.judge.sayings import Saying, sayings
 from envops.observe.reward_range import range_of
@@ -121,6 +122,11 @@ class Subject:
         """The rollouts of each policy whose replies vary as a model's do."""
         return samples_of_rollouts(self.facts.rollouts, self.range, self.entry.gates.distribution.confidence)
 
+    @cached_property
+    def distributions(self) -> tuple[Distribution, ...]:
+        """What was measured of each sample."""
+        return tuple(distribution_of(sample, self.entry.gates.distribution) for sample in self.samples)
+
 
 @dataclass(frozen=True)
 class Found:
@@ -208,6 +214,7 @@ def rule(
             raise TypeError(f"rule id {id} is taken by {_rules[id].check.__qualname__}")
         title, sections = _read_docstring(check)
         what, why, fix = (sections[name] for name in ("What", "Why", "Fix"))
+        all_rules.cache_clear()
         _rules[id] = Rule(id, gate, severity, title, what, why, fix, check, last, compares)
         return check
 
@@ -225,6 +232,7 @@ def _read_docstring(check: Check) -> tuple[str, dict[str, str]]:
     return title.rstrip("."), sections
 
 
+@cache
 def all_rules() -> dict[str, Rule]:
     """Every rule by id, gate by gate, then those of training runs."""
     from envops.judge import rules

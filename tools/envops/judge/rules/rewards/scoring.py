@@ -57,14 +57,18 @@ def reward_changes_on_repetition(subject: Subject) -> Iterator[Found]:
             of_conversation(score) | {"again": list(score.again)},
         )
         for score in repeated
-        if any(not _same(score.reward, again) for again in score.again)
+        if score.again != (score.reward,) * len(score.again) and not _all_same(score)
     ]
     yield from merged(hits, len(repeated))
 
 
+def _all_same(score: Score) -> bool:
+    return all(_same(score.reward, again) for again in score.again)
+
+
 def _same(first: float | None, second: float | None) -> bool:
-    if first is None or second is None or first == second:
-        return first == second
+    if first is None or second is None:
+        return first is second
     both_nan = math.isnan(first) and math.isnan(second)
     return both_nan or math.isclose(first, second, rel_tol=1e-9, abs_tol=1e-9)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from functools import lru_cache
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
@@ -140,6 +141,7 @@ def wheel_shadows_others(subject: Subject) -> Iterator[Found]:
             )
 
 
+@lru_cache(maxsize=4096)
 def canonical(name: str) -> str:
     """A name as pip and Python compare it on a disk that knows no case."""
     return re.sub(r"[-_.]+", "_", name).lower()

@@ -110,7 +110,7 @@ def test_rule_that_raises_takes_no_other_down(monkeypatch: pytest.MonkeyPatch) -
         raise ZeroDivisionError("division by zero")
 
     known = engine.all_rules()["SCH005"]
-    monkeypatch.setitem(engine._rules, "SCH005", engine.replace(known, check=broken))
+    monkeypatch.setitem(engine.all_rules(), "SCH005", engine.replace(known, check=broken))
     judgement = judge(subject(package={"version": "x"}))
     assert [finding.rule for finding in judgement.findings] == ["SCH003", "SCH005", "SCH005"]
     bug = judgement.findings[-1]

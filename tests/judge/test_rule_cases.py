@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
 import pytest
 from envops.judge.engine import Judged, Subject, all_rules, findings
 from envops.judge.verdict import judge
+from envops.observe.facts_on_disk import read_facts, write_facts
 from rule_cases import all_cases
 from subjects import subject, v0
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 CASES = all_cases()
 
@@ -15,6 +22,10 @@ def fired(each: Judged) -> set[str]:
     found = list(findings(each))
     assert not [finding for finding in found if finding.bug]
     return {finding.rule for finding in found}
+
+
+def told(each: Subject) -> list[tuple[str, str, bool]]:
+    return [(finding.rule, finding.message, finding.inconclusive) for finding in findings(each)]
 
 
 @pytest.mark.parametrize("rule", all_rules())
@@ -41,6 +52,15 @@ def test_rule_fires(rule: str, each: Judged) -> None:
 )
 def test_rule_is_silent(rule: str, each: Judged) -> None:
     assert rule not in fired(each)
+
+
+@pytest.mark.parametrize("rule", CASES)
+def test_facts_from_a_file_which_share_what_is_equal_are_judged_alike(rule: str, tmp_path: Path) -> None:
+    for each in CASES[rule].fires.values():
+        if isinstance(each, Subject):
+            write_facts(each.facts, tmp_path / "facts.json")
+            kept = replace(each, facts=read_facts(tmp_path / "facts.json"))
+            assert told(kept) == told(each)
 
 
 @pytest.mark.parametrize("each", [subject(), v0()], ids=["v1", "v0"])

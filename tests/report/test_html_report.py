@@ -15,7 +15,7 @@ from envops.judge.engine import Finding
 from envops.report.html import page
 from envops.report.html.compact import MOST_FINDINGS, Beside, page_environment
 from envops.report.html.embedding import code, embedded, policy
-from envops.report.html.fitting import page_run
+from envops.report.html.fitting import fitted, page_run
 from envops.report.html.page import render_page
 from envops.report.html.written import read_diff, write_page
 from envops.report.json_report import report_data
@@ -61,6 +61,17 @@ def test_texts_are_shortened_until_the_page_fits_and_the_page_says_so(monkeypatc
     [environment] = embedded_in(cut)
     [reply] = [text for label, text, _ in environment["findings"][0]["evidence"] if label == "reply"]
     assert "80,000 of 100,000 characters left out" in reply
+
+
+@pytest.mark.parametrize("limit", [20_000, 14_000, 12_000, 8_000])
+def test_what_is_made_once_for_several_lengths_is_what_would_be_made_anew(limit: int) -> None:
+    texts = ("x" * 15_000, "\n".join("y" * 30), 'z"\\' * 700, "short")
+    findings = [Finding("RWD001", "rewards", "error", "m", "f", {"reply": text}) for text in texts]
+    environments = data_of(ValidationResult("fail", tuple(replace(FAILING, findings=(one,)) for one in findings)))
+    found = fitted(environments["environments"], None, (), limit)
+    anew = [embedded(page_environment(one, Beside(), found.longest)) for one in environments["environments"]]
+    assert found.is_shortened
+    assert [blob for _, blob in found.environments] == anew[: len(found.environments)]
 
 
 def test_where_nothing_helps_the_worst_keep_their_details(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,7 +21,7 @@ from envops.declare.text import leads_inside, relative
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-_CHUNK = 1 << 20
+_CHUNK = 1 << 16
 
 # Covered is whatever can reach a wheel, a test or the Hub: data at the root, hidden files. Left out
 # is what tools leave behind, because running a gate must not change it, and recordings, because
@@ -102,10 +102,10 @@ def strict_digest(folder: Path, files: tuple[str, ...] | None = None) -> str:
         files = tuple(sorted(name for name, _ in _walk(str(folder), "", at_root=True)))
     digest = hashlib.sha256()
     for name in files:
-        path = folder / name
-        found = path.lstat()
+        path = f"{folder}/{name}"
+        found = os.lstat(path)
         if stat.S_ISLNK(found.st_mode):
-            target = os.fsencode(path.readlink())
+            target = os.fsencode(Path(path).readlink())
             _feed_header(digest, "link", name, len(target))
             digest.update(target)
         else:
@@ -119,10 +119,13 @@ def _feed_header(digest: Any, kind: str, name: str, size: int) -> None:
     digest.update(f"{kind} {len(encoded)} {size}\n".encode() + encoded)
 
 
-def _feed(digest: Any, path: Path) -> None:
-    with path.open("rb", buffering=0) as file:
-        while chunk := file.read(_CHUNK):
+def _feed(digest: Any, path: str) -> None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        while chunk := os.read(descriptor, _CHUNK):
             digest.update(chunk)
+    finally:
+        os.close(descriptor)
 
 
 def hub_content_hash(folder: Path) -> str:
@@ -134,7 +137,7 @@ def hub_content_hash(folder: Path) -> str:
     for name in hub_files(folder):
         digest.update(f"file:{name}".encode())
         try:
-            _feed(digest, folder / name)
+            _feed(digest, f"{folder}/{name}")
         except OSError:
             continue
     return digest.hexdigest()

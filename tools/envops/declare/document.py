@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import yaml
@@ -33,6 +34,8 @@ _TAG = "tag:yaml.org,2002:"
 _NUMBERS = (_TAG + "int", _TAG + "float")
 _EXPONENT = re.compile(r"[-+]?[0-9]+(\.[0-9]*)?[eE][-+]?[0-9]+")
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_SCALARS: Any = yaml.SafeLoader("")
+"""Says of single values what they are."""
 
 
 @dataclass(frozen=True)
@@ -76,6 +79,18 @@ def parse_document(text: str, file: str) -> Document:
     return Document(file, data, builder.lines, tuple(builder.problems))
 
 
+@lru_cache(maxsize=1024)
+def _tag_of_plain(text: str) -> str:
+    """What YAML takes text without quotes for; most of it comes again, in this file or the next."""
+    tag: str = _SCALARS.resolve(yaml.ScalarNode, text, (True, False))
+    return tag
+
+
+@lru_cache(maxsize=1024)
+def _value_of_scalar(tag: str, text: str) -> Any:
+    return _SCALARS.yaml_constructors[tag](_SCALARS, yaml.ScalarNode(tag, text))
+
+
 def place(path: Steps) -> str:
     """A path as people write it: `environments.reverse-text.owners[0]`."""
     text = ""
@@ -113,7 +128,6 @@ class _Builder:
     anchors: dict[str, _Anchor] = field(default_factory=dict)
     count: int = 0
     repeated: int = 0
-    scalars: Any = field(default_factory=lambda: yaml.SafeLoader(""))
 
     def read_stream(self, events: Iterator[Any]) -> Any:
         data: Any = None
@@ -198,7 +212,7 @@ class _Builder:
         """A SafeLoader value, but as YAML 1.2 has it: dates and `12:30` are text, `1e-5` is a number."""
         tag = event.tag
         if tag is None or tag == "!":
-            tag = self.scalars.resolve(yaml.ScalarNode, event.value, event.implicit)
+            tag = _tag_of_plain(event.value) if event.implicit[0] else _TAG + "str"
         if tag in (_TAG + "timestamp", _TAG + "value") or (tag in _NUMBERS and ":" in event.value):
             return event.value
         if tag == _TAG + "str":
@@ -214,7 +228,7 @@ class _Builder:
         if tag not in {_TAG + kind for kind in ("null", "bool", "int", "float")}:
             self.refuse(event, "carries a tag that is not allowed", path, found=tag, fix="remove the tag")
         try:
-            return self.scalars.construct_object(yaml.ScalarNode(tag, event.value, event.start_mark, event.end_mark))
+            return _value_of_scalar(tag, event.value)
         except (ValueError, KeyError, IndexError, yaml.YAMLError):
             self.refuse(event, f"is not a value of type {tag.removeprefix(_TAG)}", path, found=event.value)
 

@@ -15,7 +15,7 @@ import hashlib
 import json
 import re
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from packaging.markers import InvalidMarker, Marker
@@ -25,10 +25,10 @@ from packaging.version import InvalidVersion, Version
 from envops.declare.package import Lock
 from envops.declare.problem import DeclarationError, Problem
 from envops.declare.requirement import readable_requirement
-from envops.declare.text import read_text, relative
+from envops.declare.text import read_bytes, relative, text_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from packaging.specifiers import SpecifierSet
@@ -69,8 +69,10 @@ class Pin:
 
 @dataclass(frozen=True)
 class _Parsed:
+    digest: str
     pins: tuple[Pin, ...]
     inputs: str
+    line_of_inputs: int
     mistakes: tuple[tuple[int, str, str], ...]
     """Line, message, what was found."""
 
@@ -82,6 +84,19 @@ class _Parsed:
             if pin.name not in chosen or pin.applies():
                 chosen[pin.name] = pin.version
         return chosen
+
+    @cached_property
+    def entries(self) -> tuple[str, ...]:
+        """What stands in the lock, without hashes, in order."""
+        return tuple(sorted(pin.entry for pin in self.pins))
+
+    @cached_property
+    def by_name(self) -> dict[str, list[Pin]]:
+        """The entries of each name."""
+        found: dict[str, list[Pin]] = {}
+        for pin in self.pins:
+            found.setdefault(pin.name, []).append(pin)
+        return found
 
 
 def inputs_digest(requires: Iterable[str], requires_python: str) -> str:
@@ -118,10 +133,9 @@ def read_lock(folder: Path, root: Path, name: str, pyproject: Pyproject) -> tupl
     if not path.exists() and not path.is_symlink():
         return None, [Problem(file, None, "does not exist", fix=fix)]
     try:
-        text = read_text(path, root)
+        parsed = _parse_content(read_bytes(path, root), path, root)
     except DeclarationError as error:
         return None, list(error.problems)
-    parsed = _parse(text)
     problems = [Problem(file, line, message, found=found, fix=fix) for line, message, found in parsed.mistakes]
     project = pyproject.table("project")
     requires = [text for text in project.get("dependencies", ()) if isinstance(text, str)]
@@ -130,17 +144,14 @@ def read_lock(folder: Path, root: Path, name: str, pyproject: Pyproject) -> tupl
         problems.append(Problem(file, 1, "has no line `# inputs: sha256:…`", fix=fix))
     elif parsed.inputs != expected:
         message = "was resolved from other requirements than those of pyproject.toml"
-        problems.append(Problem(file, _line_of_inputs(text), message, found=parsed.inputs, allowed=expected, fix=fix))
-    problems += _unsatisfied(pyproject, requires, parsed.pins, fix)
-    digest = f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
-    entries = tuple(sorted(pin.entry for pin in parsed.pins))
-    return Lock(digest, parsed.inputs, parsed.applicable, entries), problems
+        problems.append(Problem(file, parsed.line_of_inputs, message, found=parsed.inputs, allowed=expected, fix=fix))
+    problems += _unsatisfied(pyproject, requires, parsed.by_name, fix)
+    return Lock(parsed.digest, parsed.inputs, parsed.applicable, parsed.entries), problems
 
 
-def _unsatisfied(pyproject: Pyproject, requires: Iterable[str], pins: Iterable[Pin], fix: str) -> Iterator[Problem]:
-    by_name: dict[str, list[Pin]] = {}
-    for pin in pins:
-        by_name.setdefault(pin.name, []).append(pin)
+def _unsatisfied(
+    pyproject: Pyproject, requires: Iterable[str], by_name: Mapping[str, Sequence[Pin]], fix: str
+) -> Iterator[Problem]:
     for index, text in enumerate(requires):
         requirement = readable_requirement(text)
         if requirement is None or (requirement.marker and not requirement.marker.evaluate({"extra": ""})):
@@ -168,9 +179,24 @@ def _allows(specifier: SpecifierSet, version: str) -> bool:
         return False
 
 
-@lru_cache(maxsize=64)
+_parsed: dict[bytes, _Parsed] = {}
+_MOST_PARSED = 64
+
+
+def _parse_content(content: bytes, path: Path, root: Path) -> _Parsed:
+    """Parsed once per content: many environments of one repository have equal locks.
+
+    Raises `DeclarationError` as `text_of` does.
+    """
+    key = hashlib.sha256(content).digest()
+    if key not in _parsed:
+        if len(_parsed) >= _MOST_PARSED:
+            _parsed.clear()
+        _parsed[key] = _parse(text_of(content, path, root))
+    return _parsed[key]
+
+
 def _parse(text: str) -> _Parsed:
-    """Parsed once per text: many environments of one repository have equal locks."""
     pins: list[Pin] = []
     mistakes: list[tuple[int, str, str]] = []
     inputs = ""
@@ -187,7 +213,8 @@ def _parse(text: str) -> _Parsed:
             else:
                 mistakes.append((line, read, entry[:120]))
     mistakes += _repeated(pins)
-    return _Parsed(tuple(pins), inputs, tuple(mistakes))
+    digest = f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
+    return _Parsed(digest, tuple(pins), inputs, _line_of_inputs(text), tuple(mistakes))
 
 
 def _logical_lines(text: str) -> Iterator[tuple[int, str]]:

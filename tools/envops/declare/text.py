@@ -29,16 +29,18 @@ def read_bytes(path: Path, root: Path, limit: int = MAX_BYTES) -> bytes:
     def refuse(message: str, **more: str) -> DeclarationError:
         return DeclarationError([Problem(relative(path, root), None, message, **more)])
 
-    if path.is_symlink() and not leads_inside(path, root):
-        raise refuse("is a symbolic link that leaves the repository", fix="put the file itself here")
     try:
-        found = path.stat()
+        found = path.lstat()
+        if stat.S_ISLNK(found.st_mode):
+            if not leads_inside(path, root):
+                raise refuse("is a symbolic link that leaves the repository", fix="put the file itself here")
+            found = path.stat()
         if not stat.S_ISREG(found.st_mode):
             raise refuse(f"is {_kind(found.st_mode)}, not a file", fix="put a file with this name here")
         if found.st_size > limit:
             raise refuse("is too large to be read", found=f"{found.st_size:,} bytes", allowed=f"{limit:,} bytes")
-        with path.open("rb") as file:
-            return file.read(limit)
+        with path.open("rb", buffering=0) as file:
+            return file.read()
     except FileNotFoundError:
         raise refuse("does not exist") from None
     except OSError as error:
@@ -50,7 +52,11 @@ def read_text(path: Path, root: Path, limit: int = MAX_BYTES) -> str:
 
     Raises `DeclarationError` as `read_bytes` does, and for anything that is not such text.
     """
-    content = read_bytes(path, root, limit)
+    return text_of(read_bytes(path, root, limit), path, root)
+
+
+def text_of(content: bytes, path: Path, root: Path) -> str:
+    """The same of content at hand."""
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:

@@ -174,8 +174,8 @@ def checks_of(sample: Sample, gate: DistributionGate) -> list[Check]:
     """Every check of a sample, in the order of their rules; none where nothing has a reward."""
     found: list[Check] = []
     if sample.clusters:
-        live = groups_are_live(sample, gate)
         found += [mean_is_high_enough(sample, gate), mean_is_low_enough(sample, gate), rewards_vary(sample, gate)]
-        found += format_is_met(sample, gate)
-        found += [live] if live is not None else []
+    found += format_is_met(sample, gate)
+    if sample.clusters and (live := groups_are_live(sample, gate)) is not None:
+        found.append(live)
     return found + incidents(sample, gate)

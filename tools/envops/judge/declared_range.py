@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from envops.observe.facts import Facts, RewardFunction, Rollout, Score
+from envops.judge.sayings import sayings
+from envops.observe.facts import Facts, RewardFunction
 from envops.observe.reward_range import DeclaredRange, is_reward, range_of
 
 if TYPE_CHECKING:
@@ -43,9 +44,8 @@ def _seen_functions(facts: Facts) -> dict[str, RewardFunction]:
     """The functions that scored anything, each with the weight that counts most."""
     seen: dict[str, RewardFunction] = {}
     cases = [case.score for case in facts.cases if case.score is not None]
-    conversations: list[Score | Rollout] = [*facts.scores, *cases, *facts.rollouts]
-    for conversation in conversations:
-        for name, said in conversation.functions.items():
+    for functions in sayings([*facts.scores, *cases, *facts.rollouts]).values():
+        for name, said in functions.items():
             if said.score is None:
                 continue
             known = seen.get(name)

@@ -24,13 +24,15 @@ import math
 import re
 import traceback
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
 from envops.judge.declared_range import DeclaredRange, functions_of
+from envops.judge.measures import Distribution, distribution_of
 from envops.judge.outcomes import Sample, samples_of_rollouts
+from envops.judge.sayings import Saying, sayings
 from envops.observe.reward_range import range_of
 
 if TYPE_CHECKING:
@@ -87,6 +89,26 @@ class Subject:
         return functions_of(self.facts)
 
     @cached_property
+    def conversations(self) -> Sequence[Score]:
+        """Everything that was scored in process: the policies' replies and the author's cases."""
+        return (*self.facts.scores, *(case.score for case in self.facts.cases if case.score is not None))
+
+    @cached_property
+    def rewarded_conversations(self) -> Sequence[Score]:
+        """Those of them that have a finite reward."""
+        return [score for score in self.conversations if score.reward is not None and math.isfinite(score.reward)]
+
+    @cached_property
+    def failing(self) -> Sequence[Score]:
+        """Those of them in which a function failed."""
+        return [score for score in self.conversations if score.failures]
+
+    @cached_property
+    def sayings(self) -> Mapping[int, Saying]:
+        """What the functions said of them, by identity."""
+        return sayings(self.conversations)
+
+    @cached_property
     def rewarded(self) -> Mapping[str, list[Score]]:
         """The conversations of each policy that have a finite reward."""
         found: dict[str, list[Score]] = defaultdict(list)
@@ -99,6 +121,11 @@ class Subject:
     def samples(self) -> tuple[Sample, ...]:
         """The rollouts of each policy whose replies vary as a model's do."""
         return samples_of_rollouts(self.facts.rollouts, self.range, self.entry.gates.distribution.confidence)
+
+    @cached_property
+    def distributions(self) -> tuple[Distribution, ...]:
+        """What was measured of each sample."""
+        return tuple(distribution_of(sample, self.entry.gates.distribution) for sample in self.samples)
 
 
 @dataclass(frozen=True)
@@ -187,6 +214,7 @@ def rule(
             raise TypeError(f"rule id {id} is taken by {_rules[id].check.__qualname__}")
         title, sections = _read_docstring(check)
         what, why, fix = (sections[name] for name in ("What", "Why", "Fix"))
+        all_rules.cache_clear()
         _rules[id] = Rule(id, gate, severity, title, what, why, fix, check, last, compares)
         return check
 
@@ -204,6 +232,7 @@ def _read_docstring(check: Check) -> tuple[str, dict[str, str]]:
     return title.rstrip("."), sections
 
 
+@cache
 def all_rules() -> dict[str, Rule]:
     """Every rule by id, gate by gate, then those of training runs."""
     from envops.judge import rules

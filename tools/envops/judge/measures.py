@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from envops.declare.registry import DistributionGate
-    from envops.judge.engine import Subject
     from envops.judge.outcomes import Sample
 
 PASS_AT = (1, 2, 4, 8, 16, 32, 64)
@@ -46,12 +45,6 @@ class Distribution:
     shaping: Shaping | None
     checks: tuple[Check, ...]
     advice: tuple[Advice, ...]
-
-
-def distributions(subject: Subject) -> tuple[Distribution, ...]:
-    """What was measured, policy by policy; nothing of policies without any rollout."""
-    gate = subject.entry.gates.distribution
-    return tuple(distribution_of(sample, gate) for sample in subject.samples)
 
 
 def distribution_of(sample: Sample, gate: DistributionGate) -> Distribution:

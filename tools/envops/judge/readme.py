@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ class Section:
     text: str
 
 
+@lru_cache(maxsize=8)
 def sections(readme: str) -> tuple[Section, ...]:
     """Every section of a Markdown text; headings inside of code fences are none."""
     lines = readme.splitlines()

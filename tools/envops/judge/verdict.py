@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from envops.judge.engine import GATES, Finding, Gate, Subject, Verdict, findings
 from envops.judge.extracted import with_extracted
-from envops.judge.measures import Distribution, distributions
+from envops.judge.measures import Distribution
 from envops.judge.profiles import Profile, profiles
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def judge(subject: Subject, gates: Iterable[Gate] = GATES, *, brief: bool = Fals
     chosen = [gate for gate in GATES if gate in set(gates)]
     found = tuple(with_extracted(each, subject.facts) for each in findings(subject, chosen))
     verdicts = {gate: gate_verdict(gate, found, subject.facts) for gate in chosen}
-    measured = distributions(subject) if "distribution" in chosen else ()
+    measured = subject.distributions if "distribution" in chosen else ()
     verdict = worst(each.verdict for each in verdicts.values())
     pictured = () if brief and verdict == "pass" else profiles(subject)
     return Judgement(verdict, verdicts, found, measured, pictured)

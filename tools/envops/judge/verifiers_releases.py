@@ -5,6 +5,7 @@ As measured on the releases themselves: v0 ends with 0.3, one v1 code path works
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from packaging.requirements import InvalidRequirement, Requirement
@@ -86,13 +87,14 @@ def python_of(version: str) -> SpecifierSet | None:
     return [pythons for first, pythons in PYTHON_OF_RELEASE if release >= first][-1]
 
 
-def pythons_admitted(requires_python: str) -> list[Version] | None:
+@lru_cache(maxsize=256)
+def pythons_admitted(requires_python: str) -> tuple[Version, ...] | None:
     """The minor versions of Python that a `requires-python` admits; `None` when it does not parse."""
     try:
         specifier = SpecifierSet(requires_python)
     except InvalidSpecifier:
         return None
-    return [version for version in PYTHONS if _admits(specifier, version)]
+    return tuple(version for version in PYTHONS if _admits(specifier, version))
 
 
 def _admits(specifier: SpecifierSet, minor: Version) -> bool:

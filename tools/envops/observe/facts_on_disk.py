@@ -1,19 +1,32 @@
-"""Facts as a file: a reader sees all of them or none, and what is damaged is not taken for facts."""
+"""Facts as a file: a reader sees all of them or none, and what is damaged is not taken for facts.
+
+Of a thousand conversations most have something in common: the policy that spoke, the reply, what each
+function said. The two long lists of conversations are therefore kept as tables: per column every
+value once, and for every row the number of its value. What is read back shares values as well.
+"""
 
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, fields, make_dataclass
+from functools import cache
 from pathlib import Path
+from typing import Any, get_type_hints
 from uuid import uuid4
 
-from envops.observe.facts import Facts, adapter
+from envops.observe.facts import Facts, Rollout, Score, adapter
+
+_TABLES: Mapping[str, type] = {"scores": Score, "rollouts": Rollout}
+"""Fields of `Facts` that are kept as tables, and of what."""
 
 
 def write_facts(facts: Facts, path: Path) -> None:
     """Write facts so that a reader sees all of them or none."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    text = json.dumps(asdict(facts), separators=(",", ":"), default=str)
+    data = asdict(facts)
+    data |= {name: _table(kind, data[name]) for name, kind in _TABLES.items()}
+    text = _json(data)
     aside = path.with_name(f".{path.name}.{uuid4().hex}")
     try:
         aside.write_text(text, "utf-8")
@@ -29,6 +42,67 @@ def read_facts(path: Path) -> Facts:
     cannot be read.
     """
     text = path.read_bytes()  # first: where there is no file, no checker needs to be made
-    facts = adapter(Facts).validate_json(text, strict=False)
-    assert isinstance(facts, Facts)
-    return facts
+    filed = adapter(_filed()).validate_json(text, strict=False)
+    read = {field.name: getattr(filed, field.name) for field in fields(Facts)}
+    read |= {name: _rows(kind, read[name]) for name, kind in _TABLES.items()}
+    return Facts(**read)
+
+
+def _json(data: object) -> str:
+    return json.dumps(data, separators=(",", ":"), default=str)
+
+
+def _table(kind: type, rows: Sequence[Mapping[str, Any]]) -> dict[str, tuple[list[Any], list[int]]]:
+    """Column → its values, each once, and for every row the number of its value."""
+    return {field.name: _column([row[field.name] for row in rows]) for field in fields(kind)}
+
+
+def _column(cells: Sequence[Any]) -> tuple[list[Any], list[int]]:
+    values: list[Any] = []
+    known: dict[str, int] = {}
+    numbers = []
+    for cell in cells:
+        number = known.setdefault(_json(cell), len(values))  # as text, for 1 and 1.0 and True are equal
+        if number == len(values):
+            values.append(cell)
+        numbers.append(number)
+    return values, numbers
+
+
+@cache
+def _filed() -> type:
+    """`Facts` as they are filed."""
+    tables = [(name, _table_of(kind)) for name, kind in _TABLES.items()]
+    return make_dataclass("Filed", tables, bases=(Facts,), frozen=True, kw_only=True)
+
+
+def _table_of(kind: type) -> type:
+    """What a table of such rows looks like: of each column the values, and for every row the number of its own."""
+    columns = [
+        (name, tuple[tuple[hint, ...], tuple[int, ...]])  # type: ignore[valid-type]
+        for name, hint in get_type_hints(kind).items()
+    ]
+    return make_dataclass(f"{kind.__name__}Table", columns)
+
+
+def _rows(kind: type, table: object) -> tuple[Any, ...]:
+    """The rows of a table. Raises `ValueError` where columns differ in length or a value is missing."""
+    names = [field.name for field in fields(kind)]
+    columns = [_cells(*getattr(table, name)) for name in names]
+    return tuple(_row(kind, names, cells) for cells in zip(*columns, strict=True))
+
+
+def _cells(values: Sequence[Any], numbers: Sequence[int]) -> list[Any]:
+    try:
+        if min(numbers, default=0) >= 0:
+            return list(map(values.__getitem__, numbers))
+    except IndexError:
+        pass
+    raise ValueError("a value is missing")
+
+
+def _row(kind: type, names: Sequence[str], cells: Sequence[Any]) -> Any:
+    """What the constructor makes, twice as fast: that of a frozen class sets one field after the other."""
+    row: Any = object.__new__(kind)
+    vars(row).update(zip(names, cells, strict=True))
+    return row

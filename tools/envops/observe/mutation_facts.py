@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Literal
 
 Outcome = Literal[
@@ -92,7 +94,12 @@ class Mutation:
     seconds: float = 0.0
 
     def count(self, *outcomes: Outcome) -> int:
-        return sum(mutant.outcome in outcomes for mutant in self.mutants)
+        return sum(self.outcomes[outcome] for outcome in outcomes)
+
+    @cached_property
+    def outcomes(self) -> Counter[Outcome]:
+        """How many mutants ended in each way."""
+        return Counter(mutant.outcome for mutant in self.mutants)
 
     @property
     def killed(self) -> int:

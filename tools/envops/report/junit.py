@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 from envops.report.evidence import shown_evidence
+from envops.report.kept import Kept
 from envops.report.result import (
     EnvironmentResult,
     Standing,
@@ -44,19 +45,21 @@ def render_junit(result: ValidationResult) -> str:
 
 
 def junit_parts(result: ValidationResult) -> Iterator[str]:
-    """The same a suite at a time. The first line counts all cases, so every suite is made twice."""
+    """The same a suite at a time. The first line counts all cases, so every suite is kept until that is known."""
     root = Element("testsuites", name="envops validate", time=_time(result.seconds))
     totals: Counter[str] = Counter(dict.fromkeys(COUNTS, 0))
+    suites: Kept[str] = Kept()
     for suite in _suites(result):
         totals.update({count: int(suite.get(count, 0)) for count in COUNTS})
+        indent(suite, level=1)
+        suites.append(tostring(suite, encoding="unicode"))
     for count in COUNTS:
         root.set(count, str(totals[count]))
     start = tostring(root, encoding="unicode").removesuffix(" />")
     yield f'<?xml version="1.0" encoding="utf-8"?>\n{start}'
     before = ">\n  "
-    for suite in _suites(result):
-        indent(suite, level=1)
-        yield before + tostring(suite, encoding="unicode")
+    for text in suites:
+        yield before + text
         before = "\n  "
     yield " />\n" if before.startswith(">") else "\n</testsuites>\n"
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Literal
 from envops.judge.engine import GATES, Finding, Verdict
 from envops.report.distribution import markdown_lines, title
 from envops.report.evidence import ShownEvidence, shown_evidence
+from envops.report.kept import Kept
 from envops.report.markdown_text import code_span, fenced, inside_html, prose, table_cell
 from envops.report.mutation import mutation_sentence
 from envops.report.plain_data import seconds_text
@@ -90,11 +91,15 @@ def render_markdown(result: ValidationResult, limit: int = LIMIT_BYTES) -> str:
 
 
 def markdown_parts(result: ValidationResult, limit: int = LIMIT_BYTES) -> Iterator[str]:
-    """The page a piece at a time. What is cut depends on all of it, so every piece is made twice."""
+    """The page a piece at a time. What is cut depends on all of it, so every piece is kept until that is known."""
     head, foot = _head(result), _foot(result)
-    weights = [_Weight(piece) for piece in _pieces(result)]
+    pieces: Kept[_Piece] = Kept()
+    weights = []
+    for piece in _pieces(result):
+        weights.append(_Weight(piece))
+        pieces.append(piece)
     yield head + _cut_to_fit(weights, limit - len((head + foot).encode()) - 600)
-    left = (weight.left_of(piece) for piece, weight in zip(_pieces(result), weights, strict=True))
+    left = (weight.left_of(piece) for piece, weight in zip(pieces, weights, strict=True))
     rows = len(result.environments)
     if any(weight.size for weight in weights[:rows]):
         yield _TABLE_HEAD

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
@@ -56,9 +55,8 @@ def mutation_data(mutation: Mutation | None) -> dict[str, Any] | None:
     """Everything, every mutant with its diff and what became of it included; of a brief one the counts alone."""
     if mutation is None:
         return None
-    counts = Counter(mutant.outcome for mutant in mutation.mutants)
     told = replace(mutation, mutants=tuple(mutant for mutant in mutation.mutants if mutant.id))
-    return {"score": mutation.score, "score_range": mutation.score_range, "counts": counts, **asdict(told)}
+    return {"score": mutation.score, "score_range": mutation.score_range, "counts": mutation.outcomes, **asdict(told)}
 
 
 def brief(mutation: Mutation | None) -> Mutation | None:

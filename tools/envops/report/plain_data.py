@@ -21,6 +21,8 @@ def plain_data(value: Any, depth: int = 0) -> Any:
     """
     if value is None or isinstance(value, bool) or (type(value) is float and math.isfinite(value)):
         return value
+    if type(value) is str and value.isascii():
+        return value
     if isinstance(value, str):
         return value.encode("utf-8", "backslashreplace").decode("utf-8")
     if isinstance(value, int):

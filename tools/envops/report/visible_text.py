@@ -25,6 +25,8 @@ _PLAIN_SIGNS = str.maketrans(
 
 def visible(text: str) -> str:
     """The text with every character that cannot be seen, or acts, written as its escape."""
+    if text.isascii() and text.isprintable():  # nearly every text, and quickly seen
+        return text
     return _INVISIBLE.sub(_escape, text)
 
 
@@ -42,7 +44,7 @@ def on_one_line(text: str) -> str:
 
 def shortened(text: str, characters: int, lines: int | None = None) -> str:
     """The text's beginning and end, with its whole length said, when it is too long."""
-    rows = text.split("\n")
+    rows = text.split("\n") if lines is not None else []
     if lines is not None and len(rows) > lines:
         head = lines - lines // 3
         cut = f"[… {len(rows) - lines:,} of {len(rows):,} lines left out, {len(text):,} characters in all …]"

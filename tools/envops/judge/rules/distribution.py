@@ -9,35 +9,25 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from envops.judge.checks import (
-    MIN_COVERAGE,
-    Check,
-    format_is_met,
-    mean_is_high_enough,
-    mean_is_low_enough,
-    rewards_vary,
-)
+from envops.judge.checks import MIN_COVERAGE, Check
 from envops.judge.engine import Found, Subject, rule
 from envops.judge.evidence import described, of_failure
 from envops.judge.failures import own_failure
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Iterator
 
     from envops.declare.registry import DistributionGate
     from envops.judge.intervals import Estimate
     from envops.judge.outcomes import Sample
 
 
-def undecided(
-    subject: Subject, checks: Callable[[Sample, DistributionGate], Iterable[Check | None]]
-) -> Iterator[Found]:
-    """One finding for each check of each sample that does not pass."""
-    gate = subject.entry.gates.distribution
-    for sample in subject.samples:
-        for check in checks(sample, gate) if sample.attempted else ():
-            if check is not None and check.answer != "pass":
-                yield _found(check, sample, gate)
+def undecided(subject: Subject, rule: str) -> Iterator[Found]:
+    """One finding for each check of each sample that belongs to a rule and does not pass."""
+    for sample, measured in zip(subject.samples, subject.distributions, strict=True):
+        for check in measured.checks:
+            if check.rule == rule and check.answer != "pass":
+                yield _found(check, sample, subject.entry.gates.distribution)
 
 
 def _found(check: Check, sample: Sample, gate: DistributionGate) -> Found:
@@ -119,7 +109,7 @@ def mean_is_too_low(subject: Subject) -> Iterator[Found]:
     Why: Where nearly nothing is rewarded, groups have no variance and training has no signal.
     Fix: Offer easier tasks or partial credit, or train a stronger model.
     """
-    yield from undecided(subject, lambda sample, gate: [mean_is_high_enough(sample, gate)] if sample.clusters else [])
+    yield from undecided(subject, "DST002")
 
 
 @rule("DST003", gate="distribution")
@@ -132,7 +122,7 @@ def mean_is_too_high(subject: Subject) -> Iterator[Found]:
         little.
     Fix: Offer harder tasks, or look for what the reward pays by mistake.
     """
-    yield from undecided(subject, lambda sample, gate: [mean_is_low_enough(sample, gate)] if sample.clusters else [])
+    yield from undecided(subject, "DST003")
 
 
 @rule("DST004", gate="distribution")
@@ -144,7 +134,7 @@ def rewards_hardly_vary(subject: Subject) -> Iterator[Found]:
     Why: Advantages are differences of rewards: without any there is no gradient.
     Fix: Check that the reward reads the reply, and that tasks differ in difficulty.
     """
-    yield from undecided(subject, lambda sample, gate: [rewards_vary(sample, gate)] if sample.clusters else [])
+    yield from undecided(subject, "DST004")
 
 
 @rule("DST005", gate="distribution")
@@ -156,7 +146,7 @@ def format_is_rarely_met(subject: Subject) -> Iterator[Found]:
     Why: A model that rarely answers in the right form is rarely rewarded for a right answer.
     Fix: Show the format in the prompt with an example, or accept more forms.
     """
-    yield from undecided(subject, format_is_met)
+    yield from undecided(subject, "DST005")
 
 
 @rule("DST006", gate="distribution")

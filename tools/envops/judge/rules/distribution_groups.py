@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from envops.judge.checks import groups_are_live
 from envops.judge.clusters import clustered_mean
 from envops.judge.engine import Found, Subject, rule
 from envops.judge.intervals import wilson_of
 from envops.judge.rules.distribution import interval_text, of_sample, undecided
-from envops.judge.shaping import shaping
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,7 +30,7 @@ def groups_are_dead(subject: Subject) -> Iterator[Found]:
         arXiv 2503.14476).
     Fix: Filter tasks that are always or never solved, give partial credit, or enlarge the group.
     """
-    yield from undecided(subject, lambda sample, gate: [groups_are_live(sample, gate)] if sample.clusters else [])
+    yield from undecided(subject, "DST010")
 
 
 @rule("DST014", gate="distribution", severity="warning")
@@ -44,8 +42,8 @@ def groups_differ_in_form_alone(subject: Subject) -> Iterator[Found]:
     Why: A trainer scales small differences up: where the outcome is equal, form becomes the goal.
     Fix: Pay form less often (as a gate for the outcome, say), or offer tasks on which outcomes differ.
     """
-    for sample in subject.samples:
-        found = shaping(sample)
+    for sample, measured in zip(subject.samples, subject.distributions, strict=True):
+        found = measured.shaping
         if found is None or not found.live_groups:
             continue
         share = wilson_of(found.by_form_alone, found.live_groups, sample.confidence)

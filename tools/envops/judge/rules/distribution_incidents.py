@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from envops.judge.checks import Check, incidents
 from envops.judge.drift import drift
 from envops.judge.engine import Found, Subject, rule
 from envops.judge.rules.distribution import interval_text, of_sample, undecided
@@ -12,16 +11,8 @@ from envops.judge.rules.distribution import interval_text, of_sample, undecided
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from envops.declare.registry import DistributionGate
     from envops.judge.drift import Drifted
     from envops.judge.outcomes import Sample
-
-
-def _incidents(subject: Subject, id: str) -> Iterator[Found]:
-    def of_this_rule(sample: Sample, gate: DistributionGate) -> list[Check]:
-        return [check for check in incidents(sample, gate) if check.rule == id]
-
-    yield from undecided(subject, of_this_rule)
 
 
 @rule("DST011", gate="distribution")
@@ -33,7 +24,7 @@ def rollouts_are_truncated(subject: Subject) -> Iterator[Found]:
     Why: A truncated reply is scored for what is missing; training then teaches to be short and not to be right.
     Fix: Raise `max_tokens` or the context length, or ask for shorter answers.
     """
-    yield from _incidents(subject, "DST011")
+    yield from undecided(subject, "DST011")
 
 
 @rule("DST012", gate="distribution")
@@ -45,7 +36,7 @@ def rollouts_are_late(subject: Subject) -> Iterator[Found]:
     Why: What is late is long and hard, so what is left is not what was asked for; and verifiers rewards it with 0.
     Fix: Look for what waits: a tool, a sandbox, a reward; then raise the time limit.
     """
-    yield from _incidents(subject, "DST012")
+    yield from undecided(subject, "DST012")
 
 
 @rule("DST013", gate="distribution")
@@ -58,7 +49,7 @@ def rollouts_break(subject: Subject) -> Iterator[Found]:
     Why: Each is a task that cannot be learnt, and its reward of 0 is nobody's fault.
     Fix: Mend the errors that the smoke gate names.
     """
-    yield from _incidents(subject, "DST013")
+    yield from undecided(subject, "DST013")
 
 
 @rule("DST018", gate="distribution", severity="warning")

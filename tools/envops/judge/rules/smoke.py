@@ -10,6 +10,7 @@ from envops.judge.engine import Found, Subject, rule
 from envops.judge.evidence import described, merged, number, of_conversation, of_failure
 from envops.judge.failures import OUTSIDE_FAULT, is_nobodys_fault, own_failure
 from envops.judge.gold import gold_by_task, is_reward_number
+from envops.judge.sayings import sayings, speakers
 from envops.observe.facts import Place
 
 if TYPE_CHECKING:
@@ -200,16 +201,17 @@ def functions_are_lost_in_the_rollout(subject: Subject) -> Iterator[Found]:
     Why: A function that only runs here is not part of the reward that is trained on.
     Fix: Check what the function asks for (runtime, state, a judge) and whether a real rollout gives it.
     """
+    told = {**subject.sayings, **sayings(subject.facts.rollouts)}
+    said = {key: speakers(functions) for key, functions in told.items()}
     always: dict[int, set[str]] = {}
     for score in subject.facts.scores:
         if score.reward is not None:
-            said = {name for name, function in score.functions.items() if function.score is not None}
-            always[score.task] = always[score.task] & said if score.task in always else said
+            spoke = said[id(score.functions)]
+            always[score.task] = always.get(score.task, spoke) & spoke
     compared = [each for each in _ended_well(subject) if each.task in always and each.reward is not None]
     hits = []
     for each in compared:
-        said = {name for name, function in each.functions.items() if function.score is not None}
-        lost = sorted(always[each.task] - said)
+        lost = sorted(always[each.task] - said[id(each.functions)])
         if lost:
             hits.append(
                 Found(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from envops.report.evidence import shown_evidence
@@ -73,12 +74,17 @@ def harmless(value: Any, longest: int) -> Any:
     if isinstance(value, str):
         return visible(shortened(value, longest))
     if isinstance(value, dict):
-        return {visible(shortened(str(key), longest)): harmless(item, longest) for key, item in value.items()}
+        return {_harmless_key(str(key), longest): harmless(item, longest) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [harmless(item, longest) for item in value]
     if isinstance(value, float):
         return float(f"{value:.5g}")
     return value
+
+
+@lru_cache(maxsize=1024)
+def _harmless_key(key: str, longest: int) -> str:
+    return visible(shortened(key, longest))
 
 
 def _finding(folder: str, data: dict[str, Any]) -> Data:

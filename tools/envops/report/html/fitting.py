@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import asdict, dataclass
 from math import ceil
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from envops.judge.verdict import VERDICTS
 from envops.report.html.compact import Beside, harmless, page_environment
@@ -25,6 +26,8 @@ RUN_TEXT = 4_000
 POINTS = (1_000, 300, 100, 30)
 """How many points a curve may have: the first number with which the runs keep to their part of the page."""
 RUNS_PART = 0.3
+_TEXT = re.compile(r'"(?:[^"\\]|\\.)*"')
+"""A text in JSON, never shorter than what it stands for."""
 
 
 @dataclass(frozen=True)
@@ -58,28 +61,53 @@ def fitted(
         name: Beside(diffs.get(name), [each for each in compared if each["environment"] == name])
         for name in {*diffs, *(each["environment"] for each in compared)}
     }
+    makers = _Environments(environments, beside)
     for longest in LENGTHS:
-        found = _environments(environments, beside, longest, room)
+        found = makers.made(range(len(environments)), longest, room)
         if len(found) == len(environments):
             return Fitted(tuple(found), shown_runs, longest)
     verdicts = [one["verdict"] for one in environments]
     order = sorted(range(len(verdicts)), key=lambda index: VERDICTS.index(verdicts[index]))
-    found = _environments(map(environments.__getitem__, order), beside, LENGTHS[-1], room)
+    found = makers.made(order, LENGTHS[-1], room)
     return Fitted(tuple(found), shown_runs, LENGTHS[-1], len(verdicts) - len(found))
 
 
-def _environments(
-    environments: Iterable[Mapping[str, Any]], beside: Mapping[str, Beside], longest: int, room: int
-) -> list[tuple[str, Markup]]:
-    """The first of them, as many as there is room for."""
-    found: list[tuple[str, Markup]] = []
-    for environment in environments:
-        blob = embedded(page_environment(environment, beside.get(environment["name"], Beside()), longest))
-        room -= _size(blob)
-        if room < 0:
-            break
-        found.append((visible(environment["name"]), blob))
-    return found
+class _Environments:
+    """Makes the environments' parts of the page, anew only where a shorter text makes a difference."""
+
+    def __init__(self, environments: Sequence[Mapping[str, Any]], beside: Mapping[str, Beside]) -> None:
+        self._environments = environments
+        self._beside = beside
+        self._parts: dict[int, _Part] = {}
+        """By place; no more than there was room for, and one."""
+
+    def made(self, order: Iterable[int], longest: int, room: int) -> list[tuple[str, Markup]]:
+        """The first of them in this order, as many as there is room for."""
+        found: list[tuple[str, Markup]] = []
+        for index in order:
+            part = self._parts.get(index)
+            if part is None or part.longest > longest:
+                part = self._parts[index] = self._part(self._environments[index], longest)
+            room -= part.size
+            if room < 0:
+                break
+            found.append((part.name, part.blob))
+        return found
+
+    def _part(self, environment: Mapping[str, Any], longest: int) -> _Part:
+        beside = self._beside.get(environment["name"], Beside())
+        blob = embedded(page_environment(environment, beside, longest))
+        return _Part(visible(environment["name"]), blob, _size(blob), max(map(len, _TEXT.findall(blob)), default=0))
+
+
+class _Part(NamedTuple):
+    """What the page holds of one environment."""
+
+    name: str
+    blob: Markup
+    size: int
+    longest: int
+    """At least as long as the longest text in it."""
 
 
 def _runs(runs: Sequence[RunReport], room: int) -> tuple[tuple[RunReport, Markup], ...]:

@@ -11,11 +11,12 @@ from envops.judge.engine import Found, Subject, rule
 from envops.judge.evidence import described, merged, number, of_conversation, of_failure, shortened
 from envops.judge.failures import is_nobodys_fault
 from envops.judge.gold import place_of
+from envops.judge.sayings import Saying, speakers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from envops.observe.facts import Facts, FunctionFailure, RewardFunction, Score
+    from envops.observe.facts import FunctionFailure, RewardFunction, Score
 
 NOT_A_NUMBER = "NotANumber"
 """Type of the worker's failure for a function that returned something else."""
@@ -23,15 +24,10 @@ NOT_FINITE = "NotFinite"
 """Type of the worker's failure for a function that returned NaN or infinity."""
 
 
-def conversations(facts: Facts) -> list[Score]:
-    """Everything that was scored in process: the policies' replies and the author's cases."""
-    return [*facts.scores, *(case.score for case in facts.cases if case.score is not None)]
-
-
 def _failed(subject: Subject, *types: str) -> dict[str, list[tuple[Score, FunctionFailure]]]:
     """Failures of functions by function; of the types named, or all others but time limits."""
     found: dict[str, list[tuple[Score, FunctionFailure]]] = defaultdict(list)
-    for score in conversations(subject.facts):
+    for score in subject.failing:
         for failed in score.failures:
             special = failed.failure.type in (NOT_A_NUMBER, NOT_FINITE) or failed.failure.kind == "timeout"
             if failed.failure.type in types if types else not special:
@@ -52,7 +48,7 @@ def _merged_failures(
         for score, failure in failed
     ]
     hits.sort(key=lambda hit: hit.inconclusive)
-    yield from merged(hits, len(conversations(subject.facts)))
+    yield from merged(hits, len(subject.conversations))
 
 
 @rule("RWD020", gate="rewards")
@@ -78,13 +74,12 @@ def function_is_not_finite(subject: Subject) -> Iterator[Found]:
     """
     for function, failed in _failed(subject, NOT_FINITE).items():
         yield from _merged_failures(subject, function, failed, "is not finite")
-    scored = conversations(subject.facts)
+    wrong = {key for key, said in subject.sayings.items() if _not_finite(said)}
     hits = []
-    for score in scored:
-        named = {name: said.score for name, said in score.functions.items()} | {"the reward": score.reward}
-        wrong = {name: value for name, value in named.items() if value is not None and not math.isfinite(value)}
-        if wrong:
-            name, value = next(iter(wrong.items()))
+    for score in subject.conversations:
+        if id(score.functions) in wrong or not (score.reward is None or math.isfinite(score.reward)):
+            named = _not_finite(score.functions) or {"the reward": score.reward}
+            name, value = next(iter(named.items()))
             hits.append(
                 Found(
                     f"{name} is {value} on task {score.task} ({score.policy})",
@@ -92,7 +87,12 @@ def function_is_not_finite(subject: Subject) -> Iterator[Found]:
                     place_of(subject, name),
                 )
             )
-    yield from merged(hits, len(scored))
+    yield from merged(hits, len(subject.conversations))
+
+
+def _not_finite(functions: Saying) -> dict[str, float | None]:
+    given = ((name, said.score) for name, said in functions.items())
+    return {name: score for name, score in given if score is not None and not math.isfinite(score)}
 
 
 @rule("RWD022", gate="rewards")
@@ -115,9 +115,11 @@ def function_hangs(subject: Subject) -> Iterator[Found]:
     Why: One such reply holds up a whole step, and v1 reports the timeout as a plain zero.
     Fix: Look for a regular expression that backtracks, a loop without end, or a call without a timeout.
     """
-    scored = conversations(subject.facts)
+    scored = subject.conversations
     hits = []
     for score in scored:
+        if score.failure is None and not score.failures:
+            continue
         late = next((failed for failed in score.failures if failed.failure.kind == "timeout"), None)
         failure = late.failure if late else score.failure
         if failure is None or failure.kind != "timeout":
@@ -136,12 +138,10 @@ def function_hangs(subject: Subject) -> Iterator[Found]:
 
 def _never_scored(subject: Subject, kind: Literal["reward", "metric"]) -> list[RewardFunction]:
     """Declared functions that neither scored nor failed in any conversation."""
-    scored = [score for score in subject.facts.scores if score.reward is not None]
-    if not scored:
+    if all(score.reward is None for score in subject.facts.scores):
         return []
-    said = {failed.function for score in conversations(subject.facts) for failed in score.failures}
-    for score in conversations(subject.facts):
-        said.update(name for name, function in score.functions.items() if function.score is not None)
+    said = {failed.function for score in subject.failing for failed in score.failures}
+    said.update(*map(speakers, subject.sayings.values()))
     wanted = [function for function in subject.functions if is_reward(function) == (kind == "reward")]
     return [function for function in wanted if function.name not in said]
 
@@ -158,7 +158,7 @@ def reward_function_never_scores(subject: Subject) -> Iterator[Found]:
     for function in _never_scored(subject, "reward"):
         yield Found(
             f"reward function {function.name} (weight {number(function.weight)}) gave no score in any conversation",
-            {"function": function.name, "weight": function.weight, "of": len(conversations(subject.facts))},
+            {"function": function.name, "weight": function.weight, "of": len(subject.conversations)},
             function.place,
         )
 
@@ -174,7 +174,7 @@ def metric_never_scores(subject: Subject) -> Iterator[Found]:
     for function in _never_scored(subject, "metric"):
         yield Found(
             f"metric {function.name} gave no value in any conversation",
-            {"function": function.name, "of": len(conversations(subject.facts))},
+            {"function": function.name, "of": len(subject.conversations)},
             function.place,
         )
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from envops.judge.engine import Found, Subject, rule
 from envops.judge.evidence import described, merged, number, of_conversation, of_failure, reply_text, shortened
 from envops.judge.gold import best_paid, is_reward_number, worst_paid
-from envops.judge.rules.rewards.functions import conversations
+from envops.judge.sayings import speakers
 from envops.observe.facts import Place
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def penalty_is_never_seen(subject: Subject) -> Iterator[Found]:
         declaration.
     Fix: Add a case to tests/cases.yaml that is penalised; mend the function, or correct the minimum.
     """
-    scored = [score for score in conversations(subject.facts) if is_reward_number(score.reward)]
+    scored = subject.rewarded_conversations
     if subject.range.minimum >= 0 or subject.range.maximum <= 0 or not scored:
         return
     lowest = min(scored, key=lambda score: score.reward or 0.0)
@@ -328,11 +328,14 @@ def function_is_silent_at_times(subject: Subject) -> Iterator[Found]:
     Why: An average over what happens to be there is another quantity; v1 takes a missing reward as nothing.
     Fix: Return a number on every path, 0 where there is nothing to measure.
     """
-    scored = [score for score in conversations(subject.facts) if score.reward is not None and not score.failures]
+    scored = [score for score in subject.conversations if score.reward is not None and not score.failures]
     description = subject.facts.description
     declared = {function.name for function in description.functions} if description else set()
     for function in subject.functions:
-        silent = [score for score in scored if function.name in declared and not _speaks(score, function.name)]
+        if function.name not in declared:
+            continue
+        without = {key for key, said in subject.sayings.items() if function.name not in speakers(said)}
+        silent = [score for score in scored if id(score.functions) in without] if without else []
         if silent and len(silent) < len(scored):
             first = silent[0]
             yield Found(
@@ -341,11 +344,6 @@ def function_is_silent_at_times(subject: Subject) -> Iterator[Found]:
                 of_conversation(first) | {"function": function.name, "count": len(silent), "of": len(scored)},
                 function.place,
             )
-
-
-def _speaks(score: object, function: str) -> bool:
-    said = getattr(score, "functions", {}).get(function)
-    return said is not None and said.score is not None
 
 
 @rule("RWD079", gate="rewards")

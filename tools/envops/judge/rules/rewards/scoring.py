@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 from envops.judge.engine import Found, Subject, rule
 from envops.judge.evidence import described, merged, number, of_conversation, of_failure
 from envops.judge.failures import is_nobodys_fault, own_failure
-from envops.judge.gold import best_paid, is_of_the_oracle, is_reward_number
-from envops.judge.rules.rewards.functions import conversations
+from envops.judge.gold import best_paid, is_of_the_oracle
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,7 +27,7 @@ def reward_is_out_of_range(subject: Subject) -> Iterator[Found]:
         `max`.
     """
     declared = subject.range
-    scored = [score for score in conversations(subject.facts) if is_reward_number(score.reward)]
+    scored = subject.rewarded_conversations
     outside = [score for score in scored if score.reward is not None and not declared.contains(score.reward)]
     hits = [
         Found(
@@ -58,9 +57,13 @@ def reward_changes_on_repetition(subject: Subject) -> Iterator[Found]:
             of_conversation(score) | {"again": list(score.again)},
         )
         for score in repeated
-        if any(not _same(score.reward, again) for again in score.again)
+        if score.again != (score.reward,) * len(score.again) and not _all_same(score)
     ]
     yield from merged(hits, len(repeated))
+
+
+def _all_same(score: Score) -> bool:
+    return all(_same(score.reward, again) for again in score.again)
 
 
 def _same(first: float | None, second: float | None) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from functools import cache, lru_cache
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
@@ -128,8 +129,7 @@ def wheel_shadows_others(subject: Subject) -> Iterator[Found]:
     if wheel is None:
         return
     pins = subject.package.lock.pins if subject.package.lock else {}
-    taken = {canonical(name): f"the package {name} in the lock" for name in pins}
-    taken |= {canonical(name): f"Python's own module {name}" for name in sys.stdlib_module_names}
+    taken = {canonical(name): f"the package {name} in the lock" for name in pins} | _pythons_own()
     for name in dict.fromkeys(filter(None, map(_imported_as, wheel.files))):
         whose = "what Python runs when it starts" if name.endswith(".pth") else taken.get(canonical(name))
         if whose is not None:
@@ -140,6 +140,12 @@ def wheel_shadows_others(subject: Subject) -> Iterator[Found]:
             )
 
 
+@cache
+def _pythons_own() -> dict[str, str]:
+    return {canonical(name): f"Python's own module {name}" for name in sys.stdlib_module_names}
+
+
+@lru_cache(maxsize=4096)
 def canonical(name: str) -> str:
     """A name as pip and Python compare it on a disk that knows no case."""
     return re.sub(r"[-_.]+", "_", name).lower()

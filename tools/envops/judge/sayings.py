@@ -1,0 +1,24 @@
+"""What the functions said of a conversation, looked at once where many conversations share it.
+
+Facts that come from a file share what is equal (`observe/facts_on_disk.py`): there a thousand conversations have
+a handful of sayings between them. Facts fresh from a worker share nothing, and what is asked of them is answered alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from envops.observe.facts import FunctionScore, Rollout, Score
+
+Saying = Mapping[str, FunctionScore]
+"""Function → what it said."""
+
+
+def sayings(conversations: Iterable[Score | Rollout]) -> dict[int, Saying]:
+    """What was said, by identity, in the order it first was."""
+    return {id(each.functions): each.functions for each in conversations}
+
+
+def speakers(saying: Saying) -> set[str]:
+    """The functions that gave a number."""
+    return {name for name, said in saying.items() if said.score is not None}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from envops.observe.worker.effort import Budget
 from envops.observe.worker.search.coverage import Coverage
 from envops.observe.worker.search.grading import Grader
 from envops.observe.worker.search.hunt import Ground, Hunt
@@ -63,7 +64,7 @@ def hunted(
         reward = sum(each["score"] * each["weight"] for each in functions.values())
         return {"reward": reward, "functions": functions}
 
-    grader = Grader(score, planted.formats, evaluations, seconds=30.0)
+    grader = Grader(score, planted.formats, evaluations, Budget(30.0, 60.0))
     for place, entrant in enumerate(panel):
         gold = grader.graded(score(place, entrant.gold, True), place, entrant.gold)
         assert grader.meet(gold, grader.graded(score(place, "", True), place, ""))

@@ -13,7 +13,6 @@ from envops.observe import searching
 from envops.observe.facts import Description, Facts, adapter
 from envops.observe.observation import worker_settings
 from envops.observe.search_facts import Search
-from envops.observe.venv import venv_for
 from forked_workers import Fork, Forking, written
 from planted import Planted as Environment
 
@@ -54,7 +53,7 @@ def searched(forking: Forking, each: Environment, folder: Path) -> Facts:
     """The facts of a search as `envops validate` makes them, without those of other stages."""
     package = written(each, folder)
     entry = EnvironmentEntry(package.name)
-    toolbox = venv_for(searching.SEARCH_LOCK, forking.workspace, threading.Event()).site_packages
+    toolbox = searching.search_toolbox(forking.workspace, threading.Event())
     worker: Any = Fork(forking.address, folder)
     with contextlib.closing(worker):
         settings = worker_settings(entry, package, folder, allow_network=False)

@@ -9,6 +9,7 @@ import time
 
 import pytest
 from envops.observe.worker.apart import Apart
+from envops.observe.worker.effort import Budget
 from envops.observe.worker.failures import OutOfTime
 from envops.observe.worker.search import properties
 from envops.observe.worker.search.breeding import LONGEST, Breeder
@@ -105,7 +106,7 @@ def test_coverage_sees_own_code_only() -> None:
 
 def grader(limit: int, seconds: float = 5.0, **said) -> Grader:
     functions = {"correct": {"score": 1.0, "weight": 1.0, "kind": "reward"}}
-    return Grader(lambda *_: {"reward": 1.0, "functions": functions, **said}, None, limit, seconds)
+    return Grader(lambda *_: {"reward": 1.0, "functions": functions, **said}, None, limit, Budget(seconds, seconds))
 
 
 def test_grader_counts_each_reply_once_and_stops() -> None:

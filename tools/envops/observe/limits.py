@@ -25,7 +25,7 @@ POLICIES = (
 SAMPLED = dict.fromkeys(POLICIES[7:], 20) | {"long-junk": 2}
 """Policy → on how many tasks it speaks, where one task tells nearly what all would."""
 TASKS_SCORED = 100
-TASKS_PLAYED = 8
+TASKS_PLAYED = 6
 """On how many tasks each policy plays, where the environment answers back."""
 AT_ONCE = 8
 """Scripted rollouts side by side, where no more are asked for: on loopback more of them save nothing, and httpx

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from functools import partial
@@ -40,7 +40,7 @@ from envops.observe.limits import (
 from envops.observe.mutation import MutationUnderWay, begin_mutation
 from envops.observe.process import Confinement, StageFailed, WorkerLost, WorkerProcess
 from envops.observe.remembering import Wish, facts_key, remember
-from envops.observe.searching import SEARCH_LOCK, search_request
+from envops.observe.searching import search_request, search_toolbox
 from envops.observe.subprocesses import ProgramFailed
 from envops.observe.venv import VirtualEnvironment, venv_for
 from envops.observe.wheel import CHANGED, TESTS_LOCK, built_wheel, changed_since_read
@@ -108,6 +108,7 @@ def worker_settings(entry: EnvironmentEntry, package: Package, overlay: Path, *,
         "tolerance": package.answer.tolerance,
         "case_sensitive": package.answer.case_sensitive,
         "allow_network": allow_network,
+        "forks_servers": not (package.fresh_process or entry.secrets or allow_network),
     }
 
 
@@ -203,7 +204,6 @@ class _Observer:
         if self._wish.only_replies:
             return
         if self._wish.score:
-            self._begin_search(worker)
             self._begin_mutation(worker, overlay)
         if self._wish.evaluate:
             self._ask_rollouts(worker)
@@ -230,20 +230,33 @@ class _Observer:
             "seconds": SECONDS_PER_REPLY,
             "max_concurrent": min(AT_ONCE, self._entry.gates.smoke.max_concurrent),
         }
-        with self._stage("rewards", may_fail=True):
-            total = len(self._collected.parts.get("task", ())) * len(POLICIES)
-            request = worker.request(
-                "rewards", STAGE_SECONDS, policies=POLICIES, sampled=SAMPLED, conversations=TASKS_PLAYED, **limits
-            )
-            self._collect(request, total)
-            cases = [asdict(case) for case in self._package.cases]
-            self._collect(worker.request("cases", STAGE_SECONDS, cases=cases, **limits), len(cases))
+        # The search needs gold and nothing else; where rewards compare replies, all of a task go together.
+        first = POLICIES if self._grouped() else POLICIES[:1]
+        with self._stage("rewards", may_fail=True, ends=False):
+            self._ask_policies(worker, first, limits)
+        if self._wish.score and not self._wish.only_replies:
+            self._begin_search(worker)
+        if "rewards" not in self._collected.failures:
+            with self._stage("rewards", may_fail=True):
+                self._ask_policies(worker, POLICIES[len(first) :], limits)
+                cases = [asdict(case) for case in self._package.cases]
+                self._collect(worker.request("cases", STAGE_SECONDS, cases=cases, **limits), len(cases))
         if self._wish.only_replies:
             return
         with self._stage("validation", may_fail=True):
             self._collect(worker.request("validation", STAGE_SECONDS, limit=TASKS_VALIDATED, seconds=60.0))
         if self._wish.score:
             self._ask_invariants(worker)
+
+    def _grouped(self) -> bool:
+        described = self._collected.description
+        return any(one.group for one in described.functions) if described else False
+
+    def _ask_policies(self, worker: WorkerProcess, policies: Sequence[str], limits: Mapping[str, float]) -> None:
+        asked = {"policies": policies, "sampled": SAMPLED, "conversations": TASKS_PLAYED}
+        if policies:
+            total = len(self._collected.parts.get("task", ())) * len(policies)
+            self._collect(worker.request("rewards", STAGE_SECONDS, **asked, **limits), total)
 
     def _ask_invariants(self, worker: WorkerProcess) -> None:
         with self._stage("invariants", may_fail=True):
@@ -295,7 +308,7 @@ class _Observer:
 
     def _begin_search(self, worker: WorkerProcess) -> None:
         with self._stage("search", may_fail=True, ends=False):
-            toolbox = venv_for(SEARCH_LOCK, self._workspace, self._stop).site_packages
+            toolbox = search_toolbox(self._workspace, self._stop)
             described = self._collected.description
             conversational = described is not None and described.conversational
             self._collect(search_request(worker, self._package, toolbox, conversational=conversational))
@@ -312,15 +325,13 @@ class _Observer:
             self._collect(worker.request("ahead", LOAD_SECONDS, evaluations=asked))
 
     def _ask_rollouts(self, worker: WorkerProcess) -> None:
-        described = self._collected.description
         key = facts_key(self._entry, self._package, self._wish)
         journal = Journal.of(self._workspace, self._entry.name, key, fresh=not self._wish.use_cache)
         for asked in self._evaluations():
             with self._stage(asked.stage, may_fail=True):
                 if self._wish.harness is not None:
                     seat_harness(worker, self._wish.harness, self._workspace, allow_network=self._wish.allow_network)
-                grouped = any(one.group for one in described.functions) if described else False
-                parts = evaluation(worker, asked, journal, self._watcher.detail, whole_groups=grouped)
+                parts = evaluation(worker, asked, journal, self._watcher.detail, whole_groups=self._grouped())
                 self._collected.asked[asked.policy] = asked.tasks * asked.rollouts
                 self._collect(parts, asked.tasks * asked.rollouts)
 

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from envops.declare.package import Package
 from envops.observe.process import WorkerProcess
+from envops.observe.subprocesses import ProgramFailed, run_program
+from envops.observe.venv import VirtualEnvironment, uv_environment, venv_for
+from envops.observe.workspace import Workspace, made_once
 
 SEARCH_LOCK = Path(__file__).parent / "locks" / "search.lock"
 """hypothesis, brought along to the worker."""
@@ -19,16 +25,48 @@ SECONDS = 2.5
 SECONDS_PER_REPLY = 2.0
 SECONDS_PER_PLAY = 20.0
 REQUEST_SECONDS = 120.0
+UNICODE = """
+import sys
+from hypothesis.configuration import set_hypothesis_home_dir
+from hypothesis.internal.charmap import charmap
+set_hypothesis_home_dir(sys.argv[1])
+charmap()
+"""
+
+
+@dataclass(frozen=True)
+class Toolbox:
+    """hypothesis, and what it knows of unicode."""
+
+    site_packages: Path
+    unicode: Path
+    """Its tables, which take longer to make than many a search; no folder where they could not be made ahead."""
+
+
+def search_toolbox(workspace: Workspace, stop: threading.Event) -> Toolbox:
+    """What a search needs, made where it is missing. Raises what `venv_for` raises."""
+    venv = venv_for(SEARCH_LOCK, workspace, stop)
+    tables = venv.folder / "unicode"
+    with suppress(ProgramFailed, OSError):  # the search makes its own then
+        made_once(tables, lambda aside: _write_tables(venv, aside, stop), Path.is_dir, stop)
+    return Toolbox(venv.site_packages, tables)
+
+
+def _write_tables(venv: VirtualEnvironment, folder: Path, stop: threading.Event) -> None:
+    folder.mkdir()
+    command: list[str | Path] = [venv.python, "-I", "-B", "-c", UNICODE, folder]
+    run_program(command, environment=uv_environment(), folder=folder, seconds=REQUEST_SECONDS, stop=stop)
 
 
 def search_request(
-    worker: WorkerProcess, package: Package, toolbox: Path, *, conversational: bool
+    worker: WorkerProcess, package: Package, toolbox: Toolbox, *, conversational: bool
 ) -> Iterator[tuple[str, Any]]:
     """Ask a worker to search."""
     return worker.request(
         "search",
         REQUEST_SECONDS,
-        toolbox=str(toolbox),
+        toolbox=str(toolbox.site_packages),
+        unicode=str(toolbox.unicode),
         formats=package.reward.format,
         minimum=package.reward.min or 0.0,
         seed=SEED,

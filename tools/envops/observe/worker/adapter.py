@@ -29,6 +29,8 @@ class Settings:
     tolerance: float = 0.0
     case_sensitive: bool | None = None
     allow_network: bool = False
+    forks_servers: bool = False
+    """Whether tool servers may be forked from a process that has imported verifiers already."""
 
     @classmethod
     def parse(cls, raw: Mapping[str, Any]) -> Settings:
@@ -68,6 +70,8 @@ class Manner:
     sampling: Mapping[str, Any] = field(default_factory=lambda: {"temperature": 1.0})
     retries: int = 0
     """How often a request that the provider failed is made again, with backoff and jitter."""
+    connected: bool = False
+    """Whether the scripted endpoint is to be asked over a connection, as a model would be."""
     harness: str | None = None
     """The harness of v1 that plays, made ready before; `None` is the one that runs in the worker."""
     margin: float = 5.0
@@ -86,6 +90,8 @@ class Adapter(Protocol):
     """Whether a reward function compares the replies to one task."""
     compares_siblings: bool
     """Whether rewards are given to the conversations of one episode together, when all have ended."""
+    serves_apart: bool
+    """Whether a fork of this process can serve rollouts of its own."""
 
     @property
     def infinite(self) -> bool:

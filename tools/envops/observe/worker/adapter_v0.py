@@ -55,6 +55,7 @@ class AdapterV0:
         self.conversational = is_conversational(self._environment)
         self.grouped = any(function["group"] for function in self._table.values())
         self.compares_siblings = False
+        self.serves_apart = True
 
     def describe(self) -> dict[str, Any]:
         return {

@@ -25,6 +25,7 @@ from .harnesses import Harnesses
 from .policies import Message
 from .rollout_errors import failure_raised, failure_said, lost_rollout, out_of_time
 from .scoring_v1 import let_judges_know, needs_runtime, provisioned, score_in_place
+from .tool_servers import Nursery, fork_servers
 from .traces_v1 import completion_of, prompt_of, rewards_of, tokens_of, trace_of
 
 EVALUATION_SPLITS = ("test", "eval", "evaluation", "validation", "dev")
@@ -39,7 +40,8 @@ class AdapterV1:
 
     grouped = False
 
-    def __init__(self, settings: Settings, sources: Sources) -> None:
+    def __init__(self, settings: Settings, sources: Sources, nursery: Nursery | None = None) -> None:
+        """Load the taskset; tool servers, if it has any, come from the nursery."""
         sys.modules[chat_harness.HARNESS_ID.replace("-", "_")] = chat_harness
         self._settings = settings
         self._sources = sources
@@ -63,6 +65,12 @@ class AdapterV1:
         self._closing = asyncio.Event()
         self.conversational = bool(self._toolsets) or self._environment_class is not vf.SingleAgentEnv
         self.compares_siblings = self._environment_class.finalize is not vf.Env.finalize
+        self.serves_apart = not self.conversational
+        if nursery is not None and self.conversational:
+            self.serves_apart = True
+            fork_servers(nursery)
+        elif nursery is not None:
+            nursery.end()
 
     def describe(self) -> dict[str, Any]:
         first = next(iter(self.tasks("train", 1)), None)
@@ -224,8 +232,9 @@ class AdapterV1:
             await asyncio.gather(*running, return_exceptions=True)
 
     async def begin_to_serve(self, seconds: float) -> None:
-        self._serve(seconds, None)
-        await asyncio.sleep(SPAWNED_AFTER_SECONDS)
+        if not self.serves_apart:
+            self._serve(seconds, None)
+            await asyncio.sleep(SPAWNED_AFTER_SECONDS)
 
     async def _served(self, seconds: float, harness: str | None) -> Any:
         """The environment with its tool servers and its interception up, once for all rollouts of a harness."""

@@ -16,16 +16,22 @@ from typing import Any
 
 from .failures import OutOfTime
 
+SOON, LATE = 2, 4
+"""How nice work beside the worker's own is to it: what the worker does itself is what everybody waits for.
+
+`SOON` is for the longest of it, so that it does not go on alone when everything else is done.
+"""
+
 
 class Apart:
     """Work on its way in a fork, beside whatever the worker does next."""
 
-    def __init__(self, work: Callable[[], dict[str, Any]]) -> None:
+    def __init__(self, work: Callable[[], dict[str, Any]], *, nice: int = 0) -> None:
         self._read, write = os.pipe()
         self._child = os.fork()
         if self._child == 0:
             os.close(self._read)
-            _be_the_child(work, write)
+            _be_the_child(work, write, nice)
         os.close(write)
 
     def result(self, seconds: float) -> dict[str, Any]:
@@ -65,11 +71,19 @@ def _all_that_is_said(read: int, deadline: float) -> bytes:
             said += part
 
 
-def _be_the_child(work: Callable[[], dict[str, Any]], write: int) -> None:
+def be_nice(how: int) -> None:
+    """Let others go first, as a process and as the session that it has begun: Linux may divide its time by sessions."""
+    os.nice(how)
+    with contextlib.suppress(OSError), open("/proc/self/autogroup", "w") as file:  # noqa: PTH123
+        file.write(str(how))
+
+
+def _be_the_child(work: Callable[[], dict[str, Any]], write: int, nice: int) -> None:
     """Do the work and leave; never returns into the worker's code."""
     code = 70
     try:
         os.setsid()
+        be_nice(nice)
         gc.freeze()  # what was there before the fork is neither collected nor copied
         text, code = json.dumps(work(), default=str), 0
     except BaseException:

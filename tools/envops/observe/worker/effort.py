@@ -30,6 +30,11 @@ class Budget:
         self._limit = processor_seconds() + seconds
         self._deadline = time.monotonic() + patience
 
+    def extend(self, seconds: float) -> None:
+        """So much more, by either clock."""
+        self._limit += seconds
+        self._deadline += seconds
+
     @property
     def left(self) -> float:
         """Seconds of the processor; none once the patience is over."""

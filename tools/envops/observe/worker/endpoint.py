@@ -72,6 +72,17 @@ class UnknownTask(LookupError):
     """No task of this endpoint opens with the prompt of the request."""
 
 
+class Refused(Exception):
+    """A request that is not answered, in the words of OpenAI's API."""
+
+    def __init__(self, status: int, code: str, text: str) -> None:
+        self.status, self.code, self.text = status, code, text
+        super().__init__(text)
+
+    def body(self) -> dict[str, Any]:
+        return {"error": {"message": self.text, "type": "invalid_request_error", "code": self.code}}
+
+
 class TaskIndex:
     """Finds the task that a conversation is about by how it opens."""
 
@@ -111,6 +122,8 @@ class Endpoint:
         self._policies = policies
         self._port = port
         self.faults = faults or FaultPlan()
+        self.is_near = False
+        """Whether clients of this process may have their answers from `answer_here`, without a connection."""
         self._index = TaskIndex([])
         self.loop = asyncio.new_event_loop()
         self._bound: Future[int] = Future()
@@ -120,6 +133,23 @@ class Endpoint:
     def speak_about(self, tasks: Sequence[TaskView]) -> None:
         """Answer conversations about these tasks and no others."""
         self._index = TaskIndex(tasks)
+
+    def answer_here(self, path: str, content: bytes) -> Future[tuple[int, bytes]] | None:
+        """Status and body of what a request would get, from the same thread; `None` for what has to be served."""
+        try:
+            body = json.loads(content)
+        except ValueError:
+            return None
+        if path not in DIALECTS or not isinstance(body, dict) or body.get("stream"):
+            return None
+        return asyncio.run_coroutine_threadsafe(self._answered_here(DIALECTS[path], body), self.loop)
+
+    async def _answered_here(self, dialect: Dialect, body: dict[str, Any]) -> tuple[int, bytes]:
+        try:
+            choices, messages = self._heard(dialect, body)
+        except Refused as refused:
+            return refused.status, json.dumps(refused.body()).encode()
+        return 200, json.dumps(dialect.whole(str(body.get("model")), choices, messages)).encode()
 
     def _serve(self) -> None:
         asyncio.set_event_loop(self.loop)
@@ -156,16 +186,12 @@ class Endpoint:
             return await commit(fault, request, b"")
         try:
             body = await request.json()
-            messages = dialect.conversation(body)
-            choices = self._choices(str(body.get("model")), messages, asked_choices(body), asked_tokens(body))
-        except (BadRequest, ValueError, AttributeError) as error:
-            return refusal(400, "invalid_request", str(error))
-        except UnknownTask as error:
-            return refusal(404, "task_not_found", str(error))
-        except UnknownPolicy as error:
-            return refusal(404, "model_not_found", f"no policy is called {error}")
-        except Exception as error:
-            return refusal(500, "oracle_raised", f"the oracle raised {type(error).__name__}: {error}{_line(error)}")
+        except ValueError as error:
+            return refusal(Refused(400, "invalid_request", str(error)))
+        try:
+            choices, messages = self._heard(dialect, body)
+        except Refused as refused:
+            return refusal(refused)
         tokens = sum(choice.tokens for choice in choices)
         if slow is not None:
             await asyncio.sleep(slow.seconds + (0 if body.get("stream") else slow.per_token * tokens))
@@ -176,6 +202,21 @@ class Endpoint:
             return web.Response(body=whole, content_type="application/json")
         events = dialect.events(str(body.get("model")), choices, messages, with_usage=wants_usage(body))
         return await _streamed(request, events, slow)
+
+    def _heard(self, dialect: Dialect, body: dict[str, Any]) -> tuple[list[Spoken], list[Message]]:
+        """What a policy says to a request, and the conversation that it answers. Raises `Refused`."""
+        try:
+            messages = dialect.conversation(body)
+            return self._choices(str(body.get("model")), messages, asked_choices(body), asked_tokens(body)), messages
+        except (BadRequest, ValueError, AttributeError) as error:
+            raise Refused(400, "invalid_request", str(error)) from error
+        except UnknownTask as error:
+            raise Refused(404, "task_not_found", str(error)) from error
+        except UnknownPolicy as error:
+            raise Refused(404, "model_not_found", f"no policy is called {error}") from error
+        except Exception as error:
+            said = f"the oracle raised {type(error).__name__}: {error}{_line(error)}"
+            raise Refused(500, "oracle_raised", said) from error
 
     def _choices(self, model: str, messages: Sequence[Message], count: int, limit: int | None) -> list[Spoken]:
         task = self._index.find(messages)
@@ -198,9 +239,9 @@ def chat_completion(model: str, message: Message, messages: Sequence[Message]) -
     return chat_response(model, [spoken(message, None)], messages)
 
 
-def refusal(status: int, code: str, text: str) -> web.Response:
+def refusal(refused: Refused) -> web.Response:
     """An error in the shape that OpenAI's clients read."""
-    return web.json_response({"error": {"message": text, "type": "invalid_request_error", "code": code}}, status=status)
+    return web.json_response(refused.body(), status=refused.status)
 
 
 def _line(error: Exception) -> str:

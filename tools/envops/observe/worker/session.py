@@ -28,6 +28,13 @@ if TYPE_CHECKING:
     from .spare import Spare
 
 
+ORACLE = "the oracle itself"
+HUNG_ENOUGH = 2
+"""A policy that hung this often, or whose replies did, is not waited for any more."""
+IMPATIENT_SECONDS = 1.0
+"""How long anything may take once so many hung: the other checks are still to run."""
+
+
 class Session:
     """One environment, loaded once; `operations` fill it and ask it."""
 
@@ -61,8 +68,8 @@ class Session:
         """The mutants, where they are being tried."""
         self.tests: AuthorTests | None = None
         """The author's tests, where they are on their way."""
-        self.ahead: Apart | None = None
-        """Rollouts that are played before they are asked for, where some are on their way."""
+        self.ahead: list[Apart] = []
+        """Forks that play rollouts before they are asked for."""
         self.rows_ahead: dict[tuple[str, int, int], dict[str, Any]] = {}
         """Those that were, by policy, task and number."""
         self.judge: ScriptedJudge | None = None
@@ -131,12 +138,15 @@ class Session:
     def asked_oracle(self, task: TaskView, seconds: float) -> Message | None:
         """The oracle's first message; what it raises becomes a score of its own, once per task."""
         if task.index not in self.asked:
+            if self.hung[ORACLE] >= HUNG_ENOUGH:
+                seconds = min(seconds, IMPATIENT_SECONDS)
             try:
                 with time_limit(seconds):
                     self.asked[task.index] = self.policies.oracle.reply(task.data, task.prompt)
             except NoOracle:
                 self.asked[task.index] = None
             except (Exception, OutOfTime, SystemExit) as error:
+                self.hung[ORACLE] += isinstance(error, OutOfTime)
                 self.asked[task.index] = None
                 self.channel.item("score", self.unscored(task, "oracle", [], said_as_exception(error)))
         return self.asked[task.index]
@@ -192,6 +202,7 @@ class Session:
         tasks = {job.task: self.kept[job.task] for job in jobs}
         if relay is None:
             self.endpoint.speak_about(list(tasks.values()))
+            self.endpoint.is_near = not manner.connected
         rows = self.adapter.roll_out(jobs, tasks, relay or self.endpoint.base_url, max_concurrent, seconds, manner)
         try:
             while (row := self.run(anext(rows, None), seconds)) is not None:

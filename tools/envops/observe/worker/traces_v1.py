@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any
 
 import verifiers.v1 as vf
@@ -25,8 +26,7 @@ def trace_of(view: TaskView, completion: Sequence[Message]) -> Any:
     """The trace that a rollout with this completion leaves behind."""
     task = view.native
     recorded = vf.TraceTask(type=type(task).__name__, data=task.data, key=task.key, hash=task.hash)
-    agent = vf.AgentInfo(config=vf.AgentConfig(runtime=vf.SubprocessConfig()))
-    trace = vf.Trace(task=recorded, state=state_cls(type(task))(), agent=agent)
+    trace = vf.Trace(task=recorded, state=state_cls(type(task))(), agent=vf.AgentInfo(config=_agent_config()))
     messages = [(parse_message(message), False) for message in view.prompt]
     messages += [(parse_message(message), message["role"] == "assistant") for message in completion]
     for position, (message, sampled) in enumerate(messages):
@@ -35,6 +35,12 @@ def trace_of(view: TaskView, completion: Sequence[Message]) -> Any:
     trace.is_completed = True
     trace.stop_condition = "agent_completed"
     return trace
+
+
+@cache
+def _agent_config() -> Any:
+    """One for all traces, as all rollouts of an agent share theirs."""
+    return vf.AgentConfig(runtime=vf.SubprocessConfig())
 
 
 def completion_of(trace: Any) -> list[Message]:

@@ -39,7 +39,10 @@ def answer(session: Session, request: Request) -> None:
 
 def manner_of(request: Request) -> Manner:
     """How its rollouts are to be played."""
-    return Manner(request.get("sampling", {"temperature": 1.0}), request.get("retries", 0), request.get("harness"))
+    sampling, retries = request.get("sampling", {"temperature": 1.0}), request.get("retries", 0)
+    # The smoke gate shows that a connection works; many more of them would show it again.
+    connected = request.get("stage") != "distribution" or bool(request.get("faults"))
+    return Manner(sampling, retries, connected=connected, harness=request.get("harness"))
 
 
 def asked_of(session: Session, request: Request) -> list[Asked]:
@@ -82,12 +85,11 @@ def _played_ahead(session: Session, asked: list[Asked], request: Request) -> lis
     """
     if not asked or any(request.get(each) for each in ("relay", "faults", "made", "harness", "sampling", "retries")):
         return []
-    if session.ahead is not None:
-        begun, session.ahead = session.ahead, None
+    while session.ahead:
         with contextlib.suppress(OutOfTime, ChildProcessError):
-            said = begun.result(min(PATIENCE_SECONDS, request["seconds"] / 2))
+            said = session.ahead.pop(0).result(min(PATIENCE_SECONDS, request["seconds"] / 2))
             session.guard.attempts += said["attempts"]
-            session.rows_ahead = {(row["policy"], row["task"], row["rollout"]): row for row in said["rows"]}
+            session.rows_ahead |= {(row["policy"], row["task"], row["rollout"]): row for row in said["rows"]}
     rows = [session.rows_ahead[one] for one in asked if one in session.rows_ahead]
     sound = all(row["failure"] is None or row["failure"]["kind"] == "raised" for row in rows)
     return rows if sound and len(rows) == len(asked) else []

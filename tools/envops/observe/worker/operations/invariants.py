@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import time
 from collections.abc import Iterator
 from typing import Any
 
 from ..adapter import Job, TaskView
 from ..answers import answer_of, detect_type, find_payload
 from ..channel import Request
+from ..effort import Budget
 from ..failures import OutOfTime
 from ..growth import growths, shapes_around
 from ..guards import EXECUTED, ActGuard
@@ -105,13 +105,13 @@ def _send_growth(session: Session, request: Request) -> None:
 
 def _sweep(session: Session, request: Request) -> dict[str, Any] | None:
     """Gold, once, on every task that not all policies were asked about."""
-    deadline = time.monotonic() + request["budget"] / 2
+    budget = Budget(request["budget"] / 2, 2 * request["budget"])
     limit = request["sweep"]
     rows: list[dict[str, Any]] = []
     known, ended_by = 0, "all"
     swept: list[tuple[int, float | None]] = []
     for task in session.adapter.tasks("train", limit + 1):
-        if known == limit or time.monotonic() > deadline:
+        if known == limit or budget.left <= 0:
             ended_by = "count" if known == limit else "time"
             break
         known += 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import importlib
 import platform
@@ -17,6 +18,7 @@ from ..judges import ScriptedJudge
 from ..oracle import AuthorsOracle, DerivedOracle
 from ..policies import AnswerSettings, Policies
 from ..session import Session
+from ..tool_servers import NoNursery, Nursery
 
 
 def answer(session: Session, request: Request) -> None:
@@ -33,7 +35,7 @@ def answer(session: Session, request: Request) -> None:
     gc.freeze()  # what was imported stays, and is not looked through again
     imported = time.perf_counter()
     importlib.invalidate_caches()  # the overlay may be younger than this process
-    session.adapter = _adapter(session, settings)
+    session.adapter = _adapter(session, settings, _nursery(settings))
     loaded = time.perf_counter()
     session.policies = _make_policies(session, settings)
     session.judge = ScriptedJudge(session)
@@ -51,12 +53,21 @@ def answer(session: Session, request: Request) -> None:
     )
 
 
-def _adapter(session: Session, settings: Settings) -> Adapter:
+def _nursery(settings: Settings) -> Nursery | None:
+    """What tool servers are forked from, before anything of the environment is here."""
+    if settings.generation != "v1" or not settings.forks_servers:
+        return None
+    with contextlib.suppress(NoNursery, OSError):
+        return Nursery()
+    return None
+
+
+def _adapter(session: Session, settings: Settings, nursery: Nursery | None) -> Adapter:
     if settings.generation == "v1":
         _refuse_other_v1()
         from ..adapter_v1 import AdapterV1
 
-        return AdapterV1(settings, session.sources)
+        return AdapterV1(settings, session.sources, nursery)
     from ..adapter_v0 import AdapterV0
 
     return AdapterV0(settings, session.sources)

@@ -10,14 +10,11 @@ from ..channel import Request
 from ..groups import score_together
 from ..judges import last_words
 from ..policies import MIXED, Message, says, text_of
-from ..session import Session, played_score
+from ..session import HUNG_ENOUGH, IMPATIENT_SECONDS, Session, played_score
 from ..wrong_replies import FORMS
 
-HUNG_ENOUGH = 2
-"""A policy whose replies hung this often is not asked any more."""
 PATIENCE = 6
-IMPATIENT_SECONDS = 1.0
-"""How long a reply may take once so many hung: the other checks are still to run."""
+"""From so many replies on that hung, others are given less time."""
 
 
 def answer(session: Session, request: Request) -> None:

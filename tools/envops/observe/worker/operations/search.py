@@ -9,13 +9,14 @@ from typing import Any
 
 from ..adapter import Job, TaskView
 from ..answers import answer_of, find_payload
-from ..apart import Apart
+from ..apart import SOON, Apart
 from ..channel import Request
+from ..effort import Budget
 from ..failures import OutOfTime
 from ..policies import SCRIPT_PREFIX, Message, says, text_of
 from ..search import properties
 from ..search.coverage import Coverage
-from ..search.grading import Grader
+from ..search.grading import PATIENCE_TIMES, Grader
 from ..search.hunt import Ground, Hunt
 from ..search.panel import PANEL, Entrant, chance_of, panel_of
 from ..session import Session
@@ -45,10 +46,10 @@ def _begin(session: Session, request: Request) -> None:
         session.channel.item("search", {"seed": request["seed"], "ended": "skipped", "skipped": skipped})
         return
     chance = chance_of([entrant.answer for entrant in entrants])
-    running = Apart(_Work(session, request, panel).facts)
+    running = Apart(_Work(session, request, panel).facts, nice=SOON)
 
     def collect() -> dict[str, Any]:
-        facts = running.result(request["seconds"] + GRACE_SECONDS)
+        facts = running.result(PATIENCE_TIMES * request["seconds"] + GRACE_SECONDS)
         confirmed = _confirmed(session, facts, panel, request) if session.adapter.conversational else facts
         return {**confirmed, "chance": chance}
 
@@ -110,7 +111,8 @@ class _Work:
     def facts(self) -> dict[str, Any]:
         started = time.monotonic()
         request = self._request
-        limits = (request["evaluations"], request["seconds"], request["minimum"])
+        budget = Budget(request["seconds"], PATIENCE_TIMES * request["seconds"])
+        limits = (request["evaluations"], budget, request["minimum"])
         grader = self._grader = Grader(self._score, request["formats"], *limits)
         self._meet_gold(grader)
         common = {"seed": request["seed"], "limit": request["evaluations"]}
@@ -143,7 +145,7 @@ class _Work:
     def _with_hypothesis(self) -> bool:
         sys.path.append(self._request["toolbox"])
         try:
-            properties.prepare()
+            properties.prepare(self._request["unicode"])
         except ImportError:
             return False
         return True
@@ -176,7 +178,7 @@ class _Work:
     def _waited(self) -> None:
         """The first replies that hang do not cost the search its time, and later ones are given less."""
         if self._seconds_per_reply > LEAST_SECONDS:
-            self._grader.deadline += self._seconds_per_reply
+            self._grader.budget.extend(self._seconds_per_reply)
             self._seconds_per_reply = max(LEAST_SECONDS, self._seconds_per_reply / 4)
 
     def _panel_fact(self, place: int, grader: Grader) -> dict[str, Any]:

@@ -12,7 +12,7 @@ SECONDS = 60.0
 
 
 def answer(session: Session, request: Request) -> None:
-    """A tool server is a process that imports verifiers itself, which takes seconds.
+    """A tool server that is no fork imports verifiers itself, which takes seconds.
 
     What goes wrong here goes wrong again when the first rollout asks for it, and is filed there.
     """

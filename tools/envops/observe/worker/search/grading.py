@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
+
+from ..effort import Budget
 
 TOLERANCE = 1e-6
 CLEAR = 0.5
@@ -14,6 +15,8 @@ CLEAR = 0.5
 NOTABLE = 0.05
 """Share of gold's gain below which what a function pays is a crumb."""
 BROKEN_KEPT = 5
+PATIENCE_TIMES = 4.0
+"""How much longer than by the processor's clock a search may take: it has other work beside it, or a reward waits."""
 
 Score = Callable[[int, str, bool], Mapping[str, Any]]
 """(place on the panel, reply, whether it is all that was said) → a score as the adapter gives it."""
@@ -65,13 +68,13 @@ class Grader:
     """Scores candidates; remembers what it has seen, and stops when its allowance is used up."""
 
     def __init__(
-        self, score: Score, formats: Sequence[str] | None, limit: int, seconds: float, minimum: float = 0.0
+        self, score: Score, formats: Sequence[str] | None, limit: int, budget: Budget, minimum: float = 0.0
     ) -> None:
         self._score = score
         self._minimum = minimum
         self._formats = formats
         self.limit = limit
-        self.deadline = time.monotonic() + seconds
+        self.budget = budget
         self.evaluations = 0
         self.broken: list[dict[str, Any]] = []
         self.replies: set[str] = set()
@@ -82,7 +85,7 @@ class Grader:
     def allow(self, evaluations: int, seconds: float) -> None:
         """Something more for making a find shorter."""
         self.limit = self.evaluations + evaluations
-        self.deadline = time.monotonic() + seconds
+        self.budget = Budget(seconds, PATIENCE_TIMES * seconds)
 
     def grade(self, place: int, reply: str, blind: bool = True) -> Graded:
         key = (place, reply, blind)
@@ -91,7 +94,7 @@ class Grader:
             return known
         if self.evaluations >= self.limit:
             raise Spent("evaluations")
-        if time.monotonic() > self.deadline:
+        if self.budget.left <= 0:
             raise Spent("time")
         self.evaluations += 1
         self.replies.add(reply)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass
@@ -70,7 +69,7 @@ class Hunt:
 
     def run(self) -> tuple[str, list[dict[str, Any]]]:
         """How the search ended, and its finds."""
-        limit, deadline = self._grader.limit, self._grader.deadline
+        limit, budget = self._grader.limit, self._grader.budget
         ended = "evaluations"
         best: dict[str, Trial] = {}
         try:
@@ -93,7 +92,7 @@ class Hunt:
             ended = spent.ending
         self._report(best or self._best())
         evaluated = self._grader.evaluations >= limit
-        if ended == "evaluations" and not evaluated and time.monotonic() > deadline:
+        if ended == "evaluations" and not evaluated and budget.left <= 0:
             ended = "time"
         return ended, self._finds
 

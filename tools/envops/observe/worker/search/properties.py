@@ -19,15 +19,18 @@ class PaidBlindly(AssertionError):
     """The property does not hold; hypothesis makes the reply smaller."""
 
 
-def prepare() -> None:
+def prepare(unicode: str = os.devnull) -> None:
     """Import hypothesis so that it writes nothing and reads no one else's source.
+
+    `unicode` is the folder of its tables; where that is none, it makes them itself.
 
     Raises `ImportError` where it was not brought along.
     """
     from hypothesis.configuration import set_hypothesis_home_dir
     from hypothesis.internal.conjecture import providers
 
-    set_hypothesis_home_dir(os.devnull)  # not a folder: nothing can be kept there
+    # Nothing can be kept in what is not a folder, and nothing is where the tables are.
+    set_hypothesis_home_dir(unicode if os.path.isdir(unicode) else os.devnull)  # noqa: PTH112
     if hasattr(providers, "_get_local_constants"):  # parses every module loaded, which takes longer than the search
         nothing = providers._local_constants
         providers._get_local_constants = lambda: nothing

@@ -202,3 +202,15 @@ def test_all_problems_of_a_lock_are_told(tmp_path: Path) -> None:
         "has no line `# input",
         "is not in requiremen",
     ]
+
+
+@pytest.mark.parametrize("content", [b"a>=1\n", b"a==1\x07\n", b"\xff\n"], ids=["a mistake", "no text", "no UTF-8"])
+def test_equal_locks_are_each_told_by_their_own_name(tmp_path: Path, content: bytes) -> None:
+    for name in ("sums", "words", "sums"):
+        folder = write_environment(tmp_path, name)
+        (folder / "requirements.lock").write_bytes(content)
+        _, problems = read_lock(folder, tmp_path, name, read_pyproject(folder / "pyproject.toml", tmp_path))
+        assert problems
+        assert {problem.file for problem in problems} <= {
+            f"environments/{name}/{file}" for file in ("requirements.lock", "pyproject.toml")
+        }

@@ -207,7 +207,9 @@ def functions_are_lost_in_the_rollout(subject: Subject) -> Iterator[Found]:
     for score in subject.facts.scores:
         if score.reward is not None:
             spoke = said[id(score.functions)]
-            always[score.task] = always.get(score.task, spoke) & spoke
+            before = always.setdefault(score.task, spoke)
+            if before is not spoke:
+                always[score.task] = before & spoke
     compared = [each for each in _ended_well(subject) if each.task in always and each.reward is not None]
     hits = []
     for each in compared:

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, fields, make_dataclass
+from dataclasses import fields, is_dataclass, make_dataclass
 from functools import cache
 from pathlib import Path
+from types import NoneType
 from typing import Any, get_type_hints
 from uuid import uuid4
 
@@ -24,9 +25,8 @@ _TABLES: Mapping[str, type] = {"scores": Score, "rollouts": Rollout}
 def write_facts(facts: Facts, path: Path) -> None:
     """Write facts so that a reader sees all of them or none."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    data = asdict(facts)
-    data |= {name: _table(kind, data[name]) for name, kind in _TABLES.items()}
-    text = _json(data)
+    tables = {name: _table(kind, getattr(facts, name)) for name, kind in _TABLES.items()}
+    text = _json(vars(facts) | tables)
     aside = path.with_name(f".{path.name}.{uuid4().hex}")
     try:
         aside.write_text(text, "utf-8")
@@ -49,20 +49,27 @@ def read_facts(path: Path) -> Facts:
 
 
 def _json(data: object) -> str:
-    return json.dumps(data, separators=(",", ":"), default=str)
+    return json.dumps(data, separators=(",", ":"), default=_plain)
 
 
-def _table(kind: type, rows: Sequence[Mapping[str, Any]]) -> dict[str, tuple[list[Any], list[int]]]:
+def _plain(value: object) -> object:
+    """Facts as what they consist of; copying all of them first takes longer than writing them."""
+    return vars(value) if is_dataclass(value) else str(value)
+
+
+def _table(kind: type, rows: Sequence[Any]) -> dict[str, tuple[list[Any], list[int]]]:
     """Column → its values, each once, and for every row the number of its value."""
-    return {field.name: _column([row[field.name] for row in rows]) for field in fields(kind)}
+    return {field.name: _column([getattr(row, field.name) for row in rows]) for field in fields(kind)}
 
 
 def _column(cells: Sequence[Any]) -> tuple[list[Any], list[int]]:
     values: list[Any] = []
-    known: dict[str, int] = {}
+    known: dict[object, int] = {}
     numbers = []
     for cell in cells:
-        number = known.setdefault(_json(cell), len(values))  # as text, for 1 and 1.0 and True are equal
+        # By type, for 1 and 1.0 and True are equal; what holds others, by its text.
+        key = (type(cell), cell) if isinstance(cell, (str, int, float, NoneType)) else _json(cell)
+        number = known.setdefault(key, len(values))
         if number == len(values):
             values.append(cell)
         numbers.append(number)

@@ -200,11 +200,9 @@ class _Observer:
             self._begin_tests(worker)
             self._begin_rollouts(worker)
         if self._wish.score or self._wish.evaluate:
-            self._ask_rewards(worker)
+            self._ask_rewards(worker, overlay)
         if self._wish.only_replies:
             return
-        if self._wish.score:
-            self._begin_mutation(worker, overlay)
         if self._wish.evaluate:
             self._ask_rollouts(worker)
             self._ask_recordings(worker)
@@ -225,7 +223,7 @@ class _Observer:
             tests = {"files": files, "toolbox": str(toolbox), "seconds": TESTS_SECONDS}
             self._collect(worker.request("tests", LOAD_SECONDS, **tests))
 
-    def _ask_rewards(self, worker: WorkerProcess) -> None:
+    def _ask_rewards(self, worker: WorkerProcess, overlay: Path) -> None:
         limits = {
             "seconds": SECONDS_PER_REPLY,
             "max_concurrent": min(AT_ONCE, self._entry.gates.smoke.max_concurrent),
@@ -246,6 +244,7 @@ class _Observer:
         with self._stage("validation", may_fail=True):
             self._collect(worker.request("validation", STAGE_SECONDS, limit=TASKS_VALIDATED, seconds=60.0))
         if self._wish.score:
+            self._begin_mutation(worker, overlay)
             self._ask_invariants(worker)
 
     def _grouped(self) -> bool:

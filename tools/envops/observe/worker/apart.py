@@ -16,11 +16,8 @@ from typing import Any
 
 from .failures import OutOfTime
 
-SOON, LATE = 2, 4
-"""How nice work beside the worker's own is to it: what the worker does itself is what everybody waits for.
-
-`SOON` is for the longest of it, so that it does not go on alone when everything else is done.
-"""
+LATE = 4
+"""How nice work is that others need not wait for: what takes longest gets its time first, and the rest fills the gaps."""
 
 
 class Apart:

@@ -9,7 +9,7 @@ from typing import Any
 
 from ..adapter import Job, TaskView
 from ..answers import answer_of, find_payload
-from ..apart import SOON, Apart
+from ..apart import Apart
 from ..channel import Request
 from ..effort import Budget
 from ..failures import OutOfTime
@@ -46,7 +46,7 @@ def _begin(session: Session, request: Request) -> None:
         session.channel.item("search", {"seed": request["seed"], "ended": "skipped", "skipped": skipped})
         return
     chance = chance_of([entrant.answer for entrant in entrants])
-    running = Apart(_Work(session, request, panel).facts, nice=SOON)
+    running = Apart(_Work(session, request, panel).facts)
 
     def collect() -> dict[str, Any]:
         facts = running.result(PATIENCE_TIMES * request["seconds"] + GRACE_SECONDS)

@@ -17,7 +17,7 @@ from typing import Any
 from .failures import OutOfTime
 
 LATE = 4
-"""How nice work is that others need not wait for: what takes longest gets its time first, and the rest fills the gaps."""
+"""How nice work is that others need not wait for: what takes longest gets its time first, the rest fills the gaps."""
 
 
 class Apart:

@@ -13,7 +13,6 @@ from pathlib import Path
 from envops.declare.package import Package
 from envops.declare.registry import EnvironmentEntry
 from envops.judge.engine import GATES, Finding, Subject
-from envops.judge.measures import distributions
 from envops.judge.profiles import profiles
 from envops.observe.facts import (
     Description,
@@ -88,7 +87,7 @@ def sample_result(number: int, subject: Subject) -> EnvironmentResult:
         policies=(*POLICIES, "blend"),
         mutation=_mutation(rng),
         search=_search(failing),
-        distributions=distributions(subject),
+        distributions=subject.distributions,
         profiles=profiles(subject),
         recordings=facts.recordings,
     )

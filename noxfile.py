@@ -223,7 +223,7 @@ def lint(session: nox.Session) -> None:
 @nox.session(tags=["project"], default=False)
 def bench(session: nox.Session) -> None:
     """Measure what the project promises, and write it down part by part. `-- PART…`, `-- --resume`."""
-    install(session, *(f"requirements{part}.lock" for part in ("", "-prime", "-tests")))  # it plans, and opens a browser
+    install(session, *(f"requirements{part}.lock" for part in ("", "-prime", "-tests")))  # plans, browser
     session.run("python", "benchmarks/bench.py", *session.posargs, env=FROM_SOURCE)
 
 

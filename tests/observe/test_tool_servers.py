@@ -143,6 +143,7 @@ LOST = """
 nursery = Nursery()
 os.kill(nursery._process, signal.SIGKILL)
 os.waitpid(nursery._process, 0)
+nursery.prepare()
 with open(os.devnull, "wb") as log:
     try:
         nursery.server("json.tool", {}, Path("/"), log)

@@ -171,7 +171,7 @@ def _mean(sample: Sample) -> Estimate:
 
 
 def checks_of(sample: Sample, gate: DistributionGate) -> list[Check]:
-    """Every check of a sample, in the order of their rules; none where nothing has a reward."""
+    """Every check of a sample, in the order of their rules; about format alone where nothing has a reward."""
     found: list[Check] = []
     if sample.clusters:
         found += [mean_is_high_enough(sample, gate), mean_is_low_enough(sample, gate), rewards_vary(sample, gate)]

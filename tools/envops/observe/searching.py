@@ -48,14 +48,21 @@ def search_toolbox(workspace: Workspace, stop: threading.Event) -> Toolbox:
     venv = venv_for(SEARCH_LOCK, workspace, stop)
     tables = venv.folder / "unicode"
     with suppress(ProgramFailed, OSError):  # the search makes its own then
-        made_once(tables, lambda aside: _write_tables(venv, aside, stop), Path.is_dir, stop)
+        made_once(tables, lambda aside: _write_tables(venv, aside, stop), _has_tables, stop)
     return Toolbox(venv.site_packages, tables)
 
 
+def _has_tables(folder: Path) -> bool:
+    return any(folder.glob("unicode_data/*/charmap.json.gz"))
+
+
 def _write_tables(venv: VirtualEnvironment, folder: Path, stop: threading.Event) -> None:
+    """Raises `OSError` where there is no room for them, of which hypothesis says nothing."""
     folder.mkdir()
     command: list[str | Path] = [venv.python, "-I", "-B", "-c", UNICODE, folder]
     run_program(command, environment=uv_environment(), folder=folder, seconds=REQUEST_SECONDS, stop=stop)
+    if not _has_tables(folder):
+        raise OSError("the tables were not written")
 
 
 def search_request(

@@ -80,7 +80,8 @@ def _be_the_child(work: Callable[[], dict[str, Any]], write: int, nice: int) -> 
     code = 70
     try:
         os.setsid()
-        be_nice(nice)
+        if nice:
+            be_nice(nice)
         gc.freeze()  # what was there before the fork is neither collected nor copied
         text, code = json.dumps(work(), default=str), 0
     except BaseException:

@@ -58,10 +58,11 @@ class Nursery:
 
     def prepare(self) -> None:
         """Have it import what tool servers are made of, while this process does something else."""
-        self._control.send(b"0")
+        with contextlib.suppress(OSError):  # where it is gone, `server` says so
+            self._control.send(b"0")
 
     def end(self) -> None:
-        """End it, and the servers that it has forked."""
+        """End it; servers that it has forked go on."""
         self._control.close()
         with contextlib.suppress(ProcessLookupError, ChildProcessError):
             os.kill(self._process, signal.SIGKILL)
@@ -189,6 +190,8 @@ def _become_server(question: int, log: int, said: int) -> None:
     """Be what a fresh process would be; never return."""
     try:
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        for descriptor in (question, log, said):
+            os.set_inheritable(descriptor, False)  # what a server starts would hold them open
         os.setsid()
         with os.fdopen(question, "rb") as asked:
             settings = json.load(asked)
@@ -206,6 +209,8 @@ def _become_server(question: int, log: int, said: int) -> None:
     except BaseException as error:
         if not isinstance(error, SystemExit):
             sys.excepthook(type(error), error, error.__traceback__)
+        elif error.code is not None and not isinstance(error.code, int):
+            print(error.code, file=sys.stderr)
     finally:
         with contextlib.suppress(Exception):
             sys.stdout.flush()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -85,9 +86,10 @@ def _played_ahead(session: Session, asked: list[Asked], request: Request) -> lis
     """
     if not asked or any(request.get(each) for each in ("relay", "faults", "made", "harness", "sampling", "retries")):
         return []
+    deadline = time.monotonic() + min(PATIENCE_SECONDS, request["seconds"] / 2)
     while session.ahead:
         with contextlib.suppress(OutOfTime, ChildProcessError):
-            said = session.ahead.pop(0).result(min(PATIENCE_SECONDS, request["seconds"] / 2))
+            said = session.ahead.pop(0).result(max(0.1, deadline - time.monotonic()))
             session.guard.attempts += said["attempts"]
             session.rows_ahead |= {(row["policy"], row["task"], row["rollout"]): row for row in said["rows"]}
     rows = [session.rows_ahead[one] for one in asked if one in session.rows_ahead]

@@ -22,9 +22,10 @@ from ..search.panel import PANEL, Entrant, chance_of, panel_of
 from ..session import Session
 
 TASKS_LOOKED_AT = 60
-TASKS_PLAYED = 8
+TASKS_PLAYED = 6
 SCRIPT_TURNS = 40
-GRACE_SECONDS = 8.0
+GRACE_SECONDS = 12.0
+"""For replies that hang, and for making finds short."""
 LEAST_SECONDS = 0.1
 """What a reply is given once others hung."""
 

@@ -40,7 +40,7 @@ def read_bytes(path: Path, root: Path, limit: int = MAX_BYTES) -> bytes:
         if found.st_size > limit:
             raise refuse("is too large to be read", found=f"{found.st_size:,} bytes", allowed=f"{limit:,} bytes")
         with path.open("rb", buffering=0) as file:
-            return file.read()
+            return file.read(found.st_size)  # a file that grows meanwhile keeps to the limit, too
     except FileNotFoundError:
         raise refuse("does not exist") from None
     except OSError as error:

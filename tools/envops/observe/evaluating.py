@@ -24,6 +24,8 @@ class ScriptedEvaluation:
     seconds: float
     harness: str | None = None
     """Of v1, seated before; `None` is the worker's own."""
+    connected: bool = True
+    """Whether policies are asked over a connection, as a model would be."""
 
 
 def evaluation(
@@ -53,6 +55,7 @@ def evaluation(
         max_concurrent=asked.max_concurrent,
         seconds=asked.seconds,
         harness=asked.harness,
+        connected=asked.connected,
         made=[(each.policy, each.task, each.rollout) for each in kept],
     )
     for kind, value in parts:

@@ -26,7 +26,7 @@ def write_facts(facts: Facts, path: Path) -> None:
     """Write facts so that a reader sees all of them or none."""
     path.parent.mkdir(parents=True, exist_ok=True)
     tables = {name: _table(kind, getattr(facts, name)) for name, kind in _TABLES.items()}
-    text = _json(vars(facts) | tables)
+    text = _json(_fields_of(facts) | tables)
     aside = path.with_name(f".{path.name}.{uuid4().hex}")
     try:
         aside.write_text(text, "utf-8")
@@ -43,7 +43,7 @@ def read_facts(path: Path) -> Facts:
     """
     text = path.read_bytes()  # first: where there is no file, no checker needs to be made
     filed = adapter(_filed()).validate_json(text, strict=False)
-    read = {field.name: getattr(filed, field.name) for field in fields(Facts)}
+    read = {name: getattr(filed, name) for name in _names(Facts)}
     read |= {name: _rows(kind, read[name]) for name, kind in _TABLES.items()}
     return Facts(**read)
 
@@ -54,12 +54,22 @@ def _json(data: object) -> str:
 
 def _plain(value: object) -> object:
     """Facts as what they consist of; copying all of them first takes longer than writing them."""
-    return vars(value) if is_dataclass(value) else str(value)
+    return _fields_of(value) if is_dataclass(value) else str(value)
+
+
+def _fields_of(value: Any) -> dict[str, Any]:
+    """Without what was worked out from them and is kept beside them."""
+    return {name: getattr(value, name) for name in _names(value.__class__)}
+
+
+@cache
+def _names(kind: type) -> tuple[str, ...]:
+    return tuple(field.name for field in fields(kind))
 
 
 def _table(kind: type, rows: Sequence[Any]) -> dict[str, tuple[list[Any], list[int]]]:
     """Column → its values, each once, and for every row the number of its value."""
-    return {field.name: _column([getattr(row, field.name) for row in rows]) for field in fields(kind)}
+    return {name: _column([getattr(row, name) for row in rows]) for name in _names(kind)}
 
 
 def _column(cells: Sequence[Any]) -> tuple[list[Any], list[int]]:
@@ -94,7 +104,7 @@ def _table_of(kind: type) -> type:
 
 def _rows(kind: type, table: object) -> tuple[Any, ...]:
     """The rows of a table. Raises `ValueError` where columns differ in length or a value is missing."""
-    names = [field.name for field in fields(kind)]
+    names = _names(kind)
     columns = [_cells(*getattr(table, name)) for name in names]
     return tuple(_row(kind, names, cells) for cells in zip(*columns, strict=True))
 

@@ -200,9 +200,14 @@ class _Observer:
             self._begin_tests(worker)
             self._begin_rollouts(worker)
         if self._wish.score or self._wish.evaluate:
-            self._ask_rewards(worker, overlay)
+            self._ask_rewards(worker)
         if self._wish.only_replies:
             return
+        if self._wish.score or self._wish.evaluate:
+            self._ask_validation(worker)
+        if self._wish.score:
+            self._begin_mutation(worker, overlay)
+            self._ask_invariants(worker)
         if self._wish.evaluate:
             self._ask_rollouts(worker)
             self._ask_recordings(worker)
@@ -223,7 +228,7 @@ class _Observer:
             tests = {"files": files, "toolbox": str(toolbox), "seconds": TESTS_SECONDS}
             self._collect(worker.request("tests", LOAD_SECONDS, **tests))
 
-    def _ask_rewards(self, worker: WorkerProcess, overlay: Path) -> None:
+    def _ask_rewards(self, worker: WorkerProcess) -> None:
         limits = {
             "seconds": SECONDS_PER_REPLY,
             "max_concurrent": min(AT_ONCE, self._entry.gates.smoke.max_concurrent),
@@ -239,13 +244,10 @@ class _Observer:
                 self._ask_policies(worker, POLICIES[len(first) :], limits)
                 cases = [asdict(case) for case in self._package.cases]
                 self._collect(worker.request("cases", STAGE_SECONDS, cases=cases, **limits), len(cases))
-        if self._wish.only_replies:
-            return
+
+    def _ask_validation(self, worker: WorkerProcess) -> None:
         with self._stage("validation", may_fail=True):
             self._collect(worker.request("validation", STAGE_SECONDS, limit=TASKS_VALIDATED, seconds=60.0))
-        if self._wish.score:
-            self._begin_mutation(worker, overlay)
-            self._ask_invariants(worker)
 
     def _grouped(self) -> bool:
         described = self._collected.description
@@ -346,7 +348,8 @@ class _Observer:
             yield asked("smoke", "oracle", min(most, there), rollouts, smoke.max_concurrent)
         if "distribution" in self._wish.evaluations:
             rollouts, at_once = self._wish.rollouts or least, min(AT_ONCE, smoke.max_concurrent)
-            yield asked("distribution", "blend", min(tasks, there), rollouts, at_once)
+            # The smoke gate shows that a connection works; many more of them would show it again.
+            yield asked("distribution", "blend", min(tasks, there), rollouts, at_once, connected=False)
 
     def _ask_recordings(self, worker: WorkerProcess) -> None:
         """Score recorded replies again."""

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from envops.declare.package import Package
+from envops.observe.limits import TASKS_PLAYED
 from envops.observe.process import WorkerProcess
 from envops.observe.subprocesses import ProgramFailed, run_program
 from envops.observe.venv import VirtualEnvironment, uv_environment, venv_for
@@ -40,15 +41,16 @@ class Toolbox:
 
     site_packages: Path
     unicode: Path
-    """Its tables, which take longer to make than many a search; no folder where they could not be made ahead."""
+    """The folder of its tables, which take long to make; `os.devnull` where they could not be made ahead."""
 
 
 def search_toolbox(workspace: Workspace, stop: threading.Event) -> Toolbox:
     """What a search needs, made where it is missing. Raises what `venv_for` raises."""
     venv = venv_for(SEARCH_LOCK, workspace, stop)
-    tables = venv.folder / "unicode"
-    with suppress(ProgramFailed, OSError):  # the search makes its own then
-        made_once(tables, lambda aside: _write_tables(venv, aside, stop), _has_tables, stop)
+    try:
+        tables = made_once(venv.folder / "unicode", lambda aside: _write_tables(venv, aside, stop), _has_tables, stop)
+    except (ProgramFailed, OSError):
+        tables = Path(os.devnull)  # the search makes its own, and can keep them nowhere
     return Toolbox(venv.site_packages, tables)
 
 
@@ -74,6 +76,7 @@ def search_request(
         REQUEST_SECONDS,
         toolbox=str(toolbox.site_packages),
         unicode=str(toolbox.unicode),
+        conversations=TASKS_PLAYED,
         formats=package.reward.format,
         minimum=package.reward.min or 0.0,
         seed=SEED,

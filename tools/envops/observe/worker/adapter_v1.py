@@ -65,12 +65,9 @@ class AdapterV1:
         self._closing = asyncio.Event()
         self.conversational = bool(self._toolsets) or self._environment_class is not vf.SingleAgentEnv
         self.compares_siblings = self._environment_class.finalize is not vf.Env.finalize
-        self.serves_apart = not self.conversational
-        if nursery is not None and self.conversational:
-            self.serves_apart = True
-            fork_servers(nursery)
-        elif nursery is not None:
-            nursery.end()
+        self.serves_apart = nursery is not None or not self.conversational
+        if nursery is not None:
+            fork_servers(nursery) if self.conversational else nursery.end()
 
     def describe(self) -> dict[str, Any]:
         first = next(iter(self.tasks("train", 1)), None)

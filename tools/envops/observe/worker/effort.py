@@ -12,6 +12,9 @@ from typing import Any
 
 from .failures import OutOfTime
 
+PATIENCE_TIMES = 4.0
+"""How much longer work may take by the wall clock: it has other work beside it, or waits."""
+
 
 def processor_seconds() -> float:
     """What this process has used of a processor, and those that it has waited for."""
@@ -26,9 +29,10 @@ class BudgetSpent(Exception):
 class Budget:
     """So much of the processor; by the wall clock more, for what waits and for a machine that is busy."""
 
-    def __init__(self, seconds: float, patience: float) -> None:
+    def __init__(self, seconds: float, patience: float | None = None) -> None:
+        """Begin to count; `patience` is in seconds of the wall clock, by default `PATIENCE_TIMES` times as many."""
         self._limit = processor_seconds() + seconds
-        self._deadline = time.monotonic() + patience
+        self._deadline = time.monotonic() + (PATIENCE_TIMES * seconds if patience is None else patience)
 
     def extend(self, seconds: float) -> None:
         """So much more, by either clock."""

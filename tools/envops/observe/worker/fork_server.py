@@ -21,7 +21,7 @@ from typing import Any
 
 from .confinement import NetworkGuard
 from .failures import Sources
-from .imported import AHEAD, collector_at_rest, import_verifiers
+from .imported import AHEAD, collector_at_rest, draw_anew, import_verifiers
 from .moving import Unmovable, holders_of, move
 from .warden import fork_worker
 
@@ -106,7 +106,7 @@ def _become_worker(descriptors: list[int], guard: NetworkGuard, holders: list[An
         os.write(report, f"{os.getpid()}\n".encode())
         fork_worker(lifeline, report)
         move(holders, settings["folder"])
-        _seed_again()
+        draw_anew()
         sys.path.insert(0, settings["overlay"])
         importlib.invalidate_caches()
         from .main import serve
@@ -114,10 +114,3 @@ def _become_worker(descriptors: list[int], guard: NetworkGuard, holders: list[An
         serve(guard)
     finally:
         os._exit(70)
-
-
-def _seed_again() -> None:
-    """Chance differs from worker to worker; Python's own generator sees to itself."""
-    numpy = sys.modules.get("numpy")
-    if numpy is not None:
-        numpy.random.seed()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import importlib
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
@@ -36,6 +37,13 @@ def import_verifiers(generation: str) -> None:
         import verifiers
 
         verifiers.Environment  # noqa: B018 - 0.3 loads its first generation when it is touched
+
+
+def draw_anew() -> None:
+    """In a fork: chance differs from process to process; Python's own generator sees to itself."""
+    numpy = sys.modules.get("numpy")
+    if numpy is not None:
+        numpy.random.seed()
 
 
 def import_ahead() -> NetworkGuard | None:

@@ -28,9 +28,8 @@ if TYPE_CHECKING:
     from .spare import Spare
 
 
-ORACLE = "the oracle itself"
 HUNG_ENOUGH = 2
-"""A policy that hung this often, or whose replies did, is not waited for any more."""
+"""A policy whose replies hung this often is not asked any more, and an oracle that did is not waited for."""
 IMPATIENT_SECONDS = 1.0
 """How long anything may take once so many hung: the other checks are still to run."""
 
@@ -60,6 +59,8 @@ class Session:
         """What the oracle said first on a task; `None` where it said nothing."""
         self.hung: Counter[str] = Counter()
         """How many replies of each policy were not scored in time."""
+        self.oracle_hung = 0
+        """How many times the oracle had nothing to say in time."""
         self.hanging: dict[tuple[int, str], str] = {}
         """Task and reply → why it was not scored in time: nobody waits for it twice."""
         self.search: Callable[[], dict[str, Any]] | None = None
@@ -138,7 +139,7 @@ class Session:
     def asked_oracle(self, task: TaskView, seconds: float) -> Message | None:
         """The oracle's first message; what it raises becomes a score of its own, once per task."""
         if task.index not in self.asked:
-            if self.hung[ORACLE] >= HUNG_ENOUGH:
+            if self.oracle_hung >= HUNG_ENOUGH:
                 seconds = min(seconds, IMPATIENT_SECONDS)
             try:
                 with time_limit(seconds):
@@ -146,7 +147,7 @@ class Session:
             except NoOracle:
                 self.asked[task.index] = None
             except (Exception, OutOfTime, SystemExit) as error:
-                self.hung[ORACLE] += isinstance(error, OutOfTime)
+                self.oracle_hung += isinstance(error, OutOfTime)
                 self.asked[task.index] = None
                 self.channel.item("score", self.unscored(task, "oracle", [], said_as_exception(error)))
         return self.asked[task.index]

@@ -25,7 +25,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from .imported import collector_at_rest
+from .imported import collector_at_rest, draw_anew
 from .warden import die_with_parent
 
 DESCRIPTORS = 3
@@ -201,8 +201,7 @@ def _become_server(question: int, log: int, said: int) -> None:
         os.environ.update(settings["environment"])
         os.chdir(settings["folder"])
         tempfile.tempdir = None  # TMPDIR is another one
-        if (numpy := sys.modules.get("numpy")) is not None:
-            numpy.random.seed()
+        draw_anew()
         os.write(said, f"{os.getpid()}\n".encode())
         sys.argv = [settings["module"]]
         runpy.run_module(settings["module"], run_name="__main__", alter_sys=True)

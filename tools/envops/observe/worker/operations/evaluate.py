@@ -41,9 +41,7 @@ def answer(session: Session, request: Request) -> None:
 def manner_of(request: Request) -> Manner:
     """How its rollouts are to be played."""
     sampling, retries = request.get("sampling", {"temperature": 1.0}), request.get("retries", 0)
-    # The smoke gate shows that a connection works; many more of them would show it again.
-    connected = request.get("stage") != "distribution" or bool(request.get("faults"))
-    return Manner(sampling, retries, connected=connected, harness=request.get("harness"))
+    return Manner(sampling, retries, connected=request.get("connected", True), harness=request.get("harness"))
 
 
 def asked_of(session: Session, request: Request) -> list[Asked]:

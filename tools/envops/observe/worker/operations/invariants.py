@@ -105,7 +105,7 @@ def _send_growth(session: Session, request: Request) -> None:
 
 def _sweep(session: Session, request: Request) -> dict[str, Any] | None:
     """Gold, once, on every task that not all policies were asked about."""
-    budget = Budget(request["budget"] / 2, 2 * request["budget"])
+    budget = Budget(request["budget"] / 2)
     limit = request["sweep"]
     rows: list[dict[str, Any]] = []
     known, ended_by = 0, "all"

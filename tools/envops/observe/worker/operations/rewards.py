@@ -10,7 +10,7 @@ from ..channel import Request
 from ..groups import score_together
 from ..judges import last_words
 from ..policies import MIXED, Message, says, text_of
-from ..session import HUNG_ENOUGH, IMPATIENT_SECONDS, ORACLE, Session, played_score
+from ..session import HUNG_ENOUGH, IMPATIENT_SECONDS, Session, played_score
 from ..wrong_replies import FORMS
 
 PATIENCE = 6
@@ -24,7 +24,7 @@ def answer(session: Session, request: Request) -> None:
         return
     seconds, sampled = request["seconds"], request.get("sampled", {})
     for position, task in enumerate(list(session.kept.values())):
-        if session.hung.total() - session.hung[ORACLE] >= PATIENCE:
+        if session.hung.total() >= PATIENCE:
             seconds = min(seconds, IMPATIENT_SECONDS)
         wanted = [policy for policy in request["policies"] if position < sampled.get(policy, position + 1)]
         chosen = [policy for policy in wanted if session.hung[policy] < HUNG_ENOUGH]

@@ -11,18 +11,17 @@ from ..adapter import Job, TaskView
 from ..answers import answer_of, find_payload
 from ..apart import Apart
 from ..channel import Request
-from ..effort import Budget
+from ..effort import PATIENCE_TIMES, Budget
 from ..failures import OutOfTime
 from ..policies import SCRIPT_PREFIX, Message, says, text_of
 from ..search import properties
 from ..search.coverage import Coverage
-from ..search.grading import PATIENCE_TIMES, Grader
+from ..search.grading import Grader
 from ..search.hunt import Ground, Hunt
 from ..search.panel import PANEL, Entrant, chance_of, panel_of
 from ..session import Session
 
 TASKS_LOOKED_AT = 60
-TASKS_PLAYED = 6
 SCRIPT_TURNS = 40
 GRACE_SECONDS = 12.0
 """For replies that hang, and for making finds short."""
@@ -60,7 +59,7 @@ def _begin(session: Session, request: Request) -> None:
 def _entrants(session: Session, request: Request) -> list[Entrant]:
     tasks = list(session.kept.values())
     if session.adapter.conversational:
-        return _played(session, tasks[:TASKS_PLAYED], request)
+        return _played(session, tasks[: request["conversations"]], request)
     entrants = []
     for task in tasks[:TASKS_LOOKED_AT]:
         gold = session.asked_oracle(task, request["seconds_per_reply"])
@@ -112,8 +111,7 @@ class _Work:
     def facts(self) -> dict[str, Any]:
         started = time.monotonic()
         request = self._request
-        budget = Budget(request["seconds"], PATIENCE_TIMES * request["seconds"])
-        limits = (request["evaluations"], budget, request["minimum"])
+        limits = (request["evaluations"], Budget(request["seconds"]), request["minimum"])
         grader = self._grader = Grader(self._score, request["formats"], *limits)
         self._meet_gold(grader)
         common = {"seed": request["seed"], "limit": request["evaluations"]}

@@ -15,8 +15,6 @@ CLEAR = 0.5
 NOTABLE = 0.05
 """Share of gold's gain below which what a function pays is a crumb."""
 BROKEN_KEPT = 5
-PATIENCE_TIMES = 4.0
-"""How much longer than by the processor's clock a search may take: it has other work beside it, or a reward waits."""
 
 Score = Callable[[int, str, bool], Mapping[str, Any]]
 """(place on the panel, reply, whether it is all that was said) → a score as the adapter gives it."""
@@ -85,7 +83,7 @@ class Grader:
     def allow(self, evaluations: int, seconds: float) -> None:
         """Something more for making a find shorter."""
         self.limit = self.evaluations + evaluations
-        self.budget = Budget(seconds, PATIENCE_TIMES * seconds)
+        self.budget = Budget(seconds)
 
     def grade(self, place: int, reply: str, blind: bool = True) -> Graded:
         key = (place, reply, blind)

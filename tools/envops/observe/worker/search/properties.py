@@ -22,15 +22,14 @@ class PaidBlindly(AssertionError):
 def prepare(unicode: str = os.devnull) -> None:
     """Import hypothesis so that it writes nothing and reads no one else's source.
 
-    `unicode` is the folder of its tables; where that is none, it makes them itself.
+    `unicode` is the folder of its tables; from `os.devnull` it reads none, makes them itself, and can keep nothing.
 
     Raises `ImportError` where it was not brought along.
     """
     from hypothesis.configuration import set_hypothesis_home_dir
     from hypothesis.internal.conjecture import providers
 
-    # Nothing can be kept in what is not a folder, and nothing is where the tables are.
-    set_hypothesis_home_dir(unicode if os.path.isdir(unicode) else os.devnull)  # noqa: PTH112
+    set_hypothesis_home_dir(unicode)
     if hasattr(providers, "_get_local_constants"):  # parses every module loaded, which takes longer than the search
         nothing = providers._local_constants
         providers._get_local_constants = lambda: nothing

@@ -12,6 +12,7 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,25 +22,40 @@ from typing import Any, Self
 from envops.declare.package import Package
 from envops.observe.limits import LOAD_SECONDS
 from envops.observe.process import Confinement, worker_environment
+from envops.observe.searching import search_toolbox
 from envops.observe.starting import AHEAD, BOOTSTRAP_OF_FORKS, WORKER_FOLDER, ForkedProcess, NotForked, with_lifeline
-from envops.observe.subprocesses import Interrupted
-from envops.observe.venv import VirtualEnvironment
+from envops.observe.subprocesses import Interrupted, ProgramFailed
+from envops.observe.venv import VirtualEnvironment, venv_for
+from envops.observe.wheel import TESTS_LOCK
 from envops.observe.workspace import Workspace
 
 MOST_SERVERS = 6
 """Each holds an import of verifiers in memory, some 200 MB."""
 LOOK_SECONDS = 0.1
+TOOLBOX_SECONDS = 20.0
+"""How long a server waits for what tests and searches bring along, to import it ahead; forks do without."""
+TOOLBOXES = "ENVOPS_TOOLBOXES"
+Toolboxes = Mapping[str, list[str]]
+"""What tests and searches bring along: the paths that whoever imports it is told, by who needs it."""
+NO_TOOLBOXES: Toolboxes = {}
 SITE_MODULES = {"sitecustomize.py", "usercustomize.py", "sitecustomize", "usercustomize"}
 
 
 class ForkServer:
     """A process that imported verifiers and forks workers; use as a context manager."""
 
-    def __init__(self, venv: VirtualEnvironment, generation: str, hash_seed: int, scratch: Path) -> None:
+    def __init__(
+        self,
+        venv: VirtualEnvironment,
+        generation: str,
+        hash_seed: int,
+        scratch: Path,
+        toolboxes: Toolboxes = NO_TOOLBOXES,
+    ) -> None:
         environment = worker_environment(venv, scratch, scratch, Confinement({}, hash_seed=hash_seed))
         del environment["PYTHONPATH"]
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        settings = {"ENVOPS_FORKS": str(theirs.fileno()), AHEAD: generation}
+        settings = {"ENVOPS_FORKS": str(theirs.fileno()), AHEAD: generation, TOOLBOXES: json.dumps(toolboxes)}
         command: list[str | Path] = [venv.python, "-s", "-P", "-c", BOOTSTRAP_OF_FORKS, WORKER_FOLDER]
         with theirs:
             self._process, self._lifeline = with_lifeline(
@@ -134,6 +150,10 @@ class ForkServers:
         self._making: defaultdict[tuple[str, str, int], threading.Lock] = defaultdict(threading.Lock)
         self._bookkeeping = threading.Lock()
         self._open = ExitStack()
+        self._toolboxes: Future[Toolboxes] | None = None
+        if any(count > 1 for count in sharing.values()):
+            beside = self._open.enter_context(ThreadPoolExecutor(1))
+            self._toolboxes = beside.submit(made_toolboxes, workspace, stop)
 
     def __enter__(self) -> Self:
         return self
@@ -171,9 +191,29 @@ class ForkServers:
             if sum(origin.server is not None for origin in self._made.values()) >= MOST_SERVERS:
                 return Origin(reason=f"{MOST_SERVERS} other locks have a fork server already")
             scratch = self._open.enter_context(self._workspace.scratch())
-            server = self._open.enter_context(ForkServer(venv, generation, hash_seed, scratch))
+            arguments = (venv, generation, hash_seed, scratch, self._known_toolboxes())
+            server = self._open.enter_context(ForkServer(*arguments))
         refusal = server.refusal(self._stop)
         return Origin(None, refusal) if refusal else Origin(server)
+
+    def _known_toolboxes(self) -> Toolboxes:
+        """What can be imported ahead: what is not there in time is imported where it is needed."""
+        if self._toolboxes is None:
+            return NO_TOOLBOXES
+        with suppress(TimeoutError):
+            return self._toolboxes.result(TOOLBOX_SECONDS)
+        return NO_TOOLBOXES
+
+
+def made_toolboxes(workspace: Workspace, stop: threading.Event) -> Toolboxes:
+    """What tests and searches bring along, made where it is missing; without what cannot be made."""
+    made = {}
+    with suppress(ProgramFailed, Interrupted, OSError):
+        made["tests"] = [str(venv_for(TESTS_LOCK, workspace, stop).site_packages)]
+    with suppress(ProgramFailed, Interrupted, OSError):
+        search = search_toolbox(workspace, stop)
+        made["search"] = [str(search.site_packages), str(search.unicode)]
+    return made
 
 
 def _reason_against(package: Package, overlay: Path, confinement: Confinement) -> str:

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 from .failures import NotANumber, NotFinite, Sources
 from .policies import Message
+from .reward_calls import RewardCalls
 
 
 @dataclass(frozen=True)
@@ -92,6 +93,8 @@ class Adapter(Protocol):
     """Whether rewards are given to the conversations of one episode together, when all have ended."""
     serves_apart: bool
     """Whether a fork of this process can serve rollouts of its own."""
+    calls: RewardCalls
+    """Takes down the calls of reward functions."""
 
     @property
     def infinite(self) -> bool:
@@ -191,7 +194,7 @@ class Trap:
 
 def is_number(value: Any) -> bool:
     """Whether a value is a real number, NaN and infinities included."""
-    return isinstance(value, numbers.Real)
+    return type(value) is float or isinstance(value, numbers.Real)  # the first alone is ten times faster
 
 
 def is_finite(value: Any) -> bool:

@@ -416,8 +416,15 @@ holders_of({folder!r})
         ),
         ("held = socket.socket()", "leaves a channel open: socket"),
         ("held.append({('/of/the/server/home', 1)})", "a tuple keeps the path '/of/the/server/home'"),
+        ("held.append((1, ('/of/the/server/home',)))", "a tuple keeps the path '/of/the/server/home'"),
+        ("held.append((b'/of/the/server/home',))", "a tuple keeps the path b'/of/the/server/home'"),
+        ("held.append((os.path.__class__('m'), type('Kept', (str,), {})('/of/the/server/home')))", "a tuple keeps"),
+        (
+            "import pathlib; held.append((pathlib.Path('/of/the/server/home'),))",
+            "a tuple keeps the path PosixPath('/of/the/server/home')",
+        ),
     ],
-    ids=["thread", "socket", "path"],
+    ids=["thread", "socket", "path", "nested", "bytes", "kind of text", "path object"],
 )
 def test_what_an_import_leaves_behind_and_no_fork_can_have_is_said(module: str, said: str) -> None:
     start = PACKAGE.replace("from envops_worker.warden import begin", "from envops_worker import fork_server")

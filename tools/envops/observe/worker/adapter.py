@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 import math
 import numbers
 from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
@@ -143,10 +145,47 @@ CALLERS: set[CodeType] = set()
 """Code of the adapters that every reward function and metric is called by."""
 
 
+class Listener(Protocol):
+    """Is told when reward code begins and ends."""
+
+    def began(self) -> None: ...
+
+    def ended(self) -> None: ...
+
+
+class RewardCalls:
+    """Who wants to know when reward functions and metrics run: whoever watches them need not watch anything else."""
+
+    listener: Listener | None = None
+
+
 def calls_rewards(function: Any) -> Any:
     """Mark what calls a reward function or metric: whatever runs below it is reward code."""
     CALLERS.add(function.__code__)
-    return function
+
+    @functools.wraps(function)
+    def called(*args: Any, **kwargs: Any) -> Any:
+        listener = RewardCalls.listener
+        if listener is None:
+            return function(*args, **kwargs)
+        listener.began()
+        try:
+            return function(*args, **kwargs)
+        finally:
+            listener.ended()
+
+    @functools.wraps(function)
+    async def awaited(*args: Any, **kwargs: Any) -> Any:
+        listener = RewardCalls.listener
+        if listener is None:
+            return await function(*args, **kwargs)
+        listener.began()
+        try:
+            return await function(*args, **kwargs)
+        finally:
+            listener.ended()
+
+    return awaited if inspect.iscoroutinefunction(function) else called
 
 
 class Trap:

@@ -16,6 +16,8 @@ from typing import Any
 
 CONTAINERS = (dict, list)
 NESTED = (tuple, dict, list, set, frozenset)
+AT_ONCE = 200
+"""Objects that are searched as one text: there are half a million, and a few dozen remember a folder."""
 
 
 class Unmovable(Exception):
@@ -36,8 +38,12 @@ def holders_of(folder: str) -> list[Holder]:
 
     Raises `Unmovable` when something remembers it that cannot.
     """
-    search = _Search(folder)
-    return [holder for owner in gc.get_objects() for holder in search.held_by(owner)]
+    search, owners = _Search(folder), gc.get_objects()
+    return [
+        holder
+        for start in range(0, len(owners), AT_ONCE)
+        for holder in search.held_by_any(owners[start : start + AT_ONCE])
+    ]
 
 
 def move(holders: list[Holder], folder: str) -> None:
@@ -51,6 +57,43 @@ class _Search:
     def __init__(self, folder: str) -> None:
         self._names = folder_names(folder)
         self._set_anew = {id(vars(os.environ)["_data"]), id(posix.environ)}
+        self._known_kinds: dict[type, bool] = {}
+
+    def held_by_any(self, owners: list[Any]) -> Iterator[Holder]:
+        """What `held_by` says of each, asked only where the folder is in anything that they hold."""
+        texts, encoded = self._held_together(owners)
+        if any(name in texts or os.fsencode(name) in encoded for name in self._names):
+            for owner in owners:
+                yield from self.held_by(owner)
+
+    def _held_together(self, owners: list[Any]) -> tuple[str, bytes]:
+        """All texts and all bytes that these objects hold, one behind the other."""
+        texts: set[str] = set()
+        others: list[Any] = []
+        unlisted: dict[int, Any] = {}
+        while owners:
+            known = len(unlisted)
+            for value in gc.get_referents(*owners):
+                kind = type(value)
+                if kind is str:
+                    texts.add(value)
+                elif kind in NESTED:
+                    if not gc.is_tracked(value):
+                        unlisted[id(value)] = value
+                elif self._holds_text(kind):
+                    others.append(value)
+            owners = list(unlisted.values())[known:]
+        strange = [str(value) if isinstance(value, PurePath) else value for value in others]
+        return (
+            "\0".join([*texts, *(value for value in strange if isinstance(value, str))]),
+            b"\0".join(value for value in strange if isinstance(value, bytes)),
+        )
+
+    def _holds_text(self, kind: type) -> bool:
+        known = self._known_kinds.get(kind)
+        if known is None:
+            known = self._known_kinds[kind] = issubclass(kind, (str, bytes, PurePath))
+        return known
 
     def held_by(self, owner: Any) -> Iterator[Holder]:
         if id(owner) in self._set_anew or owner is self._names:

@@ -14,7 +14,7 @@ from envops.observe.worker import mutation_bench
 from envops.observe.worker.effort import Budget, BudgetSpent, processor_limit, processor_seconds
 from envops.observe.worker.failures import OutOfTime
 from envops.observe.worker.mutation_bench import Bench, Trial
-from envops.observe.worker.reward_calls import RewardCalls
+from envops.observe.worker.reward_calls import CallRecorder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -38,7 +38,7 @@ class Code:
     def __init__(self, reward: Callable[[str], float]) -> None:
         self.kept = {0: SimpleNamespace(data={})}
         self.reward = reward
-        self.adapter = SimpleNamespace(score=self._score, conversational=False, calls=RewardCalls())
+        self.adapter = SimpleNamespace(score=self._score, conversational=False, calls=CallRecorder())
         self.scored: list[str] = []
 
     async def _score(self, _task: Any, completions: Any) -> list[dict[str, Any]]:

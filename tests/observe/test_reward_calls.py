@@ -8,17 +8,17 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from envops.observe.worker.reward_calls import LOOKED_AT, Call, RewardCalls, all_repeat
+from envops.observe.worker.reward_calls import LOOKED_AT, Call, CallRecorder, all_repeat
 
 
-def called(calls: RewardCalls, function: Callable[..., Any], *args: Any) -> None:
+def called(calls: CallRecorder, function: Callable[..., Any], *args: Any) -> None:
     """As an adapter calls a function."""
     looked = calls.before(function, args, {})
     calls.after(looked, function, args, {}, function(*args))
 
 
 def taken(function: Callable[..., Any], *args: Any) -> list[Call]:
-    calls = RewardCalls()
+    calls = CallRecorder()
     with calls.taken() as made:
         called(calls, function, *args)
     return made
@@ -67,7 +67,7 @@ def test_a_coroutine_repeats_where_it_waits_for_nothing(function: Callable[..., 
 
 
 def test_calls_are_taken_only_in_the_block():
-    calls = RewardCalls()
+    calls = CallRecorder()
     called(calls, len, "before")
     with calls.taken() as made:
         called(calls, len, "within")
@@ -76,7 +76,7 @@ def test_calls_are_taken_only_in_the_block():
 
 
 def test_one_that_raised_leaves_none_to_repeat():
-    calls = RewardCalls()
+    calls = CallRecorder()
     with calls.taken() as made:
         called(calls, len, "reply")
         calls.before(len, (1,), {})  # it raised: nothing is said after it
@@ -97,7 +97,7 @@ def test_one_that_begins_to_write_later_is_not_called_again_either():
             state["seen"] = 1
         return 1.0
 
-    calls = RewardCalls()
+    calls = CallRecorder()
     for _ in range(LOOKED_AT - 1):
         with calls.taken():
             called(calls, keeps, {}, "")
@@ -112,7 +112,7 @@ def test_a_method_is_the_same_function_for_every_task():
             state["seen"] = 1
             return 1.0
 
-    calls = RewardCalls()
+    calls = CallRecorder()
     with calls.taken():
         called(calls, Task().writes, {})
     for _ in range(LOOKED_AT):

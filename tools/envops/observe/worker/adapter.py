@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 from .failures import NotANumber, NotFinite, Sources
 from .policies import Message
-from .reward_calls import RewardCalls
+from .reward_calls import CallRecorder
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ class Adapter(Protocol):
     """Whether rewards are given to the conversations of one episode together, when all have ended."""
     serves_apart: bool
     """Whether a fork of this process can serve rollouts of its own."""
-    calls: RewardCalls
+    calls: CallRecorder
     """Takes down the calls of reward functions."""
 
     @property
@@ -216,7 +216,9 @@ class Trap:
 
     def part(self, key: int) -> Trap:
         """A trap of its own for one conversation of a group that is scored together."""
-        return self._parts.setdefault(key, Trap(self._sources))
+        if key not in self._parts:
+            self._parts[key] = Trap(self._sources)
+        return self._parts[key]
 
     def taken_for(self, key: int) -> list[dict[str, Any]]:
         """What was filed for one conversation of the group, and for the group as a whole."""

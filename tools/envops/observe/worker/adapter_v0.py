@@ -10,6 +10,7 @@ import contextlib
 import functools
 import importlib
 import inspect
+import math
 import time
 from collections import defaultdict
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
@@ -31,7 +32,7 @@ from .releases_v0 import (
     rows_of_columns,
     trajectory_step,
 )
-from .reward_calls import RewardCalls
+from .reward_calls import CallRecorder
 from .rollout_errors import failure_raised, failure_said, out_of_time
 from .rollouts_v0 import Ledger, count_retries, seconds_of, tokens_of
 
@@ -49,7 +50,7 @@ class AdapterV0:
         self._environment = importlib.import_module(settings.module).load_environment(**settings.args)
         self._environment.env_id = getattr(self._environment, "env_id", None) or settings.module
         self._trap: ContextVar[Trap | None] = ContextVar("trap", default=None)
-        self.calls = RewardCalls()
+        self.calls = CallRecorder()
         self._table = self._trapped_functions()
         self._has_group_functions = any(function["group"] for function in self._table.values())
         rubric = self._environment.rubric
@@ -146,7 +147,7 @@ class AdapterV0:
     def _trapped(self, name: str, function: Callable[..., Any], *, group: bool) -> Callable[..., Any]:
         def check(value: Any) -> Any:
             trap = self._trap.get()
-            if trap is not None:
+            if trap is not None and not (type(value) is float and math.isfinite(value)):
                 for item in value if group and isinstance(value, list) else [value]:
                     trap.checked(name, item)
             return value
@@ -154,12 +155,12 @@ class AdapterV0:
         calls = self.calls
 
         @calls_rewards
-        async def awaited(value: Any, after: Callable[[Any], None]) -> Any:
+        async def awaited(value: Any, looked: str | None, args: Any, kwargs: Any) -> Any:
             try:
                 value = await value
             except (Exception, SystemExit) as error:
                 raise self._filed(name, error) from error.__cause__
-            after(value)
+            calls.after(looked, function, args, kwargs, value)
             return check(value)
 
         @functools.wraps(function)
@@ -170,10 +171,9 @@ class AdapterV0:
                 value = function(*args, **kwargs)
             except (Exception, SystemExit) as error:
                 raise self._filed(name, error) from error.__cause__
-            after = functools.partial(calls.after, looked, function, args, kwargs)
-            if inspect.isawaitable(value):
-                return awaited(value, after)
-            after(value)
+            if type(value) is not float and inspect.isawaitable(value):
+                return awaited(value, looked, args, kwargs)
+            calls.after(looked, function, args, kwargs, value)
             return check(value)
 
         # Read once: verifiers asks for it with every reply.

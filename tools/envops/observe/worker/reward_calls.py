@@ -40,7 +40,7 @@ class Call:
         return _same(self.value, value)
 
 
-class RewardCalls:
+class CallRecorder:
     """Takes down the calls of reward functions while somebody wants to know them."""
 
     def __init__(self) -> None:

@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import random
 import sys
 import time
+from typing import TYPE_CHECKING
 
 import pytest
+from envops.observe.worker.adapter import calls_rewards
 from envops.observe.worker.apart import Apart
 from envops.observe.worker.effort import Budget
 from envops.observe.worker.failures import OutOfTime
 from envops.observe.worker.search import properties
 from envops.observe.worker.search.breeding import LONGEST, Breeder
-from envops.observe.worker.search.coverage import Coverage
+from envops.observe.worker.search.coverage import ALL_WATCHED, Coverage
 from envops.observe.worker.search.form import form_of
 from envops.observe.worker.search.grading import Grader, Spent
 from envops.observe.worker.search.shrinking import shortest
 from envops.observe.worker.search.source import constants_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 SOURCE = '''
 """A docstring that is nobody's constant."""
@@ -102,6 +108,40 @@ def test_coverage_sees_own_code_only() -> None:
         branching(1)
     assert len(coverage.steps) > once
     assert sys.gettrace() is None
+
+
+def a_step(value: int) -> int:
+    if value:
+        return 1
+    return 2
+
+
+def reached_lines(*values: int, called: Callable[[int], int]) -> int:
+    """How many lines are reached by the last value, once so many blocks were watched that only rewards still are."""
+    coverage = Coverage(lambda name: "here" if name == __file__ else None)
+    for value in (*[values[0]] * ALL_WATCHED, *values[1:]):
+        with coverage.watching():
+            called(value)
+    return coverage.lines_reached
+
+
+def test_what_a_reward_function_runs_is_always_watched() -> None:
+    asked = calls_rewards(a_step)
+    assert reached_lines(0, called=asked) == 2
+    assert reached_lines(0, 1, called=asked) == 3
+
+
+def test_what_an_awaited_reward_function_runs_is_always_watched() -> None:
+    @calls_rewards
+    async def awaited(value: int) -> int:
+        await asyncio.sleep(0)
+        return a_step(value)
+
+    assert reached_lines(0, 1, called=lambda value: asyncio.run(awaited(value))) == 5
+
+
+def test_own_code_that_no_reward_function_calls_is_always_watched() -> None:
+    assert reached_lines(0, 1, called=a_step) == 3
 
 
 def grader(limit: int, seconds: float = 5.0, **said) -> Grader:

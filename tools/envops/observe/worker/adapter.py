@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 import math
 import numbers
 from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
@@ -12,6 +14,7 @@ from typing import Any, Protocol
 
 from .failures import NotANumber, NotFinite, Sources
 from .policies import Message
+from .reward_calls import CallRecorder
 
 
 @dataclass(frozen=True)
@@ -92,6 +95,8 @@ class Adapter(Protocol):
     """Whether rewards are given to the conversations of one episode together, when all have ended."""
     serves_apart: bool
     """Whether a fork of this process can serve rollouts of its own."""
+    calls: CallRecorder
+    """Takes down the calls of reward functions."""
 
     @property
     def infinite(self) -> bool:
@@ -140,10 +145,47 @@ CALLERS: set[CodeType] = set()
 """Code of the adapters that every reward function and metric is called by."""
 
 
+class Listener(Protocol):
+    """Is told when reward code begins and ends."""
+
+    def began(self) -> None: ...
+
+    def ended(self) -> None: ...
+
+
+class RewardCalls:
+    """Who wants to know when reward functions and metrics run: whoever watches them need not watch anything else."""
+
+    listener: Listener | None = None
+
+
 def calls_rewards(function: Any) -> Any:
     """Mark what calls a reward function or metric: whatever runs below it is reward code."""
     CALLERS.add(function.__code__)
-    return function
+
+    @functools.wraps(function)
+    def called(*args: Any, **kwargs: Any) -> Any:
+        listener = RewardCalls.listener
+        if listener is None:
+            return function(*args, **kwargs)
+        listener.began()
+        try:
+            return function(*args, **kwargs)
+        finally:
+            listener.ended()
+
+    @functools.wraps(function)
+    async def awaited(*args: Any, **kwargs: Any) -> Any:
+        listener = RewardCalls.listener
+        if listener is None:
+            return await function(*args, **kwargs)
+        listener.began()
+        try:
+            return await function(*args, **kwargs)
+        finally:
+            listener.ended()
+
+    return awaited if inspect.iscoroutinefunction(function) else called
 
 
 class Trap:
@@ -174,7 +216,9 @@ class Trap:
 
     def part(self, key: int) -> Trap:
         """A trap of its own for one conversation of a group that is scored together."""
-        return self._parts.setdefault(key, Trap(self._sources))
+        if key not in self._parts:
+            self._parts[key] = Trap(self._sources)
+        return self._parts[key]
 
     def taken_for(self, key: int) -> list[dict[str, Any]]:
         """What was filed for one conversation of the group, and for the group as a whole."""
@@ -191,7 +235,7 @@ class Trap:
 
 def is_number(value: Any) -> bool:
     """Whether a value is a real number, NaN and infinities included."""
-    return isinstance(value, numbers.Real)
+    return type(value) is float or isinstance(value, numbers.Real)  # the first alone is ten times faster
 
 
 def is_finite(value: Any) -> bool:

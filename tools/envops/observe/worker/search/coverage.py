@@ -8,6 +8,14 @@ from contextlib import contextmanager
 from types import CodeType, FrameType
 from typing import Any
 
+from ..adapter import RewardCalls
+
+ALL_WATCHED = 40
+"""So many blocks are watched whole: where reward functions alone led to the package's own code, they alone are later.
+
+While Python watches anything, all else that runs is slower too.
+"""
+
 
 class Coverage:
     """Watches the package's functions while a block runs; foreign functions cost one look each."""
@@ -16,14 +24,37 @@ class Coverage:
         self._relative = relative
         self._own: dict[CodeType, str | None] = {}
         self._before = 0
+        self._blocks = 0
+        self._whole = True
+        self._rewards_running = 0
+        self._entered_elsewhere = False
+        """Whether own code ran that no reward function had called."""
         self.steps: set[tuple[CodeType, int, int]] = set()
 
     @contextmanager
     def watching(self) -> Iterator[None]:
-        sys.settrace(self._entered)
+        self._blocks += 1
+        self._rewards_running = 0
+        self._whole = self._entered_elsewhere or self._blocks <= ALL_WATCHED
+        RewardCalls.listener = self
+        if self._whole:
+            sys.settrace(self._entered)
         try:
             yield
         finally:
+            RewardCalls.listener = None
+            sys.settrace(None)
+
+    def began(self) -> None:
+        """A reward function is called, perhaps beside others."""
+        self._rewards_running += 1
+        if self._rewards_running == 1 and not self._whole:
+            sys.settrace(self._entered)
+
+    def ended(self) -> None:
+        """It has ended."""
+        self._rewards_running -= 1
+        if self._rewards_running == 0 and not self._whole:
             sys.settrace(None)
 
     def _entered(self, frame: FrameType, _event: str, _argument: Any) -> Any:
@@ -34,6 +65,8 @@ class Coverage:
             name = self._own[code] = self._relative(code.co_filename)
         if name is None:
             return None
+        if not self._rewards_running:
+            self._entered_elsewhere = True
         self._before = 0
         return self._moved
 

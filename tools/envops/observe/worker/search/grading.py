@@ -116,6 +116,8 @@ class Grader:
         failures = [(each["function"], each["failure"]) for each in said.get("failures") or ()]
         if said.get("failure"):
             failures.append(("scoring", said["failure"]))
+        if not failures:
+            return
         known = {(each["function"], each["type"]) for each in self.broken}
         for function, failure in failures:
             if len(self.broken) < BROKEN_KEPT and (function, failure["type"]) not in known:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass
+from heapq import nsmallest
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +58,8 @@ class Hunt:
         self._coverage = coverage
         self._quiet = 0
         self._tried: dict[str, Trial] = {}
+        self._paid_blindly = False
+        """Whether any reply that was tried is a find."""
         self._phases: dict[str, str] = {}
         self._ranked: list[str] = []
         self._finds: list[dict[str, Any]] = []
@@ -186,9 +189,9 @@ class Hunt:
         """The best paid, and those that took the code where none had been; ranked anew now and then."""
         if self._ranked and len(self._tried) % RANKED_EVERY:
             return self._ranked
-        ranked = sorted(self._tried.values(), key=lambda trial: (-trial.fitness, len(trial.reply)))
-        fresh = [trial.reply for trial in ranked if trial.new]
-        self._ranked = [trial.reply for trial in ranked[:ELITE]] + fresh[: ELITE // 2] or [""]
+        best = nsmallest(ELITE, self._tried.values(), key=_rank)
+        fresh = nsmallest(ELITE // 2, (trial for trial in self._tried.values() if trial.new), key=_rank)
+        self._ranked = [trial.reply for trial in (*best, *fresh)] or [""]
         return self._ranked
 
     def _try_out(self, reply: str) -> Trial:
@@ -203,6 +206,7 @@ class Hunt:
             whole = trial if trial.whole else self._grader.try_out(reply, whole=True)
             trial = Trial(whole.reply, whole.likes, whole.unearned, whole.shares, whole.whole, new=True)
         self._tried[reply] = trial
+        self._paid_blindly = self._paid_blindly or len(trial.likes) > 1
         self._phases.setdefault(reply, self.phase)
         return trial
 
@@ -210,6 +214,8 @@ class Hunt:
 
     def _best(self) -> dict[str, Trial]:
         """The best find of each kind that ends a search; of equals the shorter."""
+        if not self._paid_blindly:
+            return {}
         blind = [trial for trial in self._tried.values() if len(trial.likes) > 1]
         ranked = sorted(blind, key=lambda trial: (-len(trial.likes), len(trial.reply)))
         return {"blind": ranked[0]} if ranked else {}
@@ -300,6 +306,11 @@ class Hunt:
     @property
     def replies(self) -> int:
         return len(self._grader.replies)
+
+
+def _rank(trial: Trial) -> tuple[float, int]:
+    """Its place among others: the best paid first, of equals the shorter."""
+    return -trial.fitness, len(trial.reply)
 
 
 class _PhaseOver(Exception):

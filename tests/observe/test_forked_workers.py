@@ -17,12 +17,14 @@ from typing import TYPE_CHECKING, Any
 import psutil
 import pytest
 from envops.declare.registry import EnvironmentEntry
-from envops.observe.fork_server import ForkServer, ForkServers, Origin, made_toolboxes
+from envops.observe.fork_server import ForkServer, ForkServers, Origin, toolboxes_of
 from envops.observe.observation import Watcher, observe
 from envops.observe.process import Confinement, StageFailed, WorkerProcess
 from envops.observe.remembering import Wish
+from envops.observe.searching import search_toolbox
 from envops.observe.starting import PACKAGE, WORKER_FOLDER
 from envops.observe.venv import VirtualEnvironment, venv_for, venv_key
+from envops.observe.wheel import TESTS_LOCK
 from sample_packages import EXEMPLARS, REPOSITORY, SMALL, load, processes_with, write_package
 from test_hostile_workers import GONE_WITHIN, LOADING_WITHIN, SPAWN
 
@@ -133,7 +135,8 @@ named = {name: variables(module) for name, module in sys.modules.items()
 Path(__file__).with_name("view.json").write_text(json.dumps({
     "environment": {k: moved(v) for k, v in os.environ.items() if k != "ENVOPS_WORKER"},
     "cwd": moved(os.getcwd()), "path": [moved(one) for one in sys.path], "argv": sys.argv,
-    "flags": str(sys.flags), "hash": hash("a"), "order": list({"a", "b", "c", "d", "e"}),
+    "flags": str(sys.flags), "writes none": sys.dont_write_bytecode,
+    "hash": hash("a"), "order": list({"a", "b", "c", "d", "e"}),
     "signals": [str(signal.getsignal(number)) for number in sorted(signal.valid_signals())],
     "blocked": sorted(signal.pthread_sigmask(signal.SIG_BLOCK, [])),
     "leader": os.getsid(0) == os.getpid() == os.getpgid(0), "threads": threading.active_count(),
@@ -174,9 +177,9 @@ def venv(workspace: Workspace) -> VirtualEnvironment:
 
 @pytest.fixture(scope="module")
 def server(venv: VirtualEnvironment, workspace: Workspace) -> Iterator[ForkServer]:
-    toolboxes = made_toolboxes(workspace, threading.Event())
-    assert set(toolboxes) == {"tests", "search"}
-    with workspace.scratch() as scratch, ForkServer(venv, "v1", 0, scratch, toolboxes) as made:
+    venv_for(TESTS_LOCK, workspace, threading.Event())
+    search_toolbox(workspace, threading.Event())
+    with workspace.scratch() as scratch, ForkServer(venv, "v1", 0, scratch, toolboxes_of(workspace)) as made:
         assert made.refusal(threading.Event()) == ""
         yield made
 
@@ -268,7 +271,35 @@ def test_variables_paths_signals_and_what_libraries_remember_are_those_of_a_fres
         assert forked["modules"].get(name) == seen, name
     del forked["modules"], fresh["modules"]
     assert forked == fresh
+    assert fresh["writes none"] is True
     assert fresh["stains"] == [None, None, "json"]
+
+
+TESTED = """
+import gc
+
+import pytest
+
+
+def test_pytest_was_there_before_this_process():
+    assert not any(one is pytest for one in gc.get_objects())  # which leaves out what was frozen before
+"""
+
+
+def test_tests_are_run_by_what_was_imported_once(hostile: Callable[[str], Path], workspace: Workspace) -> None:
+    overlay = hostile(V0)
+    (overlay / "tests").mkdir()
+    (overlay / "tests/test_it.py").write_text(TESTED)
+    settings = {"module": "hostile", "generation": "v0", "args": {}, "package": str(overlay), "overlay": str(overlay)}
+    toolbox = str(venv_for(TESTS_LOCK, workspace, threading.Event()).site_packages)
+    venv = venv_for(REPOSITORY / "environments" / EXEMPLARS["v0"] / "requirements.lock", workspace, threading.Event())
+    with workspace.scratch() as scratch, ForkServer(venv, "v0", 0, scratch, toolboxes_of(workspace)) as server:
+        assert server.refusal(threading.Event()) == ""
+        with worker_at(overlay, venv, workspace, server) as worker:
+            list(worker.request("load", 60, settings=settings))
+            list(worker.request("tests", 60, files=["tests/test_it.py"], toolbox=toolbox, seconds=60))
+            outcomes = list(worker.request("tests", 60))
+    assert [one["outcome"] for _, one in outcomes] == ["passed"], outcomes
 
 
 def test_nothing_of_one_fork_reaches_the_next(

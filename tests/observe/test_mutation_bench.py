@@ -14,6 +14,7 @@ from envops.observe.worker import mutation_bench
 from envops.observe.worker.effort import Budget, BudgetSpent, processor_limit, processor_seconds
 from envops.observe.worker.failures import OutOfTime
 from envops.observe.worker.mutation_bench import Bench, Trial
+from envops.observe.worker.reward_calls import CallRecorder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -37,10 +38,21 @@ class Code:
     def __init__(self, reward: Callable[[str], float]) -> None:
         self.kept = {0: SimpleNamespace(data={})}
         self.reward = reward
-        self.adapter = SimpleNamespace(score=self._score, conversational=False)
+        self.adapter = SimpleNamespace(score=self._score, conversational=False, calls=CallRecorder())
+        self.scored: list[str] = []
 
     async def _score(self, _task: Any, completions: Any) -> list[dict[str, Any]]:
-        return [{"functions": {}, "reward": self.reward(each[-1]["content"])} for each in completions]
+        self.scored += [each[-1]["content"] for each in completions]
+        return [{"functions": {}, "reward": self._called(each[-1]["content"])} for each in completions]
+
+    def _called(self, reply: str) -> float:
+        looked = self.adapter.calls.before(self._pays, (reply,), {})
+        value = self._pays(reply)
+        self.adapter.calls.after(looked, self._pays, (reply,), {}, value)
+        return value
+
+    def _pays(self, reply: str) -> float:
+        return self.reward(reply)
 
     def run(self, work: Any, _seconds: float) -> Any:
         return asyncio.run(work)
@@ -122,3 +134,41 @@ def test_the_processors_time_is_limited_and_the_clocks_is_not():
     before = processor_seconds()
     busy(0.05)
     assert processor_seconds() > before
+
+
+def told_apart(code: Code, mutant: Callable[[str], float]) -> tuple[Trial, list[str]]:
+    """A survivor, and what was scored in full with it in place."""
+    bench = Bench(code, [{**probe("<answer>4</answer>", code.reward("<answer>4</answer>")), "seed": True}])  # type: ignore[arg-type]
+    list(bench.batches(plenty()))
+    trial = Trial({"id": "a", "reward": code.reward}, "survived")
+    assert not bench.tells_apart(trial, code, (), plenty())  # type: ignore[arg-type]
+    trial = Trial({"id": "a", "reward": mutant}, "survived")
+    code.scored.clear()
+    bench.tells_apart(trial, code, (), plenty())  # type: ignore[arg-type]
+    return trial, code.scored
+
+
+def test_a_mutant_is_told_apart_by_the_first_reply_that_it_scores_otherwise():
+    trial, scored = told_apart(Code(lambda reply: float("4" in reply)), lambda reply: float("<answer>4" in reply))
+    assert trial.apart is not None
+    assert (trial.apart["original"], trial.apart["mutant"]) == ({"reward": 1.0}, {"reward": 0.0})
+    assert scored == [trial.apart["completion"][-1]["content"]]
+
+
+def test_what_all_functions_say_again_is_not_scored_in_full():
+    trial, scored = told_apart(Code(lambda reply: float("4" in reply)), lambda reply: float(reply.count("4") > 0))
+    assert trial.apart is None
+    assert scored == []
+
+
+def test_a_mutant_that_hangs_when_it_is_called_again_is_asked_in_full(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(mutation_bench, "HANGING_SECONDS", 0.05)
+    monkeypatch.setattr(mutation_bench, "MOST_VARIATIONS", 3)
+
+    def hangs(reply: str) -> float:
+        busy(60.0)
+        return float("4" in reply)
+
+    trial, scored = told_apart(Code(lambda reply: float("4" in reply)), hangs)
+    assert trial.apart is None
+    assert len(scored) == 3

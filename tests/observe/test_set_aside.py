@@ -41,7 +41,7 @@ def packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setattr(aside, "_kept", {})
     importlib.import_module("ground")
     yield tmp_path
-    for name in ("ground", "ground.deep", "brought"):
+    for name in ("ground", "ground.deep", "brought", "upper"):
         sys.modules.pop(name, None)
 
 
@@ -102,6 +102,17 @@ def test_it_is_brought_back_once() -> None:
     aside.set_aside("it", brought)
     assert aside.bring_back("it")
     assert not aside.bring_back("it")
+
+
+def test_what_stands_upon_something_else_comes_back_after_it_alone(packages: Path) -> None:
+    (packages / "upper.py").write_text("import brought")
+    for again in (False, True):
+        aside.set_aside("it", brought)
+        aside.set_aside("more", lambda: importlib.import_module("upper"), "it")
+        assert "brought" not in sys.modules
+        assert aside.bring_back("it" if again else "more") is again
+    assert aside.bring_back("more")
+    assert sys.modules["upper"].brought is sys.modules["brought"]
 
 
 def another_of_that_name(_folder: Path) -> None:

@@ -10,9 +10,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections import defaultdict
 from collections.abc import Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,21 +20,19 @@ from typing import Any, Self
 from envops.declare.package import Package
 from envops.observe.limits import LOAD_SECONDS
 from envops.observe.process import Confinement, worker_environment
-from envops.observe.searching import search_toolbox
+from envops.observe.searching import search_toolbox_of
 from envops.observe.starting import AHEAD, BOOTSTRAP_OF_FORKS, WORKER_FOLDER, ForkedProcess, NotForked, with_lifeline
-from envops.observe.subprocesses import Interrupted, ProgramFailed
-from envops.observe.venv import VirtualEnvironment, venv_for
+from envops.observe.subprocesses import Interrupted
+from envops.observe.venv import VirtualEnvironment, venv_key
 from envops.observe.wheel import TESTS_LOCK
 from envops.observe.workspace import Workspace
 
 MOST_SERVERS = 6
 """Each holds an import of verifiers in memory, some 200 MB."""
 LOOK_SECONDS = 0.1
-TOOLBOX_SECONDS = 20.0
-"""How long a server waits for what tests and searches bring along, to import it ahead; forks do without."""
 TOOLBOXES = "ENVOPS_TOOLBOXES"
 Toolboxes = Mapping[str, list[str]]
-"""What tests and searches bring along: the paths that whoever imports it is told, by who needs it."""
+"""What tests and searches bring along: the folders that are imported from, by who needs them."""
 NO_TOOLBOXES: Toolboxes = {}
 SITE_MODULES = {"sitecustomize.py", "usercustomize.py", "sitecustomize", "usercustomize"}
 
@@ -136,7 +132,7 @@ class Origin:
 
 
 class ForkServers:
-    """The fork servers of one run, made when they are first asked for; use as a context manager.
+    """The fork servers of one run, begun when they are first asked for; use as a context manager.
 
     `sharing` tells how many environments of the run have a virtual environment in common, by its
     key: a server for one alone would cost what it saves.
@@ -146,14 +142,9 @@ class ForkServers:
         self._workspace = workspace
         self._sharing = sharing
         self._stop = stop
-        self._made: dict[tuple[str, str, int], Origin] = {}
-        self._making: defaultdict[tuple[str, str, int], threading.Lock] = defaultdict(threading.Lock)
+        self._servers: dict[tuple[str, str, int], _Begun] = {}
         self._bookkeeping = threading.Lock()
         self._open = ExitStack()
-        self._toolboxes: Future[Toolboxes] | None = None
-        if any(count > 1 for count in sharing.values()):
-            beside = self._open.enter_context(ThreadPoolExecutor(1))
-            self._toolboxes = beside.submit(made_toolboxes, workspace, stop)
 
     def __enter__(self) -> Self:
         return self
@@ -163,68 +154,82 @@ class ForkServers:
     ) -> None:
         self._open.close()
 
-    def shares(self, venv: VirtualEnvironment) -> bool:
-        """Whether several environments of the run have this virtual environment."""
-        return self._sharing.get(venv.folder.name, 0) > 1
+    def shares(self, key: str) -> bool:
+        """Whether several environments of the run have the virtual environment with this key."""
+        return self._sharing.get(key, 0) > 1
+
+    def begin(self, venv: VirtualEnvironment, package: Package, confinement: Confinement) -> None:
+        """Let a server import already, where this environment's worker will be asked of it."""
+        if self.shares(venv.folder.name) and not _reason_against(package, confinement):
+            self._begun(venv, package.generation or "v1", confinement.hash_seed)
 
     def origin(self, venv: VirtualEnvironment, package: Package, overlay: Path, confinement: Confinement) -> Origin:
         """From what this environment's worker is to be made.
 
         Raises `Interrupted` when the run is cancelled while a server imports.
         """
-        if not self.shares(venv):
+        if not self.shares(venv.folder.name):
             return Origin()
-        if reason := _reason_against(package, overlay, confinement):
+        if reason := _reason_against(package, confinement) or reason_in_wheel(overlay):
             return Origin(reason=reason)
-        key = (venv.folder.name, package.generation or "v1", confinement.hash_seed)
-        with self._bookkeeping:
-            making = self._making[key]
-        with making:
-            if key not in self._made:
-                self._made[key] = self._make(venv, *key[1:])
-            origin = self._made[key]
+        origin = self._begun(venv, package.generation or "v1", confinement.hash_seed).origin(self._stop)
         hidden = origin.server.modules & modules_in(overlay) if origin.server else ()
         return Origin(reason=f"the wheel hides the module {min(hidden)} from verifiers") if hidden else origin
 
-    def _make(self, venv: VirtualEnvironment, generation: str, hash_seed: int) -> Origin:
+    def _begun(self, venv: VirtualEnvironment, generation: str, hash_seed: int) -> _Begun:
+        """A server on its way, which may have begun before; the first that ask for one get one."""
+        key = (venv.folder.name, generation, hash_seed)
         with self._bookkeeping:
-            if sum(origin.server is not None for origin in self._made.values()) >= MOST_SERVERS:
-                return Origin(reason=f"{MOST_SERVERS} other locks have a fork server already")
-            scratch = self._open.enter_context(self._workspace.scratch())
-            arguments = (venv, generation, hash_seed, scratch, self._known_toolboxes())
-            server = self._open.enter_context(ForkServer(*arguments))
-        refusal = server.refusal(self._stop)
-        return Origin(None, refusal) if refusal else Origin(server)
+            if key not in self._servers:
+                room = sum(one.is_of_use for one in self._servers.values()) < MOST_SERVERS
+                self._servers[key] = _Begun(self._start(venv, generation, hash_seed) if room else None)
+            return self._servers[key]
 
-    def _known_toolboxes(self) -> Toolboxes:
-        """What can be imported ahead: what is not there in time is imported where it is needed."""
-        if self._toolboxes is None:
-            return NO_TOOLBOXES
-        with suppress(TimeoutError):
-            return self._toolboxes.result(TOOLBOX_SECONDS)
-        return NO_TOOLBOXES
+    def _start(self, venv: VirtualEnvironment, generation: str, hash_seed: int) -> ForkServer:
+        scratch = self._open.enter_context(self._workspace.scratch())
+        arguments = (venv, generation, hash_seed, scratch, toolboxes_of(self._workspace))
+        return self._open.enter_context(ForkServer(*arguments))
 
 
-def made_toolboxes(workspace: Workspace, stop: threading.Event) -> Toolboxes:
-    """What tests and searches bring along, made where it is missing; without what cannot be made."""
-    made = {}
-    with suppress(ProgramFailed, Interrupted, OSError):
-        made["tests"] = [str(venv_for(TESTS_LOCK, workspace, stop).site_packages)]
-    with suppress(ProgramFailed, Interrupted, OSError):
-        search = search_toolbox(workspace, stop)
-        made["search"] = [str(search.site_packages), str(search.unicode)]
-    return made
+class _Begun:
+    """A server that may still be importing, or none for want of room."""
+
+    def __init__(self, server: ForkServer | None) -> None:
+        self._server = server
+        self._asking = threading.Lock()
+        self._origin = None if server else Origin(reason=f"{MOST_SERVERS} other locks have a fork server already")
+
+    @property
+    def is_of_use(self) -> bool:
+        """Whether it forks, or may do so yet."""
+        return self._origin is None or self._origin.server is not None
+
+    def origin(self, stop: threading.Event) -> Origin:
+        """What came of it. Raises `Interrupted` when `stop` is set before that is known."""
+        with self._asking:
+            if self._origin is None:
+                assert self._server is not None
+                refusal = self._server.refusal(stop)
+                self._origin = Origin(None, refusal) if refusal else Origin(self._server)
+            return self._origin
 
 
-def _reason_against(package: Package, overlay: Path, confinement: Confinement) -> str:
-    """Why this environment's worker must import everything itself, or nothing."""
+def toolboxes_of(workspace: Workspace) -> Toolboxes:
+    """Where what tests and searches bring along is or will be: it is made while verifiers is imported."""
+    search = search_toolbox_of(workspace)
+    tests = VirtualEnvironment(workspace.venvs / venv_key(TESTS_LOCK))
+    return {"tests": [str(tests.site_packages)], "search": [str(search.site_packages), str(search.unicode)]}
+
+
+def _reason_against(package: Package, confinement: Confinement) -> str:
+    """Why this environment's worker must import everything itself, whatever its wheel holds, or nothing."""
     if sys.platform != "linux":
         return "workers are forked on Linux only"
     if package.fresh_process:
         return "pyproject.toml asks for a fresh process"
     if confinement.allow_network or confinement.secrets:
         return "variables are declared, or the network is allowed, which imports may heed"
-    return reason_in_wheel(overlay)
+    return ""
 
 
 def reason_in_wheel(overlay: Path) -> str:

@@ -14,6 +14,7 @@ from typing import Any, Protocol
 
 from .failures import NotANumber, NotFinite, Sources
 from .policies import Message
+from .reward_calls import CallRecorder
 
 
 @dataclass(frozen=True)
@@ -94,6 +95,8 @@ class Adapter(Protocol):
     """Whether rewards are given to the conversations of one episode together, when all have ended."""
     serves_apart: bool
     """Whether a fork of this process can serve rollouts of its own."""
+    calls: CallRecorder
+    """Takes down the calls of reward functions."""
 
     @property
     def infinite(self) -> bool:
@@ -213,7 +216,9 @@ class Trap:
 
     def part(self, key: int) -> Trap:
         """A trap of its own for one conversation of a group that is scored together."""
-        return self._parts.setdefault(key, Trap(self._sources))
+        if key not in self._parts:
+            self._parts[key] = Trap(self._sources)
+        return self._parts[key]
 
     def taken_for(self, key: int) -> list[dict[str, Any]]:
         """What was filed for one conversation of the group, and for the group as a whole."""
@@ -230,7 +235,7 @@ class Trap:
 
 def is_number(value: Any) -> bool:
     """Whether a value is a real number, NaN and infinities included."""
-    return isinstance(value, numbers.Real)
+    return type(value) is float or isinstance(value, numbers.Real)  # the first alone is ten times faster
 
 
 def is_finite(value: Any) -> bool:

@@ -10,6 +10,7 @@ import contextlib
 import functools
 import importlib
 import inspect
+import math
 import time
 from collections import defaultdict
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
@@ -17,9 +18,9 @@ from contextvars import ContextVar
 from typing import Any
 
 from .adapter import Job, Manner, Settings, TaskView, Trap, calls_rewards, finite_or_none
-from .environments_v0 import draft_reader, is_conversational, leaf_rubrics, member_of, own_eval_dataset
+from .environments_v0 import draft_reader, is_conversational, leaf_rubrics, member_of, own_eval_dataset, scores_alone
 from .failures import Sources, said_as_exception
-from .judges import being_scored
+from .judges import BEING_SCORED
 from .policies import Message
 from .releases_v0 import (
     Unlimited,
@@ -31,6 +32,7 @@ from .releases_v0 import (
     rows_of_columns,
     trajectory_step,
 )
+from .reward_calls import CallRecorder
 from .rollout_errors import failure_raised, failure_said, out_of_time
 from .rollouts_v0 import Ledger, count_retries, seconds_of, tokens_of
 
@@ -48,9 +50,12 @@ class AdapterV0:
         self._environment = importlib.import_module(settings.module).load_environment(**settings.args)
         self._environment.env_id = getattr(self._environment, "env_id", None) or settings.module
         self._trap: ContextVar[Trap | None] = ContextVar("trap", default=None)
+        self.calls = CallRecorder()
         self._table = self._trapped_functions()
         self._has_group_functions = any(function["group"] for function in self._table.values())
-        asks = inspect.signature(self._environment.rubric.score_group).parameters
+        rubric = self._environment.rubric
+        self._scores_alone = not self._has_group_functions and scores_alone(rubric)
+        asks = inspect.signature(rubric.score_group).parameters
         self._scoring_options = {"score_sem": Unlimited()} if "score_sem" in asks else {}
         self.conversational = is_conversational(self._environment)
         self.grouped = any(function["group"] for function in self._table.values())
@@ -108,6 +113,8 @@ class AdapterV0:
         table = {}
         for rubric in leaf_rubrics(self._environment.rubric):
             rubric._call_individual_reward_func = self._filed_apart(rubric._call_individual_reward_func)
+            # Asked of every function with every reply, by reading its signature twice.
+            rubric._is_group_func = functools.cache(rubric._is_group_func)
             for position, (function, weight) in enumerate(zip(rubric.funcs, rubric.weights, strict=True)):
                 name = getattr(function, "__name__", repr(function))
                 group = bool(rubric._is_group_func(function))
@@ -128,10 +135,11 @@ class AdapterV0:
             trap = self._trap.get()
             state = kwargs["state"] if "state" in kwargs else args[1]
             token = self._trap.set(trap and trap.part(id(state)))
+            scored = BEING_SCORED.set(functools.partial(heard_in, state))
             try:
-                with being_scored(functools.partial(heard_in, state)):
-                    return await call(*args, **kwargs)
+                return await call(*args, **kwargs)
             finally:
+                BEING_SCORED.reset(scored)
                 self._trap.reset(token)
 
         return apart
@@ -139,26 +147,34 @@ class AdapterV0:
     def _trapped(self, name: str, function: Callable[..., Any], *, group: bool) -> Callable[..., Any]:
         def check(value: Any) -> Any:
             trap = self._trap.get()
-            if trap is not None:
+            if trap is not None and not (type(value) is float and math.isfinite(value)):
                 for item in value if group and isinstance(value, list) else [value]:
                     trap.checked(name, item)
             return value
 
+        calls = self.calls
+
         @calls_rewards
-        async def awaited(value: Any) -> Any:
+        async def awaited(value: Any, looked: str | None, args: Any, kwargs: Any) -> Any:
             try:
-                return check(await value)
+                value = await value
             except (Exception, SystemExit) as error:
                 raise self._filed(name, error) from error.__cause__
+            calls.after(looked, function, args, kwargs, value)
+            return check(value)
 
         @functools.wraps(function)
         @calls_rewards
         def trapped(*args: Any, **kwargs: Any) -> Any:
+            looked = calls.before(function, args, kwargs)
             try:
                 value = function(*args, **kwargs)
             except (Exception, SystemExit) as error:
                 raise self._filed(name, error) from error.__cause__
-            return awaited(value) if inspect.isawaitable(value) else check(value)
+            if type(value) is not float and inspect.isawaitable(value):
+                return awaited(value, looked, args, kwargs)
+            calls.after(looked, function, args, kwargs, value)
+            return check(value)
 
         # Read once: verifiers asks for it with every reply.
         trapped.__signature__ = inspect.signature(function)  # type: ignore[attr-defined]
@@ -185,7 +201,7 @@ class AdapterV0:
         started = time.perf_counter()
         failure = None
         try:
-            await self._environment.rubric.score_group(states, **self._scoring_options)
+            await self._scored(states)
         except Exception as error:
             failure = self._sources.failure(error)
         finally:
@@ -197,6 +213,13 @@ class AdapterV0:
             rewards = self._rewards_of(state.get("reward"), state.get("metrics") or {}, filed)
             rows.append({**rewards, "failures": filed, "failure": None if filed else failure, "seconds": seconds})
         return rows
+
+    async def _scored(self, states: Sequence[Any]) -> None:
+        rubric = self._environment.rubric
+        if self._scores_alone and len(states) == 1:
+            await rubric.score_rollout(states[0], **self._scoring_options)
+        else:
+            await rubric.score_group(states, **self._scoring_options)
 
     def _rewards_of(
         self, reward: Any, metrics: Mapping[str, Any], filed: Sequence[Mapping[str, Any]]

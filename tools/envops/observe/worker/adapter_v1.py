@@ -23,6 +23,7 @@ from .adapter import Job, Manner, Settings, TaskView, Trap, calls_rewards
 from .failures import Sources, said_as_exception
 from .harnesses import Harnesses
 from .policies import Message
+from .reward_calls import CallRecorder
 from .rollout_errors import failure_raised, failure_said, lost_rollout, out_of_time
 from .scoring_v1 import let_judges_know, needs_runtime, provisioned, score_in_place
 from .tool_servers import Nursery, fork_servers
@@ -46,6 +47,7 @@ class AdapterV1:
         self._settings = settings
         self._sources = sources
         self._trap = Trap(sources)
+        self.calls = CallRecorder()
         self._config = vf.taskset_config_type(settings.module).model_validate({"id": settings.module, **settings.args})
         self._taskset = vf.load_taskset(self._config)
         self._environment_class = vf.environment_class(settings.module)
@@ -160,12 +162,14 @@ class AdapterV1:
         @functools.wraps(function)
         @calls_rewards
         async def trapped(*args: Any, **kwargs: Any) -> Any:
+            looked = self.calls.before(function, args, kwargs)
             try:
                 value = await function(*args, **kwargs)  # as the library does: a plain function is an error
             except (Exception, SystemExit) as error:
                 said = said_as_exception(error)
                 self._trap.filed(function.__name__, said)
                 raise said from said.__cause__
+            self.calls.after(looked, function, args, kwargs, value)
             return self._trap.checked(function.__name__, value)
 
         trapped.__signature__ = self._signature(function)  # type: ignore[attr-defined]

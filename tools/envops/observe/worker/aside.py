@@ -20,7 +20,7 @@ from types import ModuleType
 from typing import Any
 
 CONTAINERS = (dict, list, set)
-ENDPOINT = "endpoint"
+CLIENTS, ENDPOINT = "clients", "endpoint"
 _IMPORTING = {"_frozen_importlib", "_frozen_importlib_external", "_imp", "_thread", "_weakref"}
 """What is under way in these is no trace of a module."""
 
@@ -58,17 +58,22 @@ class Aside:
 _kept: dict[str, Aside] = {}
 
 
-def set_aside(name: str, load: Callable[[], object]) -> None:
+def set_aside(name: str, load: Callable[[], object], upon: str = "") -> None:
     """Import what `load` imports, and keep it out of sight under a name. Raises what `load` raises.
 
-    Nothing is kept where not all of it can be out of sight.
+    It may stand `upon` something else that was set aside, and will be brought back before. Nothing is
+    kept where not all of it can be out of sight.
     """
+    around = _Surroundings()
+    if upon in _kept:
+        _kept[upon].bring_back()
     before = _Surroundings()
     try:
         load()
         modules = {each: module for each, module in sys.modules.items() if each not in before.modules}
     finally:
         added = before.restore()
+        around.restore()
     if not any(_is_one_for_all(each, module) for each, module in modules.items()):
         _kept[name] = Aside(before.modules, modules, added)
 

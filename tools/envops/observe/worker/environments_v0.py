@@ -48,6 +48,22 @@ def leaf_rubrics(rubric: Any) -> Iterator[Any]:
         yield rubric
 
 
+def scores_alone(rubric: Any) -> bool:
+    """Whether a reply without siblings earns the same by `score_rollout` as in a group of one, which costs half more.
+
+    verifiers' own rubrics say so, where each holds a function: `Environment.generate` scores rollouts that way too.
+    """
+    if isinstance(rubric, vf.RubricGroup):
+        own: Any = vf.RubricGroup
+        parts = all(scores_alone(one) for one in rubric.rubrics)
+    else:
+        own, parts = vf.Rubric, bool(rubric.funcs)
+    return parts and all(
+        getattr(type(rubric), name) is getattr(own, name) and name not in vars(rubric)
+        for name in ("score_rollout", "score_group")
+    )
+
+
 def is_conversational(environment: Any) -> bool:
     inner = getattr(environment, "envs", None)
     if inner:

@@ -22,16 +22,20 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from .aside import ENDPOINT, forget_all, set_aside
+from .aside import CLIENTS, ENDPOINT, forget_all, set_aside
+from .bytecode import kept_below
 from .confinement import NetworkGuard
 from .failures import Sources
 from .imported import AHEAD, collector_at_rest, draw_anew, import_verifiers
+from .judges import import_clients
 from .main import OPERATIONS
 from .moving import Holder, Unmovable, holders_of, move
 from .warden import fork_worker
 
 TOOLBOXES = "ENVOPS_TOOLBOXES"
 """The variable that says what tests and searches bring along: the arguments of what imports it, by its name."""
+IMPORTS_LATE = ("v1",)
+"""Generations of verifiers that import, with every environment, much of what tests and clients of models stand upon."""
 DESCRIPTORS = 6
 """What comes with a request: the question, standard input, output and error, the lifeline, the end's report."""
 
@@ -40,13 +44,14 @@ def serve_forks() -> None:
     """Import, say whether forks of this process are sound, and fork until the host closes its end."""
     control = socket.socket(fileno=int(os.environ.pop("ENVOPS_FORKS")))
     control.set_inheritable(False)
-    known = _descriptors()
+    known, generation = _descriptors(), os.environ.pop(AHEAD)
     guard = NetworkGuard(Sources(), allowed=False)
     try:
         guard.watch()
         with collector_at_rest():
-            _import_all(os.environ.pop(AHEAD))
-            _set_aside(json.loads(os.environ.pop(TOOLBOXES, "{}")))
+            with kept_below(sys.prefix):
+                _import_all(generation)
+            _import_toolboxes(generation, json.loads(os.environ.pop(TOOLBOXES, "{}")))
             gc.collect()
         holders = _holders(str(Path(os.environ["HOME"]).parent))
         _refuse_what_no_fork_inherits(known)
@@ -74,20 +79,26 @@ def _import_all(generation: str) -> None:
     importlib.import_module(f".adapter_{generation}", __package__)
     for operation in OPERATIONS:
         importlib.import_module(f".operations.{operation}", __package__)
+    with suppress(Exception):  # what goes wrong goes wrong again where it is needed, and is told there
+        set_aside(ENDPOINT, functools.partial(importlib.import_module, ".endpoint", __package__))
+        if generation not in IMPORTS_LATE:
+            set_aside(CLIENTS, import_clients)
 
 
-def _set_aside(toolboxes: Mapping[str, list[str]]) -> None:
-    """Import what tests, searches and rollouts need besides, out of sight of all environments."""
+def _import_toolboxes(generation: str, toolboxes: Mapping[str, list[str]]) -> None:
+    """Import what tests and searches bring along, out of sight of all environments, where it is made already."""
     from .author_tests import import_tests
     from .search.properties import import_search
 
+    loads: dict[str, Callable[..., object]] = {"search": import_search}
+    if generation not in IMPORTS_LATE:
+        loads["tests"] = import_tests
     gc.freeze()  # pytest collects garbage several times, and would go through all of verifiers
-    loads: dict[str, Callable[..., object]] = {"tests": import_tests, "search": import_search}
-    with suppress(Exception):  # what goes wrong goes wrong again where it is needed, and is told there
-        set_aside(ENDPOINT, functools.partial(importlib.import_module, ".endpoint", __package__))
-    for name, paths in toolboxes.items():
-        with suppress(Exception):
-            set_aside(paths[0], functools.partial(loads[name], *paths))
+    for name, load in loads.items():
+        paths = toolboxes.get(name, [])
+        if paths and all(map(os.path.isdir, paths)):
+            with suppress(Exception):
+                set_aside(paths[0], functools.partial(load, *paths), CLIENTS)
     gc.unfreeze()
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import zip_longest
 from typing import Any
 
@@ -15,7 +15,8 @@ from .failures import OutOfTime
 from .mutant import Mutator, NotApplicable
 from .policies import text_of
 from .reply_variations import variations
-from .session import Session
+from .reward_calls import Call, all_repeat
+from .session import Session, time_limit
 
 DIFFERENCE = 1e-9
 """Below this, two scores of the same conversation are equal."""
@@ -58,6 +59,18 @@ class Known:
         )
 
 
+@dataclass(frozen=True)
+class Said:
+    """What the code itself says of a variation."""
+
+    probe: Probe
+    values: Values
+    processor: float
+    """Seconds that it took to hear it."""
+    calls: Sequence[Call]
+    """By which it was said; none where they cannot be made again."""
+
+
 @dataclass
 class Trial:
     """One mutant on its way to an outcome."""
@@ -86,7 +99,7 @@ class Bench:
         """Name of a conversation that might tell something apart → why it takes too long."""
         self._known: dict[int, Known | None] = {}
         self._variations: list[Probe] | None = None
-        self._said: dict[int, Values | None] = {}
+        self._said: dict[int, Said | None] = {}
         """Number of a variation → what the code itself says of it."""
 
     def batches(self, budget: Budget) -> Iterator[list[int]]:
@@ -203,23 +216,32 @@ class Bench:
         for start in range(0, len(self._variations), VARIATIONS_AT_ONCE):
             said = self._said_of(range(start, min(start + VARIATIONS_AT_ONCE, len(self._variations))), budget)
             with mutator.applied(trial.mutant):
-                for number, known in said:
+                for one in _said_otherwise(said):
                     budget.check()
-                    probe = self._variations[number]
-                    values = self.attempted(probe)
-                    if values is not None and differences(known, values):
-                        trial.apart = _apart(probe, known, values)
+                    values = self.attempted(one.probe)
+                    if values is not None and differences(one.values, values):
+                        trial.apart = _apart(one.probe, one.values, values)
                         return True
         return False
 
-    def _said_of(self, numbers: Iterable[int], budget: Budget) -> list[tuple[int, Values]]:
+    def _said_of(self, numbers: Iterable[int], budget: Budget) -> list[Said]:
         """What the code itself says of variations, asked once; without those of which it says nothing."""
         variations = self._variations or []
         for number in numbers:
             budget.check()
             if number not in self._said:
-                self._said[number] = self.attempted(variations[number])
-        return [(number, said) for number in numbers if (said := self._said.get(number)) is not None]
+                self._said[number] = self._listened(variations[number])
+        return [said for number in numbers if (said := self._said.get(number)) is not None]
+
+    def _listened(self, probe: Probe) -> Said | None:
+        """What the code itself says of a variation, and by which calls, where these can be made again."""
+        used = processor_seconds()
+        with self._session.adapter.calls.taken() as calls:
+            values = self.attempted(probe)
+        if values is None:
+            return None
+        said = Said(probe, values, processor_seconds() - used, calls)
+        return replace(said, calls=()) if _said_otherwise([said]) else said
 
     def _varied(self, fragments: Sequence[str]) -> list[Probe]:
         """Variations of gold, all of them, and of the cases as many as there is room for."""
@@ -248,6 +270,16 @@ class Bench:
     def _variations_of(self, probe: Probe, fragments: Sequence[str]) -> Iterator[str]:
         data = self._session.kept[probe["task"]].data
         return variations(text_of(_last_reply(probe["completion"])), answer_of(dict(data)), fragments)
+
+
+def _said_otherwise(said: Sequence[Said]) -> Sequence[Said]:
+    """Those of which the functions in place say something else than the code itself did, or must be asked in full."""
+    processor = max(HANGING_SECONDS, HANGING_TIMES * sum(one.processor for one in said))
+    try:
+        with processor_limit(processor), time_limit(max(WAITING_SECONDS, WAITING_TIMES * processor)):
+            return [one for one in said if not all_repeat(one.calls)]
+    except BaseException:  # one of them hangs, or ends more than itself: asked one by one, each has limits of its own
+        return said
 
 
 def _otherwise_before(probe: Probe, values: Values) -> str:

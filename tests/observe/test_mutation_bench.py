@@ -38,7 +38,8 @@ class Code:
     def __init__(self, reward: Callable[[str], float]) -> None:
         self.kept = {0: SimpleNamespace(data={})}
         self.reward = reward
-        self.adapter = SimpleNamespace(score=self._score, conversational=False, calls=CallRecorder())
+        plain = {"conversational": False, "follows_from_calls": lambda _: True}
+        self.adapter = SimpleNamespace(score=self._score, calls=CallRecorder(), **plain)
         self.scored: list[str] = []
 
     async def _score(self, _task: Any, completions: Any) -> list[dict[str, Any]]:

@@ -114,6 +114,9 @@ class Adapter(Protocol):
     async def score(self, task: TaskView, completions: Sequence[Sequence[Message]]) -> list[dict[str, Any]]:
         """Score conversations on one task as a group, by verifiers' own scoring."""
 
+    def follows_from_calls(self, task: TaskView, /) -> bool:
+        """Whether a reward is what its functions say: nothing but verifiers' own code prepares and adds up."""
+
     def roll_out(
         self,
         jobs: Sequence[Job],

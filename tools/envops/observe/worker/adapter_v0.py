@@ -18,7 +18,15 @@ from contextvars import ContextVar
 from typing import Any
 
 from .adapter import Job, Manner, Settings, TaskView, Trap, calls_rewards, finite_or_none
-from .environments_v0 import draft_reader, is_conversational, leaf_rubrics, member_of, own_eval_dataset, scores_alone
+from .environments_v0 import (
+    dataset_of,
+    draft_reader,
+    is_conversational,
+    leaf_rubrics,
+    member_of,
+    prepares_plainly,
+    scores_alone,
+)
 from .failures import Sources, said_as_exception
 from .judges import BEING_SCORED
 from .policies import Message
@@ -92,21 +100,13 @@ class AdapterV0:
         return []
 
     def tasks(self, split: str, limit: int | None) -> Iterator[TaskView]:
-        dataset = self._dataset(split)
+        dataset = dataset_of(self._environment, split)
         if dataset is None:
             return
         for index, row in enumerate(dataset):
             if limit is not None and index >= limit:
                 return
             yield TaskView(index, prompt_of(row), dict(row), dict(row))
-
-    def _dataset(self, split: str) -> Any:
-        evaluation = own_eval_dataset(self._environment)
-        try:
-            training = self._environment.get_dataset()
-        except (ValueError, AssertionError):  # evaluation only
-            return evaluation if split == "train" else None
-        return training if split == "train" else evaluation
 
     def _trapped_functions(self) -> dict[str, dict[str, Any]]:
         """Put a trap around every reward function of every rubric, and list them."""
@@ -194,6 +194,9 @@ class AdapterV0:
             return [(await self._score_group(task, [completion]))[0] for completion in completions]
         return await self._score_group(task, completions)
 
+    def follows_from_calls(self, task: TaskView) -> bool:
+        return self._scores_alone and prepares_plainly(member_of(self._environment, task.native))
+
     async def _score_group(self, task: TaskView, completions: Sequence[Sequence[Message]]) -> list[dict[str, Any]]:
         states = [await self._state(task, completion) for completion in completions]
         trap = Trap(self._sources)
@@ -257,14 +260,11 @@ class AdapterV0:
     async def validate(self, _task: TaskView) -> bool | None:
         return None
 
-    async def begin_to_serve(self, _seconds: float) -> None:
-        return None
+    async def begin_to_serve(self, _seconds: float) -> None: ...
 
-    def forget_served(self) -> None:
-        return None
+    def forget_served(self) -> None: ...
 
-    async def close(self) -> None:
-        return None
+    async def close(self) -> None: ...
 
     async def roll_out(
         self,

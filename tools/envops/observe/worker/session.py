@@ -19,6 +19,7 @@ from .confinement import NetworkGuard
 from .failures import OutOfTime, Sources, said_as_exception
 from .oracle import NoOracle
 from .policies import Message, Policies, text_of
+from .reward_calls import Call, all_repeat
 
 if TYPE_CHECKING:
     from .apart import Apart
@@ -164,7 +165,10 @@ class Session:
         if asked in self.hanging:
             return self.unscored(task, policy, completion, OutOfTime(f"it hung before: {self.hanging[asked]}"))
         try:
-            first, again = (self.run(self.adapter.score(task, [completion]), seconds)[0] for _ in range(2))
+            with self.adapter.calls.taken() as calls:
+                first = self.run(self.adapter.score(task, [completion]), seconds)[0]
+            repeats = self._repeat(task, calls, seconds)
+            again = first if repeats else self.run(self.adapter.score(task, [completion]), seconds)[0]
         except OutOfTime as error:
             self.hung[policy] += 1
             self.hanging[asked] = str(error)
@@ -177,6 +181,13 @@ class Session:
             "again": [again["reward"]],
             **first,
         }
+
+    def _repeat(self, task: TaskView, calls: Sequence[Call], seconds: float) -> bool:
+        """Whether the functions say the same once more, and nothing else could change a reward."""
+        if not self.adapter.follows_from_calls(task):
+            return False
+        with time_limit(seconds):
+            return all_repeat(calls)
 
     def unscored(
         self, task: TaskView, policy: str, completion: Sequence[Message], error: BaseException

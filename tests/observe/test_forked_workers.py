@@ -103,7 +103,8 @@ named = {name: variables(module) for name, module in sys.modules.items()
 Path(__file__).with_name("view.json").write_text(json.dumps({
     "environment": {k: moved(v) for k, v in os.environ.items() if k != "ENVOPS_WORKER"},
     "cwd": moved(os.getcwd()), "path": [moved(one) for one in sys.path], "argv": sys.argv,
-    "flags": str(sys.flags), "hash": hash("a"), "order": list({"a", "b", "c", "d", "e"}),
+    "flags": str(sys.flags), "writes none": sys.dont_write_bytecode,
+    "hash": hash("a"), "order": list({"a", "b", "c", "d", "e"}),
     "signals": [str(signal.getsignal(number)) for number in sorted(signal.valid_signals())],
     "blocked": sorted(signal.pthread_sigmask(signal.SIG_BLOCK, [])),
     "leader": os.getsid(0) == os.getpid() == os.getpgid(0), "threads": threading.active_count(),
@@ -230,6 +231,7 @@ def test_variables_paths_signals_and_what_libraries_remember_are_those_of_a_fres
         assert forked["modules"].get(name) == seen, name
     del forked["modules"], fresh["modules"]
     assert forked == fresh
+    assert fresh["writes none"] is True
     assert fresh["stains"] == [None, None, "json"]
 
 

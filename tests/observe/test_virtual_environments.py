@@ -27,7 +27,8 @@ PACKAGE = Package("sums", Path("/nowhere"), "sums", "", "", (), "", (), (), "", 
 def folder_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[bytes], str]:
     """The name of the folder that a lock's virtual environment is made in, without making one."""
 
-    def install(_lock: Path, folder: Path, _stop: threading.Event) -> None:
+    def install(_lock: Path, folder: Path, _stop: threading.Event, *, compiled: bool) -> None:
+        assert compiled
         (folder / "bin").mkdir(parents=True)
         (folder / "bin" / "python").touch()
 

@@ -9,11 +9,12 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from envops.commands.judging import Question, judged, judged_from_cache
 from envops.commands.meanwhile import import_meanwhile
+from envops.commands.preparing import Preparation
 from envops.commands.termination import terminated_like_interrupted
 from envops.declare.lock import LOCK_FILE
 from envops.observe.capacity import available_memory
@@ -23,9 +24,9 @@ from envops.observe.observation import Watcher, observe
 from envops.observe.recording_refresh import with_recordings
 from envops.observe.remembering import remembered, seems_remembered
 from envops.observe.scheduling import in_order, next_to_start
-from envops.observe.subprocesses import Interrupted, ProgramFailed
+from envops.observe.subprocesses import Interrupted
 from envops.observe.timings import Timing, expected_timings, remember_timing
-from envops.observe.venv import venv_for, venv_key
+from envops.observe.venv import venv_key
 from envops.observe.workspace import Workspace
 from envops.report.kept import KeptResults
 from envops.report.progress import Progress
@@ -33,8 +34,6 @@ from envops.report.result import EnvironmentResult, broken_result
 
 PATIENCE_SECONDS = 2.0
 """After Ctrl-C, how long the workers' threads get to end their children."""
-BUILDERS = 2
-"""Virtual environments that are made at a time: that waits for the disk and the network."""
 LOOK_SECONDS = 0.2
 
 
@@ -46,7 +45,7 @@ class Run:
     progress: Progress
     stop: threading.Event
     servers: ForkServers
-    under_way: threading.Event = field(default_factory=threading.Event)
+    under_way: threading.Event
     """Set when the first worker imports, or is about to."""
 
 
@@ -88,34 +87,27 @@ def _observe_all(
     """Observe them and add their results; on Ctrl-C those that are there by then."""
     if not names:
         return
-    venvs = {name: venv_key(question.repository.packages[name].folder / LOCK_FILE) for name in names}
     timings = expected_timings(names, question.workspace)
-    waiting, memory = in_order(timings), available_memory()
+    waiting, memory, under_way = in_order(timings), available_memory(), threading.Event()
+    venvs = {name: venv_key(question.repository.packages[name].folder / LOCK_FILE) for name in waiting}
     running: dict[Future[EnvironmentResult | None], str] = {}
     with (
         _spared(question.workspace),
         ForkServers(question.workspace, Counter(venvs.values()), stop) as servers,
         ThreadPoolExecutor(min(workers, len(names))) as pool,
-        ThreadPoolExecutor(BUILDERS) as builders,
+        Preparation(question, venvs, servers, stop, under_way) as preparation,
     ):
-        shared = Run(question, progress, stop, servers)
-        first = {venvs[name]: name for name in reversed(waiting)}
-        making = {
-            key: builders.submit(_make_venv, shared, first[key])
-            for key in dict.fromkeys(map(venvs.get, waiting))
-            if key
-        }
+        shared = Run(question, progress, stop, servers, under_way)
         try:
             while waiting or running:
-                ready = {name for name in waiting if making[venvs[name]].done()}
-                chosen = next_to_start(waiting, running.values(), ready, timings, workers, memory)
+                chosen = next_to_start(waiting, running.values(), preparation.ready(waiting), timings, workers, memory)
                 if chosen is not None:
                     waiting.remove(chosen)
                     running[pool.submit(_validate_one, shared, chosen)] = chosen
                     continue
                 if shared.under_way.is_set():
                     import_meanwhile()
-                awaited: Iterable[Future[Any]] = running or [one for one in making.values() if not one.done()]
+                awaited: Iterable[Future[Any]] = running or preparation.awaited()
                 wait(awaited, timeout=LOOK_SECONDS, return_when=FIRST_COMPLETED)
                 for future in [future for future in running if future.done()]:
                     running.pop(future)
@@ -142,12 +134,6 @@ def _file(future: Future[EnvironmentResult | None], results: KeptResults) -> Non
     result = future.result()
     if result is not None:
         results.append(result)
-
-
-def _make_venv(shared: Run, name: str) -> None:
-    """Have it ready before a worker waits for it; what is wrong with it is told when the worker needs it."""
-    with suppress(ProgramFailed, Interrupted, OSError):
-        venv_for(shared.question.repository.packages[name].folder / LOCK_FILE, shared.question.workspace, shared.stop)
 
 
 def _validate_one(shared: Run, name: str) -> EnvironmentResult | None:

@@ -10,7 +10,6 @@ import subprocess
 import sys
 import threading
 import time
-from collections import defaultdict
 from collections.abc import Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
@@ -120,7 +119,7 @@ class Origin:
 
 
 class ForkServers:
-    """The fork servers of one run, made when they are first asked for; use as a context manager.
+    """The fork servers of one run, begun when they are first asked for; use as a context manager.
 
     `sharing` tells how many environments of the run have a virtual environment in common, by its
     key: a server for one alone would cost what it saves.
@@ -130,8 +129,7 @@ class ForkServers:
         self._workspace = workspace
         self._sharing = sharing
         self._stop = stop
-        self._made: dict[tuple[str, str, int], Origin] = {}
-        self._making: defaultdict[tuple[str, str, int], threading.Lock] = defaultdict(threading.Lock)
+        self._servers: dict[tuple[str, str, int], _Begun] = {}
         self._bookkeeping = threading.Lock()
         self._open = ExitStack()
 
@@ -143,48 +141,74 @@ class ForkServers:
     ) -> None:
         self._open.close()
 
-    def shares(self, venv: VirtualEnvironment) -> bool:
-        """Whether several environments of the run have this virtual environment."""
-        return self._sharing.get(venv.folder.name, 0) > 1
+    def shares(self, key: str) -> bool:
+        """Whether several environments of the run have the virtual environment with this key."""
+        return self._sharing.get(key, 0) > 1
+
+    def begin(self, venv: VirtualEnvironment, package: Package, confinement: Confinement) -> None:
+        """Let a server import already, where this environment's worker will be asked of it."""
+        if self.shares(venv.folder.name) and not _reason_against(package, confinement):
+            self._begun(venv, package.generation or "v1", confinement.hash_seed)
 
     def origin(self, venv: VirtualEnvironment, package: Package, overlay: Path, confinement: Confinement) -> Origin:
         """From what this environment's worker is to be made.
 
         Raises `Interrupted` when the run is cancelled while a server imports.
         """
-        if not self.shares(venv):
+        if not self.shares(venv.folder.name):
             return Origin()
-        if reason := _reason_against(package, overlay, confinement):
+        if reason := _reason_against(package, confinement) or reason_in_wheel(overlay):
             return Origin(reason=reason)
-        key = (venv.folder.name, package.generation or "v1", confinement.hash_seed)
-        with self._bookkeeping:
-            making = self._making[key]
-        with making:
-            if key not in self._made:
-                self._made[key] = self._make(venv, *key[1:])
-            origin = self._made[key]
+        origin = self._begun(venv, package.generation or "v1", confinement.hash_seed).origin(self._stop)
         hidden = origin.server.modules & modules_in(overlay) if origin.server else ()
         return Origin(reason=f"the wheel hides the module {min(hidden)} from verifiers") if hidden else origin
 
-    def _make(self, venv: VirtualEnvironment, generation: str, hash_seed: int) -> Origin:
+    def _begun(self, venv: VirtualEnvironment, generation: str, hash_seed: int) -> _Begun:
+        """A server on its way, which may have begun before; the first that ask for one get one."""
+        key = (venv.folder.name, generation, hash_seed)
         with self._bookkeeping:
-            if sum(origin.server is not None for origin in self._made.values()) >= MOST_SERVERS:
-                return Origin(reason=f"{MOST_SERVERS} other locks have a fork server already")
-            scratch = self._open.enter_context(self._workspace.scratch())
-            server = self._open.enter_context(ForkServer(venv, generation, hash_seed, scratch))
-        refusal = server.refusal(self._stop)
-        return Origin(None, refusal) if refusal else Origin(server)
+            if key not in self._servers:
+                room = sum(one.is_of_use for one in self._servers.values()) < MOST_SERVERS
+                self._servers[key] = _Begun(self._start(venv, generation, hash_seed) if room else None)
+            return self._servers[key]
+
+    def _start(self, venv: VirtualEnvironment, generation: str, hash_seed: int) -> ForkServer:
+        scratch = self._open.enter_context(self._workspace.scratch())
+        return self._open.enter_context(ForkServer(venv, generation, hash_seed, scratch))
 
 
-def _reason_against(package: Package, overlay: Path, confinement: Confinement) -> str:
-    """Why this environment's worker must import everything itself, or nothing."""
+class _Begun:
+    """A server that may still be importing, or none for want of room."""
+
+    def __init__(self, server: ForkServer | None) -> None:
+        self._server = server
+        self._asking = threading.Lock()
+        self._origin = None if server else Origin(reason=f"{MOST_SERVERS} other locks have a fork server already")
+
+    @property
+    def is_of_use(self) -> bool:
+        """Whether it forks, or may do so yet."""
+        return self._origin is None or self._origin.server is not None
+
+    def origin(self, stop: threading.Event) -> Origin:
+        """What came of it. Raises `Interrupted` when `stop` is set before that is known."""
+        with self._asking:
+            if self._origin is None:
+                assert self._server is not None
+                refusal = self._server.refusal(stop)
+                self._origin = Origin(None, refusal) if refusal else Origin(self._server)
+            return self._origin
+
+
+def _reason_against(package: Package, confinement: Confinement) -> str:
+    """Why this environment's worker must import everything itself, whatever its wheel holds, or nothing."""
     if sys.platform != "linux":
         return "workers are forked on Linux only"
     if package.fresh_process:
         return "pyproject.toml asks for a fresh process"
     if confinement.allow_network or confinement.secrets:
         return "variables are declared, or the network is allowed, which imports may heed"
-    return reason_in_wheel(overlay)
+    return ""
 
 
 def reason_in_wheel(overlay: Path) -> str:

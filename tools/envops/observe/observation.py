@@ -112,6 +112,20 @@ def worker_settings(entry: EnvironmentEntry, package: Package, overlay: Path, *,
     }
 
 
+def confinement_of(entry: EnvironmentEntry, wish: Wish) -> Confinement:
+    """What this environment's worker is given of the machine."""
+    secrets = {name: os.environ[name] for name in entry.secrets if name in os.environ}
+    return Confinement(secrets, wish.allow_network)
+
+
+def make_toolboxes(packages: Sequence[Package], workspace: Workspace, wish: Wish, stop: threading.Event) -> None:
+    """Make what tests and searches of these packages bring along. Raises what `venv_for` raises."""
+    if wish.score and not wish.only_replies:
+        if any(package.test_files for package in packages):
+            venv_for(TESTS_LOCK, workspace, stop)
+        search_toolbox(workspace, stop)
+
+
 class _Observer:
     """One observation on its way; each method is one stage."""
 
@@ -142,8 +156,7 @@ class _Observer:
     def run(self) -> None:
         with self._stage("venv"):
             venv = venv_for(self._package.folder / "requirements.lock", self._workspace, self._stop)
-        secrets = {name: os.environ[name] for name in self._entry.secrets if name in os.environ}
-        confinement = Confinement(secrets, self._wish.allow_network)
+        confinement = confinement_of(self._entry, self._wish)
         with ExitStack() as opened:
             early = self._early(opened, venv, confinement)
             with self._stage("wheel"):
@@ -159,7 +172,7 @@ class _Observer:
 
     def _early(self, opened: ExitStack, venv: VirtualEnvironment, confinement: Confinement) -> WorkerProcess | None:
         """A worker that imports verifiers meanwhile; none where others import it too, or the network is open to it."""
-        shared = self._servers is not None and self._servers.shares(venv)
+        shared = self._servers is not None and self._servers.shares(venv.folder.name)
         if shared or confinement.allow_network or would_be_in_vain(self._package):
             return None
         return opened.enter_context(early_worker(venv, self._package, self._workspace, confinement, self._stop))

@@ -315,7 +315,7 @@ def worker_environment(
         "LANG": "C.UTF-8",
         "PYTHONPATH": str(overlay.resolve()),  # as the places of failures are told by
         "PYTHONHASHSEED": str(confinement.hash_seed),
-        "PYTHONDONTWRITEBYTECODE": "1",  # the venv and the overlay are compiled already
+        "PYTHONDONTWRITEBYTECODE": "1",  # nothing of an environment's writes into what others import
         "TOKENIZERS_PARALLELISM": "false",
         "NO_PROXY": "127.0.0.1,localhost",
         "ENVOPS_ENDPOINT_KEY": "scripted",

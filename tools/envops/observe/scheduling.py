@@ -1,4 +1,4 @@
-"""Which environment is observed next: the longest first, as memory allows, and none before its venv is there."""
+"""Which environment is observed next: the longest first, as memory allows, and none before what it needs is there."""
 
 from __future__ import annotations
 

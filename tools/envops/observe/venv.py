@@ -19,6 +19,7 @@ from envops.scrubbing import SECRET_NAME
 
 BUILD_SECONDS = 1_800.0
 COMPLETE = "envops-complete.json"
+COMPILED = "envops-compiled"
 _finding_uv = threading.Lock()
 PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
 
@@ -38,15 +39,18 @@ class VirtualEnvironment:
         return self.folder / "lib" / f"python{PYTHON}" / "site-packages"
 
 
-def venv_for(lock: Path, workspace: Workspace, stop: threading.Event) -> VirtualEnvironment:
+def venv_for(lock: Path, workspace: Workspace, stop: threading.Event, *, compiled: bool = True) -> VirtualEnvironment:
     """The virtual environment that holds exactly what a lock names.
 
+    Where it has to be made, all of it is compiled then and there, unless somebody else sees to that.
     Packages come from uv's cache where they are there, and over the network otherwise.
     Raises `ProgramFailed` when it cannot be made and `Interrupted` when `stop` is set.
     """
 
     def make(aside: Path) -> None:
-        _install(lock, aside, stop)
+        _install(lock, aside, stop, compiled=compiled)
+        if compiled:
+            mark_compiled(aside)
         (aside / COMPLETE).write_text(json.dumps({"lock": lock.name, "python": sys.version}))
 
     folder = made_once(workspace.venvs / venv_key(lock), make, is_sound, stop)
@@ -70,7 +74,17 @@ def is_sound(folder: Path) -> bool:
     return (folder / COMPLETE).is_file() and (folder / "bin" / "python").exists()
 
 
-def _install(lock: Path, folder: Path, stop: threading.Event) -> None:
+def is_compiled(folder: Path) -> bool:
+    """Whether all of it has its bytecode."""
+    return (folder / COMPILED).exists()
+
+
+def mark_compiled(folder: Path) -> None:
+    """Remember that all of it has its bytecode. Raises `OSError` where that cannot be written."""
+    (folder / COMPILED).touch()
+
+
+def _install(lock: Path, folder: Path, stop: threading.Event, *, compiled: bool) -> None:
     environment = uv_environment()
     run_program(
         [uv_program(), "venv", "--quiet", "--relocatable", "--python", base_python(), folder],
@@ -80,7 +94,7 @@ def _install(lock: Path, folder: Path, stop: threading.Event) -> None:
         stop=stop,
     )
     sync: list[str | Path] = [uv_program(), "pip", "sync", "--quiet", "--python", folder / "bin" / "python"]
-    sync += ["--require-hashes", "--compile-bytecode", "--strict"]
+    sync += ["--require-hashes", "--strict", *(["--compile-bytecode"] if compiled else [])]
     try:
         # From uv's cache alone first: no index is asked for what is already here.
         run_program([*sync, "--offline", lock], environment=environment, folder=lock.parent, seconds=120, stop=stop)

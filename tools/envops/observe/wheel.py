@@ -6,19 +6,23 @@ What is observed is the wheel and not the folder, so that what was proven is wha
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import shutil
 import threading
 import zipfile
+from contextlib import suppress
 from dataclasses import dataclass
 from email.parser import Parser
 from pathlib import Path
 
 from envops.declare.content import strict_digest
 from envops.declare.package import Package
+from envops.observe.compiling import compile_all
 from envops.observe.facts import Failure, Wheel
+from envops.observe.starting import BOOTSTRAP_OF_BUILDS, WORKER_FOLDER
 from envops.observe.subprocesses import ProgramFailed, run_program
-from envops.observe.venv import PYTHON, uv_environment, uv_program, venv_for
+from envops.observe.venv import VirtualEnvironment, uv_environment, uv_program, venv_for
 from envops.observe.workspace import TOOL_FOLDER, Workspace, made_once, mark_used
 
 BUILD_SECONDS = 180.0
@@ -45,8 +49,9 @@ def built_wheel(package: Package, workspace: Workspace, stop: threading.Event) -
 
     def make(aside: Path) -> None:
         aside.mkdir(parents=True)
-        path = _build(package, aside, workspace, stop)
-        _unpack(path, aside / "site", stop)
+        tools = venv_for(BUILD_LOCK, workspace, stop)
+        path = _build(package, aside, tools, stop)
+        _unpack(path, aside / "site", tools, stop)
         shutil.rmtree(aside / "source")
 
     folder = made_once(_folder(package, workspace), make, _is_whole, stop)
@@ -79,8 +84,7 @@ def _is_whole(folder: Path) -> bool:
     return (folder / "site").is_dir() and any(folder.glob("*.whl"))
 
 
-def _build(package: Package, aside: Path, workspace: Workspace, stop: threading.Event) -> Path:
-    tools = venv_for(BUILD_LOCK, workspace, stop)
+def _build(package: Package, aside: Path, tools: VirtualEnvironment, stop: threading.Event) -> Path:
     source = aside / "source"
     for name in package.files:
         target = source / name
@@ -88,12 +92,19 @@ def _build(package: Package, aside: Path, workspace: Workspace, stop: threading.
         shutil.copy(package.folder / name, target)
     if changed_since_read(package):
         raise ProgramFailed(CHANGED)
-    command: list[str | Path] = [tools.python, "-I", "-m", "build", "--wheel", "--outdir", aside, source]
-    if _brought_along(package):
-        command.insert(-1, "--no-isolation")
-    environment = _build_environment(isolated="--no-isolation" not in command)
+    isolated = not _brought_along(package)
+    command: list[str | Path] = [tools.python, "-I", "-c", BOOTSTRAP_OF_BUILDS, WORKER_FOLDER]
+    if isolated:
+        command = [tools.python, "-I", "-m", "build", "--wheel", "--outdir", aside, source]
     try:
-        run_program(command, environment=environment, folder=aside, seconds=BUILD_SECONDS, stop=stop)
+        run_program(
+            command,
+            environment=_build_environment(isolated=isolated),
+            folder=aside,
+            seconds=BUILD_SECONDS,
+            stop=stop,
+            sends=json.dumps({"source": str(source), "folder": str(aside)}),
+        )
         return next(aside.glob("*.whl"))
     except ProgramFailed as error:
         message = error.failure.message.replace(str(source) + "/", "").replace(str(source), package.folder.name)
@@ -136,7 +147,7 @@ def _brought_along(package: Package) -> bool:
     return bool(found) and all(version is not None and version in specifier for version, specifier in found)
 
 
-def _unpack(wheel: Path, site: Path, stop: threading.Event) -> None:
+def _unpack(wheel: Path, site: Path, tools: VirtualEnvironment, stop: threading.Event) -> None:
     command: list[str | Path] = [
         uv_program(),
         "pip",
@@ -145,14 +156,17 @@ def _unpack(wheel: Path, site: Path, stop: threading.Event) -> None:
         "--no-deps",
         "--no-index",
         "--offline",
-        "--compile-bytecode",
+        *("--python", tools.python),
+        *("--target", site),
+        wheel,
     ]
-    command += ["--python-version", PYTHON, "--target", site, wheel]
     try:
         run_program(command, environment=uv_environment(), folder=wheel.parent, seconds=BUILD_SECONDS, stop=stop)
     except ProgramFailed as error:
         message = error.failure.message.replace(str(wheel.parent) + "/", "")
         raise ProgramFailed(Failure("raised", "InstallFailed", message)) from None
+    with suppress(ProgramFailed):  # what cannot be compiled here is told when it is imported
+        compile_all(tools, site, stop)
 
 
 def describe_wheel(path: Path) -> Wheel:

@@ -19,6 +19,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
+from .bytecode import kept_below
 from .confinement import NetworkGuard
 from .failures import Sources
 from .imported import AHEAD, collector_at_rest, draw_anew, import_verifiers
@@ -37,7 +38,7 @@ def serve_forks() -> None:
     guard = NetworkGuard(Sources(), allowed=False)
     try:
         guard.watch()
-        with collector_at_rest():
+        with collector_at_rest(), kept_below(sys.prefix):
             _import_all(os.environ.pop(AHEAD))
             gc.collect()
         holders = holders_of(str(Path(os.environ["HOME"]).parent))

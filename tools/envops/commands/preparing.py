@@ -1,0 +1,99 @@
+"""What environments need before their turn, made while the first of them are still importing verifiers."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Collection, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack, suppress
+from types import TracebackType
+from typing import Self
+
+from envops.commands.judging import Question
+from envops.declare.lock import LOCK_FILE
+from envops.observe.compiling import Compilers
+from envops.observe.fork_server import ForkServers
+from envops.observe.observation import confinement_of, make_toolboxes
+from envops.observe.subprocesses import Interrupted, ProgramFailed
+from envops.observe.venv import venv_for
+from envops.observe.wheel import built_wheel
+
+BUILDERS = 2
+"""Virtual environments that are made at a time: that waits for the disk and the network."""
+
+
+class Preparation:
+    """Virtual environments, servers that import, toolboxes and wheels of one run; use as a context manager.
+
+    What goes wrong here goes wrong again, and is told, when the environment's turn has come.
+    """
+
+    def __init__(
+        self,
+        question: Question,
+        venvs: Mapping[str, str],
+        servers: ForkServers,
+        stop: threading.Event,
+        under_way: threading.Event,
+    ) -> None:
+        """Begin with what the first environments need.
+
+        `venvs` names everybody's virtual environment by its key; `under_way` is set when the first server imports.
+        """
+        self._question, self._servers, self._stop, self._under_way = question, servers, stop, under_way
+        self._keys = venvs
+        self._open = ExitStack()
+        self._compilers = self._open.enter_context(Compilers())
+        builders = self._open.enter_context(ThreadPoolExecutor(BUILDERS))
+        wheels = self._open.enter_context(ThreadPoolExecutor(1))
+        self._venvs = {key: builders.submit(self._make_venv, key) for key in dict.fromkeys(venvs.values())}
+        self._wheels = {name: wheels.submit(self._make_wheel, name) for name in venvs if self._is_shared(name)}
+        builders.submit(self._make_toolboxes)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._open.close()
+
+    def ready(self, names: Collection[str]) -> set[str]:
+        """Those of them whose turn may come: nothing that they need is being made."""
+        return {name for name in names if all(one.done() for one in self._needed(name))}
+
+    def awaited(self) -> list[Future[None]]:
+        """What is still being made that environments wait for."""
+        return [one for one in (*self._venvs.values(), *self._wheels.values()) if not one.done()]
+
+    def _needed(self, name: str) -> Iterator[Future[None]]:
+        yield self._venvs[self._keys[name]]
+        if name in self._wheels:
+            yield self._wheels[name]
+
+    def _is_shared(self, name: str) -> bool:
+        return self._servers.shares(self._keys[name])
+
+    def _make_venv(self, key: str) -> None:
+        """The virtual environment of all with this key, and what imports and compiles in it."""
+        sharing = [name for name, its in self._keys.items() if its == key]
+        entries, packages = self._question.repository.registry.environments, self._question.repository.packages
+        first = packages[sharing[0]]
+        with suppress(ProgramFailed, Interrupted, OSError):
+            venv = venv_for(first.folder / LOCK_FILE, self._question.workspace, self._stop, compiled=False)
+            for name in sharing:
+                confinement = confinement_of(entries[name], self._question.wish)
+                self._servers.begin(venv, packages[name], confinement)
+            if self._is_shared(sharing[0]):
+                self._under_way.set()
+            self._compilers.begin(venv, first.generation or "v1")
+
+    def _make_wheel(self, name: str) -> None:
+        with suppress(ProgramFailed, Interrupted, OSError):
+            if not self._stop.is_set():
+                built_wheel(self._question.repository.packages[name], self._question.workspace, self._stop)
+
+    def _make_toolboxes(self) -> None:
+        with suppress(ProgramFailed, Interrupted, OSError):
+            packages = [self._question.repository.packages[name] for name in self._keys]
+            make_toolboxes(packages, self._question.workspace, self._question.wish, self._stop)

@@ -1,0 +1,141 @@
+"""Bytecode of a virtual environment, made by whoever imports first and by a process that compiles ahead of it.
+
+A virtual environment is installed without bytecode: compiling all of it takes ten times as long as
+compiling what verifiers imports. The fork server keeps what it compiles, beside it one process per core left
+over compiles from the other end what that import will need, and then the rest, when nothing else has work.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from importlib.machinery import SourceFileLoader
+from importlib.util import cache_from_source
+from pathlib import Path
+
+from .apart import be_nice
+from .warden import die_with_parent
+
+IMPORT = re.compile(r"^(?:from[ \t]+([.\w]+)[ \t]+import[ \t]+(\([^)]*\)|[^\n#]*)|import[ \t]+([^\n#]*))", re.MULTILINE)
+"""An import at the beginning of a line; one in a branch or a function may never happen."""
+NAME = re.compile(r"#[^\n]*|\bas\s+\w+|([\w.]+)")
+
+
+@contextmanager
+def kept_below(folder: str) -> Iterator[list[str]]:
+    """Let imports of the block keep their bytecode in this folder, each file whole or not at all.
+
+    Python's own way may leave half a file on a full disk, which no later import would read. The list
+    names the files that could not be written.
+    """
+    before, writes_none = SourceFileLoader.set_data, sys.dont_write_bytecode
+    refused: list[str] = []
+
+    def keep(_loader: SourceFileLoader, path: str, data: bytes, *, _mode: int = 0o666) -> None:
+        if not str(path).startswith(folder + os.sep):
+            return
+        try:
+            _write_whole(str(path), data)
+        except OSError:
+            refused.append(str(path))
+
+    SourceFileLoader.set_data = keep  # type: ignore[assignment, method-assign]
+    sys.dont_write_bytecode = False
+    try:
+        yield refused
+    finally:
+        SourceFileLoader.set_data = before  # type: ignore[method-assign]
+        sys.dont_write_bytecode = writes_none
+
+
+def _write_whole(path: str, data: bytes) -> None:
+    os.makedirs(os.path.dirname(path), exist_ok=True)  # noqa: PTH103, PTH120
+    aside = f"{path}.{os.getpid()}"
+    try:
+        with open(aside, "wb") as file:  # noqa: PTH123
+            file.write(data)
+        os.replace(aside, path)  # noqa: PTH105
+    except OSError:
+        with suppress(OSError):
+            os.unlink(aside)  # noqa: PTH108
+        raise
+
+
+def main() -> None:
+    """Compile what the question on standard input names; exit code 1 where some of it could not be kept."""
+    asked = json.loads(sys.stdin.read())
+    folder, beside = asked["folder"], asked["beside"]
+    parent = os.getpid()
+    part = next((part for part in range(1, beside) if os.fork() == 0), 0)
+    if part:
+        die_with_parent(parent)
+    with kept_below(folder) as refused:
+        if beside:
+            compile_what_is_imported(folder, asked["modules"], part, beside)
+        if not part:
+            be_nice(asked["nice"])
+            _compile_the_rest(folder)
+    os._exit(1 if refused else 0)
+
+
+def compile_what_is_imported(folder: str, modules: list[str], part: int, parts: int) -> None:
+    """Compile one part of what importing these modules imports.
+
+    The last of it comes first, because whoever imports meanwhile begins at the front.
+    """
+    waiting, seen = list(modules), set[str]()
+    while waiting:
+        name = waiting.pop()
+        steps = name.split(".")
+        for step in range(1, len(steps) + 1):
+            module = ".".join(steps[:step])
+            if module in seen:
+                continue
+            seen.add(module)
+            path = _source_of(folder, module)
+            if path is not None:
+                waiting += _imported_by(module, path)
+                if zlib.crc32(module.encode()) % parts == part:
+                    _compile(path)
+
+
+def _source_of(folder: str, module: str) -> str | None:
+    path = os.path.join(folder, *module.split("."))  # noqa: PTH118
+    candidates = (os.path.join(path, "__init__.py"), f"{path}.py")  # noqa: PTH118
+    return next(filter(os.path.isfile, candidates), None)
+
+
+def _imported_by(module: str, path: str) -> Iterator[str]:
+    """What a file names in its imports: modules, and what may be modules."""
+    text = Path(path).read_text("utf-8", "replace")
+    package = module if path.endswith("__init__.py") else module.rpartition(".")[0]
+    for found in IMPORT.finditer(text):
+        source, members, modules = found.groups()
+        if modules is not None:
+            yield from filter(None, NAME.findall(modules))
+            continue
+        steps = source.lstrip(".")
+        above = len(source) - len(steps)
+        base = package.split(".")[: 1 - above or None] if above else []
+        start = ".".join([*base, *filter(None, [steps])])
+        yield start
+        yield from (f"{start}.{member}" for member in NAME.findall(members) if member)
+
+
+def _compile_the_rest(folder: str) -> None:
+    for parent, _, names in os.walk(folder):
+        for name in names:
+            if name.endswith(".py"):
+                _compile(os.path.join(parent, name))  # noqa: PTH118
+
+
+def _compile(path: str) -> None:
+    """Compile a file that is not compiled yet; templates and what is for other Pythons are left alone."""
+    if not os.path.exists(cache_from_source(path)):  # noqa: PTH110
+        with suppress(Exception):
+            SourceFileLoader(path, path).get_code(path)

@@ -90,6 +90,15 @@ def test_a_mutant_is_asked_about_all_conversations_until_one_notices():
     assert decided(code, bench, lambda reply: float(reply[0] == "r")).outcome == ""
 
 
+def test_a_mutant_is_scored_in_full_only_where_a_function_says_otherwise():
+    code = Code(lambda reply: float(reply == "right"))
+    bench = Bench(code, [probe(reply, code.reward(reply)) for reply in ("right", "wrong", "worse")])  # type: ignore[arg-type]
+    list(bench.batches(plenty()))
+    code.scored.clear()
+    assert decided(code, bench, lambda reply: float(reply in ("right", "worse"))).outcome == "killed"
+    assert code.scored == ["worse"]
+
+
 def test_a_slow_conversation_is_asked_about_last():
     code = Code(lambda reply: busy(0.08 if reply == "slow" else 0.0) or 1.0)
     bench = Bench(code, [probe(reply, 1.0) for reply in ("slow", "a", "b")])  # type: ignore[arg-type]

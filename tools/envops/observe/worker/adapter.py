@@ -117,6 +117,12 @@ class Adapter(Protocol):
     def follows_from_calls(self, task: TaskView, /) -> bool:
         """Whether a reward is what its functions say: nothing but verifiers' own code prepares and adds up."""
 
+    def score_directly(self, task: TaskView, completion: Sequence[Message], /) -> dict[str, Any] | None:
+        """What `score` says of one conversation, for less; `None` where it is not known how.
+
+        It shares what is prepared between replies: not for functions that write to what they are given.
+        """
+
     def roll_out(
         self,
         jobs: Sequence[Job],

@@ -128,6 +128,9 @@ class AdapterV1:
     def follows_from_calls(self, task: TaskView) -> bool:
         return not self._needs_runtime(task.native) and scores_plainly(task.native)
 
+    def score_directly(self, _task: TaskView, _completion: Sequence[Message]) -> dict[str, Any] | None:
+        return None
+
     async def _score_one(self, view: TaskView, completion: Sequence[Message]) -> dict[str, Any]:
         trace = trace_of(view, completion)
         task = copy.copy(view.native)

@@ -20,6 +20,10 @@ LOOKED_AT_EVERY = 16
 """And one of so many later ones: to look costs more than to call."""
 
 
+class Waits(Exception):
+    """A coroutine waits for something."""
+
+
 @dataclass(frozen=True)
 class Call:
     """One call of a reward function or metric, and what it returned."""
@@ -34,7 +38,7 @@ class Call:
         try:
             value = self.function(*self.args, **self.kwargs)
             if inspect.iscoroutine(value):
-                value = _at_once(value)
+                value = at_once(value)
         except (Exception, SystemExit):
             return False
         return _same(self.value, value)
@@ -48,6 +52,11 @@ class CallRecorder:
         self._missed = 0
         self._seen: dict[int, int] = {}
         self._writing: set[int] = set()
+
+    @property
+    def saw_writing(self) -> bool:
+        """Whether a function was seen to write to its arguments."""
+        return bool(self._writing)
 
     @contextmanager
     def taken(self) -> Iterator[list[Call]]:
@@ -104,10 +113,10 @@ def _looks(args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
         return f"{type(error).__name__} {id(error)}"  # looks otherwise every time
 
 
-def _at_once(work: Any) -> Any:
+def at_once(work: Any) -> Any:
     """What a coroutine returns that waits for nothing.
 
-    Raises `RuntimeError` where it waits, and whatever it raises.
+    Raises `Waits`, and whatever the coroutine does.
     """
     try:
         work.send(None)
@@ -115,7 +124,7 @@ def _at_once(work: Any) -> Any:
         return ended.value
     finally:
         work.close()
-    raise RuntimeError("it waits")
+    raise Waits
 
 
 def _same(first: Any, second: Any) -> bool:

@@ -147,24 +147,34 @@ class Bench:
             return known
         return None
 
-    def values(self, probe: Probe, processor: float = MOST_SECONDS, wall: float = 10 * MOST_SECONDS) -> Values:
-        """Reward and functions of a conversation, by whatever code is in place.
+    def values(
+        self, probe: Probe, processor: float = MOST_SECONDS, wall: float = 10 * MOST_SECONDS, *, mutated: bool = False
+    ) -> Values:
+        """Reward and functions of a conversation, by whatever code is in place: in full where a mutant is.
 
         Raises `OutOfTime`, and whatever comes through verifiers' own scoring.
         """
         session = self._session
         task = session.kept[probe["task"]]
         with processor_limit(processor):
-            score = session.run(session.adapter.score(task, [probe["completion"]]), wall)[0]
+            if mutated:  # who knows what it writes to
+                score = session.run(session.adapter.score(task, [probe["completion"]]), wall)[0]
+            else:
+                score = session.scored_directly(task, probe["completion"], wall)
         values: Values = {name: said["score"] for name, said in score["functions"].items()}
         return values | {"reward": score["reward"]}
 
     def attempted(
-        self, probe: Probe, processor: float = HANGING_SECONDS, wall: float = WAITING_SECONDS
+        self,
+        probe: Probe,
+        processor: float = HANGING_SECONDS,
+        wall: float = WAITING_SECONDS,
+        *,
+        mutated: bool = False,
     ) -> Values | None:
         """The values of a conversation, `None` where the code in place does not get as far."""
         try:
-            return self.values(probe, processor, wall)
+            return self.values(probe, processor, wall, mutated=mutated)
         except BaseException:
             return None
 
@@ -199,7 +209,7 @@ class Bench:
                 with processor_limit(processor), time_limit(wall):
                     if all_repeat(known.calls):
                         return
-                values = self.values(probe, processor, wall)
+                values = self.values(probe, processor, wall, mutated=True)
         except OutOfTime as error:
             trial.outcome, trial.by = "timeout", f"{probe['name']}: {error}"
             return
@@ -224,7 +234,7 @@ class Bench:
             with mutator.applied(trial.mutant):
                 for one in _said_otherwise(said):
                     budget.check()
-                    values = self.attempted(one.probe)
+                    values = self.attempted(one.probe, mutated=True)
                     if values is not None and differences(one.values, values):
                         trial.apart = _apart(one.probe, one.values, values)
                         return True

@@ -60,15 +60,20 @@ class CallRecorder:
 
     @contextmanager
     def taken(self) -> Iterator[list[Call]]:
-        """The calls made in the block, known at its end; none where one could not be made again."""
+        """The calls made in the block, known at its end: none where one could not be made again. Blocks nest."""
         calls: list[Call] = []
+        outer = self._taken, self._missed
         self._taken, self._missed = [], 0
         try:
             yield calls
         finally:
-            if not self._missed and all(_key(call.function) not in self._writing for call in self._taken):
-                calls += self._taken
-            self._taken = None
+            taken, missed = self._taken, self._missed
+            self._taken, self._missed = outer
+            if self._taken is not None:
+                self._taken += taken
+                self._missed += missed
+            if not missed and all(_key(call.function) not in self._writing for call in taken):
+                calls += taken
 
     def before(self, function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> str | None:
         """To be handed to `after`: how the arguments look, where that is looked at; `None` where nobody asks."""

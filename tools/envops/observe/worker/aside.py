@@ -12,6 +12,7 @@ from __future__ import annotations
 import gc
 import importlib.util
 import logging
+import os
 import sys
 from collections.abc import Callable
 from importlib.machinery import ExtensionFileLoader
@@ -50,7 +51,7 @@ class Aside:
     def _fits(self) -> bool:
         if not self._modules.keys().isdisjoint(sys.modules):
             return False
-        if any(sys.modules.get(name) is not module for name, module in self._beneath.items()):
+        if not self._beneath.items() <= sys.modules.items():
             return False
         return all(_file_of(_found(name)) == file for name, file in self._files.items())
 
@@ -59,7 +60,9 @@ _kept: dict[str, Aside] = {}
 
 
 def set_aside(name: str, load: Callable[[], object], upon: str = "") -> None:
-    """Import what `load` imports, and keep it out of sight under a name. Raises what `load` raises.
+    """Import what `load` imports, and keep it out of sight under a name, which may be the folder that it comes from.
+
+    Raises what `load` raises.
 
     It may stand `upon` something else that was set aside, and will be brought back before. Nothing is
     kept where not all of it can be out of sight.
@@ -74,7 +77,7 @@ def set_aside(name: str, load: Callable[[], object], upon: str = "") -> None:
     finally:
         added = before.restore()
         around.restore()
-    if not any(_is_one_for_all(each, module) for each, module in modules.items()):
+    if not any(_is_one_for_all(each, module, name) for each, module in modules.items()):
         _kept[name] = Aside(before.modules, modules, added)
 
 
@@ -143,11 +146,16 @@ def _refill(container: Any, content: Any) -> None:
         container.update(content)
 
 
-def _is_one_for_all(name: str, module: ModuleType) -> bool:
-    """Whether a module has the same state when it is imported anew: compiled ones are made once for a process."""
+def _is_one_for_all(name: str, module: ModuleType, folder: str) -> bool:
+    """Whether a module has the same state when it is imported anew: compiled ones are made once for a process.
+
+    Nobody imports anew what lies in a folder that is set aside with it.
+    """
     spec = module.__spec__
-    compiled = spec is not None and isinstance(spec.loader, ExtensionFileLoader)
-    return compiled and name.partition(".")[0] not in sys.stdlib_module_names
+    if spec is None or not isinstance(spec.loader, ExtensionFileLoader):
+        return False
+    elsewhere = not str(spec.origin).startswith(folder + os.sep)
+    return elsewhere and name.partition(".")[0] not in sys.stdlib_module_names
 
 
 def _found(name: str) -> Any:

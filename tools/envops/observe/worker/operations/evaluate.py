@@ -29,13 +29,10 @@ def answer(session: Session, request: Request) -> None:
     asked = asked_of(session, request)
     for policy, task, _ in made:
         session.policies.was_drawn(policy, task)
-    session.endpoint.faults = FaultPlan.parse(request.get("faults", ()))
-    try:
-        for row in _complete(session, [one for one in asked if one not in made], request):
-            row["predicted"] = _predicted(session, row, request["seconds"]) if request.get("predict", True) else None
-            session.channel.item("rollout", row)
-    finally:
-        session.endpoint.faults = FaultPlan()
+    missing = [one for one in asked if one not in made]
+    for row in _played_ahead(session, missing, request) or _played_now(session, missing, request):
+        row["predicted"] = _predicted(session, row, request["seconds"]) if request.get("predict", True) else None
+        session.channel.item("rollout", row)
 
 
 def manner_of(request: Request) -> Manner:
@@ -55,15 +52,20 @@ def asked_of(session: Session, request: Request) -> list[Asked]:
     ]
 
 
+def _played_now(session: Session, asked: list[Asked], request: Request) -> Iterator[dict[str, Any]]:
+    """The rollouts among the faults that were asked for, which are over with them."""
+    session.endpoint.faults = FaultPlan.parse(request.get("faults", ()))
+    try:
+        yield from _complete(session, asked, request)
+    finally:
+        session.endpoint.faults = FaultPlan()
+
+
 def _complete(session: Session, asked: list[Asked], request: Request) -> Iterator[dict[str, Any]]:
     """The rollouts, and in the place of those that never came their failure."""
     missing = dict.fromkeys(asked)
     failure: dict[str, Any] | None = None
     relay = request.get("relay")
-    ahead = _played_ahead(session, asked, request)
-    if ahead:
-        yield from ahead
-        return
     rows = session.rollouts(jobs_of(asked), request["max_concurrent"], request["seconds"], relay, manner_of(request))
     try:
         for row in rows if asked else ():

@@ -89,9 +89,9 @@ def main() -> None:
     with kept_below(folder) as refused:
         if beside:
             compile_what_is_imported(folder, asked["modules"], part, beside)
-        if not part:
+        if not part and asked["all"]:
             be_nice(asked["nice"])
-            _compile_the_rest(folder)
+            _compile_all(folder)
     os._exit(1 if refused else 0)
 
 
@@ -145,7 +145,7 @@ def _imported_by(module: str, path: str) -> Iterator[str]:
         yield from (f"{start}.{member}" for member in NAME.findall(members) if member)
 
 
-def _compile_the_rest(folder: str) -> None:
+def _compile_all(folder: str) -> None:
     for parent, _, names in os.walk(folder):
         for name in names:
             if name.endswith(".py"):

@@ -38,7 +38,8 @@ class Code:
     def __init__(self, reward: Callable[[str], float]) -> None:
         self.kept = {0: SimpleNamespace(data={})}
         self.reward = reward
-        self.adapter = SimpleNamespace(score=self._score, conversational=False, calls=CallRecorder())
+        plain = {"conversational": False, "follows_from_calls": lambda _: True}
+        self.adapter = SimpleNamespace(score=self._score, calls=CallRecorder(), **plain)
         self.scored: list[str] = []
 
     async def _score(self, _task: Any, completions: Any) -> list[dict[str, Any]]:
@@ -56,6 +57,9 @@ class Code:
 
     def run(self, work: Any, _seconds: float) -> Any:
         return asyncio.run(work)
+
+    def scored_directly(self, _task: Any, completion: Any, _seconds: float) -> dict[str, Any]:
+        return {"functions": {}, "reward": self._called(completion[-1]["content"])}
 
     @contextmanager
     def applied(self, mutant: Mapping[str, Any]) -> Iterator[None]:
@@ -87,6 +91,15 @@ def test_a_mutant_is_asked_about_all_conversations_until_one_notices():
     assert decided(code, bench, lambda reply: float(reply == "wrong 49")).outcome == "killed"
     assert decided(code, bench, lambda reply: float(reply in ("right", "wrong 49"))).by.startswith("wrong 49: reward")
     assert decided(code, bench, lambda reply: float(reply[0] == "r")).outcome == ""
+
+
+def test_a_mutant_is_scored_in_full_only_where_a_function_says_otherwise():
+    code = Code(lambda reply: float(reply == "right"))
+    bench = Bench(code, [probe(reply, code.reward(reply)) for reply in ("right", "wrong", "worse")])  # type: ignore[arg-type]
+    list(bench.batches(plenty()))
+    code.scored.clear()
+    assert decided(code, bench, lambda reply: float(reply in ("right", "worse"))).outcome == "killed"
+    assert code.scored == ["worse"]
 
 
 def test_a_slow_conversation_is_asked_about_last():

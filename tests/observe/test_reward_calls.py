@@ -75,6 +75,16 @@ def test_calls_are_taken_only_in_the_block():
     assert [call.args for call in made] == [("within",)]
 
 
+def test_blocks_may_be_nested():
+    calls = CallRecorder()
+    with calls.taken() as outer:
+        called(calls, len, "first")
+        with calls.taken() as inner:
+            called(calls, len, "second")
+    assert [call.args for call in inner] == [("second",)]
+    assert [call.args for call in outer] == [("first",), ("second",)]
+
+
 def test_one_that_raised_leaves_none_to_repeat():
     calls = CallRecorder()
     with calls.taken() as made:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from envops.observe.workspace import Workspace
 
 pytestmark = pytest.mark.worker
+REPLIES = Wish(use_cache=False, evaluate=False, only_replies=True)
 
 MODULE = """
 import verifiers as vf
@@ -56,6 +57,81 @@ def test_gold_earns_what_the_rubric_gives_a_group_of_one(
 ):
     files = {"module.py": MODULE.replace("RUBRIC", rubric), "tests/oracle.py": ORACLE}
     package = write_package(tmp_path / "environments" / "halved", "v0", files)
-    seen = look_at(package, workspace, monkeypatch, wish=Wish(use_cache=False, evaluate=False, only_replies=True))
+    seen = look_at(package, workspace, monkeypatch, wish=REPLIES)
     earned = {score.reward for score in seen.facts.scores if score.policy == "oracle"}
     assert earned == {gold}
+
+
+COUNTING = """
+import itertools
+
+import verifiers as vf
+from datasets import Dataset
+
+turns = itertools.count()
+
+
+def turn(completion, **kwargs):
+    return float(next(turns))
+
+
+def given(completion, state, **kwargs):
+    return float(state["turn"])
+
+
+def same(completion, **kwargs):
+    return 1.0
+
+
+class Prepared(vf.SingleTurnEnv):
+    async def setup_state(self, state):
+        state = await super().setup_state(state) or state
+        state["turn"] = next(turns)
+        return state
+
+
+class Added(vf.Rubric):
+    async def score_rollout(self, state):
+        await super().score_rollout(state)
+        state["reward"] += next(turns)
+
+    async def score_group(self, states):
+        await super().score_group(states)
+        for state in states:
+            state["reward"] += next(turns)
+
+
+def load_environment(**kwargs):
+    rows = [{"prompt": [{"role": "user", "content": f"{i}?"}], "answer": str(i)} for i in range(2)]
+    return ENVIRONMENT(dataset=Dataset.from_list(rows), rubric=RUBRIC)
+"""
+
+
+@pytest.mark.parametrize(
+    ("environment", "rubric"),
+    [
+        ("vf.SingleTurnEnv", "vf.Rubric([turn])"),
+        ("Prepared", "vf.Rubric([given])"),
+        ("vf.SingleTurnEnv", "Added([same])"),
+    ],
+    ids=["a function", "how a rollout is prepared", "how a rubric adds up"],
+)
+def test_what_changes_from_time_to_time_is_seen_wherever_it_comes_from(
+    tmp_path: Path, workspace: Workspace, monkeypatch: pytest.MonkeyPatch, environment: str, rubric: str
+):
+    text = COUNTING.replace("ENVIRONMENT", environment).replace("RUBRIC", rubric)
+    package = write_package(
+        tmp_path / "environments" / "counting", "v0", {"module.py": text, "tests/oracle.py": ORACLE}
+    )
+    seen = look_at(package, workspace, monkeypatch, wish=REPLIES)
+    assert seen.facts.scores
+    assert all(score.again != (score.reward,) for score in seen.facts.scores if score.failure is None)
+
+
+def test_what_stays_the_same_is_said_to(tmp_path: Path, workspace: Workspace, monkeypatch: pytest.MonkeyPatch):
+    text = COUNTING.replace("ENVIRONMENT", "vf.SingleTurnEnv").replace("RUBRIC", "vf.Rubric([same])")
+    package = write_package(
+        tmp_path / "environments" / "counting", "v0", {"module.py": text, "tests/oracle.py": ORACLE}
+    )
+    seen = look_at(package, workspace, monkeypatch, wish=REPLIES)
+    assert {score.again for score in seen.facts.scores if score.failure is None} == {(1.0,)}

@@ -114,6 +114,15 @@ class Adapter(Protocol):
     async def score(self, task: TaskView, completions: Sequence[Sequence[Message]]) -> list[dict[str, Any]]:
         """Score conversations on one task as a group, by verifiers' own scoring."""
 
+    def follows_from_calls(self, task: TaskView, /) -> bool:
+        """Whether a reward is what its functions say: nothing but verifiers' own code prepares and adds up."""
+
+    def score_directly(self, task: TaskView, completion: Sequence[Message], /) -> dict[str, Any] | None:
+        """What `score` says of one conversation, for less; `None` where it is not known how.
+
+        It shares what is prepared between replies: not for functions that write to what they are given.
+        """
+
     def roll_out(
         self,
         jobs: Sequence[Job],

@@ -18,26 +18,30 @@ from contextvars import ContextVar
 from typing import Any
 
 from .adapter import Job, Manner, Settings, TaskView, Trap, calls_rewards, finite_or_none
-from .environments_v0 import draft_reader, is_conversational, leaf_rubrics, member_of, own_eval_dataset, scores_alone
+from .environments_v0 import (
+    dataset_of,
+    draft_reader,
+    is_conversational,
+    leaf_rubrics,
+    member_of,
+    prepares_plainly,
+    scores_alone,
+)
 from .failures import Sources, said_as_exception
 from .judges import BEING_SCORED
 from .policies import Message
 from .releases_v0 import (
     Unlimited,
     heard_in,
-    normalize_messages,
     openai_form,
     prompt_of,
     resolved_client,
     rows_of_columns,
-    trajectory_step,
 )
-from .reward_calls import CallRecorder
+from .reward_calls import CallRecorder, Waits
 from .rollout_errors import failure_raised, failure_said, out_of_time
 from .rollouts_v0 import Ledger, count_retries, seconds_of, tokens_of
-
-UNREACHABLE = "http://127.0.0.1:9/v1"
-"""Nothing listens there; scoring needs a client but must not use it."""
+from .states_v0 import SharedStates, scored_alone, state_of
 
 
 class AdapterV0:
@@ -57,6 +61,7 @@ class AdapterV0:
         self._scores_alone = not self._has_group_functions and scores_alone(rubric)
         asks = inspect.signature(rubric.score_group).parameters
         self._scoring_options = {"score_sem": Unlimited()} if "score_sem" in asks else {}
+        self._states = SharedStates(self._environment)
         self.conversational = is_conversational(self._environment)
         self.grouped = any(function["group"] for function in self._table.values())
         self.compares_siblings = False
@@ -92,21 +97,13 @@ class AdapterV0:
         return []
 
     def tasks(self, split: str, limit: int | None) -> Iterator[TaskView]:
-        dataset = self._dataset(split)
+        dataset = dataset_of(self._environment, split)
         if dataset is None:
             return
         for index, row in enumerate(dataset):
             if limit is not None and index >= limit:
                 return
             yield TaskView(index, prompt_of(row), dict(row), dict(row))
-
-    def _dataset(self, split: str) -> Any:
-        evaluation = own_eval_dataset(self._environment)
-        try:
-            training = self._environment.get_dataset()
-        except (ValueError, AssertionError):  # evaluation only
-            return evaluation if split == "train" else None
-        return training if split == "train" else evaluation
 
     def _trapped_functions(self) -> dict[str, dict[str, Any]]:
         """Put a trap around every reward function of every rubric, and list them."""
@@ -194,8 +191,11 @@ class AdapterV0:
             return [(await self._score_group(task, [completion]))[0] for completion in completions]
         return await self._score_group(task, completions)
 
+    def follows_from_calls(self, task: TaskView) -> bool:
+        return self._scores_alone and prepares_plainly(member_of(self._environment, task.native))
+
     async def _score_group(self, task: TaskView, completions: Sequence[Sequence[Message]]) -> list[dict[str, Any]]:
-        states = [await self._state(task, completion) for completion in completions]
+        states = [await state_of(self._environment, task, completion) for completion in completions]
         trap = Trap(self._sources)
         token = self._trap.set(trap)
         started = time.perf_counter()
@@ -211,8 +211,28 @@ class AdapterV0:
         for state in states:
             filed = trap.taken_for(id(state))
             rewards = self._rewards_of(state.get("reward"), state.get("metrics") or {}, filed)
-            rows.append({**rewards, "failures": filed, "failure": None if filed else failure, "seconds": seconds})
+            rows.append({**rewards, "failure": None if filed else failure, "seconds": seconds})
         return rows
+
+    def score_directly(self, task: TaskView, completion: Sequence[Message]) -> dict[str, Any] | None:
+        if not self.follows_from_calls(task) or not hasattr(self._environment.rubric, "score_objects"):
+            return None
+        started = time.perf_counter()
+        trap = Trap(self._sources)
+        token = self._trap.set(trap)
+        try:
+            state = self._states.saying(task, completion)
+            scored = BEING_SCORED.set(functools.partial(heard_in, state))
+            try:
+                reward, metrics = scored_alone(self._environment.rubric, state)
+            finally:
+                BEING_SCORED.reset(scored)
+        except Waits:
+            return None
+        finally:
+            self._trap.reset(token)
+        rewards = self._rewards_of(reward, metrics, list(trap.failures.values()))
+        return {**rewards, "failure": None, "seconds": time.perf_counter() - started}
 
     async def _scored(self, states: Sequence[Any]) -> None:
         rubric = self._environment.rubric
@@ -231,40 +251,16 @@ class AdapterV0:
             score = None if name in failed else finite_or_none(metrics.get(name))
             functions[name] = {"score": score, "weight": known["weight"], "kind": known["kind"]}
         unsaid = any(functions[name]["weight"] for name in failed if name in functions)
-        return {"reward": None if unsaid else finite_or_none(reward), "functions": functions}
-
-    async def _state(self, task: TaskView, completion: Sequence[Message]) -> Any:
-        environment = member_of(self._environment, task.native)
-        state = await environment.init_state(dict(task.native), self._scoring_client(), "scripted", {})
-        prepared = await environment.setup_state(state)
-        state = state if prepared is None else prepared
-        messages = list(completion)
-        native = normalize_messages(messages) if normalize_messages else messages
-        state["completion"] = native
-        before = list(state["prompt"]) if isinstance(state["prompt"], list) else []
-        for raw, message in zip(messages, native, strict=True):
-            if raw["role"] == "assistant":
-                state["trajectory"].append(trajectory_step(before, message, state))
-            before.append(message)
-        state["is_completed"] = True
-        state["stop_condition"] = "scripted"
-        return state
-
-    @functools.cache  # noqa: B019 - one client for the process: each one builds a TLS context
-    def _scoring_client(self) -> Any:
-        return resolved_client(UNREACHABLE, 1.0)
+        return {"reward": None if unsaid else finite_or_none(reward), "functions": functions, "failures": filed}
 
     async def validate(self, _task: TaskView) -> bool | None:
         return None
 
-    async def begin_to_serve(self, _seconds: float) -> None:
-        return None
+    async def begin_to_serve(self, _seconds: float) -> None: ...
 
-    def forget_served(self) -> None:
-        return None
+    def forget_served(self) -> None: ...
 
-    async def close(self) -> None:
-        return None
+    async def close(self) -> None: ...
 
     async def roll_out(
         self,
@@ -377,7 +373,6 @@ class AdapterV0:
             "rollout": number,
             "completion": [openai_form(message) for message in output.get("completion") or []],
             **rewards,
-            "failures": filed,
             "failure": failure,
             "stop": stop,
             "timed_out": failure is not None and failure["kind"] == "timeout" and not filed,

@@ -25,7 +25,7 @@ from .harnesses import Harnesses
 from .policies import Message
 from .reward_calls import CallRecorder
 from .rollout_errors import failure_raised, failure_said, lost_rollout, out_of_time
-from .scoring_v1 import let_judges_know, needs_runtime, provisioned, score_in_place
+from .scoring_v1 import let_judges_know, needs_runtime, provisioned, score_in_place, scores_plainly
 from .tool_servers import Nursery, fork_servers
 from .traces_v1 import completion_of, prompt_of, rewards_of, tokens_of, trace_of
 
@@ -124,6 +124,12 @@ class AdapterV1:
 
     async def score(self, task: TaskView, completions: Sequence[Sequence[Message]]) -> list[dict[str, Any]]:
         return [await self._score_one(task, completion) for completion in completions]
+
+    def follows_from_calls(self, task: TaskView) -> bool:
+        return not self._needs_runtime(task.native) and scores_plainly(task.native)
+
+    def score_directly(self, _task: TaskView, _completion: Sequence[Message]) -> dict[str, Any] | None:
+        return None
 
     async def _score_one(self, view: TaskView, completion: Sequence[Message]) -> dict[str, Any]:
         trace = trace_of(view, completion)

@@ -64,6 +64,15 @@ def scores_alone(rubric: Any) -> bool:
     )
 
 
+def prepares_plainly(environment: Any) -> bool:
+    """Whether verifiers alone makes the state of a rollout, and what reward functions are given."""
+    makers = (getattr(type(environment), name) for name in ("init_state", "setup_state"))
+    given = [
+        one for rubric in leaf_rubrics(environment.rubric) for one in getattr(rubric, "score_object_providers", ())
+    ]
+    return not given and all(maker.__module__.startswith("verifiers.") for maker in makers)
+
+
 def is_conversational(environment: Any) -> bool:
     inner = getattr(environment, "envs", None)
     if inner:
@@ -71,7 +80,17 @@ def is_conversational(environment: Any) -> bool:
     return not isinstance(environment, vf.SingleTurnEnv)
 
 
-def own_eval_dataset(environment: Any) -> Any:
+def dataset_of(environment: Any, split: str) -> Any:
+    """The rows of a split, `None` where the environment has none."""
+    evaluation = _own_eval_dataset(environment)
+    try:
+        training = environment.get_dataset()
+    except (ValueError, AssertionError):  # evaluation only
+        return evaluation if split == "train" else None
+    return training if split == "train" else evaluation
+
+
+def _own_eval_dataset(environment: Any) -> Any:
     """The evaluation split, `None` where the library would fall back to the training split."""
     with contextlib.suppress(Exception):
         environment.build_eval_dataset()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Any
 
@@ -49,6 +49,8 @@ class Known:
     values: Values
     processor: float = 0.0
     wall: float = 0.0
+    calls: Sequence[Call] = ()
+    """By which it was said; none where they cannot be made again."""
 
     @property
     def patience(self) -> tuple[float, float]:
@@ -124,14 +126,15 @@ class Bench:
         """What the code itself says; `None` where it cannot be held to that."""
         used, started = processor_seconds(), time.monotonic()
         try:
-            values = self.values(probe)
+            with self._session.adapter.calls.taken() as calls:
+                values = self.values(probe)
         except OutOfTime as error:
             self.unasked[probe["name"]] = str(error)
             return None
         except BaseException as error:  # SystemExit and the like are of no use either
             self.left_out[probe["name"]] = f"{type(error).__name__}: {error}"
             return None
-        known = Known(values, processor_seconds() - used, time.monotonic() - started)
+        known = Known(values, processor_seconds() - used, time.monotonic() - started, self._of_use(probe, calls))
         steady = not (probe["played"] or probe["in_company"])  # what it said then is the second time
         again = values if steady else self.attempted(probe, MOST_SECONDS)
         if known.processor > MOST_SECONDS:
@@ -144,24 +147,34 @@ class Bench:
             return known
         return None
 
-    def values(self, probe: Probe, processor: float = MOST_SECONDS, wall: float = 10 * MOST_SECONDS) -> Values:
-        """Reward and functions of a conversation, by whatever code is in place.
+    def values(
+        self, probe: Probe, processor: float = MOST_SECONDS, wall: float = 10 * MOST_SECONDS, *, mutated: bool = False
+    ) -> Values:
+        """Reward and functions of a conversation, by whatever code is in place: in full where a mutant is.
 
         Raises `OutOfTime`, and whatever comes through verifiers' own scoring.
         """
         session = self._session
         task = session.kept[probe["task"]]
         with processor_limit(processor):
-            score = session.run(session.adapter.score(task, [probe["completion"]]), wall)[0]
+            if mutated:  # who knows what it writes to
+                score = session.run(session.adapter.score(task, [probe["completion"]]), wall)[0]
+            else:
+                score = session.scored_directly(task, probe["completion"], wall)
         values: Values = {name: said["score"] for name, said in score["functions"].items()}
         return values | {"reward": score["reward"]}
 
     def attempted(
-        self, probe: Probe, processor: float = HANGING_SECONDS, wall: float = WAITING_SECONDS
+        self,
+        probe: Probe,
+        processor: float = HANGING_SECONDS,
+        wall: float = WAITING_SECONDS,
+        *,
+        mutated: bool = False,
     ) -> Values | None:
         """The values of a conversation, `None` where the code in place does not get as far."""
         try:
-            return self.values(probe, processor, wall)
+            return self.values(probe, processor, wall, mutated=mutated)
         except BaseException:
             return None
 
@@ -193,7 +206,10 @@ class Bench:
         processor, wall = known.patience
         try:
             with kernel_limit(processor + UNINTERRUPTIBLE_SECONDS):
-                values = self.values(probe, processor, wall)
+                with processor_limit(processor), time_limit(wall):
+                    if all_repeat(known.calls):
+                        return
+                values = self.values(probe, processor, wall, mutated=True)
         except OutOfTime as error:
             trial.outcome, trial.by = "timeout", f"{probe['name']}: {error}"
             return
@@ -218,7 +234,7 @@ class Bench:
             with mutator.applied(trial.mutant):
                 for one in _said_otherwise(said):
                     budget.check()
-                    values = self.attempted(one.probe)
+                    values = self.attempted(one.probe, mutated=True)
                     if values is not None and differences(one.values, values):
                         trial.apart = _apart(one.probe, one.values, values)
                         return True
@@ -234,14 +250,22 @@ class Bench:
         return [said for number in numbers if (said := self._said.get(number)) is not None]
 
     def _listened(self, probe: Probe) -> Said | None:
-        """What the code itself says of a variation, and by which calls, where these can be made again."""
+        """What the code itself says of a variation; `None` where it does not get as far."""
         used = processor_seconds()
         with self._session.adapter.calls.taken() as calls:
             values = self.attempted(probe)
-        if values is None:
-            return None
-        said = Said(probe, values, processor_seconds() - used, calls)
-        return replace(said, calls=()) if _said_otherwise([said]) else said
+        processor = processor_seconds() - used
+        return None if values is None else Said(probe, values, processor, self._of_use(probe, calls))
+
+    def _of_use(self, probe: Probe, calls: Sequence[Call]) -> Sequence[Call]:
+        """Calls that a mutant can be asked to make again: none where a reward is more than they say, or they vary."""
+        if not self._session.adapter.follows_from_calls(self._session.kept[probe["task"]]):
+            return ()
+        try:
+            with processor_limit(MOST_SECONDS), time_limit(10 * MOST_SECONDS):
+                return calls if all_repeat(calls) else ()
+        except BaseException:
+            return ()
 
     def _varied(self, fragments: Sequence[str]) -> list[Probe]:
         """Variations of gold, all of them, and of the cases as many as there is room for."""

@@ -20,6 +20,10 @@ LOOKED_AT_EVERY = 16
 """And one of so many later ones: to look costs more than to call."""
 
 
+class Waits(Exception):
+    """A coroutine waits for something."""
+
+
 @dataclass(frozen=True)
 class Call:
     """One call of a reward function or metric, and what it returned."""
@@ -34,7 +38,7 @@ class Call:
         try:
             value = self.function(*self.args, **self.kwargs)
             if inspect.iscoroutine(value):
-                value = _at_once(value)
+                value = at_once(value)
         except (Exception, SystemExit):
             return False
         return _same(self.value, value)
@@ -49,17 +53,27 @@ class CallRecorder:
         self._seen: dict[int, int] = {}
         self._writing: set[int] = set()
 
+    @property
+    def saw_writing(self) -> bool:
+        """Whether a function was seen to write to its arguments."""
+        return bool(self._writing)
+
     @contextmanager
     def taken(self) -> Iterator[list[Call]]:
-        """The calls made in the block, known at its end; none where one could not be made again."""
+        """The calls made in the block, known at its end: none where one could not be made again. Blocks nest."""
         calls: list[Call] = []
+        outer = self._taken, self._missed
         self._taken, self._missed = [], 0
         try:
             yield calls
         finally:
-            if not self._missed and all(_key(call.function) not in self._writing for call in self._taken):
-                calls += self._taken
-            self._taken = None
+            taken, missed = self._taken, self._missed
+            self._taken, self._missed = outer
+            if self._taken is not None:
+                self._taken += taken
+                self._missed += missed
+            if not missed and all(_key(call.function) not in self._writing for call in taken):
+                calls += taken
 
     def before(self, function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> str | None:
         """To be handed to `after`: how the arguments look, where that is looked at; `None` where nobody asks."""
@@ -104,10 +118,10 @@ def _looks(args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
         return f"{type(error).__name__} {id(error)}"  # looks otherwise every time
 
 
-def _at_once(work: Any) -> Any:
+def at_once(work: Any) -> Any:
     """What a coroutine returns that waits for nothing.
 
-    Raises `RuntimeError` where it waits, and whatever it raises.
+    Raises `Waits`, and whatever the coroutine does.
     """
     try:
         work.send(None)
@@ -115,7 +129,7 @@ def _at_once(work: Any) -> Any:
         return ended.value
     finally:
         work.close()
-    raise RuntimeError("it waits")
+    raise Waits
 
 
 def _same(first: Any, second: Any) -> bool:

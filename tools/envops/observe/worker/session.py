@@ -19,6 +19,7 @@ from .confinement import NetworkGuard
 from .failures import OutOfTime, Sources, said_as_exception
 from .oracle import NoOracle
 from .policies import Message, Policies, text_of
+from .reward_calls import Call, all_repeat
 
 if TYPE_CHECKING:
     from .apart import Apart
@@ -30,6 +31,9 @@ if TYPE_CHECKING:
 
 HUNG_ENOUGH = 2
 """A policy whose replies hung this often is not asked any more, and an oracle that did is not waited for."""
+HELD_FIRST = 24
+HELD_EVERY = 32
+"""Replies that are scored directly and in full: so many first, and one of so many later."""
 IMPATIENT_SECONDS = 1.0
 """How long anything may take once so many hung: the other checks are still to run."""
 
@@ -61,6 +65,9 @@ class Session:
         """How many replies of each policy were not scored in time."""
         self.oracle_hung = 0
         """How many times the oracle had nothing to say in time."""
+        self._directly = 0
+        self._holds_directly = True
+        """Whether scoring directly has said the same as scoring in full so far."""
         self.hanging: dict[tuple[int, str], str] = {}
         """Task and reply → why it was not scored in time: nobody waits for it twice."""
         self.search: Callable[[], dict[str, Any]] | None = None
@@ -164,7 +171,10 @@ class Session:
         if asked in self.hanging:
             return self.unscored(task, policy, completion, OutOfTime(f"it hung before: {self.hanging[asked]}"))
         try:
-            first, again = (self.run(self.adapter.score(task, [completion]), seconds)[0] for _ in range(2))
+            with self.adapter.calls.taken() as calls:
+                first = self.run(self.adapter.score(task, [completion]), seconds)[0]
+            repeats = self._repeat(task, calls, seconds)
+            again = first if repeats else self.run(self.adapter.score(task, [completion]), seconds)[0]
         except OutOfTime as error:
             self.hung[policy] += 1
             self.hanging[asked] = str(error)
@@ -177,6 +187,33 @@ class Session:
             "again": [again["reward"]],
             **first,
         }
+
+    def scored_directly(self, task: TaskView, completion: Sequence[Message], seconds: float) -> dict[str, Any]:
+        """One score, for less where that is known to say the same; the first replies and some later ones tell.
+
+        Raises `OutOfTime`.
+        """
+        self._directly += 1
+        if self._holds_directly and self._directly > HELD_FIRST and self._directly % HELD_EVERY:
+            with time_limit(seconds):
+                direct = self.adapter.score_directly(task, completion)
+            if direct is not None:
+                return direct
+            self._holds_directly = False
+        with self.adapter.calls.taken():
+            row: dict[str, Any] = self.run(self.adapter.score(task, [completion]), seconds)[0]
+        if self._holds_directly:
+            with time_limit(seconds):
+                direct = self.adapter.score_directly(task, completion)
+            self._holds_directly = direct is not None and not self.adapter.calls.saw_writing and _equal(row, direct)
+        return row
+
+    def _repeat(self, task: TaskView, calls: Sequence[Call], seconds: float) -> bool:
+        """Whether the functions say the same once more, and nothing else could change a reward."""
+        if not self.adapter.follows_from_calls(task):
+            return False
+        with time_limit(seconds):
+            return all_repeat(calls)
 
     def unscored(
         self, task: TaskView, policy: str, completion: Sequence[Message], error: BaseException
@@ -237,6 +274,16 @@ def time_limit(seconds: float) -> Iterator[None]:
         signal.signal(signal.SIGALRM, previous)
         if left_before:
             signal.setitimer(signal.ITIMER_REAL, max(0.001, left_before - (time.monotonic() - started)))
+
+
+def _equal(first: dict[str, Any], second: dict[str, Any]) -> bool:
+    """Whether two scores are the same, but for the time that they took and the way to what was raised."""
+
+    def said(row: dict[str, Any]) -> Any:
+        raised = [(each["function"], each["failure"]["type"], each["failure"]["message"]) for each in row["failures"]]
+        return row["reward"], row["functions"], raised, row["failure"]
+
+    return repr(said(first)) == repr(said(second))
 
 
 def shortened_messages(messages: Sequence[Message]) -> list[Message]:

@@ -167,12 +167,10 @@ class _Work:
         entrant, session = self._panel[place], self._session
         completion = said_instead(entrant, reply, everywhere=blind)
         try:
-            scored = session.run(session.adapter.score(entrant.task, [completion]), self._seconds_per_reply)
+            return session.scored_directly(entrant.task, completion, self._seconds_per_reply)
         except OutOfTime as error:
             self._waited()
             return {"reward": None, "functions": {}, "failure": session.sources.failure(error)}
-        only: Mapping[str, Any] = scored[0]
-        return only
 
     def _waited(self) -> None:
         """The first replies that hang do not cost the search its time, and later ones are given less."""

@@ -17,12 +17,14 @@ from typing import TYPE_CHECKING, Any
 import psutil
 import pytest
 from envops.declare.registry import EnvironmentEntry
-from envops.observe.fork_server import ForkServer, ForkServers, Origin
+from envops.observe.fork_server import ForkServer, ForkServers, Origin, toolboxes_of
 from envops.observe.observation import Watcher, observe
 from envops.observe.process import Confinement, StageFailed, WorkerProcess
 from envops.observe.remembering import Wish
+from envops.observe.searching import search_toolbox
 from envops.observe.starting import PACKAGE, WORKER_FOLDER
 from envops.observe.venv import VirtualEnvironment, venv_for, venv_key
+from envops.observe.wheel import TESTS_LOCK
 from sample_packages import EXEMPLARS, REPOSITORY, SMALL, load, processes_with, write_package
 from test_hostile_workers import GONE_WITHIN, LOADING_WITHIN, SPAWN
 
@@ -87,8 +89,38 @@ CASES = """
 - {name: right, task: 0, reply: "boom", expect: {reward: "0"}}
 - {name: silent, task: 1, reply: "", expect: {reward: "0"}}
 """
+TESTS = """
+import sys
+
+import anyio
+import pytest
+
+
+def test_score(tasks, score):
+    assert score(tasks[0], tasks[0]["answer"]).reward == 1.0
+
+
+def test_what_does_not_hold(tasks, score):
+    assert score(tasks[0], "nothing").reward == 1.0
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+@pytest.mark.anyio
+async def test_of_a_plugin(anyio_backend):
+    await anyio.sleep(0)
+
+
+def test_streams(capsys, monkeypatch, tmp_path, caplog, recwarn):
+    print("said")
+    assert capsys.readouterr().out == "said\\n"
+
+
+@pytest.mark.skip
+def test_left_out():
+    raise AssertionError
+"""
 VIEW = """
-import json, os, signal, sys, tempfile, threading
+import gc, importlib.util, json, logging, os, signal, sys, tempfile, threading, warnings
 from pathlib import Path
 import numpy, verifiers.v1
 
@@ -111,6 +143,11 @@ Path(__file__).with_name("view.json").write_text(json.dumps({
     "umask": os.umask(0o22), "temporary": moved(tempfile.gettempdir()), "modules": named,
     "stains": [os.environ.get("STAIN"), getattr(verifiers.v1, "stain", None), json.dumps.__module__],
     "priority": open("/proc/self/oom_score_adj").read(),
+    "imported": sorted(name for name in sys.modules if not name.startswith("envops_worker")),
+    "importable": [name for name in ("pytest", "hypothesis", "pluggy") if importlib.util.find_spec(name)],
+    "finders": [str(type(one)) + getattr(one, "__name__", "") for one in sys.meta_path],
+    "filters": [str(one) for one in warnings.filters], "handlers": [str(one) for one in logging.root.handlers],
+    "loggers": sorted(name for name in logging.root.manager.loggerDict), "collecting": len(gc.callbacks),
 }, default=str))
 raise RuntimeError("seen")
 """
@@ -140,7 +177,9 @@ def venv(workspace: Workspace) -> VirtualEnvironment:
 
 @pytest.fixture(scope="module")
 def server(venv: VirtualEnvironment, workspace: Workspace) -> Iterator[ForkServer]:
-    with workspace.scratch() as scratch, ForkServer(venv, "v1", 0, scratch) as made:
+    venv_for(TESTS_LOCK, workspace, threading.Event())
+    search_toolbox(workspace, threading.Event())
+    with workspace.scratch() as scratch, ForkServer(venv, "v1", 0, scratch, toolboxes_of(workspace)) as made:
         assert made.refusal(threading.Event()) == ""
         yield made
 
@@ -209,15 +248,16 @@ def timeless(value: Any) -> Any:
 def test_a_forked_worker_sees_what_a_fresh_one_sees(
     generation: str, module: str, environments: Path, workspace: Workspace
 ) -> None:
-    package = write_package(
-        environments / f"small_{generation}", generation, {"module.py": module, "tests/cases.yaml": CASES}
-    )
+    files = {"module.py": module, "tests/cases.yaml": CASES, "tests/test_small.py": TESTS}
+    package = write_package(environments / f"small_{generation}", generation, files)
     sharing = {venv_key(package.folder / "requirements.lock"): 2}
     fresh = observed(package, workspace, None)
     with ForkServers(workspace, sharing, threading.Event()) as servers:
         forked = observed(package, workspace, servers)
     assert fresh["scores"]
     assert fresh["rollouts"]
+    assert [each["outcome"] for each in fresh["tests"]] == ["passed", "failed", "passed", "passed", "skipped"]
+    assert fresh["search"]["evaluations"] > 100
     for part in fresh:
         assert forked[part] == fresh[part], part
 
@@ -233,6 +273,33 @@ def test_variables_paths_signals_and_what_libraries_remember_are_those_of_a_fres
     assert forked == fresh
     assert fresh["writes none"] is True
     assert fresh["stains"] == [None, None, "json"]
+
+
+TESTED = """
+import gc
+
+import pytest
+
+
+def test_pytest_was_there_before_this_process():
+    assert not any(one is pytest for one in gc.get_objects())  # which leaves out what was frozen before
+"""
+
+
+def test_tests_are_run_by_what_was_imported_once(hostile: Callable[[str], Path], workspace: Workspace) -> None:
+    overlay = hostile(V0)
+    (overlay / "tests").mkdir()
+    (overlay / "tests/test_it.py").write_text(TESTED)
+    settings = {"module": "hostile", "generation": "v0", "args": {}, "package": str(overlay), "overlay": str(overlay)}
+    toolbox = str(venv_for(TESTS_LOCK, workspace, threading.Event()).site_packages)
+    venv = venv_for(REPOSITORY / "environments" / EXEMPLARS["v0"] / "requirements.lock", workspace, threading.Event())
+    with workspace.scratch() as scratch, ForkServer(venv, "v0", 0, scratch, toolboxes_of(workspace)) as server:
+        assert server.refusal(threading.Event()) == ""
+        with worker_at(overlay, venv, workspace, server) as worker:
+            list(worker.request("load", 60, settings=settings))
+            list(worker.request("tests", 60, files=["tests/test_it.py"], toolbox=toolbox, seconds=60))
+            outcomes = list(worker.request("tests", 60))
+    assert [one["outcome"] for _, one in outcomes] == ["passed"], outcomes
 
 
 def test_nothing_of_one_fork_reaches_the_next(

@@ -20,25 +20,38 @@ from typing import Any, Self
 from envops.declare.package import Package
 from envops.observe.limits import LOAD_SECONDS
 from envops.observe.process import Confinement, worker_environment
+from envops.observe.searching import search_toolbox_of
 from envops.observe.starting import AHEAD, BOOTSTRAP_OF_FORKS, WORKER_FOLDER, ForkedProcess, NotForked, with_lifeline
 from envops.observe.subprocesses import Interrupted
-from envops.observe.venv import VirtualEnvironment
+from envops.observe.venv import VirtualEnvironment, venv_key
+from envops.observe.wheel import TESTS_LOCK
 from envops.observe.workspace import Workspace
 
 MOST_SERVERS = 6
 """Each holds an import of verifiers in memory, some 200 MB."""
 LOOK_SECONDS = 0.1
+TOOLBOXES = "ENVOPS_TOOLBOXES"
+Toolboxes = Mapping[str, list[str]]
+"""What tests and searches bring along: the folders that are imported from, by who needs them."""
+NO_TOOLBOXES: Toolboxes = {}
 SITE_MODULES = {"sitecustomize.py", "usercustomize.py", "sitecustomize", "usercustomize"}
 
 
 class ForkServer:
     """A process that imported verifiers and forks workers; use as a context manager."""
 
-    def __init__(self, venv: VirtualEnvironment, generation: str, hash_seed: int, scratch: Path) -> None:
+    def __init__(
+        self,
+        venv: VirtualEnvironment,
+        generation: str,
+        hash_seed: int,
+        scratch: Path,
+        toolboxes: Toolboxes = NO_TOOLBOXES,
+    ) -> None:
         environment = worker_environment(venv, scratch, scratch, Confinement({}, hash_seed=hash_seed))
         del environment["PYTHONPATH"]
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        settings = {"ENVOPS_FORKS": str(theirs.fileno()), AHEAD: generation}
+        settings = {"ENVOPS_FORKS": str(theirs.fileno()), AHEAD: generation, TOOLBOXES: json.dumps(toolboxes)}
         command: list[str | Path] = [venv.python, "-s", "-P", "-c", BOOTSTRAP_OF_FORKS, WORKER_FOLDER]
         with theirs:
             self._process, self._lifeline = with_lifeline(
@@ -175,7 +188,8 @@ class ForkServers:
 
     def _start(self, venv: VirtualEnvironment, generation: str, hash_seed: int) -> ForkServer:
         scratch = self._open.enter_context(self._workspace.scratch())
-        return self._open.enter_context(ForkServer(venv, generation, hash_seed, scratch))
+        arguments = (venv, generation, hash_seed, scratch, toolboxes_of(self._workspace))
+        return self._open.enter_context(ForkServer(*arguments))
 
 
 class BegunServer:
@@ -199,6 +213,13 @@ class BegunServer:
                 refusal = self._server.refusal(stop)
                 self._origin = Origin(None, refusal) if refusal else Origin(self._server)
             return self._origin
+
+
+def toolboxes_of(workspace: Workspace) -> Toolboxes:
+    """Where what tests and searches bring along is or will be: it is made while verifiers is imported."""
+    search = search_toolbox_of(workspace)
+    tests = VirtualEnvironment(workspace.venvs / venv_key(TESTS_LOCK))
+    return {"tests": [str(tests.site_packages)], "search": [str(search.site_packages), str(search.unicode)]}
 
 
 def _reason_against(package: Package, confinement: Confinement) -> str:

@@ -17,6 +17,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from envops.observe.facts import Failure, Started, adapter
+from envops.observe.families import memory_below
 from envops.observe.starting import AHEAD, BOOTSTRAP, WORKER_FOLDER, NotForked, with_lifeline
 from envops.observe.subprocesses import Interrupted
 from envops.observe.venv import VirtualEnvironment
@@ -33,6 +34,8 @@ ERRORS_KEPT = 16_384
 LOOK_SECONDS = 0.25
 PATIENCE_SECONDS = 1.0
 MARK = "ENVOPS_WORKER"
+NOW = b'{"event":"item","kind":"now",'
+"""How a message begins that says what the worker will do; half of all do, and few are ever read."""
 
 
 class StageFailed(Exception):
@@ -82,7 +85,8 @@ class WorkerProcess:
         self._buffer = bytearray()
         self._searched = 0
         self._requests = 0
-        self._doing = ""
+        self._doing = b""
+        """What the worker said last that it would do; read where it did not come back from it."""
         environment = worker_environment(venv, overlay, scratch, confinement) | {MARK: self._mark}
         environment |= {AHEAD: ahead} if ahead else {}
         self._process, self._lifeline, self.started = _begun(venv, overlay, scratch, environment, server)
@@ -116,7 +120,7 @@ class WorkerProcess:
         run was cancelled. The worker is ended in the latter two cases.
         """
         self._requests += 1
-        self._doing = ""
+        self._doing = b""
         deadline = time.monotonic() + within
         line = json.dumps({"id": self._requests, "operation": operation, **parameters}, default=str)
         try:
@@ -150,10 +154,7 @@ class WorkerProcess:
                 raise StageFailed(checked(Failure, message.get("failure")))
             if event != "item" or not isinstance(message.get("kind"), str):
                 raise self._nonsense(f"an answer that is neither item nor end: {str(message)[:200]}")
-            if message["kind"] == "now":
-                self._doing = json.dumps(message["value"])[:500]
-            else:
-                yield message["kind"], message["value"]
+            yield message["kind"], message["value"]
 
     def _messages(self, deadline: float, seconds: float) -> Iterator[dict[str, Any]]:
         looked = time.monotonic()
@@ -162,7 +163,10 @@ class WorkerProcess:
                 line = bytes(self._buffer[:end])
                 del self._buffer[: end + 1]
                 self._searched = 0
-                yield self._parsed(line)
+                if line.startswith(NOW) and line.endswith(b',"id":%d}' % self._requests):
+                    self._doing = line
+                else:
+                    yield self._parsed(line)
             self._searched = len(self._buffer)
             self._check_limits(deadline, seconds)
             now = time.monotonic()
@@ -201,7 +205,10 @@ class WorkerProcess:
         return message
 
     def _check_memory(self) -> None:
-        held = sum(memory_of(process) for process in self._family()[1:])  # its warden shares what it was forked from
+        try:  # without its warden, which shares what it was forked from
+            held = memory_below(self._process.pid)
+        except OSError:
+            held = sum(map(memory_of, self._family()[1:]))
         self.peak_memory = max(self.peak_memory, held)
         if held > self._memory:
             message = f"the worker and its children held {held >> 20} MiB; the limit is {self._memory >> 20} MiB"
@@ -234,7 +241,10 @@ class WorkerProcess:
 
     def _failure(self, kind: Any, type: str, message: str) -> Failure:
         said = self._errors.decode("utf-8", "replace").strip()[-2_000:]
-        doing = f"\nwhile scoring {self._doing}" if self._doing else ""
+        doing = ""
+        if self._doing:
+            with suppress(ValueError, RecursionError):
+                doing = f"\nwhile scoring {json.dumps(json.loads(self._doing)['value'])[:500]}"
         return Failure(kind, type, message + doing, None, said)
 
     def end(self) -> None:

@@ -13,11 +13,12 @@ from envops.declare.package import Package
 from envops.observe.limits import TASKS_PLAYED
 from envops.observe.process import WorkerProcess
 from envops.observe.subprocesses import ProgramFailed, run_program
-from envops.observe.venv import VirtualEnvironment, uv_environment, venv_for
+from envops.observe.venv import VirtualEnvironment, uv_environment, venv_for, venv_key
 from envops.observe.workspace import Workspace, made_once
 
 SEARCH_LOCK = Path(__file__).parent / "locks" / "search.lock"
 """hypothesis, brought along to the worker."""
+UNICODE_TABLES = "unicode"
 SEED = 0
 EVALUATIONS = 3_000
 EVALUATIONS_OF_CONVERSATIONS = 1_000
@@ -44,11 +45,18 @@ class Toolbox:
     """The folder of its tables, which take long to make; `os.devnull` where they could not be made ahead."""
 
 
+def search_toolbox_of(workspace: Workspace) -> Toolbox:
+    """Where it is once it was made."""
+    venv = VirtualEnvironment(workspace.venvs / venv_key(SEARCH_LOCK))
+    return Toolbox(venv.site_packages, venv.folder / UNICODE_TABLES)
+
+
 def search_toolbox(workspace: Workspace, stop: threading.Event) -> Toolbox:
     """What a search needs, made where it is missing. Raises what `venv_for` raises."""
     venv = venv_for(SEARCH_LOCK, workspace, stop)
     try:
-        tables = made_once(venv.folder / "unicode", lambda aside: _write_tables(venv, aside, stop), _has_tables, stop)
+        folder = venv.folder / UNICODE_TABLES
+        tables = made_once(folder, lambda aside: _write_tables(venv, aside, stop), _has_tables, stop)
     except (ProgramFailed, OSError):
         tables = Path(os.devnull)  # the search makes its own, and can keep them nowhere
     return Toolbox(venv.site_packages, tables)

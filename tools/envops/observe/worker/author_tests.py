@@ -11,15 +11,21 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
 from .apart import LATE, be_nice
+from .aside import bring_back
 from .failures import OutOfTime, Sources, shortened
 from .grader import Grader, forked
 from .session import Session
 
 LOOK_SECONDS = 0.02
+HARMLESS_PLUGINS = {"anyio"}
+"""Plugins of other packages that leave nothing behind when they are used; with others, each fork begins alone."""
+WITHOUT_TESTS = Path(__file__).parent / "search"
+"""A folder that pytest may look through ahead; one of the process's own would be remembered."""
 
 
 class AuthorTests:
@@ -86,6 +92,7 @@ def _be_the_test_process(folder: Path, files: list[str], toolbox: str, session: 
         gc.freeze()  # pytest collects garbage several times, and would go through all of verifiers
         sys.path.append(toolbox)
         os.chdir(folder)
+        bring_back(toolbox)
         import pytest
 
         from .authors_plugin import AuthorsPlugin
@@ -93,14 +100,28 @@ def _be_the_test_process(folder: Path, files: list[str], toolbox: str, session: 
 
         grader = Grader(lambda: forked(session))
         plugins = [Reporter(write, session.sources), Stopwatch(), AuthorsPlugin.over(grader)]
-        options = ["-q", "--continue-on-collection-errors", "-p", "no:cacheprovider"]
-        options += ["--import-mode=importlib", "-o", "addopts="]
-        options += [f"--rootdir={folder}", f"--confcutdir={folder}"]
-        code = int(pytest.main([*options, *files], plugins=plugins))
+        code = int(pytest.main([*_options(folder), *files], plugins=plugins))
         grader.close()
     finally:
         sys.stderr.flush()
         os._exit(code)
+
+
+def _options(folder: Path) -> list[str]:
+    options = ["-q", "--continue-on-collection-errors", "-p", "no:cacheprovider"]
+    options += ["--import-mode=importlib", "-o", "addopts="]
+    return [*options, f"--rootdir={folder}", f"--confcutdir={folder}"]
+
+
+def import_tests(toolbox: str) -> None:
+    """Import all that pytest imports until it has found no tests, and what the tests get from here."""
+    sys.path.append(toolbox)
+    import pytest
+
+    from . import authors_plugin  # noqa: F401
+
+    if {plugin.name for plugin in entry_points(group="pytest11")} <= HARMLESS_PLUGINS:
+        pytest.main([*_options(WITHOUT_TESTS), "-c", os.devnull, str(WITHOUT_TESTS)])
 
 
 class Reporter:

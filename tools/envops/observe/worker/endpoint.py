@@ -35,7 +35,8 @@ from .endpoint_dialects import (
     text_response,
     wants_usage,
 )
-from .endpoint_faults import Fault, FaultPlan, commit
+from .endpoint_faults import Fault, FaultPlan
+from .endpoint_faulty import commit
 from .endpoint_others import (
     messages_events,
     messages_response,

@@ -7,6 +7,7 @@ loaded, so that nothing of one environment can reach another.
 
 from __future__ import annotations
 
+import functools
 import gc
 import importlib
 import json
@@ -16,16 +17,25 @@ import socket
 import stat
 import sys
 import threading
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from .aside import CLIENTS, ENDPOINT, forget_all, set_aside
 from .bytecode import kept_below
 from .confinement import NetworkGuard
 from .failures import Sources
 from .imported import AHEAD, collector_at_rest, draw_anew, import_verifiers
-from .moving import Unmovable, holders_of, move
+from .judges import import_clients
+from .main import OPERATIONS
+from .moving import Holder, Unmovable, holders_of, move
 from .warden import fork_worker
 
+TOOLBOXES = "ENVOPS_TOOLBOXES"
+"""The variable that says what tests and searches bring along: the arguments of what imports it, by its name."""
+IMPORTS_LATE = ("v1",)
+"""Generations of verifiers that import, with every environment, much of what tests and clients of models stand upon."""
 DESCRIPTORS = 6
 """What comes with a request: the question, standard input, output and error, the lifeline, the end's report."""
 
@@ -34,14 +44,16 @@ def serve_forks() -> None:
     """Import, say whether forks of this process are sound, and fork until the host closes its end."""
     control = socket.socket(fileno=int(os.environ.pop("ENVOPS_FORKS")))
     control.set_inheritable(False)
-    known = _descriptors()
+    known, generation = _descriptors(), os.environ.pop(AHEAD)
     guard = NetworkGuard(Sources(), allowed=False)
     try:
         guard.watch()
-        with collector_at_rest(), kept_below(sys.prefix):
-            _import_all(os.environ.pop(AHEAD))
+        with collector_at_rest():
+            with kept_below(sys.prefix):
+                _import_all(generation)
+            _import_toolboxes(generation, json.loads(os.environ.pop(TOOLBOXES, "{}")))
             gc.collect()
-        holders = holders_of(str(Path(os.environ["HOME"]).parent))
+        holders = _holders(str(Path(os.environ["HOME"]).parent))
         _refuse_what_no_fork_inherits(known)
     except BaseException as error:
         control.send(json.dumps({"unsafe": str(error) or type(error).__name__}).encode())
@@ -62,10 +74,41 @@ def serve_forks() -> None:
 
 def _import_all(generation: str) -> None:
     """What loading any environment of this generation imports, in the same order."""
-    importlib.import_module(".main", __package__)
     importlib.import_module(".operations.load", __package__)
     import_verifiers(generation)
     importlib.import_module(f".adapter_{generation}", __package__)
+    for operation in OPERATIONS:
+        importlib.import_module(f".operations.{operation}", __package__)
+    with suppress(Exception):  # what goes wrong goes wrong again where it is needed, and is told there
+        set_aside(ENDPOINT, functools.partial(importlib.import_module, ".endpoint", __package__))
+        if generation not in IMPORTS_LATE:
+            set_aside(CLIENTS, import_clients)
+
+
+def _import_toolboxes(generation: str, toolboxes: Mapping[str, list[str]]) -> None:
+    """Import what tests and searches bring along, out of sight of all environments, where it is made already."""
+    from .author_tests import import_tests
+    from .search.properties import import_search
+
+    loads: dict[str, Callable[..., object]] = {"search": import_search}
+    if generation not in IMPORTS_LATE:
+        loads["tests"] = import_tests
+    gc.freeze()  # pytest collects garbage several times, and would go through all of verifiers
+    for name, load in loads.items():
+        paths = toolboxes.get(name, [])
+        if paths and all(map(os.path.isdir, paths)):
+            with suppress(Exception):
+                set_aside(paths[0], functools.partial(load, *paths), CLIENTS)
+    gc.unfreeze()
+
+
+def _holders(folder: str) -> list[Holder]:
+    """What remembers the folder; what was set aside is let go of where that alone remembers it and cannot be moved."""
+    try:
+        return holders_of(folder)
+    except Unmovable:
+        forget_all()
+        return holders_of(folder)
 
 
 def _refuse_what_no_fork_inherits(known: set[int]) -> None:

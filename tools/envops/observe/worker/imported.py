@@ -41,9 +41,9 @@ def import_verifiers(generation: str) -> None:
 
 def draw_anew() -> None:
     """In a fork: chance differs from process to process; Python's own generator sees to itself."""
-    numpy = sys.modules.get("numpy")
-    if numpy is not None:
-        numpy.random.seed()
+    generators = sys.modules.get("numpy.random")  # where it is not imported yet, it will begin by chance
+    if generators is not None:
+        generators.seed()
 
 
 def import_ahead() -> NetworkGuard | None:

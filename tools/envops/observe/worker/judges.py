@@ -16,6 +16,7 @@ import functools
 import importlib
 import ipaddress
 import json
+import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
@@ -24,6 +25,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from .adapter import TaskView
 from .answers import answer_of, find_payload
+from .aside import CLIENTS, bring_back
 from .policies import Message, says, text_of
 from .wrong_replies import frame_of
 
@@ -49,6 +51,13 @@ _FENCES = (
     ("«", "»"),
 )
 
+LIBRARIES = ("httpx", "httpx2")
+"""What clients of models are built on: openai changed from one to the other."""
+CERTIFICATES = {"SSL_CERT_FILE", "SSL_CERT_DIR"}
+"""The variables that say where other certificates are."""
+READ_AHEAD = "_envops_certificates"
+"""The name in a library of those that were read before this process was forked."""
+
 Manner = Literal["strict", "obedient", "incomprehensible"]
 
 
@@ -73,7 +82,8 @@ class ScriptedJudge:
 
     def install(self) -> None:
         """Stand between the HTTP clients on which those of models are built, and the network."""
-        for name in ("httpx", "httpx2"):  # openai changed from one to the other
+        bring_back(CLIENTS)
+        for name in LIBRARIES:
             with contextlib.suppress(ImportError):
                 self._stand_in(importlib.import_module(name))
 
@@ -166,13 +176,31 @@ def _received(library: Any, request: Any, status: int, body: bytes) -> Any:
 def _share_certificates(library: Any) -> None:
     """Read the certificates of this machine once: every client does, it takes long, and here nobody is called."""
     with contextlib.suppress(ImportError, AttributeError):
-        transports: Any = importlib.import_module(f"{library.__name__}._transports.default")
+        transports = _transports(library.__name__)
         made, shared = transports.create_ssl_context, functools.cache(transports.create_ssl_context)
+        known = getattr(transports, READ_AHEAD, None)
 
         def context(verify: Any = True, **options: Any) -> Any:
-            return shared(verify=verify, **options) if verify is True else made(verify=verify, **options)
+            if verify is not True:
+                return made(verify=verify, **options)
+            usual = options.keys() <= {"cert", "trust_env"} and options.get("cert") is None
+            if known is not None and usual and os.environ.keys().isdisjoint(CERTIFICATES):
+                return known
+            return shared(verify=verify, **options)
 
         transports.create_ssl_context = context
+
+
+def import_clients() -> None:
+    """Import what is stood in for, and read certificates once for all workers that are forked from this process."""
+    for name in LIBRARIES:
+        with contextlib.suppress(ImportError, AttributeError, OSError):
+            transports = _transports(name)
+            setattr(transports, READ_AHEAD, transports.create_ssl_context())
+
+
+def _transports(library: str) -> Any:
+    return importlib.import_module(f"{library}._transports.default")
 
 
 def _is_for_a_judge(request: Any) -> bool:

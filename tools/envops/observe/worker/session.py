@@ -14,6 +14,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from .adapter import Adapter, Job, Manner, Settings, TaskView
+from .aside import ENDPOINT, bring_back
 from .channel import Channel
 from .confinement import NetworkGuard
 from .failures import OutOfTime, Sources, said_as_exception
@@ -252,6 +253,7 @@ class Session:
 
     @cached_property
     def endpoint(self) -> Endpoint:
+        bring_back(ENDPOINT)
         from .endpoint import Endpoint
 
         return Endpoint(self.policies)

@@ -6,7 +6,6 @@ import threading
 
 from ..adapter import TaskView
 from ..channel import Request
-from ..endpoint import Endpoint
 from ..endpoint_faults import FaultPlan
 from ..policies import Policies
 from ..session import Session
@@ -14,6 +13,8 @@ from ..session import Session
 
 def answer(session: Session, request: Request) -> None:
     """Say where the endpoint is, and stay."""
+    from ..endpoint import Endpoint
+
     tasks: list[TaskView] = []
     for split in ("train", "eval"):
         tasks += session.adapter.tasks(split, request["tasks"])

@@ -10,6 +10,7 @@ from typing import Any
 from ..adapter import Job, TaskView
 from ..answers import answer_of, find_payload
 from ..apart import Apart
+from ..aside import bring_back
 from ..channel import Request
 from ..effort import PATIENCE_TIMES, Budget
 from ..failures import OutOfTime
@@ -143,6 +144,7 @@ class _Work:
 
     def _with_hypothesis(self) -> bool:
         sys.path.append(self._request["toolbox"])
+        bring_back(self._request["toolbox"])
         try:
             properties.prepare(self._request["unicode"])
         except ImportError:

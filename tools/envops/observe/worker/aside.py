@@ -1,0 +1,161 @@
+"""Modules that were imported ahead and are kept out of sight until somebody needs them.
+
+A process that workers are forked from imports what tests and the search bring along, once for all. Nothing of that may
+be there for an environment: it would find what its lock does not name. So whatever the import changed in modules that
+were there before is undone: what is new in `sys.modules` and in any module, on `sys.path`, among import hooks, filters
+of warnings and handlers of logs. All of it comes back in the fork that asks for it, and only where importing it there
+would find the same files on the same foundation.
+"""
+
+from __future__ import annotations
+
+import gc
+import importlib.util
+import logging
+import sys
+from collections.abc import Callable
+from importlib.machinery import ExtensionFileLoader
+from operator import is_
+from types import ModuleType
+from typing import Any
+
+CONTAINERS = (dict, list, set)
+CLIENTS, ENDPOINT = "clients", "endpoint"
+_IMPORTING = {"_frozen_importlib", "_frozen_importlib_external", "_imp", "_thread", "_weakref"}
+"""What is under way in these is no trace of a module."""
+
+Variable = tuple[dict[str, Any], str, Any]
+"""A namespace, a name in it, and its value."""
+
+
+class Aside:
+    """What one import brought."""
+
+    def __init__(self, beneath: dict[str, ModuleType], modules: dict[str, ModuleType], added: list[Variable]) -> None:
+        self._beneath = beneath
+        self._modules = modules
+        self._added = added
+        """What modules that were there before got."""
+        self._files = {name: _file_of(module.__spec__) for name, module in modules.items() if "." not in name}
+
+    def bring_back(self) -> bool:
+        """Have it all in sight, or nothing where importing it here would be something else."""
+        if not self._fits():
+            return False
+        sys.modules.update(self._modules)
+        for namespace, name, value in self._added:
+            namespace.setdefault(name, value)
+        return True
+
+    def _fits(self) -> bool:
+        if not self._modules.keys().isdisjoint(sys.modules):
+            return False
+        if any(sys.modules.get(name) is not module for name, module in self._beneath.items()):
+            return False
+        return all(_file_of(_found(name)) == file for name, file in self._files.items())
+
+
+_kept: dict[str, Aside] = {}
+
+
+def set_aside(name: str, load: Callable[[], object], upon: str = "") -> None:
+    """Import what `load` imports, and keep it out of sight under a name. Raises what `load` raises.
+
+    It may stand `upon` something else that was set aside, and will be brought back before. Nothing is
+    kept where not all of it can be out of sight.
+    """
+    around = _Surroundings()
+    if upon in _kept:
+        _kept[upon].bring_back()
+    before = _Surroundings()
+    try:
+        load()
+        modules = {each: module for each, module in sys.modules.items() if each not in before.modules}
+    finally:
+        added = before.restore()
+        around.restore()
+    if not any(_is_one_for_all(each, module) for each, module in modules.items()):
+        _kept[name] = Aside(before.modules, modules, added)
+
+
+def bring_back(name: str) -> bool:
+    """Whether what was set aside under this name can be imported now without being loaded; it is brought back once."""
+    aside = _kept.pop(name, None)
+    return aside is not None and aside.bring_back()
+
+
+def forget_all() -> None:
+    """Let go of all that was set aside."""
+    _kept.clear()
+    gc.collect()
+
+
+class _Surroundings:
+    """What modules hold, so that it can be had back."""
+
+    def __init__(self) -> None:
+        self.modules = dict(sys.modules)
+        watched = [module for name, module in self.modules.items() if name not in _IMPORTING]
+        self._namespaces = [vars(module) for module in watched if hasattr(module, "__dict__")]
+        self._variables = [dict(namespace) for namespace in self._namespaces]
+        held = {id(one): one for variables in self._variables for one in variables.values() if type(one) in CONTAINERS}
+        logs = logging.root
+        others = (logs.handlers, logs.filters, vars(logs), logs.manager.loggerDict, gc.callbacks)
+        held |= {id(one): one for one in others}
+        for namespace in self._namespaces:
+            held.pop(id(namespace), None)
+        self._containers: list[Any] = list(held.values())
+        self._contents: list[Any] = [container.copy() for container in self._containers]
+
+    def restore(self) -> list[Variable]:
+        """Have it as it was; returns what modules had got."""
+        added = []
+        for namespace, variables in zip(self._namespaces, self._variables, strict=True):
+            if not _equal(namespace, variables):
+                added += [(namespace, name, value) for name, value in namespace.items() if name not in variables]
+                _refill(namespace, variables)
+        for container, content in zip(self._containers, self._contents, strict=True):
+            if not _equal(container, content):
+                _refill(container, content)
+        return added
+
+
+def _equal(one: Any, other: Any) -> bool:
+    """Whether two containers of a kind hold the very same."""
+    if len(one) != len(other):
+        return False
+    if isinstance(one, set):
+        return {id(each) for each in one} == {id(each) for each in other}
+    same = all(map(is_, one, other))
+    return same and (isinstance(one, list) or all(map(is_, one.values(), other.values())))
+
+
+def _refill(container: Any, content: Any) -> None:
+    """Let a container hold what another holds; what it holds already is not taken out for a moment."""
+    if isinstance(container, list):
+        container[:] = content
+    elif isinstance(container, set):
+        container &= content
+        container |= content
+    else:
+        for key in [key for key in container if key not in content]:
+            del container[key]
+        container.update(content)
+
+
+def _is_one_for_all(name: str, module: ModuleType) -> bool:
+    """Whether a module has the same state when it is imported anew: compiled ones are made once for a process."""
+    spec = module.__spec__
+    compiled = spec is not None and isinstance(spec.loader, ExtensionFileLoader)
+    return compiled and name.partition(".")[0] not in sys.stdlib_module_names
+
+
+def _found(name: str) -> Any:
+    try:
+        return importlib.util.find_spec(name)
+    except (ImportError, ValueError):
+        return None
+
+
+def _file_of(spec: Any) -> str | None:
+    return None if spec is None else spec.origin

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 
 import psutil
 import pytest
-from envops.observe.compiling import Compilers, compile_all, link_bytecode
+from envops.observe.compilers import Compilers
+from envops.observe.compiling import compile_all, link_bytecode
 from envops.observe.fork_server import ForkServer
 from envops.observe.process import Confinement, StageFailed, WorkerProcess
 from envops.observe.starting import BOOTSTRAP_OF_COMPILERS, WORKER_FOLDER
@@ -148,23 +149,41 @@ def children() -> Iterator[str]:
         yield " ".join(process.cmdline())
 
 
-def test_a_run_compiles_in_the_background_and_remembers_that_it_did(uncompiled: VirtualEnvironment) -> None:
+def test_a_run_compiles_in_the_background_and_remembers_that_it_did(
+    tmp_path: Path, uncompiled: VirtualEnvironment
+) -> None:
     deadline = time.monotonic() + PATIENCE
-    with Compilers() as compilers:
-        compilers.begin(uncompiled, "v1")
+    with Compilers(Workspace(tmp_path)) as compilers:
+        compilers.begin(uncompiled, "v1", served=True)
         while not is_compiled(uncompiled.folder) and time.monotonic() < deadline:
             time.sleep(0.05)
     assert "build/__init__.py" in compiled(uncompiled.site_packages)
     assert "hatchling/build.py" in compiled(uncompiled.site_packages)
 
 
-def test_a_run_that_ends_ends_its_compilers_and_the_next_goes_on(uncompiled: VirtualEnvironment) -> None:
-    with Compilers() as compilers:
-        compilers.begin(uncompiled, "v1")
+def test_a_run_that_ends_ends_its_compilers_and_the_next_goes_on(
+    tmp_path: Path, uncompiled: VirtualEnvironment
+) -> None:
+    with Compilers(Workspace(tmp_path)) as compilers:
+        compilers.begin(uncompiled, "v1", served=True)
     assert not is_compiled(uncompiled.folder)
     assert [line for line in children() if "bytecode" in line] == []
     compile_all(uncompiled, uncompiled.site_packages, threading.Event())
     assert "hatchling/build.py" in compiled(uncompiled.site_packages)
+
+
+def test_where_no_server_keeps_what_it_imports_it_is_imported_for_its_bytecode(
+    tmp_path: Path, bare: VirtualEnvironment
+) -> None:
+    write(bare.site_packages, "verifiers/v1.py", "if True:\n    import beyond\n")
+    beyond = write(bare.folder, "elsewhere/beyond.py", "")
+    write(bare.site_packages, "elsewhere.pth", str(beyond.parent))
+    deadline = time.monotonic() + PATIENCE
+    with Compilers(Workspace(tmp_path)) as compilers:
+        compilers.begin(bare, "v1", served=False)
+        while not is_compiled(bare.folder, "v1") and time.monotonic() < deadline:
+            time.sleep(0.05)
+    assert compiled(beyond.parent) == {"beyond.py"}
 
 
 def test_bytecode_of_the_same_file_is_taken_over_and_no_other(tmp_path: Path, bare: VirtualEnvironment) -> None:

@@ -12,11 +12,12 @@ from typing import Self
 from envops.commands.judging import Question
 from envops.declare.lock import LOCK_FILE
 from envops.observe.capacity import usable_cores
-from envops.observe.compiling import Compilers, link_bytecode
+from envops.observe.compilers import Compilers
+from envops.observe.compiling import link_bytecode
 from envops.observe.fork_server import BegunServer, ForkServers
 from envops.observe.observation import confinement_of, make_toolboxes
 from envops.observe.subprocesses import Interrupted, ProgramFailed
-from envops.observe.venv import VirtualEnvironment, is_compiled, siblings_of, venv_for
+from envops.observe.venv import VirtualEnvironment, is_compiled, mark_compiled, siblings_of, venv_for
 from envops.observe.wheel import built_wheel
 
 BUILDERS = 2
@@ -45,7 +46,7 @@ class Preparation:
         self._keys = venvs
         self._packages = question.repository.packages
         self._open = ExitStack()
-        self._compilers = self._open.enter_context(Compilers())
+        self._compilers = self._open.enter_context(Compilers(question.workspace))
         self._importers = self._open.enter_context(ThreadPoolExecutor(max(1, usable_cores() // 2)))
         builders = self._open.enter_context(ThreadPoolExecutor(BUILDERS))
         wheels = self._open.enter_context(ThreadPoolExecutor(1))
@@ -88,7 +89,7 @@ class Preparation:
                     self._importers.submit(self._begin_servers, key, venv)
                     begins_servers = True
                 else:
-                    self._compilers.begin(venv, first.generation or "v1")
+                    self._compilers.begin(venv, first.generation or "v1", served=False)
         finally:
             if not begins_servers:
                 self._venvs[key].set_result(None)
@@ -96,21 +97,24 @@ class Preparation:
     def _begin_servers(self, key: str, venv: VirtualEnvironment) -> None:
         """Let import what all with this key are forked from, with the bytecode that others have by now."""
         begun: list[BegunServer | None] = []
+        generation = self._packages[next(self._sharing(key))].generation or "v1"
         entries = self._question.repository.registry.environments
         with suppress(ProgramFailed, Interrupted, OSError):
             try:
-                if not is_compiled(venv.folder):
+                if not is_compiled(venv.folder, generation):
                     with suppress(OSError):
                         link_bytecode(venv, siblings_of(venv))
                 for name in self._sharing(key):
                     confinement = confinement_of(entries[name], self._question.wish)
                     begun.append(self._servers.begin(venv, self._packages[name], confinement))
                 self._under_way.set()
-                self._compilers.begin(venv, self._packages[next(self._sharing(key))].generation or "v1")
+                self._compilers.begin(venv, generation, served=any(begun))
             finally:
                 self._venvs[key].set_result(None)
             for server in filter(None, begun):  # the next ones find bytecode then
                 server.origin(self._stop)
+            if any(begun) and not is_compiled(venv.folder, generation):
+                mark_compiled(venv.folder, generation)
 
     def _sharing(self, key: str) -> Iterator[str]:
         return (name for name, its in self._keys.items() if its == key)

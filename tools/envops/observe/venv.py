@@ -20,6 +20,7 @@ from envops.scrubbing import SECRET_NAME
 BUILD_SECONDS = 1_800.0
 COMPLETE = "envops-complete.json"
 COMPILED = "envops-compiled"
+EVERYTHING = "everything"
 MOST_SIBLINGS = 4
 _finding_uv = threading.Lock()
 PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
@@ -90,14 +91,14 @@ def _interpreter_of(folder: Path) -> str:
         return ""
 
 
-def is_compiled(folder: Path) -> bool:
-    """Whether all of it has its bytecode."""
-    return (folder / COMPILED).exists()
+def is_compiled(folder: Path, what: str = EVERYTHING) -> bool:
+    """Whether everything has its bytecode, or what importing a generation of verifiers needs."""
+    return any((folder / f"{COMPILED}-{one}").exists() for one in (what, EVERYTHING))
 
 
-def mark_compiled(folder: Path) -> None:
-    """Remember that all of it has its bytecode. Raises `OSError` where that cannot be written."""
-    (folder / COMPILED).touch()
+def mark_compiled(folder: Path, what: str = EVERYTHING) -> None:
+    """Remember that this has its bytecode. Raises `OSError` where that cannot be written."""
+    (folder / f"{COMPILED}-{what}").touch()
 
 
 def _install(lock: Path, folder: Path, stop: threading.Event, *, compiled: bool) -> None:

@@ -116,7 +116,7 @@ def test_a_full_disk_leaves_no_half_of_a_file_and_is_said(tmp_path: Path, bare: 
     folder = tmp_path / "folder"
     write(folder, "large.py", LARGE)
     write(folder, "small.py", "")
-    question = json.dumps({"folder": str(folder), "modules": ["large"], "beside": 1, "all": True, "nice": 0})
+    question = json.dumps({"folder": str(folder), "modules": ["large"], "beside": 1, "all": True, "idle": False})
     command = [bare.python, "-I", "-c", LIMITED + BOOTSTRAP_OF_COMPILERS, WORKER_FOLDER]
     done = subprocess.run(command, input=question, text=True, capture_output=True)
     assert done.returncode == 1, done.stderr

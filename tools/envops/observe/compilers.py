@@ -17,8 +17,6 @@ from envops.observe.subprocesses import Interrupted, ProgramFailed
 from envops.observe.venv import VirtualEnvironment, is_compiled, mark_compiled, siblings_of
 from envops.observe.workspace import Workspace
 
-LAST = 19
-"""How nice it is to compile what nobody waits for."""
 IMPORTED = {"v0": ("verifiers.legacy.envs.environment", "verifiers.legacy", "verifiers"), "v1": ("verifiers.v1",)}
 """What is imported first, by generation of verifiers; before 0.3 there was one place for it."""
 
@@ -73,5 +71,5 @@ class Compilers:
     def _compile_the_rest(self, venv: VirtualEnvironment) -> None:
         with suppress(ProgramFailed, Interrupted, OSError):
             link_bytecode(venv, siblings_of(venv))
-            compile_some(venv, venv.site_packages, self._over, {"all": True, "nice": LAST})
+            compile_some(venv, venv.site_packages, self._over, {"all": True, "idle": True})
             mark_compiled(venv.folder)

@@ -33,7 +33,7 @@ def compile_some(venv: VirtualEnvironment, folder: Path, stop: threading.Event, 
         folder=folder,
         seconds=SECONDS,
         stop=stop,
-        sends=json.dumps({"folder": str(folder), "modules": [], "beside": 0, "all": False, "nice": 0, **asked}),
+        sends=json.dumps({"folder": str(folder), "modules": [], "beside": 0, "all": False, "idle": False, **asked}),
     )
 
 

@@ -90,9 +90,17 @@ def main() -> None:
         if beside:
             compile_what_is_imported(folder, asked["modules"], part, beside)
         if not part and asked["all"]:
-            be_nice(asked["nice"])
+            if asked["idle"]:
+                _give_way()
             _compile_all(folder)
     os._exit(1 if refused else 0)
+
+
+def _give_way() -> None:
+    """Let everybody else go first, also those who have just woken up."""
+    be_nice(19)
+    with suppress(AttributeError, OSError):  # not Linux, or forbidden
+        os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
 
 
 def compile_what_is_imported(folder: str, modules: list[str], part: int, parts: int) -> None:

@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING
 
 import psutil
 import pytest
-from envops.observe.compiling import Compilers, compile_all
+from envops.observe.compilers import Compilers
+from envops.observe.compiling import compile_all, link_bytecode
 from envops.observe.fork_server import ForkServer
 from envops.observe.process import Confinement, StageFailed, WorkerProcess
 from envops.observe.starting import BOOTSTRAP_OF_COMPILERS, WORKER_FOLDER
 from envops.observe.subprocesses import ProgramFailed
-from envops.observe.venv import VirtualEnvironment, is_compiled, venv_for
+from envops.observe.venv import COMPLETE, VirtualEnvironment, is_compiled, siblings_of, venv_for
 from envops.observe.wheel import BUILD_LOCK
 from envops.observe.worker.bytecode import compile_what_is_imported, kept_below
 from envops.observe.workspace import Workspace
@@ -115,7 +116,7 @@ def test_a_full_disk_leaves_no_half_of_a_file_and_is_said(tmp_path: Path, bare: 
     folder = tmp_path / "folder"
     write(folder, "large.py", LARGE)
     write(folder, "small.py", "")
-    question = json.dumps({"folder": str(folder), "modules": ["large"], "beside": 1, "nice": 0})
+    question = json.dumps({"folder": str(folder), "modules": ["large"], "beside": 1, "all": True, "idle": False})
     command = [bare.python, "-I", "-c", LIMITED + BOOTSTRAP_OF_COMPILERS, WORKER_FOLDER]
     done = subprocess.run(command, input=question, text=True, capture_output=True)
     assert done.returncode == 1, done.stderr
@@ -148,23 +149,79 @@ def children() -> Iterator[str]:
         yield " ".join(process.cmdline())
 
 
-def test_a_run_compiles_in_the_background_and_remembers_that_it_did(uncompiled: VirtualEnvironment) -> None:
+def test_a_run_compiles_in_the_background_and_remembers_that_it_did(
+    tmp_path: Path, uncompiled: VirtualEnvironment
+) -> None:
     deadline = time.monotonic() + PATIENCE
-    with Compilers() as compilers:
-        compilers.begin(uncompiled, "v1")
+    with Compilers(Workspace(tmp_path)) as compilers:
+        compilers.begin(uncompiled, "v1", served=True)
         while not is_compiled(uncompiled.folder) and time.monotonic() < deadline:
             time.sleep(0.05)
     assert "build/__init__.py" in compiled(uncompiled.site_packages)
     assert "hatchling/build.py" in compiled(uncompiled.site_packages)
 
 
-def test_a_run_that_ends_ends_its_compilers_and_the_next_goes_on(uncompiled: VirtualEnvironment) -> None:
-    with Compilers() as compilers:
-        compilers.begin(uncompiled, "v1")
+def test_a_run_that_ends_ends_its_compilers_and_the_next_goes_on(
+    tmp_path: Path, uncompiled: VirtualEnvironment
+) -> None:
+    with Compilers(Workspace(tmp_path)) as compilers:
+        compilers.begin(uncompiled, "v1", served=True)
     assert not is_compiled(uncompiled.folder)
     assert [line for line in children() if "bytecode" in line] == []
     compile_all(uncompiled, uncompiled.site_packages, threading.Event())
     assert "hatchling/build.py" in compiled(uncompiled.site_packages)
+
+
+def test_where_no_server_keeps_what_it_imports_it_is_imported_for_its_bytecode(
+    tmp_path: Path, bare: VirtualEnvironment
+) -> None:
+    write(bare.site_packages, "verifiers/v1.py", "if True:\n    import beyond\n")
+    beyond = write(bare.folder, "elsewhere/beyond.py", "")
+    write(bare.site_packages, "elsewhere.pth", str(beyond.parent))
+    deadline = time.monotonic() + PATIENCE
+    with Compilers(Workspace(tmp_path)) as compilers:
+        compilers.begin(bare, "v1", served=False)
+        while not is_compiled(bare.folder, "v1") and time.monotonic() < deadline:
+            time.sleep(0.05)
+    assert compiled(beyond.parent) == {"beyond.py"}
+
+
+def test_bytecode_of_the_same_file_is_taken_over_and_no_other(tmp_path: Path, bare: VirtualEnvironment) -> None:
+    other = VirtualEnvironment(tmp_path / "other")
+    same = write(bare.site_packages, "package/same.py", "VALUE = 1\n")
+    write(bare.site_packages, "package/different.py", "VALUE = 1\n")
+    write(other.site_packages, "package/different.py", "VALUE = 2\n")
+    (other.site_packages / "package/same.py").hardlink_to(same)
+    compile_all(bare, bare.site_packages, threading.Event())
+    link_bytecode(other, [bare])
+    assert compiled(other.site_packages) == {"package/same.py"}
+    taken = (cache_from_source(str(one.site_packages / "package/same.py")) for one in (bare, other))
+    assert len({Path(path).stat().st_ino for path in taken}) == 1
+
+
+def test_an_import_takes_bytecode_that_was_taken_over_for_its_own(tmp_path: Path, bare: VirtualEnvironment) -> None:
+    path = write(bare.site_packages, "telling.py", "print((lambda: 0).__code__.co_filename, __cached__)\n")
+    other = VirtualEnvironment(tmp_path / "other")
+    other.site_packages.mkdir(parents=True)
+    (other.site_packages / "telling.py").hardlink_to(path)
+    compile_all(bare, bare.site_packages, threading.Event())
+    link_bytecode(other, [bare])
+    copy = str(other.site_packages / "telling.py")
+    before = Path(cache_from_source(copy)).stat().st_ino
+    said = subprocess.run(
+        [sys.executable, "-c", "import telling"], cwd=other.site_packages, capture_output=True, text=True, check=True
+    ).stdout
+    assert said.split() == [copy, cache_from_source(copy)]
+    assert Path(cache_from_source(copy)).stat().st_ino == before
+
+
+def test_siblings_are_made_by_the_same_interpreter(tmp_path: Path, bare: VirtualEnvironment) -> None:
+    for name, version in (("alike", sys.version), ("older", "3.11.0"), ("broken", None)):
+        sibling = VirtualEnvironment(tmp_path / name)
+        write(sibling.folder, "bin/python", "")
+        write(sibling.folder, COMPLETE, json.dumps({"python": version} if version else []))
+        write(sibling.site_packages, "verifiers/__init__.py", "")
+    assert [one.folder.name for one in siblings_of(bare)] == ["alike"]
 
 
 def test_a_folder_that_cannot_be_written_is_said(tmp_path: Path, bare: VirtualEnvironment) -> None:

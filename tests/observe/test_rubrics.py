@@ -75,6 +75,10 @@ def turn(completion, **kwargs):
     return float(next(turns))
 
 
+def every_other(completion, **kwargs):
+    return float(next(turns) % 2)
+
+
 def given(completion, state, **kwargs):
     return float(state["turn"])
 
@@ -111,10 +115,16 @@ def load_environment(**kwargs):
     ("environment", "rubric"),
     [
         ("vf.SingleTurnEnv", "vf.Rubric([turn])"),
+        ("vf.SingleTurnEnv", "vf.Rubric([every_other])"),
         ("Prepared", "vf.Rubric([given])"),
         ("vf.SingleTurnEnv", "Added([same])"),
     ],
-    ids=["a function", "how a rollout is prepared", "how a rubric adds up"],
+    ids=[
+        "a function",
+        "a function that does the same every other time",
+        "how a rollout is prepared",
+        "how a rubric adds up",
+    ],
 )
 def test_what_changes_from_time_to_time_is_seen_wherever_it_comes_from(
     tmp_path: Path, workspace: Workspace, monkeypatch: pytest.MonkeyPatch, environment: str, rubric: str
@@ -125,7 +135,7 @@ def test_what_changes_from_time_to_time_is_seen_wherever_it_comes_from(
     )
     seen = look_at(package, workspace, monkeypatch, wish=REPLIES)
     assert seen.facts.scores
-    assert all(score.again != (score.reward,) for score in seen.facts.scores if score.failure is None)
+    assert all(set(score.again) != {score.reward} for score in seen.facts.scores if score.failure is None)
 
 
 def test_what_stays_the_same_is_said_to(tmp_path: Path, workspace: Workspace, monkeypatch: pytest.MonkeyPatch):

@@ -11,11 +11,13 @@ from typing import Self
 
 from envops.commands.judging import Question
 from envops.declare.lock import LOCK_FILE
-from envops.observe.compiling import Compilers
-from envops.observe.fork_server import ForkServers
+from envops.observe.capacity import usable_cores
+from envops.observe.compilers import Compilers
+from envops.observe.compiling import link_bytecode
+from envops.observe.fork_server import BegunServer, ForkServers
 from envops.observe.observation import confinement_of, make_toolboxes
 from envops.observe.subprocesses import Interrupted, ProgramFailed
-from envops.observe.venv import venv_for
+from envops.observe.venv import VirtualEnvironment, is_compiled, mark_compiled, siblings_of, venv_for
 from envops.observe.wheel import built_wheel
 
 BUILDERS = 2
@@ -42,12 +44,17 @@ class Preparation:
         """
         self._question, self._servers, self._stop, self._under_way = question, servers, stop, under_way
         self._keys = venvs
+        self._packages = question.repository.packages
         self._open = ExitStack()
-        self._compilers = self._open.enter_context(Compilers())
+        self._compilers = self._open.enter_context(Compilers(question.workspace))
+        self._importers = self._open.enter_context(ThreadPoolExecutor(max(1, usable_cores() // 2)))
         builders = self._open.enter_context(ThreadPoolExecutor(BUILDERS))
         wheels = self._open.enter_context(ThreadPoolExecutor(1))
-        self._venvs = {key: builders.submit(self._make_venv, key) for key in dict.fromkeys(venvs.values())}
-        self._wheels = {name: wheels.submit(self._make_wheel, name) for name in venvs if self._is_shared(name)}
+        self._venvs: dict[str, Future[None]] = {key: Future() for key in dict.fromkeys(venvs.values())}
+        for key in self._venvs:
+            builders.submit(self._make_venv, key)
+        shared = [name for name, key in venvs.items() if servers.shares(key)]
+        self._wheels = {name: wheels.submit(self._make_wheel, name) for name in shared}
         builders.submit(self._make_toolboxes)
 
     def __enter__(self) -> Self:
@@ -71,29 +78,53 @@ class Preparation:
         if name in self._wheels:
             yield self._wheels[name]
 
-    def _is_shared(self, name: str) -> bool:
-        return self._servers.shares(self._keys[name])
-
     def _make_venv(self, key: str) -> None:
-        """The virtual environment of all with this key, and what imports and compiles in it."""
-        sharing = [name for name, its in self._keys.items() if its == key]
-        entries, packages = self._question.repository.registry.environments, self._question.repository.packages
-        first = packages[sharing[0]]
+        """The virtual environment of all with this key, which then is ready, or has its servers begun."""
+        first = self._packages[next(self._sharing(key))]
+        begins_servers = False
+        try:
+            with suppress(ProgramFailed, Interrupted, OSError):
+                venv = venv_for(first.folder / LOCK_FILE, self._question.workspace, self._stop, compiled=False)
+                if self._servers.shares(key):
+                    self._importers.submit(self._begin_servers, key, venv)
+                    begins_servers = True
+                else:
+                    self._compilers.begin(venv, first.generation or "v1", served=False)
+        finally:
+            if not begins_servers:
+                self._venvs[key].set_result(None)
+
+    def _begin_servers(self, key: str, venv: VirtualEnvironment) -> None:
+        """Let import what all with this key are forked from, with the bytecode that others have by now."""
+        begun: list[BegunServer | None] = []
+        generation = self._packages[next(self._sharing(key))].generation or "v1"
+        entries = self._question.repository.registry.environments
         with suppress(ProgramFailed, Interrupted, OSError):
-            venv = venv_for(first.folder / LOCK_FILE, self._question.workspace, self._stop, compiled=False)
-            for name in sharing:
-                confinement = confinement_of(entries[name], self._question.wish)
-                self._servers.begin(venv, packages[name], confinement)
-            if self._is_shared(sharing[0]):
+            try:
+                if not is_compiled(venv.folder, generation):
+                    with suppress(OSError):
+                        link_bytecode(venv, siblings_of(venv))
+                for name in self._sharing(key):
+                    confinement = confinement_of(entries[name], self._question.wish)
+                    begun.append(self._servers.begin(venv, self._packages[name], confinement))
                 self._under_way.set()
-            self._compilers.begin(venv, first.generation or "v1")
+                self._compilers.begin(venv, generation, served=any(begun))
+            finally:
+                self._venvs[key].set_result(None)
+            for server in filter(None, begun):  # the next ones find bytecode then
+                server.origin(self._stop)
+            if any(begun) and not is_compiled(venv.folder, generation):
+                mark_compiled(venv.folder, generation)
+
+    def _sharing(self, key: str) -> Iterator[str]:
+        return (name for name, its in self._keys.items() if its == key)
 
     def _make_wheel(self, name: str) -> None:
         with suppress(ProgramFailed, Interrupted, OSError):
             if not self._stop.is_set():
-                built_wheel(self._question.repository.packages[name], self._question.workspace, self._stop)
+                built_wheel(self._packages[name], self._question.workspace, self._stop)
 
     def _make_toolboxes(self) -> None:
         with suppress(ProgramFailed, Interrupted, OSError):
-            packages = [self._question.repository.packages[name] for name in self._keys]
+            packages = [self._packages[name] for name in self._keys]
             make_toolboxes(packages, self._question.workspace, self._question.wish, self._stop)

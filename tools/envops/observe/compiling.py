@@ -1,59 +1,20 @@
-"""Bytecode of the virtual environments of a run, made beside it and behind it."""
+"""Bytecode, made by the interpreter of a virtual environment, and once for all that hold the same file."""
 
 from __future__ import annotations
 
 import json
+import os
+import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
-from envops.observe.capacity import usable_cores
 from envops.observe.starting import BOOTSTRAP_OF_COMPILERS, WORKER_FOLDER
-from envops.observe.subprocesses import Interrupted, ProgramFailed, run_program
-from envops.observe.venv import VirtualEnvironment, is_compiled, mark_compiled, uv_environment
+from envops.observe.subprocesses import run_program
+from envops.observe.venv import VirtualEnvironment, uv_environment
 
 SECONDS = 1_800.0
-LAST = 19
-"""How nice it is to compile what nobody waits for."""
-IMPORTED = {"v0": ("verifiers.legacy.envs.environment", "verifiers.legacy", "verifiers"), "v1": ("verifiers.v1",)}
-"""What is imported first, by generation of verifiers; before 0.3 there was one place for it."""
-
-
-class Compilers:
-    """The processes of one run that compile; use as a context manager.
-
-    What they have not reached when it ends is left to the next run's.
-    """
-
-    def __init__(self) -> None:
-        self._over = threading.Event()
-        self._threads: dict[str, threading.Thread] = {}
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._over.set()
-        for thread in self._threads.values():
-            thread.join()
-
-    def begin(self, venv: VirtualEnvironment, generation: str) -> None:
-        """Compile what that generation of verifiers imports at once, and the rest when nothing else has work."""
-        if venv.folder.name not in self._threads and not is_compiled(venv.folder):
-            thread = threading.Thread(target=self._compile, args=(venv, generation), daemon=True)
-            self._threads[venv.folder.name] = thread
-            thread.start()
-
-    def _compile(self, venv: VirtualEnvironment, generation: str) -> None:
-        first = {"modules": IMPORTED[generation], "beside": usable_cores() - 1, "nice": LAST}
-        with suppress(ProgramFailed, Interrupted, OSError):  # then it is done by the next run
-            _run(venv, venv.site_packages, self._over, first)
-            mark_compiled(venv.folder)
 
 
 def compile_all(venv: VirtualEnvironment, folder: Path, stop: threading.Event) -> None:
@@ -61,15 +22,51 @@ def compile_all(venv: VirtualEnvironment, folder: Path, stop: threading.Event) -
 
     Raises `ProgramFailed` where that cannot be kept, and `Interrupted` when `stop` is set.
     """
-    _run(venv, folder, stop, {"modules": (), "beside": 0, "nice": 0})
+    compile_some(venv, folder, stop, {"all": True})
 
 
-def _run(venv: VirtualEnvironment, folder: Path, stop: threading.Event, asked: Mapping[str, object]) -> None:
+def compile_some(venv: VirtualEnvironment, folder: Path, stop: threading.Event, asked: Mapping[str, object]) -> None:
+    """Compile in a folder what is asked for: what some modules import, or all. Raises what `compile_all` raises."""
     run_program(
         [venv.python, "-I", "-S", "-W", "ignore", "-c", BOOTSTRAP_OF_COMPILERS, WORKER_FOLDER],
         environment=uv_environment(),
         folder=folder,
         seconds=SECONDS,
         stop=stop,
-        sends=json.dumps({"folder": str(folder), **asked}),
+        sends=json.dumps({"folder": str(folder), "modules": [], "beside": 0, "all": False, "idle": False, **asked}),
     )
+
+
+def link_bytecode(venv: VirtualEnvironment, others: Iterable[VirtualEnvironment]) -> None:
+    """Take the bytecode of files that another virtual environment of the same interpreter has, too.
+
+    A file is the same where both are hard links of it, in uv's cache: then its bytecode is as well. Raises
+    `OSError` where nothing can be written.
+    """
+    wanted = {entry.inode(): entry.path for entry in _sources(venv.site_packages)}
+    for other in others:
+        if other.site_packages.stat().st_dev != venv.site_packages.stat().st_dev:
+            continue
+        for entry in _sources(other.site_packages):
+            if entry.inode() in wanted:
+                target = Path(_bytecode_of(wanted[entry.inode()]))
+                with suppress(FileNotFoundError, FileExistsError):
+                    if not target.exists() and Path(_bytecode_of(entry.path)).exists():
+                        target.parent.mkdir(exist_ok=True)
+                        target.hardlink_to(_bytecode_of(entry.path))
+
+
+def _sources(folder: Path) -> Iterator[os.DirEntry[str]]:
+    waiting = [str(folder)]
+    while waiting:
+        with os.scandir(waiting.pop()) as entries:
+            for entry in entries:
+                if entry.name.endswith(".py"):
+                    yield entry
+                elif entry.is_dir(follow_symlinks=False) and entry.name != "__pycache__":
+                    waiting.append(entry.path)
+
+
+def _bytecode_of(path: str) -> str:
+    folder, name = os.path.split(path)
+    return f"{folder}/__pycache__/{name.removesuffix('.py')}.{sys.implementation.cache_tag}.pyc"

@@ -142,7 +142,7 @@ class ForkServers:
         self._workspace = workspace
         self._sharing = sharing
         self._stop = stop
-        self._servers: dict[tuple[str, str, int], _Begun] = {}
+        self._servers: dict[tuple[str, str, int], BegunServer] = {}
         self._bookkeeping = threading.Lock()
         self._open = ExitStack()
 
@@ -158,10 +158,11 @@ class ForkServers:
         """Whether several environments of the run have the virtual environment with this key."""
         return self._sharing.get(key, 0) > 1
 
-    def begin(self, venv: VirtualEnvironment, package: Package, confinement: Confinement) -> None:
-        """Let a server import already, where this environment's worker will be asked of it."""
-        if self.shares(venv.folder.name) and not _reason_against(package, confinement):
-            self._begun(venv, package.generation or "v1", confinement.hash_seed)
+    def begin(self, venv: VirtualEnvironment, package: Package, confinement: Confinement) -> BegunServer | None:
+        """The server that this environment's worker will be asked of, if any, which imports from now on."""
+        if not self.shares(venv.folder.name) or _reason_against(package, confinement):
+            return None
+        return self._begun(venv, package.generation or "v1", confinement.hash_seed)
 
     def origin(self, venv: VirtualEnvironment, package: Package, overlay: Path, confinement: Confinement) -> Origin:
         """From what this environment's worker is to be made.
@@ -176,13 +177,13 @@ class ForkServers:
         hidden = origin.server.modules & modules_in(overlay) if origin.server else ()
         return Origin(reason=f"the wheel hides the module {min(hidden)} from verifiers") if hidden else origin
 
-    def _begun(self, venv: VirtualEnvironment, generation: str, hash_seed: int) -> _Begun:
+    def _begun(self, venv: VirtualEnvironment, generation: str, hash_seed: int) -> BegunServer:
         """A server on its way, which may have begun before; the first that ask for one get one."""
         key = (venv.folder.name, generation, hash_seed)
         with self._bookkeeping:
             if key not in self._servers:
                 room = sum(one.is_of_use for one in self._servers.values()) < MOST_SERVERS
-                self._servers[key] = _Begun(self._start(venv, generation, hash_seed) if room else None)
+                self._servers[key] = BegunServer(self._start(venv, generation, hash_seed) if room else None)
             return self._servers[key]
 
     def _start(self, venv: VirtualEnvironment, generation: str, hash_seed: int) -> ForkServer:
@@ -191,7 +192,7 @@ class ForkServers:
         return self._open.enter_context(ForkServer(*arguments))
 
 
-class _Begun:
+class BegunServer:
     """A server that may still be importing, or none for want of room."""
 
     def __init__(self, server: ForkServer | None) -> None:

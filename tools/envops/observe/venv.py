@@ -20,6 +20,8 @@ from envops.scrubbing import SECRET_NAME
 BUILD_SECONDS = 1_800.0
 COMPLETE = "envops-complete.json"
 COMPILED = "envops-compiled"
+EVERYTHING = "everything"
+MOST_SIBLINGS = 4
 _finding_uv = threading.Lock()
 PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
 
@@ -74,14 +76,29 @@ def is_sound(folder: Path) -> bool:
     return (folder / COMPLETE).is_file() and (folder / "bin" / "python").exists()
 
 
-def is_compiled(folder: Path) -> bool:
-    """Whether all of it has its bytecode."""
-    return (folder / COMPILED).exists()
+def siblings_of(venv: VirtualEnvironment) -> list[VirtualEnvironment]:
+    """Others that were made by the same interpreter for environments, those used last first, and not too many."""
+    others = [path for path in venv.folder.parent.glob("[!.]*") if path != venv.folder and is_sound(path)]
+    made_alike = [VirtualEnvironment(path) for path in others if _interpreter_of(path) == sys.version]
+    of_environments = [one for one in made_alike if (one.site_packages / "verifiers").exists()]
+    return sorted(of_environments, key=lambda one: -one.folder.stat().st_mtime)[:MOST_SIBLINGS]
 
 
-def mark_compiled(folder: Path) -> None:
-    """Remember that all of it has its bytecode. Raises `OSError` where that cannot be written."""
-    (folder / COMPILED).touch()
+def _interpreter_of(folder: Path) -> str:
+    try:
+        return str(json.loads((folder / COMPLETE).read_text())["python"])
+    except (OSError, ValueError, LookupError, TypeError):
+        return ""
+
+
+def is_compiled(folder: Path, what: str = EVERYTHING) -> bool:
+    """Whether everything has its bytecode, or what importing a generation of verifiers needs."""
+    return any((folder / f"{COMPILED}-{one}").exists() for one in (what, EVERYTHING))
+
+
+def mark_compiled(folder: Path, what: str = EVERYTHING) -> None:
+    """Remember that this has its bytecode. Raises `OSError` where that cannot be written."""
+    (folder / f"{COMPILED}-{what}").touch()
 
 
 def _install(lock: Path, folder: Path, stop: threading.Event, *, compiled: bool) -> None:

@@ -7,6 +7,7 @@ over compiles from the other end what that import will need, and then the rest, 
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import re
@@ -14,6 +15,7 @@ import sys
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from errno import ENOSPC
 from importlib.machinery import SourceFileLoader
 from importlib.util import cache_from_source
 from pathlib import Path
@@ -23,6 +25,7 @@ from .warden import die_with_parent
 
 IMPORT = re.compile(r"^(?:from[ \t]+([.\w]+)[ \t]+import[ \t]+(\([^)]*\)|[^\n#]*)|import[ \t]+([^\n#]*))", re.MULTILINE)
 """An import at the beginning of a line; one in a branch or a function may never happen."""
+WRITES_ANEW = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
 NAME = re.compile(r"#[^\n]*|\bas\s+\w+|([\w.]+)")
 
 
@@ -54,11 +57,19 @@ def kept_below(folder: str) -> Iterator[list[str]]:
 
 
 def _write_whole(path: str, data: bytes) -> None:
-    os.makedirs(os.path.dirname(path), exist_ok=True)  # noqa: PTH103, PTH120
     aside = f"{path}.{os.getpid()}"
     try:
-        with open(aside, "wb") as file:  # noqa: PTH123
-            file.write(data)
+        file = os.open(aside, WRITES_ANEW, 0o666)
+    except FileNotFoundError:
+        os.makedirs(os.path.dirname(path), exist_ok=True)  # noqa: PTH103, PTH120
+        file = os.open(aside, WRITES_ANEW, 0o666)
+    try:
+        try:
+            written = os.write(file, data)
+        finally:
+            os.close(file)
+        if written < len(data):
+            raise OSError(ENOSPC, os.strerror(ENOSPC), path)
         os.replace(aside, path)  # noqa: PTH105
     except OSError:
         with suppress(OSError):
@@ -68,6 +79,7 @@ def _write_whole(path: str, data: bytes) -> None:
 
 def main() -> None:
     """Compile what the question on standard input names; exit code 1 where some of it could not be kept."""
+    gc.disable()  # what compiling leaves behind has no cycles
     asked = json.loads(sys.stdin.read())
     folder, beside = asked["folder"], asked["beside"]
     parent = os.getpid()
@@ -77,10 +89,18 @@ def main() -> None:
     with kept_below(folder) as refused:
         if beside:
             compile_what_is_imported(folder, asked["modules"], part, beside)
-        if not part:
-            be_nice(asked["nice"])
-            _compile_the_rest(folder)
+        if not part and asked["all"]:
+            if asked["idle"]:
+                _give_way()
+            _compile_all(folder)
     os._exit(1 if refused else 0)
+
+
+def _give_way() -> None:
+    """Let everybody else go first, also those who have just woken up."""
+    be_nice(19)
+    with suppress(AttributeError, OSError):  # not Linux, or forbidden
+        os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
 
 
 def compile_what_is_imported(folder: str, modules: list[str], part: int, parts: int) -> None:
@@ -88,20 +108,26 @@ def compile_what_is_imported(folder: str, modules: list[str], part: int, parts: 
 
     The last of it comes first, because whoever imports meanwhile begins at the front.
     """
-    waiting, seen = list(modules), set[str]()
+    waiting = list(modules)
+    found: dict[str, str | None] = {}
     while waiting:
         name = waiting.pop()
-        steps = name.split(".")
-        for step in range(1, len(steps) + 1):
-            module = ".".join(steps[:step])
-            if module in seen:
-                continue
-            seen.add(module)
-            path = _source_of(folder, module)
-            if path is not None:
-                waiting += _imported_by(module, path)
-                if zlib.crc32(module.encode()) % parts == part:
-                    _compile(path)
+        if name in found:
+            continue
+        package, _, _ = name.rpartition(".")
+        if package and package not in found:
+            waiting += (name, package)  # which is imported first
+            continue
+        path = found[name] = _source_of(folder, name) if _may_have_modules(found.get(package)) else None
+        if path is not None:
+            waiting += _imported_by(name, path)
+            if zlib.crc32(name.encode()) % parts == part:
+                _compile(path)
+
+
+def _may_have_modules(path: str | None) -> bool:
+    """Whether there can be modules below this one; a folder without a file of its own has no path."""
+    return path is None or path.endswith("__init__.py")
 
 
 def _source_of(folder: str, module: str) -> str | None:
@@ -127,7 +153,7 @@ def _imported_by(module: str, path: str) -> Iterator[str]:
         yield from (f"{start}.{member}" for member in NAME.findall(members) if member)
 
 
-def _compile_the_rest(folder: str) -> None:
+def _compile_all(folder: str) -> None:
     for parent, _, names in os.walk(folder):
         for name in names:
             if name.endswith(".py"):

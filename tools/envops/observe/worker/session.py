@@ -174,8 +174,7 @@ class Session:
         try:
             with self.adapter.calls.taken() as calls:
                 first = self.run(self.adapter.score(task, [completion]), seconds)[0]
-            repeats = self._repeat(task, calls, seconds)
-            again = first if repeats else self.run(self.adapter.score(task, [completion]), seconds)[0]
+            again = self._earned_again(task, completion, first["reward"], calls, seconds)
         except OutOfTime as error:
             self.hung[policy] += 1
             self.hanging[asked] = str(error)
@@ -185,7 +184,7 @@ class Session:
             "policy": policy,
             "completion": completion,
             "derived": self.policies.oracle.derived,
-            "again": [again["reward"]],
+            "again": again,
             **first,
         }
 
@@ -209,12 +208,17 @@ class Session:
             self._holds_directly = direct is not None and not self.adapter.calls.saw_writing and _equal(row, direct)
         return row
 
-    def _repeat(self, task: TaskView, calls: Sequence[Call], seconds: float) -> bool:
-        """Whether the functions say the same once more, and nothing else could change a reward."""
-        if not self.adapter.follows_from_calls(task):
-            return False
-        with time_limit(seconds):
-            return all_repeat(calls)
+    def _earned_again(
+        self, task: TaskView, completion: Sequence[Message], first: Any, calls: Sequence[Call], seconds: float
+    ) -> list[Any]:
+        """What a reply earns another time: the same where nothing but its functions has a say, and they repeat."""
+        asked = bool(calls) and self.adapter.follows_from_calls(task)
+        if asked:
+            with time_limit(seconds):
+                if all_repeat(calls):
+                    return [first]
+        times = 2 if asked else 1  # what every other call does would be hidden by the calls just made
+        return [self.run(self.adapter.score(task, [completion]), seconds)[0]["reward"] for _ in range(times)]
 
     def unscored(
         self, task: TaskView, policy: str, completion: Sequence[Message], error: BaseException

@@ -16,7 +16,6 @@ import select
 import signal
 import sys
 import time
-from pathlib import Path
 
 PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
@@ -130,11 +129,13 @@ def _end_everyone(worker: int) -> None:
 def descendants(process: int) -> set[int]:
     """Children and their children, as far as /proc tells."""
     children: dict[int, list[int]] = {}
-    for folder in Path("/proc").glob("[0-9]*"):
-        with contextlib.suppress(OSError, ValueError, IndexError):
-            state = (folder / "stat").read_text("utf-8", "replace")
-            parent = int(state.rpartition(")")[2].split()[1])  # the name before it may hold anything
-            children.setdefault(parent, []).append(int(folder.name))
+    for name in filter(str.isdigit, os.listdir("/proc")):  # noqa: PTH208
+        with (
+            contextlib.suppress(OSError, ValueError, IndexError),
+            open(f"/proc/{name}/stat", encoding="utf-8", errors="replace") as state,  # noqa: PTH123
+        ):
+            parent = int(state.read().rpartition(")")[2].split()[1])  # the name before it may hold anything
+            children.setdefault(parent, []).append(int(name))
     found: set[int] = set()
     waiting = [process]
     while waiting:

@@ -1,0 +1,75 @@
+"""Bytecode of the virtual environments of a run, made beside it."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from envops.observe.capacity import usable_cores
+from envops.observe.compiling import compile_some, link_bytecode
+from envops.observe.fork_server import ForkServer
+from envops.observe.subprocesses import Interrupted, ProgramFailed
+from envops.observe.venv import VirtualEnvironment, is_compiled, mark_compiled, siblings_of
+from envops.observe.workspace import Workspace
+
+IMPORTED = {"v0": ("verifiers.legacy.envs.environment", "verifiers.legacy", "verifiers"), "v1": ("verifiers.v1",)}
+"""What is imported first, by generation of verifiers; before 0.3 there was one place for it."""
+
+
+class Compilers:
+    """What compiles during one run, one virtual environment at a time; use as a context manager.
+
+    What is not compiled when the run ends is left to the next run's.
+    """
+
+    def __init__(self, workspace: Workspace) -> None:
+        self._workspace = workspace
+        self._over = threading.Event()
+        self._begun: set[Path] = set()
+        self._imported, self._rest = ThreadPoolExecutor(1), ThreadPoolExecutor(1)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._over.set()
+        self._imported.shutdown(cancel_futures=True)
+        self._rest.shutdown(cancel_futures=True)
+
+    def begin(self, venv: VirtualEnvironment, generation: str, *, served: bool) -> None:
+        """Compile what that generation of verifiers imports, and then the rest when nobody else has work.
+
+        With `served` a fork server keeps what it imports; otherwise one that nobody asks for anything does.
+        """
+        if venv.folder not in self._begun and not is_compiled(venv.folder):
+            self._begun.add(venv.folder)
+            self._imported.submit(self._compile_what_is_imported, venv, generation, served)
+
+    def _compile_what_is_imported(self, venv: VirtualEnvironment, generation: str, served: bool) -> None:
+        with suppress(ProgramFailed, Interrupted, OSError):  # then it is done by the next run
+            if not is_compiled(venv.folder, generation):
+                link_bytecode(venv, siblings_of(venv))
+                first = {"modules": IMPORTED[generation], "beside": usable_cores() - 1}
+                compile_some(venv, venv.site_packages, self._over, first)
+                if not served and sys.platform == "linux":
+                    self._import(venv, generation)
+            self._rest.submit(self._compile_the_rest, venv)
+
+    def _import(self, venv: VirtualEnvironment, generation: str) -> None:
+        """Keep what the import needs beyond what its files say at the beginning of a line."""
+        with self._workspace.scratch() as scratch, ForkServer(venv, generation, 0, scratch) as server:
+            server.refusal(self._over)
+        mark_compiled(venv.folder, generation)
+
+    def _compile_the_rest(self, venv: VirtualEnvironment) -> None:
+        with suppress(ProgramFailed, Interrupted, OSError):
+            link_bytecode(venv, siblings_of(venv))
+            compile_some(venv, venv.site_packages, self._over, {"all": True, "idle": True})
+            mark_compiled(venv.folder)

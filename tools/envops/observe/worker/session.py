@@ -194,19 +194,20 @@ class Session:
         Raises `OutOfTime`.
         """
         self._directly += 1
-        if self._holds_directly and self._directly > HELD_FIRST and self._directly % HELD_EVERY:
-            with time_limit(seconds):
-                direct = self.adapter.score_directly(task, completion)
-            if direct is not None:
-                return direct
-            self._holds_directly = False
-        with self.adapter.calls.taken():
+        held = self._directly <= HELD_FIRST or self._directly % HELD_EVERY == 0
+        direct = self._asked_directly(task, completion, seconds) if self._holds_directly and not held else None
+        if direct is not None:
+            return direct
+        with self.adapter.calls.taken() if self._holds_directly else contextlib.nullcontext():
             row: dict[str, Any] = self.run(self.adapter.score(task, [completion]), seconds)[0]
         if self._holds_directly:
-            with time_limit(seconds):
-                direct = self.adapter.score_directly(task, completion)
+            direct = self._asked_directly(task, completion, seconds) if held else None
             self._holds_directly = direct is not None and not self.adapter.calls.saw_writing and _equal(row, direct)
         return row
+
+    def _asked_directly(self, task: TaskView, completion: Sequence[Message], seconds: float) -> dict[str, Any] | None:
+        with time_limit(seconds):
+            return self.adapter.score_directly(task, completion)
 
     def _earned_again(
         self, task: TaskView, completion: Sequence[Message], first: Any, calls: Sequence[Call], seconds: float

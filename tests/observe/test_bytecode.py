@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import psutil
 import pytest
 from envops.observe.compilers import Compilers
-from envops.observe.compiling import compile_all, link_bytecode
+from envops.observe.compiling import compile_all, compile_some, link_bytecode
 from envops.observe.fork_server import ForkServer
 from envops.observe.process import Confinement, StageFailed, WorkerProcess
 from envops.observe.starting import BOOTSTRAP_OF_COMPILERS, WORKER_FOLDER
@@ -88,6 +88,15 @@ def test_the_parts_of_several_processes_are_the_whole(tmp_path: Path) -> None:
         compile_what_is_imported(str(tmp_path), ["all"], 1, 2)
     assert 0 < len(half) < 21
     assert compiled(tmp_path) == names | {"all.py"}
+
+
+def test_nobody_ends_before_all_parts_are_compiled(tmp_path: Path, bare: VirtualEnvironment) -> None:
+    names = {f"module_{number}.py" for number in range(60)}
+    for name in names:
+        write(tmp_path, f"library/{name}", "".join(f"def f{number}():\n    return {number}\n" for number in range(200)))
+    write(tmp_path, "library/all.py", "".join(f"import {name[:-3]}\n" for name in names))
+    compile_some(bare, tmp_path / "library", threading.Event(), {"modules": ["all"], "beside": 4})
+    assert compiled(tmp_path / "library") == names | {"all.py"}
 
 
 def test_imports_keep_bytecode_in_the_folder_alone_and_not_after_the_block(

@@ -47,9 +47,9 @@ class Code:
         return [{"functions": {}, "reward": self._called(each[-1]["content"])} for each in completions]
 
     def _called(self, reply: str) -> float:
-        looked = self.adapter.calls.before(self._pays, (reply,), {})
+        before = self.adapter.calls.before((reply,), {})
         value = self._pays(reply)
-        self.adapter.calls.after(looked, self._pays, (reply,), {}, value)
+        self.adapter.calls.after(before, self._pays, ((reply,), {}), value)
         return value
 
     def _pays(self, reply: str) -> float:

@@ -105,6 +105,16 @@ class Added(vf.Rubric):
             state["reward"] += next(turns)
 
 
+class Called(vf.Rubric):
+    async def _call_individual_reward_func(self, func, state, **kwargs):
+        return await super()._call_individual_reward_func(func, state, **kwargs) + next(turns)
+
+
+class Offered(vf.Rubric):
+    def score_objects(self, state):
+        return super().score_objects(state) | {"state": {"turn": next(turns)}}
+
+
 def load_environment(**kwargs):
     rows = [{"prompt": [{"role": "user", "content": f"{i}?"}], "answer": str(i)} for i in range(2)]
     return ENVIRONMENT(dataset=Dataset.from_list(rows), rubric=RUBRIC)
@@ -118,13 +128,10 @@ def load_environment(**kwargs):
         ("vf.SingleTurnEnv", "vf.Rubric([every_other])"),
         ("Prepared", "vf.Rubric([given])"),
         ("vf.SingleTurnEnv", "Added([same])"),
+        ("vf.SingleTurnEnv", "Called([same])"),
+        ("vf.SingleTurnEnv", "Offered([given])"),
     ],
-    ids=[
-        "a function",
-        "a function that does the same every other time",
-        "how a rollout is prepared",
-        "how a rubric adds up",
-    ],
+    ids=["a function", "every other call", "how it is prepared", "how a rubric adds up", "calls", "offers"],
 )
 def test_what_changes_from_time_to_time_is_seen_wherever_it_comes_from(
     tmp_path: Path, workspace: Workspace, monkeypatch: pytest.MonkeyPatch, environment: str, rubric: str

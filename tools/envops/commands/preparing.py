@@ -75,7 +75,7 @@ class Preparation:
 
     def _needed(self, name: str) -> Iterator[Future[None]]:
         yield self._venvs[self._keys[name]]
-        if name in self._wheels:
+        if name in self._wheels and self._wheels[name].running():  # one that hangs holds up nobody else
             yield self._wheels[name]
 
     def _make_venv(self, key: str) -> None:
@@ -111,9 +111,8 @@ class Preparation:
                 self._compilers.begin(venv, generation, served=any(begun))
             finally:
                 self._venvs[key].set_result(None)
-            for server in filter(None, begun):  # the next ones find bytecode then
-                server.origin(self._stop)
-            if any(begun) and not is_compiled(venv.folder, generation):
+            origins = [server.origin(self._stop) for server in begun if server]  # the next ones find bytecode then
+            if any(one.server for one in origins) and not is_compiled(venv.folder, generation):
                 mark_compiled(venv.folder, generation)
 
     def _sharing(self, key: str) -> Iterator[str]:

@@ -65,8 +65,9 @@ class Compilers:
     def _import(self, venv: VirtualEnvironment, generation: str) -> None:
         """Keep what the import needs beyond what its files say at the beginning of a line."""
         with self._workspace.scratch() as scratch, ForkServer(venv, generation, 0, scratch) as server:
-            server.refusal(self._over)
-        mark_compiled(venv.folder, generation)
+            imported = not server.refusal(self._over)
+        if imported:
+            mark_compiled(venv.folder, generation)
 
     def _compile_the_rest(self, venv: VirtualEnvironment) -> None:
         with suppress(ProgramFailed, Interrupted, OSError):

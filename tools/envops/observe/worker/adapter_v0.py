@@ -38,7 +38,7 @@ from .releases_v0 import (
     resolved_client,
     rows_of_columns,
 )
-from .reward_calls import CallRecorder, Waits
+from .reward_calls import Arguments, CallRecorder, Waits
 from .rollout_errors import failure_raised, failure_said, out_of_time
 from .rollouts_v0 import Ledger, count_retries, seconds_of, tokens_of
 from .states_v0 import SharedStates, scored_alone, state_of
@@ -152,25 +152,25 @@ class AdapterV0:
         calls = self.calls
 
         @calls_rewards
-        async def awaited(value: Any, looked: str | None, args: Any, kwargs: Any) -> Any:
+        async def awaited(value: Any, before: Arguments | None, given: Arguments) -> Any:
             try:
                 value = await value
             except (Exception, SystemExit) as error:
                 raise self._filed(name, error) from error.__cause__
-            calls.after(looked, function, args, kwargs, value)
+            calls.after(before, function, given, value)
             return check(value)
 
         @functools.wraps(function)
         @calls_rewards
         def trapped(*args: Any, **kwargs: Any) -> Any:
-            looked = calls.before(function, args, kwargs)
+            before = calls.before(args, kwargs)
             try:
                 value = function(*args, **kwargs)
             except (Exception, SystemExit) as error:
                 raise self._filed(name, error) from error.__cause__
             if type(value) is not float and inspect.isawaitable(value):
-                return awaited(value, looked, args, kwargs)
-            calls.after(looked, function, args, kwargs, value)
+                return awaited(value, before, (args, kwargs))
+            calls.after(before, function, (args, kwargs), value)
             return check(value)
 
         # Read once: verifiers asks for it with every reply.

@@ -25,7 +25,7 @@ from .harnesses import Harnesses
 from .policies import Message
 from .reward_calls import CallRecorder
 from .rollout_errors import failure_raised, failure_said, lost_rollout, out_of_time
-from .scoring_v1 import let_judges_know, needs_runtime, provisioned, score_in_place, scores_plainly
+from .scoring_v1 import let_judges_know, needs_runtime, provisioned, score_in_place
 from .tool_servers import Nursery, fork_servers
 from .traces_v1 import completion_of, prompt_of, rewards_of, tokens_of, trace_of
 
@@ -125,8 +125,8 @@ class AdapterV1:
     async def score(self, task: TaskView, completions: Sequence[Sequence[Message]]) -> list[dict[str, Any]]:
         return [await self._score_one(task, completion) for completion in completions]
 
-    def follows_from_calls(self, task: TaskView) -> bool:
-        return not self._needs_runtime(task.native) and scores_plainly(task.native)
+    def follows_from_calls(self, _task: TaskView) -> bool:
+        return False  # a trace is no plain data: whether a function writes to it cannot be seen
 
     def score_directly(self, _task: TaskView, _completion: Sequence[Message]) -> dict[str, Any] | None:
         return None
@@ -168,14 +168,12 @@ class AdapterV1:
         @functools.wraps(function)
         @calls_rewards
         async def trapped(*args: Any, **kwargs: Any) -> Any:
-            looked = self.calls.before(function, args, kwargs)
             try:
                 value = await function(*args, **kwargs)  # as the library does: a plain function is an error
             except (Exception, SystemExit) as error:
                 said = said_as_exception(error)
                 self._trap.filed(function.__name__, said)
                 raise said from said.__cause__
-            self.calls.after(looked, function, args, kwargs, value)
             return self._trap.checked(function.__name__, value)
 
         trapped.__signature__ = self._signature(function)  # type: ignore[attr-defined]

@@ -3,8 +3,8 @@
 A process that workers are forked from imports what tests and the search bring along, once for all. Nothing of that may
 be there for an environment: it would find what its lock does not name. So whatever the import changed in modules that
 were there before is undone: what is new in `sys.modules` and in any module, on `sys.path`, among import hooks, filters
-of warnings and handlers of logs. All of it comes back in the fork that asks for it, and only where importing it there
-would find the same files on the same foundation.
+of warnings and handlers of logs. Modules, and what other modules got by them, come back in the fork that asks for it;
+what tables got does not. And only where importing them there would find the same files on the same foundation.
 """
 
 from __future__ import annotations

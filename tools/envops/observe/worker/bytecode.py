@@ -82,18 +82,28 @@ def main() -> None:
     gc.disable()  # what compiling leaves behind has no cycles
     asked = json.loads(sys.stdin.read())
     folder, beside = asked["folder"], asked["beside"]
-    parent = os.getpid()
-    part = next((part for part in range(1, beside) if os.fork() == 0), 0)
-    if part:
-        die_with_parent(parent)
+    part, others = _divided(beside)
     with kept_below(folder) as refused:
         if beside:
             compile_what_is_imported(folder, asked["modules"], part, beside)
+        failed = any([os.waitpid(child, 0)[1] != 0 for child in others])  # noqa: C419 (all of them are waited for)
         if not part and asked["all"]:
             if asked["idle"]:
                 _give_way()
             _compile_all(folder)
-    os._exit(1 if refused else 0)
+    os._exit(1 if refused or failed else 0)
+
+
+def _divided(parts: int) -> tuple[int, list[int]]:
+    """Which part of the work is this process's, and the processes of the others, where it is the first."""
+    parent, others = os.getpid(), list[int]()
+    for part in range(1, parts):
+        child = os.fork()
+        if child == 0:
+            die_with_parent(parent)
+            return part, []
+        others.append(child)
+    return 0, others
 
 
 def _give_way() -> None:

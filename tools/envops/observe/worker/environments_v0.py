@@ -9,6 +9,9 @@ from typing import Any
 
 import verifiers as vf
 
+WRAPPED = ("_call_individual_reward_func", "_is_group_func")
+"""What the adapter puts something of its own around, in every rubric."""
+
 
 def member_of(environment: Any, row: Mapping[str, Any]) -> Any:
     """The environment of a group that a row belongs to; any other environment itself."""
@@ -59,8 +62,8 @@ def scores_alone(rubric: Any) -> bool:
     else:
         own, parts = vf.Rubric, bool(rubric.funcs)
     return parts and all(
-        getattr(type(rubric), name) is getattr(own, name) and name not in vars(rubric)
-        for name in ("score_rollout", "score_group")
+        getattr(type(rubric), name, None) is getattr(own, name, None) and (name not in vars(rubric) or name in WRAPPED)
+        for name in (*WRAPPED, "score_rollout", "score_group", "score_objects", "task_for_state", "task_score_fields")
     )
 
 

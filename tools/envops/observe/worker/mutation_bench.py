@@ -127,7 +127,7 @@ class Bench:
         used, started = processor_seconds(), time.monotonic()
         try:
             with self._session.adapter.calls.taken() as calls:
-                values = self.values(probe)
+                values = self.values(probe, in_full=True)  # mutants are, and have so many times as long
         except OutOfTime as error:
             self.unasked[probe["name"]] = str(error)
             return None
@@ -148,16 +148,16 @@ class Bench:
         return None
 
     def values(
-        self, probe: Probe, processor: float = MOST_SECONDS, wall: float = 10 * MOST_SECONDS, *, mutated: bool = False
+        self, probe: Probe, processor: float = MOST_SECONDS, wall: float = 10 * MOST_SECONDS, *, in_full: bool = False
     ) -> Values:
-        """Reward and functions of a conversation, by whatever code is in place: in full where a mutant is.
+        """Reward and functions of a conversation, by whatever code is in place.
 
         Raises `OutOfTime`, and whatever comes through verifiers' own scoring.
         """
         session = self._session
         task = session.kept[probe["task"]]
         with processor_limit(processor):
-            if mutated:  # who knows what it writes to
+            if in_full:
                 score = session.run(session.adapter.score(task, [probe["completion"]]), wall)[0]
             else:
                 score = session.scored_directly(task, probe["completion"], wall)
@@ -170,11 +170,11 @@ class Bench:
         processor: float = HANGING_SECONDS,
         wall: float = WAITING_SECONDS,
         *,
-        mutated: bool = False,
+        in_full: bool = False,
     ) -> Values | None:
         """The values of a conversation, `None` where the code in place does not get as far."""
         try:
-            return self.values(probe, processor, wall, mutated=mutated)
+            return self.values(probe, processor, wall, in_full=in_full)
         except BaseException:
             return None
 
@@ -205,11 +205,11 @@ class Bench:
             return
         processor, wall = known.patience
         try:
-            with kernel_limit(processor + UNINTERRUPTIBLE_SECONDS):
+            with kernel_limit(2 * processor + UNINTERRUPTIBLE_SECONDS):
                 with processor_limit(processor), time_limit(wall):
                     if all_repeat(known.calls):
                         return
-                values = self.values(probe, processor, wall, mutated=True)
+                values = self.values(probe, processor, wall, in_full=True)
         except OutOfTime as error:
             trial.outcome, trial.by = "timeout", f"{probe['name']}: {error}"
             return
@@ -234,7 +234,7 @@ class Bench:
             with mutator.applied(trial.mutant):
                 for one in _said_otherwise(said):
                     budget.check()
-                    values = self.attempted(one.probe, mutated=True)
+                    values = self.attempted(one.probe, in_full=True)
                     if values is not None and differences(one.values, values):
                         trial.apart = _apart(one.probe, one.values, values)
                         return True

@@ -7,6 +7,7 @@ same as well; only where it does not need the whole be asked.
 
 from __future__ import annotations
 
+import copy
 import inspect
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -14,10 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-LOOKED_AT = 12
-"""So many first calls of every function are looked at for whether it writes to its arguments."""
-LOOKED_AT_EVERY = 16
-"""And one of so many later ones: to look costs more than to call."""
+Arguments = tuple[Sequence[Any], Mapping[str, Any]]
 
 
 class Waits(Exception):
@@ -29,16 +27,19 @@ class Call:
     """One call of a reward function or metric, and what it returned."""
 
     function: Callable[..., Any]
-    args: Sequence[Any]
-    kwargs: Mapping[str, Any]
+    arguments: Arguments
+    """As they were before it."""
     value: Any
 
-    def repeats(self) -> bool:
-        """Whether it returns the same to the same arguments now, without waiting for anything."""
+    def repeats(self) -> bool | None:
+        """Whether it returns the same to the same arguments now; `None` where it waits for something."""
+        args, kwargs = copied(self.arguments)
         try:
-            value = self.function(*self.args, **self.kwargs)
+            value = self.function(*args, **kwargs)
             if inspect.iscoroutine(value):
                 value = at_once(value)
+        except Waits:
+            return None
         except (Exception, SystemExit):
             return False
         return _same(self.value, value)
@@ -49,56 +50,37 @@ class CallRecorder:
 
     def __init__(self) -> None:
         self._taken: list[Call] | None = None
-        self._missed = 0
-        self._seen: dict[int, int] = {}
-        self._writing: set[int] = set()
-
-    @property
-    def saw_writing(self) -> bool:
-        """Whether a function was seen to write to its arguments."""
-        return bool(self._writing)
+        self._of_no_use = 0
 
     @contextmanager
     def taken(self) -> Iterator[list[Call]]:
-        """The calls made in the block, known at its end: none where one could not be made again. Blocks nest."""
+        """The calls made in the block, known at its end.
+
+        There are none where one raised, or wrote to what it was given: others may have read that.
+        """
         calls: list[Call] = []
-        outer = self._taken, self._missed
-        self._taken, self._missed = [], 0
+        self._taken, self._of_no_use = [], 0
         try:
             yield calls
         finally:
-            taken, missed = self._taken, self._missed
-            self._taken, self._missed = outer
-            if self._taken is not None:
-                self._taken += taken
-                self._missed += missed
-            if not missed and all(_key(call.function) not in self._writing for call in taken):
-                calls += taken
+            calls += [] if self._of_no_use else self._taken
+            self._taken = None
 
-    def before(self, function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> str | None:
-        """To be handed to `after`: how the arguments look, where that is looked at; `None` where nobody asks."""
+    def before(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Arguments | None:
+        """To be handed to `after`: the arguments as they are now; `None` where nobody asks."""
         if self._taken is None:
             return None
-        self._missed += 1
-        seen = self._seen.get(_key(function), 0)
-        self._seen[_key(function)] = seen + 1
-        return _looks(args, kwargs) if seen < LOOKED_AT or seen % LOOKED_AT_EVERY == 0 else ""
+        self._of_no_use += 1
+        arguments: Arguments = copied((args, kwargs))
+        return arguments
 
-    def after(
-        self,
-        looked: str | None,
-        function: Callable[..., Any],
-        args: Sequence[Any],
-        kwargs: Mapping[str, Any],
-        value: Any,
-    ) -> None:
+    def after(self, before: Arguments | None, function: Callable[..., Any], now: Arguments, value: Any) -> None:
         """The call returned."""
-        if looked is None or self._taken is None:
+        if before is None or self._taken is None:
             return
-        self._missed -= 1
-        self._taken.append(Call(function, args, kwargs, value))
-        if looked and looked != _looks(args, kwargs):
-            self._writing.add(_key(function))
+        self._taken.append(Call(function, before, value))
+        if _unchanged(before, now):
+            self._of_no_use -= 1
 
 
 def all_repeat(calls: Sequence[Call]) -> bool:
@@ -106,16 +88,33 @@ def all_repeat(calls: Sequence[Call]) -> bool:
     return bool(calls) and all(call.repeats() for call in calls)
 
 
-def _key(function: Any) -> int:
-    """The same for a method of every task."""
-    return id(getattr(function, "__func__", function))
+def copied(value: Any, known: dict[int, Any] | None = None) -> Any:
+    """The same with containers of its own, however deep and as often as they are there; what they hold is shared."""
+    known = {} if known is None else known
+    if id(value) in known:
+        return known[id(value)]
+    kind = type(value)
+    if kind is list:
+        mine = known[id(value)] = []
+        mine += [copied(item, known) for item in value]
+        return mine
+    if kind is tuple:
+        return tuple(copied(item, known) for item in value)
+    if kind is set:
+        known[id(value)] = set(value)
+        return known[id(value)]
+    if isinstance(value, dict):
+        ours = known[id(value)] = {} if kind is dict else copy.copy(value)
+        dict.update(ours, {key: copied(item, known) for key, item in dict.items(value)})
+        return ours
+    return value
 
 
-def _looks(args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
+def _unchanged(before: Arguments, now: Arguments) -> bool:
     try:
-        return repr((args, kwargs))
-    except Exception as error:
-        return f"{type(error).__name__} {id(error)}"  # looks otherwise every time
+        return bool(before == now)
+    except Exception:
+        return False
 
 
 def at_once(work: Any) -> Any:

@@ -10,7 +10,6 @@ from typing import Any
 
 import verifiers.v1 as vf
 from verifiers.v1.runtimes import make_runtime
-from verifiers.v1.state import state_cls
 
 from .adapter import TaskView
 from .judges import being_scored
@@ -36,12 +35,6 @@ def needs_runtime(task: Any) -> bool:
     hooks = [*task.hooks("reward"), *task.hooks("metric")]
     prepares = type(task).setup is not vf.Task.setup or type(task).finalize is not vf.Task.finalize
     return prepares or any("runtime" in inspect.signature(function).parameters for function in hooks)
-
-
-def scores_plainly(task: Any) -> bool:
-    """Whether nothing but the task's own reward functions and metrics has a say in what a trace earns."""
-    own = all(getattr(type(task), name) is getattr(vf.Task, name) for name in ("score", "key", "hash"))
-    return own and not task.config.judges and state_cls(type(task)).__module__.startswith("verifiers.")
 
 
 async def score_in_place(task: Any, trace: Any, *, in_runtime: bool) -> None:

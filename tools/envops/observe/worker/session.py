@@ -20,7 +20,7 @@ from .confinement import NetworkGuard
 from .failures import OutOfTime, Sources, said_as_exception
 from .oracle import NoOracle
 from .policies import Message, Policies, text_of
-from .reward_calls import Call, all_repeat
+from .reward_calls import Call
 
 if TYPE_CHECKING:
     from .apart import Apart
@@ -198,11 +198,10 @@ class Session:
         direct = self._asked_directly(task, completion, seconds) if self._holds_directly and not held else None
         if direct is not None:
             return direct
-        with self.adapter.calls.taken() if self._holds_directly else contextlib.nullcontext():
-            row: dict[str, Any] = self.run(self.adapter.score(task, [completion]), seconds)[0]
+        row: dict[str, Any] = self.run(self.adapter.score(task, [completion]), seconds)[0]
         if self._holds_directly:
             direct = self._asked_directly(task, completion, seconds) if held else None
-            self._holds_directly = direct is not None and not self.adapter.calls.saw_writing and _equal(row, direct)
+            self._holds_directly = direct is not None and _equal(row, direct)
         return row
 
     def _asked_directly(self, task: TaskView, completion: Sequence[Message], seconds: float) -> dict[str, Any] | None:
@@ -213,12 +212,13 @@ class Session:
         self, task: TaskView, completion: Sequence[Message], first: Any, calls: Sequence[Call], seconds: float
     ) -> list[Any]:
         """What a reply earns another time: the same where nothing but its functions has a say, and they repeat."""
-        asked = bool(calls) and self.adapter.follows_from_calls(task)
-        if asked:
+        outcomes: list[bool | None] = []
+        if self.adapter.follows_from_calls(task):
             with time_limit(seconds):
-                if all_repeat(calls):
-                    return [first]
-        times = 2 if asked else 1  # what every other call does would be hidden by the calls just made
+                outcomes = [call.repeats() for call in calls]
+        if outcomes and all(outcomes):
+            return [first]
+        times = 2 if False in outcomes else 1  # what every other call does would be hidden by the calls just made
         return [self.run(self.adapter.score(task, [completion]), seconds)[0]["reward"] for _ in range(times)]
 
     def unscored(

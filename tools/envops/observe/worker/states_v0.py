@@ -11,7 +11,7 @@ from .adapter import TaskView
 from .environments_v0 import leaf_rubrics, member_of
 from .policies import Message
 from .releases_v0 import normalize_messages, resolved_client, trajectory_step
-from .reward_calls import Waits, at_once
+from .reward_calls import Waits, at_once, copied
 
 UNREACHABLE = "http://127.0.0.1:9/v1"
 """Nothing listens there; scoring needs a client but must not use it."""
@@ -47,7 +47,7 @@ def _scoring_client() -> Any:
 
 
 class SharedStates:
-    """States of one task after the other that share what no reward function writes to: it is prepared once."""
+    """States for many replies to a task, which is prepared once; they share messages of its prompt and the client."""
 
     def __init__(self, environment: Any) -> None:
         self._environment = environment
@@ -60,9 +60,7 @@ class SharedStates:
         """
         if task.index not in self._prepared:
             self._prepared[task.index] = at_once(state_of(self._environment, task, []))
-        state = type(self._prepared[task.index])()
-        dict.update(state, self._prepared[task.index])
-        state["trajectory"] = []
+        state = copied(self._prepared[task.index])
         _say(state, completion)
         return state
 
@@ -76,10 +74,11 @@ def scored_alone(rubric: Any, state: Any) -> tuple[float, dict[str, float]]:
     reward, metrics = 0.0, dict[str, float]()
     for one in leaf_rubrics(rubric):
         offered = one.score_objects(state)
+        said: dict[str, float] = {}
         for function, weight in zip(one.funcs, one.weights, strict=True):
-            name = function.__name__
-            score = _score_of(function, offered)
+            score = said[function.__name__] = _score_of(function, offered)
             reward += score * weight
+        for name, score in said.items():
             metrics[name] = metrics.get(name, 0.0) + score
     return reward, metrics
 

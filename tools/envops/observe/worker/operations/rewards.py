@@ -1,4 +1,4 @@
-"""Every policy on every kept task, scored twice."""
+"""Every policy on every kept task, scored and scored again."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PATIENCE = 6
 
 
 def answer(session: Session, request: Request) -> None:
-    """Every policy on every kept task, scored twice."""
+    """Every policy on every kept task, scored and scored again."""
     if session.adapter.conversational:
         _play_policies(session, request)
         return

@@ -7,7 +7,7 @@ import os
 import random
 import sys
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from envops.observe.worker.adapter import calls_rewards
@@ -23,7 +23,7 @@ from envops.observe.worker.search.shrinking import shortest
 from envops.observe.worker.search.source import constants_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Coroutine
 
 SOURCE = '''
 """A docstring that is nobody's constant."""
@@ -131,13 +131,22 @@ def test_what_a_reward_function_runs_is_always_watched() -> None:
     assert reached_lines(0, 1, called=asked) == 3
 
 
+def to_its_end(work: Coroutine[Any, Any, int]) -> int:
+    """Run a coroutine by hand: another test may have left an event loop running in this thread."""
+    while True:
+        try:
+            work.send(None)
+        except StopIteration as ended:
+            return int(ended.value)
+
+
 def test_what_an_awaited_reward_function_runs_is_always_watched() -> None:
     @calls_rewards
     async def awaited(value: int) -> int:
         await asyncio.sleep(0)
         return a_step(value)
 
-    assert reached_lines(0, 1, called=lambda value: asyncio.run(awaited(value))) == 5
+    assert reached_lines(0, 1, called=lambda value: to_its_end(awaited(value))) == 5
 
 
 def test_own_code_that_no_reward_function_calls_is_always_watched() -> None:

@@ -38,7 +38,7 @@ class Code:
     def __init__(self, reward: Callable[[str], float]) -> None:
         self.kept = {0: SimpleNamespace(data={})}
         self.reward = reward
-        plain = {"conversational": False, "follows_from_calls": lambda _: True}
+        plain = {"conversational": False, "follows_from_calls": True}
         self.adapter = SimpleNamespace(score=self._score, calls=CallRecorder(), **plain)
         self.scored: list[str] = []
 

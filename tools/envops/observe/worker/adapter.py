@@ -97,6 +97,8 @@ class Adapter(Protocol):
     """Whether a fork of this process can serve rollouts of its own."""
     calls: CallRecorder
     """Takes down the calls of reward functions."""
+    follows_from_calls: bool
+    """Whether a reward is what its functions say: nothing but verifiers' own code prepares and adds up."""
 
     @property
     def infinite(self) -> bool:
@@ -114,14 +116,8 @@ class Adapter(Protocol):
     async def score(self, task: TaskView, completions: Sequence[Sequence[Message]]) -> list[dict[str, Any]]:
         """Score conversations on one task as a group, by verifiers' own scoring."""
 
-    def follows_from_calls(self, task: TaskView, /) -> bool:
-        """Whether a reward is what its functions say: nothing but verifiers' own code prepares and adds up."""
-
     def score_directly(self, task: TaskView, completion: Sequence[Message], /) -> dict[str, Any] | None:
-        """What `score` says of one conversation, for less; `None` where it is not known how.
-
-        It shares what is prepared between replies: not for functions that write to what they are given.
-        """
+        """What `score` says of one conversation, for less: each task is prepared once. `None` where that cannot be."""
 
     def roll_out(
         self,
@@ -162,7 +158,7 @@ class Listener(Protocol):
     def ended(self) -> None: ...
 
 
-class RewardCalls:
+class RewardCode:
     """Who wants to know when reward functions and metrics run: whoever watches them need not watch anything else."""
 
     listener: Listener | None = None
@@ -174,7 +170,7 @@ def calls_rewards(function: Any) -> Any:
 
     @functools.wraps(function)
     def called(*args: Any, **kwargs: Any) -> Any:
-        listener = RewardCalls.listener
+        listener = RewardCode.listener
         if listener is None:
             return function(*args, **kwargs)
         listener.began()
@@ -185,7 +181,7 @@ def calls_rewards(function: Any) -> Any:
 
     @functools.wraps(function)
     async def awaited(*args: Any, **kwargs: Any) -> Any:
-        listener = RewardCalls.listener
+        listener = RewardCode.listener
         if listener is None:
             return await function(*args, **kwargs)
         listener.began()

@@ -23,12 +23,11 @@ from .environments_v0 import (
     draft_reader,
     is_conversational,
     leaf_rubrics,
-    member_of,
     prepares_plainly,
     scores_alone,
 )
 from .failures import Sources, said_as_exception
-from .judges import BEING_SCORED
+from .judges import being_scored
 from .policies import Message
 from .releases_v0 import (
     Unlimited,
@@ -59,6 +58,7 @@ class AdapterV0:
         self._has_group_functions = any(function["group"] for function in self._table.values())
         rubric = self._environment.rubric
         self._scores_alone = not self._has_group_functions and scores_alone(rubric)
+        self.follows_from_calls = self._scores_alone and prepares_plainly(self._environment)
         asks = inspect.signature(rubric.score_group).parameters
         self._scoring_options = {"score_sem": Unlimited()} if "score_sem" in asks else {}
         self._states = SharedStates(self._environment)
@@ -132,11 +132,10 @@ class AdapterV0:
             trap = self._trap.get()
             state = kwargs["state"] if "state" in kwargs else args[1]
             token = self._trap.set(trap and trap.part(id(state)))
-            scored = BEING_SCORED.set(functools.partial(heard_in, state))
             try:
-                return await call(*args, **kwargs)
+                with being_scored(functools.partial(heard_in, state)):
+                    return await call(*args, **kwargs)
             finally:
-                BEING_SCORED.reset(scored)
                 self._trap.reset(token)
 
         return apart
@@ -191,9 +190,6 @@ class AdapterV0:
             return [(await self._score_group(task, [completion]))[0] for completion in completions]
         return await self._score_group(task, completions)
 
-    def follows_from_calls(self, task: TaskView) -> bool:
-        return self._scores_alone and prepares_plainly(member_of(self._environment, task.native))
-
     async def _score_group(self, task: TaskView, completions: Sequence[Sequence[Message]]) -> list[dict[str, Any]]:
         states = [await state_of(self._environment, task, completion) for completion in completions]
         trap = Trap(self._sources)
@@ -215,18 +211,15 @@ class AdapterV0:
         return rows
 
     def score_directly(self, task: TaskView, completion: Sequence[Message]) -> dict[str, Any] | None:
-        if not self.follows_from_calls(task) or not hasattr(self._environment.rubric, "score_objects"):
+        if not self.follows_from_calls or not hasattr(self._environment.rubric, "score_objects"):
             return None
         started = time.perf_counter()
         trap = Trap(self._sources)
         token = self._trap.set(trap)
         try:
             state = self._states.saying(task, completion)
-            scored = BEING_SCORED.set(functools.partial(heard_in, state))
-            try:
+            with being_scored(functools.partial(heard_in, state)):
                 reward, metrics = scored_alone(self._environment.rubric, state)
-            finally:
-                BEING_SCORED.reset(scored)
         except Waits:
             return None
         finally:

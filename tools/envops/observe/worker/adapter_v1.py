@@ -40,6 +40,8 @@ class AdapterV1:
     """The surface of `adapter.Adapter` over a v1 package."""
 
     grouped = False
+    follows_from_calls = False
+    """A trace is no plain data: whether a function writes to it cannot be seen."""
 
     def __init__(self, settings: Settings, sources: Sources, nursery: Nursery | None = None) -> None:
         """Load the taskset; tool servers, if it has any, come from the nursery."""
@@ -124,9 +126,6 @@ class AdapterV1:
 
     async def score(self, task: TaskView, completions: Sequence[Sequence[Message]]) -> list[dict[str, Any]]:
         return [await self._score_one(task, completion) for completion in completions]
-
-    def follows_from_calls(self, _task: TaskView) -> bool:
-        return False  # a trace is no plain data: whether a function writes to it cannot be seen
 
     def score_directly(self, _task: TaskView, _completion: Sequence[Message]) -> dict[str, Any] | None:
         return None

@@ -69,6 +69,8 @@ def scores_alone(rubric: Any) -> bool:
 
 def prepares_plainly(environment: Any) -> bool:
     """Whether verifiers alone makes the state of a rollout, and what reward functions are given."""
+    if getattr(environment, "env_map", None):  # each of its members makes its own
+        return False
     makers = (getattr(type(environment), name) for name in ("init_state", "setup_state"))
     given = [
         one for rubric in leaf_rubrics(environment.rubric) for one in getattr(rubric, "score_object_providers", ())

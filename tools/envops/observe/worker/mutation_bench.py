@@ -61,18 +61,6 @@ class Known:
         )
 
 
-@dataclass(frozen=True)
-class Said:
-    """What the code itself says of a variation."""
-
-    probe: Probe
-    values: Values
-    processor: float
-    """Seconds that it took to hear it."""
-    calls: Sequence[Call]
-    """By which it was said; none where they cannot be made again."""
-
-
 @dataclass
 class Trial:
     """One mutant on its way to an outcome."""
@@ -101,7 +89,7 @@ class Bench:
         """Name of a conversation that might tell something apart → why it takes too long."""
         self._known: dict[int, Known | None] = {}
         self._variations: list[Probe] | None = None
-        self._said: dict[int, Said | None] = {}
+        self._said: dict[int, Known | None] = {}
         """Number of a variation → what the code itself says of it."""
 
     def batches(self, budget: Budget) -> Iterator[list[int]]:
@@ -134,7 +122,7 @@ class Bench:
         except BaseException as error:  # SystemExit and the like are of no use either
             self.left_out[probe["name"]] = f"{type(error).__name__}: {error}"
             return None
-        known = Known(values, processor_seconds() - used, time.monotonic() - started, self._of_use(probe, calls))
+        known = Known(values, processor_seconds() - used, time.monotonic() - started, self._of_use(calls))
         steady = not (probe["played"] or probe["in_company"])  # what it said then is the second time
         again = values if steady else self.attempted(probe, MOST_SECONDS)
         if known.processor > MOST_SECONDS:
@@ -232,34 +220,34 @@ class Bench:
         for start in range(0, len(self._variations), VARIATIONS_AT_ONCE):
             said = self._said_of(range(start, min(start + VARIATIONS_AT_ONCE, len(self._variations))), budget)
             with mutator.applied(trial.mutant):
-                for one in _said_otherwise(said):
+                for probe, known in _said_otherwise(said):
                     budget.check()
-                    values = self.attempted(one.probe, in_full=True)
-                    if values is not None and differences(one.values, values):
-                        trial.apart = _apart(one.probe, one.values, values)
+                    values = self.attempted(probe, in_full=True)
+                    if values is not None and differences(known.values, values):
+                        trial.apart = _apart(probe, known.values, values)
                         return True
         return False
 
-    def _said_of(self, numbers: Iterable[int], budget: Budget) -> list[Said]:
+    def _said_of(self, numbers: Iterable[int], budget: Budget) -> list[tuple[Probe, Known]]:
         """What the code itself says of variations, asked once; without those of which it says nothing."""
         variations = self._variations or []
         for number in numbers:
             budget.check()
             if number not in self._said:
                 self._said[number] = self._listened(variations[number])
-        return [said for number in numbers if (said := self._said.get(number)) is not None]
+        return [(variations[number], said) for number in numbers if (said := self._said.get(number)) is not None]
 
-    def _listened(self, probe: Probe) -> Said | None:
+    def _listened(self, probe: Probe) -> Known | None:
         """What the code itself says of a variation; `None` where it does not get as far."""
         used = processor_seconds()
         with self._session.adapter.calls.taken() as calls:
             values = self.attempted(probe)
         processor = processor_seconds() - used
-        return None if values is None else Said(probe, values, processor, self._of_use(probe, calls))
+        return None if values is None else Known(values, processor, calls=self._of_use(calls))
 
-    def _of_use(self, probe: Probe, calls: Sequence[Call]) -> Sequence[Call]:
+    def _of_use(self, calls: Sequence[Call]) -> Sequence[Call]:
         """Calls that a mutant can be asked to make again: none where a reward is more than they say, or they vary."""
-        if not self._session.adapter.follows_from_calls(self._session.kept[probe["task"]]):
+        if not self._session.adapter.follows_from_calls:
             return ()
         try:
             with processor_limit(MOST_SECONDS), time_limit(10 * MOST_SECONDS):
@@ -296,12 +284,12 @@ class Bench:
         return variations(text_of(_last_reply(probe["completion"])), answer_of(dict(data)), fragments)
 
 
-def _said_otherwise(said: Sequence[Said]) -> Sequence[Said]:
+def _said_otherwise(said: Sequence[tuple[Probe, Known]]) -> Sequence[tuple[Probe, Known]]:
     """Those of which the functions in place say something else than the code itself did, or must be asked in full."""
-    processor = max(HANGING_SECONDS, HANGING_TIMES * sum(one.processor for one in said))
+    processor = max(HANGING_SECONDS, HANGING_TIMES * sum(known.processor for _, known in said))
     try:
         with processor_limit(processor), time_limit(max(WAITING_SECONDS, WAITING_TIMES * processor)):
-            return [one for one in said if not all_repeat(one.calls)]
+            return [(probe, known) for probe, known in said if not all_repeat(known.calls)]
     except BaseException:  # one of them hangs, or ends more than itself: asked one by one, each has limits of its own
         return said
 

@@ -213,7 +213,7 @@ class Session:
     ) -> list[Any]:
         """What a reply earns another time: the same where nothing but its functions has a say, and they repeat."""
         outcomes: list[bool | None] = []
-        if self.adapter.follows_from_calls(task):
+        if self.adapter.follows_from_calls:
             with time_limit(seconds):
                 outcomes = [call.repeats() for call in calls]
         if outcomes and all(outcomes):

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from types import CodeType, FrameType
 from typing import Any
 
-from ..adapter import RewardCalls
+from ..adapter import RewardCode
 
 ALL_WATCHED = 40
 """So many blocks are watched whole: where reward functions alone led to the package's own code, they alone are later.
@@ -36,13 +36,13 @@ class Coverage:
         self._blocks += 1
         self._rewards_running = 0
         self._whole = self._entered_elsewhere or self._blocks <= ALL_WATCHED
-        RewardCalls.listener = self
+        RewardCode.listener = self
         if self._whole:
             sys.settrace(self._entered)
         try:
             yield
         finally:
-            RewardCalls.listener = None
+            RewardCode.listener = None
             sys.settrace(None)
 
     def began(self) -> None:

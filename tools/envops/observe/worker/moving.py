@@ -105,14 +105,14 @@ class _Search:
                 yield from self._places(owner, value)
 
     def _remembers(self, value: Any) -> bool:
-        if isinstance(value, PurePath):
-            value = str(value)
+        if not self._holds_text(type(value)):  # isinstance asks the value, and one that stands for a module imports it
+            return False
         if isinstance(value, bytes):
             return any(os.fsencode(name) in value for name in self._names)
-        return isinstance(value, str) and any(name in value for name in self._names)
+        return any(name in str(value) for name in self._names)
 
     def _places(self, owner: Any, value: Any) -> list[Holder]:
-        if isinstance(owner, PurePath):
+        if issubclass(type(owner), PurePath):
             return []  # the path itself is moved
         container = owner if type(owner) in CONTAINERS else getattr(owner, "__dict__", None)
         which = next((index for index, name in enumerate(self._names) if str(value).startswith(name)), None)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from envops.observe.worker.reward_calls import Call, CallRecorder, all_repeat, copied
+from envops.observe.worker.reward_calls import Call, CallRecorder, Calls, copied
 
 
 def called(calls: CallRecorder, function: Callable[..., Any], *args: Any) -> None:
@@ -17,7 +17,7 @@ def called(calls: CallRecorder, function: Callable[..., Any], *args: Any) -> Non
     calls.after(before, function, (args, {}), function(*args))
 
 
-def taken(function: Callable[..., Any], *args: Any) -> list[Call]:
+def taken(function: Callable[..., Any], *args: Any) -> Calls:
     calls = CallRecorder()
     with calls.taken() as made:
         called(calls, function, *args)
@@ -26,7 +26,7 @@ def taken(function: Callable[..., Any], *args: Any) -> list[Call]:
 
 @pytest.mark.parametrize("value", [1.0, 0, True, None, math.nan, "text", {"a": 1.0, "b": math.nan}])
 def test_what_says_the_same_repeats(value: Any):
-    assert all_repeat(taken(lambda _: value, "reply"))
+    assert taken(lambda _: value, "reply").all_repeat()
 
 
 @pytest.mark.parametrize(
@@ -34,22 +34,22 @@ def test_what_says_the_same_repeats(value: Any):
 )
 def test_another_value_does_not_repeat(first: Any, then: Any):
     values = iter([first, then])
-    assert not all_repeat(taken(lambda: next(values)))
+    assert not taken(lambda: next(values)).all_repeat()
 
 
 def test_what_cannot_be_compared_does_not_repeat():
-    assert not all_repeat(taken(lambda: [1.0]))
+    assert not taken(lambda: [1.0]).all_repeat()
 
 
 def test_what_raises_does_not_repeat():
     replies = ["right"]
     made = taken(lambda: float(len(replies[0])))
     replies.clear()
-    assert not all_repeat(made)
+    assert not made.all_repeat()
 
 
 def test_nothing_was_called_and_nothing_repeats():
-    assert not all_repeat([])
+    assert not Calls().all_repeat()
 
 
 async def _ready() -> float:
@@ -63,7 +63,7 @@ async def _waiting() -> float:
 
 @pytest.mark.parametrize(("function", "repeats"), [(_ready, True), (_waiting, None)])
 def test_a_coroutine_repeats_where_it_waits_for_nothing(function: Callable[..., Any], repeats: bool | None):
-    assert Call(function, ((), {}), 1.0).repeats() is repeats
+    assert Call(function, ((), {}), 1.0).repeats(((), {})) is repeats
 
 
 def test_calls_are_taken_only_in_the_block():
@@ -72,7 +72,7 @@ def test_calls_are_taken_only_in_the_block():
     with calls.taken() as made:
         called(calls, len, "within")
     called(calls, len, "after")
-    assert [call.arguments[0] for call in made] == [("within",)]
+    assert [call.arguments[0] for call in made.made] == [("within",)]
 
 
 def test_one_that_raised_leaves_none_to_repeat():
@@ -80,7 +80,7 @@ def test_one_that_raised_leaves_none_to_repeat():
     with calls.taken() as made:
         called(calls, len, "reply")
         calls.before((1,), {})  # it raised: nothing is said after it
-    assert made == []
+    assert not made
 
 
 def test_a_function_that_writes_to_its_arguments_is_not_called_again():
@@ -88,7 +88,7 @@ def test_a_function_that_writes_to_its_arguments_is_not_called_again():
         state["calls"] = state.get("calls", 0) + 1
         return 1.0
 
-    assert taken(counts, {}) == []
+    assert not taken(counts, {})
 
 
 @pytest.mark.parametrize("deep", [{"info": {"seen": []}}, {"input": {"rows": [[1], [2]]}}], ids=["a list", "lists"])
@@ -97,7 +97,7 @@ def test_writing_is_seen_however_deep(deep: dict[str, dict[str, list[Any]]]):
         next(iter(next(iter(state.values())).values())).append(1)
         return 1.0
 
-    assert taken(writes, deep) == []
+    assert not taken(writes, deep)
 
 
 def test_whatever_a_call_writes_the_next_one_is_given_what_the_first_was():
@@ -110,9 +110,9 @@ def test_whatever_a_call_writes_the_next_one_is_given_what_the_first_was():
 
     made = taken(right, ["4"])
     emptied = True
-    assert not all_repeat(made)
+    assert not made.all_repeat()
     emptied = False
-    assert all_repeat(made)
+    assert made.all_repeat()
 
 
 def test_what_is_held_in_two_places_is_one_thing_in_a_copy():

@@ -15,6 +15,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any, BinaryIO
 
 Request = dict[str, Any]
+WAITING_BYTES = 1 << 15
+"""More than that goes out at once."""
 
 
 class Channel:
@@ -24,6 +26,8 @@ class Channel:
         self._requests = requests
         self._answers = answers
         self._current: int | None = None
+        self._waiting = b""
+        """What goes out with the next message."""
         self._lock = threading.Lock()
 
     @classmethod
@@ -44,9 +48,9 @@ class Channel:
             self._current = request["id"]
             yield request
 
-    def item(self, kind: str, value: Any) -> None:
-        """One part of the answer to the current request."""
-        self._send({"event": "item", "kind": kind, "value": value})
+    def item(self, kind: str, value: Any, *, waits: bool = False) -> None:
+        """One part of the answer to the current request; one that `waits` goes out with the next message."""
+        self._send({"event": "item", "kind": kind, "value": value}, waits=waits)
 
     def done(self) -> None:
         """The current request is answered."""
@@ -56,11 +60,14 @@ class Channel:
         """The current request came to an end early."""
         self._send({"event": "failed", "failure": failure})
 
-    def _send(self, message: dict[str, Any]) -> None:
+    def _send(self, message: dict[str, Any], *, waits: bool = False) -> None:
         message["id"] = self._current
         line = encoded(message) + b"\n"
         with self._lock:
-            view = memoryview(line)
+            self._waiting += line
+            if waits and len(self._waiting) < WAITING_BYTES:
+                return
+            view, self._waiting = memoryview(self._waiting), b""
             while view:
                 view = view[self._answers.write(view) :]
 

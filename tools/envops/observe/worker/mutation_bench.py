@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import zip_longest
 from typing import Any
 
@@ -15,7 +15,7 @@ from .failures import OutOfTime
 from .mutant import Mutator, NotApplicable
 from .policies import text_of
 from .reply_variations import variations
-from .reward_calls import Call, all_repeat
+from .reward_calls import Calls
 from .session import Session, time_limit
 
 DIFFERENCE = 1e-9
@@ -49,7 +49,7 @@ class Known:
     values: Values
     processor: float = 0.0
     wall: float = 0.0
-    calls: Sequence[Call] = ()
+    calls: Calls = field(default_factory=Calls)
     """By which it was said; none where they cannot be made again."""
 
     @property
@@ -195,7 +195,7 @@ class Bench:
         try:
             with kernel_limit(2 * processor + UNINTERRUPTIBLE_SECONDS):
                 with processor_limit(processor), time_limit(wall):
-                    if all_repeat(known.calls):
+                    if known.calls.all_repeat():
                         return
                 values = self.values(probe, processor, wall, in_full=True)
         except OutOfTime as error:
@@ -245,15 +245,15 @@ class Bench:
         processor = processor_seconds() - used
         return None if values is None else Known(values, processor, calls=self._of_use(calls))
 
-    def _of_use(self, calls: Sequence[Call]) -> Sequence[Call]:
+    def _of_use(self, calls: Calls) -> Calls:
         """Calls that a mutant can be asked to make again: none where a reward is more than they say, or they vary."""
         if not self._session.adapter.follows_from_calls:
-            return ()
+            return Calls()
         try:
             with processor_limit(MOST_SECONDS), time_limit(10 * MOST_SECONDS):
-                return calls if all_repeat(calls) else ()
+                return calls if calls.all_repeat() else Calls()
         except BaseException:
-            return ()
+            return Calls()
 
     def _varied(self, fragments: Sequence[str]) -> list[Probe]:
         """Variations of gold, all of them, and of the cases as many as there is room for."""
@@ -289,7 +289,7 @@ def _said_otherwise(said: Sequence[tuple[Probe, Known]]) -> Sequence[tuple[Probe
     processor = max(HANGING_SECONDS, HANGING_TIMES * sum(known.processor for _, known in said))
     try:
         with processor_limit(processor), time_limit(max(WAITING_SECONDS, WAITING_TIMES * processor)):
-            return [(probe, known) for probe, known in said if not all_repeat(known.calls)]
+            return [(probe, known) for probe, known in said if not known.calls.all_repeat()]
     except BaseException:  # one of them hangs, or ends more than itself: asked one by one, each has limits of its own
         return said
 

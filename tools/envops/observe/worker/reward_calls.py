@@ -8,6 +8,7 @@ same as well; only where it does not need the whole be asked.
 from __future__ import annotations
 
 import copy
+import functools
 import inspect
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -16,6 +17,8 @@ from dataclasses import dataclass
 from typing import Any
 
 Arguments = tuple[Sequence[Any], Mapping[str, Any]]
+_whole: set[type] = {str, int, float, bool, bytes, type(None)}
+"""Kinds that are no containers: what `copied` shares. The others that it meets are added."""
 
 
 class Waits(Exception):
@@ -31,9 +34,9 @@ class Call:
     """As they were before it."""
     value: Any
 
-    def repeats(self) -> bool | None:
-        """Whether it returns the same to the same arguments now; `None` where it waits for something."""
-        args, kwargs = copied(self.arguments)
+    def repeats(self, arguments: Arguments) -> bool | None:
+        """Whether it returns the same to these arguments now; `None` where it waits for something."""
+        args, kwargs = arguments
         try:
             value = self.function(*args, **kwargs)
             if inspect.iscoroutine(value):
@@ -45,74 +48,142 @@ class Call:
         return _same(self.value, value)
 
 
+class Calls:
+    """The calls that one reply was scored by, in their order."""
+
+    def __init__(self) -> None:
+        self.made: list[Call] = []
+        self._copies: list[Arguments] | None = None
+        """What is equal to the arguments, and may be handed to the functions."""
+
+    def __bool__(self) -> bool:
+        return bool(self.made)
+
+    def repeat(self) -> list[bool | None]:
+        """Whether each of them says the same now; none do where one of them writes to what it is given."""
+        return self._asked(every=True)
+
+    def all_repeat(self) -> bool:
+        """Whether every function says again what it said; not where there is nothing to ask."""
+        return self.made != [] and all(self._asked(every=False))
+
+    def _asked(self, *, every: bool) -> list[bool | None]:
+        arguments = [call.arguments for call in self.made]
+        copies, self._copies = self._copies or copied(arguments), None
+        said = list[bool | None]()
+        for call, copy_of_its in zip(self.made, copies, strict=True):
+            said.append(call.repeats(copy_of_its))
+            if not said[-1] and not every:
+                break
+        if not _equal(arguments, copies):
+            return [False] * len(said)
+        self._copies = copies
+        return said
+
+
 class CallRecorder:
     """Takes down the calls of reward functions while somebody wants to know them."""
 
     def __init__(self) -> None:
-        self._taken: list[Call] | None = None
+        self._taken: Calls | None = None
         self._of_no_use = 0
+        self._snapshot: dict[int, tuple[Any, Any]] = {}
+        """What the call before this one was given, and copies of it, by the identity of the former."""
 
     @contextmanager
-    def taken(self) -> Iterator[list[Call]]:
+    def taken(self) -> Iterator[Calls]:
         """The calls made in the block, known at its end.
 
         There are none where one raised, or wrote to what it was given: others may have read that.
         """
-        calls: list[Call] = []
-        self._taken, self._of_no_use = [], 0
+        calls = Calls()
+        self._taken, self._of_no_use, self._snapshot = calls, 0, {}
         try:
             yield calls
         finally:
-            calls += [] if self._of_no_use else self._taken
-            self._taken = None
+            if self._of_no_use:
+                calls.made.clear()
+            self._taken, self._snapshot = None, {}
 
     def before(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Arguments | None:
         """To be handed to `after`: the arguments as they are now; `None` where nobody asks."""
         if self._taken is None:
             return None
         self._of_no_use += 1
-        arguments: Arguments = copied((args, kwargs))
-        return arguments
+        given = (*args, *kwargs.values())
+        if not all(self._is_as_before(value) for value in given):
+            known: dict[int, Any] = {}
+            self._snapshot = {id(value): (value, copied(value, known)) for value in given}
+        return (
+            tuple([self._snapshot[id(value)][1] for value in args]),
+            {name: self._snapshot[id(value)][1] for name, value in kwargs.items()},
+        )
+
+    def _is_as_before(self, value: Any) -> bool:
+        if id(value) not in self._snapshot:
+            return False
+        _, copy_of_it = self._snapshot[id(value)]
+        return copy_of_it is value or _equal(copy_of_it, value)
 
     def after(self, before: Arguments | None, function: Callable[..., Any], now: Arguments, value: Any) -> None:
         """The call returned."""
         if before is None or self._taken is None:
             return
-        self._taken.append(Call(function, before, value))
-        if _unchanged(before, now):
+        self._taken.made.append(Call(function, before, value))
+        if _equal(before, now):
             self._of_no_use -= 1
-
-
-def all_repeat(calls: Sequence[Call]) -> bool:
-    """Whether every function says again what it said; not where there is nothing to ask."""
-    return bool(calls) and all(call.repeats() for call in calls)
 
 
 def copied(value: Any, known: dict[int, Any] | None = None) -> Any:
     """The same with containers of its own, however deep and as often as they are there; what they hold is shared."""
+    kind = type(value)
+    if kind in _whole:
+        return value
     known = {} if known is None else known
     if id(value) in known:
         return known[id(value)]
-    kind = type(value)
-    if kind is list:
-        mine = known[id(value)] = []
-        mine += [copied(item, known) for item in value]
-        return mine
     if kind is tuple:
-        return tuple(copied(item, known) for item in value)
+        return tuple([copied(item, known) for item in value])
+    if kind is list:
+        mine = known[id(value)] = value.copy()
+        for index, item in enumerate(mine):
+            if type(item) not in _whole:
+                mine[index] = copied(item, known)
+        return mine
     if kind is set:
         known[id(value)] = set(value)
         return known[id(value)]
-    if isinstance(value, dict):
-        ours = known[id(value)] = {} if kind is dict else copy.copy(value)
-        dict.update(ours, {key: copied(item, known) for key, item in dict.items(value)})
+    if issubclass(kind, dict):
+        ours = known[id(value)] = value.copy() if kind is dict else _copied_mapping(value, kind)
+        for key, item in dict.items(value):
+            if type(item) not in _whole:
+                dict.__setitem__(ours, key, copied(item, known))
         return ours
+    _whole.add(kind)
     return value
 
 
-def _unchanged(before: Arguments, now: Arguments) -> bool:
+def _copied_mapping(value: dict[Any, Any], kind: type[dict[Any, Any]]) -> dict[Any, Any]:
+    """A dictionary of some other kind with the same entries; without its own ways of setting them, where it is plain."""
+    if not _is_plain_mapping(kind):
+        return copy.copy(value)
+    mine = kind.__new__(kind)
+    dict.update(mine, value)
+    vars(mine).update(vars(value))
+    return mine
+
+
+@functools.cache
+def _is_plain_mapping(kind: type) -> bool:
+    """Whether instances are their entries and attributes, and nobody says how they are copied."""
+    ways = ("__copy__", "__reduce__", "__reduce_ex__", "__getstate__", "__setstate__", "__slots__", "__new__")
+    *own, base, _ = kind.__mro__
+    return base is dict and kind.__dictoffset__ != 0 and not any(way in vars(one) for one in own for way in ways)
+
+
+def _equal(first: Any, second: Any) -> bool:
     try:
-        return bool(before == now)
+        return bool(first == second)
     except Exception:
         return False
 

@@ -20,7 +20,7 @@ from .confinement import NetworkGuard
 from .failures import OutOfTime, Sources, said_as_exception
 from .oracle import NoOracle
 from .policies import Message, Policies, text_of
-from .reward_calls import Call
+from .reward_calls import Calls
 
 if TYPE_CHECKING:
     from .apart import Apart
@@ -165,7 +165,7 @@ class Session:
         row = self.scored(task, policy, completion, seconds)
         if policy == "long-junk":
             row["completion"] = shortened_messages(completion)
-        self.channel.item("score", row)
+        self.channel.item("score", row, waits=True)  # what is scored next is said at once
 
     def scored(self, task: TaskView, policy: str, completion: Sequence[Message], seconds: float) -> dict[str, Any]:
         asked = task.index, json.dumps(completion, default=str)
@@ -209,13 +209,13 @@ class Session:
             return self.adapter.score_directly(task, completion)
 
     def _earned_again(
-        self, task: TaskView, completion: Sequence[Message], first: Any, calls: Sequence[Call], seconds: float
+        self, task: TaskView, completion: Sequence[Message], first: Any, calls: Calls, seconds: float
     ) -> list[Any]:
         """What a reply earns another time: the same where nothing but its functions has a say, and they repeat."""
         outcomes: list[bool | None] = []
         if self.adapter.follows_from_calls:
             with time_limit(seconds):
-                outcomes = [call.repeats() for call in calls]
+                outcomes = calls.repeat()
         if outcomes and all(outcomes):
             return [first]
         times = 2 if False in outcomes else 1  # what every other call does would be hidden by the calls just made

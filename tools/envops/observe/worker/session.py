@@ -33,8 +33,9 @@ if TYPE_CHECKING:
 HUNG_ENOUGH = 2
 """A policy whose replies hung this often is not asked any more, and an oracle that did is not waited for."""
 HELD_FIRST = 24
+HELD_FIRST_OF_POLICY = 6
 HELD_EVERY = 32
-"""Replies that are scored directly and in full: so many first, and one of so many later."""
+"""Replies that are scored directly and in full: so many first, of each policy too, and one of so many later."""
 IMPATIENT_SECONDS = 1.0
 """How long anything may take once so many hung: the other checks are still to run."""
 
@@ -66,7 +67,8 @@ class Session:
         """How many replies of each policy were not scored in time."""
         self.oracle_hung = 0
         """How many times the oracle had nothing to say in time."""
-        self._directly = 0
+        self._directly: Counter[str] = Counter()
+        """How many replies were to be scored directly, by policy; those of no policy are the search's."""
         self._holds_directly = True
         """Whether scoring directly has said the same as scoring in full so far."""
         self.hanging: dict[tuple[int, str], str] = {}
@@ -173,7 +175,7 @@ class Session:
             return self.unscored(task, policy, completion, OutOfTime(f"it hung before: {self.hanging[asked]}"))
         try:
             with self.adapter.calls.taken() as calls:
-                first = self.run(self.adapter.score(task, [completion]), seconds)[0]
+                first = self.scored_directly(task, completion, seconds, policy)
             again = self._earned_again(task, completion, first["reward"], calls, seconds)
         except OutOfTime as error:
             self.hung[policy] += 1
@@ -188,13 +190,16 @@ class Session:
             **first,
         }
 
-    def scored_directly(self, task: TaskView, completion: Sequence[Message], seconds: float) -> dict[str, Any]:
+    def scored_directly(
+        self, task: TaskView, completion: Sequence[Message], seconds: float, policy: str = ""
+    ) -> dict[str, Any]:
         """One score, for less where that is known to say the same; the first replies and some later ones tell.
 
         Raises `OutOfTime`.
         """
-        self._directly += 1
-        held = self._directly <= HELD_FIRST or self._directly % HELD_EVERY == 0
+        self._directly[policy] += 1
+        first = HELD_FIRST_OF_POLICY if policy else HELD_FIRST
+        held = self._directly[policy] <= first or self._directly[policy] % HELD_EVERY == 0
         direct = self._asked_directly(task, completion, seconds) if self._holds_directly and not held else None
         if direct is not None:
             return direct

@@ -140,7 +140,7 @@ def _gold(session: Session, task: TaskView, seconds: float) -> dict[str, Any] | 
     if perfect is None:
         return None
     try:
-        scored = session.run(session.adapter.score(task, [[perfect]]), seconds)[0]
+        scored = session.scored_directly(task, [perfect], seconds, "sweep")
     except OutOfTime as error:
         return session.unscored(task, "oracle", [perfect], error)
     derived = session.policies.oracle.derived

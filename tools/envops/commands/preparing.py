@@ -11,6 +11,7 @@ from typing import Self
 
 from envops.commands.judging import Question
 from envops.declare.lock import LOCK_FILE
+from envops.observe.building import WheelBuilder
 from envops.observe.capacity import usable_cores
 from envops.observe.compilers import Compilers
 from envops.observe.compiling import link_bytecode
@@ -18,8 +19,10 @@ from envops.observe.fork_server import BegunServer, ForkServers
 from envops.observe.observation import confinement_of, make_toolboxes
 from envops.observe.subprocesses import Interrupted, ProgramFailed
 from envops.observe.venv import VirtualEnvironment, is_compiled, mark_compiled, siblings_of, venv_for
-from envops.observe.wheel import built_wheel
+from envops.observe.wheel import builder_of_wheels, built_wheel
 
+WHEELS_NICE = 5
+"""What imports goes first: all wait for it, and for a wheel one environment alone."""
 BUILDERS = 2
 """Virtual environments that are made at a time: that waits for the disk and the network."""
 
@@ -54,6 +57,8 @@ class Preparation:
         for key in self._venvs:
             builders.submit(self._make_venv, key)
         shared = [name for name, key in venvs.items() if servers.shares(key)]
+        self._builder: WheelBuilder | None = None
+        """Of wheels, from when the first is to be made."""
         self._wheels = {name: wheels.submit(self._make_wheel, name) for name in shared}
         builders.submit(self._make_toolboxes)
 
@@ -119,9 +124,14 @@ class Preparation:
         return (name for name, its in self._keys.items() if its == key)
 
     def _make_wheel(self, name: str) -> None:
+        workspace = self._question.workspace
         with suppress(ProgramFailed, Interrupted, OSError):
             if not self._stop.is_set():
-                built_wheel(self._packages[name], self._question.workspace, self._stop)
+                if self._builder is None or not self._builder.is_there:
+                    self._builder = self._open.enter_context(builder_of_wheels(workspace, self._stop, nice=WHEELS_NICE))
+                built_wheel(self._packages[name], workspace, self._stop, self._builder)
+        if self._builder is not None and name == next(reversed(self._wheels)):
+            self._builder.end()
 
     def _make_toolboxes(self) -> None:
         with suppress(ProgramFailed, Interrupted, OSError):

@@ -6,28 +6,29 @@ What is observed is the wheel and not the folder, so that what was proven is wha
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import shutil
 import threading
 import zipfile
-from contextlib import suppress
-from dataclasses import dataclass
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
 from email.parser import Parser
 from pathlib import Path
 
 from envops.declare.content import strict_digest
 from envops.declare.package import Package
-from envops.observe.compiling import compile_all
+from envops.observe.building import WheelBuilder
 from envops.observe.facts import Failure, Wheel
-from envops.observe.starting import BOOTSTRAP_OF_BUILDS, WORKER_FOLDER
-from envops.observe.subprocesses import ProgramFailed, run_program
-from envops.observe.venv import VirtualEnvironment, uv_environment, uv_program, venv_for
+from envops.observe.subprocesses import ProgramFailed
+from envops.observe.venv import uv_environment, uv_program, venv_for
 from envops.observe.workspace import TOOL_FOLDER, Workspace, made_once, mark_used
 
-BUILD_SECONDS = 180.0
 BUILD_LOCK = TOOL_FOLDER / "locks" / "build.lock"
 TESTS_LOCK = TOOL_FOLDER / "locks" / "tests.lock"
+INSTALLS = ("pip", "install", "--quiet", "--no-deps", "--no-index", "--offline")
+SEEN_BY_UV = {"PATH", "HOME", "TMPDIR", "LANG", "XDG_CACHE_HOME", "UV_CACHE_DIR", "UV_LINK_MODE", "UV_NO_CACHE",
+              "UV_NO_PROGRESS", "UV_PYTHON_DOWNLOADS"}  # fmt: skip
+"""Where uv keeps its cache; not where its packages come from, because the build may read this."""
 EPOCH = "315532800"
 """1980-01-01, the earliest time that a zip archive can hold: equal input makes an equal wheel."""
 
@@ -40,8 +41,10 @@ class BuiltWheel:
     overlay: Path
 
 
-def built_wheel(package: Package, workspace: Workspace, stop: threading.Event) -> BuiltWheel:
-    """The package's wheel, built and unpacked once per digest.
+def built_wheel(
+    package: Package, workspace: Workspace, stop: threading.Event, builder: WheelBuilder | None = None
+) -> BuiltWheel:
+    """The package's wheel, built and unpacked once per digest, by a builder that others share or one of its own.
 
     Raises `ProgramFailed` with kind `raised` when the package does not build, which is the
     author's to mend, and `Interrupted` when `stop` is set.
@@ -49,14 +52,18 @@ def built_wheel(package: Package, workspace: Workspace, stop: threading.Event) -
 
     def make(aside: Path) -> None:
         aside.mkdir(parents=True)
-        tools = venv_for(BUILD_LOCK, workspace, stop)
-        path = _build(package, aside, tools, stop)
-        _unpack(path, aside / "site", tools, stop)
-        shutil.rmtree(aside / "source")
+        with ExitStack() as stack:
+            mine = builder or stack.enter_context(builder_of_wheels(workspace, stop))
+            _make(package, aside, mine, stop)
 
     folder = made_once(_folder(package, workspace), make, _is_whole, stop)
     mark_used(folder)
     return BuiltWheel(describe_wheel(next(folder.glob("*.whl"))), folder / "site")
+
+
+def builder_of_wheels(workspace: Workspace, stop: threading.Event, *, nice: int = 0) -> WheelBuilder:
+    """What builds one wheel after the other. Raises what `venv_for` raises, and `OSError`."""
+    return WheelBuilder(venv_for(BUILD_LOCK, workspace, stop), _build_environment(isolated=False), nice=nice)
 
 
 def overlay_of(package: Package, workspace: Workspace) -> Path:
@@ -84,33 +91,30 @@ def _is_whole(folder: Path) -> bool:
     return (folder / "site").is_dir() and any(folder.glob("*.whl"))
 
 
-def _build(package: Package, aside: Path, tools: VirtualEnvironment, stop: threading.Event) -> Path:
-    source = aside / "source"
+def _make(package: Package, aside: Path, builder: WheelBuilder, stop: threading.Event) -> None:
+    """Make the wheel of the package's files, and unpack it beside it."""
+    source, site = aside / "source", aside / "site"
     for name in package.files:
         target = source / name
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(package.folder / name, target)
     if changed_since_read(package):
         raise ProgramFailed(CHANGED)
-    isolated = not _brought_along(package)
-    command: list[str | Path] = [tools.python, "-I", "-c", BOOTSTRAP_OF_BUILDS, WORKER_FOLDER]
-    if isolated:
-        command = [tools.python, "-I", "-m", "build", "--wheel", "--outdir", aside, source]
+    isolated = None if _brought_along(package) else _build_environment(isolated=True)
+    question = {
+        "source": str(source),
+        "site": str(site),
+        "isolated": isolated,
+        "installs": [str(uv_program()), *INSTALLS, "--python", str(builder.python), "--target", str(site)],
+        "installs_with": {name: value for name, value in uv_environment().items() if name in SEEN_BY_UV},
+    }
     try:
-        run_program(
-            command,
-            environment=_build_environment(isolated=isolated),
-            folder=aside,
-            seconds=BUILD_SECONDS,
-            stop=stop,
-            sends=json.dumps({"source": str(source), "folder": str(aside)}),
-        )
-        return next(aside.glob("*.whl"))
+        builder.make(question, aside, stop)
     except ProgramFailed as error:
-        message = error.failure.message.replace(str(source) + "/", "").replace(str(source), package.folder.name)
-        raise ProgramFailed(Failure("raised", "BuildFailed", message)) from None
-    except StopIteration:
-        raise ProgramFailed(Failure("raised", "BuildFailed", "the build ended well but made no wheel")) from None
+        said = error.failure
+        message = said.message.replace(f"{source}/", "").replace(str(source), package.folder.name)
+        raise ProgramFailed(replace(said, message=message.replace(f"{aside}/", ""))) from None
+    shutil.rmtree(source)
 
 
 def _build_environment(*, isolated: bool) -> dict[str, str]:
@@ -145,28 +149,6 @@ def _brought_along(package: Package) -> bool:
         return False
     found = [(pins.get(canonicalize_name(one.name)), one.specifier) for one in wanted]
     return bool(found) and all(version is not None and version in specifier for version, specifier in found)
-
-
-def _unpack(wheel: Path, site: Path, tools: VirtualEnvironment, stop: threading.Event) -> None:
-    command: list[str | Path] = [
-        uv_program(),
-        "pip",
-        "install",
-        "--quiet",
-        "--no-deps",
-        "--no-index",
-        "--offline",
-        *("--python", tools.python),
-        *("--target", site),
-        wheel,
-    ]
-    try:
-        run_program(command, environment=uv_environment(), folder=wheel.parent, seconds=BUILD_SECONDS, stop=stop)
-    except ProgramFailed as error:
-        message = error.failure.message.replace(str(wheel.parent) + "/", "")
-        raise ProgramFailed(Failure("raised", "InstallFailed", message)) from None
-    with suppress(ProgramFailed):  # what cannot be compiled here is told when it is imported
-        compile_all(tools, site, stop)
 
 
 def describe_wheel(path: Path) -> Wheel:

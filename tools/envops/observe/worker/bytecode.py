@@ -163,6 +163,12 @@ def _imported_by(module: str, path: str) -> Iterator[str]:
         yield from (f"{start}.{member}" for member in NAME.findall(members) if member)
 
 
+def compile_below(folder: str) -> None:
+    """Compile all in a folder, and keep what can be kept."""
+    with kept_below(folder):
+        _compile_all(folder)
+
+
 def _compile_all(folder: str) -> None:
     for parent, _, names in os.walk(folder):
         for name in names:

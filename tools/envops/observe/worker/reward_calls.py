@@ -164,7 +164,7 @@ def copied(value: Any, known: dict[int, Any] | None = None) -> Any:
 
 
 def _copied_mapping(value: dict[Any, Any], kind: type[dict[Any, Any]]) -> dict[Any, Any]:
-    """A dictionary of some other kind with the same entries; without its own ways of setting them, where it is plain."""
+    """A dictionary of some other kind with the same entries, set without asking it where it is plain."""
     if not _is_plain_mapping(kind):
         return copy.copy(value)
     mine = kind.__new__(kind)

@@ -58,6 +58,7 @@ class _Search:
         self._names = folder_names(folder)
         self._set_anew = {id(vars(os.environ)["_data"]), id(posix.environ)}
         self._known_kinds: dict[type, bool] = {}
+        self._without_text: set[type] = set()
 
     def held_by_any(self, owners: list[Any]) -> Iterator[Holder]:
         """What `held_by` says of each, asked only where the folder is in anything that they hold."""
@@ -77,11 +78,15 @@ class _Search:
                 kind = type(value)
                 if kind is str:
                     texts.add(value)
+                elif kind in self._without_text:
+                    continue
                 elif kind in NESTED:
                     if not gc.is_tracked(value):
                         unlisted[id(value)] = value
                 elif self._holds_text(kind):
                     others.append(value)
+                else:
+                    self._without_text.add(kind)
             owners = list(unlisted.values())[known:]
         strange = [str(value) if isinstance(value, PurePath) else value for value in others]
         return (

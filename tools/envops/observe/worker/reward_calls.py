@@ -106,23 +106,24 @@ class CallRecorder:
             self._taken, self._snapshot = None, {}
 
     def before(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Arguments | None:
-        """To be handed to `after`: the arguments as they are now; `None` where nobody asks."""
+        """To be handed to `after`: the arguments as they are now; `None` where nobody asks.
+
+        What did not change since the call before is not copied again; nobody sees where an equal thing was put.
+        """
         if self._taken is None:
             return None
         self._of_no_use += 1
-        given = (*args, *kwargs.values())
-        if not all(self._is_as_before(value) for value in given):
+        given = [(value, id(value)) for value in (*args, *kwargs.values())]
+        if not all(self._is_as_before(value, number) for value, number in given):
             known: dict[int, Any] = {}
-            self._snapshot = {id(value): (value, copied(value, known)) for value in given}
-        return (
-            tuple([self._snapshot[id(value)][1] for value in args]),
-            {name: self._snapshot[id(value)][1] for name, value in kwargs.items()},
-        )
+            self._snapshot = {number: (value, copied(value, known)) for value, number in given}
+        copies = [self._snapshot[number][1] for _, number in given]
+        return tuple(copies[: len(args)]), dict(zip(kwargs, copies[len(args) :], strict=True))
 
-    def _is_as_before(self, value: Any) -> bool:
-        if id(value) not in self._snapshot:
+    def _is_as_before(self, value: Any, number: int) -> bool:
+        if number not in self._snapshot:
             return False
-        _, copy_of_it = self._snapshot[id(value)]
+        _, copy_of_it = self._snapshot[number]
         return copy_of_it is value or _equal(copy_of_it, value)
 
     def after(self, before: Arguments | None, function: Callable[..., Any], now: Arguments, value: Any) -> None:
@@ -140,21 +141,22 @@ def copied(value: Any, known: dict[int, Any] | None = None) -> Any:
     if kind in _whole:
         return value
     known = {} if known is None else known
-    if id(value) in known:
-        return known[id(value)]
     if kind is tuple:
         return tuple([copied(item, known) for item in value])
+    number = id(value)  # once: every call of it is told to the guard
+    if number in known:
+        return known[number]
     if kind is list:
-        mine = known[id(value)] = value.copy()
+        mine = known[number] = value.copy()
         for index, item in enumerate(mine):
             if type(item) not in _whole:
                 mine[index] = copied(item, known)
         return mine
     if kind is set:
-        known[id(value)] = set(value)
-        return known[id(value)]
+        known[number] = set(value)
+        return known[number]
     if issubclass(kind, dict):
-        ours = known[id(value)] = value.copy() if kind is dict else _copied_mapping(value, kind)
+        ours = known[number] = value.copy() if kind is dict else _copied_mapping(value, kind)
         for key, item in dict.items(value):
             if type(item) not in _whole:
                 dict.__setitem__(ours, key, copied(item, known))

@@ -100,13 +100,13 @@ def test_coverage_sees_own_code_only() -> None:
     coverage = Coverage(lambda name: "here" if name == __file__ else None)
     with coverage.watching():
         branching(0)
-    once = len(coverage.steps)
+    once = coverage.steps
     with coverage.watching():
         branching(0)
-    assert len(coverage.steps) == once
+    assert coverage.steps == once
     with coverage.watching():
         branching(1)
-    assert len(coverage.steps) > once
+    assert coverage.steps > once
     assert sys.gettrace() is None
 
 

@@ -21,6 +21,8 @@ from envops.observe.subprocesses import Interrupted, ProgramFailed
 from envops.observe.venv import VirtualEnvironment, is_compiled, mark_compiled, siblings_of, venv_for
 from envops.observe.wheel import builder_of_wheels, built_wheel
 
+LULL_SECONDS = 0.1
+"""Between two looks whether the run was cancelled, where all but the first wheels wait for a lull."""
 WHEELS_NICE = 5
 """What imports goes first: all wait for it, and for a wheel one environment alone."""
 BUILDERS = 2
@@ -53,12 +55,14 @@ class Preparation:
         self._importers = self._open.enter_context(ThreadPoolExecutor(max(1, usable_cores() // 2)))
         builders = self._open.enter_context(ThreadPoolExecutor(BUILDERS))
         wheels = self._open.enter_context(ThreadPoolExecutor(1))
+        self._lull = threading.Event()
+        """Set when a core has less to do: nobody compiles any more what imports wait for."""
+        self._builder: WheelBuilder | None = None
+        """Of wheels, from when the first is to be made."""
         self._venvs: dict[str, Future[None]] = {key: Future() for key in dict.fromkeys(venvs.values())}
         for key in self._venvs:
             builders.submit(self._make_venv, key)
-        shared = [name for name, key in venvs.items() if servers.shares(key)]
-        self._builder: WheelBuilder | None = None
-        """Of wheels, from when the first is to be made."""
+        shared = self._shared = [name for name, key in venvs.items() if servers.shares(key)]
         self._wheels = {name: wheels.submit(self._make_wheel, name) for name in shared}
         builders.submit(self._make_toolboxes)
 
@@ -98,10 +102,12 @@ class Preparation:
         finally:
             if not begins_servers:
                 self._venvs[key].set_result(None)
+                self._lull.set()
 
     def _begin_servers(self, key: str, venv: VirtualEnvironment) -> None:
         """Let import what all with this key are forked from, with the bytecode that others have by now."""
         begun: list[BegunServer | None] = []
+        compiling: Future[None] | None = None
         generation = self._packages[next(self._sharing(key))].generation or "v1"
         entries = self._question.repository.registry.environments
         with suppress(ProgramFailed, Interrupted, OSError):
@@ -113,9 +119,13 @@ class Preparation:
                     confinement = confinement_of(entries[name], self._question.wish)
                     begun.append(self._servers.begin(venv, self._packages[name], confinement))
                 self._under_way.set()
-                self._compilers.begin(venv, generation, served=any(begun))
+                compiling = self._compilers.begin(venv, generation, served=any(begun))
+                if compiling is not None:
+                    compiling.add_done_callback(lambda _: self._lull.set())
             finally:
                 self._venvs[key].set_result(None)
+                if compiling is None:
+                    self._lull.set()
             origins = [server.origin(self._stop) for server in begun if server]  # the next ones find bytecode then
             if any(one.server for one in origins) and not is_compiled(venv.folder, generation):
                 mark_compiled(venv.folder, generation)
@@ -125,12 +135,15 @@ class Preparation:
 
     def _make_wheel(self, name: str) -> None:
         workspace = self._question.workspace
+        if name not in self._shared[: usable_cores()]:
+            while not self._lull.wait(LULL_SECONDS) and not self._stop.is_set():
+                pass
         with suppress(ProgramFailed, Interrupted, OSError):
             if not self._stop.is_set():
                 if self._builder is None or not self._builder.is_there:
                     self._builder = self._open.enter_context(builder_of_wheels(workspace, self._stop, nice=WHEELS_NICE))
                 built_wheel(self._packages[name], workspace, self._stop, self._builder)
-        if self._builder is not None and name == next(reversed(self._wheels)):
+        if self._builder is not None and name == self._shared[-1]:
             self._builder.end()
 
     def _make_toolboxes(self) -> None:

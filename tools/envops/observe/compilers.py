@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -43,14 +43,16 @@ class Compilers:
         self._imported.shutdown(cancel_futures=True)
         self._rest.shutdown(cancel_futures=True)
 
-    def begin(self, venv: VirtualEnvironment, generation: str, *, served: bool) -> None:
+    def begin(self, venv: VirtualEnvironment, generation: str, *, served: bool) -> Future[None] | None:
         """Compile what that generation of verifiers imports, and then the rest when nobody else has work.
 
         With `served` a fork server keeps what it imports; otherwise one that nobody asks for anything does.
+        Returns what is done when the former is; nothing where there is nothing to do.
         """
-        if venv.folder not in self._begun and not is_compiled(venv.folder):
-            self._begun.add(venv.folder)
-            self._imported.submit(self._compile_what_is_imported, venv, generation, served)
+        if venv.folder in self._begun or is_compiled(venv.folder):
+            return None
+        self._begun.add(venv.folder)
+        return self._imported.submit(self._compile_what_is_imported, venv, generation, served)
 
     def _compile_what_is_imported(self, venv: VirtualEnvironment, generation: str, served: bool) -> None:
         with suppress(ProgramFailed, Interrupted, OSError):  # then it is done by the next run

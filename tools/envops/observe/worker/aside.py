@@ -9,12 +9,14 @@ what tables got does not. And only where importing them there would find the sam
 
 from __future__ import annotations
 
+import builtins
 import gc
 import importlib.util
 import logging
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from importlib.machinery import ExtensionFileLoader
 from operator import is_
 from types import ModuleType
@@ -32,8 +34,11 @@ Variable = tuple[dict[str, Any], str, Any]
 class Aside:
     """What one import brought."""
 
-    def __init__(self, beneath: dict[str, ModuleType], modules: dict[str, ModuleType], added: list[Variable]) -> None:
+    def __init__(
+        self, beneath: Mapping[str, ModuleType], modules: dict[str, ModuleType], added: list[Variable]
+    ) -> None:
         self._beneath = beneath
+        """What was there before and was asked for: it stands upon that."""
         self._modules = modules
         self._added = added
         """What modules that were there before got."""
@@ -49,9 +54,9 @@ class Aside:
         return True
 
     def _fits(self) -> bool:
-        if not self._modules.keys().isdisjoint(sys.modules):
+        if any(name in sys.modules for name in self._modules):
             return False
-        if not self._beneath.items() <= sys.modules.items():
+        if any(sys.modules.get(name) is not module for name, module in self._beneath.items()):
             return False
         return all(_file_of(_found(name)) == file for name, file in self._files.items())
 
@@ -72,13 +77,54 @@ def set_aside(name: str, load: Callable[[], object], upon: str = "") -> None:
         _kept[upon].bring_back()
     before = _Surroundings()
     try:
-        load()
+        with _imports_heard() as asked:
+            load()
         modules = {each: module for each, module in sys.modules.items() if each not in before.modules}
     finally:
         added = before.restore()
         around.restore()
     if not any(_is_one_for_all(each, module, name) for each, module in modules.items()):
-        _kept[name] = Aside(before.modules, modules, added)
+        beneath = {each: before.modules[each] for each in asked if each in before.modules}
+        _kept[name] = Aside(beneath, modules, added)
+
+
+@contextmanager
+def _imports_heard() -> Iterator[set[str]]:
+    """Names of modules, and of what may be modules, that anybody asks for in the block, whether they are there or not.
+
+    A fork that looked at every module would have a copy of its own of most of the memory that they share.
+    """
+    asked: set[str] = set()
+    statement, function = builtins.__import__, importlib.import_module
+
+    def heard(
+        name: str,
+        globals: Mapping[str, Any] | None = None,
+        locals: Mapping[str, Any] | None = None,
+        fromlist: Sequence[str] | None = (),
+        level: int = 0,
+    ) -> ModuleType:
+        found = statement(name, globals, locals, fromlist or (), level)
+        base = found.__name__ if fromlist or level else name
+        asked.update(_with_parents(base), (f"{base}.{each}" for each in fromlist or ()))
+        return found
+
+    def heard_too(name: str, package: str | None = None) -> ModuleType:
+        found = function(name, package)
+        asked.update(_with_parents(found.__name__))
+        return found
+
+    builtins.__import__, importlib.import_module = heard, heard_too
+    try:
+        yield asked
+    finally:
+        builtins.__import__, importlib.import_module = statement, function
+
+
+def _with_parents(name: str) -> Iterator[str]:
+    while name:
+        yield name
+        name = name.rpartition(".")[0]
 
 
 def bring_back(name: str) -> bool:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import ast
 import functools
 import gc
-import sys
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
@@ -17,6 +16,8 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
+
+from .imported import modules_since
 
 Key = tuple[str, int]
 """Qualified name of a function and which one of that name it is."""
@@ -42,7 +43,7 @@ class Mutator:
                 self._caches.append(found)
         self._modules = [
             module
-            for module in list(sys.modules.values())
+            for module in modules_since()
             if isinstance(module, ModuleType) and (getattr(module, "__file__", None) or "").startswith(prefix)
         ]
         self._caches = [cache for cache in self._caches if self._is_ours(cache)]

@@ -71,6 +71,8 @@ class Session:
         """How many replies were to be scored directly, by policy; those of no policy are the search's."""
         self._holds_directly = True
         """Whether scoring directly has said the same as scoring in full so far."""
+        self._steady: dict[tuple[int, str], dict[str, Any]] = {}
+        """Task and reply → its score, where its functions alone have a say and said the same again."""
         self.hanging: dict[tuple[int, str], str] = {}
         """Task and reply → why it was not scored in time: nobody waits for it twice."""
         self.search: Callable[[], dict[str, Any]] | None = None
@@ -164,7 +166,14 @@ class Session:
 
     def score(self, task: TaskView, policy: str, completion: Sequence[Message], seconds: float) -> None:
         self.channel.item("now", {"task": task.index, "policy": policy, "completion": shortened_messages(completion)})
-        row = self.scored(task, policy, completion, seconds)
+        asked = task.index, json.dumps(completion, default=str)
+        if asked in self._steady:
+            row = {**self._steady[asked], "policy": policy}
+        else:
+            row = self.scored(task, policy, completion, seconds)
+            said_again = row["reward"] is not None and row["again"] == [row["reward"]] and not row["failures"]
+            if self.adapter.follows_from_calls and said_again:
+                self._steady[asked] = row
         if policy == "long-junk":
             row["completion"] = shortened_messages(completion)
         self.channel.item("score", row, waits=True)  # what is scored next is said at once

@@ -137,7 +137,7 @@ class _Work:
             "seconds": time.monotonic() - started,
             "lines_reached": coverage.lines_reached,
             "lines_known": coverage.lines_known,
-            "steps_reached": len(coverage.steps),
+            "steps_reached": coverage.steps,
             "broken": [{**each, "task": self._panel[each["task"]].task.index} for each in grader.broken],
             "panel": [self._panel_fact(place, grader) for place in range(len(self._panel))],
         }

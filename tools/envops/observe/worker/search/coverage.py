@@ -22,14 +22,14 @@ class Coverage:
 
     def __init__(self, relative: Callable[[str], str | None]) -> None:
         self._relative = relative
-        self._own: dict[CodeType, str | None] = {}
-        self._before = 0
+        self._own: dict[CodeType, _Walk | None] = {}
         self._blocks = 0
         self._whole = True
         self._rewards_running = 0
         self._entered_elsewhere = False
         """Whether own code ran that no reward function had called."""
-        self.steps: set[tuple[CodeType, int, int]] = set()
+        self.steps = 0
+        """From line to line, those that were never taken before, as many as there were."""
 
     @contextmanager
     def watching(self) -> Iterator[None]:
@@ -60,36 +60,52 @@ class Coverage:
     def _entered(self, frame: FrameType, _event: str, _argument: Any) -> Any:
         code = frame.f_code
         try:
-            name = self._own[code]
+            walk = self._own[code]
         except KeyError:
-            name = self._own[code] = self._relative(code.co_filename)
-        if name is None:
+            name = self._relative(code.co_filename)
+            walk = self._own[code] = None if name is None else _Walk(self, name)
+        if walk is None:
             return None
         if not self._rewards_running:
             self._entered_elsewhere = True
-        self._before = 0
-        return self._moved
-
-    def _moved(self, frame: FrameType, event: str, _argument: Any) -> Any:
-        if event == "line":
-            self.steps.add((frame.f_code, self._before, frame.f_lineno))
-            self._before = frame.f_lineno
-        return self._moved
+        walk.before = 0
+        return walk.moved
 
     @property
-    def codes(self) -> list[CodeType]:
-        return [code for code, name in self._own.items() if name is not None]
+    def _walks(self) -> list[tuple[CodeType, _Walk]]:
+        return [(code, walk) for code, walk in self._own.items() if walk is not None]
 
     @property
     def lines_reached(self) -> int:
-        return len({(code, line) for code, _, line in self.steps if line != code.co_firstlineno})
+        return sum(len({line for _, line in walk.steps} - {code.co_firstlineno}) for code, walk in self._walks)
 
     @property
     def lines_known(self) -> int:
         """Lines of the functions that were entered; where a function begins is not run by a call."""
-        return sum(len({line for *_, line in code.co_lines() if line} - {code.co_firstlineno}) for code in self.codes)
+        known = ({line for *_, line in code.co_lines() if line} - {code.co_firstlineno} for code, _ in self._walks)
+        return sum(map(len, known))
 
     @property
     def files(self) -> dict[str, str]:
         """The files that scoring went through: absolute name → name in the package."""
-        return {code.co_filename: name for code, name in self._own.items() if name is not None}
+        return {code.co_filename: walk.name for code, walk in self._walks}
+
+
+class _Walk:
+    """The steps from line to line in one function; looking a function up costs more than a step."""
+
+    def __init__(self, coverage: Coverage, name: str) -> None:
+        self._coverage = coverage
+        self.name = name
+        """Of its file."""
+        self.before = 0
+        self.steps: set[tuple[int, int]] = set()
+
+    def moved(self, frame: FrameType, event: str, _argument: Any) -> Any:
+        if event == "line":
+            step = self.before, frame.f_lineno
+            if step not in self.steps:
+                self.steps.add(step)
+                self._coverage.steps += 1
+            self.before = step[1]
+        return self.moved

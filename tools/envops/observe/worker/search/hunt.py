@@ -197,10 +197,10 @@ class Hunt:
     def _try_out(self, reply: str) -> Trial:
         """A blind candidate; new steps in the code earn it a look on every task."""
         watched = self._quiet < QUIET or len(self._tried) % TRACED_EVERY == 0
-        before = len(self._coverage.steps)
+        before = self._coverage.steps
         with self._coverage.watching() if watched else nullcontext():
             trial = self._grader.try_out(reply)
-        new = len(self._coverage.steps) > before
+        new = self._coverage.steps > before
         self._quiet = 0 if new else self._quiet + 1
         if new:
             whole = trial if trial.whole else self._grader.try_out(reply, whole=True)

@@ -17,6 +17,7 @@ from .adapter import Adapter, Job, Manner, Settings, TaskView
 from .aside import ENDPOINT, bring_back
 from .channel import Channel
 from .confinement import NetworkGuard
+from .effort import set_handler
 from .failures import OutOfTime, Sources, said_as_exception
 from .oracle import NoOracle
 from .policies import Message, Policies, text_of
@@ -71,8 +72,6 @@ class Session:
         """How many replies were to be scored directly, by policy; those of no policy are the search's."""
         self._holds_directly = True
         """Whether scoring directly has said the same as scoring in full so far."""
-        self._steady: dict[tuple[int, str], dict[str, Any]] = {}
-        """Task and reply → its score, where its functions alone have a say and said the same again."""
         self.hanging: dict[tuple[int, str], str] = {}
         """Task and reply → why it was not scored in time: nobody waits for it twice."""
         self.search: Callable[[], dict[str, Any]] | None = None
@@ -166,14 +165,7 @@ class Session:
 
     def score(self, task: TaskView, policy: str, completion: Sequence[Message], seconds: float) -> None:
         self.channel.item("now", {"task": task.index, "policy": policy, "completion": shortened_messages(completion)})
-        asked = task.index, json.dumps(completion, default=str)
-        if asked in self._steady:
-            row = {**self._steady[asked], "policy": policy}
-        else:
-            row = self.scored(task, policy, completion, seconds)
-            said_again = row["reward"] is not None and row["again"] == [row["reward"]] and not row["failures"]
-            if self.adapter.follows_from_calls and said_again:
-                self._steady[asked] = row
+        row = self.scored(task, policy, completion, seconds)
         if policy == "long-junk":
             row["completion"] = shortened_messages(completion)
         self.channel.item("score", row, waits=True)  # what is scored next is said at once
@@ -286,13 +278,13 @@ def time_limit(seconds: float) -> Iterator[None]:
         raise OutOfTime(f"took longer than {seconds:g} s")
 
     started = time.monotonic()
-    previous = signal.signal(signal.SIGALRM, expired)
+    previous = set_handler(signal.SIGALRM, expired)
     left_before, _ = signal.setitimer(signal.ITIMER_REAL, seconds)
     try:
         yield
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, previous)
+        set_handler(signal.SIGALRM, previous)
         if left_before:
             signal.setitimer(signal.ITIMER_REAL, max(0.001, left_before - (time.monotonic() - started)))
 

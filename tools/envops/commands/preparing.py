@@ -41,13 +41,14 @@ class Preparation:
         venvs: Mapping[str, str],
         servers: ForkServers,
         stop: threading.Event,
-        under_way: threading.Event,
+        lull: threading.Event,
     ) -> None:
         """Begin with what the first environments need.
 
-        `venvs` names everybody's virtual environment by its key; `under_way` is set when the first server imports.
+        `venvs` names everybody's virtual environment by its key. `lull` is set when a core has less to do: something
+        is imported, and nobody compiles any more what that waits for.
         """
-        self._question, self._servers, self._stop, self._under_way = question, servers, stop, under_way
+        self._question, self._servers, self._stop, self._lull = question, servers, stop, lull
         self._keys = venvs
         self._packages = question.repository.packages
         self._open = ExitStack()
@@ -55,8 +56,6 @@ class Preparation:
         self._importers = self._open.enter_context(ThreadPoolExecutor(max(1, usable_cores() // 2)))
         builders = self._open.enter_context(ThreadPoolExecutor(BUILDERS))
         wheels = self._open.enter_context(ThreadPoolExecutor(1))
-        self._lull = threading.Event()
-        """Set when a core has less to do: nobody compiles any more what imports wait for."""
         self._builder: WheelBuilder | None = None
         """Of wheels, from when the first is to be made."""
         self._venvs: dict[str, Future[None]] = {key: Future() for key in dict.fromkeys(venvs.values())}
@@ -102,7 +101,8 @@ class Preparation:
         finally:
             if not begins_servers:
                 self._venvs[key].set_result(None)
-                self._lull.set()
+                if self._servers.shares(key):
+                    self._lull.set()
 
     def _begin_servers(self, key: str, venv: VirtualEnvironment) -> None:
         """Let import what all with this key are forked from, with the bytecode that others have by now."""
@@ -118,7 +118,6 @@ class Preparation:
                 for name in self._sharing(key):
                     confinement = confinement_of(entries[name], self._question.wish)
                     begun.append(self._servers.begin(venv, self._packages[name], confinement))
-                self._under_way.set()
                 compiling = self._compilers.begin(venv, generation, served=any(begun))
                 if compiling is not None:
                     compiling.add_done_callback(lambda _: self._lull.set())
@@ -149,4 +148,5 @@ class Preparation:
     def _make_toolboxes(self) -> None:
         with suppress(ProgramFailed, Interrupted, OSError):
             packages = [self._packages[name] for name in self._keys]
-            make_toolboxes(packages, self._question.workspace, self._question.wish, self._stop)
+            for unfinished in make_toolboxes(packages, self._question.workspace, self._question.wish, self._stop):
+                self._compilers.finish(unfinished)

@@ -45,7 +45,7 @@ class Run:
     progress: Progress
     stop: threading.Event
     servers: ForkServers
-    under_way: threading.Event
+    lull: threading.Event
     """Set when the first worker imports, or is about to."""
 
 
@@ -88,16 +88,16 @@ def _observe_all(
     if not names:
         return
     timings = expected_timings(names, question.workspace)
-    waiting, memory, under_way = in_order(timings), available_memory(), threading.Event()
+    waiting, memory, lull = in_order(timings), available_memory(), threading.Event()
     venvs = {name: venv_key(question.repository.packages[name].folder / LOCK_FILE) for name in waiting}
     running: dict[Future[EnvironmentResult | None], str] = {}
     with (
         _spared(question.workspace),
         ForkServers(question.workspace, Counter(venvs.values()), stop) as servers,
         ThreadPoolExecutor(min(workers, len(names))) as pool,
-        Preparation(question, venvs, servers, stop, under_way) as preparation,
+        Preparation(question, venvs, servers, stop, lull) as preparation,
     ):
-        shared = Run(question, progress, stop, servers, under_way)
+        shared = Run(question, progress, stop, servers, lull)
         try:
             while waiting or running:
                 chosen = next_to_start(waiting, running.values(), preparation.ready(waiting), timings, workers, memory)
@@ -105,7 +105,7 @@ def _observe_all(
                     waiting.remove(chosen)
                     running[pool.submit(_validate_one, shared, chosen)] = chosen
                     continue
-                if shared.under_way.is_set():
+                if shared.lull.is_set():
                     import_meanwhile()
                 awaited: Iterable[Future[Any]] = running or preparation.awaited()
                 wait(awaited, timeout=LOOK_SECONDS, return_when=FIRST_COMPLETED)
@@ -167,11 +167,12 @@ def _facts(shared: Run, name: str) -> tuple[Facts, bool]:
             known = with_recordings(known, entry, package, workspace, wish.allow_network, stop)
         return known, True
     shared.progress.started(name)
+    imports_alone = not shared.servers.shares(venv_key(package.folder / LOCK_FILE))
 
     def reached(stage: Stage) -> None:
         shared.progress.stage(name, stage)
-        if stage != "venv":
-            shared.under_way.set()
+        if stage != "venv" and imports_alone:
+            shared.lull.set()
 
     watcher = Watcher(
         stage=reached,

@@ -54,6 +54,10 @@ class Compilers:
         self._begun.add(venv.folder)
         return self._imported.submit(self._compile_what_is_imported, venv, generation, served)
 
+    def finish(self, venv: VirtualEnvironment) -> None:
+        """Compile the rest of one whose beginning is compiled, when nobody else has work."""
+        self._rest.submit(self._compile_the_rest, venv)
+
     def _compile_what_is_imported(self, venv: VirtualEnvironment, generation: str, served: bool) -> None:
         with suppress(ProgramFailed, Interrupted, OSError):  # then it is done by the next run
             if not is_compiled(venv.folder, generation):
@@ -62,7 +66,7 @@ class Compilers:
                 compile_some(venv, venv.site_packages, self._over, first)
                 if not served and sys.platform == "linux":
                     self._import(venv, generation)
-            self._rest.submit(self._compile_the_rest, venv)
+            self.finish(venv)
 
     def _import(self, venv: VirtualEnvironment, generation: str) -> None:
         """Keep what the import needs beyond what its files say at the beginning of a line."""

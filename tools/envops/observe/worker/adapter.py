@@ -99,6 +99,8 @@ class Adapter(Protocol):
     """Takes down the calls of reward functions."""
     follows_from_calls: bool
     """Whether a reward is what its functions say: nothing but verifiers' own code prepares and adds up."""
+    scores_afresh: bool
+    """Whether two direct scorings share nothing that the first of them could have changed."""
 
     @property
     def infinite(self) -> bool:
@@ -117,7 +119,7 @@ class Adapter(Protocol):
         """Score conversations on one task as a group, by verifiers' own scoring."""
 
     def score_directly(self, task: TaskView, completion: Sequence[Message], /) -> dict[str, Any] | None:
-        """What `score` says of one conversation, for less: each task is prepared once. `None` where that cannot be."""
+        """What `score` says of one conversation, for less; `None` where that cannot be, or a function gave no number."""
 
     def roll_out(
         self,

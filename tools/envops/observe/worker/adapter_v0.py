@@ -47,6 +47,8 @@ class AdapterV0:
     """The surface of `adapter.Adapter` over a v0 environment."""
 
     infinite = False
+    scores_afresh = False
+    """States of one task are copies of the same one."""
 
     def __init__(self, settings: Settings, sources: Sources) -> None:
         self._sources = sources
@@ -224,8 +226,10 @@ class AdapterV0:
             return None
         finally:
             self._trap.reset(token)
-        rewards = self._rewards_of(reward, metrics, list(trap.failures.values()))
-        return {**rewards, "failure": None, "seconds": time.perf_counter() - started}
+        if trap.failures:
+            return None
+        rewards = self._rewards_of(reward, metrics, ())
+        return {**rewards, "failures": [], "failure": None, "seconds": time.perf_counter() - started}
 
     async def _scored(self, states: Sequence[Any]) -> None:
         rubric = self._environment.rubric

@@ -25,9 +25,9 @@ from .harnesses import Harnesses
 from .policies import Message
 from .reward_calls import CallRecorder
 from .rollout_errors import failure_raised, failure_said, lost_rollout, out_of_time
-from .scoring_v1 import let_judges_know, needs_runtime, provisioned, score_in_place
+from .scoring_v1 import let_judges_know, needs_runtime, provisioned, score_at_once, score_in_place, scores_plainly
 from .tool_servers import Nursery, fork_servers
-from .traces_v1 import completion_of, prompt_of, rewards_of, tokens_of, trace_of
+from .traces_v1 import completion_of, identity_of, prompt_of, rewards_of, tokens_of, trace_of
 
 EVALUATION_SPLITS = ("test", "eval", "evaluation", "validation", "dev")
 SPAWNED_AFTER_SECONDS = 0.05
@@ -42,6 +42,7 @@ class AdapterV1:
     grouped = False
     follows_from_calls = False
     """A trace is no plain data: whether a function writes to it cannot be seen."""
+    scores_afresh = True
 
     def __init__(self, settings: Settings, sources: Sources, nursery: Nursery | None = None) -> None:
         """Load the taskset; tool servers, if it has any, come from the nursery."""
@@ -62,6 +63,8 @@ class AdapterV1:
         self._signatures: dict[str, inspect.Signature] = {}
         self._declared: dict[str, dict[str, Any]] | None = None
         self._runtime_needed: bool | None = None
+        self._known: dict[int, tuple[Any, dict[str, str], dict[str, list[Callable[..., Any]]]]] = {}
+        """Tasks with their identities and their functions, as long as they are scored directly."""
         self.harnesses = Harnesses()
         self._environments: dict[str | None, tuple[Any, asyncio.Future[None]]] = {}
         """One for each harness, with what is done when its servers are up."""
@@ -127,8 +130,27 @@ class AdapterV1:
     async def score(self, task: TaskView, completions: Sequence[Sequence[Message]]) -> list[dict[str, Any]]:
         return [await self._score_one(task, completion) for completion in completions]
 
-    def score_directly(self, _task: TaskView, _completion: Sequence[Message]) -> dict[str, Any] | None:
-        return None
+    def score_directly(self, view: TaskView, completion: Sequence[Message]) -> dict[str, Any] | None:
+        native = view.native
+        if id(native) not in self._known:
+            if not scores_plainly(native):
+                return None
+            functions = {kind: self._trapped_hooks(native, kind) for kind in ("reward", "metric")}
+            self._known[id(native)] = native, identity_of(native), functions
+        _, identity, functions = self._known[id(native)]
+        trace = trace_of(view, completion, identity)
+        task = copy.copy(native)
+        task.hooks = functions.__getitem__
+        started = time.perf_counter()
+        try:
+            score_at_once(task, trace)
+        except Exception:
+            self._trap.taken()
+            return None
+        if self._trap.taken():
+            return None
+        rewards = rewards_of([trace], self._weights(native))
+        return {**rewards, "failures": [], "failure": None, "seconds": time.perf_counter() - started}
 
     async def _score_one(self, view: TaskView, completion: Sequence[Message]) -> dict[str, Any]:
         trace = trace_of(view, completion)

@@ -32,9 +32,12 @@ def collector_at_rest() -> Iterator[None]:
 
 
 def import_verifiers(generation: str) -> None:
-    """Import this generation of verifiers. Raises whatever that raises."""
+    """Import this generation of verifiers, with what it imports to load anything. Raises whatever that raises."""
     if generation == "v1":
         import verifiers.v1
+
+        with suppress(ImportError):  # where tasksets of its own are looked for, before those of packages
+            importlib.import_module("verifiers.v1.tasksets")
     else:
         import verifiers
 

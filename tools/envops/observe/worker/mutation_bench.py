@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
-from typing import Any
+from typing import Any, Literal
 
 from .answers import answer_of
 from .effort import Budget, BudgetSpent, kernel_limit, processor_limit, processor_seconds
@@ -37,6 +37,8 @@ BATCHES = (8, 24)
 MOST_VARIATIONS = 600
 VARIATIONS_AT_ONCE = 50
 
+Way = Literal["directly", "in full", "again"]
+"""How a conversation is scored: held against scoring in full now and then, in full, or as what is asked once more."""
 Values = dict[str, float | None]
 """`reward` and every function by name."""
 Probe = dict[str, Any]
@@ -115,7 +117,7 @@ class Bench:
         used, started = processor_seconds(), time.monotonic()
         try:
             with self._session.adapter.calls.taken() as calls:
-                values = self.values(probe, in_full=True)  # mutants are, and have so many times as long
+                values = self.values(probe, way="in full")  # mutants may be, and have so many times as long
         except OutOfTime as error:
             self.unasked[probe["name"]] = str(error)
             return None
@@ -136,19 +138,21 @@ class Bench:
         return None
 
     def values(
-        self, probe: Probe, processor: float = MOST_SECONDS, wall: float = 10 * MOST_SECONDS, *, in_full: bool = False
+        self, probe: Probe, processor: float = MOST_SECONDS, wall: float = 10 * MOST_SECONDS, *, way: Way = "directly"
     ) -> Values:
         """Reward and functions of a conversation, by whatever code is in place.
 
         Raises `OutOfTime`, and whatever comes through verifiers' own scoring.
         """
         session = self._session
-        task = session.kept[probe["task"]]
+        task, completion = session.kept[probe["task"]], probe["completion"]
         with processor_limit(processor):
-            if in_full:
-                score = session.run(session.adapter.score(task, [probe["completion"]]), wall)[0]
+            if way == "in full":
+                score = session.run(session.adapter.score(task, [completion]), wall)[0]
+            elif way == "again":
+                score = session.scored_again(task, completion, wall)
             else:
-                score = session.scored_directly(task, probe["completion"], wall)
+                score = session.scored_directly(task, completion, wall)
         values: Values = {name: said["score"] for name, said in score["functions"].items()}
         return values | {"reward": score["reward"]}
 
@@ -158,11 +162,11 @@ class Bench:
         processor: float = HANGING_SECONDS,
         wall: float = WAITING_SECONDS,
         *,
-        in_full: bool = False,
+        way: Way = "directly",
     ) -> Values | None:
         """The values of a conversation, `None` where the code in place does not get as far."""
         try:
-            return self.values(probe, processor, wall, in_full=in_full)
+            return self.values(probe, processor, wall, way=way)
         except BaseException:
             return None
 
@@ -197,7 +201,7 @@ class Bench:
                 with processor_limit(processor), time_limit(wall):
                     if known.calls.all_repeat():
                         return
-                values = self.values(probe, processor, wall, in_full=True)
+                values = self.values(probe, processor, wall, way="again")
         except OutOfTime as error:
             trial.outcome, trial.by = "timeout", f"{probe['name']}: {error}"
             return
@@ -222,7 +226,7 @@ class Bench:
             with mutator.applied(trial.mutant):
                 for probe, known in _said_otherwise(said):
                     budget.check()
-                    values = self.attempted(probe, in_full=True)
+                    values = self.attempted(probe, way="again")
                     if values is not None and differences(known.values, values):
                         trial.apart = _apart(probe, known.values, values)
                         return True

@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import functools
 import inspect
+import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from contextvars import copy_context
 from typing import Any
 
 import verifiers.v1 as vf
 from verifiers.v1.runtimes import make_runtime
+from verifiers.v1.utils.decorators import invoke
 
 from .adapter import TaskView
 from .judges import being_scored
+from .reward_calls import at_once
 from .traces_v1 import heard_in, trace_of
+
+_SCORING: Any = sys.modules[vf.Task.__module__]
+"""Where verifiers looks for what calls a task's functions."""
 
 
 def let_judges_know() -> None:
@@ -35,6 +42,39 @@ def needs_runtime(task: Any) -> bool:
     hooks = [*task.hooks("reward"), *task.hooks("metric")]
     prepares = type(task).setup is not vf.Task.setup or type(task).finalize is not vf.Task.finalize
     return prepares or any("runtime" in inspect.signature(function).parameters for function in hooks)
+
+
+def scores_plainly(task: Any) -> bool:
+    """Whether verifiers' own scoring calls the task's own functions and nothing else."""
+    kind, own = type(task), vf.Task
+    as_verifiers = kind.score is own.score and kind.hooks is own.hooks and kind.plugged_judges is own.plugged_judges
+    return as_verifiers and hasattr(_SCORING, "invoke_all") and not task.plugged_judges() and not needs_runtime(task)
+
+
+def score_at_once(task: Any, trace: Any) -> None:
+    """Score a trace by the task's own `score`, without a loop: one function after the other, in the order of tasks.
+
+    Raises `Waits` or what verifiers makes of it where a function waits for something, and whatever scoring raises.
+    """
+    together = _SCORING.invoke_all
+    _SCORING.invoke_all = _one_by_one
+    try:
+        at_once(task.score(trace))
+    finally:
+        _SCORING.invoke_all = together
+
+
+async def _one_by_one(functions: Sequence[Callable[..., Any]], available: Mapping[str, Any]) -> list[Any]:
+    """What each of them says; all are asked, as tasks that were begun would be, before the first error is raised."""
+    said, errors = [], list[Exception]()
+    for function in functions:
+        try:
+            said.append(copy_context().run(at_once, invoke(function, available)))
+        except Exception as error:
+            errors.append(error)
+    if errors:
+        raise errors[0]
+    return said
 
 
 async def score_in_place(task: Any, trace: Any, *, in_runtime: bool) -> None:

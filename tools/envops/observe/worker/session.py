@@ -205,14 +205,32 @@ class Session:
         if direct is not None:
             return direct
         row: dict[str, Any] = self.run(self.adapter.score(task, [completion]), seconds)[0]
-        if self._holds_directly:
-            direct = self._asked_directly(task, completion, seconds) if held else None
+        failed = bool(row["failures"] or row["failure"])  # which is never said directly
+        if self._holds_directly and held and not failed:
+            direct = self._asked_directly(task, completion, seconds)
             self._holds_directly = direct is not None and _equal(row, direct)
         return row
 
+    def scored_again(self, task: TaskView, completion: Sequence[Message], seconds: float) -> dict[str, Any]:
+        """One score more, by whatever code is in place: directly where that shares nothing with other scorings.
+
+        Raises `OutOfTime`.
+        """
+        afresh = self._holds_directly and self.adapter.scores_afresh
+        direct = self._asked_directly(task, completion, seconds) if afresh else None
+        if direct is not None:
+            return direct
+        row: dict[str, Any] = self.run(self.adapter.score(task, [completion]), seconds)[0]
+        return row
+
     def _asked_directly(self, task: TaskView, completion: Sequence[Message], seconds: float) -> dict[str, Any] | None:
+        """What scoring directly says, as if the loop ran: what a function begins there makes it wait."""
         with time_limit(seconds):
-            return self.adapter.score_directly(task, completion)
+            asyncio._set_running_loop(self.loop)
+            try:
+                return self.adapter.score_directly(task, completion)
+            finally:
+                asyncio._set_running_loop(None)
 
     def _earned_again(
         self, task: TaskView, completion: Sequence[Message], first: Any, calls: Calls, seconds: float
@@ -225,7 +243,7 @@ class Session:
         if outcomes and all(outcomes):
             return [first]
         times = 2 if False in outcomes else 1  # what every other call does would be hidden by the calls just made
-        return [self.run(self.adapter.score(task, [completion]), seconds)[0]["reward"] for _ in range(times)]
+        return [self.scored_again(task, completion, seconds)["reward"] for _ in range(times)]
 
     def unscored(
         self, task: TaskView, policy: str, completion: Sequence[Message], error: BaseException

@@ -22,10 +22,15 @@ def prompt_of(data: Any) -> list[Message]:
     return [*messages, *(message_to_wire(message) for message in data.prompt or [])]
 
 
-def trace_of(view: TaskView, completion: Sequence[Message]) -> Any:
-    """The trace that a rollout with this completion leaves behind."""
+def identity_of(task: Any) -> dict[str, str]:
+    """What a trace records of its task beside its data."""
+    return {"type": type(task).__name__, "key": task.key, "hash": task.hash}
+
+
+def trace_of(view: TaskView, completion: Sequence[Message], identity: Mapping[str, str] | None = None) -> Any:
+    """The trace that a rollout with this completion leaves behind; the task's identity may be known."""
     task = view.native
-    recorded = vf.TraceTask(type=type(task).__name__, data=task.data, key=task.key, hash=task.hash)
+    recorded = vf.TraceTask(data=task.data, **(identity or identity_of(task)))
     trace = vf.Trace(task=recorded, state=state_cls(type(task))(), agent=vf.AgentInfo(config=_agent_config()))
     messages = [(parse_message(message), False) for message in view.prompt]
     messages += [(parse_message(message), message["role"] == "assistant") for message in completion]

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 from envops.declare.reading import read_package
-from envops.observe.subprocesses import ProgramFailed
-from envops.observe.wheel import built_wheel, describe_wheel
+from envops.observe.subprocesses import Interrupted, ProgramFailed
+from envops.observe.wheel import builder_of_wheels, built_wheel, describe_wheel
 from sample_packages import write_package
 
 if TYPE_CHECKING:
@@ -142,3 +142,59 @@ def test_a_file_that_is_no_archive_is_the_authors_to_mend(tmp_path: Path):
     (tmp_path / "text.whl").write_text("not a wheel")
     with pytest.raises(ProgramFailed):
         describe_wheel(tmp_path / "text.whl")
+
+
+LEAVES = """
+import os
+from pathlib import Path
+
+from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+
+
+class Leaves(BuildHookInterface):
+    def initialize(self, version, build_data):
+        Path(self.root, "NAME", "seen.txt").write_text(os.environ.get("LEFT_BEHIND", "nothing"))
+        build_data["artifacts"].append("NAME/seen.txt")
+        os.environ["LEFT_BEHIND"] = "something"
+"""
+ENDS_THE_BUILDER = """
+import os
+import signal
+from pathlib import Path
+
+parent = int(Path(f"/proc/{os.getppid()}/stat").read_text().rpartition(")")[2].split()[1])
+os.kill(parent, signal.SIGKILL)
+"""
+
+
+def hooked(environments: Path, name: str, hook: str) -> Package:
+    files = {"module.py": "", "hook.py": hook.replace("NAME", name)}
+    return write_package(environments / name, "v1", files, settings=HOOKED.replace("hooked", name))
+
+
+def test_one_builder_makes_many_wheels_and_none_sees_what_another_left_behind(environments: Path, fresh: Workspace):
+    stop = threading.Event()
+    with builder_of_wheels(fresh, stop) as builder:
+        for name in ("leaves_first", "leaves_second"):
+            made = built_wheel(hooked(environments, name, LEAVES), fresh, stop, builder)
+            assert (made.overlay / name / "seen.txt").read_text() == "nothing"
+        assert builder.is_there
+
+
+def test_a_build_that_ends_the_builder_fails_alone(environments: Path, fresh: Workspace, package: Package):
+    stop = threading.Event()
+    with builder_of_wheels(fresh, stop) as builder:
+        with pytest.raises(ProgramFailed) as caught:
+            built_wheel(hooked(environments, "ends_it", ENDS_THE_BUILDER), fresh, stop, builder)
+        assert caught.value.failure.kind == "raised"
+        assert not builder.is_there
+    assert built_wheel(package, fresh, stop).wheel.size > 0
+
+
+def test_a_build_is_over_when_the_run_is(environments: Path, fresh: Workspace):
+    stop = threading.Event()
+    stop.set()
+    slow = hooked(environments, "takes_long", "import time\ntime.sleep(600)")
+    with builder_of_wheels(fresh, threading.Event()) as builder, pytest.raises(Interrupted):
+        built_wheel(slow, fresh, stop, builder)
+    assert not builder.is_there

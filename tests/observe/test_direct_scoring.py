@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from envops.observe.worker.policies import says
-from envops.observe.worker.session import HELD_EVERY, HELD_FIRST, Session
+from envops.observe.worker.session import HELD_EVERY, HELD_FIRST, HELD_FIRST_OF_POLICY, Session
 
 TASK: Any = SimpleNamespace(index=0)
 MANY = 3 * HELD_EVERY
@@ -16,14 +17,17 @@ MANY = 3 * HELD_EVERY
 class Adapter:
     """An adapter whose ways of scoring are told apart by who was asked."""
 
+    scores_afresh = False
+
     def __init__(self, direct: Any = 1.0, full: Any = 1.0) -> None:
         self.full = full
         self.direct = direct
+        self.full_row: dict[str, Any] | None = None
         self.asked: list[str] = []
 
     async def score(self, _task: Any, _completions: Any) -> list[dict[str, Any]]:
         self.asked.append("full")
-        return [row(self.full)]
+        return [self.full_row or row(self.full)]
 
     def score_directly(self, _task: Any, _completion: Any) -> dict[str, Any] | None:
         self.asked.append("direct")
@@ -68,16 +72,50 @@ def test_what_stops_holding_later_is_found_by_a_later_reply():
     assert ask(session) == [1.0] * MANY
 
 
-def test_failures_are_the_same_by_what_was_raised_and_not_by_the_way_there():
+def test_a_reply_that_a_function_fails_at_is_scored_in_full_and_says_nothing_of_the_others():
     adapter = Adapter()
-    adapter.score_directly = lambda *_: row(1.0, "bad") | {"seconds": 0.2}  # type: ignore[method-assign]
+    session = session_over(adapter)
+    ask(session, HELD_FIRST)
+    answers = iter([None] + [row(1.0)] * MANY)
+    adapter.score_directly = lambda *_: next(answers)  # type: ignore[method-assign]
+    adapter.full_row = row(0.0, "bad")
+    assert ask(session, 1) == [0.0]
+    adapter.full_row = None
+    asked = len(adapter.asked)
+    assert ask(session, 2) == [1.0, 1.0]
+    assert len(adapter.asked) == asked
 
-    async def score(*_: Any) -> list[dict[str, Any]]:
-        adapter.asked.append("full")
-        one = row(1.0, "bad")
-        one["failures"][0]["failure"]["traceback"] = "another way"
-        return [one]
 
-    adapter.score = score  # type: ignore[method-assign]
-    ask(session_over(adapter), HELD_FIRST + 4)
-    assert len(adapter.asked) == HELD_FIRST
+def test_a_policy_has_first_replies_of_its_own():
+    adapter = Adapter()
+    session = session_over(adapter)
+    ask(session)
+    adapter.asked.clear()
+    for _ in range(HELD_FIRST_OF_POLICY + 1):
+        session.scored_directly(TASK, [says("reply")], 5.0, "nop")
+    assert adapter.asked == ["full", "direct"] * HELD_FIRST_OF_POLICY + ["direct"]
+
+
+@pytest.mark.parametrize(("afresh", "asked"), [(True, "direct"), (False, "full")])
+def test_what_shares_nothing_is_asked_directly_once_more(afresh: bool, asked: str):
+    adapter = Adapter()
+    adapter.scores_afresh = afresh
+    assert session_over(adapter).scored_again(TASK, [says("reply")], 5.0)["reward"] == 1.0
+    assert adapter.asked == [asked]
+
+
+def test_what_did_not_hold_is_not_asked_directly_once_more():
+    adapter = Adapter(0.5)
+    adapter.scores_afresh = True
+    session = session_over(adapter)
+    ask(session, 1)
+    assert session.scored_again(TASK, [says("reply")], 5.0)["reward"] == 1.0
+
+
+def test_a_loop_seems_to_run_while_a_reply_is_scored_directly():
+    seen: list[Any] = []
+    adapter = Adapter()
+    adapter.score_directly = lambda *_: seen.append(asyncio.get_running_loop())  # type: ignore[method-assign, assignment]
+    session = session_over(adapter)
+    ask(session, 1)
+    assert seen == [session.loop]

@@ -61,6 +61,10 @@ class Code:
     def scored_directly(self, _task: Any, completion: Any, _seconds: float) -> dict[str, Any]:
         return {"functions": {}, "reward": self._called(completion[-1]["content"])}
 
+    def scored_again(self, task: Any, completion: Any, seconds: float) -> dict[str, Any]:
+        row: dict[str, Any] = self.run(self.adapter.score(task, [completion]), seconds)[0]
+        return row
+
     @contextmanager
     def applied(self, mutant: Mapping[str, Any]) -> Iterator[None]:
         original, self.reward = self.reward, mutant["reward"]

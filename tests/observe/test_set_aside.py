@@ -7,6 +7,7 @@ import importlib.machinery
 import logging
 import sys
 import warnings
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -141,3 +142,19 @@ def test_nothing_is_brought_back_where_an_import_would_be_another(
     before = dict(sys.modules)
     assert not aside.bring_back("it")
     assert sys.modules == before
+
+
+@pytest.mark.usefixtures("packages")
+def test_it_comes_back_whatever_became_of_modules_that_it_does_not_stand_upon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "aloof", ModuleType("aloof"))
+    aside.set_aside("tools", lambda: importlib.import_module("brought"))
+    monkeypatch.setitem(sys.modules, "aloof", ModuleType("aloof"))
+    assert aside.bring_back("tools")
+
+
+def test_what_was_imported_by_its_name_is_stood_upon_too(packages: Path) -> None:
+    (packages / "upper.py").write_text('import importlib\nimportlib.import_module("ground.deep")\n')
+    importlib.import_module("ground.deep")
+    aside.set_aside("tools", lambda: importlib.import_module("upper"))
+    sys.modules["ground.deep"] = ModuleType("ground.deep")
+    assert not aside.bring_back("tools")

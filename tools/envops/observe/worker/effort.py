@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import contextlib
-import inspect
 import math
 import resource
 import signal
+import sys
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
 from .failures import OutOfTime
 
-set_handler: Callable[[int, Any], Any] = inspect.unwrap(signal.signal)
+set_handler: Callable[[int, Any], Any] = getattr(sys.modules.get("_signal"), "signal", signal.signal)
 """Sets the handler of a signal and returns the one before, not as members of an enumeration, which takes five times
 as long: every reply that is scored has its limit."""
 PATIENCE_TIMES = 4.0

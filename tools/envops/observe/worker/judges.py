@@ -196,7 +196,11 @@ def import_clients() -> None:
     for name in LIBRARIES:
         with contextlib.suppress(ImportError, AttributeError, OSError):
             transports = _transports(name)
-            setattr(transports, READ_AHEAD, transports.create_ssl_context())
+            context = transports.create_ssl_context()
+            setattr(transports, READ_AHEAD, context)
+            transports.AsyncHTTPTransport(verify=context)  # imports what opens connections
+    with contextlib.suppress(ImportError):
+        importlib.import_module("anyio._backends._asyncio")
 
 
 def _transports(library: str) -> Any:

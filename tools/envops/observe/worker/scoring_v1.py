@@ -12,7 +12,6 @@ from typing import Any
 
 import verifiers.v1 as vf
 from verifiers.v1.runtimes import make_runtime
-from verifiers.v1.utils.decorators import invoke
 
 from .adapter import TaskView
 from .judges import being_scored
@@ -48,7 +47,13 @@ def scores_plainly(task: Any) -> bool:
     """Whether verifiers' own scoring calls the task's own functions and nothing else."""
     kind, own = type(task), vf.Task
     as_verifiers = kind.score is own.score and kind.hooks is own.hooks and kind.plugged_judges is own.plugged_judges
-    return as_verifiers and hasattr(_SCORING, "invoke_all") and not task.plugged_judges() and not needs_runtime(task)
+    return (
+        as_verifiers
+        and hasattr(_SCORING, "invoke_all")
+        and hasattr(_SCORING, "inspect")
+        and not task.plugged_judges()
+        and not needs_runtime(task)
+    )
 
 
 def score_at_once(task: Any, trace: Any) -> None:
@@ -56,20 +61,29 @@ def score_at_once(task: Any, trace: Any) -> None:
 
     Raises `Waits` or what verifiers makes of it where a function waits for something, and whatever scoring raises.
     """
-    together = _SCORING.invoke_all
-    _SCORING.invoke_all = _one_by_one
+    together = _SCORING.invoke_all, _SCORING.inspect
+    _SCORING.invoke_all, _SCORING.inspect = _one_by_one, _Inspected
     try:
         at_once(task.score(trace))
     finally:
-        _SCORING.invoke_all = together
+        _SCORING.invoke_all, _SCORING.inspect = together
+
+
+class _Inspected:
+    """Signatures read once for each function: reading one takes as long as many a function does."""
+
+    Parameter = inspect.Parameter
+    signature = staticmethod(functools.cache(inspect.signature))
 
 
 async def _one_by_one(functions: Sequence[Callable[..., Any]], available: Mapping[str, Any]) -> list[Any]:
     """What each of them says; all are asked, as tasks that were begun would be, before the first error is raised."""
     said, errors = [], list[Exception]()
     for function in functions:
+        wanted = _Inspected.signature(function).parameters
+        given = {name: available[name] for name in wanted if name in available}
         try:
-            said.append(copy_context().run(at_once, invoke(function, available)))
+            said.append(copy_context().run(at_once, function(**given)))
         except Exception as error:
             errors.append(error)
     if errors:

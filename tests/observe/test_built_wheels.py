@@ -9,6 +9,7 @@ import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import psutil
 import pytest
 from envops.declare.reading import read_package
 from envops.observe.subprocesses import Interrupted, ProgramFailed
@@ -198,3 +199,25 @@ def test_a_build_is_over_when_the_run_is(environments: Path, fresh: Workspace):
     with builder_of_wheels(fresh, threading.Event()) as builder, pytest.raises(Interrupted):
         built_wheel(slow, fresh, stop, builder)
     assert not builder.is_there
+
+
+LEAVES_A_PROCESS = """
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+subprocess.Popen([sys.executable, "-c", "import os, time; os.setsid(); print(flush=True); time.sleep(600)", "STRAY"])
+time.sleep(0.5)
+"""
+
+
+def test_what_a_build_leaves_running_ends_with_it(environments: Path, fresh: Workspace):
+    mark = f"stray-of-{fresh.root}"
+    package = hooked(environments, "leaves_a_process", LEAVES_A_PROCESS.replace("STRAY", mark))
+    with builder_of_wheels(fresh, threading.Event()) as builder:
+        with pytest.raises(ProgramFailed):  # no hook is in that file
+            built_wheel(package, fresh, threading.Event(), builder)
+        left = [one for one in psutil.process_iter(["cmdline"]) if mark in (one.info["cmdline"] or ())]
+        assert [one for one in left if one.status() != psutil.STATUS_ZOMBIE] == []
+        assert builder.is_there

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from envops.observe.worker.policies import says
+from envops.observe.worker.reward_calls import CallRecorder
 from envops.observe.worker.session import HELD_EVERY, HELD_FIRST, HELD_FIRST_OF_POLICY, Session
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 TASK: Any = SimpleNamespace(index=0)
 MANY = 3 * HELD_EVERY
@@ -18,20 +23,26 @@ class Adapter:
     """An adapter whose ways of scoring are told apart by who was asked."""
 
     scores_afresh = False
+    follows_from_calls = False
 
     def __init__(self, direct: Any = 1.0, full: Any = 1.0) -> None:
         self.full = full
         self.direct = direct
         self.full_row: dict[str, Any] | None = None
+        self.direct_row: dict[str, Any] | None = None
+        self.paid: Callable[[], float] | None = None
+        self.calls = CallRecorder()
         self.asked: list[str] = []
 
     async def score(self, _task: Any, _completions: Any) -> list[dict[str, Any]]:
         self.asked.append("full")
-        return [self.full_row or row(self.full)]
+        return [self.full_row or row(self.paid() if self.paid else self.full)]
 
     def score_directly(self, _task: Any, _completion: Any) -> dict[str, Any] | None:
         self.asked.append("direct")
-        return None if self.direct is None else row(self.direct)
+        if self.direct_row is not None or self.direct is None:
+            return self.direct_row
+        return row(self.paid() if self.paid else self.direct)
 
 
 def row(reward: float, raised: str = "") -> dict[str, Any]:
@@ -42,6 +53,7 @@ def row(reward: float, raised: str = "") -> dict[str, Any]:
 def session_over(adapter: Adapter) -> Session:
     session = Session(SimpleNamespace())  # type: ignore[arg-type]
     session.adapter = adapter  # type: ignore[assignment]
+    session.policies = SimpleNamespace(oracle=SimpleNamespace(derived=False))  # type: ignore[assignment]
     return session
 
 
@@ -72,18 +84,45 @@ def test_what_stops_holding_later_is_found_by_a_later_reply():
     assert ask(session) == [1.0] * MANY
 
 
-def test_a_reply_that_a_function_fails_at_is_scored_in_full_and_says_nothing_of_the_others():
+def failing(raised: str = "bad") -> dict[str, Any]:
+    return row(0.0, raised)
+
+
+def test_failures_are_the_same_by_what_was_raised_and_not_by_the_way_there():
+    adapter = Adapter()
+    adapter.full_row = failing()
+    adapter.direct_row = failing()
+    adapter.direct_row["failures"][0]["failure"]["traceback"] = "another way"
+    ask(session_over(adapter), HELD_FIRST)
+    assert adapter.asked == ["full", "direct"] * HELD_FIRST
+
+
+@pytest.mark.parametrize(("in_full", "holds"), [(True, True), (False, False)], ids=["in full too", "directly alone"])
+def test_a_reply_that_a_function_fails_at_directly_is_scored_in_full(in_full: bool, holds: bool):
     adapter = Adapter()
     session = session_over(adapter)
     ask(session, HELD_FIRST)
-    answers = iter([None] + [row(1.0)] * MANY)
-    adapter.score_directly = lambda *_: next(answers)  # type: ignore[method-assign]
-    adapter.full_row = row(0.0, "bad")
-    assert ask(session, 1) == [0.0]
-    adapter.full_row = None
-    asked = len(adapter.asked)
-    assert ask(session, 2) == [1.0, 1.0]
-    assert len(adapter.asked) == asked
+    adapter.direct_row, adapter.full_row = failing(), failing() if in_full else None
+    assert ask(session, 1) == [0.0 if in_full else 1.0]
+    adapter.direct_row = adapter.full_row = None
+    adapter.asked.clear()
+    ask(session, 1)
+    assert adapter.asked == ["direct" if holds else "full"]
+
+
+def test_what_fails_once_more_is_said():
+    adapter = Adapter()
+    adapter.scores_afresh, adapter.direct_row = True, failing() | {"reward": None}
+    assert session_over(adapter).scored_again(TASK, [says("reply")], 5.0)["reward"] is None
+
+
+def test_what_every_other_call_says_otherwise_is_seen_in_a_reply_that_is_scored_both_ways():
+    calls = itertools.count()
+    adapter = Adapter()
+    adapter.scores_afresh = True
+    adapter.paid = lambda: float(next(calls) % 2)
+    scored = session_over(adapter).scored(TASK, "nop", [says("reply")], 5.0)
+    assert scored["again"] != [scored["reward"]]
 
 
 def test_a_policy_has_first_replies_of_its_own():

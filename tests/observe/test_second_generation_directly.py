@@ -115,7 +115,10 @@ for reply in ("4", "something else", "4"):
     direct = adapter.score_directly(view, completion)
     asyncio._set_running_loop(None)
     full = loop.run_until_complete(adapter.score(view, [completion]))[0]
-    found.append([{key: row[key] for key in ("reward", "functions")} if row else None for row in (direct, full)])
+    for row in filter(None, (direct, full)):
+        row["failures"] = [one["function"] for one in row["failures"]]
+    kept = ("reward", "functions", "failures")
+    found.append([{key: row[key] for key in kept} if row else None for row in (direct, full)])
 print(json.dumps(found))
 """
 
@@ -148,6 +151,13 @@ def test_functions_say_the_same_directly_in_the_same_order_each_with_a_context_o
     assert replies[1][0]["functions"]["right"]["score"] == 0.0
 
 
-@pytest.mark.parametrize("kind", ["Fails", "NoNumber", "Waits", "OwnScore", "OwnHooks", "WithRuntime"])
-def test_what_fails_waits_or_scores_its_own_way_is_not_scored_directly(tmp_path: Path, workspace: Workspace, kind: str):
+@pytest.mark.parametrize("kind", ["Fails", "NoNumber"])
+def test_what_fails_fails_directly_too(tmp_path: Path, workspace: Workspace, kind: str):
+    for direct, full in scored(kind, tmp_path, workspace):
+        assert direct == full
+        assert direct["failures"] == ["first"]
+
+
+@pytest.mark.parametrize("kind", ["Waits", "OwnScore", "OwnHooks", "WithRuntime"])
+def test_what_waits_or_scores_its_own_way_is_not_scored_directly(tmp_path: Path, workspace: Workspace, kind: str):
     assert [direct for direct, _ in scored(kind, tmp_path, workspace)] == [None] * 3

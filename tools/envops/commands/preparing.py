@@ -52,6 +52,7 @@ class Preparation:
         self._keys = venvs
         self._packages = question.repository.packages
         self._open = ExitStack()
+        self._open.callback(self._end_builder)  # when nobody asks it any more
         self._compilers = self._open.enter_context(Compilers(question.workspace))
         self._importers = self._open.enter_context(ThreadPoolExecutor(max(1, usable_cores() // 2)))
         builders = self._open.enter_context(ThreadPoolExecutor(BUILDERS))
@@ -140,9 +141,14 @@ class Preparation:
         with suppress(ProgramFailed, Interrupted, OSError):
             if not self._stop.is_set():
                 if self._builder is None or not self._builder.is_there:
-                    self._builder = self._open.enter_context(builder_of_wheels(workspace, self._stop, nice=WHEELS_NICE))
+                    self._end_builder()
+                    self._builder = builder_of_wheels(workspace, self._stop, nice=WHEELS_NICE)
                 built_wheel(self._packages[name], workspace, self._stop, self._builder)
-        if self._builder is not None and name == self._shared[-1]:
+        if name == self._shared[-1]:
+            self._end_builder()
+
+    def _end_builder(self) -> None:
+        if self._builder is not None:
             self._builder.end()
 
     def _make_toolboxes(self) -> None:

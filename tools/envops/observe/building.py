@@ -77,8 +77,8 @@ class WheelBuilder:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         deadline = time.monotonic() + BUILD_SECONDS
-        answers = self._process.stdout.fileno()
         try:
+            answers = self._process.stdout.fileno()
             os.write(self._process.stdin.fileno(), json.dumps(question).encode() + b"\n")
             while not select.select([answers], [], [], LOOK_SECONDS)[0]:
                 if stop.is_set():

@@ -226,10 +226,8 @@ class AdapterV0:
             return None
         finally:
             self._trap.reset(token)
-        if trap.failures:
-            return None
-        rewards = self._rewards_of(reward, metrics, ())
-        return {**rewards, "failures": [], "failure": None, "seconds": time.perf_counter() - started}
+        rewards = self._rewards_of(reward, metrics, list(trap.failures.values()))
+        return {**rewards, "failure": None, "seconds": time.perf_counter() - started}
 
     async def _scored(self, states: Sequence[Any]) -> None:
         rubric = self._environment.rubric

@@ -23,13 +23,15 @@ from .adapter import Job, Manner, Settings, TaskView, Trap, calls_rewards
 from .failures import Sources, said_as_exception
 from .harnesses import Harnesses
 from .policies import Message
-from .reward_calls import CallRecorder
+from .reward_calls import CallRecorder, Waits
 from .rollout_errors import failure_raised, failure_said, lost_rollout, out_of_time
 from .scoring_v1 import let_judges_know, needs_runtime, provisioned, score_at_once, score_in_place, scores_plainly
 from .tool_servers import Nursery, fork_servers
 from .traces_v1 import completion_of, identity_of, prompt_of, rewards_of, tokens_of, trace_of
 
 EVALUATION_SPLITS = ("test", "eval", "evaluation", "validation", "dev")
+MOST_KNOWN = 256
+"""Tasks that are kept with their functions: those that replies are asked about, not all of a taskset."""
 SPAWNED_AFTER_SECONDS = 0.05
 """After this, a tool server has its process: it goes on by itself."""
 MARGIN_SECONDS = 5.0
@@ -133,6 +135,8 @@ class AdapterV1:
     def score_directly(self, view: TaskView, completion: Sequence[Message]) -> dict[str, Any] | None:
         native = view.native
         if id(native) not in self._known:
+            if len(self._known) >= MOST_KNOWN:
+                self._known.clear()
             if not scores_plainly(native):
                 return None
             functions = {kind: self._trapped_hooks(native, kind) for kind in ("reward", "metric")}
@@ -141,27 +145,32 @@ class AdapterV1:
         trace = trace_of(view, completion, identity)
         task = copy.copy(native)
         task.hooks = functions.__getitem__
+        self._trap.taken()  # what hung before may have left something
         started = time.perf_counter()
+        failure = None
         try:
             score_at_once(task, trace)
-        except Exception:
-            self._trap.taken()
+        except Waits:
             return None
-        if self._trap.taken():
-            return None
-        rewards = rewards_of([trace], self._weights(native))
-        return {**rewards, "failures": [], "failure": None, "seconds": time.perf_counter() - started}
+        except Exception as error:
+            failure = self._sources.failure(error)
+        return self._row(view, trace, failure, started)
 
     async def _score_one(self, view: TaskView, completion: Sequence[Message]) -> dict[str, Any]:
         trace = trace_of(view, completion)
         task = copy.copy(view.native)
         task.hooks = functools.partial(self._trapped_hooks, view.native)
+        self._trap.taken()
         started = time.perf_counter()
         failure = None
         try:
             await score_in_place(task, trace, in_runtime=self._needs_runtime(view.native))
         except Exception as error:
             failure = self._sources.failure(error)
+        return self._row(view, trace, failure, started)
+
+    def _row(self, view: TaskView, trace: Any, failure: dict[str, Any] | None, started: float) -> dict[str, Any]:
+        """What a scored trace comes to; a function's own failure says it better."""
         filed = self._trap.taken()
         return {
             **rewards_of([trace], self._weights(view.native)),

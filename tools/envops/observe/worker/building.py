@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 import runpy
-import signal
 import subprocess
 import sys
 import traceback
@@ -21,7 +20,7 @@ from typing import Any, NoReturn
 
 from .apart import be_nice
 from .bytecode import compile_below
-from .warden import die_with_parent
+from .warden import adopt_strays, die_with_parent, end_everyone
 
 BACKEND = ("hatchling.build", "hatchling.builders.wheel")
 """What all but a few packages are built by; another backend is imported by its own hooks."""
@@ -40,6 +39,7 @@ def main() -> None:
     nothing = os.open(os.devnull, os.O_RDWR)
     for stream in (0, 1, 2):
         os.dup2(nothing, stream)
+    adopt_strays()
     for line in questions:
         answers.write(b"%d\n" % _in_process_of_its_own(json.loads(line), (questions.fileno(), answers.fileno())))
     os._exit(0)
@@ -69,8 +69,7 @@ def _in_process_of_its_own(asked: Mapping[str, Any], ours: Sequence[int]) -> int
                 sys.stderr.flush()
             os._exit(code)
     _, status = os.waitpid(child, 0)
-    with suppress(ProcessLookupError, PermissionError):
-        os.killpg(child, signal.SIGKILL)
+    end_everyone(child)  # what goes on writing would write into what is published by then
     return os.waitstatus_to_exitcode(status)
 
 

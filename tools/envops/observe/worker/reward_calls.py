@@ -170,7 +170,7 @@ def _copied_mapping(value: dict[Any, Any], kind: type[dict[Any, Any]]) -> dict[A
     if not _is_plain_mapping(kind):
         return copy.copy(value)
     mine = kind.__new__(kind)
-    dict.update(mine, value)
+    dict.update(mine, dict.items(value))
     vars(mine).update(vars(value))
     return mine
 

@@ -15,9 +15,10 @@ from verifiers.v1.runtimes import make_runtime
 
 from .adapter import TaskView
 from .judges import being_scored
-from .reward_calls import at_once
+from .reward_calls import Waits, at_once
 from .traces_v1 import heard_in, trace_of
 
+MOST_SIGNATURES = 256
 _SCORING: Any = sys.modules[vf.Task.__module__]
 """Where verifiers looks for what calls a task's functions."""
 
@@ -59,12 +60,21 @@ def scores_plainly(task: Any) -> bool:
 def score_at_once(task: Any, trace: Any) -> None:
     """Score a trace by the task's own `score`, without a loop: one function after the other, in the order of tasks.
 
-    Raises `Waits` or what verifiers makes of it where a function waits for something, and whatever scoring raises.
+    Raises `Waits` where a function waits for something, and whatever scoring raises.
     """
+    waited: list[Callable[..., Any]] = []
+
+    async def one_by_one(functions: Sequence[Callable[..., Any]], available: Mapping[str, Any]) -> list[Any]:
+        return _asked_in_turn(functions, available, waited)
+
     together = _SCORING.invoke_all, _SCORING.inspect
-    _SCORING.invoke_all, _SCORING.inspect = _one_by_one, _Inspected
     try:
+        _SCORING.invoke_all, _SCORING.inspect = one_by_one, _Inspected
         at_once(task.score(trace))
+    except Exception:
+        if waited:
+            raise Waits from None
+        raise
     finally:
         _SCORING.invoke_all, _SCORING.inspect = together
 
@@ -73,10 +83,12 @@ class _Inspected:
     """Signatures read once for each function: reading one takes as long as many a function does."""
 
     Parameter = inspect.Parameter
-    signature = staticmethod(functools.cache(inspect.signature))
+    signature = staticmethod(functools.lru_cache(MOST_SIGNATURES)(inspect.signature))
 
 
-async def _one_by_one(functions: Sequence[Callable[..., Any]], available: Mapping[str, Any]) -> list[Any]:
+def _asked_in_turn(
+    functions: Sequence[Callable[..., Any]], available: Mapping[str, Any], waited: list[Callable[..., Any]]
+) -> list[Any]:
     """What each of them says; all are asked, as tasks that were begun would be, before the first error is raised."""
     said, errors = [], list[Exception]()
     for function in functions:
@@ -84,6 +96,9 @@ async def _one_by_one(functions: Sequence[Callable[..., Any]], available: Mappin
         given = {name: available[name] for name in wanted if name in available}
         try:
             said.append(copy_context().run(at_once, function(**given)))
+        except Waits:
+            waited.append(function)
+            raise
         except Exception as error:
             errors.append(error)
     if errors:

@@ -176,12 +176,14 @@ class Session:
             return self.unscored(task, policy, completion, OutOfTime(f"it hung before: {self.hanging[asked]}"))
         try:
             with self.adapter.calls.taken() as calls:
-                first = self.scored_directly(task, completion, seconds, policy)
+                first, held = self._scored_first(task, completion, seconds, policy)
             again = self._earned_again(task, completion, first["reward"], calls, seconds)
         except OutOfTime as error:
             self.hung[policy] += 1
             self.hanging[asked] = str(error)
             return self.unscored(task, policy, completion, error)
+        if held:
+            self._hold(task, completion, seconds, first)
         return {
             "task": task.index,
             "policy": policy,
@@ -198,18 +200,37 @@ class Session:
 
         Raises `OutOfTime`.
         """
+        row, held = self._scored_first(task, completion, seconds, policy)
+        if held:
+            self._hold(task, completion, seconds, row)
+        return row
+
+    def _scored_first(
+        self, task: TaskView, completion: Sequence[Message], seconds: float, policy: str
+    ) -> tuple[dict[str, Any], bool]:
+        """A score, and whether it is one that scoring directly is to be held against.
+
+        Where a function fails directly and not in full, nobody knows which of the two is to be believed of others.
+        """
         self._directly[policy] += 1
         first = HELD_FIRST_OF_POLICY if policy else HELD_FIRST
         held = self._directly[policy] <= first or self._directly[policy] % HELD_EVERY == 0
         direct = self._asked_directly(task, completion, seconds) if self._holds_directly and not held else None
-        if direct is not None:
-            return direct
+        if direct is not None and not _failed(direct):
+            return direct, False
         row: dict[str, Any] = self.run(self.adapter.score(task, [completion]), seconds)[0]
-        failed = bool(row["failures"] or row["failure"])  # which is never said directly
-        if self._holds_directly and held and not failed:
-            direct = self._asked_directly(task, completion, seconds)
+        if direct is not None:
+            self._holds_directly = _failed(row)
+        return row, held
+
+    def _hold(self, task: TaskView, completion: Sequence[Message], seconds: float, row: dict[str, Any]) -> None:
+        """Score a reply directly that was scored in full: from the first difference on, all are scored in full."""
+        if self._holds_directly:
+            try:
+                direct = self._asked_directly(task, completion, seconds)
+            except OutOfTime:
+                direct = None
             self._holds_directly = direct is not None and _equal(row, direct)
-        return row
 
     def scored_again(self, task: TaskView, completion: Sequence[Message], seconds: float) -> dict[str, Any]:
         """One score more, by whatever code is in place: directly where that shares nothing with other scorings.
@@ -223,12 +244,16 @@ class Session:
         row: dict[str, Any] = self.run(self.adapter.score(task, [completion]), seconds)[0]
         return row
 
+    def score_in_full(self) -> None:
+        """From now on, score nothing directly."""
+        self._holds_directly = False
+
     def _asked_directly(self, task: TaskView, completion: Sequence[Message], seconds: float) -> dict[str, Any] | None:
         """What scoring directly says, as if the loop ran: what a function begins there makes it wait."""
+        running = asyncio._get_running_loop()
         with time_limit(seconds):
-            running = asyncio._get_running_loop()
-            asyncio._set_running_loop(self.loop)
             try:
+                asyncio._set_running_loop(self.loop)
                 return self.adapter.score_directly(task, completion)
             finally:
                 asyncio._set_running_loop(running)
@@ -308,9 +333,18 @@ def time_limit(seconds: float) -> Iterator[None]:
             signal.setitimer(signal.ITIMER_REAL, max(0.001, left_before - (time.monotonic() - started)))
 
 
+def _failed(row: dict[str, Any]) -> bool:
+    return bool(row["failures"] or row["failure"])
+
+
 def _equal(first: dict[str, Any], second: dict[str, Any]) -> bool:
-    """Whether two scores are the same, but for the time that they took; neither has a failure."""
-    return repr((first["reward"], first["functions"])) == repr((second["reward"], second["functions"]))
+    """Whether two scores are the same, but for the time that they took and the way to what was raised."""
+
+    def said(row: dict[str, Any]) -> Any:
+        raised = [(each["function"], each["failure"]["type"], each["failure"]["message"]) for each in row["failures"]]
+        return row["reward"], row["functions"], raised, row["failure"]
+
+    return repr(said(first)) == repr(said(second))
 
 
 def shortened_messages(messages: Sequence[Message]) -> list[Message]:

@@ -35,7 +35,7 @@ def fork_worker(lifeline: int, report: int | None = None, *, leaves_others: bool
     `leaves_others`, what the worker started has wardens of its own and outlives it.
     """
     os.set_inheritable(lifeline, False)
-    _prctl(PR_SET_CHILD_SUBREAPER, 0 if leaves_others else 1)
+    adopt_strays(adopts=not leaves_others)
     warden = os.getpid()
     worker = os.fork()
     if worker == 0:
@@ -49,7 +49,7 @@ def fork_worker(lifeline: int, report: int | None = None, *, leaves_others: bool
         return
     try:
         status = _watch(worker, lifeline)
-        _end_group(worker) if leaves_others else _end_everyone(worker)
+        _end_group(worker) if leaves_others else end_everyone(worker)
         if report is not None:
             os.write(report, f"{os.waitstatus_to_exitcode(status)}\n".encode())
             os._exit(0)
@@ -66,6 +66,11 @@ def guard(lifeline: int, command: list[str]) -> None:
     except OSError as error:
         print(f"{command[0]} cannot be started: {error}", file=sys.stderr, flush=True)
         os._exit(127)
+
+
+def adopt_strays(*, adopts: bool = True) -> None:
+    """Have the kernel give this process whatever its descendants leave behind; or not."""
+    _prctl(PR_SET_CHILD_SUBREAPER, int(adopts))
 
 
 def die_with_parent(parent: int) -> None:
@@ -114,7 +119,7 @@ def _end_group(worker: int) -> None:
         os.killpg(worker, signal.SIGKILL)
 
 
-def _end_everyone(worker: int) -> None:
+def end_everyone(worker: int) -> None:
     """End all descendants, and those that they leave behind, until there are none."""
     _end_group(worker)
     deadline = time.monotonic() + PATIENCE_SECONDS

@@ -110,10 +110,14 @@ def test_a_reply_that_a_function_fails_at_directly_is_scored_in_full(in_full: bo
     assert adapter.asked == ["direct" if holds else "full"]
 
 
-def test_what_fails_once_more_is_said():
+def test_what_fails_directly_alone_when_asked_once_more_is_believed_in_full():
     adapter = Adapter()
     adapter.scores_afresh, adapter.direct_row = True, failing() | {"reward": None}
-    assert session_over(adapter).scored_again(TASK, [says("reply")], 5.0)["reward"] is None
+    session = session_over(adapter)
+    assert session.scored_again(TASK, [says("reply")], 5.0)["reward"] == 1.0
+    adapter.asked.clear()
+    ask(session, 1)
+    assert adapter.asked == ["full"]
 
 
 def test_what_every_other_call_says_otherwise_is_seen_in_a_reply_that_is_scored_both_ways():

@@ -208,20 +208,27 @@ class Session:
     def _scored_first(
         self, task: TaskView, completion: Sequence[Message], seconds: float, policy: str
     ) -> tuple[dict[str, Any], bool]:
-        """A score, and whether it is one that scoring directly is to be held against.
-
-        Where a function fails directly and not in full, nobody knows which of the two is to be believed of others.
-        """
+        """A score, and whether it is one that scoring directly is to be held against."""
         self._directly[policy] += 1
         first = HELD_FIRST_OF_POLICY if policy else HELD_FIRST
         held = self._directly[policy] <= first or self._directly[policy] % HELD_EVERY == 0
-        direct = self._asked_directly(task, completion, seconds) if self._holds_directly and not held else None
+        return self._scored_somehow(task, completion, seconds, directly=not held), held
+
+    def _scored_somehow(
+        self, task: TaskView, completion: Sequence[Message], seconds: float, *, directly: bool
+    ) -> dict[str, Any]:
+        """A score, directly where that may be and is known to hold.
+
+        Where a function fails directly and not in full, nobody knows which of the two is to be believed of others:
+        some of what waits says that it is in no task instead.
+        """
+        direct = self._asked_directly(task, completion, seconds) if self._holds_directly and directly else None
         if direct is not None and not _failed(direct):
-            return direct, False
+            return direct
         row: dict[str, Any] = self.run(self.adapter.score(task, [completion]), seconds)[0]
         if direct is not None:
             self._holds_directly = _failed(row)
-        return row, held
+        return row
 
     def _hold(self, task: TaskView, completion: Sequence[Message], seconds: float, row: dict[str, Any]) -> None:
         """Score a reply directly that was scored in full: from the first difference on, all are scored in full."""
@@ -237,12 +244,7 @@ class Session:
 
         Raises `OutOfTime`.
         """
-        afresh = self._holds_directly and self.adapter.scores_afresh
-        direct = self._asked_directly(task, completion, seconds) if afresh else None
-        if direct is not None:
-            return direct
-        row: dict[str, Any] = self.run(self.adapter.score(task, [completion]), seconds)[0]
-        return row
+        return self._scored_somehow(task, completion, seconds, directly=self.adapter.scores_afresh)
 
     def score_in_full(self) -> None:
         """From now on, score nothing directly."""

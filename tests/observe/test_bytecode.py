@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import psutil
 import pytest
 from envops.observe.compilers import Compilers
-from envops.observe.compiling import compile_all, compile_some, link_bytecode
+from envops.observe.compiling import compile_some, link_bytecode
 from envops.observe.fork_server import ForkServer
 from envops.observe.process import Confinement, StageFailed, WorkerProcess
 from envops.observe.starting import BOOTSTRAP_OF_COMPILERS, WORKER_FOLDER
@@ -117,7 +117,7 @@ def test_what_does_not_compile_stops_nothing(tmp_path: Path, bare: VirtualEnviro
     folder = tmp_path / "folder"
     for name, text in {"old.py": "print 'two'", "deep.py": "(" * 500, "nul.py": "\0", "good.py": "x = '\\d'"}.items():
         write(folder, name, text)
-    compile_all(bare, folder, threading.Event())
+    compile_some(bare, folder, threading.Event(), {"all": True})
     assert compiled(folder) == {"good.py"}
 
 
@@ -177,7 +177,7 @@ def test_a_run_that_ends_ends_its_compilers_and_the_next_goes_on(
         compilers.begin(uncompiled, "v1", served=True)
     assert not is_compiled(uncompiled.folder)
     assert [line for line in children() if "bytecode" in line] == []
-    compile_all(uncompiled, uncompiled.site_packages, threading.Event())
+    compile_some(uncompiled, uncompiled.site_packages, threading.Event(), {"all": True})
     assert "hatchling/build.py" in compiled(uncompiled.site_packages)
 
 
@@ -201,7 +201,7 @@ def test_bytecode_of_the_same_file_is_taken_over_and_no_other(tmp_path: Path, ba
     write(bare.site_packages, "package/different.py", "VALUE = 1\n")
     write(other.site_packages, "package/different.py", "VALUE = 2\n")
     (other.site_packages / "package/same.py").hardlink_to(same)
-    compile_all(bare, bare.site_packages, threading.Event())
+    compile_some(bare, bare.site_packages, threading.Event(), {"all": True})
     link_bytecode(other, [bare])
     assert compiled(other.site_packages) == {"package/same.py"}
     taken = (cache_from_source(str(one.site_packages / "package/same.py")) for one in (bare, other))
@@ -213,7 +213,7 @@ def test_an_import_takes_bytecode_that_was_taken_over_for_its_own(tmp_path: Path
     other = VirtualEnvironment(tmp_path / "other")
     other.site_packages.mkdir(parents=True)
     (other.site_packages / "telling.py").hardlink_to(path)
-    compile_all(bare, bare.site_packages, threading.Event())
+    compile_some(bare, bare.site_packages, threading.Event(), {"all": True})
     link_bytecode(other, [bare])
     copy = str(other.site_packages / "telling.py")
     before = Path(cache_from_source(copy)).stat().st_ino
@@ -238,4 +238,4 @@ def test_a_folder_that_cannot_be_written_is_said(tmp_path: Path, bare: VirtualEn
     write(folder, "module.py", "")
     write(folder, "__pycache__", "in the way")
     with pytest.raises(ProgramFailed):
-        compile_all(bare, folder, threading.Event())
+        compile_some(bare, folder, threading.Event(), {"all": True})

@@ -16,8 +16,9 @@ from envops.observe.capacity import usable_cores
 from envops.observe.compilers import Compilers
 from envops.observe.compiling import link_bytecode
 from envops.observe.fork_server import BegunServer, ForkServers
-from envops.observe.observation import confinement_of, make_toolboxes
+from envops.observe.observation import confinement_of
 from envops.observe.subprocesses import Interrupted, ProgramFailed
+from envops.observe.toolboxes import make_toolboxes
 from envops.observe.venv import VirtualEnvironment, is_compiled, mark_compiled, siblings_of, venv_for
 from envops.observe.wheel import builder_of_wheels, built_wheel
 

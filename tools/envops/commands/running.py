@@ -46,7 +46,7 @@ class Run:
     stop: threading.Event
     servers: ForkServers
     lull: threading.Event
-    """Set when the first worker imports, or is about to."""
+    """Set when a worker imports and a core has less to do."""
 
 
 def run_all(

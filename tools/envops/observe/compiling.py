@@ -17,16 +17,11 @@ from envops.observe.venv import VirtualEnvironment, uv_environment
 SECONDS = 1_800.0
 
 
-def compile_all(venv: VirtualEnvironment, folder: Path, stop: threading.Event) -> None:
-    """Compile everything in a folder by the interpreter of a virtual environment.
+def compile_some(venv: VirtualEnvironment, folder: Path, stop: threading.Event, asked: Mapping[str, object]) -> None:
+    """Compile in a folder what is asked for, by the interpreter of a virtual environment: what modules import, or all.
 
     Raises `ProgramFailed` where that cannot be kept, and `Interrupted` when `stop` is set.
     """
-    compile_some(venv, folder, stop, {"all": True})
-
-
-def compile_some(venv: VirtualEnvironment, folder: Path, stop: threading.Event, asked: Mapping[str, object]) -> None:
-    """Compile in a folder what is asked for: what some modules import, or all. Raises what `compile_all` raises."""
     run_program(
         [venv.python, "-I", "-S", "-W", "ignore", "-c", BOOTSTRAP_OF_COMPILERS, WORKER_FOLDER],
         environment=uv_environment(),

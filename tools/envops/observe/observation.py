@@ -16,7 +16,6 @@ from typing import Any
 from envops.declare.package import Package
 from envops.declare.registry import EnvironmentEntry
 from envops.observe.collected import Collected
-from envops.observe.compiling import compile_some
 from envops.observe.early_worker import early_worker, heeded_by_imports, would_be_in_vain
 from envops.observe.evaluating import ScriptedEvaluation, evaluation
 from envops.observe.facts import Facts, Stage, Started
@@ -43,12 +42,9 @@ from envops.observe.process import Confinement, StageFailed, WorkerLost, WorkerP
 from envops.observe.remembering import Wish, facts_key, remember
 from envops.observe.searching import search_request, search_toolbox
 from envops.observe.subprocesses import ProgramFailed
-from envops.observe.venv import VirtualEnvironment, is_compiled, mark_compiled, venv_for
+from envops.observe.venv import VirtualEnvironment, venv_for
 from envops.observe.wheel import CHANGED, TESTS_LOCK, built_wheel, changed_since_read
 from envops.observe.workspace import Workspace
-
-IMPORTED_BY_TESTS = "tests"
-"""What is compiled before any test begins, of what they bring along: the rest is highlighting, two thirds of it."""
 
 
 @dataclass(frozen=True)
@@ -120,27 +116,6 @@ def confinement_of(entry: EnvironmentEntry, wish: Wish) -> Confinement:
     """What this environment's worker is given of the machine."""
     secrets = {name: os.environ[name] for name in entry.secrets if name in os.environ}
     return Confinement(secrets, wish.allow_network)
-
-
-def make_toolboxes(
-    packages: Sequence[Package], workspace: Workspace, wish: Wish, stop: threading.Event
-) -> list[VirtualEnvironment]:
-    """Make what tests and searches of these packages bring along; returns what still has to be compiled.
-
-    Raises what `venv_for` and `compile_some` raise.
-    """
-    unfinished = []
-    if wish.score and not wish.only_replies:
-        if any(package.test_files for package in packages):
-            tests = venv_for(TESTS_LOCK, workspace, stop, compiled=False)
-            if not is_compiled(tests.folder):
-                unfinished.append(tests)
-            if not is_compiled(tests.folder, IMPORTED_BY_TESTS):
-                modules = ["pytest", *(f"_pytest.{path.stem}" for path in tests.site_packages.glob("_pytest/*.py"))]
-                compile_some(tests, tests.site_packages, stop, {"modules": modules, "beside": 1})
-                mark_compiled(tests.folder, IMPORTED_BY_TESTS)
-        search_toolbox(workspace, stop)
-    return unfinished
 
 
 class _Observer:

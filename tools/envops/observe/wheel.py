@@ -100,11 +100,10 @@ def _make(package: Package, aside: Path, builder: WheelBuilder, stop: threading.
         shutil.copy(package.folder / name, target)
     if changed_since_read(package):
         raise ProgramFailed(CHANGED)
-    isolated = None if _brought_along(package) else _build_environment(isolated=True)
     question = {
         "source": str(source),
         "site": str(site),
-        "isolated": isolated,
+        "isolated_with": None if _brought_along(package) else _build_environment(isolated=True),
         "installs": [str(uv_program()), *INSTALLS, "--python", str(builder.python), "--target", str(site)],
         "installs_with": {name: value for name, value in uv_environment().items() if name in SEEN_BY_UV},
     }

@@ -119,7 +119,7 @@ class Adapter(Protocol):
         """Score conversations on one task as a group, by verifiers' own scoring."""
 
     def score_directly(self, task: TaskView, completion: Sequence[Message], /) -> dict[str, Any] | None:
-        """What `score` says of one conversation, for less; `None` where that cannot be or a function gave no number."""
+        """What `score` says of one conversation, for less; `None` where it is not known how, or a function waits."""
 
     def roll_out(
         self,

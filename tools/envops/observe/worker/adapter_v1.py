@@ -14,6 +14,7 @@ import re
 import sys
 import time
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, get_args
 
 import verifiers.v1 as vf
@@ -36,6 +37,17 @@ SPAWNED_AFTER_SECONDS = 0.05
 """After this, a tool server has its process: it goes on by itself."""
 MARGIN_SECONDS = 5.0
 """How long before the host's limit a rollout's own limit runs out, so that it is reported."""
+
+
+@dataclass(frozen=True)
+class _Known:
+    """What is the same in all scorings of a task."""
+
+    native: Any
+    """The task itself, which keeps its identity while it is held."""
+    identity: Mapping[str, str]
+    functions: Mapping[str, list[Callable[..., Any]]]
+    """Trapped, by their kind."""
 
 
 class AdapterV1:
@@ -65,8 +77,8 @@ class AdapterV1:
         self._signatures: dict[str, inspect.Signature] = {}
         self._declared: dict[str, dict[str, Any]] | None = None
         self._runtime_needed: bool | None = None
-        self._known: dict[int, tuple[Any, dict[str, str], dict[str, list[Callable[..., Any]]]]] = {}
-        """Tasks with their identities and their functions, as long as they are scored directly."""
+        self._known: dict[int, _Known] = {}
+        """Tasks that were scored directly, by the identity of the object."""
         self.harnesses = Harnesses()
         self._environments: dict[str | None, tuple[Any, asyncio.Future[None]]] = {}
         """One for each harness, with what is done when its servers are up."""
@@ -140,11 +152,11 @@ class AdapterV1:
             if not scores_plainly(native):
                 return None
             functions = {kind: self._trapped_hooks(native, kind) for kind in ("reward", "metric")}
-            self._known[id(native)] = native, identity_of(native), functions
-        _, identity, functions = self._known[id(native)]
-        trace = trace_of(view, completion, identity)
+            self._known[id(native)] = _Known(native, identity_of(native), functions)
+        known = self._known[id(native)]
+        trace = trace_of(view, completion, known.identity)
         task = copy.copy(native)
-        task.hooks = functions.__getitem__
+        task.hooks = known.functions.__getitem__
         self._trap.taken()  # what hung before may have left something
         started = time.perf_counter()
         failure = None

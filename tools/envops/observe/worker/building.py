@@ -12,11 +12,12 @@ import runpy
 import subprocess
 import sys
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 from .apart import be_nice
 from .bytecode import compile_below
@@ -48,19 +49,32 @@ def main() -> None:
 def _in_process_of_its_own(asked: Mapping[str, Any], ours: Sequence[int]) -> int:
     """Make the wheel that the question asks for in a session that ends with it; the exit code."""
     parent = os.getpid()
+
+    def work() -> int:
+        die_with_parent(parent)
+        os.setsid()
+        for descriptor in ours:
+            os.close(descriptor)
+        printed = os.open(asked["printed"], os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+        os.dup2(printed, 1)
+        os.dup2(printed, 2)
+        be_nice(asked["nice"])
+        return _made(asked)
+
+    child, code = _forked(work)
+    end_everyone(child)  # what goes on writing would write into what is published by then
+    return code
+
+
+def _forked(work: Callable[[], int]) -> tuple[int, int]:
+    """Do work in a fork and wait for its end: the number of its process, and the exit code, which the work returns."""
+    sys.stdout.flush()
+    sys.stderr.flush()
     child = os.fork()
     if child == 0:
         code = NOT_BUILT
         try:
-            die_with_parent(parent)
-            os.setsid()
-            for descriptor in ours:
-                os.close(descriptor)
-            printed = os.open(asked["printed"], os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-            os.dup2(printed, 1)
-            os.dup2(printed, 2)
-            be_nice(asked["nice"])
-            code = _made(asked)
+            code = work()
         except BaseException:
             traceback.print_exc()
         finally:
@@ -69,16 +83,15 @@ def _in_process_of_its_own(asked: Mapping[str, Any], ours: Sequence[int]) -> int
                 sys.stderr.flush()
             os._exit(code)
     _, status = os.waitpid(child, 0)
-    end_everyone(child)  # what goes on writing would write into what is published by then
-    return os.waitstatus_to_exitcode(status)
+    return child, os.waitstatus_to_exitcode(status)
 
 
 def _made(asked: Mapping[str, Any]) -> int:
     """Build the wheel, install it into a folder and compile it there; the exit code."""
     os.chdir(asked["folder"])
-    if asked["isolated"]:
+    if asked["isolated_with"] is not None:
         command = [sys.executable, "-I", "-m", "build", "--wheel", "--outdir", asked["folder"], asked["source"]]
-        if subprocess.run(command, env=asked["isolated"], check=False).returncode != 0:
+        if subprocess.run(command, env=asked["isolated_with"], check=False).returncode != 0:
             return NOT_BUILT
     elif problem := _built(asked):
         print(problem)
@@ -111,31 +124,18 @@ def _built(asked: Mapping[str, Any]) -> str:
 
 def _in_fork(cmd: Sequence[str], cwd: str | None = None, extra_environ: Mapping[str, str] | None = None) -> None:
     """Run a hook's script as `build` would start it, in a fork of this process, and wait for its end."""
-    sys.stdout.flush()
-    sys.stderr.flush()
-    child = os.fork()
-    if child == 0:
-        _become(cmd[1:], cwd, extra_environ or {})
-    _, status = os.waitpid(child, 0)
-    code = os.waitstatus_to_exitcode(status)
+    _, code = _forked(partial(_run_as_program, cmd[1:], cwd or ".", extra_environ or {}))
     if code != 0:
         raise subprocess.CalledProcessError(code, cmd)
 
 
-def _become(script: Sequence[str], folder: str | None, variables: Mapping[str, str]) -> NoReturn:
-    code = 1
+def _run_as_program(script: Sequence[str], folder: str, variables: Mapping[str, str]) -> int:
+    """Run a script with its arguments; the exit code that Python would end with."""
+    os.chdir(folder)
+    os.environ.update(variables)
+    sys.argv[:] = script
     try:
-        os.chdir(folder or ".")
-        os.environ.update(variables)
-        sys.argv[:] = script
         runpy.run_path(script[0], run_name="__main__")
-        code = 0
     except SystemExit as end:
-        code = end.code if isinstance(end.code, int) else int(end.code is not None)
-    except BaseException:
-        traceback.print_exc()
-    finally:
-        with suppress(BaseException):
-            sys.stdout.flush()
-            sys.stderr.flush()
-        os._exit(code)
+        return end.code if isinstance(end.code, int) else int(end.code is not None)
+    return 0

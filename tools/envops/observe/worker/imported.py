@@ -45,6 +45,7 @@ def import_verifiers(generation: str) -> None:
 
 
 _last_before: list[str] = []
+"""The name of the module that was imported last before the environment was; none where nobody remembered it."""
 
 
 def remember_what_is_imported() -> None:

@@ -212,9 +212,9 @@ class Session:
         self._directly[policy] += 1
         first = HELD_FIRST_OF_POLICY if policy else HELD_FIRST
         held = self._directly[policy] <= first or self._directly[policy] % HELD_EVERY == 0
-        return self._scored_somehow(task, completion, seconds, directly=not held), held
+        return self._scored_once(task, completion, seconds, directly=not held), held
 
-    def _scored_somehow(
+    def _scored_once(
         self, task: TaskView, completion: Sequence[Message], seconds: float, *, directly: bool
     ) -> dict[str, Any]:
         """A score, directly where that may be and is known to hold.
@@ -244,7 +244,7 @@ class Session:
 
         Raises `OutOfTime`.
         """
-        return self._scored_somehow(task, completion, seconds, directly=self.adapter.scores_afresh)
+        return self._scored_once(task, completion, seconds, directly=self.adapter.scores_afresh)
 
     def score_in_full(self) -> None:
         """From now on, score nothing directly."""

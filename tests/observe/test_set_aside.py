@@ -69,7 +69,7 @@ def brought() -> None:
 @pytest.mark.usefixtures("packages")
 def test_nothing_is_seen_of_what_was_set_aside() -> None:
     before = traces()
-    aside.set_aside("it", brought)
+    aside.Surroundings().set_aside("it", brought)
     after = traces()
     for what, seen in before.items():
         assert after[what] == seen, what
@@ -83,13 +83,13 @@ def test_what_cannot_be_imported_leaves_nothing() -> None:
 
     before = traces()
     with pytest.raises(RuntimeError):
-        aside.set_aside("it", fails)
+        aside.Surroundings().set_aside("it", fails)
     assert traces() == before
     assert not aside.bring_back("it")
 
 
 def test_what_is_brought_back_is_not_loaded_again(packages: Path) -> None:
-    aside.set_aside("it", brought)
+    aside.Surroundings().set_aside("it", brought)
     assert aside.bring_back("it")
     loaded = sys.modules["brought"]
     (packages / "brought.py").write_text("raise RuntimeError")
@@ -100,7 +100,7 @@ def test_what_is_brought_back_is_not_loaded_again(packages: Path) -> None:
 
 @pytest.mark.usefixtures("packages")
 def test_it_is_brought_back_once() -> None:
-    aside.set_aside("it", brought)
+    aside.Surroundings().set_aside("it", brought)
     assert aside.bring_back("it")
     assert not aside.bring_back("it")
 
@@ -108,12 +108,26 @@ def test_it_is_brought_back_once() -> None:
 def test_what_stands_upon_something_else_comes_back_after_it_alone(packages: Path) -> None:
     (packages / "upper.py").write_text("import brought")
     for again in (False, True):
-        aside.set_aside("it", brought)
-        aside.set_aside("more", lambda: importlib.import_module("upper"), "it")
+        surroundings = aside.Surroundings()
+        surroundings.set_aside("it", brought)
+        surroundings.set_aside("more", lambda: importlib.import_module("upper"), "it")
         assert "brought" not in sys.modules
         assert aside.bring_back("it" if again else "more") is again
     assert aside.bring_back("more")
     assert sys.modules["upper"].brought is sys.modules["brought"]
+
+
+def test_what_stands_upon_something_else_leaves_no_trace_in_it(packages: Path) -> None:
+    (packages / "upper.py").write_text("import brought, ground\nbrought.above = ground.above = True")
+    surroundings = aside.Surroundings()
+    surroundings.set_aside("it", brought)
+    surroundings.set_aside("more", lambda: importlib.import_module("upper"), "it")
+    assert aside.bring_back("it")
+    assert not hasattr(sys.modules["brought"], "above")
+    assert not hasattr(sys.modules["ground"], "above")
+    assert aside.bring_back("more")
+    assert sys.modules["brought"].above
+    assert sys.modules["ground"].above
 
 
 def another_of_that_name(_folder: Path) -> None:
@@ -137,7 +151,7 @@ def test_nothing_is_brought_back_where_an_import_would_be_another(
     changed: Callable[[Path], None], packages: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "path", list(sys.path))
-    aside.set_aside("it", brought)
+    aside.Surroundings().set_aside("it", brought)
     changed(packages)
     before = dict(sys.modules)
     assert not aside.bring_back("it")
@@ -147,7 +161,7 @@ def test_nothing_is_brought_back_where_an_import_would_be_another(
 @pytest.mark.usefixtures("packages")
 def test_it_comes_back_whatever_became_of_modules_that_it_does_not_stand_upon(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "aloof", ModuleType("aloof"))
-    aside.set_aside("tools", lambda: importlib.import_module("brought"))
+    aside.Surroundings().set_aside("tools", lambda: importlib.import_module("brought"))
     monkeypatch.setitem(sys.modules, "aloof", ModuleType("aloof"))
     assert aside.bring_back("tools")
 
@@ -155,6 +169,6 @@ def test_it_comes_back_whatever_became_of_modules_that_it_does_not_stand_upon(mo
 def test_what_was_imported_by_its_name_is_stood_upon_too(packages: Path) -> None:
     (packages / "upper.py").write_text('import importlib\nimportlib.import_module("ground.deep")\n')
     importlib.import_module("ground.deep")
-    aside.set_aside("tools", lambda: importlib.import_module("upper"))
+    aside.Surroundings().set_aside("tools", lambda: importlib.import_module("upper"))
     sys.modules["ground.deep"] = ModuleType("ground.deep")
     assert not aside.bring_back("tools")

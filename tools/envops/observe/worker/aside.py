@@ -15,7 +15,7 @@ import importlib.util
 import logging
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.machinery import ExtensionFileLoader
 from operator import is_
@@ -24,7 +24,7 @@ from typing import Any
 
 CONTAINERS = (dict, list, set)
 CLIENTS, ENDPOINT = "clients", "endpoint"
-_IMPORTING = {"_frozen_importlib", "_frozen_importlib_external", "_imp", "_thread", "_weakref"}
+_IMPORTING = {"_frozen_importlib", "_frozen_importlib_external", "_imp", "_thread", "_weakref", __name__}
 """What is under way in these is no trace of a module."""
 
 Variable = tuple[dict[str, Any], str, Any]
@@ -39,8 +39,8 @@ class Aside:
     ) -> None:
         self._beneath = beneath
         """What was there before and was asked for: it stands upon that."""
-        self._modules = modules
-        self._added = added
+        self.modules = modules
+        self.added = added
         """What modules that were there before got."""
         self._files = {name: _file_of(module.__spec__) for name, module in modules.items() if "." not in name}
 
@@ -48,13 +48,13 @@ class Aside:
         """Have it all in sight, or nothing where importing it here would be something else."""
         if not self._fits():
             return False
-        sys.modules.update(self._modules)
-        for namespace, name, value in self._added:
+        sys.modules.update(self.modules)
+        for namespace, name, value in self.added:
             namespace.setdefault(name, value)
         return True
 
     def _fits(self) -> bool:
-        if any(name in sys.modules for name in self._modules):
+        if any(name in sys.modules for name in self.modules):
             return False
         if any(sys.modules.get(name) is not module for name, module in self._beneath.items()):
             return False
@@ -64,28 +64,39 @@ class Aside:
 _kept: dict[str, Aside] = {}
 
 
-def set_aside(name: str, load: Callable[[], object], upon: str = "") -> None:
-    """Import what `load` imports, and keep it out of sight under a name, which may be the folder that it comes from.
+class Surroundings:
+    """All that is imported by now, looked at once: every import that is set aside leaves it as it was."""
 
-    Raises what `load` raises.
+    def __init__(self) -> None:
+        self._modules = dict(sys.modules)
+        logs = logging.root
+        others = (logs.handlers, logs.filters, vars(logs), logs.manager.loggerDict, gc.callbacks)
+        self._contents = _Contents(self._modules, others)
 
-    It may stand `upon` something else that was set aside, and will be brought back before. Nothing is
-    kept where not all of it can be out of sight.
-    """
-    around = _Surroundings()
-    if upon in _kept:
-        _kept[upon].bring_back()
-    before = _Surroundings()
-    try:
-        with _imports_heard() as asked:
-            load()
-        modules = {each: module for each, module in sys.modules.items() if each not in before.modules}
-    finally:
-        added = before.restore()
-        around.restore()
-    if not any(_is_one_for_all(each, module, name) for each, module in modules.items()):
-        beneath = {each: before.modules[each] for each in asked if each in before.modules}
-        _kept[name] = Aside(beneath, modules, added)
+    def set_aside(self, name: str, load: Callable[[], object], upon: str = "") -> None:
+        """Import what `load` imports, and keep it out of sight under a name, which may be the folder it comes from.
+
+        Raises what `load` raises.
+
+        It may stand `upon` something else that was set aside, and will be brought back before. Nothing is
+        kept where not all of it can be out of sight.
+        """
+        below = _kept.get(upon)
+        if below is not None and not below.bring_back():
+            below = None
+        there = self._modules | (below.modules if below else {})
+        contents_below = _Contents(below.modules if below else {})
+        try:
+            with _imports_heard() as asked:
+                load()
+            modules = {each: module for each, module in sys.modules.items() if each not in there}
+        finally:
+            added = contents_below.restore() + self._contents.restore()
+        if not any(_is_one_for_all(each, module, name) for each, module in modules.items()):
+            beneath = {each: there[each] for each in asked if each in there}
+            known = {(id(namespace), each) for namespace, each, _ in below.added} if below else set()
+            new = [one for one in added if (id(one[0]), one[1]) not in known]
+            _kept[name] = Aside(beneath, modules, new)
 
 
 @contextmanager
@@ -139,17 +150,15 @@ def forget_all() -> None:
     gc.collect()
 
 
-class _Surroundings:
+class _Contents:
     """What modules hold, so that it can be had back."""
 
-    def __init__(self) -> None:
-        self.modules = dict(sys.modules)
-        watched = [module for name, module in self.modules.items() if name not in _IMPORTING]
+    def __init__(self, modules: Mapping[str, ModuleType], others: Iterable[Any] = ()) -> None:
+        """`others` are containers that no module names."""
+        watched = [module for name, module in modules.items() if name not in _IMPORTING]
         self._namespaces = [vars(module) for module in watched if hasattr(module, "__dict__")]
         self._variables = [dict(namespace) for namespace in self._namespaces]
         held = {id(one): one for variables in self._variables for one in variables.values() if type(one) in CONTAINERS}
-        logs = logging.root
-        others = (logs.handlers, logs.filters, vars(logs), logs.manager.loggerDict, gc.callbacks)
         held |= {id(one): one for one in others}
         for namespace in self._namespaces:
             held.pop(id(namespace), None)

@@ -43,7 +43,7 @@ def kept_below(folder: str) -> Iterator[list[str]]:
         if not str(path).startswith(folder + os.sep):
             return
         try:
-            _write_whole(str(path), data)
+            write_whole(str(path), data)
         except OSError:
             refused.append(str(path))
 
@@ -56,7 +56,8 @@ def kept_below(folder: str) -> Iterator[list[str]]:
         sys.dont_write_bytecode = writes_none
 
 
-def _write_whole(path: str, data: bytes) -> None:
+def write_whole(path: str, data: bytes) -> None:
+    """Write a file that is there as a whole or not at all. Raises `OSError`."""
     aside = f"{path}.{os.getpid()}"
     try:
         file = os.open(aside, WRITES_ANEW, 0o666)

@@ -22,12 +22,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from .aside import CLIENTS, ENDPOINT, forget_all, set_aside
+from .aside import CLIENTS, ENDPOINT, Surroundings, forget_all
 from .bytecode import kept_below
 from .confinement import NetworkGuard
 from .failures import Sources
 from .imported import AHEAD, collector_at_rest, draw_anew, import_verifiers
 from .judges import import_clients
+from .known_modules import known_modules, write_known_modules
 from .main import OPERATIONS
 from .moving import Holder, Unmovable, holders_of, move
 from .warden import fork_worker
@@ -49,16 +50,14 @@ def serve_forks() -> None:
     try:
         guard.watch()
         with collector_at_rest():
-            with kept_below(sys.prefix):
-                _import_all(generation)
-            _import_toolboxes(generation, json.loads(os.environ.pop(TOOLBOXES, "{}")))
-            gc.collect()
+            _import_everything(generation, json.loads(os.environ.pop(TOOLBOXES, "{}")))
         holders = _holders(str(Path(os.environ["HOME"]).parent))
         _refuse_what_no_fork_inherits(known)
     except BaseException as error:
         control.send(json.dumps({"unsafe": str(error) or type(error).__name__}).encode())
         os._exit(0)
     gc.freeze()  # what was imported stays one copy for all
+    write_known_modules(generation)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # their ends are told by themselves
     control.send(json.dumps({"modules": [name for name in sys.modules if "." not in name]}).encode())
     while True:
@@ -72,6 +71,19 @@ def serve_forks() -> None:
             os.close(descriptor)
 
 
+def _import_everything(generation: str, toolboxes: Mapping[str, list[str]]) -> None:
+    """What all forks have, and what some of them need, out of sight."""
+    with kept_below(sys.prefix):
+        with known_modules(generation):
+            _import_all(generation)
+        surroundings = Surroundings()  # which knows all paths by heart: it must be gone when they are looked for
+        with suppress(Exception):  # what goes wrong goes wrong again where it is needed, and is told there
+            surroundings.set_aside(ENDPOINT, functools.partial(importlib.import_module, ".endpoint", __package__))
+            if generation not in IMPORTS_LATE:
+                surroundings.set_aside(CLIENTS, import_clients)
+        _import_toolboxes(surroundings, generation, toolboxes)
+
+
 def _import_all(generation: str) -> None:
     """What loading any environment of this generation imports, in the same order."""
     importlib.import_module(".operations.load", __package__)
@@ -79,13 +91,9 @@ def _import_all(generation: str) -> None:
     importlib.import_module(f".adapter_{generation}", __package__)
     for operation in OPERATIONS:
         importlib.import_module(f".operations.{operation}", __package__)
-    with suppress(Exception):  # what goes wrong goes wrong again where it is needed, and is told there
-        set_aside(ENDPOINT, functools.partial(importlib.import_module, ".endpoint", __package__))
-        if generation not in IMPORTS_LATE:
-            set_aside(CLIENTS, import_clients)
 
 
-def _import_toolboxes(generation: str, toolboxes: Mapping[str, list[str]]) -> None:
+def _import_toolboxes(surroundings: Surroundings, generation: str, toolboxes: Mapping[str, list[str]]) -> None:
     """Import what tests and searches bring along, out of sight of all environments, where it is made already."""
     from .author_tests import import_tests
     from .search.properties import import_search
@@ -98,7 +106,7 @@ def _import_toolboxes(generation: str, toolboxes: Mapping[str, list[str]]) -> No
         paths = toolboxes.get(name, [])
         if paths and all(map(os.path.isdir, paths)):
             with suppress(Exception):
-                set_aside(paths[0], functools.partial(load, *paths), CLIENTS)
+                surroundings.set_aside(paths[0], functools.partial(load, *paths), CLIENTS)
     gc.unfreeze()
 
 

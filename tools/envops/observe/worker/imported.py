@@ -13,6 +13,7 @@ from types import ModuleType
 
 from .confinement import NetworkGuard
 from .failures import Sources
+from .known_modules import known_modules
 
 AHEAD = "ENVOPS_GENERATION"
 """The variable that names the generation of verifiers to import before anything is asked."""
@@ -79,7 +80,7 @@ def import_ahead() -> NetworkGuard | None:
         return None
     guard = NetworkGuard(Sources(), allowed=False)
     guard.watch()
-    with suppress(Exception), collector_at_rest():
+    with suppress(Exception), collector_at_rest(), known_modules(generation):
         importlib.import_module(".operations.load", __package__)
         import_verifiers(generation)
         importlib.import_module(f".adapter_{generation}", __package__)

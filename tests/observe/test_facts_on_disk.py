@@ -26,7 +26,7 @@ from envops.observe.facts import (
     Wheel,
 )
 from envops.observe.facts import TestOutcome as Outcome
-from envops.observe.facts_on_disk import read_facts, write_facts
+from envops.observe.facts_on_disk import as_json, read_facts, write_facts
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -146,6 +146,10 @@ def test_not_a_number_comes_back_as_such(path: Path):
 def test_every_other_number_comes_back_to_the_last_digit(number: float, path: Path):
     found = again(replace(FULL, scores=(replace(SCORE, reward=number),)), path).scores[0].reward
     assert repr(found) == repr(number)
+
+
+def test_half_a_pair_of_surrogates_is_written_by_its_number():
+    assert json.loads(as_json({"said": "\ud800"})) == {"said": "\ud800"}
 
 
 def test_a_missing_reward_is_not_zero(path: Path):

@@ -121,6 +121,17 @@ def test_an_error_of_the_run_passes_through() -> None:
             raise KeyboardInterrupt
 
 
+def test_steps_are_those_of_the_present_stage() -> None:
+    progress = Progress(["gsm8k"])
+    progress.stage("gsm8k", "rewards")
+    progress.advance("gsm8k", 3, 7)
+    (row,) = progress.rows()
+    assert (row.stage, row.done, row.total) == ("rewards", 3, 7)
+    progress.stage("gsm8k", "smoke")
+    (row,) = progress.rows()
+    assert (row.stage, row.done, row.total) == ("smoke", 0, 0)
+
+
 def test_unknown_environment_is_shown_all_the_same() -> None:
     with PlainProgress([], io.StringIO()) as progress:
         progress.stage("surprise", "load")

@@ -21,12 +21,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser().print_help()
         return exit_codes.USAGE
     command = import_module(f"envops.commands.{options.module}")
+    gc.enable()
     code: int = command.run(options)
     return code
 
 
 def run() -> None:
     """The entry point of the `envops` script."""
+    gc.disable()  # until the command is imported: what imports make stays
     from envops.declare.problem import DeclarationError
 
     try:

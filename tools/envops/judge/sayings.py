@@ -1,7 +1,7 @@
 """What the functions said of a conversation, looked at once where many conversations share it.
 
-Facts that come from a file share what is equal (`observe/facts_on_disk.py`): there a thousand conversations have
-a handful of sayings between them. Facts fresh from a worker share nothing, and what is asked of them is answered alike.
+Facts share what is equal, from a worker (`observe/collected.py`) and from a file (`observe/facts_on_disk.py`): a
+thousand conversations have a handful of sayings between them. Where facts share nothing, the answers are the same.
 """
 
 from __future__ import annotations

@@ -8,11 +8,10 @@ value once, and for every row the number of its value. What is read back shares 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, is_dataclass, make_dataclass
 from functools import cache
 from pathlib import Path
-from types import NoneType
 from typing import Any, get_type_hints
 from uuid import uuid4
 
@@ -25,11 +24,12 @@ _TABLES: Mapping[str, type] = {"scores": Score, "rollouts": Rollout}
 def write_facts(facts: Facts, path: Path) -> None:
     """Write facts so that a reader sees all of them or none."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    tables = {name: _table(kind, getattr(facts, name)) for name, kind in _TABLES.items()}
-    text = _json(_fields_of(facts) | tables)
+    parts = {name: as_json(getattr(facts, name)) for name in _names(Facts) if name not in _TABLES}
+    parts |= {name: _table(kind, getattr(facts, name)) for name, kind in _TABLES.items()}
+    text = _mapping(parts)
     aside = path.with_name(f".{path.name}.{uuid4().hex}")
     try:
-        aside.write_text(text, "utf-8")
+        aside.write_bytes(text)
         aside.replace(path)
     finally:
         aside.unlink(missing_ok=True)
@@ -48,12 +48,22 @@ def read_facts(path: Path) -> Facts:
     return Facts(**read)
 
 
-def _json(data: object) -> str:
-    return json.dumps(data, separators=(",", ":"), default=_plain)
+def as_json(value: object) -> bytes:
+    """Facts, or a part of them, as JSON: what dataclasses consist of, and nothing that is worked out from it."""
+    try:
+        return _writer()(value, inf_nan_mode="constants", fallback=str)
+    except ValueError:  # half of a pair of surrogates, which UTF-8 has no bytes for
+        return json.dumps(value, separators=(",", ":"), default=_plain).encode()
+
+
+@cache
+def _writer() -> Callable[..., bytes]:
+    from pydantic_core import to_json  # importing it takes a tenth of a second, and many runs write no facts
+
+    return to_json
 
 
 def _plain(value: object) -> object:
-    """Facts as what they consist of; copying all of them first takes longer than writing them."""
     return _fields_of(value) if is_dataclass(value) else str(value)
 
 
@@ -67,23 +77,22 @@ def _names(kind: type) -> tuple[str, ...]:
     return tuple(field.name for field in fields(kind))
 
 
-def _table(kind: type, rows: Sequence[Any]) -> dict[str, tuple[list[Any], list[int]]]:
+def _table(kind: type, rows: Sequence[Any]) -> bytes:
     """Column → its values, each once, and for every row the number of its value."""
-    return {name: _column([getattr(row, name) for row in rows]) for name in _names(kind)}
+    return _mapping({name: _column([getattr(row, name) for row in rows]) for name in _names(kind)})
 
 
-def _column(cells: Sequence[Any]) -> tuple[list[Any], list[int]]:
-    values: list[Any] = []
-    known: dict[object, int] = {}
-    numbers = []
+def _column(cells: Sequence[Any]) -> bytes:
+    known: dict[bytes, int] = {}
+    numbers: dict[int, int] = {}
     for cell in cells:
-        # By type, for 1 and 1.0 and True are equal; what holds others, by its text.
-        key = (type(cell), cell) if isinstance(cell, (str, int, float, NoneType)) else _json(cell)
-        number = known.setdefault(key, len(values))
-        if number == len(values):
-            values.append(cell)
-        numbers.append(number)
-    return values, numbers
+        if id(cell) not in numbers:
+            numbers[id(cell)] = known.setdefault(as_json(cell), len(known))
+    return b"[[%b],%b]" % (b",".join(known), as_json([numbers[id(cell)] for cell in cells]))
+
+
+def _mapping(parts: Mapping[str, bytes]) -> bytes:
+    return b"{%b}" % b",".join(b"%b:%b" % (as_json(name), part) for name, part in parts.items())
 
 
 @cache

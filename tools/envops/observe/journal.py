@@ -14,10 +14,10 @@ import os
 from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import asdict
 from pathlib import Path
 
 from envops.observe.facts import Rollout, adapter
+from envops.observe.facts_on_disk import as_json
 from envops.observe.workspace import Workspace
 
 PASSING_FAULTS = ("provider", "harness", "infrastructure", "protocol", "crash", "memory")
@@ -81,7 +81,7 @@ class Journal:
 
     def append(self, rollout: Rollout) -> None:
         """Keep a rollout. A disk that takes nothing costs a later run time, and this one nothing."""
-        line = json.dumps(asdict(rollout), separators=(",", ":"), default=str).encode()
+        line = as_json(rollout)
         with suppress(OSError):
             self._path.parent.mkdir(parents=True, exist_ok=True)
             descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)

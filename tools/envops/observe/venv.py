@@ -9,7 +9,7 @@ import sys
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 
 from envops.observe.facts import Failure
@@ -62,8 +62,13 @@ def venv_for(lock: Path, workspace: Workspace, stop: threading.Event, *, compile
 
 def venv_key(lock: Path) -> str:
     """The name of the virtual environment of a lock: equal pins and the same interpreter have one."""
-    identity = json.dumps([hashlib.sha256(pins_of(lock.read_bytes())).hexdigest(), sys.version, sys.base_prefix])
+    identity = json.dumps([_digest_of_pins(lock.read_bytes()), sys.version, sys.base_prefix])
     return hashlib.sha256(identity.encode()).hexdigest()[:20]
+
+
+@lru_cache(maxsize=4)  # asked several times of every environment, and a lock has thousands of lines
+def _digest_of_pins(lock: bytes) -> str:
+    return hashlib.sha256(pins_of(lock)).hexdigest()
 
 
 def pins_of(lock: bytes) -> bytes:

@@ -56,6 +56,8 @@ class Progress:
 
     def __init__(self, names: Iterable[str], clock: Callable[[], float] = time.monotonic) -> None:
         self._rows = {name: Row(name) for name in names}
+        self._steps: dict[str, tuple[int, int]] = {}
+        """Done and in all in the present stage: told a thousand times, and drawn now and then."""
         self._clock = clock
         self._lock = threading.Lock()
         self._broken = False
@@ -79,14 +81,15 @@ class Progress:
     def stage(self, name: str, stage: Stage) -> None:
         """The environment is being observed and has reached this stage."""
         before = self._row(name)
+        self._steps.pop(name, None)
         since = before.since if before.state == "running" else self._clock()
-        self._update(name, state="running", stage=stage, done=0, total=0, detail="", since=since)
+        self._update(name, state="running", stage=stage, detail="", since=since)
         if before.stage is None:
             self._safely(self._show_observing, name)
 
     def advance(self, name: str, done: int, total: int) -> None:
         """So many steps of the present stage are done."""
-        self._update(name, done=done, total=total)
+        self._steps[name] = done, total
 
     def detail(self, name: str, text: str) -> None:
         """How the present stage is getting on, in words."""
@@ -112,11 +115,14 @@ class Progress:
     def rows(self) -> list[Row]:
         """Every environment as it stands now."""
         with self._lock:
-            return list(self._rows.values())
+            names = list(self._rows)
+        return [self._row(name) for name in names]
 
     def _row(self, name: str) -> Row:
         with self._lock:
-            return self._rows.get(name) or Row(name)
+            row = self._rows.get(name) or Row(name)
+        steps = self._steps.get(name)
+        return row if steps is None else replace(row, done=steps[0], total=steps[1])
 
     def _update(self, name: str, **changes: object) -> None:
         with self._lock:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 MOST = 12
 _LABELLED = re.compile(r"(?:^|(?<=\s))\(?([A-Z]|\d{1,2})[).:]\s+(.+?)(?=\s+\(?(?:[A-Z]|\d{1,2})[).:]\s|\n|$)")
@@ -14,6 +15,7 @@ _LISTED = re.compile(
 _BETWEEN = re.compile(r"\s*,\s*(?:or\s+|and\s+)?|\s+or\s+|\s*/\s*|\s*\|\s*")
 
 
+@lru_cache(maxsize=64)  # every policy asks about the same task
 def offered_choices(prompt: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Labels ("A", "B") and texts of the choices that a prompt offers; both may be empty."""
     labelled = list(dict.fromkeys(_LABELLED.findall(prompt)))[:MOST]

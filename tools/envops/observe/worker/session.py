@@ -171,16 +171,15 @@ class Session:
         self.channel.item("score", row, waits=True)  # what is scored next is said at once
 
     def scored(self, task: TaskView, policy: str, completion: Sequence[Message], seconds: float) -> dict[str, Any]:
-        asked = task.index, json.dumps(completion, default=str)
-        if asked in self.hanging:
-            return self.unscored(task, policy, completion, OutOfTime(f"it hung before: {self.hanging[asked]}"))
+        if self.hanging and (hung := self.hanging.get(_asked(task, completion))):
+            return self.unscored(task, policy, completion, OutOfTime(f"it hung before: {hung}"))
         try:
             with self.adapter.calls.taken() as calls:
                 first, held = self._scored_first(task, completion, seconds, policy)
             again = self._earned_again(task, completion, first["reward"], calls, seconds)
         except OutOfTime as error:
             self.hung[policy] += 1
-            self.hanging[asked] = str(error)
+            self.hanging[_asked(task, completion)] = str(error)
             return self.unscored(task, policy, completion, error)
         if held:
             self._hold(task, completion, seconds, first)
@@ -333,6 +332,10 @@ def time_limit(seconds: float) -> Iterator[None]:
         set_handler(signal.SIGALRM, previous)
         if left_before:
             signal.setitimer(signal.ITIMER_REAL, max(0.001, left_before - (time.monotonic() - started)))
+
+
+def _asked(task: TaskView, completion: Sequence[Message]) -> tuple[int, str]:
+    return task.index, json.dumps(completion, default=str)
 
 
 def _failed(row: dict[str, Any]) -> bool:

@@ -88,6 +88,8 @@ def _score_of(function: Any, offered: dict[str, Any]) -> float:
     given = offered if wanted is None else {name: offered[name] for name in wanted if name in offered}
     try:
         value = function(**given)
+        if type(value) is float:  # most are
+            return value
         return float(at_once(value) if inspect.isawaitable(value) else value)
     except Waits:
         raise

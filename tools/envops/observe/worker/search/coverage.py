@@ -9,6 +9,7 @@ from types import CodeType, FrameType
 from typing import Any
 
 from ..adapter import RewardCode
+from ..failures import module_of_others
 
 ALL_WATCHED = 40
 """So many blocks are watched whole: where reward functions alone led to the package's own code, they alone are later.
@@ -22,6 +23,8 @@ class Coverage:
 
     def __init__(self, relative: Callable[[str], str | None]) -> None:
         self._relative = relative
+        self._foreign: set[str] = set()
+        """Modules without own code, by their names."""
         self._own: dict[CodeType, _Walk | None] = {}
         self._blocks = 0
         self._whole = True
@@ -58,18 +61,27 @@ class Coverage:
             sys.settrace(None)
 
     def _entered(self, frame: FrameType, _event: str, _argument: Any) -> Any:
+        if frame.f_globals.get("__name__") in self._foreign:
+            return None
         code = frame.f_code
         try:
             walk = self._own[code]
         except KeyError:
-            name = self._relative(code.co_filename)
-            walk = self._own[code] = None if name is None else _Walk(self, name)
+            walk = self._own[code] = self._walk_in(frame)
         if walk is None:
             return None
         if not self._rewards_running:
             self._entered_elsewhere = True
         walk.before = 0
         return walk.moved
+
+    def _walk_in(self, frame: FrameType) -> _Walk | None:
+        name = self._relative(frame.f_code.co_filename)
+        if name is not None:
+            return _Walk(self, name)
+        if foreign := module_of_others(frame, self._relative):
+            self._foreign.add(foreign)
+        return None
 
     @property
     def _walks(self) -> list[tuple[CodeType, _Walk]]:

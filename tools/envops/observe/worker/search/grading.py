@@ -61,6 +61,11 @@ class Trial:
         mean = sum(self.shares) / len(self.shares) if self.shares else 0.0
         return 10.0 * len(self.likes) * (len(self.likes) > 1) + 3.0 * sum(self.unearned.values()) + mean
 
+    @cached_property
+    def rank(self) -> tuple[float, int]:
+        """Its place among others: the best paid first, of equals the shorter."""
+        return -self.fitness, len(self.reply)
+
 
 class Grader:
     """Scores candidates; remembers what it has seen, and stops when its allowance is used up."""

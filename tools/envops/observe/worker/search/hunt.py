@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass
-from heapq import nsmallest
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -189,8 +189,8 @@ class Hunt:
         """The best paid, and those that took the code where none had been; ranked anew now and then."""
         if self._ranked and len(self._tried) % RANKED_EVERY:
             return self._ranked
-        best = nsmallest(ELITE, self._tried.values(), key=_rank)
-        fresh = nsmallest(ELITE // 2, (trial for trial in self._tried.values() if trial.new), key=_rank)
+        ranked = sorted(self._tried.values(), key=attrgetter("rank"))
+        best, fresh = ranked[:ELITE], [trial for trial in ranked if trial.new][: ELITE // 2]
         self._ranked = [trial.reply for trial in (*best, *fresh)] or [""]
         return self._ranked
 
@@ -306,11 +306,6 @@ class Hunt:
     @property
     def replies(self) -> int:
         return len(self._grader.replies)
-
-
-def _rank(trial: Trial) -> tuple[float, int]:
-    """Its place among others: the best paid first, of equals the shorter."""
-    return -trial.fitness, len(trial.reply)
 
 
 class _PhaseOver(Exception):

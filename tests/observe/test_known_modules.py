@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import os
 import py_compile
 import shutil
 import sys
@@ -144,3 +145,9 @@ def test_a_server_writes_down_what_importing_verifiers_needs(workspace: Workspac
     known = json.loads(written.read_text())
     assert {"verifiers", "verifiers.legacy", "openai"} <= set(known["packages"])
     assert not {"pytest", "envops_worker", "json"} & {*known["packages"], *known["modules"]}
+
+
+@pytest.mark.parametrize("time", [-1, 2**32 + 5])
+def test_a_source_of_another_century_is_imported(site: Path, time: int) -> None:
+    os.utime(site / "alone.py", (time, time))
+    assert imported().__file__ == str(site / "alone.py")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import importlib
 import importlib.machinery
 import logging
@@ -28,6 +29,14 @@ logging.getLogger().addHandler(logging.NullHandler())
 logging.getLogger("brought.along")
 ground.used = True
 ground.known["brought"] = True
+"""
+
+
+ABOVE = """
+import builtins, brought, ground
+
+brought.above = ground.above = builtins.above = True
+ground.table["above"] = True
 """
 
 
@@ -118,16 +127,20 @@ def test_what_stands_upon_something_else_comes_back_after_it_alone(packages: Pat
 
 
 def test_what_stands_upon_something_else_leaves_no_trace_in_it(packages: Path) -> None:
-    (packages / "upper.py").write_text("import brought, ground\nbrought.above = ground.above = True")
+    (packages / "brought.py").write_text(BROUGHT + "ground.table = {}\nshared = ground.__dict__\n")
+    (packages / "upper.py").write_text(ABOVE)
     surroundings = aside.Surroundings()
     surroundings.set_aside("it", brought)
     surroundings.set_aside("more", lambda: importlib.import_module("upper"), "it")
     assert aside.bring_back("it")
     assert not hasattr(sys.modules["brought"], "above")
     assert not hasattr(sys.modules["ground"], "above")
+    assert sys.modules["ground"].table == {}
+    assert not hasattr(builtins, "above")
     assert aside.bring_back("more")
     assert sys.modules["brought"].above
     assert sys.modules["ground"].above
+    assert vars(builtins).pop("above")
 
 
 def another_of_that_name(_folder: Path) -> None:

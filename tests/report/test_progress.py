@@ -132,6 +132,13 @@ def test_steps_are_those_of_the_present_stage() -> None:
     assert (row.stage, row.done, row.total) == ("smoke", 0, 0)
 
 
+def test_steps_of_an_unknown_environment_are_shown_all_the_same() -> None:
+    progress = Progress([])
+    progress.advance("gsm8k", 1, 2)
+    (row,) = progress.rows()
+    assert (row.name, row.done, row.total) == ("gsm8k", 1, 2)
+
+
 def test_unknown_environment_is_shown_all_the_same() -> None:
     with PlainProgress([], io.StringIO()) as progress:
         progress.stage("surprise", "load")

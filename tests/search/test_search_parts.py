@@ -7,6 +7,7 @@ import os
 import random
 import sys
 import time
+from importlib.util import module_from_spec, spec_from_file_location
 from typing import TYPE_CHECKING
 
 import pytest
@@ -24,6 +25,7 @@ from envops.observe.worker.search.source import constants_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
 SOURCE = '''
 """A docstring that is nobody's constant."""
@@ -108,6 +110,26 @@ def test_coverage_sees_own_code_only() -> None:
         branching(1)
     assert coverage.steps > once
     assert sys.gettrace() is None
+
+
+def test_own_code_is_watched_whatever_others_call_their_modules(tmp_path: Path) -> None:
+    asked = []
+    for folder in ("others", "own"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "helping.py").write_text(f"def asked():\n    return {folder!r}\n")
+        spec = spec_from_file_location("helping", tmp_path / folder / "helping.py")
+        assert spec is not None
+        assert spec.loader is not None
+        module = module_from_spec(spec)
+        spec.loader.exec_module(module)
+        asked.append(module.asked)
+    coverage = Coverage(lambda name: "helping.py" if name.startswith(str(tmp_path / "own")) else None)
+    for _ in range(2):
+        with coverage.watching():
+            for one in asked:
+                one()
+    assert coverage.lines_reached == 1
+    assert coverage.files == {str(tmp_path / "own/helping.py"): "helping.py"}
 
 
 def a_step(value: int) -> int:

@@ -115,7 +115,7 @@ class Progress:
     def rows(self) -> list[Row]:
         """Every environment as it stands now."""
         with self._lock:
-            names = list(self._rows)
+            names = dict.fromkeys([*self._rows, *self._steps])
         return [self._row(name) for name in names]
 
     def _row(self, name: str) -> Row:

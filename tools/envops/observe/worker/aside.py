@@ -15,7 +15,7 @@ import importlib.util
 import logging
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from importlib.machinery import ExtensionFileLoader
 from operator import is_
@@ -85,7 +85,7 @@ class Surroundings:
         if below is not None and not below.bring_back():
             below = None
         there = self._modules | (below.modules if below else {})
-        contents_below = _Contents(below.modules if below else {})
+        contents_below = _Contents({}) if below is None else self._beside(below)
         try:
             with _imports_heard() as asked:
                 load()
@@ -97,6 +97,11 @@ class Surroundings:
             known = {(id(namespace), each) for namespace, each, _ in below.added} if below else set()
             new = [one for one in added if (id(one[0]), one[1]) not in known]
             _kept[name] = Aside(beneath, modules, new)
+
+    def _beside(self, below: Aside) -> _Contents:
+        """What the modules hold that were brought back, and what they gave to others, but nothing of those others."""
+        given = [value for _, _, value in below.added if type(value) in CONTAINERS]
+        return _Contents(below.modules, given, self._contents.watched)
 
 
 @contextmanager
@@ -153,8 +158,10 @@ def forget_all() -> None:
 class _Contents:
     """What modules hold, so that it can be had back."""
 
-    def __init__(self, modules: Mapping[str, ModuleType], others: Iterable[Any] = ()) -> None:
-        """`others` are containers that no module names."""
+    def __init__(
+        self, modules: Mapping[str, ModuleType], others: Iterable[Any] = (), elsewhere: Set[int] = frozenset()
+    ) -> None:
+        """`others` are containers that no module names; those looked at `elsewhere`, by identity, are left out."""
         watched = [module for name, module in modules.items() if name not in _IMPORTING]
         self._namespaces = [vars(module) for module in watched if hasattr(module, "__dict__")]
         self._variables = [dict(namespace) for namespace in self._namespaces]
@@ -162,8 +169,15 @@ class _Contents:
         held |= {id(one): one for one in others}
         for namespace in self._namespaces:
             held.pop(id(namespace), None)
+        for number in elsewhere & held.keys():
+            del held[number]
         self._containers: list[Any] = list(held.values())
         self._contents: list[Any] = [container.copy() for container in self._containers]
+
+    @property
+    def watched(self) -> set[int]:
+        """All namespaces and containers, by identity."""
+        return {id(one) for one in (*self._namespaces, *self._containers)}
 
     def restore(self) -> list[Variable]:
         """Have it as it was; returns what modules had got."""

@@ -73,15 +73,24 @@ def serve_forks() -> None:
 
 def _import_everything(generation: str, toolboxes: Mapping[str, list[str]]) -> None:
     """What all forks have, and what some of them need, out of sight."""
+    with kept_below(sys.prefix), known_modules(generation):
+        _import_all(generation)
+    surroundings = Surroundings()  # which knows all paths by heart: it must be gone when they are looked for
+    with suppress(Exception):  # what goes wrong goes wrong again where it is needed, and is told there
+        surroundings.set_aside(ENDPOINT, _import_endpoint)
+        if generation not in IMPORTS_LATE:
+            surroundings.set_aside(CLIENTS, _import_clients)
+    _import_toolboxes(surroundings, generation, toolboxes)
+
+
+def _import_endpoint() -> None:
     with kept_below(sys.prefix):
-        with known_modules(generation):
-            _import_all(generation)
-        surroundings = Surroundings()  # which knows all paths by heart: it must be gone when they are looked for
-        with suppress(Exception):  # what goes wrong goes wrong again where it is needed, and is told there
-            surroundings.set_aside(ENDPOINT, functools.partial(importlib.import_module, ".endpoint", __package__))
-            if generation not in IMPORTS_LATE:
-                surroundings.set_aside(CLIENTS, import_clients)
-        _import_toolboxes(surroundings, generation, toolboxes)
+        importlib.import_module(".endpoint", __package__)
+
+
+def _import_clients() -> None:
+    with kept_below(sys.prefix):
+        import_clients()
 
 
 def _import_all(generation: str) -> None:
@@ -112,11 +121,13 @@ def _import_toolboxes(surroundings: Surroundings, generation: str, toolboxes: Ma
 
 def _holders(folder: str) -> list[Holder]:
     """What remembers the folder; what was set aside is let go of where that alone remembers it and cannot be moved."""
-    try:
+    with suppress(Unmovable):
         return holders_of(folder)
-    except Unmovable:
-        forget_all()
+    gc.collect()  # perhaps it is garbage that remembers it
+    with suppress(Unmovable):
         return holders_of(folder)
+    forget_all()
+    return holders_of(folder)
 
 
 def _refuse_what_no_fork_inherits(known: set[int]) -> None:

@@ -12,6 +12,7 @@ import _imp
 import json
 import marshal
 import os
+import struct
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -103,7 +104,7 @@ def _code_in(bytecode: str, path: str) -> CodeType | None:
     """The code of a source as its bytecode has it; nothing where that is not there or not its own."""
     with suppress(OSError, ValueError, EOFError, TypeError, AttributeError):
         source, data = os.stat(path), _read(bytecode)  # noqa: PTH116
-        about = int(source.st_mtime).to_bytes(4, "little") + (source.st_size & 0xFFFFFFFF).to_bytes(4, "little")
+        about = struct.pack("<II", int(source.st_mtime) & 0xFFFFFFFF, source.st_size & 0xFFFFFFFF)
         if data[:HEADER] == MAGIC_NUMBER + TIME_AND_LENGTH + about:
             code = marshal.loads(memoryview(data)[HEADER:])
             if isinstance(code, CodeType):

@@ -10,7 +10,7 @@ from types import FrameType
 from typing import Any
 
 from .adapter import CALLERS
-from .failures import Sources, module_of_others
+from .failures import ForeignModules, Sources
 
 
 class Reached:
@@ -22,8 +22,7 @@ class Reached:
         """File → qualified names of the functions of the package that the adapter itself calls."""
         self._sources = sources
         self._names: dict[str, str | None] = {}
-        self._foreign: set[str] = set()
-        """Modules without own code, by their names."""
+        self._foreign = ForeignModules(sources.relative)
 
     def facts(self) -> dict[str, Any]:
         return {
@@ -60,13 +59,13 @@ class Reached:
         return ran
 
     def _file(self, frame: FrameType) -> str | None:
-        if frame.f_globals.get("__name__") in self._foreign:
+        if self._foreign.has(frame):
             return None
         filename = frame.f_code.co_filename
         if filename not in self._names:
             self._names[filename] = self._sources.relative(filename)
-            if foreign := module_of_others(frame, self._sources.relative):
-                self._foreign.add(foreign)
+        if self._names[filename] is None:
+            self._foreign.meet(frame)
         return self._names[filename]
 
     def _standing(self, frame: FrameType) -> tuple[bool, bool]:

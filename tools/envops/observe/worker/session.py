@@ -173,13 +173,14 @@ class Session:
     def scored(self, task: TaskView, policy: str, completion: Sequence[Message], seconds: float) -> dict[str, Any]:
         if self.hanging and (hung := self.hanging.get(_asked(task, completion))):
             return self.unscored(task, policy, completion, OutOfTime(f"it hung before: {hung}"))
+        said = [*map(dict, completion)]  # functions may write to what they are given
         try:
             with self.adapter.calls.taken() as calls:
                 first, held = self._scored_first(task, completion, seconds, policy)
             again = self._earned_again(task, completion, first["reward"], calls, seconds)
         except OutOfTime as error:
             self.hung[policy] += 1
-            self.hanging[_asked(task, completion)] = str(error)
+            self.hanging[_asked(task, said)] = str(error)
             return self.unscored(task, policy, completion, error)
         if held:
             self._hold(task, completion, seconds, first)

@@ -9,7 +9,7 @@ from types import CodeType, FrameType
 from typing import Any
 
 from ..adapter import RewardCode
-from ..failures import module_of_others
+from ..failures import ForeignModules
 
 ALL_WATCHED = 40
 """So many blocks are watched whole: where reward functions alone led to the package's own code, they alone are later.
@@ -23,8 +23,7 @@ class Coverage:
 
     def __init__(self, relative: Callable[[str], str | None]) -> None:
         self._relative = relative
-        self._foreign: set[str] = set()
-        """Modules without own code, by their names."""
+        self._foreign = ForeignModules(relative)
         self._own: dict[CodeType, _Walk | None] = {}
         self._blocks = 0
         self._whole = True
@@ -61,7 +60,7 @@ class Coverage:
             sys.settrace(None)
 
     def _entered(self, frame: FrameType, _event: str, _argument: Any) -> Any:
-        if frame.f_globals.get("__name__") in self._foreign:
+        if self._foreign.has(frame):
             return None
         code = frame.f_code
         try:
@@ -79,8 +78,7 @@ class Coverage:
         name = self._relative(frame.f_code.co_filename)
         if name is not None:
             return _Walk(self, name)
-        if foreign := module_of_others(frame, self._relative):
-            self._foreign.add(foreign)
+        self._foreign.meet(frame)
         return None
 
     @property

@@ -77,20 +77,16 @@ def _import_everything(generation: str, toolboxes: Mapping[str, list[str]]) -> N
         _import_all(generation)
     surroundings = Surroundings()  # which knows all paths by heart: it must be gone when they are looked for
     with suppress(Exception):  # what goes wrong goes wrong again where it is needed, and is told there
-        surroundings.set_aside(ENDPOINT, _import_endpoint)
+        endpoint = functools.partial(importlib.import_module, ".endpoint", __package__)
+        surroundings.set_aside(ENDPOINT, functools.partial(_keeping_bytecode, endpoint))
         if generation not in IMPORTS_LATE:
-            surroundings.set_aside(CLIENTS, _import_clients)
+            surroundings.set_aside(CLIENTS, functools.partial(_keeping_bytecode, import_clients))
     _import_toolboxes(surroundings, generation, toolboxes)
 
 
-def _import_endpoint() -> None:
+def _keeping_bytecode(load: Callable[[], object]) -> None:
     with kept_below(sys.prefix):
-        importlib.import_module(".endpoint", __package__)
-
-
-def _import_clients() -> None:
-    with kept_below(sys.prefix):
-        import_clients()
+        load()
 
 
 def _import_all(generation: str) -> None:

@@ -10,7 +10,8 @@ from types import FrameType
 from typing import Any
 
 from .adapter import CALLERS
-from .failures import ForeignModules, Sources
+from .failures import Sources
+from .foreign_modules import ForeignModules
 
 
 class Reached:

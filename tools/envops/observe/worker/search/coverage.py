@@ -9,7 +9,7 @@ from types import CodeType, FrameType
 from typing import Any
 
 from ..adapter import RewardCode
-from ..failures import ForeignModules
+from ..foreign_modules import ForeignModules
 
 ALL_WATCHED = 40
 """So many blocks are watched whole: where reward functions alone led to the package's own code, they alone are later.

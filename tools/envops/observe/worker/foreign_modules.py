@@ -1,0 +1,31 @@
+"""Whose modules frames run in, told without reading their code."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import FrameType
+from typing import Any
+
+
+class ForeignModules:
+    """Modules of which no code is the environment's own, as frames were seen to run in them.
+
+    Whoever watches many frames asks for their module first: Python tells every guard who reads a frame's code.
+    """
+
+    def __init__(self, relative: Callable[[str], str | None]) -> None:
+        self._relative = relative
+        self._known: dict[str, dict[str, Any]] = {}
+
+    def has(self, frame: FrameType) -> bool:
+        """Whether the frame runs in a module that was met before; of modules of one name, that is one."""
+        namespace = frame.f_globals
+        name = namespace.get("__name__")
+        return type(name) is str and self._known.get(name) is namespace
+
+    def meet(self, frame: FrameType) -> None:
+        """Remember the frame's module, if its own file is somebody else's and the frame's code comes from there."""
+        namespace = frame.f_globals
+        file, name = namespace.get("__file__"), namespace.get("__name__")
+        if type(name) is str and file == frame.f_code.co_filename and self._relative(file) is None:
+            self._known[name] = namespace

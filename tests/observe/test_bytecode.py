@@ -164,10 +164,23 @@ def test_a_run_compiles_in_the_background_and_remembers_that_it_did(
     deadline = time.monotonic() + PATIENCE
     with Compilers(Workspace(tmp_path)) as compilers:
         compilers.begin(uncompiled, "v1", served=True)
+        compilers.calm.set()
         while not is_compiled(uncompiled.folder) and time.monotonic() < deadline:
             time.sleep(0.05)
     assert "build/__init__.py" in compiled(uncompiled.site_packages)
     assert "hatchling/build.py" in compiled(uncompiled.site_packages)
+
+
+def test_what_no_import_needs_waits_until_nobody_waits_for_a_turn(
+    tmp_path: Path, uncompiled: VirtualEnvironment
+) -> None:
+    with Compilers(Workspace(tmp_path)) as compilers:
+        begun = compilers.begin(uncompiled, "v1", served=True)
+        assert begun is not None
+        begun.result(PATIENCE)
+        time.sleep(0.5)
+        assert compiled(uncompiled.site_packages) == set()
+    assert not is_compiled(uncompiled.folder)
 
 
 def test_a_run_that_ends_ends_its_compilers_and_the_next_goes_on(
@@ -190,6 +203,7 @@ def test_where_no_server_keeps_what_it_imports_it_is_imported_for_its_bytecode(
     deadline = time.monotonic() + PATIENCE
     with Compilers(Workspace(tmp_path)) as compilers:
         compilers.begin(bare, "v1", served=False)
+        compilers.calm.set()
         while not is_compiled(bare.folder, "v1") and time.monotonic() < deadline:
             time.sleep(0.05)
     assert compiled(beyond.parent) == {"beyond.py"}

@@ -79,6 +79,10 @@ class Preparation:
         """Those of them whose turn may come: nothing that they need is being made."""
         return {name for name in names if all(one.done() for one in self._needed(name))}
 
+    def nobody_waits(self) -> None:
+        """Everybody's turn has come: what was put off may be done."""
+        self._compilers.calm.set()
+
     def awaited(self) -> list[Future[None]]:
         """What is still being made that environments wait for."""
         return [one for one in (*self._venvs.values(), *self._wheels.values()) if not one.done()]

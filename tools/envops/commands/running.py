@@ -105,6 +105,8 @@ def _observe_all(
                     waiting.remove(chosen)
                     running[pool.submit(_validate_one, shared, chosen)] = chosen
                     continue
+                if not waiting:
+                    preparation.nobody_waits()
                 if shared.lull.is_set():
                     import_meanwhile()
                 awaited: Iterable[Future[Any]] = running or preparation.awaited()

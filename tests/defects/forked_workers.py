@@ -83,7 +83,7 @@ class Fork:
         self._socket.sendall(json.dumps(asked, default=str).encode() + b"\n")
         for line in self._answers:
             answer = json.loads(line)
-            if answer.get("id") != self._requests or answer.get("kind") == "now":
+            if answer.get("id") != self._requests:
                 continue
             if answer["event"] == "done":
                 return

@@ -21,6 +21,8 @@ from envops.observe.families import memory_below
 from envops.observe.starting import AHEAD, BOOTSTRAP, WORKER_FOLDER, NotForked, with_lifeline
 from envops.observe.subprocesses import Interrupted
 from envops.observe.venv import VirtualEnvironment
+from envops.observe.worker.slate import SIZE, read_slate
+from envops.observe.worker.slate import VARIABLE as SLATE
 
 if TYPE_CHECKING:
     from envops.observe.fork_server import ForkServer
@@ -34,8 +36,6 @@ ERRORS_KEPT = 16_384
 LOOK_SECONDS = 0.25
 PATIENCE_SECONDS = 1.0
 MARK = "ENVOPS_WORKER"
-NOW = b'{"event":"item","kind":"now",'
-"""How a message begins that says what the worker will do; half of all do, and few are ever read."""
 
 
 class StageFailed(Exception):
@@ -47,7 +47,7 @@ class StageFailed(Exception):
 
 
 class WorkerLost(StageFailed):
-    """The worker is gone, and whatever it had not yet said is lost."""
+    """The worker is gone."""
 
 
 @dataclass(frozen=True)
@@ -85,9 +85,12 @@ class WorkerProcess:
         self._buffer = bytearray()
         self._searched = 0
         self._requests = 0
-        self._doing = b""
-        """What the worker said last that it would do; read where it did not come back from it."""
-        environment = worker_environment(venv, overlay, scratch, confinement) | {MARK: self._mark}
+        self._unsent = b""
+        """Lines that it had not sent when it ended."""
+        slate = scratch / f"slate-{self._mark}"
+        self._slate = os.open(slate, os.O_RDONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        os.truncate(slate, SIZE)
+        environment = worker_environment(venv, overlay, scratch, confinement) | {MARK: self._mark, SLATE: str(slate)}
         environment |= {AHEAD: ahead} if ahead else {}
         self._process, self._lifeline, self.started = _begun(venv, overlay, scratch, environment, server)
         assert self._process.stdin is not None
@@ -120,14 +123,17 @@ class WorkerProcess:
         run was cancelled. The worker is ended in the latter two cases.
         """
         self._requests += 1
-        self._doing = b""
         deadline = time.monotonic() + within
         line = json.dumps({"id": self._requests, "operation": operation, **parameters}, default=str)
         try:
             self._write(line.encode() + b"\n", deadline, within)
             yield from self._answers(deadline, within)
-        except (WorkerLost, Interrupted):
+        except Interrupted:
             self.end()
+            raise
+        except WorkerLost:
+            self.end()
+            yield from self._left_behind()
             raise
 
     def _write(self, line: bytes, deadline: float, seconds: float) -> None:
@@ -163,10 +169,7 @@ class WorkerProcess:
                 line = bytes(self._buffer[:end])
                 del self._buffer[: end + 1]
                 self._searched = 0
-                if line.startswith(NOW) and line.endswith(b',"id":%d}' % self._requests):
-                    self._doing = line
-                else:
-                    yield self._parsed(line)
+                yield self._parsed(line)
             self._searched = len(self._buffer)
             self._check_limits(deadline, seconds)
             now = time.monotonic()
@@ -194,6 +197,12 @@ class WorkerProcess:
                 self._buffer += data
                 if len(self._buffer) > LINE_LIMIT:
                     raise self._nonsense(f"a line of over {LINE_LIMIT >> 20} MiB")
+
+    def _left_behind(self) -> Iterator[tuple[str, Any]]:
+        """What a worker that is gone had not sent yet."""
+        with suppress(ValueError, LookupError, TypeError, RecursionError):
+            messages = [json.loads(line) for line in self._unsent.splitlines()]
+            yield from [(str(one["kind"]), one["value"]) for one in messages if one["id"] == self._requests]
 
     def _parsed(self, line: bytes) -> dict[str, Any]:
         try:
@@ -241,11 +250,15 @@ class WorkerProcess:
 
     def _failure(self, kind: Any, type: str, message: str) -> Failure:
         said = self._errors.decode("utf-8", "replace").strip()[-2_000:]
-        doing = ""
-        if self._doing:
-            with suppress(ValueError, RecursionError):
-                doing = f"\nwhile scoring {json.dumps(json.loads(self._doing)['value'])[:500]}"
-        return Failure(kind, type, message + doing, None, said)
+        return Failure(kind, type, message + self._about(), None, said)
+
+    def _about(self) -> str:
+        """What the worker is scoring or was, as far as it left word of it."""
+        with suppress(OSError, ValueError, LookupError, TypeError, RecursionError):
+            about = json.loads(read_slate(self._slate)[0])
+            if about["id"] == self._requests:
+                return f"\nwhile scoring {json.dumps(about['value'])[:500]}"
+        return ""
 
     def end(self) -> None:
         """End the worker and everything that it started, however deep and in whatever session."""
@@ -261,6 +274,11 @@ class WorkerProcess:
             with suppress(psutil.Error):
                 process.kill()
         self._process.wait()
+        if self._slate >= 0:
+            with suppress(OSError):
+                _, self._unsent = read_slate(self._slate)
+            os.close(self._slate)
+            self._slate = -1
         for stream in (self._process.stdin, self._process.stdout, self._process.stderr):
             with suppress(OSError):
                 if stream is not None:

@@ -11,23 +11,30 @@ import json
 import os
 import sys
 import threading
+import time
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from typing import Any, BinaryIO
 
+from .slate import VARIABLE, WAITING_BYTES, Slate
+
 Request = dict[str, Any]
-WAITING_BYTES = 1 << 15
-"""More than that goes out at once."""
+WAITING_SECONDS = 0.1
+"""What waits for longer goes out with whatever comes then."""
 
 
 class Channel:
     """One request at a time comes in; any number of answers to it go out."""
 
-    def __init__(self, requests: BinaryIO, answers: BinaryIO) -> None:
+    def __init__(self, requests: BinaryIO, answers: BinaryIO, slate: Slate | None = None) -> None:
         self._requests = requests
         self._answers = answers
+        self._slate = slate
         self._current: int | None = None
         self._waiting = b""
-        """What goes out with the next message."""
+        """What goes out with a later message."""
+        self._sent = 0.0
+        """When something went out last, by a clock that only runs forward."""
         self._lock = threading.Lock()
 
     @classmethod
@@ -39,7 +46,10 @@ class Channel:
         os.dup2(nothing, 0)
         os.dup2(2, 1)
         sys.stdin = open(os.devnull)  # noqa: SIM115, PTH123 - lives as long as the process
-        return cls(requests, answers)
+        slate = None
+        with suppress(OSError, KeyError):  # then nothing waits, and nobody learns what it was about
+            slate = Slate(os.environ.pop(VARIABLE))
+        return cls(requests, answers, slate)
 
     def requests(self) -> Iterator[Request]:
         """Requests until the host closes its end."""
@@ -49,8 +59,16 @@ class Channel:
             yield request
 
     def item(self, kind: str, value: Any, *, waits: bool = False) -> None:
-        """One part of the answer to the current request; one that `waits` goes out with the next message."""
+        """One part of the answer to the current request; one that `waits` may go out with a later message.
+
+        Nothing is lost: the host finds what still waits when this process is gone.
+        """
         self._send({"event": "item", "kind": kind, "value": value}, waits=waits)
+
+    def be_about(self, value: Any) -> None:
+        """Leave word of what is done next, for the host to tell if this process does not come back from it."""
+        if self._slate is not None:
+            self._slate.be_about(encoded({"id": self._current, "value": value}))
 
     def done(self) -> None:
         """The current request is answered."""
@@ -64,20 +82,31 @@ class Channel:
         message["id"] = self._current
         line = encoded(message) + b"\n"
         with self._lock:
-            self._waiting += line
-            if waits and len(self._waiting) < WAITING_BYTES:
+            if waits and self._may_wait(line):
+                self._waiting += line
                 return
-            view, self._waiting = memoryview(self._waiting), b""
+            view, self._waiting = memoryview(self._waiting + line), b""
+            if self._slate is not None:
+                self._slate.nothing_waits()
+            self._sent = time.monotonic()
             while view:
                 view = view[self._answers.write(view) :]
+
+    def _may_wait(self, line: bytes) -> bool:
+        if self._slate is None or len(self._waiting) + len(line) > WAITING_BYTES:
+            return False
+        if time.monotonic() - self._sent > WAITING_SECONDS:
+            return False
+        self._slate.wait(line)
+        return True
 
 
 def encoded(message: Mapping[str, Any]) -> bytes:
     """A message as JSON that every reader takes: lone surrogates replaced, all keys text."""
     try:
-        text = json.dumps(message, separators=(",", ":"), default=plain, ensure_ascii=False)
+        text = _encoder.encode(message)
     except TypeError:  # a key that JSON has no form for
-        text = json.dumps(with_text_keys(message), separators=(",", ":"), default=plain, ensure_ascii=False)
+        text = _encoder.encode(with_text_keys(message))
     return text.encode("utf-8", "replace")
 
 
@@ -100,3 +129,6 @@ def plain(value: Any) -> Any:
     if isinstance(value, tuple):
         return list(value)
     return str(value)
+
+
+_encoder = json.JSONEncoder(separators=(",", ":"), default=plain, ensure_ascii=False)

@@ -27,6 +27,9 @@ class SilentChannel:
     def item(self, kind: str, value: Any, *, waits: bool = False) -> None:
         """Nobody wants to know."""
 
+    def be_about(self, value: Any) -> None:
+        """Nobody would ask."""
+
     def done(self) -> None:
         """Nobody waits."""
 

@@ -164,11 +164,11 @@ class Session:
         return self.asked[task.index]
 
     def score(self, task: TaskView, policy: str, completion: Sequence[Message], seconds: float) -> None:
-        self.channel.item("now", {"task": task.index, "policy": policy, "completion": shortened_messages(completion)})
+        self.channel.be_about({"task": task.index, "policy": policy, "completion": shortened_messages(completion)})
         row = self.scored(task, policy, completion, seconds)
         if policy == "long-junk":
             row["completion"] = shortened_messages(completion)
-        self.channel.item("score", row, waits=True)  # what is scored next is said at once
+        self.channel.item("score", row, waits=True)
 
     def scored(self, task: TaskView, policy: str, completion: Sequence[Message], seconds: float) -> dict[str, Any]:
         if self.hanging and (hung := self.hanging.get(_asked(task, completion))):

@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING
 
 import psutil
 import pytest
+from envops.observe.bytecode_store import VARIABLE
 from envops.observe.compilers import Compilers
-from envops.observe.compiling import compile_some, link_bytecode
+from envops.observe.compiling import compile_some
 from envops.observe.fork_server import ForkServer
 from envops.observe.process import Confinement, StageFailed, WorkerProcess
 from envops.observe.starting import BOOTSTRAP_OF_COMPILERS, WORKER_FOLDER
 from envops.observe.subprocesses import ProgramFailed
-from envops.observe.venv import COMPLETE, VirtualEnvironment, is_compiled, siblings_of, venv_for
+from envops.observe.venv import VirtualEnvironment, is_compiled, venv_for
 from envops.observe.wheel import BUILD_LOCK
 from envops.observe.worker.bytecode import compile_what_is_imported, kept_below
 from envops.observe.workspace import Workspace
@@ -31,6 +32,12 @@ pytestmark = pytest.mark.worker
 PATIENCE = 120.0
 LIMITED = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))\n"
 LARGE = "VALUES = {" + ", ".join(f"'name-{number}': {number}" for number in range(5_000)) + "}\n"
+
+
+@pytest.fixture(autouse=True)
+def users_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What other checkouts compiled is of no use here."""
+    monkeypatch.setenv(VARIABLE, str(tmp_path / "users"))
 
 
 @pytest.fixture
@@ -207,44 +214,6 @@ def test_where_no_server_keeps_what_it_imports_it_is_imported_for_its_bytecode(
         while not is_compiled(bare.folder, "v1") and time.monotonic() < deadline:
             time.sleep(0.05)
     assert compiled(beyond.parent) == {"beyond.py"}
-
-
-def test_bytecode_of_the_same_file_is_taken_over_and_no_other(tmp_path: Path, bare: VirtualEnvironment) -> None:
-    other = VirtualEnvironment(tmp_path / "other")
-    same = write(bare.site_packages, "package/same.py", "VALUE = 1\n")
-    write(bare.site_packages, "package/different.py", "VALUE = 1\n")
-    write(other.site_packages, "package/different.py", "VALUE = 2\n")
-    (other.site_packages / "package/same.py").hardlink_to(same)
-    compile_some(bare, bare.site_packages, threading.Event(), {"all": True})
-    link_bytecode(other, [bare])
-    assert compiled(other.site_packages) == {"package/same.py"}
-    taken = (cache_from_source(str(one.site_packages / "package/same.py")) for one in (bare, other))
-    assert len({Path(path).stat().st_ino for path in taken}) == 1
-
-
-def test_an_import_takes_bytecode_that_was_taken_over_for_its_own(tmp_path: Path, bare: VirtualEnvironment) -> None:
-    path = write(bare.site_packages, "telling.py", "print((lambda: 0).__code__.co_filename, __cached__)\n")
-    other = VirtualEnvironment(tmp_path / "other")
-    other.site_packages.mkdir(parents=True)
-    (other.site_packages / "telling.py").hardlink_to(path)
-    compile_some(bare, bare.site_packages, threading.Event(), {"all": True})
-    link_bytecode(other, [bare])
-    copy = str(other.site_packages / "telling.py")
-    before = Path(cache_from_source(copy)).stat().st_ino
-    said = subprocess.run(
-        [sys.executable, "-c", "import telling"], cwd=other.site_packages, capture_output=True, text=True, check=True
-    ).stdout
-    assert said.split() == [copy, cache_from_source(copy)]
-    assert Path(cache_from_source(copy)).stat().st_ino == before
-
-
-def test_siblings_are_made_by_the_same_interpreter(tmp_path: Path, bare: VirtualEnvironment) -> None:
-    for name, version in (("alike", sys.version), ("older", "3.11.0"), ("broken", None)):
-        sibling = VirtualEnvironment(tmp_path / name)
-        write(sibling.folder, "bin/python", "")
-        write(sibling.folder, COMPLETE, json.dumps({"python": version} if version else []))
-        write(sibling.site_packages, "verifiers/__init__.py", "")
-    assert [one.folder.name for one in siblings_of(bare)] == ["alike"]
 
 
 def test_a_folder_that_cannot_be_written_is_said(tmp_path: Path, bare: VirtualEnvironment) -> None:

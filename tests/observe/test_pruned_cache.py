@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from envops import exit_codes
 from envops.__main__ import main
+from envops.observe.bytecode_store import VARIABLE
 from envops.observe.pruning import Kept, dispensable, kept_in, remove
 from envops.observe.workspace import InUse, Workspace
 
@@ -54,8 +55,9 @@ def test_a_clock_that_ran_far_ahead_costs_time_alone() -> None:
 
 
 @pytest.fixture
-def workspace(tmp_path: Path) -> Workspace:
+def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workspace:
     """A cache with one of everything, and what a killed run left."""
+    monkeypatch.setenv(VARIABLE, str(tmp_path / "users"))
     made = Workspace(tmp_path)
     for path in ("venvs/k1/lib/a.py", "venvs/.k2.4711/half", "wheels/sums/w1/sums.whl", "facts/sums/f1.json"):
         file = made.base / path

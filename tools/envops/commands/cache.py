@@ -25,12 +25,14 @@ def run(options: argparse.Namespace) -> int:
     most = None if options.max_size is None else int(options.max_size * 10**9)
     try:
         with workspace.alone():
-            gone = remove(dispensable(kept_in(workspace), time.time(), oldest, most))
+            gone = list[Kept]()
+            while more := remove(dispensable(kept_in(workspace), time.time(), oldest, most)):
+                gone += more  # bytecode is nobody else's once its virtual environments are gone
     except InUse:
         print("another run is using the cache: nothing was removed", file=sys.stderr)
         return exit_codes.ERROR
     print(f"removed {len(gone)} of {len(kept)}, {_size(sum(one.own_bytes for one in gone))}", file=sys.stderr)
-    _show([one for one in kept if one.path not in {each.path for each in gone}], options.format)
+    _show(kept_in(workspace), options.format)
     return exit_codes.PASS
 
 

@@ -14,12 +14,11 @@ from envops.declare.lock import LOCK_FILE
 from envops.observe.building import WheelBuilder
 from envops.observe.capacity import usable_cores
 from envops.observe.compilers import Compilers
-from envops.observe.compiling import link_bytecode
 from envops.observe.fork_server import BegunServer, ForkServers
 from envops.observe.observation import confinement_of
 from envops.observe.subprocesses import Interrupted, ProgramFailed
 from envops.observe.toolboxes import make_toolboxes
-from envops.observe.venv import VirtualEnvironment, is_compiled, mark_compiled, siblings_of, venv_for
+from envops.observe.venv import VirtualEnvironment, venv_for
 from envops.observe.wheel import builder_of_wheels, built_wheel
 
 LULL_SECONDS = 0.1
@@ -95,6 +94,7 @@ class Preparation:
     def _make_venv(self, key: str) -> None:
         """The virtual environment of all with this key, which then is ready, or has its servers begun."""
         first = self._packages[next(self._sharing(key))]
+        generation = first.generation or "v1"
         begins_servers = False
         try:
             with suppress(ProgramFailed, Interrupted, OSError):
@@ -103,7 +103,8 @@ class Preparation:
                     self._importers.submit(self._begin_servers, key, venv)
                     begins_servers = True
                 else:
-                    self._compilers.begin(venv, first.generation or "v1", served=False)
+                    self._compilers.take(venv, generation)
+                    self._compilers.begin(venv, generation, served=False)
         finally:
             if not begins_servers:
                 self._venvs[key].set_result(None)
@@ -118,9 +119,7 @@ class Preparation:
         entries = self._question.repository.registry.environments
         with suppress(ProgramFailed, Interrupted, OSError):
             try:
-                if not is_compiled(venv.folder, generation):
-                    with suppress(OSError):
-                        link_bytecode(venv, siblings_of(venv))
+                self._compilers.take(venv, generation)
                 for name in self._sharing(key):
                     confinement = confinement_of(entries[name], self._question.wish)
                     begun.append(self._servers.begin(venv, self._packages[name], confinement))
@@ -132,8 +131,8 @@ class Preparation:
                 if compiling is None:
                     self._lull.set()
             origins = [server.origin(self._stop) for server in begun if server]  # the next ones find bytecode then
-            if any(one.server for one in origins) and not is_compiled(venv.folder, generation):
-                mark_compiled(venv.folder, generation)
+            if any(one.server for one in origins):
+                self._compilers.imported(venv, generation)
 
     def _sharing(self, key: str) -> Iterator[str]:
         return (name for name, its in self._keys.items() if its == key)

@@ -10,11 +10,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from envops.observe.bytecode_store import bytecode_store
 from envops.observe.capacity import usable_cores
-from envops.observe.compiling import compile_some, link_bytecode
+from envops.observe.compiling import compile_some
 from envops.observe.fork_server import ForkServer
 from envops.observe.subprocesses import Interrupted, ProgramFailed
-from envops.observe.venv import VirtualEnvironment, is_compiled, mark_compiled, siblings_of
+from envops.observe.venv import VirtualEnvironment, is_compiled, mark_compiled
 from envops.observe.workspace import Workspace
 
 IMPORTED = {"v0": ("verifiers.legacy.envs.environment", "verifiers.legacy", "verifiers"), "v1": ("verifiers.v1",)}
@@ -31,7 +32,7 @@ class Compilers:
     """
 
     def __init__(self, workspace: Workspace) -> None:
-        self._workspace = workspace
+        self._workspace, self._store = workspace, bytecode_store(workspace)
         self._over = threading.Event()
         self.calm = threading.Event()
         """To be set when nobody waits for a turn any more; it is when the run ends."""
@@ -48,6 +49,19 @@ class Compilers:
         self.calm.set()
         self._imported.shutdown(cancel_futures=True)
         self._rest.shutdown(cancel_futures=True)
+
+    def take(self, venv: VirtualEnvironment, generation: str) -> None:
+        """Take what was compiled elsewhere of what that generation of verifiers imports."""
+        with suppress(OSError):  # then it is compiled here
+            if not is_compiled(venv.folder, generation) and self._store.take(venv, generation):
+                mark_compiled(venv.folder, generation)
+
+    def imported(self, venv: VirtualEnvironment, generation: str) -> None:
+        """All that this generation imports has been compiled by a server: let others have it."""
+        with suppress(OSError):
+            if not is_compiled(venv.folder, generation):
+                mark_compiled(venv.folder, generation)
+                self._store.keep(venv, generation)
 
     def begin(self, venv: VirtualEnvironment, generation: str, *, served: bool) -> Future[None] | None:
         """Compile what that generation of verifiers imports, and then the rest when nobody else has work.
@@ -67,7 +81,6 @@ class Compilers:
     def _compile_what_is_imported(self, venv: VirtualEnvironment, generation: str, served: bool) -> None:
         with suppress(ProgramFailed, Interrupted, OSError):  # then it is done by the next run
             if not is_compiled(venv.folder, generation):
-                link_bytecode(venv, siblings_of(venv))
                 first = {"modules": IMPORTED[generation], "beside": usable_cores() - 1}
                 compile_some(venv, venv.site_packages, self._over, first)
                 if not served and sys.platform == "linux":
@@ -79,13 +92,14 @@ class Compilers:
         with self._workspace.scratch() as scratch, ForkServer(venv, generation, 0, scratch) as server:
             imported = not server.refusal(self._over)
         if imported:
-            mark_compiled(venv.folder, generation)
+            self.imported(venv, generation)
 
     def _compile_the_rest(self, venv: VirtualEnvironment) -> None:
         with suppress(ProgramFailed, Interrupted, OSError):
             self.calm.wait(PATIENCE_SECONDS)
             if self._over.is_set():
                 return
-            link_bytecode(venv, siblings_of(venv))
+            self._store.take_all(venv)
             compile_some(venv, venv.site_packages, self._over, {"all": True, "idle": True})
             mark_compiled(venv.folder)
+            self._store.keep_all(venv)

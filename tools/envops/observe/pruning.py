@@ -13,11 +13,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from envops.observe.bytecode_store import bytecode_store
 from envops.observe.workspace import Workspace
 
-KINDS = ("venvs", "wheels", "facts", "rollouts", "timings", "harnesses")
-FOLDERS = KINDS[:-1]
-"""Those that hold many things; what harnesses brought along is one."""
+KINDS = ("venvs", "wheels", "facts", "rollouts", "timings", "harnesses", "bytecode")
+FOLDERS = KINDS[:-2]
+"""Those that hold many things; what harnesses brought along is one, and bytecode is what all checkouts share."""
 
 
 @dataclass(frozen=True)
@@ -80,6 +81,8 @@ def _things(workspace: Workspace) -> Iterator[tuple[str, Path]]:
                 yield kind, path
     if workspace.harnesses.is_dir():
         yield "harnesses", workspace.harnesses
+    for path in _files(bytecode_store(workspace).folder):
+        yield "bytecode", path
 
 
 def _measured(kind: str, path: Path) -> Kept:
@@ -89,8 +92,10 @@ def _measured(kind: str, path: Path) -> Kept:
         with suppress(OSError):
             status = file.lstat()
             total += status.st_size
-            own += status.st_size if status.st_nlink == 1 else 0
-    return Kept(kind, path, total, own, marks.st_mtime)
+            # uv's cache holds no bytecode: what a virtual environment shares goes for good after it
+            alone = status.st_nlink == 1 or (kind == "venvs" and file.suffix == ".pyc")
+            own += status.st_size if alone else 0
+    return Kept(kind, path, total, own, max(marks.st_mtime, marks.st_ctime) if kind == "bytecode" else marks.st_mtime)
 
 
 def _files(path: Path) -> Iterator[Path]:

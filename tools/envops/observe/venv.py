@@ -21,7 +21,6 @@ BUILD_SECONDS = 1_800.0
 COMPLETE = "envops-complete.json"
 COMPILED = "envops-compiled"
 EVERYTHING = "everything"
-MOST_SIBLINGS = 4
 _finding_uv = threading.Lock()
 PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
 
@@ -79,21 +78,6 @@ def pins_of(lock: bytes) -> bytes:
 def is_sound(folder: Path) -> bool:
     """Whether it was made to the end and its interpreter is still there."""
     return (folder / COMPLETE).is_file() and (folder / "bin" / "python").exists()
-
-
-def siblings_of(venv: VirtualEnvironment) -> list[VirtualEnvironment]:
-    """Others that were made by the same interpreter for environments, those used last first, and not too many."""
-    others = [path for path in venv.folder.parent.glob("[!.]*") if path != venv.folder and is_sound(path)]
-    made_alike = [VirtualEnvironment(path) for path in others if _interpreter_of(path) == sys.version]
-    of_environments = [one for one in made_alike if (one.site_packages / "verifiers").exists()]
-    return sorted(of_environments, key=lambda one: -one.folder.stat().st_mtime)[:MOST_SIBLINGS]
-
-
-def _interpreter_of(folder: Path) -> str:
-    try:
-        return str(json.loads((folder / COMPLETE).read_text())["python"])
-    except (OSError, ValueError, LookupError, TypeError):
-        return ""
 
 
 def is_compiled(folder: Path, what: str = EVERYTHING) -> bool:

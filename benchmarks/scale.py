@@ -211,20 +211,24 @@ def one_changed(folder: Path) -> list[Line]:
 
 
 def ten_from_scratch(folder: Path, sample: int) -> list[Line]:
-    """Ten environments of one lock: no virtual environment, no wheel, no facts.
+    """Ten environments of one lock: no virtual environment, no wheel, no facts; first with nothing compiled, either.
 
     The field's way costs the same for each of them, so a sample of them may stand for all.
     """
-    root = folder / "ten"
+    root, elsewhere = folder / "ten", folder / "elsewhere"
     made = make_monorepo(root, 10, 1, TEN)
+    make_monorepo(elsewhere, 10, 1, TEN)
     (other,) = make_monorepo(folder / "other", 1, 1, TEN)
     fields_way(folder / "other", other)  # not counted: who comes first would read from the disk, who comes last not
-    mine = envops(root, "validate", "--quiet")
+    with kept_in(folder / "users"):
+        mine = envops(root, "validate", "--quiet")
+        again = envops(elsewhere, "validate", "--quiet")
     venvs = cost_of([*ENVOPS, "cache", "--root", root, "--format", "json"], root)
     disk = json.loads(venvs.output)["parts"]["venvs"]
     each = [fields_way(root, one) for one in made[:sample]]
     theirs = [each[index % len(each)] for index in range(len(made))]
     lines = beside("ten environments from scratch, one lock", mine, theirs, 6.0)
+    lines += beside("the same in another checkout of this user", again, theirs, 6.0)
     if sample < len(made):
         lines = [replace(one, note=f"{one.note}, measured on {sample} of them") for one in lines]
     note = f"{disk['bytes'] / 2**20:.0f} MB by size, most of it hard links into uv's cache"
@@ -232,6 +236,20 @@ def ten_from_scratch(folder: Path, sample: int) -> list[Line]:
         *lines,
         Line("their virtual environments", f"{disk['own_bytes'] / 2**20:.0f} MB of their own", "", None, note),
     ]
+
+
+@contextmanager
+def kept_in(folder: Path) -> Iterator[None]:
+    """What checkouts share is kept there meanwhile, where nothing is yet."""
+    before = os.environ.get("ENVOPS_CACHE_DIR")
+    os.environ["ENVOPS_CACHE_DIR"] = str(folder)
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["ENVOPS_CACHE_DIR"]
+        else:
+            os.environ["ENVOPS_CACHE_DIR"] = before
 
 
 def touch(root: Path, one: Synthetic) -> None:

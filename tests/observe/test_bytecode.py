@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 import time
+from importlib.machinery import SourceFileLoader
 from importlib.util import cache_from_source
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,7 +23,7 @@ from envops.observe.starting import BOOTSTRAP_OF_COMPILERS, WORKER_FOLDER
 from envops.observe.subprocesses import ProgramFailed
 from envops.observe.venv import VirtualEnvironment, is_compiled, venv_for
 from envops.observe.wheel import BUILD_LOCK
-from envops.observe.worker.bytecode import compile_what_is_imported, kept_below
+from envops.observe.worker.bytecode import compile_below, compile_what_is_imported, kept_below
 from envops.observe.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -79,9 +80,19 @@ def test_what_an_import_names_is_compiled_and_nothing_else(tmp_path: Path) -> No
     }
     for name, text in files.items():
         write(tmp_path, name, text)
-    with kept_below(str(tmp_path)):
-        compile_what_is_imported(str(tmp_path), ["first"], 0, 1)
+    assert compile_what_is_imported(str(tmp_path), ["first"], 0, 1)
     assert compiled(tmp_path) == set(files) - {"first/unnamed.py", "unlikely.py"}
+
+
+def test_an_import_takes_what_was_compiled_and_compiles_nothing_anew(tmp_path: Path) -> None:
+    write(tmp_path, "package/__init__.py", "import sys\nVALUE = [__doc__, __file__, __cached__]\n")
+    assert compile_below(str(tmp_path))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(tmp_path)
+        patch.setattr(SourceFileLoader, "source_to_code", None)
+        found = __import__("package").VALUE
+    source = str(tmp_path / "package/__init__.py")
+    assert found == [None, source, cache_from_source(source)]
 
 
 def test_the_parts_of_several_processes_are_the_whole(tmp_path: Path) -> None:
@@ -89,10 +100,9 @@ def test_the_parts_of_several_processes_are_the_whole(tmp_path: Path) -> None:
     for name in names:
         write(tmp_path, name, "")
     write(tmp_path, "all.py", "".join(f"import {name[:-3]}\n" for name in names))
-    with kept_below(str(tmp_path)):
-        compile_what_is_imported(str(tmp_path), ["all"], 0, 2)
-        half = compiled(tmp_path)
-        compile_what_is_imported(str(tmp_path), ["all"], 1, 2)
+    assert compile_what_is_imported(str(tmp_path), ["all"], 0, 2)
+    half = compiled(tmp_path)
+    assert compile_what_is_imported(str(tmp_path), ["all"], 1, 2)
     assert 0 < len(half) < 21
     assert compiled(tmp_path) == names | {"all.py"}
 

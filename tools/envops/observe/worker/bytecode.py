@@ -9,22 +9,25 @@ from __future__ import annotations
 
 import gc
 import json
+import marshal
 import os
 import re
+import struct
 import sys
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from errno import ENOSPC
 from importlib.machinery import SourceFileLoader
-from importlib.util import cache_from_source
-from pathlib import Path
+from importlib.util import MAGIC_NUMBER
 
 from .apart import be_nice
 from .warden import die_with_parent
 
 IMPORT = re.compile(r"^(?:from[ \t]+([.\w]+)[ \t]+import[ \t]+(\([^)]*\)|[^\n#]*)|import[ \t]+([^\n#]*))", re.MULTILINE)
 """An import at the beginning of a line; one in a branch or a function may never happen."""
+TIME_AND_LENGTH = b"\0\0\0\0"
+"""Flags of bytecode that is held against these two."""
 WRITES_ANEW = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
 NAME = re.compile(r"#[^\n]*|\bas\s+\w+|([\w.]+)")
 
@@ -84,15 +87,13 @@ def main() -> None:
     asked = json.loads(sys.stdin.read())
     folder, beside = asked["folder"], asked["beside"]
     part, others = _divided(beside)
-    with kept_below(folder) as refused:
-        if beside:
-            compile_what_is_imported(folder, asked["modules"], part, beside)
-        failed = any([os.waitpid(child, 0)[1] != 0 for child in others])  # noqa: C419 (all of them are waited for)
-        if not part and asked["all"]:
-            if asked["idle"]:
-                _give_way()
-            _compile_all(folder)
-    os._exit(1 if refused or failed else 0)
+    kept = compile_what_is_imported(folder, asked["modules"], part, beside) if beside else True
+    kept &= all([os.waitpid(child, 0)[1] == 0 for child in others])  # noqa: C419 (all of them are waited for)
+    if not part and asked["all"]:
+        if asked["idle"]:
+            _give_way()
+        kept &= compile_below(folder)
+    os._exit(0 if kept else 1)
 
 
 def _divided(parts: int) -> tuple[int, list[int]]:
@@ -114,12 +115,12 @@ def _give_way() -> None:
         os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
 
 
-def compile_what_is_imported(folder: str, modules: list[str], part: int, parts: int) -> None:
-    """Compile one part of what importing these modules imports.
+def compile_what_is_imported(folder: str, modules: list[str], part: int, parts: int) -> bool:
+    """Compile one part of what importing these modules imports; whether all of it could be kept.
 
     The last of it comes first, because whoever imports meanwhile begins at the front.
     """
-    waiting = list(modules)
+    kept, waiting = True, list(modules)
     found: dict[str, str | None] = {}
     while waiting:
         name = waiting.pop()
@@ -131,9 +132,11 @@ def compile_what_is_imported(folder: str, modules: list[str], part: int, parts: 
             continue
         path = found[name] = _source_of(folder, name) if _may_have_modules(found.get(package)) else None
         if path is not None:
-            waiting += _imported_by(name, path)
-            if zlib.crc32(name.encode()) % parts == part:
-                _compile(path)
+            source, status = _read(path)
+            waiting += _imported_by(name, path, source)
+            if zlib.crc32(name.encode()) % parts == part and not _is_compiled(path):
+                kept &= _compile(path, source, status)
+    return kept
 
 
 def _may_have_modules(path: str | None) -> bool:
@@ -147,9 +150,18 @@ def _source_of(folder: str, module: str) -> str | None:
     return next(filter(os.path.isfile, candidates), None)
 
 
-def _imported_by(module: str, path: str) -> Iterator[str]:
+def _read(path: str) -> tuple[bytes, os.stat_result]:
+    file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        status = os.fstat(file)
+        return os.read(file, status.st_size), status
+    finally:
+        os.close(file)
+
+
+def _imported_by(module: str, path: str, content: bytes) -> Iterator[str]:
     """What a file names in its imports: modules, and what may be modules."""
-    text = Path(path).read_text("utf-8", "replace")
+    text = content.decode("utf-8", "replace")
     package = module if path.endswith("__init__.py") else module.rpartition(".")[0]
     for found in IMPORT.finditer(text):
         source, members, modules = found.groups()
@@ -164,21 +176,43 @@ def _imported_by(module: str, path: str) -> Iterator[str]:
         yield from (f"{start}.{member}" for member in NAME.findall(members) if member)
 
 
-def compile_below(folder: str) -> None:
-    """Compile all in a folder, and keep what can be kept."""
-    with kept_below(folder):
-        _compile_all(folder)
-
-
-def _compile_all(folder: str) -> None:
+def compile_below(folder: str) -> bool:
+    """Compile all in a folder; whether all of it could be kept."""
+    kept = True
     for parent, _, names in os.walk(folder):
-        for name in names:
-            if name.endswith(".py"):
-                _compile(os.path.join(parent, name))  # noqa: PTH118
+        for path in (f"{parent}/{name}" for name in names if name.endswith(".py")):
+            if not _is_compiled(path):
+                with suppress(OSError):
+                    kept &= _compile(path, *_read(path))
+    return kept
 
 
-def _compile(path: str) -> None:
-    """Compile a file that is not compiled yet; templates and what is for other Pythons are left alone."""
-    if not os.path.exists(cache_from_source(path)):  # noqa: PTH110
-        with suppress(Exception):
-            SourceFileLoader(path, path).get_code(path)
+def _compile(path: str, source: bytes, status: os.stat_result) -> bool:
+    """Compile a file as importing it would; whether that could be kept, if it can be compiled at all.
+
+    Templates and what is for other Pythons cannot.
+    """
+    try:
+        code = compile(source, path, "exec", dont_inherit=True)
+    except Exception:
+        return True
+    try:
+        write_whole(_bytecode_of(path), header_of(status) + marshal.dumps(code))
+    except OSError:
+        return False
+    return True
+
+
+def header_of(source: os.stat_result) -> bytes:
+    """What bytecode begins with that is held against its source by time and length (PEP 552)."""
+    about = struct.pack("<II", int(source.st_mtime) & 0xFFFFFFFF, source.st_size & 0xFFFFFFFF)
+    return MAGIC_NUMBER + TIME_AND_LENGTH + about
+
+
+def _is_compiled(path: str) -> bool:
+    return os.path.exists(_bytecode_of(path))  # noqa: PTH110
+
+
+def _bytecode_of(path: str) -> str:
+    folder, _, name = path.rpartition("/")
+    return f"{folder}/__pycache__/{name.removesuffix('.py')}.{sys.implementation.cache_tag}.pyc"

@@ -12,21 +12,18 @@ import _imp
 import json
 import marshal
 import os
-import struct
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
-from importlib.util import MAGIC_NUMBER, spec_from_file_location
+from importlib.util import spec_from_file_location
 from types import CodeType, ModuleType
 
-from .bytecode import write_whole
+from .bytecode import header_of, write_whole
 
 FILE = "envops-modules-{generation}.json"
 HEADER = 16
 """Bytes before the code: the magic number, flags, time and length of the source (PEP 552)."""
-TIME_AND_LENGTH = b"\0\0\0\0"
-"""Flags of bytecode that is held against these two."""
 
 
 def write_known_modules(generation: str) -> None:
@@ -104,8 +101,7 @@ def _code_in(bytecode: str, path: str) -> CodeType | None:
     """The code of a source as its bytecode has it; nothing where that is not there or not its own."""
     with suppress(OSError, ValueError, EOFError, TypeError, AttributeError):
         source, data = os.stat(path), _read(bytecode)  # noqa: PTH116
-        about = struct.pack("<II", int(source.st_mtime) & 0xFFFFFFFF, source.st_size & 0xFFFFFFFF)
-        if data[:HEADER] == MAGIC_NUMBER + TIME_AND_LENGTH + about:
+        if data[:HEADER] == header_of(source):
             code = marshal.loads(memoryview(data)[HEADER:])
             if isinstance(code, CodeType):
                 _imp._fix_co_filename(code, path)  # type: ignore[attr-defined]

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import psutil
 import pytest
-from envops.observe.bytecode_store import VARIABLE
+from envops.observe.bytecode_store import CACHE_DIR
 from envops.observe.compilers import Compilers
 from envops.observe.compiling import compile_some
 from envops.observe.fork_server import ForkServer
@@ -38,7 +38,7 @@ LARGE = "VALUES = {" + ", ".join(f"'name-{number}': {number}" for number in rang
 @pytest.fixture(autouse=True)
 def users_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What other checkouts compiled is of no use here."""
-    monkeypatch.setenv(VARIABLE, str(tmp_path / "users"))
+    monkeypatch.setenv(CACHE_DIR, str(tmp_path / "users"))
 
 
 @pytest.fixture
@@ -138,11 +138,21 @@ def test_what_does_not_compile_stops_nothing(tmp_path: Path, bare: VirtualEnviro
     assert compiled(folder) == {"good.py"}
 
 
+def test_what_cannot_be_kept_as_bytecode_is_no_matter(tmp_path: Path, bare: VirtualEnvironment) -> None:
+    folder = tmp_path / "folder"
+    write(folder, "deep.py", f"f = {'lambda: ' * 1_200}0\n")
+    write(folder, "good.py", "")
+    compile_some(bare, folder, threading.Event(), {"all": True})
+    assert compiled(folder) == {"good.py"}
+
+
 def test_a_full_disk_leaves_no_half_of_a_file_and_is_said(tmp_path: Path, bare: VirtualEnvironment) -> None:
     folder = tmp_path / "folder"
     write(folder, "large.py", LARGE)
     write(folder, "small.py", "")
-    question = json.dumps({"folder": str(folder), "modules": ["large"], "beside": 1, "all": True, "idle": False})
+    question = json.dumps(
+        {"folder": str(folder), "modules": ["large"], "beside": 1, "all": True, "idle": False, "store": ""}
+    )
     command = [bare.python, "-I", "-c", LIMITED + BOOTSTRAP_OF_COMPILERS, WORKER_FOLDER]
     done = subprocess.run(command, input=question, text=True, capture_output=True)
     assert done.returncode == 1, done.stderr

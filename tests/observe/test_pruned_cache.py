@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 from envops import exit_codes
 from envops.__main__ import main
-from envops.observe.bytecode_store import VARIABLE
+from envops.observe import pruning
+from envops.observe.bytecode_store import CACHE_DIR
 from envops.observe.pruning import Kept, dispensable, kept_in, remove
 from envops.observe.workspace import InUse, Workspace
 
@@ -57,7 +58,7 @@ def test_a_clock_that_ran_far_ahead_costs_time_alone() -> None:
 @pytest.fixture
 def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workspace:
     """A cache with one of everything, and what a killed run left."""
-    monkeypatch.setenv(VARIABLE, str(tmp_path / "users"))
+    monkeypatch.setenv(CACHE_DIR, str(tmp_path / "users"))
     made = Workspace(tmp_path)
     for path in ("venvs/k1/lib/a.py", "venvs/.k2.4711/half", "wheels/sums/w1/sums.whl", "facts/sums/f1.json"):
         file = made.base / path
@@ -118,3 +119,30 @@ def test_a_run_waits_until_pruning_is_over(workspace: Workspace) -> None:
         order.append("pruned")
     user.join(10)
     assert order == ["pruned", "used"]
+
+
+def test_bytecode_goes_when_no_virtual_environment_has_it_any_more(
+    workspace: Workspace, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shared = workspace.root / "users/bytecode/tag/ab/one.pyc"
+    shared.parent.mkdir(parents=True)
+    shared.write_text("x" * 3_000)
+    os.link(shared, workspace.venvs / "k1/lib/a.pyc")
+    os.utime(shared, (0, 0))
+    root = str(workspace.root)
+    assert main(["cache", "--root", root, "--older-than", "1", "--format", "json"]) == exit_codes.PASS
+    parts = json.loads(capsys.readouterr().out)["parts"]
+    assert parts["bytecode"] == {"count": 1, "bytes": 3_000, "own_bytes": 0}
+    assert parts["venvs"]["own_bytes"] == 4_000
+    assert main(["cache", "--root", root, "--max-size", "0"]) == exit_codes.PASS
+    assert "removed 5 of 5, 6 kB" in capsys.readouterr().err
+    assert not shared.exists()
+
+
+def test_what_cannot_be_removed_stays_and_is_renamed_once(
+    workspace: Workspace, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pruning, "remove_folder", lambda _: None)  # as where a folder cannot be written
+    assert main(["cache", "--root", str(workspace.root), "--max-size", "0"]) == exit_codes.PASS
+    assert "removed 1 of 4" in capsys.readouterr().err
+    assert {one.path.name for one in kept_in(workspace)} == {"k1", "..k2.4711.pruned", ".w1.pruned"}

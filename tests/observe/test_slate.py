@@ -5,6 +5,8 @@ from __future__ import annotations
 import io
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,7 +14,7 @@ import pytest
 from envops.observe.remembering import Wish
 from envops.observe.worker import channel as channels
 from envops.observe.worker.channel import Channel
-from envops.observe.worker.slate import ABOUT_BYTES, SIZE, WAITING_BYTES, Slate, read_slate
+from envops.observe.worker.slate import ABOUT_BYTES, SIZE, WAITING_BYTES, Slate, new_slate, read_slate
 from sample_packages import look_at, write_package
 
 if TYPE_CHECKING:
@@ -46,9 +48,7 @@ def reply(task, messages):
 @pytest.fixture
 def file(tmp_path: Path) -> Iterator[int]:
     """The host's side of a slate."""
-    path = tmp_path / "slate"
-    path.write_bytes(bytes(SIZE))
-    opened = os.open(path, os.O_RDONLY)
+    opened = new_slate(tmp_path / "slate")
     yield opened
     os.close(opened)
 
@@ -82,6 +82,19 @@ def test_what_is_too_long_is_told_by_its_beginning(file: int, slate: Slate) -> N
 
 def test_nobody_else_finds_the_file(tmp_path: Path, slate: Slate) -> None:
     slate.be_about(b"here")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_all_of_its_room_is_taken_on_the_disk(tmp_path: Path, file: int) -> None:
+    assert (tmp_path / "slate").stat().st_blocks * 512 >= SIZE
+    assert os.fstat(file).st_size == SIZE
+
+
+def test_where_there_is_no_room_there_is_none(tmp_path: Path) -> None:
+    limited = "import resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (1_000, 1_000))\n"
+    asked = "from pathlib import Path; from envops.observe.worker.slate import new_slate; new_slate(Path(sys.argv[1]))"
+    command = [sys.executable, "-c", limited + asked, tmp_path / "slate"]
+    assert b"OSError" in subprocess.run(command, capture_output=True).stderr
     assert list(tmp_path.iterdir()) == []
 
 

@@ -23,16 +23,18 @@ def run(options: argparse.Namespace) -> int:
         return exit_codes.PASS
     oldest = None if options.older_than is None else options.older_than * DAY_SECONDS
     most = None if options.max_size is None else int(options.max_size * 10**9)
+    gone = list[Kept]()
     try:
         with workspace.alone():
-            gone = list[Kept]()
-            while more := remove(dispensable(kept_in(workspace), time.time(), oldest, most)):
-                gone += more  # bytecode is nobody else's once its virtual environments are gone
+            for _ in range(2):  # what virtual environments shared is nobody's once they are gone
+                gone += remove(dispensable(kept_in(workspace), time.time(), oldest, most))
     except InUse:
         print("another run is using the cache: nothing was removed", file=sys.stderr)
         return exit_codes.ERROR
-    print(f"removed {len(gone)} of {len(kept)}, {_size(sum(one.own_bytes for one in gone))}", file=sys.stderr)
-    _show(kept_in(workspace), options.format)
+    left = kept_in(workspace)
+    freed = sum(one.own_bytes for one in kept) - sum(one.own_bytes for one in left)
+    print(f"removed {len(gone)} of {len(kept)}, {_size(max(0, freed))}", file=sys.stderr)
+    _show(left, options.format)
     return exit_codes.PASS
 
 

@@ -1,9 +1,8 @@
 """Bytecode that outlives a checkout: what one virtual environment of this user compiled, the next one links.
 
-A file's bytecode is kept under what tells the file from all others of its disk: inode, time and length.
-uv makes virtual environments of hard links into its cache, so the same files come back in every
-checkout and under every lock. Where uv has to copy, none do, and all is compiled anew. Python still
-holds bytecode against the time and length of its source.
+It is kept under what its source says, and the time and length that Python holds it against. uv makes virtual
+environments of hard links into its cache, so the same files, with the same times, come back in every checkout
+and under every lock. Where uv has to copy they do not, and nothing is kept.
 """
 
 from __future__ import annotations
@@ -11,17 +10,20 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Iterable, Iterator
+import tempfile
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
 from envops.observe.venv import VirtualEnvironment
-from envops.observe.worker.bytecode import write_whole
+from envops.observe.worker.bytecode import bytecode_of, link, place_in, read, write_whole
 from envops.observe.worker.known_modules import FILE
 from envops.observe.workspace import Workspace
 
-VARIABLE = "ENVOPS_CACHE_DIR"
-ENDING = f".{sys.implementation.cache_tag}.pyc"
+CACHE_DIR = "ENVOPS_CACHE_DIR"
+BYTECODE = "bytecode"
+NO_LIST = (OSError, ValueError, LookupError, TypeError, AttributeError)
+"""What a list that is missing or none raises."""
 
 
 class BytecodeStore:
@@ -29,100 +31,92 @@ class BytecodeStore:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._files = folder / str(sys.implementation.cache_tag)
+        self.files = str(folder / str(sys.implementation.cache_tag))
+        """The folder of this interpreter's bytecode."""
 
     def take(self, venv: VirtualEnvironment, generation: str) -> bool:
-        """Link what importing a generation of verifiers needs; whether all of that is there now.
+        """Link what importing a generation of verifiers needs under this lock; whether all of that is there now.
 
-        For a lock that nobody has imported yet, it is whatever is there for any of its files. Raises
-        `OSError` where nothing can be written.
+        Raises `OSError` where nothing can be written.
         """
         try:
             text = self._list_of(venv, generation).read_bytes()
             sources = list(_sources_named(venv, json.loads(text)))
-        except (OSError, ValueError, LookupError, TypeError):
-            self.take_all(venv)
+        except NO_LIST:
             return False
-        if not all([self._take(source) for source in sources]):  # noqa: C419 (all of them are taken)
+        if not sources or not all([self._take(source) for source in sources]):  # noqa: C419 (all of them are taken)
             return False
         write_whole(str(_list_in(venv, generation)), text)
         return True
 
-    def take_all(self, venv: VirtualEnvironment) -> None:
-        """Link what is there for any file. Raises `OSError` where nothing can be written."""
-        if self._files.is_dir():
-            for source in _sources(venv.site_packages):
-                self._take(source)
+    def knows(self, venv: VirtualEnvironment, generation: str) -> bool:
+        """Whether somebody added what that import needs under this lock."""
+        return self._list_of(venv, generation).exists()
 
     def keep(self, venv: VirtualEnvironment, generation: str) -> None:
         """Add what importing a generation of verifiers needed. Raises `OSError` where that cannot be done."""
-        with suppress(ValueError, LookupError, TypeError, FileNotFoundError):  # nobody has written it down
+        try:
             text = _list_in(venv, generation).read_bytes()
-            self._keep(_sources_named(venv, json.loads(text)))
-            write_whole(str(self._list_of(venv, generation)), text)
-
-    def keep_all(self, venv: VirtualEnvironment) -> None:
-        """Add whatever is compiled. Raises `OSError` where that cannot be done."""
-        self._keep(_sources(venv.site_packages))
+            sources = list(_sources_named(venv, json.loads(text)))
+        except NO_LIST:  # nobody has written it down
+            return
+        for source in sources:
+            if place := self._place_of(source):
+                link(bytecode_of(source), place)
+        write_whole(str(self._list_of(venv, generation)), text)
 
     def _take(self, source: str) -> bool:
-        """Whether a file has its bytecode, or gets it. Raises `OSError` where the folder cannot be written."""
-        bytecode = _bytecode_of(source)
-        try:
-            place = self._place_of(source)
-            try:
-                os.link(place, bytecode)
-            except FileNotFoundError:  # not kept, or the first of its folder
-                if not os.path.exists(place):  # noqa: PTH110
-                    return False
-                os.makedirs(os.path.dirname(bytecode), exist_ok=True)  # noqa: PTH103, PTH120
-                os.link(place, bytecode)
-        except FileExistsError:
+        bytecode = bytecode_of(source)
+        if os.path.exists(bytecode):  # noqa: PTH110
             return True
-        except FileNotFoundError:
-            return False
-        return True
+        place = self._place_of(source)
+        return place is not None and link(place, bytecode)
 
-    def _keep(self, sources: Iterable[str]) -> None:
-        for source in sources:
-            with suppress(FileExistsError):
-                try:
-                    self._link(source)
-                except FileNotFoundError:  # no bytecode, or the first of its folder
-                    if os.path.exists(_bytecode_of(source)):  # noqa: PTH110
-                        Path(self._place_of(source)).parent.mkdir(parents=True, exist_ok=True)
-                        self._link(source)
-
-    def _link(self, source: str) -> None:
-        os.link(_bytecode_of(source), self._place_of(source))
+    def _place_of(self, source: str) -> str | None:
+        try:
+            return place_in(self.files, *read(source))
+        except OSError:
+            return None
 
     def _list_of(self, venv: VirtualEnvironment, generation: str) -> Path:
-        return self._files / "imports" / f"{venv.folder.name}-{generation}.json"
-
-    def _place_of(self, source: str) -> str:
-        """Raises `FileNotFoundError` where there is no such source."""
-        status = os.stat(source)  # noqa: PTH116
-        name = f"{status.st_ino:x}-{status.st_mtime_ns:x}-{status.st_size:x}.pyc"
-        return f"{self._files}/{status.st_ino % 256:02x}/{name}"
+        return Path(self.files, "imports", f"{venv.folder.name}-{generation}.json")
 
 
 def bytecode_store(workspace: Workspace) -> BytecodeStore:
-    """The user's, or the checkout's own where that lies on another disk or cannot be made: links do not lead there."""
-    chosen = users_folder() / "bytecode"
+    """The user's, or the checkout's own where links do not lead to that: another disk, or nothing can be written."""
+    users, own = _places(workspace)
     with suppress(OSError):
-        chosen.mkdir(parents=True, exist_ok=True)
+        users.mkdir(parents=True, exist_ok=True)
         workspace.base.mkdir(parents=True, exist_ok=True)
-        if chosen.stat().st_dev == workspace.base.stat().st_dev and os.access(chosen, os.W_OK):
-            return BytecodeStore(chosen)
-    return BytecodeStore(workspace.base / "bytecode")
+        with tempfile.NamedTemporaryFile(dir=workspace.base) as file:
+            name = users / Path(file.name).name
+            name.hardlink_to(file.name)
+            name.unlink()
+        return BytecodeStore(users)
+    return BytecodeStore(own)
 
 
-def users_folder() -> Path:
-    """What all checkouts of a user share: `ENVOPS_CACHE_DIR`, or `envops` where programs keep such things."""
-    if told := os.environ.get(VARIABLE):
-        return Path(told).absolute()
-    base = os.environ.get("XDG_CACHE_HOME", "")
-    return (Path(base) if os.path.isabs(base) else Path(os.path.expanduser("~"), ".cache")) / "envops"  # noqa: PTH111, PTH117
+def bytecode_stores(workspace: Workspace) -> list[BytecodeStore]:
+    """Those that are there."""
+    return [BytecodeStore(folder) for folder in _places(workspace) if folder.is_dir()]
+
+
+def _places(workspace: Workspace) -> tuple[Path, Path]:
+    own = workspace.base / BYTECODE
+    users = users_folder()
+    return own if users is None else users / BYTECODE, own
+
+
+def users_folder() -> Path | None:
+    """What all checkouts of a user share: `ENVOPS_CACHE_DIR`, or `envops` where programs keep such things.
+
+    `None` where nobody knows the user's home.
+    """
+    if told := os.environ.get(CACHE_DIR):
+        return Path(os.path.expanduser(told)).absolute()  # noqa: PTH111
+    told = os.environ.get("XDG_CACHE_HOME", "")
+    base = told if os.path.isabs(told) else os.path.expanduser("~/.cache")  # noqa: PTH111, PTH117
+    return Path(base, "envops") if os.path.isabs(base) else None  # noqa: PTH117
 
 
 def _sources_named(venv: VirtualEnvironment, known: dict[str, list[str]]) -> Iterator[str]:
@@ -137,19 +131,3 @@ def _sources_named(venv: VirtualEnvironment, known: dict[str, list[str]]) -> Ite
 
 def _list_in(venv: VirtualEnvironment, generation: str) -> Path:
     return venv.folder / FILE.format(generation=generation)
-
-
-def _sources(folder: Path) -> Iterator[str]:
-    waiting = [str(folder)]
-    while waiting:
-        with os.scandir(waiting.pop()) as entries:
-            for entry in entries:
-                if entry.name.endswith(".py"):
-                    yield entry.path
-                elif entry.is_dir(follow_symlinks=False) and entry.name != "__pycache__":
-                    waiting.append(entry.path)
-
-
-def _bytecode_of(path: str) -> str:
-    folder, _, name = path.rpartition("/")
-    return f"{folder}/__pycache__/{name.removesuffix('.py')}{ENDING}"

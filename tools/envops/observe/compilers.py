@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
+import time
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -21,8 +22,9 @@ from envops.observe.workspace import Workspace
 IMPORTED = {"v0": ("verifiers.legacy.envs.environment", "verifiers.legacy", "verifiers"), "v1": ("verifiers.v1",)}
 """What is imported first, by generation of verifiers; before 0.3 there was one place for it."""
 PATIENCE_SECONDS = 30.0
-"""So long does the rest wait while environments wait for their turn. A process that only takes what is left over still
-takes a quarter of its time from others, who then share a core: of a short run, 2 % (measured)."""
+"""So long after its beginning does a run put the rest off while environments wait for their turn. A process that only
+takes what is left over still takes a quarter of its time from others, who then share a core: of a short run, 2 %
+(measured)."""
 
 
 class Compilers:
@@ -34,6 +36,7 @@ class Compilers:
     def __init__(self, workspace: Workspace) -> None:
         self._workspace, self._store = workspace, bytecode_store(workspace)
         self._over = threading.Event()
+        self._patient_until = time.monotonic() + PATIENCE_SECONDS
         self.calm = threading.Event()
         """To be set when nobody waits for a turn any more; it is when the run ends."""
         self._begun: set[Path] = set()
@@ -59,9 +62,10 @@ class Compilers:
     def imported(self, venv: VirtualEnvironment, generation: str) -> None:
         """All that this generation imports has been compiled by a server: let others have it."""
         with suppress(OSError):
+            if not self._store.knows(venv, generation):
+                self._store.keep(venv, generation)
             if not is_compiled(venv.folder, generation):
                 mark_compiled(venv.folder, generation)
-                self._store.keep(venv, generation)
 
     def begin(self, venv: VirtualEnvironment, generation: str, *, served: bool) -> Future[None] | None:
         """Compile what that generation of verifiers imports, and then the rest when nobody else has work.
@@ -81,7 +85,7 @@ class Compilers:
     def _compile_what_is_imported(self, venv: VirtualEnvironment, generation: str, served: bool) -> None:
         with suppress(ProgramFailed, Interrupted, OSError):  # then it is done by the next run
             if not is_compiled(venv.folder, generation):
-                first = {"modules": IMPORTED[generation], "beside": usable_cores() - 1}
+                first = {"modules": IMPORTED[generation], "beside": usable_cores() - 1, "store": self._store.files}
                 compile_some(venv, venv.site_packages, self._over, first)
                 if not served and sys.platform == "linux":
                     self._import(venv, generation)
@@ -96,10 +100,9 @@ class Compilers:
 
     def _compile_the_rest(self, venv: VirtualEnvironment) -> None:
         with suppress(ProgramFailed, Interrupted, OSError):
-            self.calm.wait(PATIENCE_SECONDS)
+            self.calm.wait(max(0.0, self._patient_until - time.monotonic()))
             if self._over.is_set():
                 return
-            self._store.take_all(venv)
-            compile_some(venv, venv.site_packages, self._over, {"all": True, "idle": True})
+            asked = {"all": True, "idle": True, "store": self._store.files}
+            compile_some(venv, venv.site_packages, self._over, asked)
             mark_compiled(venv.folder)
-            self._store.keep_all(venv)

@@ -21,8 +21,8 @@ from envops.observe.families import memory_below
 from envops.observe.starting import AHEAD, BOOTSTRAP, WORKER_FOLDER, NotForked, with_lifeline
 from envops.observe.subprocesses import Interrupted
 from envops.observe.venv import VirtualEnvironment
-from envops.observe.worker.slate import SIZE, read_slate
 from envops.observe.worker.slate import VARIABLE as SLATE
+from envops.observe.worker.slate import new_slate, read_slate
 
 if TYPE_CHECKING:
     from envops.observe.fork_server import ForkServer
@@ -87,12 +87,18 @@ class WorkerProcess:
         self._requests = 0
         self._unsent = b""
         """Lines that it had not sent when it ended."""
-        slate = scratch / f"slate-{self._mark}"
-        self._slate = os.open(slate, os.O_RDONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-        os.truncate(slate, SIZE)
-        environment = worker_environment(venv, overlay, scratch, confinement) | {MARK: self._mark, SLATE: str(slate)}
+        environment = worker_environment(venv, overlay, scratch, confinement) | {MARK: self._mark}
         environment |= {AHEAD: ahead} if ahead else {}
-        self._process, self._lifeline, self.started = _begun(venv, overlay, scratch, environment, server)
+        slate = scratch / f"slate-{self._mark}"
+        self._slate = -1
+        with suppress(OSError):  # a full disk: then nobody learns what it is about
+            self._slate = new_slate(slate)
+            environment[SLATE] = str(slate)
+        try:
+            self._process, self._lifeline, self.started = _begun(venv, overlay, scratch, environment, server)
+        except BaseException:
+            self._close_slate()
+            raise
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         assert self._process.stderr is not None
@@ -120,7 +126,8 @@ class WorkerProcess:
 
         Raises `StageFailed` when the environment's code broke it off, `WorkerLost` when the
         worker died, hung, filled its memory or spoke nonsense, and `Interrupted` when the
-        run was cancelled. The worker is ended in the latter two cases.
+        run was cancelled. The worker is ended in the latter two cases, and what it had not
+        sent comes before `WorkerLost`.
         """
         self._requests += 1
         deadline = time.monotonic() + within
@@ -199,10 +206,20 @@ class WorkerProcess:
                     raise self._nonsense(f"a line of over {LINE_LIMIT >> 20} MiB")
 
     def _left_behind(self) -> Iterator[tuple[str, Any]]:
-        """What a worker that is gone had not sent yet."""
-        with suppress(ValueError, LookupError, TypeError, RecursionError):
-            messages = [json.loads(line) for line in self._unsent.splitlines()]
-            yield from [(str(one["kind"]), one["value"]) for one in messages if one["id"] == self._requests]
+        """What a worker that is gone had not sent yet, up to the first line that is none."""
+        for line in self._unsent.splitlines():
+            try:
+                message = json.loads(line)
+                kind, value, asked = message["kind"], message["value"], message["id"]
+            except (ValueError, LookupError, TypeError, RecursionError):
+                return
+            if asked == self._requests and isinstance(kind, str):
+                yield kind, value
+
+    def _close_slate(self) -> None:
+        if self._slate >= 0:
+            os.close(self._slate)
+            self._slate = -1
 
     def _parsed(self, line: bytes) -> dict[str, Any]:
         try:
@@ -274,11 +291,9 @@ class WorkerProcess:
             with suppress(psutil.Error):
                 process.kill()
         self._process.wait()
-        if self._slate >= 0:
-            with suppress(OSError):
-                _, self._unsent = read_slate(self._slate)
-            os.close(self._slate)
-            self._slate = -1
+        with suppress(OSError):
+            _, self._unsent = read_slate(self._slate)
+        self._close_slate()
         for stream in (self._process.stdin, self._process.stdout, self._process.stderr):
             with suppress(OSError):
                 if stream is not None:

@@ -7,18 +7,20 @@ from the future counts as used just now.
 from __future__ import annotations
 
 import os
-import shutil
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from envops.observe.bytecode_store import bytecode_store
-from envops.observe.workspace import Workspace
+from envops.observe.bytecode_store import bytecode_stores
+from envops.observe.workspace import Workspace, remove_folder
 
 KINDS = ("venvs", "wheels", "facts", "rollouts", "timings", "harnesses", "bytecode")
 FOLDERS = KINDS[:-2]
 """Those that hold many things; what harnesses brought along is one, and bytecode is what all checkouts share."""
+
+PRUNED = ".pruned"
 
 
 @dataclass(frozen=True)
@@ -30,7 +32,11 @@ class Kept:
     bytes: int
     """As its files are long."""
     own_bytes: int
-    """As much as the disk gets back when it goes: without files that have another name elsewhere."""
+    """As much as the disk gets back when it goes: without files that have another name elsewhere.
+
+    Bytecode of a virtual environment counts although it has another name among what checkouts share, where it
+    counts when the last virtual environment is gone.
+    """
     used: float
     """When it was used last, in seconds since 1970."""
 
@@ -58,18 +64,21 @@ def dispensable(kept: Sequence[Kept], now: float, oldest: float | None, most_byt
 
 
 def remove(things: Sequence[Kept]) -> list[Kept]:
-    """Remove them and give back those that are gone. Only while nothing else uses the cache."""
+    """Remove them and give back those that are gone. Only while nothing else uses the cache; bytecode at any time."""
     for one in things:
         if one.path.is_dir():
-            aside = one.path.with_name(f".{one.path.name}.pruned")  # half a folder is never taken for a whole one
-            with suppress(OSError):
-                one.path.rename(aside)
-            shutil.rmtree(aside, ignore_errors=True)
+            aside = one.path
+            if not one.path.name.endswith(PRUNED):
+                aside = one.path.with_name(f".{one.path.name}{PRUNED}")  # half a folder is never taken for a whole one
+                with suppress(OSError):
+                    one.path.rename(aside)
+            remove_folder(aside)
             one.path.with_name(f"{one.path.name}.lock").unlink(missing_ok=True)
         else:
             with suppress(OSError):
                 one.path.unlink(missing_ok=True)
-    return [one for one in things if not one.path.exists()]
+    asides = (one.path.with_name(f".{one.path.name}{PRUNED}") for one in things)
+    return [one for one, aside in zip(things, asides, strict=True) if not one.path.exists() and not aside.exists()]
 
 
 def _things(workspace: Workspace) -> Iterator[tuple[str, Path]]:
@@ -81,8 +90,9 @@ def _things(workspace: Workspace) -> Iterator[tuple[str, Path]]:
                 yield kind, path
     if workspace.harnesses.is_dir():
         yield "harnesses", workspace.harnesses
-    for path in _files(bytecode_store(workspace).folder):
-        yield "bytecode", path
+    for store in bytecode_stores(workspace):
+        for path in _files(store.folder):
+            yield "bytecode", path
 
 
 def _measured(kind: str, path: Path) -> Kept:
@@ -92,10 +102,12 @@ def _measured(kind: str, path: Path) -> Kept:
         with suppress(OSError):
             status = file.lstat()
             total += status.st_size
-            # uv's cache holds no bytecode: what a virtual environment shares goes for good after it
             alone = status.st_nlink == 1 or (kind == "venvs" and file.suffix == ".pyc")
             own += status.st_size if alone else 0
-    return Kept(kind, path, total, own, max(marks.st_mtime, marks.st_ctime) if kind == "bytecode" else marks.st_mtime)
+    used = marks.st_mtime
+    if kind == "bytecode":  # while it has another name, a virtual environment uses it; then since it lost the last one
+        used = time.time() if marks.st_nlink > 1 else max(marks.st_mtime, marks.st_ctime)
+    return Kept(kind, path, total, own, used)
 
 
 def _files(path: Path) -> Iterator[Path]:

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Sequence
 
 from envops.declare.package import Package
+from envops.observe.bytecode_store import bytecode_store
 from envops.observe.compiling import compile_some
 from envops.observe.remembering import Wish
 from envops.observe.searching import search_toolbox
@@ -32,7 +33,8 @@ def make_toolboxes(
                 unfinished.append(tests)
             if not is_compiled(tests.folder, IMPORTED_BY_TESTS):
                 modules = ["pytest", *(f"_pytest.{path.stem}" for path in tests.site_packages.glob("_pytest/*.py"))]
-                compile_some(tests, tests.site_packages, stop, {"modules": modules, "beside": 1})
+                asked = {"modules": modules, "beside": 1, "store": bytecode_store(workspace).files}
+                compile_some(tests, tests.site_packages, stop, asked)
                 mark_compiled(tests.folder, IMPORTED_BY_TESTS)
         search_toolbox(workspace, stop)
     return unfinished

@@ -18,9 +18,10 @@ from pathlib import Path
 from envops.declare.content import strict_digest
 from envops.declare.package import Package
 from envops.observe.building import WheelBuilder
+from envops.observe.compiling import toolbox_for
 from envops.observe.facts import Failure, Wheel
 from envops.observe.subprocesses import ProgramFailed
-from envops.observe.venv import uv_environment, uv_program, venv_for
+from envops.observe.venv import uv_environment, uv_program
 from envops.observe.workspace import TOOL_FOLDER, Workspace, made_once, mark_used
 
 BUILD_LOCK = TOOL_FOLDER / "locks" / "build.lock"
@@ -62,8 +63,8 @@ def built_wheel(
 
 
 def builder_of_wheels(workspace: Workspace, stop: threading.Event, *, nice: int = 0) -> WheelBuilder:
-    """What builds one wheel after the other. Raises what `venv_for` raises, and `OSError`."""
-    return WheelBuilder(venv_for(BUILD_LOCK, workspace, stop), _build_environment(isolated=False), nice=nice)
+    """What builds one wheel after the other. Raises what `toolbox_for` raises, and `OSError`."""
+    return WheelBuilder(toolbox_for(BUILD_LOCK, workspace, stop), _build_environment(isolated=False), nice=nice)
 
 
 def overlay_of(package: Package, workspace: Workspace) -> Path:

@@ -99,7 +99,7 @@ class Workspace:
                 fcntl.flock(held, fcntl.LOCK_EX)
                 yield folder
             finally:
-                _remove(folder)
+                remove_folder(folder)
                 os.close(held)
 
     def _sweep(self) -> None:
@@ -109,12 +109,12 @@ class Workspace:
                 try:
                     fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
                     if time.time() - folder.stat().st_mtime > JUST_MADE_SECONDS:
-                        _remove(folder)
+                        remove_folder(folder)
                 finally:
                     os.close(held)
 
 
-def _remove(folder: Path) -> None:
+def remove_folder(folder: Path) -> None:
     """Remove a folder, also where something in it was made unwritable; what cannot be removed stays."""
     shutil.rmtree(folder, ignore_errors=True)
     if folder.exists():

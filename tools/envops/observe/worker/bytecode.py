@@ -8,12 +8,14 @@ over compiles from the other end what that import will need, and then the rest, 
 from __future__ import annotations
 
 import gc
+import hashlib
 import json
 import marshal
 import os
 import re
 import struct
 import sys
+import threading
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -61,7 +63,7 @@ def kept_below(folder: str) -> Iterator[list[str]]:
 
 def write_whole(path: str, data: bytes) -> None:
     """Write a file that is there as a whole or not at all. Raises `OSError`."""
-    aside = f"{path}.{os.getpid()}"
+    aside = f"{path}.{os.getpid()}.{threading.get_ident()}"
     try:
         file = os.open(aside, WRITES_ANEW, 0o666)
     except FileNotFoundError:
@@ -87,12 +89,13 @@ def main() -> None:
     asked = json.loads(sys.stdin.read())
     folder, beside = asked["folder"], asked["beside"]
     part, others = _divided(beside)
-    kept = compile_what_is_imported(folder, asked["modules"], part, beside) if beside else True
+    store = asked["store"]
+    kept = compile_what_is_imported(folder, asked["modules"], part, beside, store) if beside else True
     kept &= all([os.waitpid(child, 0)[1] == 0 for child in others])  # noqa: C419 (all of them are waited for)
     if not part and asked["all"]:
         if asked["idle"]:
             _give_way()
-        kept &= compile_below(folder)
+        kept &= compile_below(folder, store)
     os._exit(0 if kept else 1)
 
 
@@ -115,7 +118,7 @@ def _give_way() -> None:
         os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
 
 
-def compile_what_is_imported(folder: str, modules: list[str], part: int, parts: int) -> bool:
+def compile_what_is_imported(folder: str, modules: list[str], part: int, parts: int, store: str = "") -> bool:
     """Compile one part of what importing these modules imports; whether all of it could be kept.
 
     The last of it comes first, because whoever imports meanwhile begins at the front.
@@ -132,10 +135,10 @@ def compile_what_is_imported(folder: str, modules: list[str], part: int, parts: 
             continue
         path = found[name] = _source_of(folder, name) if _may_have_modules(found.get(package)) else None
         if path is not None:
-            source, status = _read(path)
+            source, status = read(path)
             waiting += _imported_by(name, path, source)
             if zlib.crc32(name.encode()) % parts == part and not _is_compiled(path):
-                kept &= _compile(path, source, status)
+                kept &= _compile(path, source, status, store)
     return kept
 
 
@@ -150,7 +153,8 @@ def _source_of(folder: str, module: str) -> str | None:
     return next(filter(os.path.isfile, candidates), None)
 
 
-def _read(path: str) -> tuple[bytes, os.stat_result]:
+def read(path: str) -> tuple[bytes, os.stat_result]:
+    """A file and what is known of it, both of the same moment. Raises `OSError`."""
     file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         status = os.fstat(file)
@@ -176,31 +180,64 @@ def _imported_by(module: str, path: str, content: bytes) -> Iterator[str]:
         yield from (f"{start}.{member}" for member in NAME.findall(members) if member)
 
 
-def compile_below(folder: str) -> bool:
-    """Compile all in a folder; whether all of it could be kept."""
+def compile_below(folder: str, store: str = "") -> bool:
+    """Compile all in a folder, or take what a store has; whether all of it could be kept."""
     kept = True
     for parent, _, names in os.walk(folder):
         for path in (f"{parent}/{name}" for name in names if name.endswith(".py")):
             if not _is_compiled(path):
                 with suppress(OSError):
-                    kept &= _compile(path, *_read(path))
+                    kept &= _compile(path, *read(path), store)
     return kept
 
 
-def _compile(path: str, source: bytes, status: os.stat_result) -> bool:
-    """Compile a file as importing it would; whether that could be kept, if it can be compiled at all.
+def _compile(path: str, source: bytes, status: os.stat_result, store: str) -> bool:
+    """Compile a file as importing it would, or take what a store has; whether that could be kept.
 
-    Templates and what is for other Pythons cannot.
+    Templates and what is for other Pythons cannot be compiled, which is no matter.
     """
+    bytecode, kept = bytecode_of(path), place_in(store, source, status)
+    with suppress(OSError):
+        if kept is not None and link(kept, bytecode):
+            return True
     try:
-        code = compile(source, path, "exec", dont_inherit=True)
+        code = marshal.dumps(compile(source, path, "exec", dont_inherit=True))
     except Exception:
         return True
     try:
-        write_whole(_bytecode_of(path), header_of(status) + marshal.dumps(code))
+        write_whole(bytecode, header_of(status) + code)
     except OSError:
         return False
+    with suppress(OSError):
+        if kept is not None:
+            link(bytecode, kept)
     return True
+
+
+def place_in(store: str, source: bytes, status: os.stat_result) -> str | None:
+    """Where a store has the bytecode of a source; nowhere for a file without another name, which does not come back."""
+    if not store or status.st_nlink < 2:
+        return None
+    said = hashlib.blake2b(source, digest_size=16).hexdigest()
+    return f"{store}/{said[:2]}/{said}-{int(status.st_mtime):x}.pyc"
+
+
+def link(file: str, name: str) -> bool:
+    """Give a file another name; whether there is a file of that name now. Raises `OSError` where there is no room."""
+    for _ in range(2):
+        try:
+            os.link(file, name)
+        except FileExistsError:
+            return True
+        except PermissionError:  # somebody else's
+            return False
+        except FileNotFoundError:
+            if not os.path.exists(file):  # noqa: PTH110
+                return False
+            os.makedirs(os.path.dirname(name), exist_ok=True)  # noqa: PTH103, PTH120
+        else:
+            return True
+    return False
 
 
 def header_of(source: os.stat_result) -> bytes:
@@ -210,9 +247,10 @@ def header_of(source: os.stat_result) -> bytes:
 
 
 def _is_compiled(path: str) -> bool:
-    return os.path.exists(_bytecode_of(path))  # noqa: PTH110
+    return os.path.exists(bytecode_of(path))  # noqa: PTH110
 
 
-def _bytecode_of(path: str) -> str:
+def bytecode_of(path: str) -> str:
+    """Where Python looks for the bytecode of a source."""
     folder, _, name = path.rpartition("/")
     return f"{folder}/__pycache__/{name.removesuffix('.py')}.{sys.implementation.cache_tag}.pyc"

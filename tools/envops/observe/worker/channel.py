@@ -20,7 +20,7 @@ from .slate import VARIABLE, WAITING_BYTES, Slate
 
 Request = dict[str, Any]
 WAITING_SECONDS = 0.1
-"""What waits for longer goes out with whatever comes then."""
+"""Nothing waits when nothing has been sent for so long."""
 
 
 class Channel:
@@ -47,7 +47,7 @@ class Channel:
         os.dup2(2, 1)
         sys.stdin = open(os.devnull)  # noqa: SIM115, PTH123 - lives as long as the process
         slate = None
-        with suppress(OSError, KeyError):  # then nothing waits, and nobody learns what it was about
+        with suppress(OSError, ValueError, KeyError):  # then nothing waits, and nobody learns what it was about
             slate = Slate(os.environ.pop(VARIABLE))
         return cls(requests, answers, slate)
 
@@ -61,7 +61,7 @@ class Channel:
     def item(self, kind: str, value: Any, *, waits: bool = False) -> None:
         """One part of the answer to the current request; one that `waits` may go out with a later message.
 
-        Nothing is lost: the host finds what still waits when this process is gone.
+        The host finds what waits when this process is gone.
         """
         self._send({"event": "item", "kind": kind, "value": value}, waits=waits)
 

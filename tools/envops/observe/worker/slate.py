@@ -1,4 +1,4 @@
-"""What a worker is about and what it has not sent yet, where its host can read it after the worker's end.
+"""What a worker is about and what it has not sent yet, where its host can read it when the worker is lost.
 
 Telling the host of every reply before it is scored wakes the host for each of them, which took a fortieth of
 a processor's time; memory that both see costs nothing until somebody looks.
@@ -9,9 +9,11 @@ from __future__ import annotations
 import mmap
 import os
 import struct
+from errno import ENOSPC
+from pathlib import Path
 
 VARIABLE = "ENVOPS_SLATE"
-"""Names the file, which the host has made as long as `SIZE`."""
+"""Names the file, which the host has made."""
 LENGTHS = struct.Struct("<II")
 """Of what the worker is about, and of the lines that wait to be sent."""
 ABOUT_BYTES = 1 << 16
@@ -23,7 +25,7 @@ class Slate:
     """The worker's side; nothing is ever taken from it."""
 
     def __init__(self, path: str) -> None:
-        """Write to this file from now on, which nobody else finds any more. Raises `OSError`."""
+        """Write to this file from now on, which nobody else finds any more. Raises `OSError` or `ValueError`."""
         file = os.open(path, os.O_RDWR | os.O_CLOEXEC)
         try:
             os.unlink(path)  # noqa: PTH108
@@ -53,6 +55,23 @@ class Slate:
 
     def _tell(self) -> None:
         LENGTHS.pack_into(self._memory, 0, self._about, self._waiting)
+
+
+def new_slate(path: Path) -> int:
+    """The host's side: a descriptor of an empty one, all of whose room is taken on the disk.
+
+    What was not would be asked for when the worker first writes there, who would not survive a full disk.
+    Raises `OSError`.
+    """
+    file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    try:
+        if os.write(file, bytes(SIZE)) < SIZE:
+            raise OSError(ENOSPC, os.strerror(ENOSPC), str(path))
+    except OSError:
+        os.close(file)
+        path.unlink(missing_ok=True)
+        raise
+    return file
 
 
 def read_slate(file: int) -> tuple[bytes, bytes]:

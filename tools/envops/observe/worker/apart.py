@@ -15,6 +15,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .failures import OutOfTime
+from .pools import end_pools
 
 LATE = 4
 """How nice work is that others need not wait for: what takes longest gets its time first, the rest fills the gaps."""
@@ -92,4 +93,5 @@ def _be_the_child(work: Callable[[], dict[str, Any]], write: int, nice: int) -> 
             rest = rest[os.write(write, rest) :]
     finally:
         sys.stderr.flush()
+        end_pools()
         os._exit(code)

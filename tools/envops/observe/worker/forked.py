@@ -15,6 +15,7 @@ from typing import Any
 
 from .channel import Channel
 from .failures import OutOfTime, said_as_exception
+from .pools import end_pools
 from .session import Session
 
 
@@ -76,7 +77,9 @@ def _be_the_fork(session: Session, work: Callable[[Session], None], write: int) 
         except BaseException as error:
             session.channel.failed(session.sources.failure(said_as_exception(error)))
         else:
+            end_pools()  # whoever hears that all is done ends this fork
             session.channel.done()
     finally:
         sys.stderr.flush()
+        end_pools()
         os._exit(0)

@@ -14,6 +14,7 @@ from types import ModuleType
 from .confinement import NetworkGuard
 from .failures import Sources
 from .known_modules import known_modules
+from .pools import renew_pools_in_forks
 
 AHEAD = "ENVOPS_GENERATION"
 """The variable that names the generation of verifiers to import before anything is asked."""
@@ -34,6 +35,7 @@ def collector_at_rest() -> Iterator[None]:
 
 def import_verifiers(generation: str) -> None:
     """Import this generation of verifiers, with what it imports to load anything. Raises whatever that raises."""
+    renew_pools_in_forks()
     if generation == "v1":
         import verifiers.v1
 

@@ -16,6 +16,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .failures import OutOfTime
+from .pools import end_pools
 from .warden import die_with_parent
 
 
@@ -77,4 +78,5 @@ def _serve(work: Callable[[Any], Any], asks: int, answers: int, theirs: tuple[in
             with os.fdopen(answers, "wb") as stream:
                 stream.write(json.dumps(work(question)).encode())
     finally:
+        end_pools()
         os._exit(0)

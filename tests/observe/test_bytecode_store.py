@@ -20,7 +20,11 @@ from envops.observe.venv import VirtualEnvironment, is_compiled, mark_compiled
 from envops.observe.worker.known_modules import FILE
 from envops.observe.workspace import Workspace
 
-SOURCES = {"package/__init__.py": "from . import inner\n", "package/inner.py": "VALUE = 1\n", "single.py": ""}
+SOURCES = {
+    "package/__init__.py": "from . import inner\n",
+    "package/inner.py": "VALUE = 1\n",
+    "single.py": "print((lambda: 0).__code__.co_filename, __cached__)\n",
+}
 LIST = json.dumps({"packages": ["package"], "modules": ["package.inner", "single"]})
 
 
@@ -168,16 +172,20 @@ def test_a_list_that_is_none_is_no_list(
 def test_an_import_takes_it_for_its_own(
     store: BytecodeStore, first: VirtualEnvironment, second: VirtualEnvironment
 ) -> None:
-    for venv in (first, second):
-        (venv.site_packages / "single.py").write_text("print((lambda: 0).__code__.co_filename, __cached__)\n")
-    compile_some(first, first.site_packages, threading.Event(), {"all": True})
     store.keep(first, "v0")
     assert store.take(second, "v0")
     copy = second.site_packages / "single.py"
+    writing = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     command = [sys.executable, "-c", "import single"]
-    said = subprocess.run(command, cwd=second.site_packages, capture_output=True, text=True, check=True).stdout
+    said = subprocess.run(command, cwd=copy.parent, env=writing, capture_output=True, text=True, check=True).stdout
     assert said.split() == [str(copy), cache_from_source(str(copy))]
-    assert bytecode_of(second) == bytecode_of(first)
+    assert bytecode_of(second) == bytecode_of(first)  # or it would have written its own
+
+
+def test_bytecode_of_what_a_file_said_before_is_not_kept(store: BytecodeStore, first: VirtualEnvironment) -> None:
+    (first.site_packages / "single.py").write_text("print('something else')\n")
+    store.keep(first, "v0")
+    assert len(list(Path(store.files).rglob("*.pyc"))) == len(SOURCES) - 1
 
 
 def test_many_may_keep_and_take_at_once(

@@ -16,7 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from envops.observe.venv import VirtualEnvironment
-from envops.observe.worker.bytecode import bytecode_of, link, place_in, read, write_whole
+from envops.observe.worker.bytecode import bytecode_of, is_of, link, place_in, read, write_whole
 from envops.observe.worker.known_modules import FILE
 from envops.observe.workspace import Workspace
 
@@ -61,7 +61,8 @@ class BytecodeStore:
         except NO_LIST:  # nobody has written it down
             return
         for source in sources:
-            if place := self._place_of(source):
+            place = self._place_of(source)
+            if place is not None and is_of(source):
                 link(bytecode_of(source), place)
         write_whole(str(self._list_of(venv, generation)), text)
 

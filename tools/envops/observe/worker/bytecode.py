@@ -246,6 +246,13 @@ def header_of(source: os.stat_result) -> bytes:
     return MAGIC_NUMBER + TIME_AND_LENGTH + about
 
 
+def is_of(source: str) -> bool:
+    """Whether the bytecode of a source is there and its own, by the time and length that Python goes by."""
+    with suppress(OSError):
+        return read(bytecode_of(source))[0].startswith(header_of(os.stat(source)))  # noqa: PTH116
+    return False
+
+
 def _is_compiled(path: str) -> bool:
     return os.path.exists(bytecode_of(path))  # noqa: PTH110
 

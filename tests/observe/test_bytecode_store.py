@@ -204,21 +204,18 @@ def test_many_may_keep_and_take_at_once(
     assert len(list(store.folder.rglob("*.pyc"))) == len(SOURCES)
 
 
-def test_what_an_earlier_version_compiled_is_kept_too(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first: VirtualEnvironment, second: VirtualEnvironment
-) -> None:
-    monkeypatch.setenv(CACHE_DIR, str(tmp_path / "users"))
-    mark_compiled(first.folder)
-    with Compilers(Workspace(tmp_path / "one")) as compilers:
-        compilers.imported(first, "v0")
-        compilers.take(second, "v0")
-    assert is_compiled(second.folder, "v0")
-
-
+@pytest.mark.parametrize("by_an_earlier_version", [False, True])
 def test_a_run_has_nothing_to_compile_that_another_checkout_compiled(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first: VirtualEnvironment, second: VirtualEnvironment
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    first: VirtualEnvironment,
+    second: VirtualEnvironment,
+    *,
+    by_an_earlier_version: bool,
 ) -> None:
     monkeypatch.setenv(CACHE_DIR, str(tmp_path / "users"))
+    if by_an_earlier_version:
+        mark_compiled(first.folder)
     with Compilers(Workspace(tmp_path / "one")) as compilers:
         compilers.imported(first, "v0")
     with Compilers(Workspace(tmp_path / "two")) as compilers:

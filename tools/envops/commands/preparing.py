@@ -100,7 +100,7 @@ class Preparation:
             with suppress(ProgramFailed, Interrupted, OSError):
                 venv = venv_for(first.folder / LOCK_FILE, self._question.workspace, self._stop, compiled=False)
                 if self._servers.shares(key):
-                    self._importers.submit(self._begin_servers, key, venv)
+                    self._importers.submit(self._begin_servers, key, venv, generation)
                     begins_servers = True
                 else:
                     self._compilers.take(venv, generation)
@@ -111,11 +111,10 @@ class Preparation:
                 if self._servers.shares(key):
                     self._lull.set()
 
-    def _begin_servers(self, key: str, venv: VirtualEnvironment) -> None:
+    def _begin_servers(self, key: str, venv: VirtualEnvironment, generation: str) -> None:
         """Let import what all with this key are forked from, with the bytecode that others have by now."""
         begun: list[BegunServer | None] = []
         compiling: Future[None] | None = None
-        generation = self._packages[next(self._sharing(key))].generation or "v1"
         entries = self._question.repository.registry.environments
         with suppress(ProgramFailed, Interrupted, OSError):
             try:

@@ -19,7 +19,7 @@ from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from importlib.util import spec_from_file_location
 from types import CodeType, ModuleType
 
-from .bytecode import header_of, write_whole
+from .bytecode import header_of, read, write_whole
 
 FILE = "envops-modules-{generation}.json"
 HEADER = 16
@@ -100,21 +100,13 @@ class _KnownLoader(SourceFileLoader):
 def _code_in(bytecode: str, path: str) -> CodeType | None:
     """The code of a source as its bytecode has it; nothing where that is not there or not its own."""
     with suppress(OSError, ValueError, EOFError, TypeError, AttributeError):
-        source, data = os.stat(path), _read(bytecode)  # noqa: PTH116
+        source, (data, _) = os.stat(path), read(bytecode)  # noqa: PTH116
         if data[:HEADER] == header_of(source):
             code = marshal.loads(memoryview(data)[HEADER:])
             if isinstance(code, CodeType):
                 _imp._fix_co_filename(code, path)  # type: ignore[attr-defined]
                 return code
     return None
-
-
-def _read(path: str) -> bytes:
-    file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        return os.read(file, os.fstat(file).st_size)
-    finally:
-        os.close(file)
 
 
 def _lies_where_it_is_named(site: str, name: str, module: ModuleType) -> bool:

@@ -341,10 +341,16 @@ def indexes() -> dict[str, str]:
 
 def beside(what: str, mine: Cost, theirs: Sequence[Cost], promised: float) -> list[Line]:
     """Both ways and their ratio."""
-    seconds = sum(one.seconds for one in theirs)
+    seconds, processor = sum(one.seconds for one in theirs), sum(one.cpu for one in theirs)
     ratio = seconds / mine.seconds
-    note = f"{seconds:.1f} s the field's way, {mine.seconds:.1f} s ours"
-    return [Line(what, f"{ratio:.1f} ×", f"≥ {promised:g} ×", ratio >= promised, note)]
+    note = (
+        f"{seconds:.1f} s ({processor:.1f} s of processor) the field's way, "
+        f"{mine.seconds:.1f} s ({mine.cpu:.1f} s of processor) ours"
+    )
+    return [
+        Line(what, f"{ratio:.1f} ×", f"≥ {promised:g} ×", ratio >= promised, note),
+        Line(f"{what}: processor", f"{processor / mine.cpu:.1f} ×", "", None),
+    ]
 
 
 def row(what: str, cost: Cost, promised: float | None) -> Line:

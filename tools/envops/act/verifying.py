@@ -18,8 +18,9 @@ from envops.observe.hub.asking import Answer, Call, ask_hub
 from envops.observe.hub.prime import Prime
 from envops.observe.limits import LOAD_SECONDS
 from envops.observe.observation import worker_settings
-from envops.observe.process import Confinement, StageFailed, WorkerLost, WorkerProcess
+from envops.observe.process import Confinement, StageFailed, WorkerLost
 from envops.observe.subprocesses import ProgramFailed, run_program
+from envops.observe.templates import EnvironmentProcesses
 from envops.observe.venv import PYTHON, uv_program, venv_for
 from envops.observe.workspace import Workspace
 from envops.scrubbing import SECRET_NAME
@@ -106,8 +107,13 @@ class Verifier:
             with self.workspace.scratch() as scratch:
                 overlay = scratch / "site"
                 self._install(wanted, overlay)
-                with WorkerProcess(venv, overlay, scratch, Confinement({}), self.stop) as worker:
-                    settings = worker_settings(entry, package, overlay, allow_network=False)
+                settings = worker_settings(entry, package, overlay, allow_network=False)
+                with (
+                    EnvironmentProcesses(
+                        venv, package, overlay, settings, Confinement({}), self.workspace, self.stop
+                    ) as processes,
+                    processes.unloaded_job() as worker,
+                ):
                     for _ in worker.request("load", LOAD_SECONDS, settings=settings):
                         pass
         except (ProgramFailed, StageFailed, WorkerLost) as error:

@@ -20,7 +20,7 @@ from envops.judge.verdict import judge
 from envops.observe.capacity import usable_cores
 from envops.observe.recording_refresh import knows_recordings
 from envops.observe.remembering import Wish, remembered
-from envops.observe.worker.warden import die_with_parent
+from envops.observe.worker.supervisor import die_with_parent
 from envops.observe.workspace import Workspace
 from envops.report.result import EnvironmentResult, environment_result, in_brief
 

@@ -19,7 +19,7 @@ from envops.commands.termination import terminated_like_interrupted
 from envops.declare.lock import LOCK_FILE
 from envops.observe.capacity import available_memory
 from envops.observe.facts import Facts, Failure, Stage
-from envops.observe.fork_server import ForkServers
+from envops.observe.templates import LockTemplates
 from envops.observe.observation import Watcher, observe
 from envops.observe.recording_refresh import with_recordings
 from envops.observe.remembering import remembered, seems_remembered
@@ -44,7 +44,7 @@ class Run:
     question: Question
     progress: Progress
     stop: threading.Event
-    servers: ForkServers
+    templates: LockTemplates
     lull: threading.Event
     """Set when a worker imports and a core has less to do."""
 
@@ -93,11 +93,11 @@ def _observe_all(
     running: dict[Future[EnvironmentResult | None], str] = {}
     with (
         _spared(question.workspace),
-        ForkServers(question.workspace, Counter(venvs.values()), stop) as servers,
+        LockTemplates(question.workspace, stop) as templates,
         ThreadPoolExecutor(min(workers, len(names))) as pool,
-        Preparation(question, venvs, servers, stop, lull) as preparation,
+        Preparation(question, venvs, templates, stop, lull) as preparation,
     ):
-        shared = Run(question, progress, stop, servers, lull)
+        shared = Run(question, progress, stop, templates, lull)
         try:
             while waiting or running:
                 chosen = next_to_start(waiting, running.values(), preparation.ready(waiting), timings, workers, memory)
@@ -169,11 +169,10 @@ def _facts(shared: Run, name: str) -> tuple[Facts, bool]:
             known = with_recordings(known, entry, package, workspace, wish.allow_network, stop)
         return known, True
     shared.progress.started(name)
-    imports_alone = not shared.servers.shares(venv_key(package.folder / LOCK_FILE))
 
     def reached(stage: Stage) -> None:
         shared.progress.stage(name, stage)
-        if stage != "venv" and imports_alone:
+        if stage != "venv":
             shared.lull.set()
 
     watcher = Watcher(
@@ -182,9 +181,10 @@ def _facts(shared: Run, name: str) -> tuple[Facts, bool]:
         detail=lambda text: shared.progress.detail(name, text),
         note=shared.progress.note,
     )
-    facts = observe(entry, package, workspace, wish, watcher, stop, shared.servers)
+    facts = observe(entry, package, workspace, wish, watcher, stop, shared.templates)
     if facts.started.reason:
-        shared.progress.note(f"{name}: observed in a fresh process, because {facts.started.reason}")
+        how = "observed in a fresh process, because" if facts.started.how == "fresh" else "slower than others, because"
+        shared.progress.note(f"{name}: {how} {facts.started.reason}")
     if wish.score and wish.evaluate:
         remember_timing(name, Timing(sum(facts.seconds.values()), facts.memory), workspace)
     return facts, False

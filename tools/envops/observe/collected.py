@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, get_args
 
 from envops.observe.facts import (
     Act,
@@ -52,12 +52,23 @@ KINDS: dict[str, type] = {
 """What a worker may send, and the shape that it must have."""
 
 
+SECTIONS: tuple[str, ...] = ("load", "rewards", "invariants", "repetition", "smoke", "distribution", "tests", "search",
+                             "recordings")  # fmt: skip
+"""In which order facts are put together, whatever order they come in: jobs work side by side."""
+
+
+STAGES: tuple[Stage, ...] = get_args(Stage)
+
+
 @dataclass
 class Collected:
     """Facts while they are still coming in."""
 
     description: Description | None = None
-    parts: dict[str, list[Any]] = field(default_factory=dict)
+    parts: dict[tuple[str, str], list[Any]] = field(default_factory=dict)
+    """By section and kind."""
+    played: dict[tuple[int, str], float | None] = field(default_factory=dict)
+    """What rollouts for the rewards gate earned, by task and policy."""
     failures: dict[Stage, Failure] = field(default_factory=dict)
     completed: list[Stage] = field(default_factory=list)
     asked: dict[str, int] = field(default_factory=dict)
@@ -65,10 +76,17 @@ class Collected:
     seconds: dict[str, float] = field(default_factory=dict)
 
     def kept(self, kind: str) -> tuple[Any, ...]:
-        return tuple(self.parts.get(kind, ()))
+        """Everything of a kind."""
+        return tuple(part for section in SECTIONS for part in self.parts.get((section, kind), ()))
 
-    def take(self, answers: Iterator[tuple[str, Any]], advance: Callable[[int, int], None], total: int = 0) -> None:
-        """Keep what a worker answers, and tell `advance` how much of the total is there."""
+    def add(self, section: str, kind: str, part: Any) -> None:
+        """Keep one part."""
+        self.parts.setdefault((section, kind), []).append(part)
+
+    def take(
+        self, section: str, answers: Iterator[tuple[str, Any]], advance: Callable[[int, int], None], total: int = 0
+    ) -> None:
+        """Keep what a job sends, and tell `advance` how much of the total is there."""
         count = 0
         for kind, value in answers:
             if kind == "description":
@@ -76,8 +94,10 @@ class Collected:
             elif kind == "overlap" and self.description is not None:
                 pairs = tuple((first, second) for first, second in value["pairs"])
                 self.description = replace(self.description, overlap=pairs, overlap_count=value["count"])
+            elif kind == "played":
+                self.played[value["task"], value["policy"]] = value["reward"]
             elif kind in KINDS:
-                self.parts.setdefault(kind, []).append(checked(KINDS[kind], value))
+                self.add(section, kind, checked(KINDS[kind], value))
                 count += 1
                 advance(count, max(total, count))
             else:
@@ -96,7 +116,7 @@ class Collected:
             cases=self.kept("case"),
             validations=self.kept("validation"),
             tests=self.kept("test"),
-            rollouts=self._conversations("rollout"),
+            rollouts=tuple(map(self._predicted, self._conversations("rollout"))),
             rollouts_asked=self.asked,
             mutation=self.mutation,
             network=self.kept("network"),
@@ -108,9 +128,14 @@ class Collected:
             judged=self.kept("judged"),
             recordings=self.kept("recording"),
             failures=self.failures,
-            completed=tuple(self.completed),
+            completed=tuple(sorted(self.completed, key=STAGES.index)),
             seconds=self.seconds,
         )
+
+    def _predicted(self, rollout: Rollout) -> Rollout:
+        """The rollout, beside what the same policy earned on its task when the rewards gate played it."""
+        reward = self.played.get((rollout.task, rollout.policy))
+        return rollout if reward is None or rollout.policy == "blend" else replace(rollout, predicted=reward)
 
     def _conversations(self, kind: str) -> tuple[Any, ...]:
         """Scores or rollouts; those of which functions said the same share that, and rules look at it once."""

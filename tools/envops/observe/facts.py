@@ -327,14 +327,20 @@ class JudgedScore:
     score: Score
 
 
+JobOrigin = Literal["environment", "lock", "process"]
+"""A fork of the template that loaded the environment; a fork of what imported verifiers; a new process."""
+
+
 @dataclass(frozen=True)
 class Started:
-    """How a worker came to be. What it sees is the same either way."""
+    """How the processes came to be. What they see is the same in each way."""
 
     how: Literal["fresh", "forked"] = "fresh"
-    """A process of its own that imported verifiers, or the fork of one that had."""
+    """Whether they imported verifiers themselves, or were forked from a process that had."""
     reason: str = ""
-    """Why it was not forked, where others of its lock were."""
+    """Why not in a way that costs less."""
+    origin: JobOrigin = "process"
+    """What each job began as."""
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from envops.observe.process import WorkerProcess
+from envops.observe.process import Job
 from envops.observe.venv import uv_program
 from envops.observe.workspace import Workspace, mark_used
 from envops.scrubbing import SECRET_NAME
@@ -21,8 +21,8 @@ _CREDENTIALS = re.compile(r"(?:^|[/=\s])[^/\s@]+@")
 """`user:password@host` and `token@host`, with or without a scheme, alone or after `name=`."""
 
 
-def seat_harness(worker: WorkerProcess, name: str, workspace: Workspace, *, allow_network: bool) -> None:
-    """Let a harness set itself up in a worker that has loaded an environment.
+def seat_harness(job: Job, name: str, workspace: Workspace, *, allow_network: bool) -> None:
+    """Let a harness set itself up in a job.
 
     Raises `StageFailed` with a failure of kind `harness` where it cannot.
     """
@@ -34,7 +34,7 @@ def seat_harness(worker: WorkerProcess, name: str, workspace: Workspace, *, allo
         "allow_network": allow_network,
         "variables": settings_without_secrets() if allow_network else {},
     }
-    list(worker.request("harness", SET_UP_SECONDS + 30, stage="smoke", seat=seat, seconds=SET_UP_SECONDS))
+    list(job.request("harness", SET_UP_SECONDS + 30, stage="smoke", seat=seat, seconds=SET_UP_SECONDS))
 
 
 def _sweep(cache: Path) -> None:

@@ -20,7 +20,7 @@ from envops.observe.harness import seat_harness
 from envops.observe.journal import Journal
 from envops.observe.limits import LOAD_SECONDS, TASKS_SCORED
 from envops.observe.opened import opened_environment
-from envops.observe.process import StageFailed, WorkerProcess, checked
+from envops.observe.process import StageFailed, Job, checked
 from envops.observe.relay import Relay
 from envops.observe.results import EvaluationRow, rows_of_rollouts, task_key
 from envops.observe.workspace import Workspace
@@ -157,7 +157,7 @@ def evaluate_speaker(
 
 
 def _rollouts(
-    worker: WorkerProcess, name: str, relay: Relay | None, asked: Asked, journal: Journal | None, grouped: bool
+    worker: Job, name: str, relay: Relay | None, asked: Asked, journal: Journal | None, grouped: bool
 ) -> Iterator[Rollout]:
     """What an earlier run that was cut short paid for already, and then the rest."""
     most = MOST_TASKS if asked.indices else asked.tasks

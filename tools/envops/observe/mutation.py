@@ -1,8 +1,7 @@
 """Mutation testing of one environment's reward code, from what was scored before to what survived.
 
-Three requests to the worker: which lines run while rewards are computed, try the mutants of those
-lines, and what became of each; between the last two it answers others. The mutants are made here,
-where a syntax tree that keeps its layout is at hand; `libcst` is imported only then.
+A job is asked which lines run while rewards are computed; mutants of those lines are made here, where a syntax tree
+that keeps its layout is at hand; then the job tries them. Where a mutant ends the job, another one tries the rest.
 """
 
 from __future__ import annotations
@@ -10,6 +9,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from envops.declare.cases import TOLERANCE, Expectation, parse_expectation
 from envops.observe.facts import Case, Description, Failure, Message, Score, adapter
 from envops.observe.mutation_facts import Mutant, Mutation, StaleMark
-from envops.observe.process import StageFailed
+from envops.observe.process import Job, StageFailed, WorkerLost
 from envops.observe.reward_range import DeclaredRange, range_of
 
 if TYPE_CHECKING:
@@ -41,10 +41,6 @@ RIGHT = frozenset({"oracle", "padded", "equivalent"})
 """Policies that say the right answer; all others must stay below gold."""
 MOST_FRAGMENTS = 12
 
-Ask = Callable[..., Iterator[tuple[str, Any]]]
-"""Send the worker one request of the operation `mutation`; items come back as kind and value."""
-
-
 @dataclass(frozen=True)
 class Limits:
     """How much mutation testing there may be."""
@@ -56,109 +52,79 @@ class Limits:
 DEFAULT_LIMITS = Limits()
 
 
-@dataclass(frozen=True)
-class MutationUnderWay:
-    """The mutants of one environment while the worker tries them, beside whatever else it is asked."""
-
-    _ask: Ask
-    _package: Package
-    _description: Description
-    _limits: Limits
-    _probes: Probes
-    _reach_complete: bool
-    _sources: Mapping[str, SourceFile]
-    _sites: Sequence[Site]
-    _chosen: Mapping[str, Mapping[str, Any]]
-    _started: float
-
-    def result(self) -> Mutation:
-        """What became of them.
-
-        Raises whatever asking the worker raises.
-        """
-        tried = _collected(self._ask, self._chosen, self._limits.seconds * PATIENCE_TIMES)
-        unasked = {**self._probes.lost, **tried.unasked}
-        marks = {mark.mutant: mark for mark in self._package.mutation.equivalent}
-        mutants = tuple(
-            _mutant(site, self._chosen[site.id], tried.mutants[site.id], marks, unasked)
-            for site in self._sites
-            if site.id in tried.mutants
-        )
-        counted_out = len(self._sites) > len(self._chosen) >= self._limits.mutants
-        undecided = any(mutant.outcome == "undecided" for mutant in mutants)
-        sites = _in_order(self._sites)
-        asked = [probe for probe in self._probes.usable if probe["name"] not in {**tried.left_out, **tried.unasked}]
-        return Mutation(
-            exist=len(self._sites),
-            unreached=sum(source.unreached for source in self._sources.values()),
-            bound="time" if undecided else "count" if counted_out else "all",
-            most=self._limits.mutants,
-            seconds_allowed=self._limits.seconds,
-            mutants=mutants,
-            functions=tuple(dict.fromkeys(f"{self._sources[one.file].module}.{one.function}" for one in sites)),
-            conversations=len(asked),
-            cases=sum(probe["case"] for probe in asked),
-            left_out=tried.left_out,
-            unasked=unasked,
-            stale=tuple(_stale(marks, self._sites if self._reach_complete else None, mutants)),
-            recorded=self._description.conversational,
-            seconds=round(time.monotonic() - self._started, 3),
-        )
-
-
-def begin_mutation(
-    ask: Ask,
+def mutation_of(
+    new_job: Callable[[], AbstractContextManager[Job]],
     package: Package,
     site: Path,
     description: Description,
     scores: Sequence[Score],
     cases: Sequence[Case],
     limits: Limits = DEFAULT_LIMITS,
-) -> MutationUnderWay:
-    """Mutate the reward code below `site` and let the worker see which mutants anything notices.
+) -> Mutation:
+    """Mutate the reward code below `site`, and see which mutants anything notices.
 
-    Raises `StageFailed` where the source cannot be mutated, and whatever `ask` raises.
+    Raises `StageFailed` where the source cannot be mutated, and whatever starting and asking jobs raises.
     """
     from envops.observe.mutants.source import mutants_of
 
     started = time.monotonic()
     probes = probes_of(package, description, scores, cases)
     reached: dict[str, Any] = {"lines": {}, "rewards": {}, "complete": False}
-    if probes.usable:
-        reached |= _reached(ask, probes)
-    try:
-        files = {file: (site / file).read_text("utf-8") for file in sorted(reached["lines"])}
-        sources, sites = mutants_of(files, reached["lines"], reached["rewards"])
-    except Exception as error:  # no mistake of the author's: Python took the same source
-        raise StageFailed(Failure("infrastructure", type(error).__name__, f"not mutated: {error}")) from error
-    by_file = {source.file: source for source in sources}
-    chosen = _written(sites, by_file, limits.mutants)
-    if chosen:
-        marked = {mark.mutant for mark in package.mutation.equivalent}
-        request = {
-            "probes": probes.usable,
-            "mutants": [
-                {key: value for key, value in mutant.items() if key != "diff"} | {"marked": mutant["id"] in marked}
-                for mutant in chosen.values()
-            ],
-            "fragments": _fragments(files, sites),
-            "seconds": limits.seconds,
-            "patience": limits.seconds * PATIENCE_TIMES,
-        }
-        for _ in ask(GRACE_SECONDS, step="try", **request):
-            pass
-    complete = bool(reached["complete"])
-    return MutationUnderWay(ask, package, description, limits, probes, complete, by_file, sites, chosen, started)
+    with ExitStack() as stack:
+        job = stack.enter_context(new_job())
+        if probes.usable:
+            reached |= _reached(job, probes)
+        try:
+            files = {file: (site / file).read_text("utf-8") for file in sorted(reached["lines"])}
+            sources, sites = mutants_of(files, reached["lines"], reached["rewards"])
+        except Exception as error:  # no mistake of the author's: Python took the same source
+            raise StageFailed(Failure("infrastructure", type(error).__name__, f"not mutated: {error}")) from error
+        by_file = {source.file: source for source in sources}
+        chosen = _written(sites, by_file, limits.mutants)
+        request = {"probes": probes.usable, "fragments": _fragments(files, sites)}
+        tried = _tried(job, new_job, request, _marked(chosen, package), limits) if chosen else _Tried()
+    unasked = {**probes.lost, **tried.unasked}
+    marks = {mark.mutant: mark for mark in package.mutation.equivalent}
+    mutants = tuple(
+        _mutant(one, chosen[one.id], tried.mutants[one.id], marks, unasked) for one in sites if one.id in tried.mutants
+    )
+    counted_out = len(sites) > len(chosen) >= limits.mutants
+    undecided = any(mutant.outcome == "undecided" for mutant in mutants)
+    asked = [probe for probe in probes.usable if probe["name"] not in {**tried.left_out, **tried.unasked}]
+    return Mutation(
+        exist=len(sites),
+        unreached=sum(source.unreached for source in sources),
+        bound="time" if undecided else "count" if counted_out else "all",
+        most=limits.mutants,
+        seconds_allowed=limits.seconds,
+        mutants=mutants,
+        functions=tuple(dict.fromkeys(f"{by_file[one.file].module}.{one.function}" for one in _in_order(sites))),
+        conversations=len(asked),
+        cases=sum(probe["case"] for probe in asked),
+        left_out=tried.left_out,
+        unasked=unasked,
+        stale=tuple(_stale(marks, sites if reached["complete"] else None, mutants)),
+        recorded=description.conversational,
+        seconds=round(time.monotonic() - started, 3),
+    )
 
 
-def _reached(ask: Ask, probes: Probes) -> dict[str, Any]:
+def _reached(job: Job, probes: Probes) -> dict[str, Any]:
     """Which lines run while rewards are computed."""
     patience = SECONDS_TO_REACH * PATIENCE_TIMES
-    answers = ask(
-        patience + GRACE_SECONDS, step="reach", probes=probes.usable, seconds=SECONDS_TO_REACH, patience=patience
-    )
+    limits = {"seconds": SECONDS_TO_REACH, "patience": patience}
+    answers = job.request("mutation", patience + GRACE_SECONDS, step="reach", probes=probes.usable, **limits)
     found: dict[str, Any] = dict(answers).get("reached", {})
     return found
+
+
+def _marked(chosen: Mapping[str, Mapping[str, Any]], package: Package) -> dict[str, dict[str, Any]]:
+    """What a job is given of each mutant."""
+    marked = {mark.mutant for mark in package.mutation.equivalent}
+    return {
+        name: {key: value for key, value in mutant.items() if key != "diff"} | {"marked": name in marked}
+        for name, mutant in chosen.items()
+    }
 
 
 def _in_order(sites: Sequence[Site]) -> list[Site]:
@@ -179,24 +145,70 @@ def _written(sites: Sequence[Site], by_file: Mapping[str, SourceFile], most: int
 
 @dataclass
 class _Tried:
-    """What the worker said of mutants and of conversations."""
+    """What jobs found out of mutants and of conversations."""
 
     mutants: dict[str, dict[str, Any]] = field(default_factory=dict)
     left_out: dict[str, str] = field(default_factory=dict)
     unasked: dict[str, str] = field(default_factory=dict)
+    trying: str | None = None
+    """The mutant that is in place just now."""
+    seconds: float = 0.0
+    """Of a processor, that are left."""
 
 
-def _collected(ask: Ask, chosen: Mapping[str, Mapping[str, Any]], patience: float) -> _Tried:
-    tried = _Tried()
-    limits = patience + GRACE_SECONDS, patience + 2 * GRACE_SECONDS
-    for kind, value in ask(limits[1], step="collect", seconds=limits[0]) if chosen else ():
-        if kind == "mutant":
+def _tried(
+    job: Job,
+    new_job: Callable[[], AbstractContextManager[Job]],
+    request: Mapping[str, Any],
+    mutants: Mapping[str, Mapping[str, Any]],
+    limits: Limits,
+) -> _Tried:
+    """What became of every mutant; one that is not decided when the time is up says so."""
+    tried = _Tried(seconds=limits.seconds)
+    deadline = time.monotonic() + limits.seconds * PATIENCE_TIMES
+    with ExitStack() as stack:
+        while True:
+            waiting = [mutant for name, mutant in mutants.items() if name not in tried.mutants]
+            survivors = [mutants[name] for name, one in tried.mutants.items() if _may_be_told_apart(one)]
+            patience = deadline - time.monotonic()
+            if not (waiting or survivors) or patience <= 0 or tried.seconds <= 0:
+                break
+            tried.trying = None
+            try:
+                asked = {**request, "mutants": waiting, "survivors": survivors}
+                asked |= {"seconds": tried.seconds, "patience": patience}
+                _take(job.request("mutation", patience + GRACE_SECONDS, step="try", **asked), tried)
+                break
+            except WorkerLost as error:
+                lost = tried.trying
+                if lost is None or error.failure.kind == "timeout":
+                    break
+                if lost not in tried.mutants:
+                    by = "the process that tried it died"
+                    tried.mutants[lost] = {"id": lost, "outcome": "killed", "by": by, "apart": None}
+                else:
+                    tried.mutants[lost]["lost"] = True
+            job = stack.enter_context(new_job())
+    for name in mutants:
+        undecided = {"id": name, "outcome": "undecided", "by": "the time was up", "apart": None}
+        tried.mutants.setdefault(name, undecided)
+    return tried
+
+
+def _may_be_told_apart(mutant: Mapping[str, Any]) -> bool:
+    return mutant["outcome"] == "survived" and mutant["apart"] is None and "lost" not in mutant
+
+
+def _take(answers: Iterator[tuple[str, Any]], tried: _Tried) -> None:
+    for kind, value in answers:
+        if kind == "trying":
+            tried.trying, tried.seconds = value["id"], value["left"]
+        elif kind == "mutant":
             tried.mutants[value["id"]] = value
         elif kind == "left_out":
             tried.left_out = value
         elif kind == "unasked":
             tried.unasked = value
-    return tried
 
 
 def _mutant(

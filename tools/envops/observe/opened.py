@@ -13,7 +13,8 @@ from envops.declare.registry import EnvironmentEntry
 from envops.observe.facts import Description
 from envops.observe.limits import LOAD_SECONDS
 from envops.observe.observation import worker_settings
-from envops.observe.process import Confinement, WorkerProcess, checked
+from envops.observe.process import Confinement, Job, checked
+from envops.observe.templates import EnvironmentProcesses
 from envops.observe.venv import venv_for
 from envops.observe.wheel import built_wheel
 from envops.observe.workspace import Workspace
@@ -23,7 +24,7 @@ from envops.observe.workspace import Workspace
 class OpenedEnvironment:
     """A loaded environment."""
 
-    worker: WorkerProcess
+    worker: Job
     description: Description
 
 
@@ -39,10 +40,11 @@ def opened_environment(
     venv = venv_for(package.folder / "requirements.lock", workspace, stop)
     overlay = built_wheel(package, workspace, stop).overlay
     secrets = {name: os.environ[name] for name in entry.secrets if name in os.environ}
+    settings = worker_settings(entry, package, overlay, allow_network=allow_network)
+    confinement = Confinement(secrets, allow_network)
     with (
-        workspace.scratch() as scratch,
-        WorkerProcess(venv, overlay, scratch, Confinement(secrets, allow_network), stop) as worker,
+        EnvironmentProcesses(venv, package, overlay, settings, confinement, workspace, stop) as processes,
+        processes.unloaded_job() as worker,
     ):
-        settings = worker_settings(entry, package, overlay, allow_network=allow_network)
         parts = dict(worker.request("load", LOAD_SECONDS, settings=settings))
         yield OpenedEnvironment(worker, checked(Description, parts["description"]))

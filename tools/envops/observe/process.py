@@ -1,4 +1,4 @@
-"""The host's side of a worker: start it, ask it, watch it, end it with all it started."""
+"""The host's side of a job: ask a process inside a virtual environment, limit it, and end it with all it started."""
 
 from __future__ import annotations
 
@@ -8,28 +8,22 @@ import selectors
 import subprocess
 import threading
 import time
-import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
-from envops.observe.facts import Failure, Started, adapter
-from envops.observe.families import memory_below
-from envops.observe.starting import AHEAD, BOOTSTRAP, WORKER_FOLDER, NotForked, with_lifeline
+from envops.observe.facts import Failure, adapter
+from envops.observe.memory import MemoryWatch
+from envops.observe.starting import Connection
 from envops.observe.subprocesses import Interrupted
 from envops.observe.venv import VirtualEnvironment
-from envops.observe.worker.slate import VARIABLE as SLATE
-from envops.observe.worker.slate import new_slate, read_slate
-
-if TYPE_CHECKING:
-    from envops.observe.fork_server import ForkServer
-    from envops.observe.starting import ForkedProcess
+from envops.observe.worker.crash_status import read_crash_status
 
 MEMORY_LIMIT = 4 * 2**30
-"""Bytes that a worker and everything it started may hold together."""
+"""Bytes that the processes of an environment may hold together."""
 LINE_LIMIT = 64 * 2**20
 """Bytes of one answer; a longer line is no answer."""
 ERRORS_KEPT = 16_384
@@ -62,52 +56,23 @@ class Confinement:
     """Python's own: what the order of sets of strings follows from."""
 
 
-class WorkerProcess:
-    """One process that observes one environment; use as a context manager."""
+class Job:
+    """One process that is asked about one environment; use as a context manager."""
 
-    def __init__(
-        self,
-        venv: VirtualEnvironment,
-        overlay: Path,
-        scratch: Path,
-        confinement: Confinement,
-        stop: threading.Event,
-        server: ForkServer | None = None,
-        ahead: str = "",
-    ) -> None:
-        """Begin it: forked from a server, or fresh; with `ahead`, which generation of verifiers it imports at once."""
+    def __init__(self, connection: Connection, memory: MemoryWatch, stop: threading.Event) -> None:
+        self._connection = connection
+        self._memory = memory
         self._stop = stop
-        self._memory = confinement.memory
-        self.peak_memory = 0
-        """Bytes that it and everything it started held at most, as far as that was looked at."""
-        self._mark = uuid.uuid4().hex
         self._errors = bytearray()
         self._buffer = bytearray()
         self._searched = 0
         self._requests = 0
-        self._unsent = b""
-        """Lines that it had not sent when it ended."""
-        environment = worker_environment(venv, overlay, scratch, confinement) | {MARK: self._mark}
-        environment |= {AHEAD: ahead} if ahead else {}
-        slate = scratch / f"slate-{self._mark}"
-        self._slate = -1
-        with suppress(OSError):  # a full disk: then nobody learns what it is about
-            self._slate = new_slate(slate)
-            environment[SLATE] = str(slate)
-        try:
-            self._process, self._lifeline, self.started = _begun(venv, overlay, scratch, environment, server)
-        except BaseException:
-            self._close_slate()
-            raise
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        assert self._process.stderr is not None
-        self._warden = _process_of(self._process.pid)
-        os.set_blocking(self._process.stdin.fileno(), False)
+        os.set_blocking(connection.stdin.fileno(), False)
         self._selector = selectors.DefaultSelector()
-        for stream, name in ((self._process.stdout, "answers"), (self._process.stderr, "errors")):
+        for stream, name in ((connection.stdout, "answers"), (connection.stderr, "errors")):
             os.set_blocking(stream.fileno(), False)
             self._selector.register(stream, selectors.EVENT_READ, name)
+        memory.add(connection.process.pid)
 
     def __enter__(self) -> Self:
         return self
@@ -119,15 +84,14 @@ class WorkerProcess:
 
     @property
     def pid(self) -> int:
-        return self._process.pid
+        return self._connection.process.pid
 
     def request(self, operation: str, within: float, **parameters: Any) -> Iterator[tuple[str, Any]]:
         """Ask for an operation, allow it `within` seconds, and yield its parts, kind and value.
 
         Raises `StageFailed` when the environment's code broke it off, `WorkerLost` when the
         worker died, hung, filled its memory or spoke nonsense, and `Interrupted` when the
-        run was cancelled. The worker is ended in the latter two cases, and what it had not
-        sent comes before `WorkerLost`.
+        run was cancelled. The process is ended in the latter two cases.
         """
         self._requests += 1
         deadline = time.monotonic() + within
@@ -135,17 +99,12 @@ class WorkerProcess:
         try:
             self._write(line.encode() + b"\n", deadline, within)
             yield from self._answers(deadline, within)
-        except Interrupted:
+        except (Interrupted, WorkerLost):
             self.end()
-            raise
-        except WorkerLost:
-            self.end()
-            yield from self._left_behind()
             raise
 
     def _write(self, line: bytes, deadline: float, seconds: float) -> None:
-        assert self._process.stdin is not None
-        pipe = self._process.stdin.fileno()
+        pipe = self._connection.stdin.fileno()
         rest = memoryview(line)
         while rest:
             try:
@@ -205,22 +164,6 @@ class WorkerProcess:
                 if len(self._buffer) > LINE_LIMIT:
                     raise self._nonsense(f"a line of over {LINE_LIMIT >> 20} MiB")
 
-    def _left_behind(self) -> Iterator[tuple[str, Any]]:
-        """What a worker that is gone had not sent yet, up to the first line that is none."""
-        for line in self._unsent.splitlines():
-            try:
-                message = json.loads(line)
-                kind, value, asked = message["kind"], message["value"], message["id"]
-            except (ValueError, LookupError, TypeError, RecursionError):
-                return
-            if asked == self._requests and isinstance(kind, str):
-                yield kind, value
-
-    def _close_slate(self) -> None:
-        if self._slate >= 0:
-            os.close(self._slate)
-            self._slate = -1
-
     def _parsed(self, line: bytes) -> dict[str, Any]:
         try:
             message = json.loads(line)
@@ -231,31 +174,17 @@ class WorkerProcess:
         return message
 
     def _check_memory(self) -> None:
-        try:  # without its warden, which shares what it was forked from
-            held = memory_below(self._process.pid)
-        except OSError:
-            held = sum(map(memory_of, self._family()[1:]))
-        self.peak_memory = max(self.peak_memory, held)
-        if held > self._memory:
-            message = f"the worker and its children held {held >> 20} MiB; the limit is {self._memory >> 20} MiB"
-            raise WorkerLost(self._failure("memory", "OutOfMemory", message))
-
-    def _family(self) -> list[Any]:
-        """The warden, and the worker with all that it started."""
-        import psutil
-
-        try:
-            return [self._warden, *self._warden.children(recursive=True)]
-        except psutil.NoSuchProcess:
-            return []
+        excess = self._memory.excess_of(self.pid)
+        if excess:
+            raise WorkerLost(self._failure("memory", "OutOfMemory", excess))
 
     def _died(self) -> WorkerLost:
+        process = self._connection.process
         with suppress(subprocess.TimeoutExpired):
-            self._process.wait(2)
+            process.wait(2)
         with suppress(OSError, ValueError):
-            assert self._process.stderr is not None
-            self._errors += os.read(self._process.stderr.fileno(), ERRORS_KEPT)
-        code = self._process.returncode
+            self._errors += os.read(self._connection.stderr.fileno(), ERRORS_KEPT)
+        code = process.returncode
         if code is None:
             message = "the worker sent nothing more and closed its channel"
             return WorkerLost(self._failure("protocol", "ProtocolError", message))
@@ -270,66 +199,23 @@ class WorkerProcess:
         return Failure(kind, type, message + self._about(), None, said)
 
     def _about(self) -> str:
-        """What the worker is scoring or was, as far as it left word of it."""
+        """What the worker is scoring or was, as far as it wrote that down."""
         with suppress(OSError, ValueError, LookupError, TypeError, RecursionError):
-            about = json.loads(read_slate(self._slate)[0])
+            about = json.loads(read_crash_status(self._connection.status))
             if about["id"] == self._requests:
                 return f"\nwhile scoring {json.dumps(about['value'])[:500]}"
         return ""
 
     def end(self) -> None:
-        """End the worker and everything that it started, however deep and in whatever session."""
-        import psutil
-
-        family = self._family()
-        if self._lifeline >= 0:
-            os.close(self._lifeline)
-            self._lifeline = -1
+        """End the process, and with it what it started in its process group; its environment ends all else."""
+        if self._connection.lifeline < 0:
+            return
+        self._connection.cut()
         with suppress(subprocess.TimeoutExpired):
-            self._process.wait(PATIENCE_SECONDS)  # its warden ends everyone, and then itself
-        for process in [*family, *marked_processes(self._mark)]:
-            with suppress(psutil.Error):
-                process.kill()
-        self._process.wait()
-        with suppress(OSError):
-            _, self._unsent = read_slate(self._slate)
-        self._close_slate()
-        for stream in (self._process.stdin, self._process.stdout, self._process.stderr):
-            with suppress(OSError):
-                if stream is not None:
-                    stream.close()
+            self._connection.process.wait(PATIENCE_SECONDS)
+        self._memory.remove(self.pid)
         self._selector.close()
-
-
-def _begun(
-    venv: VirtualEnvironment, overlay: Path, scratch: Path, environment: Mapping[str, str], server: ForkServer | None
-) -> tuple[subprocess.Popen[bytes] | ForkedProcess, int, Started]:
-    """A worker's process, the descriptor that it dies with, and how it came to be."""
-    reason = ""
-    if server is not None:
-        try:
-            return *server.fork(environment, scratch, overlay), Started("forked")
-        except NotForked as refusal:
-            reason = str(refusal)
-    command: list[str | Path] = [venv.python, "-s", "-P", "-c", BOOTSTRAP, WORKER_FOLDER]
-    return *with_lifeline(command, scratch, environment), Started("fresh", reason)
-
-
-def _process_of(pid: int) -> Any:
-    """The process as it is now, which is not mistaken for another one that gets its number later."""
-    import psutil
-
-    return psutil.Process(pid)
-
-
-def memory_of(process: Any) -> int:
-    """Resident bytes of a process, 0 when it is gone."""
-    import psutil
-
-    try:
-        return int(process.memory_info().rss)
-    except psutil.Error:
-        return 0
+        self._connection.close()
 
 
 def marked_processes(mark: str) -> list[Any]:

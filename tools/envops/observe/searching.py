@@ -12,7 +12,7 @@ from typing import Any
 from envops.declare.package import Package
 from envops.observe.compiling import toolbox_for
 from envops.observe.limits import TASKS_PLAYED
-from envops.observe.process import WorkerProcess
+from envops.observe.process import Job
 from envops.observe.subprocesses import ProgramFailed, run_program
 from envops.observe.venv import VirtualEnvironment, uv_environment, venv_key
 from envops.observe.workspace import Workspace, made_once
@@ -77,10 +77,10 @@ def _write_tables(venv: VirtualEnvironment, folder: Path, stop: threading.Event)
 
 
 def search_request(
-    worker: WorkerProcess, package: Package, toolbox: Toolbox, *, conversational: bool
+    job: Job, package: Package, toolbox: Toolbox, *, conversational: bool
 ) -> Iterator[tuple[str, Any]]:
-    """Ask a worker to search."""
-    return worker.request(
+    """Ask a job to search."""
+    return job.request(
         "search",
         REQUEST_SECONDS,
         toolbox=str(toolbox.site_packages),

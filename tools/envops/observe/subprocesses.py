@@ -14,11 +14,11 @@ from contextlib import suppress
 from pathlib import Path
 
 from envops.observe.facts import Failure
-from envops.observe.worker.warden import PATIENCE_SECONDS
+from envops.observe.worker.supervisor import PATIENCE_SECONDS
 
 OUTPUT_LIMIT = 4_000
 LOOK_SECONDS = 0.1
-WARDEN = Path(__file__).parent / "worker" / "warden.py"
+SUPERVISOR = Path(__file__).parent / "worker" / "supervisor.py"
 
 
 class Interrupted(Exception):
@@ -49,7 +49,7 @@ def run_program(
 
     Raises `ProgramFailed` on a non-zero exit code or when it takes longer than `seconds`,
     `Interrupted` when `stop` is set. What it started ends with it in every case, and with this process,
-    however that ends: on its way stands a warden (`worker/warden.py`) that holds a pipe to here.
+    however that ends: on its way stands a supervisor (`worker/supervisor.py`) that holds a pipe to here.
     """
     # Files, because a pipe would be held open by whatever the program leaves behind.
     with tempfile.TemporaryFile() as printed, tempfile.TemporaryFile() as sent:
@@ -58,7 +58,7 @@ def run_program(
         lifeline, held = os.pipe()
         try:
             process = subprocess.Popen(
-                [sys.executable, "-I", "-S", WARDEN, str(lifeline), *map(str, command)],
+                [sys.executable, "-I", "-S", SUPERVISOR, str(lifeline), *map(str, command)],
                 cwd=folder,
                 env=dict(environment),
                 stdin=sent,
@@ -87,7 +87,7 @@ def run_program(
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """Wait until the warden, whose lifeline is cut, has ended everyone; if it does not, end it."""
+    """Wait until the supervisor, whose lifeline is cut, has ended everyone; if it does not, end it."""
     try:
         process.wait(PATIENCE_SECONDS + 2.0)
     except subprocess.TimeoutExpired:

@@ -32,8 +32,6 @@ class Settings:
     tolerance: float = 0.0
     case_sensitive: bool | None = None
     allow_network: bool = False
-    forks_servers: bool = False
-    """Whether tool servers may be forked from a process that has imported verifiers already."""
 
     @classmethod
     def parse(cls, raw: Mapping[str, Any]) -> Settings:
@@ -93,8 +91,6 @@ class Adapter(Protocol):
     """Whether a reward function compares the replies to one task."""
     compares_siblings: bool
     """Whether rewards are given to the conversations of one episode together, when all have ended."""
-    serves_apart: bool
-    """Whether a fork of this process can serve rollouts of its own."""
     calls: CallRecorder
     """Takes down the calls of reward functions."""
     follows_from_calls: bool
@@ -137,12 +133,6 @@ class Adapter(Protocol):
 
     async def validate(self, task: TaskView, /) -> bool | None:
         """The package's own model-free check; `None` where it has none."""
-
-    async def begin_to_serve(self, seconds: float, /) -> None:
-        """Start what rollouts are served by, and do not wait until it is up; `seconds` a rollout may take."""
-
-    def forget_served(self) -> None:
-        """Leave what rollouts were served by to the process that started it: this one is a fork of it."""
 
     async def close(self) -> None:
         """Stop whatever rollouts were served by."""

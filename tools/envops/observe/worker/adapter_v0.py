@@ -67,7 +67,6 @@ class AdapterV0:
         self.conversational = is_conversational(self._environment)
         self.grouped = any(function["group"] for function in self._table.values())
         self.compares_siblings = False
-        self.serves_apart = True
 
     def describe(self) -> dict[str, Any]:
         return {
@@ -250,10 +249,6 @@ class AdapterV0:
 
     async def validate(self, _task: TaskView) -> bool | None:
         return None
-
-    async def begin_to_serve(self, _seconds: float) -> None: ...
-
-    def forget_served(self) -> None: ...
 
     async def close(self) -> None: ...
 

@@ -27,14 +27,12 @@ from .policies import Message
 from .reward_calls import CallRecorder, Waits
 from .rollout_errors import failure_raised, failure_said, lost_rollout, out_of_time
 from .scoring_v1 import let_judges_know, needs_runtime, provisioned, score_at_once, score_in_place, scores_plainly
-from .tool_servers import Nursery, fork_servers
+from .tool_servers import fork_servers
 from .traces_v1 import completion_of, identity_of, prompt_of, rewards_of, tokens_of, trace_of
 
 EVALUATION_SPLITS = ("test", "eval", "evaluation", "validation", "dev")
 MOST_KNOWN = 256
 """Tasks that are kept with their functions: those that replies are asked about, not all of a taskset."""
-SPAWNED_AFTER_SECONDS = 0.05
-"""After this, a tool server has its process: it goes on by itself."""
 MARGIN_SECONDS = 5.0
 """How long before the host's limit a rollout's own limit runs out, so that it is reported."""
 
@@ -58,8 +56,7 @@ class AdapterV1:
     """A trace is no plain data: whether a function writes to it cannot be seen."""
     scores_afresh = True
 
-    def __init__(self, settings: Settings, sources: Sources, nursery: Nursery | None = None) -> None:
-        """Load the taskset; tool servers, if it has any, come from the nursery."""
+    def __init__(self, settings: Settings, sources: Sources) -> None:
         sys.modules[chat_harness.HARNESS_ID.replace("-", "_")] = chat_harness
         self._settings = settings
         self._sources = sources
@@ -86,9 +83,8 @@ class AdapterV1:
         self._closing = asyncio.Event()
         self.conversational = bool(self._toolsets) or self._environment_class is not vf.SingleAgentEnv
         self.compares_siblings = self._environment_class.finalize is not vf.Env.finalize
-        self.serves_apart = nursery is not None or not self.conversational
-        if nursery is not None:
-            fork_servers(nursery) if self.conversational else nursery.end()
+        if self.conversational:
+            fork_servers()
 
     def describe(self) -> dict[str, Any]:
         first = next(iter(self.tasks("train", 1)), None)
@@ -278,11 +274,6 @@ class AdapterV1:
                 task.cancel()
             await asyncio.gather(*running, return_exceptions=True)
 
-    async def begin_to_serve(self, seconds: float) -> None:
-        if not self.serves_apart:
-            self._serve(seconds, None)
-            await asyncio.sleep(SPAWNED_AFTER_SECONDS)
-
     async def _served(self, seconds: float, harness: str | None) -> Any:
         """The environment with its tool servers and its interception up, once for all rollouts of a harness."""
         environment, up = self._serve(seconds, harness)
@@ -313,10 +304,6 @@ class AdapterV1:
             self._serving.append(asyncio.ensure_future(serve()))
             self._environments[harness] = environment, up
         return self._environments[harness]
-
-    def forget_served(self) -> None:
-        """Leave servers to the process that started them: this one is a fork of it."""
-        self._environments, self._serving, self._closing = {}, [], asyncio.Event()
 
     async def close(self) -> None:
         self._closing.set()

@@ -11,45 +11,43 @@ import json
 import os
 import sys
 import threading
-import time
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from typing import Any, BinaryIO
 
-from .slate import VARIABLE, WAITING_BYTES, Slate
+from .crash_status import write_crash_status
 
 Request = dict[str, Any]
-WAITING_SECONDS = 0.1
-"""Nothing waits when nothing has been sent for so long."""
 
 
 class Channel:
     """One request at a time comes in; any number of answers to it go out."""
 
-    def __init__(self, requests: BinaryIO, answers: BinaryIO, slate: Slate | None = None) -> None:
+    def __init__(self, requests: BinaryIO, answers: BinaryIO, status: int | None = None) -> None:
+        """Read requests and write answers; `status` is the descriptor of a crash status."""
         self._requests = requests
         self._answers = answers
-        self._slate = slate
+        self._status = status
         self._current: int | None = None
-        self._waiting = b""
-        """What goes out with a later message."""
-        self._sent = 0.0
-        """When something went out last, by a clock that only runs forward."""
         self._lock = threading.Lock()
 
     @classmethod
-    def over_standard_streams(cls) -> Channel:
+    def over_standard_streams(cls, status: int | None = None) -> Channel:
         """Take standard input and output over, so that nothing else can use them."""
         requests = os.fdopen(os.dup(0), "rb")
         answers = os.fdopen(os.dup(1), "wb", buffering=0)
         nothing = os.open(os.devnull, os.O_RDONLY)
         os.dup2(nothing, 0)
+        os.close(nothing)
         os.dup2(2, 1)
         sys.stdin = open(os.devnull)  # noqa: SIM115, PTH123 - lives as long as the process
-        slate = None
-        with suppress(OSError, ValueError, KeyError):  # then nothing waits, and nobody learns what it was about
-            slate = Slate(os.environ.pop(VARIABLE))
-        return cls(requests, answers, slate)
+        return cls(requests, answers, status)
+
+    def close(self) -> None:
+        """Close it, in a fork that gets one of its own."""
+        self._requests.close()
+        self._answers.close()
+        if self._status is not None:
+            os.close(self._status)
 
     def requests(self) -> Iterator[Request]:
         """Requests until the host closes its end."""
@@ -58,17 +56,14 @@ class Channel:
             self._current = request["id"]
             yield request
 
-    def item(self, kind: str, value: Any, *, waits: bool = False) -> None:
-        """One part of the answer to the current request; one that `waits` may go out with a later message.
-
-        The host finds what waits when this process is gone.
-        """
-        self._send({"event": "item", "kind": kind, "value": value}, waits=waits)
+    def item(self, kind: str, value: Any) -> None:
+        """One part of the answer to the current request."""
+        self._send({"event": "item", "kind": kind, "value": value})
 
     def be_about(self, value: Any) -> None:
-        """Leave word of what is done next, for the host to tell if this process does not come back from it."""
-        if self._slate is not None:
-            self._slate.be_about(encoded({"id": self._current, "value": value}))
+        """Write down what is done next, for the host to report if this process does not come back from it."""
+        if self._status is not None:
+            write_crash_status(self._status, encoded({"id": self._current, "value": value}))
 
     def done(self) -> None:
         """The current request is answered."""
@@ -78,27 +73,12 @@ class Channel:
         """The current request came to an end early."""
         self._send({"event": "failed", "failure": failure})
 
-    def _send(self, message: dict[str, Any], *, waits: bool = False) -> None:
+    def _send(self, message: dict[str, Any]) -> None:
         message["id"] = self._current
-        line = encoded(message) + b"\n"
+        view = memoryview(encoded(message) + b"\n")
         with self._lock:
-            if waits and self._may_wait(line):
-                self._waiting += line
-                return
-            view, self._waiting = memoryview(self._waiting + line), b""
-            if self._slate is not None:
-                self._slate.nothing_waits()
-            self._sent = time.monotonic()
             while view:
                 view = view[self._answers.write(view) :]
-
-    def _may_wait(self, line: bytes) -> bool:
-        if self._slate is None or len(self._waiting) + len(line) > WAITING_BYTES:
-            return False
-        if time.monotonic() - self._sent > WAITING_SECONDS:
-            return False
-        self._slate.wait(line)
-        return True
 
 
 def encoded(message: Mapping[str, Any]) -> bytes:

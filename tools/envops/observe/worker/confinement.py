@@ -42,15 +42,9 @@ class NetworkGuard:
         self._allowed = allowed
         self._seen: set[tuple[str, str, str | None, int | None]] = set()
 
-    def install(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Watch the process and its loop from now on."""
-        self.watch()
-        self._watch_lookups(loop)
-
-    def take_over(self, sources: Sources, loop: asyncio.AbstractEventLoop) -> None:
-        """Go on watching in a fork, for whom other files are the author's."""
+    def attribute_to(self, sources: Sources) -> None:
+        """From now on these files are the author's."""
         self._sources = sources
-        self._watch_lookups(loop)
 
     def watch(self) -> None:
         """Watch the process from now on; an audit hook cannot be taken away again."""
@@ -73,7 +67,7 @@ class NetworkGuard:
 
         sys.addaudithook(hook)
 
-    def _watch_lookups(self, loop: asyncio.AbstractEventLoop) -> None:
+    def watch_lookups(self, loop: asyncio.AbstractEventLoop) -> None:
         """See who asks the loop for an address: the loop asks from a thread that knows no caller."""
         look_up = loop.getaddrinfo
 

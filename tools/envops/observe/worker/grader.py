@@ -21,22 +21,6 @@ from .session import Session
 SECONDS_PER_REPLY = 10.0
 
 
-class SilentChannel:
-    """Stands where nobody listens for facts."""
-
-    def item(self, kind: str, value: Any, *, waits: bool = False) -> None:
-        """Nobody wants to know."""
-
-    def be_about(self, value: Any) -> None:
-        """Nobody would ask."""
-
-    def done(self) -> None:
-        """Nobody waits."""
-
-    def failed(self, failure: dict[str, Any]) -> None:
-        """Nobody waits."""
-
-
 class TaskData(dict[str, Any]):
     """The data of a task, with where it stands and how it is asked."""
 
@@ -200,12 +184,3 @@ def _said(failure: Mapping[str, Any]) -> str:
 def _messages(reply: Any) -> list[Message]:
     turns = [reply] if isinstance(reply, (str, Mapping)) else list(reply)
     return [says(turn) if isinstance(turn, str) else {"role": "assistant", "content": "", **turn} for turn in turns]
-
-
-def forked(session: Session) -> Session:
-    """The session as a fork of its process may use it: what belongs to the parent's threads is left behind."""
-    session.channel = SilentChannel()  # type: ignore[assignment]
-    session.__dict__.pop("endpoint", None)
-    session.adapter.forget_served()
-    session.score_in_full()  # a test may put other functions in their places
-    return session

@@ -5,19 +5,10 @@ from __future__ import annotations
 import gc
 import importlib
 import itertools
-import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from types import ModuleType
-
-from .confinement import NetworkGuard
-from .failures import Sources
-from .known_modules import known_modules
-from .pools import renew_pools_in_forks
-
-AHEAD = "ENVOPS_GENERATION"
-"""The variable that names the generation of verifiers to import before anything is asked."""
 
 
 @contextmanager
@@ -35,7 +26,6 @@ def collector_at_rest() -> Iterator[None]:
 
 def import_verifiers(generation: str) -> None:
     """Import this generation of verifiers, with what it imports to load anything. Raises whatever that raises."""
-    renew_pools_in_forks()
     if generation == "v1":
         import verifiers.v1
 
@@ -70,20 +60,3 @@ def draw_anew() -> None:
     generators = sys.modules.get("numpy.random")  # where it is not imported yet, it will begin by chance
     if generators is not None:
         generators.seed()
-
-
-def import_ahead() -> NetworkGuard | None:
-    """Import before the environment's own code is there, where the host asks for it; the guard that watched.
-
-    What goes wrong here goes wrong again, and is told, when the environment is loaded.
-    """
-    generation = os.environ.pop(AHEAD, None)
-    if generation is None:
-        return None
-    guard = NetworkGuard(Sources(), allowed=False)
-    guard.watch()
-    with suppress(Exception), collector_at_rest(), known_modules(generation):
-        importlib.import_module(".operations.load", __package__)
-        import_verifiers(generation)
-        importlib.import_module(f".adapter_{generation}", __package__)
-    return guard

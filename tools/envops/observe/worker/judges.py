@@ -16,7 +16,6 @@ import functools
 import importlib
 import ipaddress
 import json
-import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
@@ -25,7 +24,6 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from .adapter import TaskView
 from .answers import answer_of, find_payload
-from .aside import CLIENTS, bring_back
 from .policies import Message, says, text_of
 from .wrong_replies import frame_of
 
@@ -53,10 +51,6 @@ _FENCES = (
 
 LIBRARIES = ("httpx", "httpx2")
 """What clients of models are built on: openai changed from one to the other."""
-CERTIFICATES = {"SSL_CERT_FILE", "SSL_CERT_DIR"}
-"""The variables that say where other certificates are."""
-READ_AHEAD = "_envops_certificates"
-"""The name in a library of those that were read before this process was forked."""
 
 Manner = Literal["strict", "obedient", "incomprehensible"]
 
@@ -82,7 +76,6 @@ class ScriptedJudge:
 
     def install(self) -> None:
         """Stand between the HTTP clients on which those of models are built, and the network."""
-        bring_back(CLIENTS)
         for name in LIBRARIES:
             with contextlib.suppress(ImportError):
                 self._stand_in(importlib.import_module(name))
@@ -152,7 +145,7 @@ class ScriptedJudge:
         task = self._session.kept.get(index)
         if task is None:
             return None
-        if index not in self._session.asked:  # a spare was forked before the oracle was asked
+        if index not in self._session.asked:  # this job has not asked the oracle yet
             with contextlib.suppress(Exception):
                 self._session.asked[index] = self._session.policies.oracle.reply(task.data, task.prompt)
         gold = self._session.asked.get(index)
@@ -178,29 +171,13 @@ def _share_certificates(library: Any) -> None:
     with contextlib.suppress(ImportError, AttributeError):
         transports = _transports(library.__name__)
         made, shared = transports.create_ssl_context, functools.cache(transports.create_ssl_context)
-        known = getattr(transports, READ_AHEAD, None)
 
         def context(verify: Any = True, **options: Any) -> Any:
             if verify is not True:
                 return made(verify=verify, **options)
-            usual = options.keys() <= {"cert", "trust_env"} and options.get("cert") is None
-            if known is not None and usual and os.environ.keys().isdisjoint(CERTIFICATES):
-                return known
             return shared(verify=verify, **options)
 
         transports.create_ssl_context = context
-
-
-def import_clients() -> None:
-    """Import what is stood in for, and read certificates once for all workers that are forked from this process."""
-    for name in LIBRARIES:
-        with contextlib.suppress(ImportError, AttributeError, OSError):
-            transports = _transports(name)
-            context = transports.create_ssl_context()
-            setattr(transports, READ_AHEAD, context)
-            transports.AsyncHTTPTransport(verify=context)  # imports what opens connections
-    with contextlib.suppress(ImportError):
-        importlib.import_module("anyio._backends._asyncio")
 
 
 def _transports(library: str) -> Any:

@@ -1,4 +1,4 @@
-"""The same conversations scored again under other circumstances, and what differed."""
+"""The same conversations scored again in the same process under other circumstances, and what differed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from typing import Any
 from .failures import OutOfTime
 from .policies import Message
 from .session import Session
-from .spare import SpareLost
 
 KEPT = 20
 UNIT_SECONDS = 10.0
@@ -55,31 +54,22 @@ def _rewards(rows: Sequence[dict[str, Any]]) -> list[float | None]:
     return [row["reward"] for row in rows]
 
 
-def scored_in_the_spare(session: Session, units: list[dict[str, Any]]) -> Rewards:
-    """What the fork does when it is asked."""
-    parsed = [Unit(unit["task"], tuple(unit["policies"]), tuple(unit["completions"])) for unit in units]
-    return scored_units(session, parsed, UNIT_SECONDS)
+def repetitions(session: Session, units: Sequence[Unit]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Score the units in another order and side by side, and send them as samples for other processes to score.
 
-
-def repetitions(session: Session, units: Sequence[Unit]) -> Iterator[dict[str, Any]]:
-    """Score the units under every circumstance; each answer has the shape of `Repetition`."""
+    Yields kinds and values: `sample`, a unit with its rewards and which of them were the same at once; `repetition`,
+    in the shape of `observe.facts`.
+    """
     started = time.monotonic()
     first, second = scored_units(session, units, UNIT_SECONDS), scored_units(session, units, UNIT_SECONDS)
     patience = max(PATIENCE_SECONDS, PATIENCE_TIMES * (time.monotonic() - started))
     steady = [[_same(a, b) for a, b in zip(one, other, strict=True)] for one, other in zip(first, second, strict=True)]
+    for unit, rewards, same in zip(units, first, steady, strict=True):
+        yield "sample", unit.as_data() | {"rewards": rewards, "steady": same}
     turned = [unit.reversed() for unit in units[::-1]]
-
-    def compared(circumstance: str, again: Rewards) -> dict[str, Any]:
-        return _compared(circumstance, units, first, again, steady)
 
     def in_order() -> Rewards:
         return _turned_back(scored_units(session, turned, UNIT_SECONDS))
-
-    def in_the_spare() -> Rewards:
-        if session.spare is None:
-            raise SpareLost("there was none")
-        question = [unit.as_data() for unit in turned]
-        return _turned_back(session.spare.ask(question, patience))
 
     def at_once() -> Rewards:
         async def gathered() -> list[Any]:
@@ -87,14 +77,12 @@ def repetitions(session: Session, units: Sequence[Unit]) -> Iterator[dict[str, A
 
         return [_rewards(rows) for rows in session.run(gathered(), patience)]
 
-    for circumstance, score in (("order", in_order), ("fresh process", in_the_spare), ("parallel", at_once)):
+    for circumstance, score in (("order", in_order), ("parallel", at_once)):
         try:
-            yield compared(circumstance, score())
-        except (OutOfTime, SpareLost) as error:
-            yield {"circumstance": circumstance, "count": 0, "failure": session.sources.failure(error)}
-    if session.spare is not None:
-        session.spare.end()
-        session.spare = None
+            yield "repetition", _compared(circumstance, units, first, score(), steady)
+        except OutOfTime as error:
+            failure = session.sources.failure(error)
+            yield "repetition", {"circumstance": circumstance, "count": 0, "failure": failure}
 
 
 def _turned_back(rewards: Rewards) -> Rewards:

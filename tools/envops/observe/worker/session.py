@@ -9,12 +9,11 @@ import os
 import signal
 import time
 from collections import Counter
-from collections.abc import Callable, Coroutine, Iterator, Sequence
+from collections.abc import Coroutine, Iterator, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from .adapter import Adapter, Job, Manner, Settings, TaskView
-from .aside import ENDPOINT, bring_back
 from .channel import Channel
 from .confinement import NetworkGuard
 from .effort import set_handler
@@ -24,11 +23,8 @@ from .policies import Message, Policies, text_of
 from .reward_calls import Calls
 
 if TYPE_CHECKING:
-    from .apart import Apart
-    from .author_tests import AuthorTests
     from .endpoint import Endpoint
     from .judges import ScriptedJudge
-    from .spare import Spare
 
 
 HUNG_ENOUGH = 2
@@ -74,42 +70,22 @@ class Session:
         """Whether scoring directly has said the same as scoring in full so far."""
         self.hanging: dict[tuple[int, str], str] = {}
         """Task and reply → why it was not scored in time: nobody waits for it twice."""
-        self.search: Callable[[], dict[str, Any]] | None = None
-        """Collects the search for exploits, where one is on its way."""
-        self.mutation: Apart | None = None
-        """The mutants, where they are being tried."""
-        self.tests: AuthorTests | None = None
-        """The author's tests, where they are on their way."""
-        self.ahead: list[Apart] = []
-        """Forks that play rollouts before they are asked for."""
-        self.rows_ahead: dict[tuple[str, int, int], dict[str, Any]] = {}
-        """Those that were, by policy, task and number."""
         self.judge: ScriptedJudge | None = None
-        self.spare: Spare | None = None
-        """A fork from before anything was scored."""
-        self.loop = asyncio.new_event_loop()
-        asyncio.set_event_loop(self.loop)
-        self.inherited_loops: list[asyncio.AbstractEventLoop] = []
-        os.register_at_fork(after_in_child=self.own_loop)
+        self.is_template = False
+        """Whether the host made this process one that forks others."""
+        self.descriptors_before_loading: set[int] = set()
 
-    def own_loop(self) -> None:
-        """Take an event loop of its own, in a fork, and let go of the inherited ones.
-
-        A selector is shared with the parent. Whatever is collected or closed here would take the parent's sockets and
-        wake-ups out of it, and what the parent awaits would never come back; so the copy is closed, and the loops are
-        kept for as long as the fork lives.
-        """
-        endpoint = self.__dict__.get("endpoint")
-        inherited = [self.loop, *([endpoint.loop] if endpoint is not None else [])]
-        for loop in inherited:
-            loop._selector.close()
-        self.inherited_loops += inherited
-        self.loop = asyncio.new_event_loop()
-        asyncio.set_event_loop(self.loop)
+    @cached_property
+    def loop(self) -> asyncio.AbstractEventLoop:
+        """Made by the process that runs it: forks of one that has a loop would share its sockets."""
+        loop = asyncio.new_event_loop()
+        asyncio.set_event_loop(loop)
+        self.guard.watch_lookups(loop)
+        return loop
 
     def close(self) -> None:
         """Stop what rollouts were served by."""
-        if hasattr(self, "adapter"):
+        if hasattr(self, "adapter") and "loop" in self.__dict__:
             with contextlib.suppress(OutOfTime), time_limit(5):
                 self.loop.run_until_complete(self.adapter.close())
 
@@ -168,7 +144,7 @@ class Session:
         row = self.scored(task, policy, completion, seconds)
         if policy == "long-junk":
             row["completion"] = shortened_messages(completion)
-        self.channel.item("score", row, waits=True)
+        self.channel.item("score", row)
 
     def scored(self, task: TaskView, policy: str, completion: Sequence[Message], seconds: float) -> dict[str, Any]:
         if self.hanging and (hung := self.hanging.get(_asked(task, completion))):
@@ -310,7 +286,6 @@ class Session:
 
     @cached_property
     def endpoint(self) -> Endpoint:
-        bring_back(ENDPOINT)
         from .endpoint import Endpoint
 
         return Endpoint(self.policies)

@@ -8,13 +8,15 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Mapping
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 from .adapter import Settings
+from .channel import Channel
 from .confinement import NetworkGuard
 from .failures import Sources
-from .grader import Grader, SilentChannel
+from .grader import Grader
 from .session import Session
 
 
@@ -28,22 +30,21 @@ def main() -> int:
 
     from .authors_plugin import AuthorsPlugin
 
-    grader = Grader(lambda: opened(asked["settings"]))
     settings = Settings.parse(asked["settings"])
-    session = Session(SilentChannel())  # type: ignore[arg-type]
     guard = NetworkGuard(Sources(settings.overlay, settings.package), settings.allow_network)
-    guard.install(session.loop)  # from the start, as in the gates: not only once the environment is loaded
+    guard.watch()  # from the start, as in the gates: not only once the environment is loaded
+    grader = Grader(lambda: opened(asked["settings"], guard))
     try:
         return int(pytest.main(arguments, plugins=[AuthorsPlugin.over(grader)]))
     finally:
         grader.close()
 
 
-def opened(settings: Mapping[str, Any]) -> Session:
-    """A session with the environment loaded."""
+def opened(settings: Mapping[str, Any], guard: NetworkGuard | None = None) -> Session:
+    """A session with the environment loaded, whose facts nobody reads."""
     from .operations import load
 
-    session = Session(SilentChannel())  # type: ignore[arg-type]
+    session = Session(Channel(BytesIO(), BytesIO()), guard)
     load.answer(session, {"settings": dict(settings)})
     return session
 

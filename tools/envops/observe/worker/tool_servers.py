@@ -1,121 +1,106 @@
-"""Tool servers forked from a process that has imported verifiers, and nothing of the environment.
+"""Tool servers forked from the base of the environment, which has imported verifiers and loaded nothing.
 
 verifiers starts a tool server as a Python process of its own. That imports verifiers once more, and is looked for once
-a second: four seconds before the first rollout. Here it is forked, from before the environment was loaded, and is
-handed over when it listens. What it is told, where it runs and how it ends is verifiers' own business as before.
+a second: four seconds before the first rollout. Here the base forks it, and it is handed over when it listens. What it
+is given, where it runs and how it ends is verifiers' own business as before.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import gc
-import importlib
 import json
 import os
 import runpy
 import select
-import signal
 import socket
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NoReturn
 
-from .imported import collector_at_rest, draw_anew
-from .warden import die_with_parent
-
-DESCRIPTORS = 3
-"""What comes with a request: the question, where to print to, and where to say one's number."""
-SERVED_WITH = ("uvicorn", "httpx", "mcp.server.mcpserver", "mcp.server.fastmcp", "mcp.server.transport_security")
-"""What every tool server of verifiers 0.3 or 0.4 imports when it is started; some are of one release alone."""
 SIGN_OF_LIFE_SECONDS = 10.0
 LISTENING_SECONDS = 30.0
 """How long a server may take to set itself up before verifiers looks for it in its own way."""
 
+_base: list[socket.socket] = []
+"""The way to the base, where this process was forked from one."""
 
-class NoNursery(RuntimeError):
-    """No server can be forked; a fresh process will do."""
+
+def connect(base: socket.socket) -> None:
+    """Have later servers forked by the process at the other end."""
+    _base[:] = [base]
 
 
-class Nursery:
-    """The process that servers are forked from; it ends with the one that made it."""
+def fork_servers() -> None:
+    """From now on, tool servers that verifiers starts are forked, where this process has a base."""
+    if _base:
+        from verifiers.v1.runtimes import subprocess
 
-    def __init__(self) -> None:
-        """Fork it. Raises `NoNursery` where other threads run, whom no fork inherits."""
-        if threading.active_count() > 1:
-            raise NoNursery("other threads run")
-        self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        parent = os.getpid()
-        self._process = os.fork()
-        if self._process == 0:
-            self._control.close()
-            _serve_forks(theirs, parent)
-        theirs.close()
+        # verifiers has no seam for how a server's process is started; this saves four seconds for each.
+        subprocess.asyncio = AsyncioWithForks(_base[0])
 
-    def prepare(self) -> None:
-        """Have it import what tool servers are made of, while this process does something else."""
-        with contextlib.suppress(OSError):  # where it is gone, `server` says so
-            self._control.send(b"0")
 
-    def end(self) -> None:
-        """End it; servers that it has forked go on."""
-        self._control.close()
-        with contextlib.suppress(ProcessLookupError, ChildProcessError):
-            os.kill(self._process, signal.SIGKILL)
-            os.waitpid(self._process, 0)
-
-    def server(self, module: str, environment: Mapping[str, str], folder: Path, log: BinaryIO) -> ForkedServer:
-        """What `python -m module` would be. Raises `NoNursery` when it does not come to that."""
-        heard, said = os.pipe()
-        try:
-            with tempfile.TemporaryFile() as question:
-                asked = {"module": module, "environment": dict(environment), "folder": str(folder)}
-                question.write(json.dumps(asked).encode())
-                question.seek(0)
-                socket.send_fds(self._control, [b"1"], [question.fileno(), log.fileno(), said])
-        except OSError as error:
-            os.close(heard)
-            raise NoNursery(str(error)) from error
-        finally:
-            os.close(said)
-        return ForkedServer(heard)
+class NotForked(RuntimeError):
+    """No server came of it; a new process will do."""
 
 
 class ForkedServer:
     """The part of asyncio's process that verifiers needs of one which goes on in the background."""
 
-    def __init__(self, heard: int) -> None:
-        self._heard = heard
-        number = os.read(heard, 32) if select.select([heard], [], [], SIGN_OF_LIFE_SECONDS)[0] else b""
-        if not number:
-            os.close(heard)
-            raise NoNursery("it gave no sign of life")
-        self.pid = int(number)
-        self._ended = False
+    def __init__(
+        self, base: socket.socket, module: str, environment: Mapping[str, str], folder: Path, log: BinaryIO
+    ) -> None:
+        """Begin what `python -m module` would be. Raises `NotForked`."""
+        self._report, report = os.pipe()
+        lifeline, self._lifeline = os.pipe()
+        nothing = os.open(os.devnull, os.O_RDONLY)
+        descriptors = {"stdin": nothing, "stdout": log.fileno(), "stderr": log.fileno()}
+        descriptors |= {"lifeline": lifeline, "report": report}
+        settings = {"module": module, "environment": dict(environment), "folder": str(folder)}
+        request = json.dumps({**settings, "descriptors": list(descriptors)}).encode()
+        self._heard = b""
+        try:
+            socket.send_fds(base, [request], list(descriptors.values()))
+            self._listen(SIGN_OF_LIFE_SECONDS)
+            self.pid = int(self._heard.split(b"\n")[0])
+        except (OSError, ValueError) as error:
+            os.close(self._report)
+            os.close(self._lifeline)
+            raise NotForked(str(error)) from error
+        finally:
+            for descriptor in (nothing, lifeline, report):
+                os.close(descriptor)
 
     @property
     def returncode(self) -> int | None:
-        """0 once it is gone, however it went."""
-        if not self._ended and select.select([self._heard], [], [], 0)[0]:
-            os.close(self._heard)
-            self._ended = True
-        return 0 if self._ended else None
+        """The exit code once it is gone; the base reports it."""
+        self._listen(0)
+        code = self._heard.split(b"\n")[1:2]
+        return int(code[0] or 0) if code and (code[0] or self._report < 0) else None
 
     async def wait(self) -> int:
-        while self.returncode is None:  # noqa: ASYNC110 - what ends is another process
+        while (code := self.returncode) is None:  # noqa: ASYNC110 - what ends is another process
             await asyncio.sleep(0.01)
-        return 0
+        return code
+
+    def _listen(self, seconds: float) -> None:
+        if self._report < 0 or not select.select([self._report], [], [], seconds)[0]:
+            return
+        part = os.read(self._report, 64)
+        self._heard += part
+        if not part:
+            os.close(self._report)
+            self._report = -1
 
 
 class AsyncioWithForks:
     """`asyncio` as the runtime of verifiers sees it: tool servers are forked, and are listening when they are there."""
 
-    def __init__(self, nursery: Nursery) -> None:
-        self._nursery = nursery
+    def __init__(self, base: socket.socket) -> None:
+        self._base = base
 
     def __getattr__(self, name: str) -> Any:
         return getattr(asyncio, name)
@@ -125,19 +110,11 @@ class AsyncioWithForks:
         if port_file is None or command[:2] != (sys.executable, "-m") or len(command) != 3:
             return await asyncio.create_subprocess_exec(*command, **options)
         try:
-            server = self._nursery.server(command[2], options["env"], options["cwd"], options["stdout"])
-        except NoNursery:
+            server = ForkedServer(self._base, command[2], options["env"], options["cwd"], options["stdout"])
+        except NotForked:
             return await asyncio.create_subprocess_exec(*command, **options)
         await _listening(server, Path(port_file))
         return server
-
-
-def fork_servers(nursery: Nursery) -> None:
-    """From now on, tool servers in this process and its forks come from there."""
-    from verifiers.v1.runtimes import subprocess
-
-    nursery.prepare()
-    subprocess.asyncio = AsyncioWithForks(nursery)
 
 
 async def _listening(server: ForkedServer, port_file: Path) -> None:
@@ -151,7 +128,7 @@ async def _listening(server: ForkedServer, port_file: Path) -> None:
 
 
 def _answers(port_file: Path) -> bool:
-    """Whether somebody listens on the port that the file names."""
+    """Whether a server listens on the port that the file names."""
     try:
         socket.create_connection(("127.0.0.1", int(port_file.read_text())), 1.0).close()
     except (OSError, ValueError):
@@ -159,50 +136,13 @@ def _answers(port_file: Path) -> bool:
     return True
 
 
-def _serve_forks(control: socket.socket, parent: int) -> None:
-    """Fork a server for every question, until the parent is gone; never return."""
+def run_module(settings: Mapping[str, Any]) -> NoReturn:
+    """Be what `python -m module` would be, in a fork of the base that has taken its place."""
     try:
-        die_with_parent(parent)
-        signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # their ends are heard where they are waited for
-        while True:
-            said, descriptors, _, _ = socket.recv_fds(control, 1, DESCRIPTORS)
-            if not said:
-                break
-            if not descriptors:
-                _import_what_servers_need()
-            elif os.fork() == 0:
-                control.close()
-                _become_server(*descriptors)
-            for descriptor in descriptors:
-                os.close(descriptor)
-    finally:
-        os._exit(0)
-
-
-def _import_what_servers_need() -> None:
-    for module in SERVED_WITH:
-        with contextlib.suppress(Exception), collector_at_rest():
-            importlib.import_module(module)
-    gc.freeze()
-
-
-def _become_server(question: int, log: int, said: int) -> None:
-    """Be what a fresh process would be; never return."""
-    try:
-        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-        for descriptor in (question, log, said):
-            os.set_inheritable(descriptor, False)  # what a server starts would hold them open
-        os.setsid()
-        with os.fdopen(question, "rb") as asked:
-            settings = json.load(asked)
-        for stream, source in ((0, os.open(os.devnull, os.O_RDONLY)), (1, log), (2, log)):
-            os.dup2(source, stream)
         os.environ.clear()
         os.environ.update(settings["environment"])
         os.chdir(settings["folder"])
         tempfile.tempdir = None  # TMPDIR is another one
-        draw_anew()
-        os.write(said, f"{os.getpid()}\n".encode())
         sys.argv = [settings["module"]]
         runpy.run_module(settings["module"], run_name="__main__", alter_sys=True)
     except BaseException as error:

@@ -17,7 +17,7 @@ from envops.declare.registry import EnvironmentEntry
 from envops.observe.facts import Description, Rollout, Task
 from envops.observe.limits import LOAD_SECONDS
 from envops.observe.opened import opened_environment
-from envops.observe.process import WorkerProcess, checked
+from envops.observe.process import Job, checked
 from envops.observe.workspace import Workspace
 
 MODEL = "policy"
@@ -48,7 +48,7 @@ class Pace:
 class Ground:
     """An environment that is loaded and waits for a policy."""
 
-    worker: WorkerProcess
+    worker: Job
     description: Description
     tasks: tuple[Task, ...]
     pace: Pace = Pace()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import time
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -16,8 +14,6 @@ from ..session import Session
 
 Asked = tuple[str, int, int]
 """Policy, task, number."""
-PATIENCE_SECONDS = 60.0
-"""How long to wait for rollouts that a fork plays, before they are played here."""
 
 
 def answer(session: Session, request: Request) -> None:
@@ -30,7 +26,7 @@ def answer(session: Session, request: Request) -> None:
     for policy, task, _ in made:
         session.policies.was_drawn(policy, task)
     missing = [one for one in asked if one not in made]
-    for row in _played_ahead(session, missing, request) or _played_now(session, missing, request):
+    for row in _played(session, missing, request):
         row["predicted"] = _predicted(session, row, request["seconds"]) if request.get("predict", True) else None
         session.channel.item("rollout", row)
 
@@ -52,7 +48,7 @@ def asked_of(session: Session, request: Request) -> list[Asked]:
     ]
 
 
-def _played_now(session: Session, asked: list[Asked], request: Request) -> Iterator[dict[str, Any]]:
+def _played(session: Session, asked: list[Asked], request: Request) -> Iterator[dict[str, Any]]:
     """The rollouts among the faults that were asked for, which are over with them."""
     session.endpoint.faults = FaultPlan.parse(request.get("faults", ()))
     try:
@@ -79,24 +75,6 @@ def _complete(session: Session, asked: list[Asked], request: Request) -> Iterato
         yield lost_rollout(task, policy, number, failure)
 
 
-def _played_ahead(session: Session, asked: list[Asked], request: Request) -> list[dict[str, Any]]:
-    """The rollouts where a fork has played exactly these, whole; otherwise none.
-
-    What the environment raised there stays: it gets no second try.
-    """
-    if not asked or any(request.get(each) for each in ("relay", "faults", "made", "harness", "sampling", "retries")):
-        return []
-    deadline = time.monotonic() + min(PATIENCE_SECONDS, request["seconds"] / 2)
-    while session.ahead:
-        with contextlib.suppress(OutOfTime, ChildProcessError):
-            said = session.ahead.pop(0).result(max(0.1, deadline - time.monotonic()))
-            session.guard.attempts += said["attempts"]
-            session.rows_ahead |= {(row["policy"], row["task"], row["rollout"]): row for row in said["rows"]}
-    rows = [session.rows_ahead[one] for one in asked if one in session.rows_ahead]
-    sound = all(row["failure"] is None or row["failure"]["kind"] == "raised" for row in rows)
-    return rows if sound and len(rows) == len(asked) else []
-
-
 def jobs_of(asked: Iterable[Asked]) -> list[Job]:
     """One job for each run of numbers that follow each other."""
     jobs: list[Job] = []
@@ -110,10 +88,8 @@ def jobs_of(asked: Iterable[Asked]) -> list[Job]:
 
 
 def _predicted(session: Session, row: dict[str, Any], seconds: float) -> float | None:
-    """What in-process scoring gives the conversation of a rollout."""
-    if session.adapter.conversational:
-        return None if row["policy"].startswith("blend") else session.played.get((row["task"], row["policy"]))
-    if row["failure"] is not None:
+    """What in-process scoring gives the conversation of a rollout; nothing where only rollouts are scored."""
+    if session.adapter.conversational or row["failure"] is not None:
         return None
     score = session.run(session.adapter.score(session.kept[row["task"]], [row["completion"]]), seconds)[0]
     reward: float | None = score["reward"]

@@ -15,7 +15,7 @@ from ..growth import growths, shapes_around
 from ..guards import EXECUTED, ActGuard
 from ..judge_attacks import judged_scores
 from ..policies import says, text_of
-from ..repetition import POLICIES, UNIT_SECONDS, Unit, repetitions, scored_units
+from ..repetition import POLICIES, Unit, repetitions, scored_units
 from ..session import Session
 from ..wrong_replies import Gold
 from .rewards import completions_of
@@ -33,10 +33,8 @@ def answer(session: Session, request: Request) -> None:
     units = list(_units(session, request["seconds"]))
     if units:
         _send_acts(session, units, request)
-        for repetition in repetitions(session, units):
-            session.channel.item("repetition", repetition)
-        for unit in units if request.get("sample") else ():
-            session.channel.item("sample", unit.as_data() | {"rewards": scored_units(session, [unit], UNIT_SECONDS)[0]})
+        for kind, value in repetitions(session, units):
+            session.channel.item(kind, value)
         _send_growth(session, request)
     sweep = _sweep(session, request)
     if sweep is not None:
@@ -156,7 +154,7 @@ def _play_one_by_one(session: Session, request: Request) -> None:
     for row in session.rollouts(jobs, 1, request["seconds"] * 4):
         before = session.played[row["task"], row["policy"]]
         count += 1
-        if before == row["reward"] and request.get("sample"):
+        if before == row["reward"]:
             one = {"policies": [row["policy"]], "completions": [row["completion"]], "rewards": [before]}
             session.channel.item("sample", {"task": row["task"], **one})
         if before != row["reward"]:

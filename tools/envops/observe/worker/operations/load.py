@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import gc
 import importlib
 import platform
@@ -18,7 +17,7 @@ from ..judges import ScriptedJudge
 from ..oracle import AuthorsOracle, DerivedOracle
 from ..policies import AnswerSettings, Policies
 from ..session import Session
-from ..tool_servers import NoNursery, Nursery
+from ..template import open_descriptors
 
 
 def answer(session: Session, request: Request) -> None:
@@ -26,9 +25,9 @@ def answer(session: Session, request: Request) -> None:
     session.sources = Sources(settings.overlay, settings.package)
     session.guard = session.watching or NetworkGuard(session.sources, settings.allow_network)
     if session.watching is None:
-        session.guard.install(session.loop)
-    else:
-        session.guard.take_over(session.sources, session.loop)
+        session.guard.watch()
+    session.guard.attribute_to(session.sources)
+    session.descriptors_before_loading = open_descriptors()
     started = time.perf_counter()
     with collector_at_rest():
         import_verifiers(settings.generation)
@@ -36,7 +35,7 @@ def answer(session: Session, request: Request) -> None:
     imported = time.perf_counter()
     remember_what_is_imported()
     importlib.invalidate_caches()  # the overlay may be younger than this process
-    session.adapter = _adapter(session, settings, _nursery(settings))
+    session.adapter = _adapter(session, settings)
     loaded = time.perf_counter()
     session.policies = _make_policies(session, settings)
     session.judge = ScriptedJudge(session)
@@ -54,21 +53,12 @@ def answer(session: Session, request: Request) -> None:
     )
 
 
-def _nursery(settings: Settings) -> Nursery | None:
-    """What tool servers are forked from, before anything of the environment is here."""
-    if settings.generation != "v1" or not settings.forks_servers:
-        return None
-    with contextlib.suppress(NoNursery, OSError):
-        return Nursery()
-    return None
-
-
-def _adapter(session: Session, settings: Settings, nursery: Nursery | None) -> Adapter:
+def _adapter(session: Session, settings: Settings) -> Adapter:
     if settings.generation == "v1":
         _refuse_other_v1()
         from ..adapter_v1 import AdapterV1
 
-        return AdapterV1(settings, session.sources, nursery)
+        return AdapterV1(settings, session.sources)
     from ..adapter_v0 import AdapterV0
 
     return AdapterV0(settings, session.sources)

@@ -77,6 +77,7 @@ def _play_policies(session: Session, request: Request) -> None:
             continue
         rows.sort(key=lambda row: row["rollout"])
         session.played[index, policy] = rows[0]["reward"]
+        session.channel.item("played", {"task": index, "policy": policy, "reward": rows[0]["reward"]})
         if policy == "oracle" and rows[0]["failure"] is None:
             session.golden[index] = rows[0]["completion"]
         again = [row["reward"] for row in rows[1:]] or [rows[0]["reward"]]

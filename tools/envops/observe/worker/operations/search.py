@@ -9,10 +9,8 @@ from typing import Any
 
 from ..adapter import Job, TaskView
 from ..answers import answer_of, find_payload
-from ..apart import Apart
-from ..aside import bring_back
 from ..channel import Request
-from ..effort import PATIENCE_TIMES, Budget
+from ..effort import Budget
 from ..failures import OutOfTime
 from ..policies import SCRIPT_PREFIX, Message, says, text_of
 from ..search import properties
@@ -24,21 +22,12 @@ from ..session import Session
 
 TASKS_LOOKED_AT = 60
 SCRIPT_TURNS = 40
-GRACE_SECONDS = 12.0
-"""For replies that hang, and for making finds short."""
 LEAST_SECONDS = 0.1
 """What a reply is given once others hung."""
 
 
 def answer(session: Session, request: Request) -> None:
-    if "seed" in request:
-        _begin(session, request)
-    elif session.search is not None:
-        session.channel.item("search", session.search())
-
-
-def _begin(session: Session, request: Request) -> None:
-    """Let the search run beside other requests; a second request collects it."""
+    """Search, and where the environment is multi-turn play what was found."""
     entrants = _entrants(session, request)
     settings = session.policies.answer
     panel = panel_of(entrants, settings.type, settings.tolerance, PANEL + 3)
@@ -47,14 +36,10 @@ def _begin(session: Session, request: Request) -> None:
         session.channel.item("search", {"seed": request["seed"], "ended": "skipped", "skipped": skipped})
         return
     chance = chance_of([entrant.answer for entrant in entrants])
-    running = Apart(_Work(session, request, panel).facts)
-
-    def collect() -> dict[str, Any]:
-        facts = running.result(PATIENCE_TIMES * request["seconds"] + GRACE_SECONDS)
-        confirmed = _confirmed(session, facts, panel, request) if session.adapter.conversational else facts
-        return {**confirmed, "chance": chance}
-
-    session.search = collect
+    facts = _Work(session, request, panel).facts()
+    if session.adapter.conversational:
+        facts = _confirmed(session, facts, panel, request)
+    session.channel.item("search", {**facts, "chance": chance})
 
 
 def _entrants(session: Session, request: Request) -> list[Entrant]:
@@ -101,7 +86,7 @@ def _why_not(entrants: Sequence[Entrant], panel: Sequence[Entrant], type: str | 
 
 
 class _Work:
-    """The search itself, done in a process of its own."""
+    """The search itself."""
 
     def __init__(self, session: Session, request: Request, panel: Sequence[Entrant]) -> None:
         self._session = session
@@ -144,7 +129,6 @@ class _Work:
 
     def _with_hypothesis(self) -> bool:
         sys.path.append(self._request["toolbox"])
-        bring_back(self._request["toolbox"])
         try:
             properties.prepare(self._request["unicode"])
         except ImportError:

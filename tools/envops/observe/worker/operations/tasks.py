@@ -1,4 +1,4 @@
-"""Read the data sets whole, and keep the first tasks."""
+"""Keep the first tasks, and read the data sets whole where their facts are wanted."""
 
 from __future__ import annotations
 
@@ -13,6 +13,9 @@ from ..session import Session
 
 def answer(session: Session, request: Request) -> None:
     limit = request["keep"]
+    if not request.get("facts", True):
+        session.kept = {task.index: task for task in session.adapter.tasks("train", limit)}
+        return
     readers = {split: DatasetReader(split, session.adapter.conversational) for split in ("train", "eval")}
 
     def keep(task: TaskView) -> None:

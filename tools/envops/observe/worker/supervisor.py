@@ -1,8 +1,8 @@
 """The parent of the worker: outlives it, cleans up after it, and dies with the host.
 
 The process that the host starts forks at once. The child becomes the worker; the parent stays
-behind as its warden and imports nothing more. On Linux every process that the environment
-starts and abandons, in whatever session and with whatever variables, becomes the warden's own
+behind as its supervisor and imports nothing more. On Linux every process that the environment
+starts and abandons, in whatever session and with whatever variables, becomes the supervisor's own
 child, so none can outlive it.
 """
 
@@ -24,42 +24,36 @@ PATIENCE_SECONDS = 5.0
 
 
 def begin(*, leaves_others: bool = False) -> None:
-    """Fork the worker of a fresh process, whose lifeline is in its variables."""
+    """Fork the worker of a new process, whose lifeline is in its variables."""
     fork_worker(int(os.environ.pop("ENVOPS_LIFELINE")), leaves_others=leaves_others)
 
 
-def fork_worker(lifeline: int, report: int | None = None, *, leaves_others: bool = False) -> None:
-    """Return in the worker; in the warden, wait for the end of either worker or host and never return.
+def fork_worker(lifeline: int, *, leaves_others: bool = False) -> None:
+    """Return in the worker; in the supervisor, wait for the end of either worker or host and never return.
 
-    The wait status is written to `report` where the host is not this process's parent. With
-    `leaves_others`, what the worker started has wardens of its own and outlives it.
+    With `leaves_others`, what the worker started has supervisors of its own and outlives it.
     """
     os.set_inheritable(lifeline, False)
     adopt_strays(adopts=not leaves_others)
-    warden = os.getpid()
+    supervisor = os.getpid()
     worker = os.fork()
     if worker == 0:
         os.close(lifeline)
-        if report is not None:
-            os.close(report)
         os.setsid()
         _prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-        if os.getppid() != warden:
+        if os.getppid() != supervisor:
             os._exit(1)
         return
     try:
         status = _watch(worker, lifeline)
         _end_group(worker) if leaves_others else end_everyone(worker)
-        if report is not None:
-            os.write(report, f"{os.waitstatus_to_exitcode(status)}\n".encode())
-            os._exit(0)
         _end_like(status)
     finally:
         os._exit(70)
 
 
 def guard(lifeline: int, command: list[str]) -> None:
-    """Become a program with a warden: `python warden.py LIFELINE PROGRAM …`."""
+    """Become a program with a supervisor: `python supervisor.py LIFELINE PROGRAM …`."""
     fork_worker(lifeline)
     try:
         os.execvp(command[0], command)

@@ -1,0 +1,101 @@
+"""What the processes of one environment hold in memory together."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+
+LOOK_SECONDS = 0.25
+"""Between two looks at all processes of an environment."""
+
+
+class MemoryWatch:
+    """The memory of one environment's processes, looked at by whichever job has the time.
+
+    Forks share most of what they hold with the process that they were forked from. Shares are counted exactly only
+    where an estimate comes near the limit: that takes the kernel milliseconds for each process.
+    """
+
+    def __init__(self, limit: int, root: int = 0) -> None:
+        """Allow so many bytes; `root` is the supervisor's id, where one stands above all processes."""
+        self._limit = limit
+        self._root = root
+        self._jobs: set[int] = set()
+        self._excess: dict[int, str] = {}
+        self._looked = 0.0
+        self._looking = threading.Lock()
+        self.peak = 0
+        """Bytes that were held at most, as far as that was looked at."""
+
+    def add(self, job: int) -> None:
+        """Watch a job, by its process's id."""
+        with self._looking:
+            self._jobs.add(job)
+
+    def remove(self, job: int) -> None:
+        """Watch it no longer."""
+        with self._looking:
+            self._jobs.discard(job)
+            self._excess.pop(job, None)
+
+    def excess_of(self, job: int) -> str:
+        """What is wrong with what this job holds, or nothing."""
+        with self._looking:
+            now = time.monotonic()
+            if now - self._looked >= LOOK_SECONDS:
+                self._looked = now
+                self._look(job)
+            return self._excess.get(job, "")
+
+    def _look(self, looking: int) -> None:
+        """Blame the job that holds most where all of them hold too much, or the one that looks where strays do."""
+        families = self._families()
+        common = _resident(next(_children(self._root), 0)) if self._root else 0
+        everyone = [process for family in families.values() for process in family]
+        held = common + sum(max(0, _resident(process) - common) for process in everyone)
+        if held > self._limit:
+            held = sum(map(_proportional, everyone))
+        self.peak = max(self.peak, held)
+        if held > self._limit:
+            most = max(families, key=lambda job: sum(map(_proportional, families[job])), default=0)
+            message = f"the processes of the environment held {held >> 20} MiB; the limit is {self._limit >> 20} MiB"
+            self._excess[most or looking] = message
+
+    def _families(self) -> dict[int, list[int]]:
+        """The processes of each job; under 0 those of none, such as tool servers and what jobs left behind."""
+        families: dict[int, list[int]] = {0: [], **{job: [] for job in self._jobs}}
+        waiting = [(self._root, 0)] if self._root else [(job, job) for job in self._jobs]
+        while waiting:
+            process, owner = waiting.pop()
+            for child in _children(process):
+                whose = child if child in families else owner
+                families[whose].append(child)
+                waiting.append((child, whose))
+        return families
+
+
+def _children(process: int) -> Iterator[int]:
+    """Those that any of its threads started; none where it has ended, or the kernel keeps no lists of them."""
+    with suppress(OSError):
+        for thread in os.listdir(f"/proc/{process}/task"):  # noqa: PTH208
+            with suppress(OSError), open(f"/proc/{process}/task/{thread}/children", "rb") as listed:  # noqa: PTH123
+                yield from map(int, listed.read().split())
+
+
+def _resident(process: int) -> int:
+    """Resident bytes of a process, 0 where it is gone."""
+    with suppress(OSError, IndexError), open(f"/proc/{process}/statm", "rb") as pages:  # noqa: PTH123
+        return int(pages.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    return 0
+
+
+def _proportional(process: int) -> int:
+    """Resident bytes of a process, each page divided by how many processes have it; 0 where it is gone."""
+    with suppress(OSError, ValueError), open(f"/proc/{process}/smaps_rollup", "rb") as lines:  # noqa: PTH123
+        for line in lines:
+            if line.startswith(b"Pss:"):
+                return int(line.split()[1]) * 1024
+    return _resident(process)

@@ -13,12 +13,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from envops.commands.judging import Question, judged, judged_from_cache
-from envops.commands.meanwhile import import_meanwhile
 from envops.commands.preparing import Preparation
 from envops.commands.termination import terminated_like_interrupted
 from envops.declare.lock import LOCK_FILE
 from envops.observe.capacity import available_memory
-from envops.observe.facts import Facts, Failure, Stage
+from envops.observe.facts import Facts, Failure
 from envops.observe.fork_server import ForkServers
 from envops.observe.observation import Watcher, observe
 from envops.observe.recording_refresh import with_recordings
@@ -45,8 +44,6 @@ class Run:
     progress: Progress
     stop: threading.Event
     servers: ForkServers
-    lull: threading.Event
-    """Set when a worker imports and a core has less to do."""
 
 
 def run_all(
@@ -88,16 +85,16 @@ def _observe_all(
     if not names:
         return
     timings = expected_timings(names, question.workspace)
-    waiting, memory, lull = in_order(timings), available_memory(), threading.Event()
+    waiting, memory = in_order(timings), available_memory()
     venvs = {name: venv_key(question.repository.packages[name].folder / LOCK_FILE) for name in waiting}
     running: dict[Future[EnvironmentResult | None], str] = {}
     with (
         _spared(question.workspace),
         ForkServers(question.workspace, Counter(venvs.values()), stop) as servers,
         ThreadPoolExecutor(min(workers, len(names))) as pool,
-        Preparation(question, venvs, servers, stop, lull) as preparation,
+        Preparation(question, venvs, servers, stop) as preparation,
     ):
-        shared = Run(question, progress, stop, servers, lull)
+        shared = Run(question, progress, stop, servers)
         try:
             while waiting or running:
                 chosen = next_to_start(waiting, running.values(), preparation.ready(waiting), timings, workers, memory)
@@ -105,10 +102,6 @@ def _observe_all(
                     waiting.remove(chosen)
                     running[pool.submit(_validate_one, shared, chosen)] = chosen
                     continue
-                if not waiting:
-                    preparation.nobody_waits()
-                if shared.lull.is_set():
-                    import_meanwhile()
                 awaited: Iterable[Future[Any]] = running or preparation.awaited()
                 wait(awaited, timeout=LOOK_SECONDS, return_when=FIRST_COMPLETED)
                 for future in [future for future in running if future.done()]:
@@ -169,15 +162,8 @@ def _facts(shared: Run, name: str) -> tuple[Facts, bool]:
             known = with_recordings(known, entry, package, workspace, wish.allow_network, stop)
         return known, True
     shared.progress.started(name)
-    imports_alone = not shared.servers.shares(venv_key(package.folder / LOCK_FILE))
-
-    def reached(stage: Stage) -> None:
-        shared.progress.stage(name, stage)
-        if stage != "venv" and imports_alone:
-            shared.lull.set()
-
     watcher = Watcher(
-        stage=reached,
+        stage=lambda stage: shared.progress.stage(name, stage),
         advance=lambda done, total: shared.progress.advance(name, done, total),
         detail=lambda text: shared.progress.detail(name, text),
         note=shared.progress.note,

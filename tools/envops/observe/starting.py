@@ -23,8 +23,6 @@ BOOTSTRAP = PACKAGE + "begin()\nfrom envops_worker.main import serve\nserve()\n"
 BOOTSTRAP_OF_FORKS = (
     PACKAGE + "begin(leaves_others=True)\nfrom envops_worker.fork_server import serve_forks\nserve_forks()\n"
 )
-BOOTSTRAP_OF_BUILDS = PACKAGE + "begin()\nfrom envops_worker.building import main\nmain()\n"
-BOOTSTRAP_OF_COMPILERS = PACKAGE + "from envops_worker.bytecode import main\nmain()\n"
 AHEAD = "ENVOPS_GENERATION"
 """The variable that names the generation of verifiers to import before anything is asked."""
 SIGN_OF_LIFE_SECONDS = 20.0

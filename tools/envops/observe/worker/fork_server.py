@@ -23,12 +23,10 @@ from pathlib import Path
 from typing import Any
 
 from .aside import CLIENTS, ENDPOINT, Surroundings, forget_all
-from .bytecode import kept_below
 from .confinement import NetworkGuard
 from .failures import Sources
 from .imported import AHEAD, collector_at_rest, draw_anew, import_verifiers
 from .judges import import_clients
-from .known_modules import known_modules, write_known_modules
 from .main import OPERATIONS
 from .moving import Holder, Unmovable, holders_of, move
 from .warden import fork_worker
@@ -49,6 +47,7 @@ def serve_forks() -> None:
     guard = NetworkGuard(Sources(), allowed=False)
     try:
         guard.watch()
+        sys.dont_write_bytecode = False  # no environment's code is here, and nobody else compiles these
         with collector_at_rest():
             _import_everything(generation, json.loads(os.environ.pop(TOOLBOXES, "{}")))
         holders = _holders(str(Path(os.environ["HOME"]).parent))
@@ -56,8 +55,8 @@ def serve_forks() -> None:
     except BaseException as error:
         control.send(json.dumps({"unsafe": str(error) or type(error).__name__}).encode())
         os._exit(0)
+    sys.dont_write_bytecode = True
     gc.freeze()  # what was imported stays one copy for all
-    write_known_modules(generation)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # their ends are told by themselves
     control.send(json.dumps({"modules": [name for name in sys.modules if "." not in name]}).encode())
     while True:
@@ -73,20 +72,13 @@ def serve_forks() -> None:
 
 def _import_everything(generation: str, toolboxes: Mapping[str, list[str]]) -> None:
     """What all forks have, and what some of them need, out of sight."""
-    with kept_below(sys.prefix), known_modules(generation):
-        _import_all(generation)
+    _import_all(generation)
     surroundings = Surroundings()  # which knows all paths by heart: it must be gone when they are looked for
     with suppress(Exception):  # what goes wrong goes wrong again where it is needed, and is told there
-        endpoint = functools.partial(importlib.import_module, ".endpoint", __package__)
-        surroundings.set_aside(ENDPOINT, functools.partial(_keeping_bytecode, endpoint))
+        surroundings.set_aside(ENDPOINT, functools.partial(importlib.import_module, ".endpoint", __package__))
         if generation not in IMPORTS_LATE:
-            surroundings.set_aside(CLIENTS, functools.partial(_keeping_bytecode, import_clients))
+            surroundings.set_aside(CLIENTS, import_clients)
     _import_toolboxes(surroundings, generation, toolboxes)
-
-
-def _keeping_bytecode(load: Callable[[], object]) -> None:
-    with kept_below(sys.prefix):
-        load()
 
 
 def _import_all(generation: str) -> None:

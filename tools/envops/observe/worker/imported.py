@@ -13,7 +13,6 @@ from types import ModuleType
 
 from .confinement import NetworkGuard
 from .failures import Sources
-from .known_modules import known_modules
 from .pools import renew_pools_in_forks
 
 AHEAD = "ENVOPS_GENERATION"
@@ -82,7 +81,7 @@ def import_ahead() -> NetworkGuard | None:
         return None
     guard = NetworkGuard(Sources(), allowed=False)
     guard.watch()
-    with suppress(Exception), collector_at_rest(), known_modules(generation):
+    with suppress(Exception), collector_at_rest():
         importlib.import_module(".operations.load", __package__)
         import_verifiers(generation)
         importlib.import_module(f".adapter_{generation}", __package__)

@@ -98,7 +98,7 @@ IMPORTING = """
 from pathlib import Path
 
 with Path(__file__).with_name("imports").open("a") as file:
-    file.write("imported\n")
+    print("imported", file=file)
 Environment = None
 """
 

@@ -1,4 +1,4 @@
-"""The wheel of a package: built by uv from exactly the files of its digest, and unpacked.
+"""The wheel of a package: built with `build` from exactly the files of its digest, and unpacked.
 
 What is observed is the wheel and not the folder, so that what was proven is what is published.
 """
@@ -24,6 +24,8 @@ from envops.observe.workspace import Workspace, made_once, mark_used
 BUILD_LOCK = TOOL_LOCKS / "build.lock"
 TESTS_LOCK = TOOL_LOCKS / "tests.lock"
 BUILD_SECONDS = 180.0
+BUILD_WITH_TOOLS = ("--no-isolation", "--skip-dependency-check")
+"""For a build that needs nothing but what the tool brings along. To look that up again would start another Python."""
 INSTALLS = ("pip", "install", "--quiet", "--no-deps", "--no-index", "--offline", "--compile-bytecode")
 SEEN_BY_UV = {"PATH", "HOME", "TMPDIR", "LANG", "XDG_CACHE_HOME", "UV_CACHE_DIR", "UV_LINK_MODE", "UV_NO_CACHE",
               "UV_NO_PROGRESS", "UV_PYTHON_DOWNLOADS"}  # fmt: skip
@@ -102,12 +104,12 @@ def _make(package: Package, aside: Path, tools: VirtualEnvironment, stop: thread
 
 def _built(source: Path, target: Path, tools: VirtualEnvironment, stop: threading.Event, *, isolated: bool) -> Path:
     """Build a wheel by a process whose descendants end with it: what writes on would write into what is published."""
-    command: list[str | Path] = [uv_program(), "build", "--wheel", "--no-sources", "--no-create-gitignore"]
+    command: list[str | Path] = [tools.python, "-I", "-m", "build", "--wheel"]
     if not isolated:
-        command += ["--no-build-isolation", "--offline", "--no-config"]
+        command += BUILD_WITH_TOOLS
     try:
         run_program(
-            [*command, "--python", tools.python, "--out-dir", target, source],
+            [*command, "--outdir", target, source],
             environment=_build_environment(isolated=isolated),
             folder=target,
             seconds=BUILD_SECONDS,
@@ -140,13 +142,15 @@ def _authors(failure: Failure, type_: str) -> Failure:
 def _build_environment(*, isolated: bool) -> dict[str, str]:
     """What a build sees, which may run the author's code: no variable that could be a secret.
 
-    Only a build that uv must fetch tools for gets what uv needs to reach its index.
+    Only a build that pip must fetch tools for gets what pip needs to reach its index.
     """
-    passed = {"PATH", "LANG", "LC_ALL", "TMPDIR", "TZ", "UV_CACHE_DIR"}
+    passed = {"PATH", "LANG", "LC_ALL", "TMPDIR", "TZ"}
     if isolated:
         passed |= {"HOME", "HTTPS_PROXY", "HTTP_PROXY", "NO_PROXY", "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE"}
     kept = {
-        name: value for name, value in os.environ.items() if name in passed or (isolated and name.startswith("UV_"))
+        name: value
+        for name, value in os.environ.items()
+        if name in passed or (isolated and name.startswith(("PIP_", "UV_")))
     }
     return {**kept, "SOURCE_DATE_EPOCH": EPOCH}
 

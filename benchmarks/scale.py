@@ -154,7 +154,6 @@ def plant_facts(root: Path, made: Sequence[Synthetic]) -> None:
     from envops.observe.remembering import Wish, facts_key
     from envops.observe.workspace import Workspace
 
-    share_venvs(root)
     donors = {(one.template, one.extra): one for one in reversed(made)}
     donated = ROOT / ".envops/bench-donors"
     repository = Repository.load(root)
@@ -187,21 +186,12 @@ def plant_facts(root: Path, made: Sequence[Synthetic]) -> None:
             path.write_text(json.dumps(data, separators=(",", ":")))
 
 
-def share_venvs(root: Path) -> None:
-    """Virtual environments are this repository's own: making them is measured by itself."""
-    (root / ".envops").mkdir(exist_ok=True)
-    if not (root / ".envops/venvs").exists():
-        (ROOT / ".envops/venvs").mkdir(parents=True, exist_ok=True)
-        (root / ".envops/venvs").symlink_to(ROOT / ".envops/venvs")
-
-
 def one_changed(folder: Path) -> list[Line]:
     """One environment after a change, everything else warm, beside the field's way on the same one."""
     lines = []
     for template in ("word_problems", "date_arithmetic"):
         root = folder / f"one-{template}"
         (one,) = make_monorepo(root, 1, 1, (template,))
-        share_venvs(root)
         envops(root, "validate", "--quiet")
         touch(root, one)
         mine = envops(root, "validate", "--changed", "main", "--quiet")
@@ -211,7 +201,7 @@ def one_changed(folder: Path) -> list[Line]:
 
 
 def ten_from_scratch(folder: Path, sample: int) -> list[Line]:
-    """Ten environments of one lock: no virtual environment, no wheel, no facts; first with nothing compiled, either.
+    """Ten environments of one lock: no wheel, no facts; first without a virtual environment, then with one.
 
     The field's way costs the same for each of them, so a sample of them may stand for all.
     """
@@ -223,7 +213,7 @@ def ten_from_scratch(folder: Path, sample: int) -> list[Line]:
     with kept_in(folder / "users"):
         mine = envops(root, "validate", "--quiet")
         again = envops(elsewhere, "validate", "--quiet")
-    venvs = cost_of([*ENVOPS, "cache", "--root", root, "--format", "json"], root)
+        venvs = cost_of([*ENVOPS, "cache", "--root", root, "--format", "json"], root)
     disk = json.loads(venvs.output)["parts"]["venvs"]
     each = [fields_way(root, one) for one in made[:sample]]
     theirs = [each[index % len(each)] for index in range(len(made))]
@@ -240,7 +230,7 @@ def ten_from_scratch(folder: Path, sample: int) -> list[Line]:
 
 @contextmanager
 def kept_in(folder: Path) -> Iterator[None]:
-    """What checkouts share is kept there meanwhile, where nothing is yet."""
+    """What checkouts share is kept there in the block, where nothing is yet."""
     before = os.environ.get("ENVOPS_CACHE_DIR")
     os.environ["ENVOPS_CACHE_DIR"] = str(folder)
     try:
@@ -322,7 +312,6 @@ def evaluating(folder: Path, module: str, url: str, v1: bool) -> list[str | Path
 @contextmanager
 def model(root: Path, one: Synthetic) -> Iterator[str]:
     """The scripted policies, started before the clock and for either way the same."""
-    share_venvs(root) if not (root / ".envops/venvs").exists() else None
     with endpoint_of(one.name, root) as url:
         yield url
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 import pytest
 
 
 @pytest.fixture(autouse=True, scope="session")
-def users_cache(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """What other checkouts compiled has no say in what tests find, and tests leave nothing to those."""
-    os.environ.setdefault("ENVOPS_CACHE_DIR", str(tmp_path_factory.getbasetemp() / "users"))
+def users_cache() -> None:
+    """Virtual environments of tests are this checkout's own, and outlive the tests."""
+    os.environ.setdefault("ENVOPS_CACHE_DIR", str(Path(__file__).parents[1] / ".envops" / "users"))

@@ -1,4 +1,4 @@
-"""A repository of a few of the exemplar environments, committed, with the virtual environments of this one."""
+"""A repository of a few of the exemplar environments, committed."""
 
 from __future__ import annotations
 
@@ -18,10 +18,6 @@ def small_repository(root: Path, *names: str) -> Path:
         entries.append(f"  {name.replace('_', '-')}: {{}}\n")
     (root / "registry.yaml").write_text(f"version: 1\nowner: acme\nenvironments:\n{''.join(entries)}")
     (root / ".gitignore").write_text(".envops/\n__pycache__/\nreports/\n")
-    venvs = ROOT / ".envops" / "venvs"
-    venvs.mkdir(parents=True, exist_ok=True)
-    (root / ".envops").mkdir()
-    (root / ".envops" / "venvs").symlink_to(venvs)
     git(root, "init", "-q", "-b", "main")
     git(root, "add", "-A")
     git(root, "commit", "-q", "-m", "first")

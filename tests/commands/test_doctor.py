@@ -20,9 +20,7 @@ SECRET = "sk-not-to-be-shown-1234567890"
 
 @pytest.fixture
 def repository(tmp_path: Path) -> Path:
-    root = small_repository(tmp_path / "repository", "reverse_text")
-    (root / ".envops" / "venvs").unlink()
-    return root
+    return small_repository(tmp_path / "repository", "reverse_text")
 
 
 def doctor(root: Path, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
@@ -62,7 +60,7 @@ def test_a_stale_lock_is_told_with_the_command_that_renews_it(repository: Path):
 
 
 def test_fix_removes_a_virtual_environment_that_is_not_whole(repository: Path):
-    broken = repository / ".envops" / "venvs" / "0123"
+    broken = repository.parent / "home" / ".cache" / "envops" / "venvs" / "0123"
     broken.mkdir(parents=True)
     assert checks(doctor(repository, "--format", "json"))["venvs"]["repair"]
     assert broken.is_dir()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from envops.observe import observation
 from envops.observe.workspace import Workspace
-from forked_workers import REPOSITORY, Forking
+from forked_workers import Forking
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,8 +20,6 @@ class Generations(dict[str, Forking]):
         super().__init__()
         self._folder = factory.mktemp("forks")
         self._workspace = Workspace(self._folder / "repository")
-        self._workspace.base.mkdir(parents=True)
-        self._workspace.venvs.symlink_to(Workspace(REPOSITORY).venvs)
 
     def __missing__(self, generation: str) -> Forking:
         self[generation] = Forking(generation, self._folder, self._workspace)

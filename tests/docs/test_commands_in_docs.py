@@ -72,14 +72,11 @@ def test_commands_are_found_wherever_they_stand():
 def test_the_commands_of_a_page_run_one_after_the_other(page: str, tmp_path: Path):
     clone, programs, home = tmp_path / "clone", tmp_path / "bin", tmp_path / "home"
     subprocess.run(["git", "clone", "--quiet", "--no-local", ROOT, clone], check=True)
-    (ROOT / ".envops" / "venvs").mkdir(parents=True, exist_ok=True)
-    (clone / ".envops").mkdir()
-    (clone / ".envops" / "venvs").symlink_to(ROOT / ".envops" / "venvs")
     programs.mkdir()
     home.mkdir()
     (programs / "nox").write_text(NOX.format(python=sys.executable, sessions=sessions()))
     (programs / "nox").chmod(0o755)
-    kept = ("LANG", "SSL_CERT_FILE", "UV_INDEX_URL", "UV_DEFAULT_INDEX")
+    kept = ("ENVOPS_CACHE_DIR", "LANG", "SSL_CERT_FILE", "UV_INDEX_URL", "UV_DEFAULT_INDEX")
     environment = {
         **{name: os.environ[name] for name in kept if name in os.environ},
         "UV_CACHE_DIR": os.environ.get("UV_CACHE_DIR") or str(Path.home() / ".cache" / "uv"),

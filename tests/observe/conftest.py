@@ -1,4 +1,4 @@
-"""One workspace for the whole session: virtual environments are the repository's own, all else is thrown away."""
+"""One workspace for the whole session, which is thrown away; virtual environments stay."""
 
 from __future__ import annotations
 
@@ -6,38 +6,28 @@ from typing import TYPE_CHECKING
 
 import pytest
 from envops.observe.workspace import Workspace
-from sample_packages import REPOSITORY
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
 
-def workspace_in(folder: Path) -> Workspace:
-    made = Workspace(folder)
-    shared = Workspace(REPOSITORY).venvs
-    shared.mkdir(parents=True, exist_ok=True)
-    made.base.mkdir(parents=True)
-    made.venvs.symlink_to(shared)
-    return made
-
-
 @pytest.fixture(scope="session")
 def workspace(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
-    return workspace_in(tmp_path_factory.mktemp("repository"))
+    return Workspace(tmp_path_factory.mktemp("repository"))
 
 
 @pytest.fixture
 def fresh(tmp_path: Path) -> Workspace:
     """A workspace of the test's own: no wheels, no facts, no scratch folders."""
-    return workspace_in(tmp_path / "fresh")
+    return Workspace(tmp_path / "fresh")
 
 
 @pytest.fixture(scope="session")
 def environments(workspace: Workspace) -> Path:
     """The folder `environments/` of that workspace."""
     folder = workspace.root / "environments"
-    folder.mkdir()
+    folder.mkdir(parents=True)
     return folder
 
 

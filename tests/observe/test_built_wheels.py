@@ -6,14 +6,17 @@ import os
 import shutil
 import threading
 import zipfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import psutil
 import pytest
 from envops.declare.reading import read_package
+from envops.observe import wheel
 from envops.observe.subprocesses import Interrupted, ProgramFailed
-from envops.observe.wheel import builder_of_wheels, built_wheel, describe_wheel
+from envops.observe.venv import venv_for
+from envops.observe.wheel import built_wheel, describe_wheel
 from sample_packages import write_package
 
 if TYPE_CHECKING:
@@ -58,12 +61,12 @@ def failure(package: Package, workspace: Workspace) -> Failure:
 
 
 def test_a_wheel_is_described(package: Package, workspace: Workspace):
-    wheel = build(package, workspace).wheel
-    assert wheel.filename == "plain-0.1.0-py3-none-any.whl"
-    assert {"plain/__init__.py", "plain/data.txt"} <= set(wheel.files)
-    assert not [name for name in wheel.files if name.startswith("tests")]
-    assert any(text.startswith("verifiers") for text in wheel.requires)
-    assert len(wheel.sha256) == 64
+    made = build(package, workspace).wheel
+    assert made.filename == "plain-0.1.0-py3-none-any.whl"
+    assert {"plain/__init__.py", "plain/data.txt"} <= set(made.files)
+    assert not [name for name in made.files if name.startswith("tests")]
+    assert any(text.startswith("verifiers") for text in made.requires)
+    assert len(made.sha256) == 64
 
 
 def test_a_wheel_is_unpacked_with_bytecode(package: Package, workspace: Workspace):
@@ -173,32 +176,40 @@ def hooked(environments: Path, name: str, hook: str) -> Package:
     return write_package(environments / name, "v1", files, settings=HOOKED.replace("hooked", name))
 
 
-def test_one_builder_makes_many_wheels_and_none_sees_what_another_left_behind(environments: Path, fresh: Workspace):
-    stop = threading.Event()
-    with builder_of_wheels(fresh, stop) as builder:
-        for name in ("leaves_first", "leaves_second"):
-            made = built_wheel(hooked(environments, name, LEAVES), fresh, stop, builder)
-            assert (made.overlay / name / "seen.txt").read_text() == "nothing"
-        assert builder.is_there
+def test_variables_that_a_build_leaves_behind_are_not_seen_by_the_next(environments: Path, fresh: Workspace):
+    for name in ("leaves_first", "leaves_second"):
+        overlay = build(hooked(environments, name, LEAVES), fresh).overlay
+        assert (overlay / name / "seen.txt").read_text() == "nothing"
 
 
-def test_a_build_that_ends_the_builder_fails_alone(environments: Path, fresh: Workspace, package: Package):
-    stop = threading.Event()
-    with builder_of_wheels(fresh, stop) as builder:
-        with pytest.raises(ProgramFailed) as caught:
-            built_wheel(hooked(environments, "ends_it", ENDS_THE_BUILDER), fresh, stop, builder)
-        assert caught.value.failure.kind == "raised"
-        assert not builder.is_there
-    assert built_wheel(package, fresh, stop).wheel.size > 0
+def test_wheels_built_side_by_side_are_all_there(environments: Path, fresh: Workspace):
+    packages = [hooked(environments, f"beside_{number}", LEAVES) for number in range(4)]
+    with ThreadPoolExecutor(4) as pool:
+        made = list(pool.map(lambda package: build(package, fresh).wheel.filename, packages))
+    assert made == [f"beside_{number}-0.1.0-py3-none-any.whl" for number in range(4)]
+
+
+def test_build_that_ends_its_host_process_fails_alone(environments: Path, fresh: Workspace, package: Package):
+    assert failure(hooked(environments, "ends_it", ENDS_THE_BUILDER), fresh).kind == "raised"
+    assert build(package, fresh).wheel.size > 0
+
+
+def test_build_that_takes_too_long_is_the_authors_to_mend(
+    environments: Path, fresh: Workspace, monkeypatch: pytest.MonkeyPatch
+):
+    venv_for(wheel.BUILD_LOCK, fresh, threading.Event())
+    monkeypatch.setattr(wheel, "BUILD_SECONDS", 1)
+    found = failure(hooked(environments, "takes_long", "import time\ntime.sleep(600)"), fresh)
+    assert (found.kind, found.type, found.message) == ("raised", "BuildFailed", "it took longer than 1 s")
 
 
 def test_a_build_is_over_when_the_run_is(environments: Path, fresh: Workspace):
+    venv_for(wheel.BUILD_LOCK, fresh, threading.Event())
     stop = threading.Event()
     stop.set()
-    slow = hooked(environments, "takes_long", "import time\ntime.sleep(600)")
-    with builder_of_wheels(fresh, threading.Event()) as builder, pytest.raises(Interrupted):
-        built_wheel(slow, fresh, stop, builder)
-    assert not builder.is_there
+    slow = hooked(environments, "is_slow", "import time\ntime.sleep(600)")
+    with pytest.raises(Interrupted):
+        built_wheel(slow, fresh, stop)
 
 
 LEAVES_A_PROCESS = """
@@ -215,9 +226,6 @@ time.sleep(0.5)
 def test_what_a_build_leaves_running_ends_with_it(environments: Path, fresh: Workspace):
     mark = f"stray-of-{fresh.root}"
     package = hooked(environments, "leaves_a_process", LEAVES_A_PROCESS.replace("STRAY", mark))
-    with builder_of_wheels(fresh, threading.Event()) as builder:
-        with pytest.raises(ProgramFailed):  # no hook is in that file
-            built_wheel(package, fresh, threading.Event(), builder)
-        left = [one for one in psutil.process_iter(["cmdline"]) if mark in (one.info["cmdline"] or ())]
-        assert [one for one in left if one.status() != psutil.STATUS_ZOMBIE] == []
-        assert builder.is_there
+    failure(package, fresh)  # no hook is in that file
+    left = [one for one in psutil.process_iter(["cmdline"]) if mark in (one.info["cmdline"] or ())]
+    assert [one for one in left if one.status() != psutil.STATUS_ZOMBIE] == []

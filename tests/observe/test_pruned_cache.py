@@ -11,9 +11,8 @@ import pytest
 from envops import exit_codes
 from envops.__main__ import main
 from envops.observe import pruning
-from envops.observe.bytecode_store import CACHE_DIR
 from envops.observe.pruning import Kept, dispensable, kept_in, remove
-from envops.observe.workspace import InUse, Workspace
+from envops.observe.workspace import CACHE_DIR, InUse, Workspace
 
 NOW = 1_000_000.0
 DAY = 86_400.0
@@ -60,13 +59,18 @@ def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workspace:
     """A cache with one of everything, and what a killed run left."""
     monkeypatch.setenv(CACHE_DIR, str(tmp_path / "users"))
     made = Workspace(tmp_path)
-    for path in ("venvs/k1/lib/a.py", "venvs/.k2.4711/half", "wheels/sums/w1/sums.whl", "facts/sums/f1.json"):
-        file = made.base / path
+    venvs, base = made.venvs, made.base
+    for file in (
+        venvs / "k1/lib/a.py",
+        venvs / ".k2.4711/half",
+        base / "wheels/sums/w1/sums.whl",
+        base / "facts/sums/f1.json",
+    ):
         file.parent.mkdir(parents=True)
         file.write_text("x" * 1_000)
     (made.venvs / "k1.lock").touch()
     (made.base / "elsewhere").mkdir()
-    os.link(made.base / "venvs/k1/lib/a.py", made.base / "elsewhere/a.py")
+    os.link(venvs / "k1/lib/a.py", made.base / "elsewhere/a.py")
     return made
 
 
@@ -121,22 +125,22 @@ def test_a_run_waits_until_pruning_is_over(workspace: Workspace) -> None:
     assert order == ["pruned", "used"]
 
 
-def test_bytecode_goes_when_no_virtual_environment_has_it_any_more(
+def test_venvs_used_from_another_checkout_are_not_pruned(
     workspace: Workspace, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    shared = workspace.root / "users/bytecode/tag/ab/one.pyc"
-    shared.parent.mkdir(parents=True)
-    shared.write_text("x" * 3_000)
-    os.link(shared, workspace.venvs / "k1/lib/a.pyc")
-    os.utime(shared, (0, 0))
-    root = str(workspace.root)
-    assert main(["cache", "--root", root, "--older-than", "1", "--format", "json"]) == exit_codes.PASS
-    parts = json.loads(capsys.readouterr().out)["parts"]
-    assert parts["bytecode"] == {"count": 1, "bytes": 3_000, "own_bytes": 0}
-    assert parts["venvs"]["own_bytes"] == 4_000
-    assert main(["cache", "--root", root, "--max-size", "0"]) == exit_codes.PASS
-    assert "removed 5 of 5, 6 kB" in capsys.readouterr().err
-    assert not shared.exists()
+    other = Workspace(workspace.root / "other")
+    with other.used():
+        assert main(["cache", "--root", str(workspace.root), "--max-size", "0"]) == exit_codes.ERROR
+    assert "another run is using the cache" in capsys.readouterr().err
+    assert [one.kind for one in kept_in(other)] == ["venvs", "venvs"]
+
+
+def test_venvs_left_in_a_checkout_are_shown_and_pruned(workspace: Workspace) -> None:
+    left = workspace.base / "venvs" / "k0"
+    left.mkdir(parents=True)
+    assert left in [one.path for one in kept_in(workspace)]
+    remove(kept_in(workspace))
+    assert not left.exists()
 
 
 def test_what_cannot_be_removed_stays_and_is_renamed_once(

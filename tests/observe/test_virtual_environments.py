@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 import threading
+from importlib.util import cache_from_source
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,8 +15,16 @@ from envops.declare.package import Package
 from envops.observe import venv
 from envops.observe.resolve import oldest_python
 from envops.observe.subprocesses import ProgramFailed
-from envops.observe.venv import base_python, pins_of, uv_environment, uv_program, venv_for
-from envops.observe.workspace import Workspace
+from envops.observe.venv import (
+    VirtualEnvironment,
+    base_python,
+    mark_imported,
+    pins_of,
+    uv_environment,
+    uv_program,
+    venv_for,
+)
+from envops.observe.workspace import CACHE_DIR, Workspace
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,12 +33,17 @@ PINS = b"a==1 \\\n    --hash=sha256:00\n"
 PACKAGE = Package("sums", Path("/nowhere"), "sums", "", "", (), "", (), (), "", "v1", None)
 
 
+@pytest.fixture(autouse=True)
+def users_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is left to other tests."""
+    monkeypatch.setenv(CACHE_DIR, str(tmp_path / "users"))
+
+
 @pytest.fixture
 def folder_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[bytes], str]:
     """The name of the folder that a lock's virtual environment is made in, without making one."""
 
-    def install(_lock: Path, folder: Path, _stop: threading.Event, *, compiled: bool) -> None:
-        assert compiled
+    def install(_lock: Path, folder: Path, _stop: threading.Event) -> None:
         (folder / "bin").mkdir(parents=True)
         (folder / "bin" / "python").touch()
 
@@ -77,6 +92,60 @@ def test_a_virtual_environment_that_failed_leaves_nothing(tmp_path: Path):
     with pytest.raises(ProgramFailed):
         venv_for(lock, Workspace(tmp_path), threading.Event())
     assert [path.suffix for path in Workspace(tmp_path).venvs.iterdir()] == [".lock"]
+
+
+IMPORTING = """
+from pathlib import Path
+
+with Path(__file__).with_name("imports").open("a") as file:
+    print("imported", file=file)
+Environment = None
+"""
+
+
+@pytest.fixture
+def verifiers_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Path]:
+    """Make a virtual environment as some checkout does; the folder of its verifiers, which is of no use."""
+
+    def install(_lock: Path, folder: Path, _stop: threading.Event) -> None:
+        subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
+        site = VirtualEnvironment(folder).site_packages
+        (site / "verifiers").mkdir()
+        (site / "verifiers" / "__init__.py").write_text(IMPORTING)
+        (site / "verifiers-0.3.0.dist-info").mkdir()
+        (site / "verifiers-0.3.0.dist-info" / "METADATA").write_text("Name: verifiers\nVersion: 0.3.0\n")
+
+    monkeypatch.setattr(venv, "_install", install)
+
+    def make(checkout: str, *, imported: bool = True) -> Path:
+        lock = tmp_path / checkout / "requirements.lock"
+        lock.parent.mkdir(exist_ok=True)
+        lock.write_bytes(PINS)
+        made = venv_for(lock, Workspace(lock.parent), threading.Event(), imported=imported)
+        return made.site_packages / "verifiers"
+
+    return make
+
+
+def test_new_venv_is_compiled_by_one_import_for_all_checkouts(verifiers_of: Callable[..., Path]):
+    made = verifiers_of("one")
+    assert verifiers_of("two") == made
+    assert (made / "imports").read_text() == "imported\n"
+    assert Path(cache_from_source(str(made / "__init__.py"))).exists()
+
+
+def test_venv_that_somebody_else_imports_is_left_alone_until_then(verifiers_of: Callable[..., Path]):
+    made = verifiers_of("one", imported=False)
+    assert not (made / "imports").exists()
+    mark_imported(made.parents[3])
+    assert not (verifiers_of("one") / "imports").exists()
+
+
+def test_venv_with_a_failing_import_is_made_all_the_same(
+    verifiers_of: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(venv, "IMPORTS", "raise ImportError")
+    assert (verifiers_of("one") / "__init__.py").exists()
 
 
 def test_uv_is_not_pointed_elsewhere(monkeypatch: pytest.MonkeyPatch):

@@ -12,9 +12,17 @@ from pathlib import Path
 
 import pytest
 from envops.observe.subprocesses import Interrupted
-from envops.observe.workspace import JUST_MADE_SECONDS, InUse, Workspace, made_once
+from envops.observe.workspace import CACHE_DIR, JUST_MADE_SECONDS, InUse, Workspace, made_once, users_folder
 
 SPAWNED = multiprocessing.get_context("fork")
+
+
+@pytest.fixture(autouse=True)
+def users(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of the user, which other tests do not use at the same time."""
+    folder = tmp_path / "users"
+    monkeypatch.setenv(CACHE_DIR, str(folder))
+    return folder
 
 
 def make_in(log: Path, seconds: float = 0.0):
@@ -174,3 +182,37 @@ def test_a_scratch_folder_that_was_just_made_is_not_swept(tmp_path: Path):
     fresh = leftover(workspace, 0.0)
     with workspace.scratch():
         assert fresh.exists()
+
+
+def test_users_folder_follows_the_variables_of_the_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(CACHE_DIR)
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert users_folder() == tmp_path / ".cache/envops"
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
+    assert users_folder() == tmp_path / "xdg/envops"
+    monkeypatch.setenv(CACHE_DIR, "~/told")
+    assert users_folder() == tmp_path / "told"
+
+
+def test_venvs_of_two_checkouts_are_in_the_users_folder(tmp_path: Path, users: Path) -> None:
+    assert Workspace(tmp_path / "one").venvs == Workspace(tmp_path / "two").venvs == users / "venvs"
+
+
+def test_venvs_without_a_known_home_are_in_the_checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(CACHE_DIR)
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.setattr("os.path.expanduser", lambda path: path)  # as where there is neither HOME nor such a user
+    assert Workspace(tmp_path).venvs == tmp_path / ".envops/venvs"
+
+
+@pytest.mark.parametrize("name", ["a-file", "a-file/below"])
+def test_venvs_with_an_unwritable_users_folder_are_in_the_checkout_and_it_is_said_once(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "a-file").touch()
+    monkeypatch.setenv(CACHE_DIR, str(tmp_path / name))
+    workspace = Workspace(tmp_path)
+    with workspace.used():
+        assert workspace.venvs == tmp_path / ".envops/venvs"
+    assert capsys.readouterr().err.count(f"{tmp_path / name} cannot be written") == 1

@@ -43,17 +43,13 @@ defaults:
 
 
 def repository(root: Path) -> Path:
-    """One environment of each generation, for their locks; virtual environments are this repository's."""
+    """One environment of each generation, for their locks."""
     (root / "environments").mkdir(parents=True)
     for name in ("reverse_text", "number_guess"):
         shutil.copytree(ROOT / "environments" / name, root / "environments" / name)
     (root / "registry.yaml").write_text(
         "version: 1\nowner: acme\nenvironments:\n  number-guess: {}\n  reverse-text: {}\n", "utf-8"
     )
-    venvs = ROOT / ".envops" / "venvs"
-    venvs.mkdir(parents=True, exist_ok=True)
-    (root / ".envops").mkdir()
-    (root / ".envops" / "venvs").symlink_to(venvs)
     return root
 
 

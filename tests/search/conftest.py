@@ -12,17 +12,11 @@ from envops.observe.venv import venv_for
 from envops.observe.workspace import Workspace
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "defects"))  # forked workers and sound oddities are kept there
-REPOSITORY = Path(__file__).parents[2]
 
 
 @pytest.fixture(scope="session")
 def workspace(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
-    made = Workspace(tmp_path_factory.mktemp("repository"))
-    shared = Workspace(REPOSITORY).venvs
-    shared.mkdir(parents=True, exist_ok=True)
-    made.base.mkdir()
-    made.venvs.symlink_to(shared)
-    return made
+    return Workspace(tmp_path_factory.mktemp("repository"))
 
 
 @pytest.fixture(scope="session")

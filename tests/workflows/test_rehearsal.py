@@ -17,12 +17,7 @@ from merged_repository import Origin, origin_with
 
 @pytest.fixture(scope="module")
 def origin(tmp_path_factory: pytest.TempPathFactory) -> Origin:
-    made = origin_with(tmp_path_factory.mktemp("repository"), "reverse_text")
-    (made.work / ".envops").mkdir()
-    venvs = Path(__file__).parents[2] / ".envops" / "venvs"
-    venvs.mkdir(parents=True, exist_ok=True)
-    (made.work / ".envops" / "venvs").symlink_to(venvs)
-    return made
+    return origin_with(tmp_path_factory.mktemp("repository"), "reverse_text")
 
 
 @pytest.mark.e2e

@@ -155,10 +155,6 @@ class Runner:
             wanted = resolved.get("ref") or commit
             subprocess.run(["git", "-C", str(target), "fetch", "-q", "origin", wanted], check=True, capture_output=True)
             subprocess.run(["git", "-C", str(target), "checkout", "-q", wanted], check=True, capture_output=True)
-            if not (target / ".envops").exists():
-                (ROOT / ".envops" / "venvs").mkdir(parents=True, exist_ok=True)
-                (target / ".envops").mkdir()
-                (target / ".envops" / "venvs").symlink_to(ROOT / ".envops" / "venvs")
         elif action == "actions/upload-artifact":
             source = workspace / resolved["path"]
             if not source.is_dir():
@@ -190,6 +186,7 @@ class Runner:
         usual = {
             "PATH": os.pathsep.join([str(stubs), str(Path(sys.executable).parent), os.environ["PATH"]]),
             "HOME": str(home),
+            "ENVOPS_CACHE_DIR": os.environ["ENVOPS_CACHE_DIR"],
             "TMPDIR": os.environ.get("TMPDIR", "/tmp"),
             "CI": "true",
             "GITHUB_ACTIONS": "true",

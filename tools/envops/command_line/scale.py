@@ -15,12 +15,12 @@ each entry of the matrix has index, total, names (for envops validate NAMES), se
 an empty one means that nothing is to be proved
 """
 CACHE_EXAMPLES = """examples:
-  envops cache                                what .envops/ holds, and bytecode that all checkouts share
+  envops cache                                what .envops/ holds, and virtual environments
   envops cache --older-than 14                remove what was not used for 14 days
   envops cache --max-size 2 --older-than 30   and the least recently used beyond 2 GB
 
 all of it can be made again; files that uv's cache holds too (hard links) do not count for --max-size;
-bytecode lies in ENVOPS_CACHE_DIR, by default ~/.cache/envops
+virtual environments are shared by all checkouts; they lie in ENVOPS_CACHE_DIR, by default ~/.cache/envops
 """
 
 

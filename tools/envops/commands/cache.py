@@ -23,11 +23,9 @@ def run(options: argparse.Namespace) -> int:
         return exit_codes.PASS
     oldest = None if options.older_than is None else options.older_than * DAY_SECONDS
     most = None if options.max_size is None else int(options.max_size * 10**9)
-    gone = list[Kept]()
     try:
         with workspace.alone():
-            for _ in range(2):  # what virtual environments shared is nobody's once they are gone
-                gone += remove(dispensable(kept_in(workspace), time.time(), oldest, most))
+            gone = remove(dispensable(kept_in(workspace), time.time(), oldest, most))
     except InUse:
         print("another run is using the cache: nothing was removed", file=sys.stderr)
         return exit_codes.ERROR

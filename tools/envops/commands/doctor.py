@@ -6,11 +6,13 @@ import argparse
 import json
 import os
 import shutil
+import sys
 from dataclasses import asdict, replace
 
 from envops import exit_codes
 from envops.judge.health import Check, examined
 from envops.observe.machine import Machine, look
+from envops.observe.workspace import InUse, Workspace
 
 SIGNS = {"ok": "✓", "advice": "!", "fail": "✗"}
 
@@ -19,7 +21,7 @@ def run(options: argparse.Namespace) -> int:
     """Print every check, mend what can be mended without harm, and fail where something needed is missing."""
     root = options.root.absolute()
     machine = look(root, os.environ, offline=options.offline)
-    fixed = _fixed(machine) if options.fix else 0
+    fixed = _fixed(machine, Workspace(root)) if options.fix else 0
     checks = examined(replace(machine, unsound=()) if fixed else machine)
     if options.format == "json":
         print(json.dumps({"version": 1, "removed": fixed, "checks": [asdict(check) for check in checks]}, indent=2))
@@ -28,10 +30,15 @@ def run(options: argparse.Namespace) -> int:
     return exit_codes.FAIL if any(check.level == "fail" for check in checks) else exit_codes.PASS
 
 
-def _fixed(machine: Machine) -> int:
+def _fixed(machine: Machine, workspace: Workspace) -> int:
     """Remove virtual environments that are not whole; the next run makes them again."""
-    for folder in machine.unsound:
-        shutil.rmtree(folder)
+    try:
+        with workspace.alone():
+            for folder in machine.unsound:
+                shutil.rmtree(folder)
+    except InUse:
+        print("another run is using the cache: nothing was removed", file=sys.stderr)
+        return 0
     return len(machine.unsound)
 
 

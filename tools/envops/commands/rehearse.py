@@ -20,6 +20,7 @@ from envops.emulator.behaviour import UnknownAnswer, behaviour
 from envops.emulator.faults import FaultError
 from envops.emulator.running import Running, emulator
 from envops.emulator.stage import staged_copy
+from envops.observe.workspace import CACHE_DIR, users_folder
 
 KEY = "rehearsal-key"
 EVIDENCE = "reports/validate.json"
@@ -112,7 +113,7 @@ def _variables(folder: Path, hub: Running, environ: Mapping[str, str] = os.envir
     home = folder / "home"
     home.mkdir(exist_ok=True)
     kept = {name: value for name, value in environ.items() if not name.startswith(("PRIME_", "GITHUB_"))}
-    caches = {"UV_CACHE_DIR": str(Path.home() / ".cache" / "uv"), "PYTHONPATH": _absolute(environ)}
+    caches = {"UV_CACHE_DIR": str(Path.home() / ".cache" / "uv"), CACHE_DIR: str(users_folder() or home)}
     return {**caches, **kept, **hub.environment, "HOME": str(home), "PYTHONPATH": _absolute(environ)}
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 import time
 import traceback
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack, contextmanager, suppress
@@ -13,18 +12,17 @@ from dataclasses import dataclass
 from typing import Any
 
 from envops.commands.judging import Question, judged, judged_from_cache
-from envops.commands.meanwhile import import_meanwhile
 from envops.commands.preparing import Preparation
 from envops.commands.termination import terminated_like_interrupted
 from envops.declare.lock import LOCK_FILE
 from envops.observe.capacity import available_memory
-from envops.observe.facts import Facts, Failure, Stage
-from envops.observe.templates import LockTemplates
+from envops.observe.facts import Facts, Failure
 from envops.observe.observation import Watcher, observe
 from envops.observe.recording_refresh import with_recordings
 from envops.observe.remembering import remembered, seems_remembered
 from envops.observe.scheduling import in_order, next_to_start
 from envops.observe.subprocesses import Interrupted
+from envops.observe.templates import LockTemplates
 from envops.observe.timings import Timing, expected_timings, remember_timing
 from envops.observe.venv import venv_key
 from envops.observe.workspace import Workspace
@@ -45,8 +43,6 @@ class Run:
     progress: Progress
     stop: threading.Event
     templates: LockTemplates
-    lull: threading.Event
-    """Set when a worker imports and a core has less to do."""
 
 
 def run_all(
@@ -88,16 +84,16 @@ def _observe_all(
     if not names:
         return
     timings = expected_timings(names, question.workspace)
-    waiting, memory, lull = in_order(timings), available_memory(), threading.Event()
+    waiting, memory = in_order(timings), available_memory()
     venvs = {name: venv_key(question.repository.packages[name].folder / LOCK_FILE) for name in waiting}
     running: dict[Future[EnvironmentResult | None], str] = {}
     with (
         _spared(question.workspace),
         LockTemplates(question.workspace, stop) as templates,
         ThreadPoolExecutor(min(workers, len(names))) as pool,
-        Preparation(question, venvs, templates, stop, lull) as preparation,
+        Preparation(question, venvs, templates, stop) as preparation,
     ):
-        shared = Run(question, progress, stop, templates, lull)
+        shared = Run(question, progress, stop, templates)
         try:
             while waiting or running:
                 chosen = next_to_start(waiting, running.values(), preparation.ready(waiting), timings, workers, memory)
@@ -105,10 +101,6 @@ def _observe_all(
                     waiting.remove(chosen)
                     running[pool.submit(_validate_one, shared, chosen)] = chosen
                     continue
-                if not waiting:
-                    preparation.nobody_waits()
-                if shared.lull.is_set():
-                    import_meanwhile()
                 awaited: Iterable[Future[Any]] = running or preparation.awaited()
                 wait(awaited, timeout=LOOK_SECONDS, return_when=FIRST_COMPLETED)
                 for future in [future for future in running if future.done()]:
@@ -169,14 +161,8 @@ def _facts(shared: Run, name: str) -> tuple[Facts, bool]:
             known = with_recordings(known, entry, package, workspace, wish.allow_network, stop)
         return known, True
     shared.progress.started(name)
-
-    def reached(stage: Stage) -> None:
-        shared.progress.stage(name, stage)
-        if stage != "venv":
-            shared.lull.set()
-
     watcher = Watcher(
-        stage=reached,
+        stage=lambda stage: shared.progress.stage(name, stage),
         advance=lambda done, total: shared.progress.advance(name, done, total),
         detail=lambda text: shared.progress.detail(name, text),
         note=shared.progress.note,

@@ -61,10 +61,11 @@ class Evaluator:
             yield "rollout", asdict(rollout)
         failed: dict[int, list[dict[str, Any]]] = {}
         for kind, value in self._played_to_the_end(asked, made):
-            rollout = checked(Rollout, value) if kind == "rollout" else None
-            if rollout is None:
+            if kind != "rollout":
                 yield kind, value
-            elif rollout.failure is not None or rollout.failures:
+                continue
+            rollout = checked(Rollout, value)
+            if rollout.failure is not None or rollout.failures:
                 failed.setdefault(rollout.task, []).append(value)
             else:
                 made[rollout.task, rollout.rollout] = rollout
@@ -110,7 +111,9 @@ class Evaluator:
             if not batch:
                 break
             wanted = {(row["task"], row["rollout"]) for task in batch for row in failed[task]}
-            others = [(task, number) for task in batch for number in range(asked.rollouts) if (task, number) not in wanted]
+            others = [
+                (task, number) for task in batch for number in range(asked.rollouts) if (task, number) not in wanted
+            ]
             try:
                 with self.new_job() as job:
                     parts = list(self._asked(job, asked, [] if self.whole_groups else others, batch))

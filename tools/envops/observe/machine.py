@@ -68,7 +68,7 @@ def look(root: Path, variables: Mapping[str, str], *, offline: bool = False) -> 
         environments = len(Repository.load(root).packages)
     except DeclarationError as error:
         problems += error.problems
-    venvs = sorted(path for path in Workspace(root).venvs.glob("*") if path.is_dir())
+    venvs = sorted(path for path in Workspace(root).venvs.glob("[!.]*") if path.is_dir())
     prime = find_prime(variables.get("PATH"))
     return Machine(
         python=platform.python_version(),

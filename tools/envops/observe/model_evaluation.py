@@ -20,7 +20,7 @@ from envops.observe.harness import seat_harness
 from envops.observe.journal import Journal
 from envops.observe.limits import LOAD_SECONDS, TASKS_SCORED
 from envops.observe.opened import opened_environment
-from envops.observe.process import StageFailed, Job, checked
+from envops.observe.process import Job, StageFailed, checked
 from envops.observe.relay import Relay
 from envops.observe.results import EvaluationRow, rows_of_rollouts, task_key
 from envops.observe.workspace import Workspace

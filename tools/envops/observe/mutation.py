@@ -41,6 +41,7 @@ RIGHT = frozenset({"oracle", "padded", "equivalent"})
 """Policies that say the right answer; all others must stay below gold."""
 MOST_FRAGMENTS = 12
 
+
 @dataclass(frozen=True)
 class Limits:
     """How much mutation testing there may be."""
@@ -173,14 +174,13 @@ def _tried(
             patience = deadline - time.monotonic()
             if not (waiting or survivors) or patience <= 0 or tried.seconds <= 0:
                 break
-            tried.trying = None
             try:
                 asked = {**request, "mutants": waiting, "survivors": survivors}
                 asked |= {"seconds": tried.seconds, "patience": patience}
                 _take(job.request("mutation", patience + GRACE_SECONDS, step="try", **asked), tried)
                 break
             except WorkerLost as error:
-                lost = tried.trying
+                lost: str | None = tried.trying
                 if lost is None or error.failure.kind == "timeout":
                     break
                 if lost not in tried.mutants:
@@ -188,6 +188,7 @@ def _tried(
                     tried.mutants[lost] = {"id": lost, "outcome": "killed", "by": by, "apart": None}
                 else:
                     tried.mutants[lost]["lost"] = True
+            tried.trying = None
             job = stack.enter_context(new_job())
     for name in mutants:
         undecided = {"id": name, "outcome": "undecided", "by": "the time was up", "apart": None}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import asdict, dataclass, replace
 from functools import partial
@@ -35,7 +35,7 @@ from envops.observe.limits import (
     TESTS_SECONDS,
 )
 from envops.observe.mutation import mutation_of
-from envops.observe.process import Confinement, Job, StageFailed, WorkerLost
+from envops.observe.process import Confinement, Job, StageFailed
 from envops.observe.remembering import Wish, facts_key, remember
 from envops.observe.repetition import repeated
 from envops.observe.searching import search_request, search_toolbox
@@ -76,7 +76,10 @@ def observe(
     collected = Collected()
     key = facts_key(entry, package, wish)
     observer = _Observer(entry, package, workspace, wish, watcher, stop, collected)
-    with suppress(StageFailed, ProgramFailed), nullcontext(templates) if templates else LockTemplates(workspace, stop) as own:
+    with (
+        suppress(StageFailed, ProgramFailed),
+        nullcontext(templates) if templates else LockTemplates(workspace, stop) as own,
+    ):
         observer.run(own)
     if observer.wheel is not None and changed_since_read(package):  # tests and oracle are read from the folder
         collected.failures["wheel"] = CHANGED
@@ -244,7 +247,9 @@ class _Observer:
         conversational = described.conversational
         with self._stage("invariants", may_fail=True, ends=False):
             if not conversational:
-                self._collected.add("repetition", "repetition", repeated("fresh process", new_job(), sample, conversational=False))
+                self._collected.add(
+                    "repetition", "repetition", repeated("fresh process", new_job(), sample, conversational=False)
+                )
             if follows_hash_order(self._package):
                 with other_seed() as processes:
                     again = repeated("hash seed", processes.job(), sample, conversational=conversational)

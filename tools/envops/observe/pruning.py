@@ -7,18 +7,16 @@ from the future counts as used just now.
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from envops.observe.bytecode_store import bytecode_stores
 from envops.observe.workspace import Workspace, remove_folder
 
-KINDS = ("venvs", "wheels", "facts", "rollouts", "timings", "harnesses", "bytecode")
-FOLDERS = KINDS[:-2]
-"""Those that hold many things; what harnesses brought along is one, and bytecode is what all checkouts share."""
+KINDS = ("venvs", "wheels", "facts", "rollouts", "timings", "harnesses")
+FOLDERS = KINDS[1:-1]
+"""Those of the checkout that hold many things; what harnesses brought along is one."""
 
 PRUNED = ".pruned"
 
@@ -32,11 +30,7 @@ class Kept:
     bytes: int
     """As its files are long."""
     own_bytes: int
-    """As much as the disk gets back when it goes: without files that have another name elsewhere.
-
-    Bytecode of a virtual environment counts although it has another name among what checkouts share, where it
-    counts when the last virtual environment is gone.
-    """
+    """As much as the disk gets back when it goes: without files that have another name elsewhere."""
     used: float
     """When it was used last, in seconds since 1970."""
 
@@ -64,7 +58,7 @@ def dispensable(kept: Sequence[Kept], now: float, oldest: float | None, most_byt
 
 
 def remove(things: Sequence[Kept]) -> list[Kept]:
-    """Remove them and give back those that are gone. Only while nothing else uses the cache; bytecode at any time."""
+    """Remove them and give back those that are gone. Only while nothing else uses the cache."""
     for one in things:
         if one.path.is_dir():
             aside = one.path
@@ -82,17 +76,15 @@ def remove(things: Sequence[Kept]) -> list[Kept]:
 
 
 def _things(workspace: Workspace) -> Iterator[tuple[str, Path]]:
-    for kind in FOLDERS:
-        folder = workspace.base / kind
-        pattern = "*" if kind in ("venvs", "timings") else "*/*"
-        for path in sorted(folder.glob(pattern)):
+    once = workspace.base / "venvs"  # where the user's folder could not be written
+    found = [("venvs", folder.glob("*")) for folder in dict.fromkeys((workspace.venvs, once))]
+    found += [(kind, (workspace.base / kind).glob("*" if kind == "timings" else "*/*")) for kind in FOLDERS]
+    for kind, paths in found:
+        for path in sorted(paths):
             if path.suffix != ".lock":
                 yield kind, path
     if workspace.harnesses.is_dir():
         yield "harnesses", workspace.harnesses
-    for store in bytecode_stores(workspace):
-        for path in _files(store.folder):
-            yield "bytecode", path
 
 
 def _measured(kind: str, path: Path) -> Kept:
@@ -102,12 +94,8 @@ def _measured(kind: str, path: Path) -> Kept:
         with suppress(OSError):
             status = file.lstat()
             total += status.st_size
-            alone = status.st_nlink == 1 or (kind == "venvs" and file.suffix == ".pyc")
-            own += status.st_size if alone else 0
-    used = marks.st_mtime
-    if kind == "bytecode":  # while it has another name, a virtual environment uses it; then since it lost the last one
-        used = time.time() if marks.st_nlink > 1 else max(marks.st_mtime, marks.st_ctime)
-    return Kept(kind, path, total, own, used)
+            own += status.st_size if status.st_nlink == 1 else 0
+    return Kept(kind, path, total, own, marks.st_mtime)
 
 
 def _files(path: Path) -> Iterator[Path]:

@@ -10,14 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from envops.declare.package import Package
-from envops.observe.compiling import toolbox_for
 from envops.observe.limits import TASKS_PLAYED
 from envops.observe.process import Job
 from envops.observe.subprocesses import ProgramFailed, run_program
-from envops.observe.venv import VirtualEnvironment, uv_environment, venv_key
+from envops.observe.venv import TOOL_LOCKS, VirtualEnvironment, uv_environment, venv_for, venv_key
 from envops.observe.workspace import Workspace, made_once
 
-SEARCH_LOCK = Path(__file__).parent / "locks" / "search.lock"
+SEARCH_LOCK = TOOL_LOCKS / "search.lock"
 """hypothesis, brought along to the worker."""
 UNICODE_TABLES = "unicode"
 SEED = 0
@@ -53,8 +52,8 @@ def search_toolbox_of(workspace: Workspace) -> Toolbox:
 
 
 def search_toolbox(workspace: Workspace, stop: threading.Event) -> Toolbox:
-    """What a search needs, made where it is missing. Raises what `toolbox_for` raises."""
-    venv = toolbox_for(SEARCH_LOCK, workspace, stop)
+    """What a search needs, made where it is missing. Raises what `venv_for` raises."""
+    venv = venv_for(SEARCH_LOCK, workspace, stop)
     try:
         folder = venv.folder / UNICODE_TABLES
         tables = made_once(folder, lambda aside: _write_tables(venv, aside, stop), _has_tables, stop)
@@ -76,9 +75,7 @@ def _write_tables(venv: VirtualEnvironment, folder: Path, stop: threading.Event)
         raise OSError("the tables were not written")
 
 
-def search_request(
-    job: Job, package: Package, toolbox: Toolbox, *, conversational: bool
-) -> Iterator[tuple[str, Any]]:
+def search_request(job: Job, package: Package, toolbox: Toolbox, *, conversational: bool) -> Iterator[tuple[str, Any]]:
     """Ask a job to search."""
     return job.request(
         "search",

@@ -77,9 +77,7 @@ def start(
     """A new process in a role that `worker/main.py` knows, under a supervisor, and its lifeline."""
     begin = BEGIN_LEAVING_OTHERS if role["role"] == "template" else BEGIN
     command: list[str | Path] = [python, "-s", "-P", "-c", PACKAGE + begin, WORKER_FOLDER]
-    return with_lifeline(
-        command, folder, {**environment, START: json.dumps(role)}, streams=streams, passed=passed
-    )
+    return with_lifeline(command, folder, {**environment, START: json.dumps(role)}, streams=streams, passed=passed)
 
 
 @dataclass
@@ -117,9 +115,7 @@ def new_worker(python: Path, folder: Path, environment: Mapping[str, str]) -> Co
     status = new_crash_status()
     try:
         role = {"role": "worker", "status": status}
-        process, lifeline = start(
-            python, folder, environment, role, streams=subprocess.PIPE, passed=[status]
-        )
+        process, lifeline = start(python, folder, environment, role, streams=subprocess.PIPE, passed=[status])
     except BaseException:
         os.close(status)
         raise
@@ -137,16 +133,23 @@ def forked_worker(template: socket.socket, control: socket.socket | None = None)
     pipes = [os.pipe() for _ in range(5)]
     (stdin, requests), (answers, stdout), (errors, stderr), (lifeline, held), (report, told) = pipes
     status = new_crash_status()
-    theirs = {"stdin": stdin, "stdout": stdout, "stderr": stderr, "lifeline": lifeline, "report": told, "status": status}
+    theirs = {
+        "stdin": stdin,
+        "stdout": stdout,
+        "stderr": stderr,
+        "lifeline": lifeline,
+        "report": told,
+        "status": status,
+    }
     theirs |= {"control": control.fileno()} if control is not None else {}
-    streams = [os.fdopen(one, mode, 0) for one, mode in ((requests, "wb"), (answers, "rb"), (errors, "rb"))]
+    streams: list[Any] = [os.fdopen(one, mode, 0) for one, mode in ((requests, "wb"), (answers, "rb"), (errors, "rb"))]
     connection: Connection | None = None
     try:
         send_request(template, {}, theirs)
         for descriptor in (stdin, stdout, stderr, lifeline, told):
             os.close(descriptor)
         process = ForkedProcess(report)
-        connection = Connection(process, *streams, held, status)  # type: ignore[arg-type]
+        connection = Connection(process, streams[0], streams[1], streams[2], held, status)
         process.wait_for_id()
     except (OSError, NotForked) as error:
         if connection is None:

@@ -187,10 +187,11 @@ class LockTemplates:
     ) -> None:
         self._open.close()
 
-    def begin(self, venv: VirtualEnvironment, package: Package, confinement: Confinement) -> None:
-        """Let the template of this environment, if it will have one, import from now on."""
-        if not _reason_against(package, confinement):
-            self._begun(venv, package.generation or "v1", confinement.hash_seed)
+    def begin(self, venv: VirtualEnvironment, package: Package, confinement: Confinement) -> bool:
+        """Let the template of this environment import from now on; whether it will have one."""
+        if _reason_against(package, confinement):
+            return False
+        return self._begun(venv, package.generation or "v1", confinement.hash_seed) is not None
 
     def origin(self, venv: VirtualEnvironment, package: Package, overlay: Path, confinement: Confinement) -> Origin:
         """From what this environment's base is to be forked.
@@ -265,7 +266,7 @@ class EnvironmentProcesses:
         confinement: Confinement,
         workspace: Workspace,
         stop: threading.Event,
-        origin: Origin = Origin(),  # noqa: B008
+        origin: Origin = Origin(),
     ) -> None:
         self._venv = venv
         self._package = package

@@ -6,21 +6,38 @@ import hashlib
 import json
 import os
 import sys
+import tempfile
 import threading
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
 
 from envops.observe.facts import Failure
 from envops.observe.subprocesses import ProgramFailed, run_program
-from envops.observe.workspace import Workspace, made_once, mark_used
+from envops.observe.workspace import TOOL_FOLDER, Workspace, made_once, mark_used
 from envops.scrubbing import SECRET_NAME
 
 BUILD_SECONDS = 1_800.0
 COMPLETE = "envops-complete.json"
-COMPILED = "envops-compiled"
-EVERYTHING = "everything"
+IMPORTED = "envops-imported"
+IMPORT_SECONDS = 300.0
+IMPORTS = """
+import gc
+from importlib.metadata import version
+
+gc.disable()  # which takes as long as the import itself
+if [*map(int, version("verifiers").split(".")[:2])] < [0, 4]:
+    import verifiers
+
+    verifiers.Environment  # which is imported when it is touched
+else:
+    import verifiers.v1
+"""
+TOOL_LOCKS = TOOL_FOLDER / "locks"
+"""What the tool itself brings along is small and compiled at once. Of what an environment's lock installs, importing
+verifiers needs a tenth, and compiles that."""
 _finding_uv = threading.Lock()
 PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
 
@@ -40,23 +57,43 @@ class VirtualEnvironment:
         return self.folder / "lib" / f"python{PYTHON}" / "site-packages"
 
 
-def venv_for(lock: Path, workspace: Workspace, stop: threading.Event, *, compiled: bool = True) -> VirtualEnvironment:
+def venv_for(lock: Path, workspace: Workspace, stop: threading.Event, *, imported: bool = True) -> VirtualEnvironment:
     """The virtual environment that holds exactly what a lock names.
 
-    Where it has to be made, all of it is compiled then and there, unless somebody else sees to that.
+    With `imported`, verifiers has been imported there once, so that it has its bytecode.
+
     Packages come from uv's cache where they are there, and over the network otherwise.
     Raises `ProgramFailed` when it cannot be made and `Interrupted` when `stop` is set.
     """
 
     def make(aside: Path) -> None:
-        _install(lock, aside, stop, compiled=compiled)
-        if compiled:
-            mark_compiled(aside)
+        _install(lock, aside, stop)
         (aside / COMPLETE).write_text(json.dumps({"lock": lock.name, "python": sys.version}))
 
     folder = made_once(workspace.venvs / venv_key(lock), make, is_sound, stop)
     mark_used(folder)
+    if imported and not _is_the_tools(lock) and not (folder / IMPORTED).exists():
+        with suppress(ProgramFailed):  # what cannot be imported is told when an environment is loaded
+            _import_verifiers(folder, stop)
+        mark_imported(folder)
     return VirtualEnvironment(folder)
+
+
+def mark_imported(folder: Path) -> None:
+    """Remember that a process has imported verifiers there, or is about to, and wrote bytecode of what that needs."""
+    with suppress(OSError):  # somebody else's, or read-only
+        (folder / IMPORTED).touch()
+
+
+def _import_verifiers(folder: Path, stop: threading.Event) -> None:
+    with tempfile.TemporaryDirectory() as home:
+        variables = {"PATH": os.defpath, "HOME": home, "TMPDIR": home, "LANG": "C.UTF-8", "HF_HUB_OFFLINE": "1"}
+        command: list[str | Path] = [folder / "bin" / "python", "-I", "-c", IMPORTS]
+        run_program(command, environment=variables, folder=Path(home), seconds=IMPORT_SECONDS, stop=stop)
+
+
+def _is_the_tools(lock: Path) -> bool:
+    return lock.parent == TOOL_LOCKS
 
 
 def venv_key(lock: Path) -> str:
@@ -80,17 +117,7 @@ def is_sound(folder: Path) -> bool:
     return (folder / COMPLETE).is_file() and (folder / "bin" / "python").exists()
 
 
-def is_compiled(folder: Path, what: str = EVERYTHING) -> bool:
-    """Whether everything has its bytecode, or what importing a generation of verifiers needs."""
-    return any((folder / f"{COMPILED}-{one}").exists() for one in (what, EVERYTHING))
-
-
-def mark_compiled(folder: Path, what: str = EVERYTHING) -> None:
-    """Remember that this has its bytecode. Raises `OSError` where that cannot be written."""
-    (folder / f"{COMPILED}-{what}").touch()
-
-
-def _install(lock: Path, folder: Path, stop: threading.Event, *, compiled: bool) -> None:
+def _install(lock: Path, folder: Path, stop: threading.Event) -> None:
     environment = uv_environment()
     run_program(
         [uv_program(), "venv", "--quiet", "--relocatable", "--python", base_python(), folder],
@@ -100,7 +127,9 @@ def _install(lock: Path, folder: Path, stop: threading.Event, *, compiled: bool)
         stop=stop,
     )
     sync: list[str | Path] = [uv_program(), "pip", "sync", "--quiet", "--python", folder / "bin" / "python"]
-    sync += ["--require-hashes", "--strict", *(["--compile-bytecode"] if compiled else [])]
+    sync += ["--require-hashes", "--strict"]
+    if _is_the_tools(lock):
+        sync.append("--compile-bytecode")
     try:
         # From uv's cache alone first: no index is asked for what is already here.
         run_program([*sync, "--offline", lock], environment=environment, folder=lock.parent, seconds=120, stop=stop)

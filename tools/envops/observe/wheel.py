@@ -10,26 +10,26 @@ import os
 import shutil
 import threading
 import zipfile
-from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from email.parser import Parser
 from pathlib import Path
 
 from envops.declare.content import strict_digest
 from envops.declare.package import Package
-from envops.observe.building import WheelBuilder
-from envops.observe.compiling import toolbox_for
 from envops.observe.facts import Failure, Wheel
-from envops.observe.subprocesses import ProgramFailed
-from envops.observe.venv import uv_environment, uv_program
-from envops.observe.workspace import TOOL_FOLDER, Workspace, made_once, mark_used
+from envops.observe.subprocesses import ProgramFailed, run_program
+from envops.observe.venv import TOOL_LOCKS, VirtualEnvironment, uv_environment, uv_program, venv_for
+from envops.observe.workspace import Workspace, made_once, mark_used
 
-BUILD_LOCK = TOOL_FOLDER / "locks" / "build.lock"
-TESTS_LOCK = TOOL_FOLDER / "locks" / "tests.lock"
-INSTALLS = ("pip", "install", "--quiet", "--no-deps", "--no-index", "--offline")
+BUILD_LOCK = TOOL_LOCKS / "build.lock"
+TESTS_LOCK = TOOL_LOCKS / "tests.lock"
+BUILD_SECONDS = 180.0
+BUILD_WITH_TOOLS = ("--no-isolation", "--skip-dependency-check")
+"""For a build that needs nothing but what the tool brings along. To look that up again would start another Python."""
+INSTALLS = ("pip", "install", "--quiet", "--no-deps", "--no-index", "--offline", "--compile-bytecode")
 SEEN_BY_UV = {"PATH", "HOME", "TMPDIR", "LANG", "XDG_CACHE_HOME", "UV_CACHE_DIR", "UV_LINK_MODE", "UV_NO_CACHE",
               "UV_NO_PROGRESS", "UV_PYTHON_DOWNLOADS"}  # fmt: skip
-"""Where uv keeps its cache; not where its packages come from, because the build may read this."""
+"""Where uv keeps its cache; not what it is to install, which is the wheel and nothing else."""
 EPOCH = "315532800"
 """1980-01-01, the earliest time that a zip archive can hold: equal input makes an equal wheel."""
 
@@ -42,10 +42,8 @@ class BuiltWheel:
     overlay: Path
 
 
-def built_wheel(
-    package: Package, workspace: Workspace, stop: threading.Event, builder: WheelBuilder | None = None
-) -> BuiltWheel:
-    """The package's wheel, built and unpacked once per digest, by a builder that others share or one of its own.
+def built_wheel(package: Package, workspace: Workspace, stop: threading.Event) -> BuiltWheel:
+    """The package's wheel, built and unpacked once per digest.
 
     Raises `ProgramFailed` with kind `raised` when the package does not build, which is the
     author's to mend, and `Interrupted` when `stop` is set.
@@ -53,18 +51,11 @@ def built_wheel(
 
     def make(aside: Path) -> None:
         aside.mkdir(parents=True)
-        with ExitStack() as stack:
-            mine = builder or stack.enter_context(builder_of_wheels(workspace, stop))
-            _make(package, aside, mine, stop)
+        _make(package, aside, venv_for(BUILD_LOCK, workspace, stop), stop)
 
     folder = made_once(_folder(package, workspace), make, _is_whole, stop)
     mark_used(folder)
     return BuiltWheel(describe_wheel(next(folder.glob("*.whl"))), folder / "site")
-
-
-def builder_of_wheels(workspace: Workspace, stop: threading.Event, *, nice: int = 0) -> WheelBuilder:
-    """What builds one wheel after the other. Raises what `toolbox_for` raises, and `OSError`."""
-    return WheelBuilder(toolbox_for(BUILD_LOCK, workspace, stop), _build_environment(isolated=False), nice=nice)
 
 
 def overlay_of(package: Package, workspace: Workspace) -> Path:
@@ -92,29 +83,60 @@ def _is_whole(folder: Path) -> bool:
     return (folder / "site").is_dir() and any(folder.glob("*.whl"))
 
 
-def _make(package: Package, aside: Path, builder: WheelBuilder, stop: threading.Event) -> None:
+def _make(package: Package, aside: Path, tools: VirtualEnvironment, stop: threading.Event) -> None:
     """Make the wheel of the package's files, and unpack it beside it."""
-    source, site = aside / "source", aside / "site"
+    source = aside / "source"
     for name in package.files:
         target = source / name
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(package.folder / name, target)
     if changed_since_read(package):
         raise ProgramFailed(CHANGED)
-    question = {
-        "source": str(source),
-        "site": str(site),
-        "isolated_with": None if _brought_along(package) else _build_environment(isolated=True),
-        "installs": [str(uv_program()), *INSTALLS, "--python", str(builder.python), "--target", str(site)],
-        "installs_with": {name: value for name, value in uv_environment().items() if name in SEEN_BY_UV},
-    }
     try:
-        builder.make(question, aside, stop)
+        wheel = _built(source, aside, tools, stop, isolated=not _brought_along(package))
+        _unpack(wheel, aside / "site", tools, stop)
     except ProgramFailed as error:
         said = error.failure
         message = said.message.replace(f"{source}/", "").replace(str(source), package.folder.name)
         raise ProgramFailed(replace(said, message=message.replace(f"{aside}/", ""))) from None
     shutil.rmtree(source)
+
+
+def _built(source: Path, target: Path, tools: VirtualEnvironment, stop: threading.Event, *, isolated: bool) -> Path:
+    """Build a wheel by a process whose descendants end with it: what writes on would write into what is published."""
+    command: list[str | Path] = [tools.python, "-I", "-m", "build", "--wheel"]
+    if not isolated:
+        command += BUILD_WITH_TOOLS
+    try:
+        run_program(
+            [*command, "--outdir", target, source],
+            environment=_build_environment(isolated=isolated),
+            folder=target,
+            seconds=BUILD_SECONDS,
+            stop=stop,
+        )
+    except ProgramFailed as error:
+        raise ProgramFailed(_authors(error.failure, "BuildFailed")) from None
+    wheel = next(target.glob("*.whl"), None)
+    if wheel is None:
+        raise ProgramFailed(Failure("raised", "BuildFailed", "the build ended well but made no wheel"))
+    return wheel
+
+
+def _unpack(wheel: Path, site: Path, tools: VirtualEnvironment, stop: threading.Event) -> None:
+    environment = {name: value for name, value in uv_environment().items() if name in SEEN_BY_UV}
+    command: list[str | Path] = [uv_program(), *INSTALLS, "--python", tools.python, "--target", site, wheel]
+    try:
+        run_program(command, environment=environment, folder=wheel.parent, seconds=BUILD_SECONDS, stop=stop)
+    except ProgramFailed as error:
+        raise ProgramFailed(_authors(error.failure, "InstallFailed")) from None
+
+
+def _authors(failure: Failure, type_: str) -> Failure:
+    """A failure of a program as one of the package, which its author has to mend."""
+    if failure.kind == "timeout":
+        return Failure("raised", type_, f"it took longer than {BUILD_SECONDS:g} s")
+    return Failure("raised", type_, failure.message)
 
 
 def _build_environment(*, isolated: bool) -> dict[str, str]:

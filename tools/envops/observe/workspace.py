@@ -1,4 +1,4 @@
-"""Where the tool keeps what it can make again: `.envops/` at the root of the repository."""
+"""Where the tool keeps what it can make again: `.envops/` in each checkout, and one folder for all of a user's."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import fcntl
 import hashlib
 import os
 import shutil
+import sys
 import tempfile
 import threading
 import time
@@ -17,6 +18,7 @@ from pathlib import Path
 
 from envops.observe.subprocesses import Interrupted
 
+CACHE_DIR = "ENVOPS_CACHE_DIR"
 TOOL_FOLDER = Path(__file__).parent
 SCRATCH = "scratch-"
 JUST_MADE_SECONDS = 60.0
@@ -29,7 +31,7 @@ class InUse(Exception):
 
 @dataclass(frozen=True)
 class Workspace:
-    """Folders below `.envops/`; everything in them may be deleted at any time between runs."""
+    """Folders of one checkout and of its user; everything in them may be deleted at any time between runs."""
 
     root: Path
 
@@ -38,8 +40,14 @@ class Workspace:
         return self.root / ".envops"
 
     @property
+    def shared(self) -> Path:
+        """The folder that all checkouts of the user share, or the checkout's own where that cannot be written."""
+        folder = users_folder()
+        return folder if folder is not None and _is_writable(folder) else self.base
+
+    @property
     def venvs(self) -> Path:
-        return self.base / "venvs"
+        return self.shared / "venvs"
 
     @property
     def wheels(self) -> Path:
@@ -59,28 +67,28 @@ class Workspace:
 
     @contextmanager
     def used(self) -> Iterator[None]:
-        """Nothing is pruned while the block runs; many runs may use the cache at once."""
+        """Nothing is pruned while the block runs, whoever asks; many runs may use the cache at once."""
         with self._lock(fcntl.LOCK_SH):
             yield
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """Nobody else uses the cache while the block runs. Raises `InUse` when somebody does."""
+        """Nobody else uses the cache while the block runs. Raises `InUse` when somebody does, in whatever checkout."""
         with self._lock(fcntl.LOCK_EX | fcntl.LOCK_NB):
             yield
 
     @contextmanager
     def _lock(self, kind: int) -> Iterator[None]:
-        self.base.mkdir(parents=True, exist_ok=True)
-        held = os.open(self.base / "in-use.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
-        try:
-            try:
-                fcntl.flock(held, kind)
-            except BlockingIOError:
-                raise InUse from None
+        with ExitStack() as stack:
+            for folder in dict.fromkeys((self.base, self.shared)):
+                folder.mkdir(parents=True, exist_ok=True)
+                held = os.open(folder / "in-use.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+                stack.callback(os.close, held)
+                try:
+                    fcntl.flock(held, kind)
+                except BlockingIOError:
+                    raise InUse from None
             yield
-        finally:
-            os.close(held)
 
     @contextmanager
     def scratch(self) -> Iterator[Path]:
@@ -112,6 +120,31 @@ class Workspace:
                         remove_folder(folder)
                 finally:
                     os.close(held)
+
+
+def users_folder() -> Path | None:
+    """What all checkouts of a user share: `ENVOPS_CACHE_DIR`, or `envops` where programs keep such things.
+
+    `None` where nobody knows the user's home.
+    """
+    if told := os.environ.get(CACHE_DIR):
+        return Path(os.path.expanduser(told)).absolute()  # noqa: PTH111
+    told = os.environ.get("XDG_CACHE_HOME", "")
+    base = told if os.path.isabs(told) else os.path.expanduser("~/.cache")  # noqa: PTH111, PTH117
+    return Path(base, "envops") if os.path.isabs(base) else None  # noqa: PTH117
+
+
+@cache
+def _is_writable(folder: Path) -> bool:
+    """Whether files can be made in a folder; where not, that is said once on standard error."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            return True
+    except OSError as error:
+        reason = error.strerror or error
+        print(f"{folder} cannot be written ({reason}): virtual environments are kept in .envops/", file=sys.stderr)
+        return False
 
 
 def remove_folder(folder: Path) -> None:

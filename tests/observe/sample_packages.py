@@ -7,24 +7,25 @@ import os
 import threading
 import tomllib
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from textwrap import dedent
 from typing import TYPE_CHECKING, Any
 
+from envops.declare.package import Package
 from envops.declare.reading import read_package
 from envops.declare.registry import DistributionGate, EnvironmentEntry, Gates, SmokeGate
-from envops.observe import early_worker, observation
+from envops.observe import observation
 from envops.observe.observation import Watcher, observe
-from envops.observe.process import Confinement, WorkerProcess
+from envops.observe.process import Confinement, Job
 from envops.observe.remembering import Wish
+from envops.observe.templates import EnvironmentProcesses
 from envops.observe.venv import venv_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     import pytest
-    from envops.declare.package import Package
     from envops.observe.facts import Case, Facts, Score
     from envops.observe.workspace import Workspace
 
@@ -78,11 +79,10 @@ def write_package(
 
 @dataclass
 class Seen:
-    """What came of an observation, and how many workers it took."""
+    """What came of an observation."""
 
     facts: Facts
     package: Package
-    workers: list[int] = field(default_factory=list)
 
     def case(self, name: str) -> Case:
         return next(case for case in self.facts.cases if case.name == name)
@@ -107,39 +107,51 @@ def look_at(
     **limits: float,
 ) -> Seen:
     """Observe a package afresh; `limits` are constants of `observation`, such as SECONDS_PER_REPLY."""
-    started: list[int] = []
-
-    class Counted(WorkerProcess):
-        def __init__(self, *arguments: Any, **options: Any) -> None:
-            super().__init__(*arguments, **options)
-            started.append(self.pid)
-
     entry = EnvironmentEntry(package.name, gates=SMALL, secrets=secrets)
     watcher = Watcher(stage=lambda _: None, advance=lambda *_: None)
     with patch.context() as patched:
-        for module in (observation, early_worker):
-            patched.setattr(module, "WorkerProcess", Counted)
         for name, value in limits.items():
             patched.setattr(observation, name, value)
         facts = observe(entry, package, workspace, wish, watcher, threading.Event())
-    return Seen(facts, package, started)
+    return Seen(facts, package)
 
 
 @contextmanager
 def worker_at(
     overlay: Path, workspace: Workspace, stop: threading.Event | None = None, **confinement: Any
-) -> Iterator[WorkerProcess]:
-    """A worker, not yet asked anything, over a folder that stands for an unpacked wheel."""
+) -> Iterator[Job]:
+    """A job, not yet asked anything, over a folder that stands for an unpacked wheel."""
     stop = stop or threading.Event()
     venv = venv_for(REPOSITORY / "environments" / EXEMPLARS["v1"] / "requirements.lock", workspace, stop)
+    limits = Confinement({}, **confinement)
     with (
-        workspace.scratch() as scratch,
-        WorkerProcess(venv, overlay, scratch, Confinement({}, **confinement), stop) as worker,
+        EnvironmentProcesses(venv, package_at(overlay), overlay, {}, limits, workspace, stop) as processes,
+        processes.unloaded_job() as job,
     ):
-        yield worker
+        yield job
 
 
-def load(worker: WorkerProcess, overlay: Path, within: float = 60.0) -> list[tuple[str, Any]]:
+def package_at(folder: Path, generation: str = "v1") -> Package:
+    """A package that is a single module `hostile` in a folder, as far as its processes know it."""
+    return Package(
+        name="hostile",
+        folder=folder,
+        module="hostile",
+        generation=generation,
+        files=(),
+        version="0.1.0",
+        description="",
+        tags=(),
+        requires_python=">=3.11",
+        requires=(),
+        build_requires=(),
+        build_backend="hatchling.build",
+        readme=None,
+        digest="sha256:hostile",
+    )
+
+
+def load(worker: Job, overlay: Path, within: float = 60.0) -> list[tuple[str, Any]]:
     """Ask a worker to load the module `hostile` of an overlay."""
     folder = str(overlay.resolve())
     settings = {"module": "hostile", "generation": "v1", "args": {}, "package": folder, "overlay": folder}

@@ -73,7 +73,7 @@ class Evaluator:
                 pace.count(rollout)
                 self.tell(str(pace))
                 yield kind, value
-        for kind, value in self._tried_again(asked, made, failed):
+        for kind, value in self._tried_again(asked, failed):
             if kind == "rollout":
                 rollout = checked(Rollout, value)
                 self.journal.append(rollout)
@@ -101,7 +101,6 @@ class Evaluator:
     def _tried_again(
         self,
         asked: ScriptedEvaluation,
-        made: Mapping[tuple[int, int], Rollout],
         failed: Mapping[int, Sequence[dict[str, Any]]],
     ) -> Iterator[tuple[str, Any]]:
         """The rollouts that failed, as they came the second time; as they were where that does not help."""

@@ -99,6 +99,30 @@ def observe(
     return facts
 
 
+def observe_unpacked(
+    entry: EnvironmentEntry,
+    package: Package,
+    overlay: Path,
+    workspace: Workspace,
+    wish: Wish,
+    stop: threading.Event,
+    templates: LockTemplates,
+    venv: VirtualEnvironment,
+    *,
+    without: Collection[str] = (),
+) -> Facts:
+    """What is seen of a package that lies unpacked in a folder; nothing is remembered.
+
+    `without` names the pieces that are left out: `search`, `mutation`, `tests` and so on.
+    """
+    collected = Collected()
+    watcher = Watcher(lambda _stage: None, lambda _done, _all: None)
+    observer = _Observer(entry, package, workspace, wish, watcher, stop, collected)
+    with suppress(StageFailed):
+        observer.run(templates, venv, overlay, without)
+    return collected.facts(entry.name, "", package.digest)
+
+
 def worker_settings(entry: EnvironmentEntry, package: Package, overlay: Path, *, allow_network: bool) -> dict[str, Any]:
     """What a worker must know of an environment before it can load it."""
     return {
@@ -147,22 +171,29 @@ class _Observer:
         self.memory = 0
         self.started = Started()
 
-    def run(self, templates: LockTemplates) -> None:
-        """See everything that is wanted. Raises `StageFailed` or `ProgramFailed` where nothing could be loaded."""
-        confinement = confinement_of(self._entry, self._wish)
+    def prepare(self, templates: LockTemplates) -> tuple[VirtualEnvironment, Path]:
+        """The virtual environment, and the unpacked wheel. Raises `ProgramFailed` where one cannot be made."""
         with self._stage("venv"):
             venv = venv_for(self._package.folder / "requirements.lock", self._workspace, self._stop)
-            templates.begin(venv, self._package, confinement)
+            templates.begin(venv, self._package, confinement_of(self._entry, self._wish))
         with self._stage("wheel"):
             built = built_wheel(self._package, self._workspace, self._stop)
             self.wheel = built.wheel
-        begin = partial(self._processes, templates, venv, built.overlay)
+        return venv, built.overlay
+
+    def run(
+        self, templates: LockTemplates, venv: VirtualEnvironment, overlay: Path, without: Collection[str] = ()
+    ) -> None:
+        """See everything that is wanted. Raises `StageFailed` where the environment cannot be loaded."""
+        begin = partial(self._processes, templates, venv, overlay)
+        confinement = confinement_of(self._entry, self._wish)
         with self._stage("load", ends=False):
             processes = self._open.enter_context(begin(confinement))
         try:
             self._load(processes)
             other_seed = partial(begin, replace(confinement, hash_seed=OTHER_SEED))
-            run_side_by_side(self._pieces(processes, built.overlay, other_seed), usable_cores())
+            pieces = self._pieces(processes, overlay, other_seed)
+            run_side_by_side([one for one in pieces if one.name not in without], usable_cores())
         finally:
             self.memory, self.started = processes.peak_memory, processes.started
             self._open.close()

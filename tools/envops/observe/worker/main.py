@@ -10,6 +10,7 @@ import socket
 import sys
 from collections.abc import Mapping
 from contextlib import suppress
+from pathlib import Path
 from typing import Any, NoReturn
 
 from . import tool_servers
@@ -66,7 +67,7 @@ def main() -> NoReturn:
 def _be_lock_template(guard: NetworkGuard, control: socket.socket, generation: str) -> NoReturn:
     """Import verifiers and fork a base for each environment, under a supervisor of its own."""
     _import_everything(control, generation)
-    remembered = paths_below(os.path.dirname(os.environ["HOME"]))
+    remembered = paths_below(str(Path(os.environ["HOME"]).parent))
     request = Template(control).serve()
     os.setsid()
     fork_worker(request.descriptors["supervised"])

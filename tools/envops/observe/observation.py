@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import asdict, dataclass, replace
 from functools import partial
@@ -80,7 +80,7 @@ def observe(
         suppress(StageFailed, ProgramFailed),
         nullcontext(templates) if templates else LockTemplates(workspace, stop) as own,
     ):
-        observer.run(own)
+        observer.run(own, *observer.prepare(own))
     if observer.wheel is not None and changed_since_read(package):  # tests and oracle are read from the folder
         collected.failures["wheel"] = CHANGED
         Journal.of(workspace, entry.name, key).forget()

@@ -104,7 +104,7 @@ class LockTemplate:
         return self._importing.process.pid
 
     def refusal(self, stop: threading.Event) -> str:
-        """Why forks of it would not be sound, or nothing, once that is known. Raises `Interrupted` when `stop` is set."""
+        """Why forks of it would not be sound, or nothing. Raises `Interrupted` when `stop` is set meanwhile."""
         with self._asking:
             if self._refusal is None:
                 self._refusal = self._importing.refusal(stop)

@@ -59,8 +59,6 @@ class ImportingProcess:
         with theirs:
             role = {**role, "control": theirs.fileno()}
             self.process, self.lifeline = start(venv.python, folder, environment, role, passed=[theirs.fileno()])
-        self.modules: frozenset[str] = frozenset()
-        """The top-level modules that it imported."""
 
     def refusal(self, stop: threading.Event) -> str:
         """Why forks of it would not be sound, or nothing; once it has imported.
@@ -73,9 +71,7 @@ class ImportingProcess:
                 raise Interrupted
             if select.select([self.control], [], [], LOOK_SECONDS)[0]:
                 with suppress(OSError, ValueError):
-                    sent = json.loads(self.control.recv(1 << 18))
-                    self.modules = frozenset(sent["modules"])
-                    return str(sent["refusal"])
+                    return str(json.loads(self.control.recv(1 << 16))["refusal"])
                 return "the process that imports verifiers ended"
         return f"verifiers was not imported within {LOAD_SECONDS:g} s"
 
@@ -114,10 +110,6 @@ class LockTemplate:
     def serves(self) -> bool:
         """Whether it forks, or may do so yet."""
         return not self._refusal
-
-    def hides(self, overlay: Path) -> set[str]:
-        """The modules that it imported and that a wheel has as well."""
-        return set(self._importing.modules & modules_in(overlay))
 
     def fork_base(self, environment: Mapping[str, str], folder: Path, overlay: Path) -> Base:
         """The base of an environment. Raises `NotForked` where none comes."""
@@ -198,15 +190,13 @@ class LockTemplates:
 
         Raises `Interrupted` when the run is cancelled while a template imports.
         """
-        if reason := _reason_against(package, confinement) or reason_in_wheel(overlay):
+        if reason := _reason_against(package, confinement) or reason_in_wheel(venv, overlay):
             return Origin(reason=reason)
         template = self._begun(venv, package.generation or "v1", confinement.hash_seed)
         if template is None:
             return Origin(reason=f"{MOST_TEMPLATES} other locks have a template already")
-        if refusal := template.refusal(self._stop):
-            return Origin(reason=refusal)
-        hidden = template.hides(overlay)
-        return Origin(reason=f"the wheel hides the module {min(hidden)} from verifiers") if hidden else Origin(template)
+        refusal = template.refusal(self._stop)
+        return Origin(reason=refusal) if refusal else Origin(template)
 
     def _begun(self, venv: VirtualEnvironment, generation: str, hash_seed: int) -> LockTemplate | None:
         """The template of a virtual environment, one for all who ask; `None` where there are too many others."""
@@ -235,14 +225,15 @@ def _reason_against(package: Package, confinement: Confinement) -> str:
     return ""
 
 
-def reason_in_wheel(overlay: Path) -> str:
-    """Why verifiers is to be imported with this unpacked wheel on the path, or nothing."""
+def reason_in_wheel(venv: VirtualEnvironment, overlay: Path) -> str:
+    """Why importing verifiers with this unpacked wheel on the path is something else than without it, or nothing."""
     for name in sorted(os.listdir(overlay)):  # noqa: PTH208
         if name in SITE_MODULES:
             return f"the wheel brings {name}, which Python imports first of all"
         if name.endswith(".dist-info") and (overlay / name / "entry_points.txt").is_file():
             return "the wheel has entry points, which imports may look for"
-    return ""
+    hidden = modules_in(overlay) & (modules_in(venv.site_packages) | sys.stdlib_module_names)
+    return f"the wheel hides the module {min(hidden)}" if hidden else ""
 
 
 def modules_in(folder: Path) -> set[str]:
@@ -381,6 +372,9 @@ class EnvironmentProcesses:
             except NotForked as error:
                 self._reason = str(error)
         if sys.platform != "linux" or self._package.fresh_process:
+            return None
+        if reason := reason_in_wheel(self._venv, self._overlay):  # the import would run the environment's code
+            self._reason = self._reason or reason
             return None
         role = {
             "role": "base",

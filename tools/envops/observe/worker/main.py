@@ -97,8 +97,7 @@ def _import_everything(control: socket.socket, generation: str) -> None:
     sys.dont_write_bytecode = True  # nothing of an environment's may write where others import from
     settle()
     reason = reason_not_to_fork(known)
-    modules = [name for name in sys.modules if "." not in name]
-    control.send(json.dumps({"refusal": reason, "modules": modules}).encode())
+    control.send(json.dumps({"refusal": reason}).encode())
     if reason:
         os._exit(0)
 

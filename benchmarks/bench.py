@@ -244,8 +244,8 @@ def evaluation() -> list[Measurement]:
 def scoring_ratio(name: str) -> tuple[float, float, float]:
     """The ratio, and replies per second of a plain loop and of the worker, in one process."""
     from envops.declare.repository import Repository
-    from envops.observe.observation import worker_settings
     from envops.observe.process import Confinement, worker_environment
+    from envops.observe.requests import Wish, requests_for
     from envops.observe.starting import WORKER_FOLDER
     from envops.observe.venv import venv_for
     from envops.observe.wheel import built_wheel
@@ -256,7 +256,7 @@ def scoring_ratio(name: str) -> tuple[float, float, float]:
     workspace, stop = Workspace(ROOT), threading.Event()
     venv = venv_for(package.folder / "requirements.lock", workspace, stop)
     built = built_wheel(package, workspace, stop)
-    settings = worker_settings(entry, package, built.overlay, allow_network=False)
+    settings = requests_for(entry, Wish()).settings(package, built.overlay)
     with workspace.scratch() as scratch:
         command = [venv.python, "-s", "-P", ROOT / "benchmarks/scoring.py", WORKER_FOLDER, json.dumps(settings)]
         environment = worker_environment(venv, built.overlay, scratch, Confinement({}))

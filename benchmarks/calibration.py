@@ -31,7 +31,7 @@ from envops.judge.engine import Subject
 from envops.judge.outcomes import Outcome, Sample, samples_of_rollouts
 from envops.observe.facts import FunctionScore
 from envops.observe.observation import Watcher, observe
-from envops.observe.remembering import Wish
+from envops.observe.requests import Wish
 from envops.observe.worker.policies import BLEND_SHAPE
 from envops.observe.workspace import Workspace
 

@@ -151,7 +151,8 @@ def slope(costs: dict[int, float]) -> float:
 def plant_facts(root: Path, made: Sequence[Synthetic]) -> None:
     """Fill the cache: one environment of each kind is observed, the others get its facts under their names."""
     from envops.declare.repository import Repository
-    from envops.observe.remembering import Wish, facts_key
+    from envops.observe.remembering import facts_key
+    from envops.observe.requests import Wish
     from envops.observe.workspace import Workspace
 
     donors = {(one.template, one.extra): one for one in reversed(made)}

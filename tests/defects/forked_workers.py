@@ -20,7 +20,7 @@ from envops.observe.collected import Collected
 from envops.observe.facts import Facts, Failure
 from envops.observe.observation import Watcher, _Observer
 from envops.observe.process import Confinement, StageFailed, checked, worker_environment
-from envops.observe.remembering import Wish
+from envops.observe.requests import Wish
 from envops.observe.starting import WORKER_FOLDER
 from envops.observe.venv import VirtualEnvironment, venv_for
 from envops.observe.workspace import Workspace

@@ -12,7 +12,7 @@ from envops.declare.repository import Repository
 from envops.judge.engine import Subject
 from envops.judge.verdict import judge
 from envops.observe.observation import Watcher, observe
-from envops.observe.remembering import Wish
+from envops.observe.requests import Wish
 from envops.observe.workspace import Workspace
 
 ROOT = Path(__file__).parents[2]

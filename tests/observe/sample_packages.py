@@ -18,7 +18,7 @@ from envops.declare.registry import DistributionGate, EnvironmentEntry, Gates, S
 from envops.observe import observation
 from envops.observe.observation import Watcher, observe
 from envops.observe.process import Confinement, Job
-from envops.observe.remembering import Wish
+from envops.observe.requests import Wish
 from envops.observe.templates import EnvironmentProcesses
 from envops.observe.venv import venv_for
 

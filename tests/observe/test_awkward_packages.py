@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from envops.observe.remembering import Wish
+from envops.observe.requests import Wish
 from envops.observe.subprocesses import Interrupted
 from sample_packages import Seen, line_of, look_at, processes_with, worker_at, write_package
 

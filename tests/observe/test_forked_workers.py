@@ -20,7 +20,7 @@ from envops.declare.registry import EnvironmentEntry
 from envops.observe.fork_server import ForkServer, ForkServers, Origin, toolboxes_of
 from envops.observe.observation import Watcher, observe
 from envops.observe.process import Confinement, StageFailed, WorkerProcess
-from envops.observe.remembering import Wish
+from envops.observe.requests import Wish
 from envops.observe.searching import search_toolbox
 from envops.observe.starting import PACKAGE, WORKER_FOLDER
 from envops.observe.venv import VirtualEnvironment, venv_for, venv_key

@@ -9,7 +9,7 @@ import pytest
 from envops.declare.registry import EnvironmentEntry
 from envops.judge.engine import Subject
 from envops.judge.verdict import judge
-from envops.observe.remembering import Wish
+from envops.observe.requests import Wish
 from sample_packages import SMALL, look_at, write_package
 
 if TYPE_CHECKING:

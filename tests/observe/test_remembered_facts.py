@@ -14,7 +14,8 @@ from envops.observe import observation, remembering
 from envops.observe.facts import Facts, Failure
 from envops.observe.facts_on_disk import write_facts
 from envops.observe.observation import Watcher, observe
-from envops.observe.remembering import FACTS_KEPT, Wish, facts_key, remembered
+from envops.observe.remembering import FACTS_KEPT, facts_key, remembered
+from envops.observe.requests import Wish
 from envops.observe.subprocesses import ProgramFailed
 from envops.observe.workspace import Workspace
 
@@ -53,7 +54,7 @@ def key(entry: EnvironmentEntry = ENTRY, package: Package = PACKAGE, wish: Wish 
 def test_what_was_seen_with_an_open_network_holds_for_a_day(monkeypatch: pytest.MonkeyPatch) -> None:
     open_network = replace(WISH, allow_network=True)
     closed, opened = key(), key(wish=open_network)
-    monkeypatch.setattr("envops.observe.remembering.today", lambda: "2031-04-05")
+    monkeypatch.setattr("envops.observe.requests._today", lambda: "2031-04-05")
     assert key(wish=open_network) != opened
     assert key() == closed
 

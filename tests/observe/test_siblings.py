@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from envops.declare.reading import read_package
 from envops.observe.limits import TASKS_PLAYED
-from envops.observe.remembering import Wish
+from envops.observe.requests import Wish
 from sample_packages import REPOSITORY, look_at
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +17,8 @@ from envops.observe.hub.access import HubAccess
 from envops.observe.hub.asking import Answer, Call, ask_hub
 from envops.observe.hub.prime import Prime
 from envops.observe.limits import LOAD_SECONDS
-from envops.observe.observation import worker_settings
-from envops.observe.process import Confinement, StageFailed, WorkerLost
+from envops.observe.process import StageFailed, WorkerLost
+from envops.observe.requests import Wish, requests_for
 from envops.observe.subprocesses import ProgramFailed, run_program
 from envops.observe.templates import EnvironmentProcesses
 from envops.observe.venv import PYTHON, uv_program, venv_for
@@ -107,10 +107,11 @@ class Verifier:
             with self.workspace.scratch() as scratch:
                 overlay = scratch / "site"
                 self._install(wanted, overlay)
-                settings = worker_settings(entry, package, overlay, allow_network=False)
+                requests = requests_for(replace(entry, secrets=()), Wish())
+                settings = requests.settings(package, overlay)
                 with (
                     EnvironmentProcesses(
-                        venv, package, overlay, settings, Confinement({}), self.workspace, self.stop
+                        venv, package, overlay, settings, requests.confinement, self.workspace, self.stop
                     ) as processes,
                     processes.unloaded_job() as worker,
                 ):

@@ -19,7 +19,8 @@ from envops.judge.recorded import baseline_for
 from envops.judge.verdict import judge
 from envops.observe.capacity import usable_cores
 from envops.observe.recording_refresh import knows_recordings
-from envops.observe.remembering import Wish, remembered
+from envops.observe.remembering import remembered
+from envops.observe.requests import Wish
 from envops.observe.worker.supervisor import die_with_parent
 from envops.observe.workspace import Workspace
 from envops.report.result import EnvironmentResult, environment_result, in_brief

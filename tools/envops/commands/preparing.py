@@ -12,7 +12,7 @@ from typing import Self
 from envops.commands.judging import Question
 from envops.declare.lock import LOCK_FILE
 from envops.observe.capacity import usable_cores
-from envops.observe.observation import confinement_of
+from envops.observe.requests import requests_for
 from envops.observe.subprocesses import Interrupted, ProgramFailed
 from envops.observe.templates import LockTemplates
 from envops.observe.toolboxes import make_toolboxes
@@ -72,7 +72,7 @@ class Preparation:
             lock = self._packages[names[0]].folder / LOCK_FILE
             venv = venv_for(lock, self._question.workspace, self._stop, imported=False)
             for name in names:
-                confinement = confinement_of(entries[name], self._question.wish)
+                confinement = requests_for(entries[name], self._question.wish).confinement
                 if self._templates.begin(venv, self._packages[name], confinement):
                     mark_imported(venv.folder)  # by a template, which compiles that
 

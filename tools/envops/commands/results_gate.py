@@ -20,7 +20,8 @@ from envops.judge.verdict import judge
 from envops.observe.facts import Facts, Stage
 from envops.observe.importing import Expected, Imported, NoResults, import_results
 from envops.observe.observation import Watcher, observe
-from envops.observe.remembering import Wish, remembered
+from envops.observe.remembering import remembered
+from envops.observe.requests import Wish
 from envops.observe.results import LineProblem
 from envops.observe.workspace import Workspace
 from envops.report.progress import open_progress

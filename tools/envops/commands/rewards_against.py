@@ -24,7 +24,8 @@ from envops.judge.verdict import worst
 from envops.observe.base import Base, NoBase, find_base
 from envops.observe.facts import Facts, Failure
 from envops.observe.observation import Watcher, observe
-from envops.observe.remembering import Wish, remembered
+from envops.observe.remembering import remembered
+from envops.observe.requests import Wish
 from envops.observe.rescoring import Rescored, Scorer
 from envops.observe.reward_diff import Exchanged, SideFailed, corpus_of, exchange, open_both
 from envops.observe.workspace import Workspace

@@ -15,7 +15,8 @@ from envops.judge.catalogue import UnknownRuleError, explain
 from envops.judge.engine import Finding, Rule, Subject, all_rules, findings
 from envops.observe.facts import Facts
 from envops.observe.observation import Watcher, observe
-from envops.observe.remembering import Wish, remembered
+from envops.observe.remembering import remembered
+from envops.observe.requests import Wish
 from envops.observe.workspace import Workspace
 from envops.report.evidence import shown_evidence
 from envops.report.page import Page

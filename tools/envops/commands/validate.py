@@ -19,7 +19,7 @@ from envops.declare.repository import Repository
 from envops.judge.engine import GATES, Gate
 from envops.judge.verdict import worst
 from envops.observe.capacity import usable_cores
-from envops.observe.remembering import Wish
+from envops.observe.requests import Wish
 from envops.observe.workspace import Workspace
 from envops.report.progress import open_progress
 from envops.report.result import ValidationResult

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from envops.declare.package import Package
 from envops.declare.registry import EnvironmentEntry
-from envops.observe.observation import worker_settings
-from envops.observe.process import Confinement, worker_environment
+from envops.observe.process import worker_environment
+from envops.observe.requests import Wish, requests_for
 from envops.observe.starting import WORKER_FOLDER
 from envops.observe.venv import venv_for
 from envops.observe.wheel import TESTS_LOCK, built_wheel
@@ -47,9 +47,10 @@ def run_pytest(
     venv = venv_for(package.folder / "requirements.lock", workspace, stop)
     toolbox = venv_for(TESTS_LOCK, workspace, stop).site_packages
     overlay = built_wheel(package, workspace, stop).overlay
-    settings = worker_settings(entry, package, overlay, allow_network=allow_network)
-    secrets = {name: os.environ[name] for name in entry.secrets if name in os.environ}
-    asked = json.dumps({"settings": settings, "toolbox": str(toolbox.resolve())}, default=str)
+    requests = requests_for(entry, Wish(allow_network=allow_network))
+    asked = json.dumps(
+        {"settings": requests.settings(package, overlay), "toolbox": str(toolbox.resolve())}, default=str
+    )
     options = [
         "--import-mode=importlib",
         f"--rootdir={workspace.root}",
@@ -58,7 +59,7 @@ def run_pytest(
         *_with_paths(arguments, package.folder, workspace.root),
     ]
     with workspace.scratch() as scratch:
-        environment = worker_environment(venv, overlay, scratch, Confinement(secrets, allow_network))
+        environment = worker_environment(venv, overlay, scratch, requests.confinement)
         environment |= {name: os.environ[name] for name in PASSED_ON if name in os.environ}
         command: list[str | Path] = [venv.python, "-s", "-P", "-c", BOOTSTRAP, WORKER_FOLDER, asked, *options]
         return subprocess.run(command, cwd=workspace.root, env=environment, check=False).returncode

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import asdict, dataclass, replace
 from functools import partial
-from math import ceil
 from pathlib import Path
 from typing import Any
 
@@ -17,27 +15,17 @@ from envops.declare.package import Package
 from envops.declare.registry import EnvironmentEntry
 from envops.observe.capacity import usable_cores
 from envops.observe.collected import Collected
-from envops.observe.evaluating import Evaluator, ScriptedEvaluation
+from envops.observe.evaluating import Evaluator, NewJob, ScriptedEvaluation
 from envops.observe.facts import Facts, Stage, Started
 from envops.observe.harness import seat_harness
 from envops.observe.hash_order import OTHER_SEED, follows_hash_order
 from envops.observe.journal import PASSING_FAULTS, Journal
-from envops.observe.limits import (
-    AT_ONCE,
-    INVARIANTS_SECONDS,
-    POLICIES,
-    SAMPLED,
-    SECONDS_PER_REPLY,
-    STAGE_SECONDS,
-    TASKS_PLAYED,
-    TASKS_SWEPT,
-    TASKS_VALIDATED,
-    TESTS_SECONDS,
-)
+from envops.observe.limits import STAGE_SECONDS, TESTS_SECONDS
 from envops.observe.mutation import mutation_of
 from envops.observe.process import Confinement, Job, StageFailed
-from envops.observe.remembering import Wish, facts_key, remember
+from envops.observe.remembering import facts_key, remember
 from envops.observe.repetition import repeated
+from envops.observe.requests import Requests, Wish, requests_for
 from envops.observe.searching import search_request, search_toolbox
 from envops.observe.side_by_side import Piece, run_side_by_side
 from envops.observe.subprocesses import ProgramFailed
@@ -74,8 +62,9 @@ def observe(
     own. Raises `Interrupted` when `stop` is set.
     """
     collected = Collected()
-    key = facts_key(entry, package, wish)
-    observer = _Observer(entry, package, workspace, wish, watcher, stop, collected)
+    key, requests = facts_key(entry, package, wish), requests_for(entry, wish)
+    journal = Journal.of(workspace, entry.name, key, fresh=not wish.use_cache)
+    observer = _Observer(entry, package, workspace, requests, journal, watcher, stop, collected)
     with (
         suppress(StageFailed, ProgramFailed),
         nullcontext(templates) if templates else LockTemplates(workspace, stop) as own,
@@ -83,7 +72,7 @@ def observe(
         observer.run(own, *observer.prepare(own))
     if observer.wheel is not None and changed_since_read(package):  # tests and oracle are read from the folder
         collected.failures["wheel"] = CHANGED
-        Journal.of(workspace, entry.name, key).forget()
+        journal.forget()
     facts = replace(
         collected.facts(entry.name, key, package.digest),
         wheel=observer.wheel,
@@ -115,33 +104,13 @@ def observe_unpacked(
 
     `without` names the pieces that are left out: `search`, `mutation`, `tests` and so on.
     """
-    collected = Collected()
+    collected, requests = Collected(), requests_for(entry, wish)
+    journal = Journal.of(workspace, entry.name, facts_key(entry, package, wish), fresh=True)
     watcher = Watcher(lambda _stage: None, lambda _done, _all: None)
-    observer = _Observer(entry, package, workspace, wish, watcher, stop, collected)
+    observer = _Observer(entry, package, workspace, requests, journal, watcher, stop, collected)
     with suppress(StageFailed):
         observer.run(templates, venv, overlay, without)
     return collected.facts(entry.name, "", package.digest)
-
-
-def worker_settings(entry: EnvironmentEntry, package: Package, overlay: Path, *, allow_network: bool) -> dict[str, Any]:
-    """What a worker must know of an environment before it can load it."""
-    return {
-        "module": package.module,
-        "generation": package.generation or "v1",
-        "args": dict(entry.args),
-        "package": str(package.folder.resolve()),
-        "overlay": str(overlay.resolve()),
-        "answer_type": package.answer.type,
-        "tolerance": package.answer.tolerance,
-        "case_sensitive": package.answer.case_sensitive,
-        "allow_network": allow_network,
-    }
-
-
-def confinement_of(entry: EnvironmentEntry, wish: Wish) -> Confinement:
-    """What this environment's processes are given of the machine."""
-    secrets = {name: os.environ[name] for name in entry.secrets if name in os.environ}
-    return Confinement(secrets, wish.allow_network)
 
 
 class _Observer:
@@ -152,7 +121,8 @@ class _Observer:
         entry: EnvironmentEntry,
         package: Package,
         workspace: Workspace,
-        wish: Wish,
+        requests: Requests,
+        journal: Journal,
         watcher: Watcher,
         stop: threading.Event,
         collected: Collected,
@@ -160,7 +130,8 @@ class _Observer:
         self._entry = entry
         self._package = package
         self._workspace = workspace
-        self._wish = wish
+        self._requests = requests
+        self._journal = journal
         self._watcher = watcher
         self._stop = stop
         self._collected = collected
@@ -175,7 +146,7 @@ class _Observer:
         """The virtual environment, and the unpacked wheel. Raises `ProgramFailed` where one cannot be made."""
         with self._stage("venv"):
             venv = venv_for(self._package.folder / "requirements.lock", self._workspace, self._stop)
-            templates.begin(venv, self._package, confinement_of(self._entry, self._wish))
+            templates.begin(venv, self._package, self._requests.confinement)
         with self._stage("wheel"):
             built = built_wheel(self._package, self._workspace, self._stop)
             self.wheel = built.wheel
@@ -186,7 +157,7 @@ class _Observer:
     ) -> None:
         """See everything that is wanted. Raises `StageFailed` where the environment cannot be loaded."""
         begin = partial(self._processes, templates, venv, overlay)
-        confinement = confinement_of(self._entry, self._wish)
+        confinement = self._requests.confinement
         with self._stage("load", ends=False):
             processes = self._open.enter_context(begin(confinement))
         try:
@@ -201,7 +172,7 @@ class _Observer:
     def _processes(
         self, templates: LockTemplates, venv: VirtualEnvironment, overlay: Path, confinement: Confinement
     ) -> EnvironmentProcesses:
-        settings = worker_settings(self._entry, self._package, overlay, allow_network=self._wish.allow_network)
+        settings = self._requests.settings(self._package, overlay)
         origin = templates.origin(venv, self._package, overlay, confinement)
         return EnvironmentProcesses(
             venv, self._package, overlay, settings, confinement, self._workspace, self._stop, origin
@@ -216,61 +187,45 @@ class _Observer:
         self, processes: EnvironmentProcesses, overlay: Path, other_seed: Callable[[], EnvironmentProcesses]
     ) -> Iterator[Piece]:
         """What is seen by jobs, the first ones first; `after` names what a piece needs to be over."""
-        wish, new_job = self._wish, processes.job
-        whole = wish.score and not wish.only_replies
-        if wish.score or wish.evaluate:
-            yield Piece("rewards", partial(self._ask_rewards, new_job))
-        if whole:
+        requests, new_job = self._requests, processes.job
+        if requests.rewards is not None:
+            yield Piece("rewards", partial(self._ask_rewards, new_job, requests.rewards))
+        if requests.beside_replies:
             yield Piece("search", partial(self._ask_search, new_job))
             yield Piece("invariants", self._ask_invariants, after="rewards")
             yield Piece("mutation", partial(self._ask_mutation, new_job, overlay), after="rewards")
             if self._package.test_files:
                 yield Piece("tests", partial(self._ask_tests, new_job))
-        if wish.evaluate and not wish.only_replies:
-            journal = self._journal()
-            for asked in self._evaluations():
-                yield Piece(asked.stage, partial(self._ask_rollouts, new_job, asked, journal))
+        for asked in requests.evaluations:
+            yield Piece(asked.stage, partial(self._ask_rollouts, new_job, asked))
+        if requests.recordings is not None:
             yield Piece("recordings", partial(self._ask_recordings, new_job))
-        if whole:
+        if requests.beside_replies:
             yield Piece("repetition", partial(self._ask_repetition, new_job, other_seed), after="invariants")
 
-    def _ask_rewards(self, new_job: Callable[[], AbstractContextManager[Job]]) -> None:
+    def _ask_rewards(self, new_job: NewJob, asked: Mapping[str, Any]) -> None:
         """Policies and cases; the job goes on with what is asked about the same conversations."""
-        limits = {
-            "seconds": SECONDS_PER_REPLY,
-            "max_concurrent": min(AT_ONCE, self._entry.gates.smoke.max_concurrent),
-        }
         with self._stage("rewards", may_fail=True):
             job = self._open.enter_context(new_job())
-            asked = {"policies": POLICIES, "sampled": SAMPLED, "conversations": TASKS_PLAYED}
-            total = len(self._collected.kept("task")) * len(POLICIES)
-            self._take("rewards", job.request("rewards", STAGE_SECONDS, **asked, **limits), total)
+            total = len(self._collected.kept("task")) * len(asked["policies"])
+            self._take("rewards", job.request("rewards", STAGE_SECONDS, **asked), total)
             cases = [asdict(case) for case in self._package.cases]
-            self._take("rewards", job.request("cases", STAGE_SECONDS, cases=cases, **limits), len(cases))
+            self._take(
+                "rewards", job.request("cases", STAGE_SECONDS, cases=cases, **self._requests.cases or {}), len(cases)
+            )
             self._scoring = job
-        if self._scoring is not None and not self._wish.only_replies:
+        if self._scoring is not None and self._requests.validation is not None:
             with self._stage("validation", may_fail=True):
-                parts = self._scoring.request("validation", STAGE_SECONDS, limit=TASKS_VALIDATED, seconds=60.0)
-                self._take("rewards", parts)
+                self._take("rewards", self._scoring.request("validation", STAGE_SECONDS, **self._requests.validation))
 
     def _ask_invariants(self) -> None:
-        if self._scoring is None:
+        if self._scoring is None or self._requests.invariants is None:
             return
         with self._stage("invariants", may_fail=True):
-            request = self._scoring.request(
-                "invariants",
-                STAGE_SECONDS,
-                seconds=SECONDS_PER_REPLY,
-                budget=INVARIANTS_SECONDS,
-                sweep=TASKS_SWEPT,
-                secrets=self._entry.secrets,
-            )
-            self._take("invariants", request)
+            self._take("invariants", self._scoring.request("invariants", STAGE_SECONDS, **self._requests.invariants))
         self._scoring.end()
 
-    def _ask_repetition(
-        self, new_job: Callable[[], AbstractContextManager[Job]], other_seed: Callable[[], EnvironmentProcesses]
-    ) -> None:
+    def _ask_repetition(self, new_job: NewJob, other_seed: Callable[[], EnvironmentProcesses]) -> None:
         """Let processes that have scored nothing score a sample: a job, and one where sets have another order."""
         sample, described = self._collected.kept("sample"), self._collected.description
         if not sample or described is None:
@@ -286,14 +241,14 @@ class _Observer:
                     again = repeated("hash seed", processes.job(), sample, conversational=conversational)
                 self._collected.add("repetition", "repetition", again)
 
-    def _ask_tests(self, new_job: Callable[[], AbstractContextManager[Job]]) -> None:
+    def _ask_tests(self, new_job: NewJob) -> None:
         with self._stage("tests", may_fail=True):
             toolbox = venv_for(TESTS_LOCK, self._workspace, self._stop).site_packages
             with new_job() as job:
                 files = list(self._package.test_files)
                 self._take("tests", job.request("tests", TESTS_SECONDS, files=files, toolbox=str(toolbox)))
 
-    def _ask_search(self, new_job: Callable[[], AbstractContextManager[Job]]) -> None:
+    def _ask_search(self, new_job: NewJob) -> None:
         with self._stage("search", may_fail=True):
             toolbox = search_toolbox(self._workspace, self._stop)
             described = self._collected.description
@@ -301,7 +256,7 @@ class _Observer:
             with new_job() as job:
                 self._take("search", search_request(job, self._package, toolbox, conversational=conversational))
 
-    def _ask_mutation(self, new_job: Callable[[], AbstractContextManager[Job]], overlay: Path) -> None:
+    def _ask_mutation(self, new_job: NewJob, overlay: Path) -> None:
         """Mutate the reward code; what was scored before is what the mutants are asked about."""
         described = self._collected.description
         if self._scoring is None or described is None:
@@ -310,45 +265,26 @@ class _Observer:
             scored = self._collected.kept("score"), self._collected.kept("case")
             self._collected.mutation = mutation_of(new_job, self._package, overlay, described, *scored)
 
-    def _ask_rollouts(
-        self, new_job: Callable[[], AbstractContextManager[Job]], asked: ScriptedEvaluation, journal: Journal
-    ) -> None:
+    def _ask_rollouts(self, new_job: NewJob, asked: ScriptedEvaluation) -> None:
         described = self._collected.description
         grouped = any(one.group for one in described.functions) if described else False
         with self._stage(asked.stage, may_fail=True):
-            ready = partial(self._ready_to_play, new_job)
-            parts = Evaluator(ready, journal, self._watcher.detail, whole_groups=grouped).rollouts(asked)
+            asked = replace(asked, tasks=min(asked.tasks, len(self._collected.kept("task"))))
+            ready = partial(self._ready_to_play, new_job, asked.harness)
+            parts = Evaluator(ready, self._journal, self._watcher.detail, whole_groups=grouped).rollouts(asked)
             self._collected.asked[asked.policy] = asked.tasks * asked.rollouts
             self._take(asked.stage, parts, asked.tasks * asked.rollouts)
 
     @contextmanager
-    def _ready_to_play(self, new_job: Callable[[], AbstractContextManager[Job]]) -> Iterator[Job]:
+    def _ready_to_play(self, new_job: NewJob, harness: str | None) -> Iterator[Job]:
         """A job, with another harness in it where one was asked for."""
         with new_job() as job:
-            if self._wish.harness is not None:
-                seat_harness(job, self._wish.harness, self._workspace, allow_network=self._wish.allow_network)
+            if harness is not None:
+                open_network = self._requests.confinement.allow_network
+                seat_harness(job, harness, self._workspace, allow_network=open_network)
             yield job
 
-    def _journal(self) -> Journal:
-        key = facts_key(self._entry, self._package, self._wish)
-        return Journal.of(self._workspace, self._entry.name, key, fresh=not self._wish.use_cache)
-
-    def _evaluations(self) -> Iterator[ScriptedEvaluation]:
-        """What smoke and distribution ask for."""
-        smoke, spread = self._entry.gates.smoke, self._entry.gates.distribution
-        there = len(self._collected.kept("task"))
-        tasks = self._wish.tasks or spread.tasks
-        least = max(smoke.rollouts, spread.group_size, ceil(spread.min_rollouts / tasks))
-        asked = partial(ScriptedEvaluation, seconds=smoke.timeout_s, harness=self._wish.harness)
-        if "smoke" in self._wish.evaluations:
-            rollouts, most = self._wish.rollouts or smoke.rollouts, self._wish.tasks or smoke.tasks
-            yield asked("smoke", "oracle", min(most, there), rollouts, smoke.max_concurrent)
-        if "distribution" in self._wish.evaluations:
-            rollouts, at_once = self._wish.rollouts or least, min(AT_ONCE, smoke.max_concurrent)
-            # The smoke gate shows that a connection works; many more of them would show it again.
-            yield asked("distribution", "blend", min(tasks, there), rollouts, at_once, connected=False)
-
-    def _ask_recordings(self, new_job: Callable[[], AbstractContextManager[Job]]) -> None:
+    def _ask_recordings(self, new_job: NewJob) -> None:
         """Score recorded replies again."""
         from envops.observe.recording_check import check_recordings
         from envops.observe.recordings import read_recordings

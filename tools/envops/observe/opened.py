@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,8 +11,8 @@ from envops.declare.package import Package
 from envops.declare.registry import EnvironmentEntry
 from envops.observe.facts import Description
 from envops.observe.limits import LOAD_SECONDS
-from envops.observe.observation import worker_settings
-from envops.observe.process import Confinement, Job, checked
+from envops.observe.process import Job, checked
+from envops.observe.requests import Wish, requests_for
 from envops.observe.templates import EnvironmentProcesses
 from envops.observe.venv import venv_for
 from envops.observe.wheel import built_wheel
@@ -39,11 +38,10 @@ def opened_environment(
     """
     venv = venv_for(package.folder / "requirements.lock", workspace, stop)
     overlay = built_wheel(package, workspace, stop).overlay
-    secrets = {name: os.environ[name] for name in entry.secrets if name in os.environ}
-    settings = worker_settings(entry, package, overlay, allow_network=allow_network)
-    confinement = Confinement(secrets, allow_network)
+    requests = requests_for(entry, Wish(allow_network=allow_network))
+    settings = requests.settings(package, overlay)
     with (
-        EnvironmentProcesses(venv, package, overlay, settings, confinement, workspace, stop) as processes,
+        EnvironmentProcesses(venv, package, overlay, settings, requests.confinement, workspace, stop) as processes,
         processes.unloaded_job() as worker,
     ):
         parts = dict(worker.request("load", LOAD_SECONDS, settings=settings))

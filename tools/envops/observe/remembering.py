@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import platform
 import shutil
 import sys
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, replace
-from datetime import UTC, datetime
+from dataclasses import replace
 from pathlib import Path
 
 from envops.declare.package import Package
 from envops.declare.registry import EnvironmentEntry
-from envops.observe.facts import Facts, Stage
+from envops.observe.facts import Facts
 from envops.observe.facts_on_disk import read_facts, write_facts
 from envops.observe.journal import Journal
+from envops.observe.requests import Wish, requests_for
 from envops.observe.workspace import Workspace, mark_used, tool_digest
 
 FACTS_KEPT = 5
@@ -25,50 +24,16 @@ ROOM_BYTES = 64 * 2**20
 """With less than this on the disk, what was seen may have been seen because of that."""
 
 
-@dataclass(frozen=True)
-class Wish:
-    """What to observe, and how."""
-
-    allow_network: bool = False
-    use_cache: bool = True
-    evaluate: bool = True
-    """Whether rollouts are wanted: the smoke and the distribution gate stand on them."""
-    score: bool = True
-    """Whether scores, cases and tests are wanted: the rewards gate stands on them."""
-    only_replies: bool = False
-    """Whether of all that only what policies and cases say is wanted, without what is slow to see."""
-    harness: str | None = None
-    """The harness of v1 that plays; `None` is the one that runs in the worker and needs no network."""
-    evaluations: tuple[Stage, ...] = ("smoke", "distribution")
-    """Which of them are played, where rollouts are wanted."""
-    tasks: int | None = None
-    """On how many tasks, in place of what the gates say."""
-    rollouts: int | None = None
-    """How many on each, in place of what the gates say."""
-
-
 def facts_key(entry: EnvironmentEntry, package: Package, wish: Wish) -> str:
-    """Digest of everything that can change what an observation sees."""
-    settings = {
+    """Digest of everything that can change what an observation sees: the requests, the package, the lock, the tool."""
+    seen = {
+        "requests": requests_for(entry, wish).digest(),
         "package": package.digest,
         "lock": package.lock.digest if package.lock else "",
         "tool": tool_digest(),
         "python": [sys.version, sys.platform, platform.machine()],
-        "args": dict(entry.args),
-        "secrets": {name: hashlib.sha256(repr(os.environ.get(name)).encode()).hexdigest() for name in entry.secrets},
-        "smoke": asdict(entry.gates.smoke),
-        "group_size": entry.gates.distribution.group_size,
-        "distribution_tasks": entry.gates.distribution.tasks,
-        "min_rollouts": entry.gates.distribution.min_rollouts,
-        **({"day": today()} if wish.allow_network else {}),  # what lies beyond loopback changes without a word
-        "wish": asdict(replace(wish, use_cache=True)),
     }
-    return hashlib.sha256(json.dumps(settings, sort_keys=True, default=str).encode()).hexdigest()
-
-
-def today() -> str:
-    """The date by which what was seen with an open network is told apart."""
-    return datetime.now(UTC).date().isoformat()
+    return hashlib.sha256(json.dumps(seen, sort_keys=True).encode()).hexdigest()
 
 
 def remembered(entry: EnvironmentEntry, package: Package, workspace: Workspace, wish: Wish) -> Facts | None:

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Sequence
 
 from envops.declare.package import Package
-from envops.observe.remembering import Wish
+from envops.observe.requests import Wish
 from envops.observe.searching import search_toolbox
 from envops.observe.venv import venv_for
 from envops.observe.wheel import TESTS_LOCK

@@ -88,6 +88,7 @@ def test_facts_that_do_not_fit_on_the_disk_are_seen_again(root: Path) -> None:
 
 
 def test_a_wheel_that_does_not_fit_on_the_disk_is_an_error(root: Path) -> None:
+    assert ended(begin(root, *SCHEMA))[0] == exit_codes.PASS  # the virtual environment is there now, and whole
     with (root / "environments/reverse_text/reverse_text/words.txt").open("a") as file:
         file.write("".join(f"word{number}\n" for number in range(20_000)))
     code, report, _ = ended(begin(root, *SCHEMA, before=LIMITED))

@@ -125,6 +125,7 @@ def test_a_package_that_does_not_build_is_the_authors_to_mend(environments: Path
     package = write_package(environments / "unbuildable", "v1", files, settings=HOOKED.replace("hooked", "unbuildable"))
     found = failure(package, workspace)
     assert (found.kind, found.type) == ("raised", "BuildFailed")
+    assert found.message.startswith("it ended with exit code 1:")
     assert "no wheel today" in found.message
 
 

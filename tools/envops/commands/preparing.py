@@ -38,7 +38,7 @@ class Preparation:
         self._packages = question.repository.packages
         self._open = ExitStack()
         installers = self._open.enter_context(ThreadPoolExecutor(INSTALLED_AT_A_TIME))
-        builders = self._open.enter_context(ThreadPoolExecutor(usable_cores()))
+        builders = self._open.enter_context(ThreadPoolExecutor(max(1, usable_cores() - 1)))  # one is for the import
         self._venvs = {key: installers.submit(self._make_venv, key) for key in dict.fromkeys(venvs.values())}
         installers.submit(self._make_toolboxes)
         self._wheels = {name: builders.submit(self._make_wheel, name) for name in venvs}

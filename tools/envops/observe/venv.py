@@ -37,7 +37,7 @@ else:
 """
 TOOL_LOCKS = TOOL_FOLDER / "locks"
 """What the tool itself brings along is small and compiled at once. Of what an environment's lock installs, importing
-verifiers needs a tenth, and compiles that."""
+verifiers needs two fifths, and compiles that."""
 _finding_uv = threading.Lock()
 PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
 

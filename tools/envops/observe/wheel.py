@@ -136,7 +136,7 @@ def _authors(failure: Failure, type_: str) -> Failure:
     """A failure of a program as one of the package, which its author has to mend."""
     if failure.kind == "timeout":
         return Failure("raised", type_, f"it took longer than {BUILD_SECONDS:g} s")
-    return Failure("raised", type_, failure.message)
+    return Failure("raised", type_, f"it {failure.message.partition(' ')[2]}")
 
 
 def _build_environment(*, isolated: bool) -> dict[str, str]:

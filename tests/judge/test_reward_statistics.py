@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from envops.judge.statistics import coverage, mean
+from envops.judge.statistics import chance_of_showing, coverage, mean
+from envops.observe.limits import TASKS_SPOKEN
 
 
 def test_mean_does_not_lose_small_values() -> None:
@@ -18,3 +19,13 @@ def test_no_values_have_no_mean() -> None:
 def test_coverage_of_nothing_is_nothing() -> None:
     assert coverage(9, 10) == 0.9
     assert coverage(0, 0) == 0.0
+
+
+def test_chance_of_showing_tenth_of_tasks_reaches_95_percent_with_29() -> None:
+    assert chance_of_showing(0.1, 28) < 0.95 < chance_of_showing(0.1, 29)
+    assert TASKS_SPOKEN >= 29
+
+
+def test_chance_of_showing_is_certain_where_all_tasks_are_touched() -> None:
+    assert chance_of_showing(1.0, 1) == 1.0
+    assert chance_of_showing(0.0, 100) == 0.0

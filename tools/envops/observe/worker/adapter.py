@@ -14,7 +14,6 @@ from typing import Any, Protocol
 
 from .failures import NotANumber, NotFinite, Sources
 from .policies import Message
-from .reward_calls import CallRecorder
 
 
 @dataclass(frozen=True)
@@ -95,12 +94,6 @@ class Adapter(Protocol):
     """Whether rewards are given to the conversations of one episode together, when all have ended."""
     serves_apart: bool
     """Whether a fork of this process can serve rollouts of its own."""
-    calls: CallRecorder
-    """Takes down the calls of reward functions."""
-    follows_from_calls: bool
-    """Whether a reward is what its functions say: nothing but verifiers' own code prepares and adds up."""
-    scores_afresh: bool
-    """Whether two direct scorings share nothing that the first of them could have changed."""
 
     @property
     def infinite(self) -> bool:

@@ -12,6 +12,7 @@ from ..answers import answer_of, find_payload
 from ..apart import Apart
 from ..aside import bring_back
 from ..channel import Request
+from ..direct_scoring import DirectScoring
 from ..effort import PATIENCE_TIMES, Budget
 from ..failures import OutOfTime
 from ..policies import SCRIPT_PREFIX, Message, says, text_of
@@ -108,6 +109,7 @@ class _Work:
         self._request = request
         self._panel = list(panel)
         self._seconds_per_reply: float = request["seconds_per_reply"]
+        self._scoring = DirectScoring(session)
 
     def facts(self) -> dict[str, Any]:
         started = time.monotonic()
@@ -169,7 +171,7 @@ class _Work:
         entrant, session = self._panel[place], self._session
         completion = said_instead(entrant, reply, everywhere=blind)
         try:
-            return session.scored_directly(entrant.task, completion, self._seconds_per_reply)
+            return self._scoring.scored(entrant.task, completion, self._seconds_per_reply)
         except OutOfTime as error:
             self._waited()
             return {"reward": None, "functions": {}, "failure": session.sources.failure(error)}

@@ -85,7 +85,9 @@ def test_failures_that_differ_in_traceback_alone_agree() -> None:
     assert adapter.asked == ["full", "direct"] * COMPARED
 
 
-@pytest.mark.parametrize(("in_full", "then"), [(True, "direct"), (False, "full")], ids=["in full too", "directly alone"])
+@pytest.mark.parametrize(
+    ("in_full", "then"), [(True, "direct"), (False, "full")], ids=["in full too", "directly alone"]
+)
 def test_function_that_fails_directly_is_scored_in_full(in_full: bool, then: str) -> None:
     adapter = Adapter()
     scoring = DirectScoring(session_over(adapter))
@@ -122,3 +124,12 @@ def test_alternating_reward_is_told_by_its_second_scoring() -> None:
     session.scored_once = lambda *_: row(next(rewards))  # type: ignore[method-assign]
     scored = session.scored(TASK, "nop", REPLY, 5.0, twice=True)
     assert (scored["reward"], scored["again"]) == (0.0, [1.0])
+
+
+def test_loop_seems_to_run_while_a_reply_is_scored_directly() -> None:
+    seen: list[Any] = []
+    adapter = Adapter()
+    adapter.score_directly = lambda *_: seen.append(asyncio.get_running_loop())  # type: ignore[method-assign, assignment]
+    session = session_over(adapter)
+    ask(DirectScoring(session), 1)
+    assert seen == [session.loop]

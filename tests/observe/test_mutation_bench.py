@@ -38,6 +38,7 @@ class Code:
         self.kept = {0: SimpleNamespace(data={})}
         self.reward = reward
         self.adapter = SimpleNamespace(conversational=False, score_directly=self._score_directly)
+        self.loop = asyncio.new_event_loop()
 
     def _row(self, completion: Any) -> dict[str, Any]:
         reward = self.reward(completion[-1]["content"])

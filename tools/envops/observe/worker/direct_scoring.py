@@ -1,13 +1,13 @@
 """Scores for the search and for mutants, which ask thousands of times, with less around the functions than usual.
 
-What verifiers' own scoring costs beside the functions themselves (a loop, tasks, signatures read anew) is most of a cheap
-score. The search and every mutant are asked about replies whose rewards decide nothing alone: what the search finds is a
-reply that anybody can score again, and a mutant is held against the code itself, scored the same way. All else (policies,
-cases, gold further on, invariants) is scored by verifiers' own way alone.
+What verifiers' own scoring costs beside the functions (a loop, tasks, signatures read anew) is most of a cheap score.
+The search and the mutants decide nothing by one score: what a search finds is a reply that anybody can score again, and
+a mutant is held against the code itself, scored the same way. All else is scored by verifiers' own way alone.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -52,7 +52,7 @@ class DirectScoring:
         """A score by whatever code is in place, a mutant perhaps, which is held against nothing.
 
         Where a function fails, it is scored in full, and where that succeeds, nothing is scored directly any more: some
-        of what waits raises that there is no loop.
+        of what waits raises that it is in no task.
         Raises `OutOfTime`.
         """
         direct = self._direct(task, completion, seconds) if self._agrees else None
@@ -64,8 +64,14 @@ class DirectScoring:
         return row
 
     def _direct(self, task: TaskView, completion: Sequence[Message], seconds: float) -> dict[str, Any] | None:
+        """A score as if the loop ran: without one, what begins to wait would raise, and code that catches it go on."""
+        running = asyncio._get_running_loop()
         with time_limit(seconds):
-            return self._session.adapter.score_directly(task, completion)
+            try:
+                asyncio._set_running_loop(self._session.loop)
+                return self._session.adapter.score_directly(task, completion)
+            finally:
+                asyncio._set_running_loop(running)
 
 
 def _failed(row: dict[str, Any]) -> bool:

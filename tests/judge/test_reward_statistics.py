@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 from envops.judge.statistics import chance_of_showing, coverage, mean
 from envops.observe.limits import TASKS_SPOKEN
@@ -29,3 +32,15 @@ def test_chance_of_showing_tenth_of_tasks_reaches_95_percent_with_29() -> None:
 def test_chance_of_showing_is_certain_where_all_tasks_are_touched() -> None:
     assert chance_of_showing(1.0, 1) == 1.0
     assert chance_of_showing(0.0, 100) == 0.0
+
+
+def test_table_of_chances_in_docs_is_as_computed() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "rewards.md").read_text(encoding="utf-8")
+    columns = [int(tasks) for tasks in re.findall(r"(\d+) tasks", re.findall(r"^\| touches .*", page, re.MULTILINE)[0])]
+    rows = re.findall(r"^\| 1 in (\d+) \|(.*)\|$", page, re.MULTILINE)
+    assert TASKS_SPOKEN in columns
+    assert len(rows) > 4
+    for one_in, cells in rows:
+        computed = [100 * chance_of_showing(1 / int(one_in), tasks) for tasks in columns]
+        written = [float(cell.strip(" %")) for cell in cells.split("|")]
+        assert written == pytest.approx(computed, abs=0.06)

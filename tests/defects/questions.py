@@ -25,3 +25,4 @@ MANY = tuple(
     {"question": f"What is {number} plus 900?", "answer": f"{number + 900:,}" if number == 120 else str(number + 900)}
     for number in range(130)
 )
+SILENT = tuple(row | {"answer": ""} if number == 60 else row for number, row in enumerate(MANY))

@@ -85,6 +85,10 @@ CASES = {
                 scores=(*scores(), score("nop", functions={"correct_answer": functions(0, 0)["correct_answer"]})),
                 rollouts=(rollout(functions={"correct_answer": functions(1, 1)["correct_answer"]}),),
             ),
+            "where gold alone was scored": subject(
+                scores=(*scores(), score("oracle", 9)),
+                rollouts=(rollout(task=9, functions={"correct_answer": functions(1, 1)["correct_answer"]}),),
+            ),
             "failed": failed(),
         },
     ),

@@ -1,164 +1,135 @@
-"""Many replies scored without what verifiers puts around reward functions, as long as that says the same."""
+"""Direct scores of the search and of mutants, as long as they agree with verifiers' own scoring."""
 
 from __future__ import annotations
 
 import asyncio
-import itertools
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from envops.observe.worker.direct_scoring import COMPARED, DirectScoring
 from envops.observe.worker.policies import says
-from envops.observe.worker.reward_calls import CallRecorder
-from envops.observe.worker.session import HELD_EVERY, HELD_FIRST, HELD_FIRST_OF_POLICY, Session
+from envops.observe.worker.session import SCORED_TWICE, Session
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Iterator
 
 TASK: Any = SimpleNamespace(index=0)
-MANY = 3 * HELD_EVERY
+REPLY = [says("reply")]
+MANY = COMPARED + 8
 
 
 class Adapter:
     """An adapter whose ways of scoring are told apart by who was asked."""
 
-    scores_afresh = False
-    follows_from_calls = False
-
-    def __init__(self, direct: Any = 1.0, full: Any = 1.0) -> None:
-        self.full = full
-        self.direct = direct
-        self.full_row: dict[str, Any] | None = None
-        self.direct_row: dict[str, Any] | None = None
-        self.paid: Callable[[], float] | None = None
-        self.calls = CallRecorder()
+    def __init__(self, direct: float | None = 1.0, full: float = 1.0) -> None:
+        self.direct_row = None if direct is None else row(direct)
+        self.full_row = row(full)
         self.asked: list[str] = []
 
     async def score(self, _task: Any, _completions: Any) -> list[dict[str, Any]]:
         self.asked.append("full")
-        return [self.full_row or row(self.paid() if self.paid else self.full)]
+        return [self.full_row]
 
     def score_directly(self, _task: Any, _completion: Any) -> dict[str, Any] | None:
         self.asked.append("direct")
-        if self.direct_row is not None or self.direct is None:
-            return self.direct_row
-        return row(self.paid() if self.paid else self.direct)
+        return self.direct_row
 
 
-def row(reward: float, raised: str = "") -> dict[str, Any]:
+def row(reward: float | None, raised: str = "") -> dict[str, Any]:
     failures = [{"function": "f", "failure": {"type": "ValueError", "message": raised, "traceback": "a way"}}]
     return {"reward": reward, "functions": {}, "failures": failures if raised else [], "failure": None, "seconds": 0.1}
 
 
+@pytest.fixture(autouse=True)
+def no_loop() -> Iterator[None]:
+    """A browser that another test of this process opened keeps a loop of its own running."""
+    running = asyncio._get_running_loop()
+    asyncio._set_running_loop(None)
+    yield
+    asyncio._set_running_loop(running)
+
+
 def session_over(adapter: Adapter) -> Session:
-    session = Session(SimpleNamespace())  # type: ignore[arg-type]
+    channel = SimpleNamespace(be_about=lambda _about: None, item=lambda *_item, **_options: None)
+    session = Session(channel)  # type: ignore[arg-type]
     session.adapter = adapter  # type: ignore[assignment]
     session.policies = SimpleNamespace(oracle=SimpleNamespace(derived=False))  # type: ignore[assignment]
     return session
 
 
-def ask(session: Session, times: int = MANY) -> list[float]:
-    return [session.scored_directly(TASK, [says("reply")], 5.0)["reward"] for _ in range(times)]
+def ask(scoring: DirectScoring, times: int = MANY) -> list[float]:
+    return [scoring.scored(TASK, REPLY, 5.0)["reward"] for _ in range(times)]
 
 
-def test_the_first_replies_and_some_later_ones_are_scored_both_ways():
+def test_direct_scoring_that_agrees_compares_only_the_first_replies() -> None:
     adapter = Adapter()
-    assert ask(session_over(adapter)) == [1.0] * MANY
-    assert adapter.asked[: 2 * HELD_FIRST] == ["full", "direct"] * HELD_FIRST
-    assert adapter.asked.count("full") == HELD_FIRST + sum(n % HELD_EVERY == 0 for n in range(HELD_FIRST + 1, MANY + 1))
+    assert ask(DirectScoring(session_over(adapter))) == [1.0] * MANY
+    assert adapter.asked == ["full", "direct"] * COMPARED + ["direct"] * (MANY - COMPARED)
 
 
 @pytest.mark.parametrize("direct", [0.5, None], ids=["another reward", "not known how"])
-def test_what_does_not_hold_is_scored_in_full_from_then_on(direct: float | None):
+def test_direct_scoring_that_differs_is_never_asked_again(direct: float | None) -> None:
     adapter = Adapter(direct)
-    assert ask(session_over(adapter)) == [1.0] * MANY
+    scoring = DirectScoring(session_over(adapter))
+    assert ask(scoring) == [1.0] * MANY
+    assert scoring.scored_by_any(TASK, REPLY, 5.0)["reward"] == 1.0
     assert adapter.asked.count("direct") == 1
 
 
-def test_what_stops_holding_later_is_found_by_a_later_reply():
+def test_failures_that_differ_in_traceback_alone_agree() -> None:
     adapter = Adapter()
-    session = session_over(adapter)
-    ask(session, HELD_FIRST)
-    adapter.direct = 0.5
-    ask(session, HELD_EVERY)
-    assert ask(session) == [1.0] * MANY
-
-
-def failing(raised: str = "bad") -> dict[str, Any]:
-    return row(0.0, raised)
-
-
-def test_failures_are_the_same_by_what_was_raised_and_not_by_the_way_there():
-    adapter = Adapter()
-    adapter.full_row = failing()
-    adapter.direct_row = failing()
+    adapter.full_row, adapter.direct_row = row(0.0, "bad"), row(0.0, "bad")
     adapter.direct_row["failures"][0]["failure"]["traceback"] = "another way"
-    ask(session_over(adapter), HELD_FIRST)
-    assert adapter.asked == ["full", "direct"] * HELD_FIRST
+    ask(DirectScoring(session_over(adapter)), COMPARED)
+    assert adapter.asked == ["full", "direct"] * COMPARED
 
 
-@pytest.mark.parametrize(("in_full", "holds"), [(True, True), (False, False)], ids=["in full too", "directly alone"])
-def test_a_reply_that_a_function_fails_at_directly_is_scored_in_full(in_full: bool, holds: bool):
+@pytest.mark.parametrize(
+    ("in_full", "then"), [(True, "direct"), (False, "full")], ids=["in full too", "directly alone"]
+)
+def test_function_that_fails_directly_is_scored_in_full(in_full: bool, then: str) -> None:
     adapter = Adapter()
-    session = session_over(adapter)
-    ask(session, HELD_FIRST)
-    adapter.direct_row, adapter.full_row = failing(), failing() if in_full else None
-    assert ask(session, 1) == [0.0 if in_full else 1.0]
-    adapter.direct_row = adapter.full_row = None
+    scoring = DirectScoring(session_over(adapter))
+    ask(scoring, COMPARED)
+    adapter.direct_row = row(0.0, "bad")
+    adapter.full_row = row(0.0, "bad") if in_full else row(1.0)
+    assert scoring.scored_by_any(TASK, REPLY, 5.0)["reward"] == (0.0 if in_full else 1.0)
+    adapter.direct_row = row(1.0)
     adapter.asked.clear()
-    ask(session, 1)
-    assert adapter.asked == ["direct" if holds else "full"]
+    ask(scoring, 1)
+    assert adapter.asked == [then]
 
 
-def test_what_fails_directly_alone_when_asked_once_more_is_believed_in_full():
+def test_mutant_is_scored_directly_and_held_against_nothing() -> None:
     adapter = Adapter()
-    adapter.scores_afresh, adapter.direct_row = True, failing() | {"reward": None}
-    session = session_over(adapter)
-    assert session.scored_again(TASK, [says("reply")], 5.0)["reward"] == 1.0
-    adapter.asked.clear()
-    ask(session, 1)
-    assert adapter.asked == ["full"]
+    scoring = DirectScoring(session_over(adapter))
+    assert scoring.scored_by_any(TASK, REPLY, 5.0)["reward"] == 1.0
+    assert adapter.asked == ["direct"]
 
 
-def test_what_every_other_call_says_otherwise_is_seen_in_a_reply_that_is_scored_both_ways():
-    calls = itertools.count()
-    adapter = Adapter()
-    adapter.scores_afresh = True
-    adapter.paid = lambda: float(next(calls) % 2)
-    scored = session_over(adapter).scored(TASK, "nop", [says("reply")], 5.0)
-    assert scored["again"] != [scored["reward"]]
-
-
-def test_a_policy_has_first_replies_of_its_own():
-    adapter = Adapter()
-    session = session_over(adapter)
-    ask(session)
-    adapter.asked.clear()
-    for _ in range(HELD_FIRST_OF_POLICY + 1):
-        session.scored_directly(TASK, [says("reply")], 5.0, "nop")
-    assert adapter.asked == ["full", "direct"] * HELD_FIRST_OF_POLICY + ["direct"]
-
-
-@pytest.mark.parametrize(("afresh", "asked"), [(True, "direct"), (False, "full")])
-def test_what_shares_nothing_is_asked_directly_once_more(afresh: bool, asked: str):
-    adapter = Adapter()
-    adapter.scores_afresh = afresh
-    assert session_over(adapter).scored_again(TASK, [says("reply")], 5.0)["reward"] == 1.0
-    assert adapter.asked == [asked]
-
-
-def test_what_did_not_hold_is_not_asked_directly_once_more():
+def test_policy_is_scored_in_full_and_its_first_replies_twice() -> None:
     adapter = Adapter(0.5)
-    adapter.scores_afresh = True
     session = session_over(adapter)
-    ask(session, 1)
-    assert session.scored_again(TASK, [says("reply")], 5.0)["reward"] == 1.0
+    for _ in range(SCORED_TWICE + 2):
+        session.score(TASK, "nop", REPLY, 5.0)
+    session.score(TASK, "echo", REPLY, 5.0)
+    assert adapter.asked == ["full"] * (2 * SCORED_TWICE + 2 + 2)
 
 
-def test_a_loop_seems_to_run_while_a_reply_is_scored_directly():
+def test_alternating_reward_is_told_by_its_second_scoring() -> None:
+    adapter = Adapter()
+    session = session_over(adapter)
+    rewards = iter((0.0, 1.0))
+    session.scored_once = lambda *_: row(next(rewards))  # type: ignore[method-assign]
+    scored = session.scored(TASK, "nop", REPLY, 5.0, twice=True)
+    assert (scored["reward"], scored["again"]) == (0.0, [1.0])
+
+
+def test_loop_seems_to_run_while_a_reply_is_scored_directly() -> None:
     seen: list[Any] = []
     adapter = Adapter()
     adapter.score_directly = lambda *_: seen.append(asyncio.get_running_loop())  # type: ignore[method-assign, assignment]
     session = session_over(adapter)
-    ask(session, 1)
+    ask(DirectScoring(session), 1)
     assert seen == [session.loop]

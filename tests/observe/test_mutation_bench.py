@@ -14,7 +14,6 @@ from envops.observe.worker import mutation_bench
 from envops.observe.worker.effort import Budget, BudgetSpent, processor_limit, processor_seconds
 from envops.observe.worker.failures import OutOfTime
 from envops.observe.worker.mutation_bench import Bench, Trial
-from envops.observe.worker.reward_calls import CallRecorder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -38,32 +37,18 @@ class Code:
     def __init__(self, reward: Callable[[str], float]) -> None:
         self.kept = {0: SimpleNamespace(data={})}
         self.reward = reward
-        plain = {"conversational": False, "follows_from_calls": True}
-        self.adapter = SimpleNamespace(score=self._score, calls=CallRecorder(), **plain)
-        self.scored: list[str] = []
+        self.adapter = SimpleNamespace(conversational=False, score_directly=self._score_directly)
+        self.loop = asyncio.new_event_loop()
 
-    async def _score(self, _task: Any, completions: Any) -> list[dict[str, Any]]:
-        self.scored += [each[-1]["content"] for each in completions]
-        return [{"functions": {}, "reward": self._called(each[-1]["content"])} for each in completions]
+    def _row(self, completion: Any) -> dict[str, Any]:
+        reward = self.reward(completion[-1]["content"])
+        return {"functions": {}, "reward": reward, "failures": [], "failure": None}
 
-    def _called(self, reply: str) -> float:
-        before = self.adapter.calls.before((reply,), {})
-        value = self._pays(reply)
-        self.adapter.calls.after(before, self._pays, ((reply,), {}), value)
-        return value
+    def scored_once(self, _task: Any, completion: Any, _seconds: float) -> dict[str, Any]:
+        return self._row(completion)
 
-    def _pays(self, reply: str) -> float:
-        return self.reward(reply)
-
-    def run(self, work: Any, _seconds: float) -> Any:
-        return asyncio.run(work)
-
-    def scored_directly(self, _task: Any, completion: Any, _seconds: float) -> dict[str, Any]:
-        return {"functions": {}, "reward": self._called(completion[-1]["content"])}
-
-    def scored_again(self, task: Any, completion: Any, seconds: float) -> dict[str, Any]:
-        row: dict[str, Any] = self.run(self.adapter.score(task, [completion]), seconds)[0]
-        return row
+    def _score_directly(self, _task: Any, completion: Any) -> dict[str, Any]:
+        return self._row(completion)
 
     @contextmanager
     def applied(self, mutant: Mapping[str, Any]) -> Iterator[None]:
@@ -95,15 +80,6 @@ def test_a_mutant_is_asked_about_all_conversations_until_one_notices():
     assert decided(code, bench, lambda reply: float(reply == "wrong 49")).outcome == "killed"
     assert decided(code, bench, lambda reply: float(reply in ("right", "wrong 49"))).by.startswith("wrong 49: reward")
     assert decided(code, bench, lambda reply: float(reply[0] == "r")).outcome == ""
-
-
-def test_a_mutant_is_scored_in_full_only_where_a_function_says_otherwise():
-    code = Code(lambda reply: float(reply == "right"))
-    bench = Bench(code, [probe(reply, code.reward(reply)) for reply in ("right", "wrong", "worse")])  # type: ignore[arg-type]
-    list(bench.batches(plenty()))
-    code.scored.clear()
-    assert decided(code, bench, lambda reply: float(reply in ("right", "worse"))).outcome == "killed"
-    assert code.scored == ["worse"]
 
 
 def test_a_slow_conversation_is_asked_about_last():
@@ -153,39 +129,28 @@ def test_the_processors_time_is_limited_and_the_clocks_is_not():
     assert processor_seconds() > before
 
 
-def told_apart(code: Code, mutant: Callable[[str], float]) -> tuple[Trial, list[str]]:
-    """A survivor, and what was scored in full with it in place."""
+def told_apart(code: Code, mutant: Callable[[str], float]) -> Trial:
+    """A survivor that was asked about variations of gold."""
     bench = Bench(code, [{**probe("<answer>4</answer>", code.reward("<answer>4</answer>")), "seed": True}])  # type: ignore[arg-type]
     list(bench.batches(plenty()))
-    trial = Trial({"id": "a", "reward": code.reward}, "survived")
-    assert not bench.tells_apart(trial, code, (), plenty())  # type: ignore[arg-type]
     trial = Trial({"id": "a", "reward": mutant}, "survived")
-    code.scored.clear()
     bench.tells_apart(trial, code, (), plenty())  # type: ignore[arg-type]
-    return trial, code.scored
+    return trial
 
 
 def test_a_mutant_is_told_apart_by_the_first_reply_that_it_scores_otherwise():
-    trial, scored = told_apart(Code(lambda reply: float("4" in reply)), lambda reply: float("<answer>4" in reply))
+    trial = told_apart(Code(lambda reply: float("4" in reply)), lambda reply: float("<answer>4" in reply))
     assert trial.apart is not None
     assert (trial.apart["original"], trial.apart["mutant"]) == ({"reward": 1.0}, {"reward": 0.0})
-    assert scored == [trial.apart["completion"][-1]["content"]]
 
 
-def test_what_all_functions_say_again_is_not_scored_in_full():
-    trial, scored = told_apart(Code(lambda reply: float("4" in reply)), lambda reply: float(reply.count("4") > 0))
+def test_mutant_that_says_the_same_of_all_variations_is_not_told_apart():
+    trial = told_apart(Code(lambda reply: float("4" in reply)), lambda reply: float(reply.count("4") > 0))
     assert trial.apart is None
-    assert scored == []
 
 
-def test_a_mutant_that_hangs_when_it_is_called_again_is_asked_in_full(monkeypatch: pytest.MonkeyPatch):
+def test_mutant_that_hangs_on_variations_is_not_told_apart(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(mutation_bench, "HANGING_SECONDS", 0.05)
     monkeypatch.setattr(mutation_bench, "MOST_VARIATIONS", 3)
-
-    def hangs(reply: str) -> float:
-        busy(60.0)
-        return float("4" in reply)
-
-    trial, scored = told_apart(Code(lambda reply: float("4" in reply)), hangs)
+    trial = told_apart(Code(lambda reply: float("4" in reply)), lambda _: busy(60.0) or 1.0)
     assert trial.apart is None
-    assert len(scored) == 3

@@ -11,7 +11,6 @@ import pytest
 from envops.observe.worker.failures import OutOfTime
 from envops.observe.worker.grader import SilentChannel
 from envops.observe.worker.policies import says
-from envops.observe.worker.reward_calls import CallRecorder
 from envops.observe.worker.session import Session, time_limit
 from envops.observe.worker.stopwatch import Stopwatch
 
@@ -80,8 +79,6 @@ def test_a_reply_that_hung_is_not_waited_for_again():
     asked = []
 
     class Hanging:
-        calls = CallRecorder()
-
         async def score(self, task: Any, completions: Any) -> Any:
             asked.append((task.index, completions[0][0]["content"]))
             time.sleep(600)  # noqa: ASYNC251 (it hangs)

@@ -22,9 +22,16 @@ POLICIES = (
     "canary-thought",
     "long-junk",
 )
-SAMPLED = dict.fromkeys(POLICIES[7:], 20) | {"long-junk": 2}
-"""Policy → on how many tasks it speaks, where one task tells nearly what all would."""
+TASKS_SPOKEN = 30
+"""On how many tasks a policy speaks: a mistake on a tenth of the tasks shows on 29 of them with 95 %."""
+SAMPLED = (
+    dict.fromkeys(POLICIES[1:7], TASKS_SPOKEN)
+    | dict.fromkeys(POLICIES[7:], 20)  # one task tells nearly what all would
+    | {"long-junk": 2}
+)
+"""Policy → on how many tasks it speaks; gold, which is not named, speaks on all of `TASKS_SCORED`."""
 TASKS_SCORED = 100
+"""How many tasks a worker keeps: gold is tried on them however long it takes, on later ones while there is time."""
 TASKS_PLAYED = 6
 """On how many tasks each policy plays, where the environment answers back."""
 AT_ONCE = 8

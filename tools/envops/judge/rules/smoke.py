@@ -197,7 +197,8 @@ def gold_is_lost_in_the_rollout(subject: Subject) -> Iterator[Found]:
 def functions_are_lost_in_the_rollout(subject: Subject) -> Iterator[Found]:
     """Functions that score in process are missing in a real rollout.
 
-    What: Every function that scores all conversations on a task in process also scores its rollouts.
+    What: Every function that scores all conversations on a task in process also scores its rollouts. Tasks on which
+        gold alone was scored tell nothing of other replies, and are left out.
     Why: A function that only runs here is not part of the reward that is trained on.
     Fix: Check what the function asks for (runtime, state, a judge) and whether a real rollout gives it.
     """
@@ -210,7 +211,8 @@ def functions_are_lost_in_the_rollout(subject: Subject) -> Iterator[Found]:
             before = always.setdefault(score.task, spoke)
             if before is not spoke:
                 always[score.task] = before & spoke
-    compared = [each for each in _ended_well(subject) if each.task in always and each.reward is not None]
+    heard = always.keys() & {score.task for score in subject.facts.scores if score.policy != "oracle"}
+    compared = [each for each in _ended_well(subject) if each.task in heard and each.reward is not None]
     hits = []
     for each in compared:
         lost = sorted(always[each.task] - said[id(each.functions)])

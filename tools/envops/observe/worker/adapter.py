@@ -14,7 +14,6 @@ from typing import Any, Protocol
 
 from .failures import NotANumber, NotFinite, Sources
 from .policies import Message
-from .reward_calls import CallRecorder
 
 
 @dataclass(frozen=True)
@@ -91,12 +90,6 @@ class Adapter(Protocol):
     """Whether a reward function compares the replies to one task."""
     compares_siblings: bool
     """Whether rewards are given to the conversations of one episode together, when all have ended."""
-    calls: CallRecorder
-    """Takes down the calls of reward functions."""
-    follows_from_calls: bool
-    """Whether a reward is what its functions say: nothing but verifiers' own code prepares and adds up."""
-    scores_afresh: bool
-    """Whether two direct scorings share nothing that the first of them could have changed."""
 
     @property
     def infinite(self) -> bool:

@@ -37,33 +37,31 @@ from .releases_v0 import (
     resolved_client,
     rows_of_columns,
 )
-from .reward_calls import Arguments, CallRecorder, Waits
 from .rollout_errors import failure_raised, failure_said, out_of_time
 from .rollouts_v0 import Ledger, count_retries, seconds_of, tokens_of
-from .states_v0 import SharedStates, scored_alone, state_of
+from .states_v0 import scored_alone, state_of
+from .waiting import Waits, at_once
 
 
 class AdapterV0:
     """The surface of `adapter.Adapter` over a v0 environment."""
 
     infinite = False
-    scores_afresh = False
-    """States of one task are copies of the same one."""
 
     def __init__(self, settings: Settings, sources: Sources) -> None:
         self._sources = sources
         self._environment = importlib.import_module(settings.module).load_environment(**settings.args)
         self._environment.env_id = getattr(self._environment, "env_id", None) or settings.module
         self._trap: ContextVar[Trap | None] = ContextVar("trap", default=None)
-        self.calls = CallRecorder()
         self._table = self._trapped_functions()
         self._has_group_functions = any(function["group"] for function in self._table.values())
         rubric = self._environment.rubric
         self._scores_alone = not self._has_group_functions and scores_alone(rubric)
-        self.follows_from_calls = self._scores_alone and prepares_plainly(self._environment)
+        self._scores_directly = (
+            self._scores_alone and prepares_plainly(self._environment) and hasattr(rubric, "score_objects")
+        )
         asks = inspect.signature(rubric.score_group).parameters
         self._scoring_options = {"score_sem": Unlimited()} if "score_sem" in asks else {}
-        self._states = SharedStates(self._environment)
         self.conversational = is_conversational(self._environment)
         self.grouped = any(function["group"] for function in self._table.values())
         self.compares_siblings = False
@@ -149,29 +147,22 @@ class AdapterV0:
                     trap.checked(name, item)
             return value
 
-        calls = self.calls
-
         @calls_rewards
-        async def awaited(value: Any, before: Arguments | None, given: Arguments) -> Any:
+        async def awaited(value: Any) -> Any:
             try:
                 value = await value
             except (Exception, SystemExit) as error:
                 raise self._filed(name, error) from error.__cause__
-            calls.after(before, function, given, value)
             return check(value)
 
         @functools.wraps(function)
         @calls_rewards
         def trapped(*args: Any, **kwargs: Any) -> Any:
-            before = calls.before(args, kwargs)
             try:
                 value = function(*args, **kwargs)
             except (Exception, SystemExit) as error:
                 raise self._filed(name, error) from error.__cause__
-            if type(value) is not float and inspect.isawaitable(value):
-                return awaited(value, before, (args, kwargs))
-            calls.after(before, function, (args, kwargs), value)
-            return check(value)
+            return awaited(value) if type(value) is not float and inspect.isawaitable(value) else check(value)
 
         # Read once: verifiers asks for it with every reply.
         trapped.__signature__ = inspect.signature(function)  # type: ignore[attr-defined]
@@ -212,13 +203,13 @@ class AdapterV0:
         return rows
 
     def score_directly(self, task: TaskView, completion: Sequence[Message]) -> dict[str, Any] | None:
-        if not self.follows_from_calls or not hasattr(self._environment.rubric, "score_objects"):
+        if not self._scores_directly:
             return None
         started = time.perf_counter()
         trap = Trap(self._sources)
         token = self._trap.set(trap)
         try:
-            state = self._states.saying(task, completion)
+            state = at_once(state_of(self._environment, task, completion))
             with being_scored(functools.partial(heard_in, state)):
                 reward, metrics = scored_alone(self._environment.rubric, state)
         except Waits:

@@ -24,11 +24,11 @@ from .adapter import Job, Manner, Settings, TaskView, Trap, calls_rewards
 from .failures import Sources, said_as_exception
 from .harnesses import Harnesses
 from .policies import Message
-from .reward_calls import CallRecorder, Waits
 from .rollout_errors import failure_raised, failure_said, lost_rollout, out_of_time
 from .scoring_v1 import let_judges_know, needs_runtime, provisioned, score_at_once, score_in_place, scores_plainly
 from .tool_servers import fork_servers
 from .traces_v1 import completion_of, identity_of, prompt_of, rewards_of, tokens_of, trace_of
+from .waiting import Waits
 
 EVALUATION_SPLITS = ("test", "eval", "evaluation", "validation", "dev")
 MOST_KNOWN = 256
@@ -52,16 +52,12 @@ class AdapterV1:
     """The surface of `adapter.Adapter` over a v1 package."""
 
     grouped = False
-    follows_from_calls = False
-    """A trace is no plain data: whether a function writes to it cannot be seen."""
-    scores_afresh = True
 
     def __init__(self, settings: Settings, sources: Sources) -> None:
         sys.modules[chat_harness.HARNESS_ID.replace("-", "_")] = chat_harness
         self._settings = settings
         self._sources = sources
         self._trap = Trap(sources)
-        self.calls = CallRecorder()
         self._config = vf.taskset_config_type(settings.module).model_validate({"id": settings.module, **settings.args})
         self._taskset = vf.load_taskset(self._config)
         self._environment_class = vf.environment_class(settings.module)

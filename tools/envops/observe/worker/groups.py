@@ -15,22 +15,24 @@ Reply = tuple[str, list[Message]]
 
 
 def score_together(session: Session, task: TaskView, replies: Sequence[Reply], seconds: float) -> None:
-    """Score the replies of all policies as one group, twice.
+    """Score the replies of all policies as one group, on the first tasks twice.
 
     Gold stands there among wrong replies; it is shown in the company, mixed or alone, in which
     it earns more, since either occurs in training.
     """
     completions = [completion for _, completion in replies]
+    twice = session.is_scored_twice("oracle")
     try:
-        first, again = (session.run(session.adapter.score(task, completions), seconds) for _ in range(2))
+        first, *again = (session.run(session.adapter.score(task, completions), seconds) for _ in range(1 + twice))
     except OutOfTime:
         for policy, completion in replies:  # which of them takes so long
             session.score(task, policy, completion, seconds)
         return
-    for (policy, completion), one, other in zip(replies, first, again, strict=True):
+    for position, ((policy, completion), one) in enumerate(zip(replies, first, strict=True)):
         row: dict[str, Any] = {"task": task.index, "policy": policy, "completion": completion, **one}
-        row |= {"again": [other["reward"]], "derived": session.policies.oracle.derived}
+        others = [group[position]["reward"] for group in again]
+        row |= {"again": others, "derived": session.policies.oracle.derived}
         if policy == "oracle":
-            alone = session.scored(task, policy, completion, seconds)
+            alone = session.scored(task, policy, completion, seconds, twice=twice)
             row = max(row, alone, key=lambda scored: float("-inf") if scored["reward"] is None else scored["reward"])
         session.channel.item("score", row)

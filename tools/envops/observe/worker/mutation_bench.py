@@ -5,18 +5,18 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Any, Literal
 
 from .answers import answer_of
+from .direct_scoring import DirectScoring
 from .effort import Budget, BudgetSpent, kernel_limit, processor_limit, processor_seconds
 from .failures import OutOfTime
 from .mutant import Mutator, NotApplicable
 from .policies import text_of
 from .reply_variations import variations
-from .reward_calls import Calls
-from .session import Session, time_limit
+from .session import Session
 
 DIFFERENCE = 1e-9
 """Below this, two scores of the same conversation are equal."""
@@ -37,8 +37,8 @@ BATCHES = (8, 24)
 MOST_VARIATIONS = 600
 VARIATIONS_AT_ONCE = 50
 
-Way = Literal["directly", "in full", "again"]
-"""How a conversation is scored: held against scoring in full now and then, in full, or as what is asked once more."""
+Way = Literal["code", "mutant"]
+"""What scores a conversation: the code itself, whose first scores are held against scoring in full, or a mutant."""
 Values = dict[str, float | None]
 """`reward` and every function by name."""
 Probe = dict[str, Any]
@@ -51,8 +51,6 @@ class Known:
     values: Values
     processor: float = 0.0
     wall: float = 0.0
-    calls: Calls = field(default_factory=Calls)
-    """By which it was said; none where they cannot be made again."""
 
     @property
     def patience(self) -> tuple[float, float]:
@@ -84,6 +82,7 @@ class Bench:
 
     def __init__(self, session: Session, probes: Sequence[Probe]) -> None:
         self._session = session
+        self._scoring = DirectScoring(session)
         self.probes = [probe for probe in probes if probe["task"] in session.kept]
         self.left_out: dict[str, str] = {}
         """Name of a conversation → why it can tell nothing apart."""
@@ -116,15 +115,14 @@ class Bench:
         """What the code itself says; `None` where it cannot be held to that."""
         used, started = processor_seconds(), time.monotonic()
         try:
-            with self._session.adapter.calls.taken() as calls:
-                values = self.values(probe, way="in full")  # mutants may be, and have so many times as long
+            values = self.values(probe)
         except OutOfTime as error:
             self.unasked[probe["name"]] = str(error)
             return None
         except BaseException as error:  # SystemExit and the like are of no use either
             self.left_out[probe["name"]] = f"{type(error).__name__}: {error}"
             return None
-        known = Known(values, processor_seconds() - used, time.monotonic() - started, self._of_use(calls))
+        known = Known(values, processor_seconds() - used, time.monotonic() - started)
         steady = not (probe["played"] or probe["in_company"])  # what it said then is the second time
         again = values if steady else self.attempted(probe, MOST_SECONDS)
         if known.processor > MOST_SECONDS:
@@ -138,21 +136,16 @@ class Bench:
         return None
 
     def values(
-        self, probe: Probe, processor: float = MOST_SECONDS, wall: float = 10 * MOST_SECONDS, *, way: Way = "directly"
+        self, probe: Probe, processor: float = MOST_SECONDS, wall: float = 10 * MOST_SECONDS, *, way: Way = "code"
     ) -> Values:
         """Reward and functions of a conversation, by whatever code is in place.
 
         Raises `OutOfTime`, and whatever comes through verifiers' own scoring.
         """
-        session = self._session
-        task, completion = session.kept[probe["task"]], probe["completion"]
+        task, completion = self._session.kept[probe["task"]], probe["completion"]
         with processor_limit(processor):
-            if way == "in full":
-                score = session.run(session.adapter.score(task, [completion]), wall)[0]
-            elif way == "again":
-                score = session.scored_again(task, completion, wall)
-            else:
-                score = session.scored_directly(task, completion, wall)
+            ask = self._scoring.scored if way == "code" else self._scoring.scored_by_any
+            score = ask(task, completion, wall)
         values: Values = {name: said["score"] for name, said in score["functions"].items()}
         return values | {"reward": score["reward"]}
 
@@ -162,7 +155,7 @@ class Bench:
         processor: float = HANGING_SECONDS,
         wall: float = WAITING_SECONDS,
         *,
-        way: Way = "directly",
+        way: Way = "code",
     ) -> Values | None:
         """The values of a conversation, `None` where the code in place does not get as far."""
         try:
@@ -198,10 +191,7 @@ class Bench:
         processor, wall = known.patience
         try:
             with kernel_limit(2 * processor + UNINTERRUPTIBLE_SECONDS):
-                with processor_limit(processor), time_limit(wall):
-                    if known.calls.all_repeat():
-                        return
-                values = self.values(probe, processor, wall, way="again")
+                values = self.values(probe, processor, wall, way="mutant")
         except OutOfTime as error:
             trial.outcome, trial.by = "timeout", f"{probe['name']}: {error}"
             return
@@ -224,9 +214,9 @@ class Bench:
         for start in range(0, len(self._variations), VARIATIONS_AT_ONCE):
             said = self._said_of(range(start, min(start + VARIATIONS_AT_ONCE, len(self._variations))), budget)
             with mutator.applied(trial.mutant):
-                for probe, known in _said_otherwise(said):
+                for probe, known in said:
                     budget.check()
-                    values = self.attempted(probe, way="again")
+                    values = self.attempted(probe, way="mutant")
                     if values is not None and differences(known.values, values):
                         trial.apart = _apart(probe, known.values, values)
                         return True
@@ -244,20 +234,8 @@ class Bench:
     def _listened(self, probe: Probe) -> Known | None:
         """What the code itself says of a variation; `None` where it does not get as far."""
         used = processor_seconds()
-        with self._session.adapter.calls.taken() as calls:
-            values = self.attempted(probe)
-        processor = processor_seconds() - used
-        return None if values is None else Known(values, processor, calls=self._of_use(calls))
-
-    def _of_use(self, calls: Calls) -> Calls:
-        """Calls that a mutant can be asked to make again: none where a reward is more than they say, or they vary."""
-        if not self._session.adapter.follows_from_calls:
-            return Calls()
-        try:
-            with processor_limit(MOST_SECONDS), time_limit(10 * MOST_SECONDS):
-                return calls if calls.all_repeat() else Calls()
-        except BaseException:
-            return Calls()
+        values = self.attempted(probe)
+        return None if values is None else Known(values, processor_seconds() - used)
 
     def _varied(self, fragments: Sequence[str]) -> list[Probe]:
         """Variations of gold, all of them, and of the cases as many as there is room for."""
@@ -286,16 +264,6 @@ class Bench:
     def _variations_of(self, probe: Probe, fragments: Sequence[str]) -> Iterator[str]:
         data = self._session.kept[probe["task"]].data
         return variations(text_of(_last_reply(probe["completion"])), answer_of(dict(data)), fragments)
-
-
-def _said_otherwise(said: Sequence[tuple[Probe, Known]]) -> Sequence[tuple[Probe, Known]]:
-    """Those of which the functions in place say something else than the code itself did, or must be asked in full."""
-    processor = max(HANGING_SECONDS, HANGING_TIMES * sum(known.processor for _, known in said))
-    try:
-        with processor_limit(processor), time_limit(max(WAITING_SECONDS, WAITING_TIMES * processor)):
-            return [(probe, known) for probe, known in said if not known.calls.all_repeat()]
-    except BaseException:  # one of them hangs, or ends more than itself: asked one by one, each has limits of its own
-        return said
 
 
 def _otherwise_before(probe: Probe, values: Values) -> str:

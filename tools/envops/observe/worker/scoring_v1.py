@@ -15,8 +15,8 @@ from verifiers.v1.runtimes import make_runtime
 
 from .adapter import TaskView
 from .judges import being_scored
-from .reward_calls import Waits, at_once
 from .traces_v1 import heard_in, trace_of
+from .waiting import Waits, at_once
 
 MOST_SIGNATURES = 256
 _SCORING: Any = sys.modules[vf.Task.__module__]

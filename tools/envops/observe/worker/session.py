@@ -19,7 +19,6 @@ from .effort import set_handler
 from .failures import OutOfTime, Sources, said_as_exception
 from .oracle import NoOracle
 from .policies import Message, Policies, text_of
-from .reward_calls import Calls
 
 if TYPE_CHECKING:
     from .endpoint import Endpoint
@@ -28,10 +27,9 @@ if TYPE_CHECKING:
 
 HUNG_ENOUGH = 2
 """A policy whose replies hung this often is not asked any more, and an oracle that did is not waited for."""
-HELD_FIRST = 24
-HELD_FIRST_OF_POLICY = 6
-HELD_EVERY = 32
-"""Replies that are scored directly and in full: so many first, of each policy too, and one of so many later."""
+SCORED_TWICE = 6
+"""So many first replies of each policy are scored twice. Those of all policies are a hundred, so that a reward that
+changes on one reply of thirty shows with 97 %."""
 IMPATIENT_SECONDS = 1.0
 """How long anything may take once so many hung: the other checks are still to run."""
 
@@ -63,10 +61,8 @@ class Session:
         """How many replies of each policy were not scored in time."""
         self.oracle_hung = 0
         """How many times the oracle had nothing to say in time."""
-        self._directly: Counter[str] = Counter()
-        """How many replies were to be scored directly, by policy; those of no policy are the search's."""
-        self._holds_directly = True
-        """Whether scoring directly has said the same as scoring in full so far."""
+        self._scored: Counter[str] = Counter()
+        """How many replies of each policy were scored."""
         self.hanging: dict[tuple[int, str], str] = {}
         """Task and reply → why it was not scored in time: nobody waits for it twice."""
         self.judge: ScriptedJudge | None = None
@@ -140,25 +136,25 @@ class Session:
 
     def score(self, task: TaskView, policy: str, completion: Sequence[Message], seconds: float) -> None:
         self.channel.be_about({"task": task.index, "policy": policy, "completion": shortened_messages(completion)})
-        row = self.scored(task, policy, completion, seconds)
+        row = self.scored(task, policy, completion, seconds, twice=self.is_scored_twice(policy))
         if policy == "long-junk":
             row["completion"] = shortened_messages(completion)
         self.channel.item("score", row)
 
-    def scored(self, task: TaskView, policy: str, completion: Sequence[Message], seconds: float) -> dict[str, Any]:
+    def scored(
+        self, task: TaskView, policy: str, completion: Sequence[Message], seconds: float, *, twice: bool = False
+    ) -> dict[str, Any]:
+        """A reply's score by verifiers' own scoring, and what a second scoring pays where one is wanted."""
         if self.hanging and (hung := self.hanging.get(_asked(task, completion))):
             return self.unscored(task, policy, completion, OutOfTime(f"it hung before: {hung}"))
         said = [*map(dict, completion)]  # functions may write to what they are given
         try:
-            with self.adapter.calls.taken() as calls:
-                first, held = self._scored_first(task, completion, seconds, policy)
-            again = self._earned_again(task, completion, first["reward"], calls, seconds)
+            first = self.scored_once(task, completion, seconds)
+            again = [self.scored_once(task, completion, seconds)["reward"]] if twice else []
         except OutOfTime as error:
             self.hung[policy] += 1
             self.hanging[_asked(task, said)] = str(error)
             return self.unscored(task, policy, completion, error)
-        if held:
-            self._hold(task, completion, seconds, first)
         return {
             "task": task.index,
             "policy": policy,
@@ -168,85 +164,18 @@ class Session:
             **first,
         }
 
-    def scored_directly(
-        self, task: TaskView, completion: Sequence[Message], seconds: float, policy: str = ""
-    ) -> dict[str, Any]:
-        """One score, for less where that is known to say the same; the first replies and some later ones tell.
+    def scored_once(self, task: TaskView, completion: Sequence[Message], seconds: float) -> dict[str, Any]:
+        """What verifiers' own scoring gives a reply.
 
         Raises `OutOfTime`.
         """
-        row, held = self._scored_first(task, completion, seconds, policy)
-        if held:
-            self._hold(task, completion, seconds, row)
-        return row
-
-    def _scored_first(
-        self, task: TaskView, completion: Sequence[Message], seconds: float, policy: str
-    ) -> tuple[dict[str, Any], bool]:
-        """A score, and whether it is one that scoring directly is to be held against."""
-        self._directly[policy] += 1
-        first = HELD_FIRST_OF_POLICY if policy else HELD_FIRST
-        held = self._directly[policy] <= first or self._directly[policy] % HELD_EVERY == 0
-        return self._scored_once(task, completion, seconds, directly=not held), held
-
-    def _scored_once(
-        self, task: TaskView, completion: Sequence[Message], seconds: float, *, directly: bool
-    ) -> dict[str, Any]:
-        """A score, directly where that may be and is known to hold.
-
-        Where a function fails directly and not in full, nobody knows which of the two is to be believed of others:
-        some of what waits says that it is in no task instead.
-        """
-        direct = self._asked_directly(task, completion, seconds) if self._holds_directly and directly else None
-        if direct is not None and not _failed(direct):
-            return direct
         row: dict[str, Any] = self.run(self.adapter.score(task, [completion]), seconds)[0]
-        if direct is not None:
-            self._holds_directly = _failed(row)
         return row
 
-    def _hold(self, task: TaskView, completion: Sequence[Message], seconds: float, row: dict[str, Any]) -> None:
-        """Score a reply directly that was scored in full: from the first difference on, all are scored in full."""
-        if self._holds_directly:
-            try:
-                direct = self._asked_directly(task, completion, seconds)
-            except OutOfTime:
-                direct = None
-            self._holds_directly = direct is not None and _equal(row, direct)
-
-    def scored_again(self, task: TaskView, completion: Sequence[Message], seconds: float) -> dict[str, Any]:
-        """One score more, by whatever code is in place: directly where that shares nothing with other scorings.
-
-        Raises `OutOfTime`.
-        """
-        return self._scored_once(task, completion, seconds, directly=self.adapter.scores_afresh)
-
-    def score_in_full(self) -> None:
-        """From now on, score nothing directly."""
-        self._holds_directly = False
-
-    def _asked_directly(self, task: TaskView, completion: Sequence[Message], seconds: float) -> dict[str, Any] | None:
-        """What scoring directly says, as if the loop ran: what a function begins there makes it wait."""
-        running = asyncio._get_running_loop()
-        with time_limit(seconds):
-            try:
-                asyncio._set_running_loop(self.loop)
-                return self.adapter.score_directly(task, completion)
-            finally:
-                asyncio._set_running_loop(running)
-
-    def _earned_again(
-        self, task: TaskView, completion: Sequence[Message], first: Any, calls: Calls, seconds: float
-    ) -> list[Any]:
-        """What a reply earns another time: the same where nothing but its functions has a say, and they repeat."""
-        outcomes: list[bool | None] = []
-        if self.adapter.follows_from_calls:
-            with time_limit(seconds):
-                outcomes = calls.repeat()
-        if outcomes and all(outcomes):
-            return [first]
-        times = 2 if False in outcomes else 1  # what every other call does would be hidden by the calls just made
-        return [self.scored_again(task, completion, seconds)["reward"] for _ in range(times)]
+    def is_scored_twice(self, policy: str) -> bool:
+        """Count one more scoring of a policy; whether it is among the first of them."""
+        self._scored[policy] += 1
+        return self._scored[policy] <= SCORED_TWICE
 
     def unscored(
         self, task: TaskView, policy: str, completion: Sequence[Message], error: BaseException
@@ -311,20 +240,6 @@ def time_limit(seconds: float) -> Iterator[None]:
 
 def _asked(task: TaskView, completion: Sequence[Message]) -> tuple[int, str]:
     return task.index, json.dumps(completion, default=str)
-
-
-def _failed(row: dict[str, Any]) -> bool:
-    return bool(row["failures"] or row["failure"])
-
-
-def _equal(first: dict[str, Any], second: dict[str, Any]) -> bool:
-    """Whether two scores are the same, but for the time that they took and the way to what was raised."""
-
-    def said(row: dict[str, Any]) -> Any:
-        raised = [(each["function"], each["failure"]["type"], each["failure"]["message"]) for each in row["failures"]]
-        return row["reward"], row["functions"], raised, row["failure"]
-
-    return repr(said(first)) == repr(said(second))
 
 
 def shortened_messages(messages: Sequence[Message]) -> list[Message]:

@@ -1,4 +1,4 @@
-"""The state that a rollout leaves behind, made from a conversation; for many replies to one task from one of them."""
+"""The state that a rollout leaves behind, made from a conversation, and what verifiers' rubrics give it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .adapter import TaskView
 from .environments_v0 import leaf_rubrics, member_of
 from .policies import Message
 from .releases_v0 import normalize_messages, resolved_client, trajectory_step
-from .reward_calls import Waits, at_once, copied
+from .waiting import Waits, at_once
 
 UNREACHABLE = "http://127.0.0.1:9/v1"
 """Nothing listens there; scoring needs a client but must not use it."""
@@ -23,13 +23,6 @@ async def state_of(environment: Any, task: TaskView, completion: Sequence[Messag
     state = await member.init_state(dict(task.native), _scoring_client(), "scripted", {})
     prepared = await member.setup_state(state)
     state = state if prepared is None else prepared
-    _say(state, completion)
-    state["is_completed"] = True
-    state["stop_condition"] = "scripted"
-    return state
-
-
-def _say(state: Any, completion: Sequence[Message]) -> None:
     messages = list(completion)
     native = normalize_messages(messages) if normalize_messages else messages
     state["completion"] = native
@@ -38,31 +31,15 @@ def _say(state: Any, completion: Sequence[Message]) -> None:
         if raw["role"] == "assistant":
             state["trajectory"].append(trajectory_step(before, message, state))
         before.append(message)
+    state["is_completed"] = True
+    state["stop_condition"] = "scripted"
+    return state
 
 
 @functools.cache
 def _scoring_client() -> Any:
     """One client for the process: each one builds a TLS context."""
     return resolved_client(UNREACHABLE, 1.0)
-
-
-class SharedStates:
-    """States for many replies to a task, which is prepared once; they share messages of its prompt and the client."""
-
-    def __init__(self, environment: Any) -> None:
-        self._environment = environment
-        self._prepared: dict[int, Any] = {}
-
-    def saying(self, task: TaskView, completion: Sequence[Message]) -> Any:
-        """A state of the task in which the completion was said.
-
-        Raises `Waits` where preparing one waits for something.
-        """
-        if task.index not in self._prepared:
-            self._prepared[task.index] = at_once(state_of(self._environment, task, []))
-        state = copied(self._prepared[task.index])
-        _say(state, completion)
-        return state
 
 
 def scored_alone(rubric: Any, state: Any) -> tuple[float, dict[str, float]]:

@@ -45,7 +45,7 @@ def reward_is_out_of_range(subject: Subject) -> Iterator[Found]:
 def reward_changes_on_repetition(subject: Subject) -> Iterator[Found]:
     """The same reply earns another reward the second time.
 
-    What: A conversation that is scored again earns the same.
+    What: A conversation that is scored again earns the same. The first 6 of each policy are scored again.
     Why: A reward that depends on chance, the clock or what was scored before is noise that looks like skill.
     Fix: Seed what is random from the task, and keep no state between calls.
     """

@@ -102,7 +102,7 @@ def _send_growth(session: Session, request: Request) -> None:
 
 
 def _sweep(session: Session, request: Request) -> dict[str, Any] | None:
-    """Gold, once, on every task that not all policies were asked about."""
+    """Gold, once, on every task that is not kept."""
     budget = Budget(request["budget"] / 2)
     limit = request["sweep"]
     rows: list[dict[str, Any]] = []
@@ -137,12 +137,7 @@ def _gold(session: Session, task: TaskView, seconds: float) -> dict[str, Any] | 
     perfect = session.asked_oracle(task, seconds)
     if perfect is None:
         return None
-    try:
-        scored = session.scored_directly(task, [perfect], seconds, "sweep")
-    except OutOfTime as error:
-        return session.unscored(task, "oracle", [perfect], error)
-    derived = session.policies.oracle.derived
-    return {"task": task.index, "policy": "oracle", "completion": [perfect], "derived": derived, **scored}
+    return session.scored(task, "oracle", [perfect], seconds)
 
 
 def _play_one_by_one(session: Session, request: Request) -> None:

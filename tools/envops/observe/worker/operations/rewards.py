@@ -1,8 +1,8 @@
-"""Every policy on every kept task, scored and scored again."""
+"""Gold on every kept task and each policy on as many as it speaks on; the first replies of each are scored twice."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ..adapter import Job, TaskView
@@ -18,15 +18,21 @@ PATIENCE = 6
 
 
 def answer(session: Session, request: Request) -> None:
-    """Every policy on every kept task, scored and scored again."""
+    """Gold on every kept task, and each policy on as many as it speaks on."""
     if session.adapter.conversational:
         _play_policies(session, request)
         return
     seconds, sampled = request["seconds"], request.get("sampled", {})
+    if session.adapter.grouped:  # gold is tried on every task among wrong replies, as in training
+        sampled = _rarer(sampled)
     for position, task in enumerate(list(session.kept.values())):
         if session.hung.total() >= PATIENCE:
             seconds = min(seconds, IMPATIENT_SECONDS)
-        wanted = [policy for policy in request["policies"] if position < sampled.get(policy, position + 1)]
+        wanted = [
+            policy
+            for policy in request["policies"]
+            if position < sampled.get(policy, position + 1) or _stands_in_for_gold(session, policy, task)
+        ]
         chosen = [policy for policy in wanted if session.hung[policy] < HUNG_ENOUGH]
         if session.adapter.grouped:
             replies = [(policy, each) for policy in chosen for each in completions_of(session, policy, task, seconds)]
@@ -35,6 +41,17 @@ def answer(session: Session, request: Request) -> None:
         for policy in chosen:
             for completion in completions_of(session, policy, task, seconds):
                 session.score(task, policy, completion, seconds)
+
+
+def _rarer(sampled: Mapping[str, int]) -> dict[str, int]:
+    """The policies that speak on fewer tasks than most."""
+    most = max(sampled.values(), default=0)
+    return {policy: limit for policy, limit in sampled.items() if limit < most}
+
+
+def _stands_in_for_gold(session: Session, policy: str, task: TaskView) -> bool:
+    """Whether a score is to name a task further on, of which it would not be known that gold is silent there."""
+    return policy == "nop" and task.index in session.asked and session.asked[task.index] is None
 
 
 def completions_of(session: Session, policy: str, task: TaskView, seconds: float) -> Iterator[list[Message]]:
@@ -58,7 +75,7 @@ def _play_policies(session: Session, request: Request) -> None:
     tasks = list(session.kept.values())[: request["conversations"]]
     seconds = request["seconds"]
     names = [name for name in request["policies"] if name == "nop" or _has_form(session, name, tasks, seconds)]
-    rarer = {policy: max(1, limit // 8) for policy, limit in request.get("sampled", {}).items()}
+    rarer = {policy: max(1, limit // 8) for policy, limit in _rarer(request.get("sampled", {})).items()}
     jobs = [
         Job(policy, task.index, 2 if policy == "oracle" else 1)
         for policy in names

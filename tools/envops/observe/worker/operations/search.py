@@ -10,6 +10,7 @@ from typing import Any
 from ..adapter import Job, TaskView
 from ..answers import answer_of, find_payload
 from ..channel import Request
+from ..direct_scoring import DirectScoring
 from ..effort import Budget
 from ..failures import OutOfTime
 from ..policies import SCRIPT_PREFIX, Message, says, text_of
@@ -93,6 +94,7 @@ class _Work:
         self._request = request
         self._panel = list(panel)
         self._seconds_per_reply: float = request["seconds_per_reply"]
+        self._scoring = DirectScoring(session)
 
     def facts(self) -> dict[str, Any]:
         started = time.monotonic()
@@ -153,7 +155,7 @@ class _Work:
         entrant, session = self._panel[place], self._session
         completion = said_instead(entrant, reply, everywhere=blind)
         try:
-            return session.scored_directly(entrant.task, completion, self._seconds_per_reply)
+            return self._scoring.scored(entrant.task, completion, self._seconds_per_reply)
         except OutOfTime as error:
             self._waited()
             return {"reward": None, "functions": {}, "failure": session.sources.failure(error)}

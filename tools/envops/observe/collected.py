@@ -25,7 +25,6 @@ from envops.observe.facts import (
     TestOutcome,
     Validation,
 )
-from envops.observe.facts_on_disk import as_json
 from envops.observe.mutation_facts import Mutation
 from envops.observe.process import WorkerLost, checked
 from envops.observe.recording_facts import RecordingFacts
@@ -92,11 +91,11 @@ class Collected:
             digest=digest,
             description=self._described(),
             tasks=self.kept("task"),
-            scores=self._conversations("score"),
+            scores=self.kept("score"),
             cases=self.kept("case"),
             validations=self.kept("validation"),
             tests=self.kept("test"),
-            rollouts=self._conversations("rollout"),
+            rollouts=self.kept("rollout"),
             rollouts_asked=self.asked,
             mutation=self.mutation,
             network=self.kept("network"),
@@ -111,14 +110,6 @@ class Collected:
             completed=tuple(self.completed),
             seconds=self.seconds,
         )
-
-    def _conversations(self, kind: str) -> tuple[Any, ...]:
-        """Scores or rollouts; those of which functions said the same share that, and rules look at it once."""
-        conversations = self.kept(kind)
-        known: dict[bytes, Any] = {}
-        for each in conversations:
-            vars(each)["functions"] = known.setdefault(as_json(each.functions), each.functions)
-        return conversations
 
     def _described(self) -> Description | None:
         """The description with the data sets that were read after it."""

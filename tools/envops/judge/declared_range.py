@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from envops.observe.facts import Facts, FunctionScore, RewardFunction
+from envops.observe.facts import Facts, FunctionScore, RewardFunction, Rollout, Score
 from envops.observe.reward_range import DeclaredRange, is_reward, range_of
 
 if TYPE_CHECKING:
@@ -47,8 +47,9 @@ def _speaks_as(function: RewardFunction, entries: Iterable[RewardFunction]) -> b
 def _seen_functions(facts: Facts) -> dict[str, RewardFunction]:
     """The functions that scored anything, each with the weight that counts most."""
     seen: dict[str, RewardFunction] = {}
-    cases = [case.score for case in facts.cases if case.score is not None]
-    for each in (*facts.scores, *cases, *facts.rollouts):
+    scores = [*facts.scores, *(case.score for case in facts.cases if case.score is not None)]
+    conversations: list[Score | Rollout] = [*scores, *facts.rollouts]
+    for each in conversations:
         for name, said in each.functions.items():
             if said.score is None:
                 continue

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
+from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any
 
 from envops.report.plain_data import number_text
@@ -20,6 +20,7 @@ def mutation_sentence(mutation: Mutation) -> str:
     """How many mutants exist, were tried, killed and so on, and which bound ended it."""
     if mutation.score is None and not mutation.undecided:
         return f"mutation: nothing to tell, {mutation.exist} mutants of the reward code"
+    tried = mutation.tried
     counts = {
         "killed": mutation.count("killed"),
         "timed out": mutation.count("timeout"),
@@ -31,7 +32,7 @@ def mutation_sentence(mutation: Mutation) -> str:
     parts = ", ".join(f"{count} {name}" for name, count in counts.items() if count)
     ending = _ENDINGS[mutation.bound].format(exist=mutation.exist)
     return (
-        f"mutation score {score_text(mutation.score_range, '{:.2f}')}: {mutation.tried} mutants tried ({ending}): {parts}; "
+        f"mutation score {score_text(mutation.score_range, '{:.2f}')}: {tried} mutants tried ({ending}): {parts}; "
         f"{mutation.conversations} conversations, {mutation.cases} of them cases; {number_text(mutation.seconds)} s"
     )
 
@@ -53,7 +54,7 @@ def mutation_data(mutation: Mutation | None) -> dict[str, Any] | None:
     """Everything, every mutant with its diff and what became of it included; of a brief one the counts alone."""
     if mutation is None:
         return None
-    told = asdict(mutation)
+    told = {part.name: getattr(mutation, part.name) for part in fields(mutation)}
     del told["unlisted"]  # they are among the counts
     return {"score": mutation.score, "score_range": mutation.score_range, "counts": mutation.outcomes, **told}
 

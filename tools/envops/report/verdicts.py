@@ -12,7 +12,7 @@ import json
 import os
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
@@ -72,13 +72,13 @@ def kept_verdict(
         "tool": code_digest(Path(envops.__file__).parent),
         "packaging": packaging.__version__,
         # where it stands in registry.yaml matters where a rule points there
-        "entry": asdict(replace(entry, line=entry.line if entry.ignore else None)),
+        "entry": repr(replace(entry, line=entry.line if entry.ignore else None)),
         "package": [package.folder.name, package.digest, package.hub_hash],
         "recordings": recordings_content(package.folder),
         "gates": gates,
         "brief": brief,
     }
-    key = hashlib.sha256(json.dumps(judged, sort_keys=True, default=str).encode()).hexdigest()
+    key = hashlib.sha256(json.dumps(judged).encode()).hexdigest()
     form = "-".join((*gates, "brief") if brief else gates)
     return KeptVerdict(facts.with_suffix(f".{form}{VERDICT}"), key)
 

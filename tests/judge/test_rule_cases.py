@@ -55,7 +55,7 @@ def test_rule_is_silent(rule: str, each: Judged) -> None:
 
 
 @pytest.mark.parametrize("rule", CASES)
-def test_facts_from_a_file_which_share_what_is_equal_are_judged_alike(rule: str, tmp_path: Path) -> None:
+def test_facts_from_a_file_are_judged_alike(rule: str, tmp_path: Path) -> None:
     for each in CASES[rule].fires.values():
         if isinstance(each, Subject):
             write_facts(each.facts, tmp_path / "facts.json")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import asdict, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import pytest
 from envops.observe.facts import (
@@ -29,7 +29,6 @@ from envops.observe.facts import TestOutcome as Outcome
 from envops.observe.facts_on_disk import as_json, read_facts, write_facts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
 FAILURE = Failure("raised", "ValueError", "ça ne va pas: 北京 🎉", Place("a/b.py", 3), "Traceback…\n")
@@ -86,54 +85,6 @@ def again(facts: Facts, path: Path) -> Facts:
 @pytest.mark.parametrize("facts", [FULL, Facts("sums", "k", "d")], ids=["full", "empty"])
 def test_facts_come_back_as_they_were(facts: Facts, path: Path):
     assert again(facts, path) == facts
-
-
-def test_conversations_that_have_something_in_common_share_it(path: Path):
-    scores = tuple(replace(SCORE, task=task, reward=reward) for task, reward in enumerate((1, 1.0, True, None)))
-    found = again(replace(FULL, scores=scores), path).scores
-    assert [score.task for score in found] == [0, 1, 2, 3]
-    assert found == scores
-    assert len({id(score.functions) for score in found}) == 1
-    assert len({id(score.completion) for score in found}) == 1
-    assert path.read_text().count("tool_calls") == 2, "once of all scores, and once of the case"
-
-
-def _damaged(path: Path, change: Callable[[dict[str, list[list[Any]]]], object]) -> None:
-    write_facts(replace(FULL, scores=(SCORE, replace(SCORE, task=4))), path)
-    data = json.loads(path.read_text())
-    change(data["scores"])
-    path.write_text(json.dumps(data))
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        lambda table: table["task"][1].__setitem__(0, 2),
-        lambda table: table["task"][1].__setitem__(0, -1),
-        lambda table: table["task"][1].__setitem__(0, 0.5),
-        lambda table: table["task"][1].pop(),
-        lambda table: table["task"][0].pop(),
-        lambda table: table["task"][0].__setitem__(0, "zero"),
-        lambda table: table["functions"].pop(),
-        lambda table: table.pop("policy"),
-        lambda table: table.clear(),
-    ],
-    ids=["no such value", "counted from the end", "no number", "a row short", "a value short", "another kind of value",
-         "no numbers", "a column short", "no columns"],
-)  # fmt: skip
-def test_a_damaged_table_is_refused(change: Callable[[dict[str, list[list[Any]]]], object], path: Path):
-    _damaged(path, dict)
-    assert [score.task for score in read_facts(path).scores] == [3, 4]
-    _damaged(path, change)
-    with pytest.raises(ValueError):  # noqa: PT011 - pydantic's and ours
-        read_facts(path)
-
-
-def test_facts_of_the_shape_before_tables_are_refused(path: Path):
-    path.parent.mkdir(parents=True)
-    path.write_text(json.dumps(asdict(FULL)))
-    with pytest.raises(ValueError, match="scores"):
-        read_facts(path)
 
 
 def test_not_a_number_comes_back_as_such(path: Path):

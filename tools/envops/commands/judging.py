@@ -1,39 +1,31 @@
-"""Facts of one environment judged, and those of many judged in processes side by side."""
+"""The verdict of one environment: remembered beside its facts, or judged from them and remembered."""
 
 from __future__ import annotations
 
-import gc
-import multiprocessing
-import os
-import signal
 import time
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from envops.declare.repository import Repository
 from envops.judge.engine import Gate, Subject
 from envops.judge.recorded import baseline_for
 from envops.judge.verdict import judge
-from envops.observe.capacity import usable_cores
+from envops.observe.facts_on_disk import read_facts
 from envops.observe.recording_refresh import knows_recordings
-from envops.observe.remembering import remembered
+from envops.observe.remembering import facts_file, facts_files, remembered
 from envops.observe.requests import Wish
-from envops.observe.worker.supervisor import die_with_parent
 from envops.observe.workspace import Workspace
 from envops.report.result import EnvironmentResult, environment_result, in_brief
+from envops.report.verdicts import KeptVerdict, kept_verdict
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from envops.observe.facts import Facts
 
-WORTH_PROCESSES = 24
-"""Fewer environments are judged before another process has begun."""
 BRIEF_FROM = 50
 """Environments in one run from which on reports are brief about those that passed."""
-AT_ONCE = 4
-"""Environments that a process is given at a time."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +40,28 @@ class Question:
     wish: Wish
 
 
+def remembered_result(question: Question, name: str) -> EnvironmentResult | None:
+    """The result of an environment without looking at it; `None` where it must be looked at after all.
+
+    Whatever goes wrong here goes wrong again, and is told, where the environment is looked at by itself.
+    """
+    started = time.monotonic()
+    entry, package = question.repository.registry.environments[name], question.repository.packages[name]
+    try:
+        for path in facts_files(entry, package, question.workspace, question.wish):
+            result = _kept(question, name, path).read()
+            if result is not None and result.name == name:
+                return replace(result, cached=True, seconds=time.monotonic() - started)
+        facts = remembered(entry, package, question.workspace, question.wish)
+        if facts is None or (question.wish.evaluate and not knows_recordings(facts, package)):
+            return None
+        result = judged(question, name, facts, cached=True, started=started)
+        keep(question, facts, result)
+        return result
+    except Exception:
+        return None
+
+
 def judged(question: Question, name: str, facts: Facts, *, cached: bool, started: float) -> EnvironmentResult:
     """The result of an environment from facts; `started` is when its turn began."""
     repository = question.repository
@@ -60,51 +74,19 @@ def judged(question: Question, name: str, facts: Facts, *, cached: bool, started
     return in_brief(result) if question.brief else result
 
 
-def judged_from_cache(question: Question, names: Sequence[str]) -> Iterator[tuple[str, EnvironmentResult | None]]:
-    """Results of environments whose facts are remembered; `None` where they must be looked at after all."""
-    cores = usable_cores()
-    if len(names) < WORTH_PROCESSES or cores < 2:
-        for name in names:
-            yield name, _judged_if_remembered(question, name)
-        return
-    context = multiprocessing.get_context("fork")
-    pool = ProcessPoolExecutor(cores, context, initializer=_begin, initargs=(question, os.getpid()))
-    rest = list(names)
-    try:
-        for result in pool.map(_judged_here, names, chunksize=AT_ONCE):
-            yield rest.pop(0), result
-    except BrokenProcessPool:  # the machine ended one of them
-        yield from ((name, None) for name in rest)
-    finally:
-        pool.shutdown(cancel_futures=True)
+def keep(question: Question, facts: Facts, result: EnvironmentResult) -> None:
+    """Remember a result beside its facts, which are those in the cache."""
+    if knows_recordings(facts, question.repository.packages[result.name]):
+        _kept(question, result.name, facts_file(question.workspace, facts.environment, facts.key)).write(result)
 
 
-_question: Question | None = None
-"""In a judging process: what it was forked to answer."""
+def are_in_the_cache(facts: Facts, workspace: Workspace) -> bool:
+    """Whether the cache holds these facts and no others under their key: not all that is seen is kept."""
+    with suppress(OSError, ValueError):
+        return read_facts(facts_file(workspace, facts.environment, facts.key)) == facts
+    return False
 
 
-def _begin(question: Question, parent: int) -> None:
-    global _question
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the host tells its end
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    die_with_parent(parent)
-    gc.disable()  # facts are large and without cycles: looking for some takes longer than judging
-    _question = question
-
-
-def _judged_here(name: str) -> EnvironmentResult | None:
-    assert _question is not None
-    return _judged_if_remembered(_question, name)
-
-
-def _judged_if_remembered(question: Question, name: str) -> EnvironmentResult | None:
-    """Whatever goes wrong here goes wrong again, and is told, where the environment is looked at by itself."""
-    started = time.monotonic()
-    package = question.repository.packages[name]
-    try:
-        facts = remembered(question.repository.registry.environments[name], package, question.workspace, question.wish)
-        if facts is None or (question.wish.evaluate and not knows_recordings(facts, package)):
-            return None
-        return judged(question, name, facts, cached=True, started=started)
-    except Exception:
-        return None
+def _kept(question: Question, name: str, facts: Path) -> KeptVerdict:
+    entry, package = question.repository.registry.environments[name], question.repository.packages[name]
+    return kept_verdict(facts, entry, package, question.gates, brief=question.brief)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
-from envops.commands.judging import Question, judged, judged_from_cache
+from envops.commands.judging import Question, are_in_the_cache, judged, keep, remembered_result
 from envops.commands.preparing import Preparation
 from envops.commands.termination import terminated_like_interrupted
 from envops.declare.lock import LOCK_FILE
@@ -21,7 +21,7 @@ from envops.observe.capacity import available_memory
 from envops.observe.facts import Facts, Failure, adapter
 from envops.observe.observation import Watcher, observe
 from envops.observe.recording_refresh import with_recordings
-from envops.observe.remembering import remembered, seems_remembered
+from envops.observe.remembering import remembered
 from envops.observe.scheduling import in_order, next_to_start
 from envops.observe.subprocesses import Interrupted
 from envops.observe.templates import LockTemplates
@@ -56,19 +56,15 @@ def run_all(
     interrupted = False
     with terminated_like_interrupted():
         try:
-            entries, packages = question.repository.registry.environments, question.repository.packages
-            known = [
-                name
-                for name in names
-                if seems_remembered(entries[name], packages[name], question.workspace, question.wish)
-            ]
-            for name, result in judged_from_cache(question, known):
-                if result is not None:
-                    progress.cached(name)
-                    progress.finished(result)
-                    results.append(result)
-            judged_already = set(results.names)
-            rest = [name for name in names if name not in judged_already]
+            rest = []
+            for name in names:
+                result = remembered_result(question, name)
+                if result is None:
+                    rest.append(name)
+                    continue
+                progress.cached(name)
+                progress.finished(result)
+                results.append(result)
             _observe_all(question, rest, workers, progress, stop, results)
         except KeyboardInterrupt:
             interrupted = True
@@ -151,6 +147,8 @@ def _validate_one(shared: Run, name: str) -> EnvironmentResult | None:
     try:
         facts, cached = _facts(shared, name)
         result = judged(shared.question, name, facts, cached=cached, started=started)
+        if are_in_the_cache(facts, shared.question.workspace):
+            keep(shared.question, facts, result)
     except Interrupted:
         return None
     except Exception as error:

@@ -14,13 +14,14 @@ from envops.judge.checks import group_size_measured
 from envops.judge.clusters import variance_parts
 from envops.judge.groups import distinct, predicted_live
 from envops.judge.intervals import wilson_of
+from envops.judge.outcomes import Task
 from envops.judge.statistics import mean
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from envops.declare.registry import DistributionGate
-    from envops.judge.outcomes import Sample, Task
+    from envops.judge.outcomes import Sample
 
 Topic = Literal["group size", "batch size", "difficulty filter", "curriculum", "tasks"]
 GROUP_SIZES = (8, 16, 32, 64)

@@ -5,16 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from envops.judge.sayings import sayings
-from envops.observe.facts import Facts, RewardFunction
+from envops.observe.facts import Facts, FunctionScore, RewardFunction, Rollout, Score
 from envops.observe.reward_range import DeclaredRange, is_reward, range_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from envops.declare.package import Package
 
-__all__ = ["DeclaredRange", "declared_range", "functions_of", "is_reward"]
+__all__ = ["DeclaredRange", "declared_range", "functions_of", "is_reward", "speakers"]
 
 
 def declared_range(package: Package, facts: Facts) -> DeclaredRange:
@@ -36,6 +35,11 @@ def functions_of(facts: Facts) -> tuple[RewardFunction, ...]:
     return spoken + entries
 
 
+def speakers(functions: Mapping[str, FunctionScore]) -> set[str]:
+    """Those of a conversation's functions that gave a number."""
+    return {name for name, said in functions.items() if said.score is not None}
+
+
 def _speaks_as(function: RewardFunction, entries: Iterable[RewardFunction]) -> bool:
     return any(entry.kind == function.kind and entry.weight == function.weight for entry in entries)
 
@@ -43,9 +47,10 @@ def _speaks_as(function: RewardFunction, entries: Iterable[RewardFunction]) -> b
 def _seen_functions(facts: Facts) -> dict[str, RewardFunction]:
     """The functions that scored anything, each with the weight that counts most."""
     seen: dict[str, RewardFunction] = {}
-    cases = [case.score for case in facts.cases if case.score is not None]
-    for functions in sayings([*facts.scores, *cases, *facts.rollouts]).values():
-        for name, said in functions.items():
+    scores = [*facts.scores, *(case.score for case in facts.cases if case.score is not None)]
+    conversations: list[Score | Rollout] = [*scores, *facts.rollouts]
+    for each in conversations:
+        for name, said in each.functions.items():
             if said.score is None:
                 continue
             known = seen.get(name)

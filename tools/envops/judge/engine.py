@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 from envops.judge.declared_range import DeclaredRange, functions_of
 from envops.judge.measures import Distribution, distribution_of
 from envops.judge.outcomes import Sample, samples_of_rollouts
-from envops.judge.sayings import Saying, sayings
+from envops.observe.facts import Place
 from envops.observe.reward_range import range_of
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from envops.declare.release_history import ReleaseHistory
     from envops.judge.baseline import Baseline
     from envops.judge.reward_comparison import RewardComparison
-    from envops.observe.facts import Facts, Place, RewardFunction, Score
+    from envops.observe.facts import Facts, RewardFunction, Score
 
 Gate = Literal["schema", "rewards", "smoke", "distribution", "release", "run", "diagnosis"]
 Severity = Literal["error", "warning", "advice"]
@@ -102,11 +102,6 @@ class Subject:
     def failing(self) -> Sequence[Score]:
         """Those of them in which a function failed."""
         return [score for score in self.conversations if score.failures]
-
-    @cached_property
-    def sayings(self) -> Mapping[int, Saying]:
-        """What the functions said of them, by identity."""
-        return sayings(self.conversations)
 
     @cached_property
     def rewarded(self) -> Mapping[str, list[Score]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -14,8 +15,6 @@ from envops.judge.shaping import Shaping, shaping
 from envops.judge.statistics import mean
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from envops.declare.registry import DistributionGate
     from envops.judge.outcomes import Sample
 

@@ -25,7 +25,6 @@ from envops.observe.facts import (
     TestOutcome,
     Validation,
 )
-from envops.observe.facts_on_disk import as_json
 from envops.observe.mutation_facts import Mutation
 from envops.observe.process import WorkerLost, checked
 from envops.observe.recording_facts import RecordingFacts
@@ -112,11 +111,11 @@ class Collected:
             digest=digest,
             description=self._described(),
             tasks=self.kept("task"),
-            scores=self._conversations("score"),
+            scores=self.kept("score"),
             cases=self.kept("case"),
             validations=self.kept("validation"),
             tests=self.kept("test"),
-            rollouts=tuple(map(self._predicted, self._conversations("rollout"))),
+            rollouts=tuple(map(self._predicted, self.kept("rollout"))),
             rollouts_asked=self.asked,
             mutation=self.mutation,
             network=self.kept("network"),
@@ -136,14 +135,6 @@ class Collected:
         """The rollout, beside what the same policy earned on its task when the rewards gate played it."""
         reward = self.played.get((rollout.task, rollout.policy))
         return rollout if reward is None or rollout.policy == "blend" else replace(rollout, predicted=reward)
-
-    def _conversations(self, kind: str) -> tuple[Any, ...]:
-        """Scores or rollouts; those of which functions said the same share that, and rules look at it once."""
-        conversations = self.kept(kind)
-        known: dict[bytes, Any] = {}
-        for each in conversations:
-            vars(each)["functions"] = known.setdefault(as_json(each.functions), each.functions)
-        return conversations
 
     def _described(self) -> Description | None:
         """The description with the data sets that were read after it."""

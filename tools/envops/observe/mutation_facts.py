@@ -92,6 +92,8 @@ class Mutation:
     recorded: bool = False
     """The environment answers back: conversations recorded earlier were scored, none was played."""
     seconds: float = 0.0
+    unlisted: Mapping[Outcome, int] = field(default_factory=dict)
+    """How many mutants ended in which way and are not listed, in a brief report."""
 
     def count(self, *outcomes: Outcome) -> int:
         return sum(self.outcomes[outcome] for outcome in outcomes)
@@ -99,7 +101,12 @@ class Mutation:
     @cached_property
     def outcomes(self) -> Counter[Outcome]:
         """How many mutants ended in each way."""
-        return Counter(mutant.outcome for mutant in self.mutants)
+        return Counter(mutant.outcome for mutant in self.mutants) + Counter(self.unlisted)
+
+    @property
+    def tried(self) -> int:
+        """How many mutants were tried, listed or not."""
+        return self.outcomes.total()
 
     @property
     def killed(self) -> int:

@@ -13,12 +13,12 @@ from dataclasses import replace
 from envops.declare.package import Package
 from envops.declare.registry import EnvironmentEntry
 from envops.observe.facts import Facts
-from envops.observe.facts_on_disk import write_facts
 from envops.observe.limits import LOAD_SECONDS, TASKS_SCORED
 from envops.observe.opened import opened_environment
 from envops.observe.process import StageFailed
 from envops.observe.recording_check import check_recordings
 from envops.observe.recordings import recordings_content
+from envops.observe.remembering import replace_facts
 from envops.observe.subprocesses import ProgramFailed
 from envops.observe.workspace import Workspace
 
@@ -55,5 +55,5 @@ def with_recordings(
         return replace(facts, recordings=(), completed=completed, failures=failures)
     fresh = replace(facts, recordings=tuple(checks))
     with suppress(OSError):
-        write_facts(fresh, workspace.facts / facts.environment / f"{facts.key}.json")
+        replace_facts(fresh, workspace)
     return fresh

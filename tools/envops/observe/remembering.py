@@ -20,6 +20,8 @@ from envops.observe.requests import Wish, requests_for
 from envops.observe.workspace import Workspace, mark_used, tool_digest
 
 FACTS_KEPT = 5
+VERDICT = ".verdict"
+"""How the names of files end that hold what was judged from facts; they begin with the facts' key."""
 ROOM_BYTES = 64 * 2**20
 """With less than this on the disk, what was seen may have been seen because of that."""
 
@@ -41,31 +43,42 @@ def remembered(entry: EnvironmentEntry, package: Package, workspace: Workspace, 
 
     A damaged file is as good as none.
     """
-    for key, path in _candidates(entry, package, workspace, wish):
+    for path in facts_files(entry, package, workspace, wish):
         try:
             facts = read_facts(path)
         except (OSError, ValueError):
             continue
-        if facts.key == key and facts.environment == entry.name:
+        if facts.key == path.stem and facts.environment == entry.name:
             mark_used(path)
             return facts
     return None
 
 
-def seems_remembered(entry: EnvironmentEntry, package: Package, workspace: Workspace, wish: Wish) -> bool:
-    """Whether there is a file of facts that would hold, sound or not."""
-    return any(path.is_file() for _, path in _candidates(entry, package, workspace, wish))
-
-
-def _candidates(
-    entry: EnvironmentEntry, package: Package, workspace: Workspace, wish: Wish
-) -> Iterator[tuple[str, Path]]:
+def facts_files(entry: EnvironmentEntry, package: Package, workspace: Workspace, wish: Wish) -> Iterator[Path]:
+    """Where facts would be that hold for a wish, those of the widest observation first; none where none are wished."""
     if not wish.use_cache:
         return
     widest = replace(wish, evaluate=True, score=True, only_replies=False)
     for wider in dict.fromkeys((widest, replace(wish, only_replies=False), wish)):
-        key = facts_key(entry, package, wider)
-        yield key, workspace.facts / entry.name / f"{key}.json"
+        yield facts_file(workspace, entry.name, facts_key(entry, package, wider))
+
+
+def facts_file(workspace: Workspace, environment: str, key: str) -> Path:
+    """Where facts of this key are kept."""
+    return workspace.facts / environment / f"{key}.json"
+
+
+def replace_facts(facts: Facts, workspace: Workspace) -> None:
+    """Write facts, and remove what was judged from those that had their key. Raises `OSError`."""
+    path = facts_file(workspace, facts.environment, facts.key)
+    forget_verdicts(path)
+    write_facts(facts, path)
+
+
+def forget_verdicts(facts: Path) -> None:
+    """Remove what was judged from the facts in a file."""
+    for path in facts.parent.glob(f"{facts.stem}.*{VERDICT}"):
+        path.unlink(missing_ok=True)
 
 
 def remember(facts: Facts, workspace: Workspace) -> str:
@@ -75,11 +88,12 @@ def remember(facts: Facts, workspace: Workspace) -> str:
         folder.mkdir(parents=True, exist_ok=True)
         if shutil.disk_usage(folder).free < ROOM_BYTES:  # it may be what broke the environment
             raise OSError("the disk is full")
-        write_facts(facts, folder / f"{facts.key}.json")
+        replace_facts(facts, workspace)
         Journal.of(workspace, facts.environment, facts.key).forget()
         old = sorted(folder.glob("*.json"), key=lambda path: path.stat().st_mtime, reverse=True)
         for path in old[FACTS_KEPT:]:
             path.unlink(missing_ok=True)
+            forget_verdicts(path)
     except OSError as error:  # a full disk or a read-only cache costs time, not truth
         return f"{facts.environment}: its facts could not be kept, the next run observes again ({error})"
     return ""

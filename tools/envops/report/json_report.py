@@ -7,6 +7,8 @@ import re
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from pydantic_core import to_json
+
 from envops.report.distribution import distribution_data
 from envops.report.mutation import mutation_data
 from envops.report.plain_data import plain_data
@@ -49,7 +51,9 @@ def plain_json_parts(head: Mapping[str, Any], environments: Iterable[Mapping[str
 
 
 def _plain_text(data: Mapping[str, Any]) -> str:
-    text = json.dumps(data, indent=2, ensure_ascii=True, allow_nan=False)
+    text = to_json(data, indent=2, inf_nan_mode="strings").decode()
+    if not text.isascii():  # json alone writes ASCII, but indents in Python: five times as long
+        text = json.dumps(data, indent=2, ensure_ascii=True, allow_nan=False)
     text = _NUMBERS.sub(lambda found: f"[{' '.join(found[1].split())}]", text)
     return text.replace("\x7f", "\\u007f").replace("##[", "##\\u005b")
 

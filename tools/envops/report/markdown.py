@@ -174,7 +174,7 @@ def _problem_pieces(result: ValidationResult) -> list[_Piece]:
 def _environment_pieces(environment: EnvironmentResult) -> list[_Piece]:
     findings = weightiest_first(environment.findings)
     unreached = unreached_gates(environment)
-    told = environment.distributions or environment.mutation or environment.search
+    told = not environment.brief and (environment.distributions or environment.mutation or environment.search)
     if not findings and not environment.failures and not unreached and not told:
         return []
     digest = f" {code_span(environment.digest[:19])}" if environment.digest else ""
@@ -184,6 +184,8 @@ def _environment_pieces(environment: EnvironmentResult) -> list[_Piece]:
         pieces.append(_Piece("heading", "".join([*lines, "\n"]), ((_CUT_HEADING, ""),)))
     pieces += [_failure_piece(stage, failure) for stage, failure in environment.failures.items()]
     pieces += [_finding_piece(environment, finding) for finding in findings]
+    if environment.brief:
+        return pieces
     if environment.mutation is not None:
         pieces.append(_Piece("finding", f"{prose(mutation_sentence(environment.mutation))}\n\n", ((3, ""),)))
     if environment.search is not None:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
+from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any
 
-from envops.observe.mutation_facts import Mutant, Outcome
 from envops.report.plain_data import number_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from envops.observe.mutation_facts import Mutation
+    from envops.observe.mutation_facts import Mutation, Outcome
 
 _NOTICED: tuple[Outcome, ...] = ("killed", "timeout", "skipped")
 _ENDINGS = {"all": "all there are", "count": "a sample of {exist}", "time": "of {exist}, not all of them decided"}
@@ -21,7 +20,7 @@ def mutation_sentence(mutation: Mutation) -> str:
     """How many mutants exist, were tried, killed and so on, and which bound ended it."""
     if mutation.score is None and not mutation.undecided:
         return f"mutation: nothing to tell, {mutation.exist} mutants of the reward code"
-    tried = len(mutation.mutants)
+    tried = mutation.tried
     counts = {
         "killed": mutation.count("killed"),
         "timed out": mutation.count("timeout"),
@@ -55,13 +54,15 @@ def mutation_data(mutation: Mutation | None) -> dict[str, Any] | None:
     """Everything, every mutant with its diff and what became of it included; of a brief one the counts alone."""
     if mutation is None:
         return None
-    told = replace(mutation, mutants=tuple(mutant for mutant in mutation.mutants if mutant.id))
-    return {"score": mutation.score, "score_range": mutation.score_range, "counts": mutation.outcomes, **asdict(told)}
+    told = {part.name: getattr(mutation, part.name) for part in fields(mutation)}
+    del told["unlisted"]  # they are among the counts
+    return {"score": mutation.score, "score_range": mutation.score_range, "counts": mutation.outcomes, **told}
 
 
 def brief(mutation: Mutation | None) -> Mutation | None:
     """The same counts, and only those mutants that somebody may want to look at."""
     if mutation is None:
         return None
-    nameless = {outcome: Mutant("", "", "", "", 0, "", outcome) for outcome in _NOTICED}
-    return replace(mutation, mutants=tuple(nameless.get(one.outcome, one) for one in mutation.mutants))
+    listed = tuple(mutant for mutant in mutation.mutants if mutant.outcome not in _NOTICED)
+    unlisted = {outcome: count for outcome in _NOTICED if (count := mutation.count(outcome))}
+    return replace(mutation, mutants=listed, unlisted=unlisted)

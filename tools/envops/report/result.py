@@ -8,27 +8,29 @@ from __future__ import annotations
 
 import posixpath
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
+# What a result consists of is checked where a remembered one is read (`report/verdicts.py`), which needs the classes.
+from envops.declare.package import Generation, Package
 from envops.judge.engine import GATES, Finding, Gate, Verdict
+from envops.judge.measures import Distribution
+from envops.judge.profiles import Profile
 from envops.judge.verdict import VERDICTS
+from envops.observe.facts import Facts, Failure, Place, Stage, Started, Wheel
+from envops.observe.mutation_facts import Mutation
+from envops.observe.recording_facts import RecordingFacts
+from envops.observe.search_facts import Search
+from envops.observe.spending import Spending
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
     from pathlib import Path
 
-    from envops.declare.package import Generation, Package
     from envops.declare.problem import Problem
-    from envops.judge.measures import Distribution
-    from envops.judge.profiles import Profile
     from envops.judge.verdict import Judgement
-    from envops.observe.facts import Facts, Failure, Place, Stage, Started, Wheel
-    from envops.observe.mutation_facts import Mutation
-    from envops.observe.recording_facts import RecordingFacts
-    from envops.observe.search_facts import Search
-    from envops.observe.spending import Spending
 
 Standing = Literal["error", "bug", "inconclusive", "warning", "advice", "ignored"]
 """What a finding amounts to in a report, weightiest first."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 from envops.report.plain_data import number_text
@@ -32,4 +32,4 @@ def search_sentence(search: Search) -> str:
 
 def search_data(search: Search | None) -> dict[str, Any] | None:
     """Everything, every find with what it earns on the panel included."""
-    return None if search is None else asdict(search)
+    return None if search is None else {part.name: getattr(search, part.name) for part in fields(search)}

@@ -157,7 +157,7 @@ def _mutation_row(environment: EnvironmentResult) -> list[tuple[str, str]]:
     searched = "–" if search is None else "skipped" if search.ended == "skipped" else f"{finds or 'no'} finds"
     return [
         (environment.name, ""),
-        (str(len(mutation.mutants)) if mutation else "–", "dim"),
+        (str(mutation.tried) if mutation else "–", "dim"),
         (score_text(mutation.score_range) if mutation else "–", ""),
         (str(survived) if mutation else "–", "yellow" if survived else "dim"),
         ("1 find" if finds == 1 else searched, "bold red" if finds else "dim"),

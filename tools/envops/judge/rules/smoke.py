@@ -6,11 +6,11 @@ import re
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING
 
+from envops.judge.declared_range import speakers
 from envops.judge.engine import Found, Subject, rule
 from envops.judge.evidence import described, merged, number, of_conversation, of_failure
 from envops.judge.failures import OUTSIDE_FAULT, is_nobodys_fault, own_failure
 from envops.judge.gold import gold_by_task, is_reward_number
-from envops.judge.sayings import sayings, speakers
 from envops.observe.facts import Place
 
 if TYPE_CHECKING:
@@ -202,20 +202,16 @@ def functions_are_lost_in_the_rollout(subject: Subject) -> Iterator[Found]:
     Why: A function that only runs here is not part of the reward that is trained on.
     Fix: Check what the function asks for (runtime, state, a judge) and whether a real rollout gives it.
     """
-    told = {**subject.sayings, **sayings(subject.facts.rollouts)}
-    said = {key: speakers(functions) for key, functions in told.items()}
     always: dict[int, set[str]] = {}
     for score in subject.facts.scores:
         if score.reward is not None:
-            spoke = said[id(score.functions)]
-            before = always.setdefault(score.task, spoke)
-            if before is not spoke:
-                always[score.task] = before & spoke
+            spoke = speakers(score.functions)
+            always[score.task] = always.get(score.task, spoke) & spoke
     heard = always.keys() & {score.task for score in subject.facts.scores if score.policy != "oracle"}
     compared = [each for each in _ended_well(subject) if each.task in heard and each.reward is not None]
     hits = []
     for each in compared:
-        lost = sorted(always[each.task] - said[id(each.functions)])
+        lost = sorted(always[each.task] - speakers(each.functions))
         if lost:
             hits.append(
                 Found(

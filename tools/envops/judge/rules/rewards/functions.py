@@ -6,17 +6,16 @@ import math
 from collections import defaultdict
 from typing import TYPE_CHECKING, Literal
 
-from envops.judge.declared_range import is_reward
+from envops.judge.declared_range import is_reward, speakers
 from envops.judge.engine import Found, Subject, rule
 from envops.judge.evidence import described, merged, number, of_conversation, of_failure, shortened
 from envops.judge.failures import is_nobodys_fault
 from envops.judge.gold import place_of
-from envops.judge.sayings import Saying, speakers
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
-    from envops.observe.facts import FunctionFailure, RewardFunction, Score
+    from envops.observe.facts import FunctionFailure, FunctionScore, RewardFunction, Score
 
 NOT_A_NUMBER = "NotANumber"
 """Type of the worker's failure for a function that returned something else."""
@@ -74,11 +73,11 @@ def function_is_not_finite(subject: Subject) -> Iterator[Found]:
     """
     for function, failed in _failed(subject, NOT_FINITE).items():
         yield from _merged_failures(subject, function, failed, "is not finite")
-    wrong = {key for key, said in subject.sayings.items() if _not_finite(said)}
     hits = []
     for score in subject.conversations:
-        if id(score.functions) in wrong or not (score.reward is None or math.isfinite(score.reward)):
-            named = _not_finite(score.functions) or {"the reward": score.reward}
+        wrong = _not_finite(score.functions)
+        if wrong or not (score.reward is None or math.isfinite(score.reward)):
+            named = wrong or {"the reward": score.reward}
             name, value = next(iter(named.items()))
             hits.append(
                 Found(
@@ -90,7 +89,7 @@ def function_is_not_finite(subject: Subject) -> Iterator[Found]:
     yield from merged(hits, len(subject.conversations))
 
 
-def _not_finite(functions: Saying) -> dict[str, float | None]:
+def _not_finite(functions: Mapping[str, FunctionScore]) -> dict[str, float | None]:
     given = ((name, said.score) for name, said in functions.items())
     return {name: score for name, score in given if score is not None and not math.isfinite(score)}
 
@@ -141,7 +140,7 @@ def _never_scored(subject: Subject, kind: Literal["reward", "metric"]) -> list[R
     if all(score.reward is None for score in subject.facts.scores):
         return []
     said = {failed.function for score in subject.failing for failed in score.failures}
-    said.update(*map(speakers, subject.sayings.values()))
+    said.update(*(speakers(score.functions) for score in subject.conversations))
     wanted = [function for function in subject.functions if is_reward(function) == (kind == "reward")]
     return [function for function in wanted if function.name not in said]
 

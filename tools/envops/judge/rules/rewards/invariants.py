@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from envops.judge.declared_range import speakers
 from envops.judge.engine import Found, Subject, rule
 from envops.judge.evidence import described, merged, number, of_conversation, of_failure, reply_text, shortened
 from envops.judge.gold import best_paid, is_reward_number, worst_paid
-from envops.judge.sayings import speakers
 from envops.observe.facts import Place
 
 if TYPE_CHECKING:
@@ -334,8 +334,7 @@ def function_is_silent_at_times(subject: Subject) -> Iterator[Found]:
     for function in subject.functions:
         if function.name not in declared:
             continue
-        without = {key for key, said in subject.sayings.items() if function.name not in speakers(said)}
-        silent = [score for score in scored if id(score.functions) in without] if without else []
+        silent = [score for score in scored if function.name not in speakers(score.functions)]
         if silent and len(silent) < len(scored):
             first = silent[0]
             yield Found(

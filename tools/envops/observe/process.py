@@ -67,11 +67,12 @@ class Job:
         self._buffer = bytearray()
         self._searched = 0
         self._requests = 0
-        os.set_blocking(connection.stdin.fileno(), False)
+        self._ended = False
+        os.set_blocking(connection.requests, False)
         self._selector = selectors.DefaultSelector()
-        for stream, name in ((connection.stdout, "answers"), (connection.stderr, "errors")):
-            os.set_blocking(stream.fileno(), False)
-            self._selector.register(stream, selectors.EVENT_READ, name)
+        for descriptor, name in ((connection.answers, "answers"), (connection.errors, "errors")):
+            os.set_blocking(descriptor, False)
+            self._selector.register(descriptor, selectors.EVENT_READ, name)
         memory.add(connection.process.pid)
 
     def __enter__(self) -> Self:
@@ -104,7 +105,7 @@ class Job:
             raise
 
     def _write(self, line: bytes, deadline: float, seconds: float) -> None:
-        pipe = self._connection.stdin.fileno()
+        pipe = self._connection.requests
         rest = memoryview(line)
         while rest:
             try:
@@ -183,7 +184,7 @@ class Job:
         with suppress(subprocess.TimeoutExpired):
             process.wait(2)
         with suppress(OSError, ValueError):
-            self._errors += os.read(self._connection.stderr.fileno(), ERRORS_KEPT)
+            self._errors += os.read(self._connection.errors, ERRORS_KEPT)
         code = process.returncode
         if code is None:
             message = "the worker sent nothing more and closed its channel"
@@ -208,14 +209,15 @@ class Job:
 
     def end(self) -> None:
         """End the process, and with it what it started in its process group; its environment ends all else."""
-        if self._connection.lifeline < 0:
+        if self._ended:
             return
-        self._connection.cut()
+        self._ended = True
+        self._connection.lifeline.close()
         with suppress(subprocess.TimeoutExpired):
             self._connection.process.wait(PATIENCE_SECONDS)
         self._memory.remove(self.pid)
         self._selector.close()
-        self._connection.close()
+        self._connection.pipes.close()
 
 
 def marked_processes(mark: str) -> list[Any]:

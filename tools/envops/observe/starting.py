@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import select
 import socket
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from envops.observe.worker.crash_status import new_crash_status
 
@@ -23,178 +23,107 @@ s = u.spec_from_file_location("envops_worker", sys.argv[1] + "/__init__.py", sub
 sys.modules["envops_worker"] = m = u.module_from_spec(s)
 s.loader.exec_module(m)
 del sys.argv[1:]
-from envops_worker.supervisor import begin
 """
-BEGIN = "begin()\nfrom envops_worker.main import main\nmain()\n"
-BEGIN_LEAVING_OTHERS = "begin(leaves_others=True)\nfrom envops_worker.main import main\nmain()\n"
+BEGIN = PACKAGE + "from envops_worker.supervisor import begin\nbegin()\nfrom envops_worker.main import main\nmain()\n"
 START = "ENVOPS_START"
 SIGN_OF_LIFE_SECONDS = 20.0
 """How long a fork may take to report its id: the machine may be busy, and its template large."""
+
+Descriptors = Mapping[str, int]
+"""What a process is given, by name."""
 
 
 class NotForked(Exception):
     """No process was forked; the message says why."""
 
 
-def with_lifeline(
-    command: Sequence[str | Path],
-    folder: Path,
-    environment: Mapping[str, str],
-    *,
-    streams: int = subprocess.PIPE,
-    passed: Sequence[int] = (),
-) -> tuple[subprocess.Popen[bytes], int]:
-    """A process in a session of its own that ends when the descriptor which comes with it is closed."""
-    lifeline, ours = os.pipe()
-    try:
-        process = subprocess.Popen(
-            command,
-            cwd=folder,
-            env={**environment, "ENVOPS_LIFELINE": str(lifeline)},
-            stdin=streams,
-            stdout=streams,
-            stderr=streams,
-            pass_fds=(lifeline, *passed),
-            start_new_session=True,
-        )
-    except BaseException:
-        os.close(ours)
-        raise
-    finally:
-        os.close(lifeline)
-    return process, ours
-
-
-def start(
-    python: Path,
-    folder: Path,
-    environment: Mapping[str, str],
-    role: Mapping[str, Any],
-    *,
-    streams: int = subprocess.DEVNULL,
-    passed: Sequence[int] = (),
-) -> tuple[subprocess.Popen[bytes], int]:
-    """A new process in a role that `worker/main.py` knows, under a supervisor, and its lifeline."""
-    begin = BEGIN_LEAVING_OTHERS if role["role"] == "template" else BEGIN
-    command: list[str | Path] = [python, "-s", "-P", "-c", PACKAGE + begin, WORKER_FOLDER]
-    return with_lifeline(command, folder, {**environment, START: json.dumps(role)}, streams=streams, passed=passed)
-
-
-@dataclass
+@dataclass(frozen=True)
 class Connection:
-    """A process that answers requests, and what the host holds of it."""
+    """A process that answers requests, and the host's ends of its pipes."""
 
     process: subprocess.Popen[bytes] | ForkedProcess
-    stdin: BinaryIO
-    stdout: BinaryIO
-    stderr: BinaryIO
-    lifeline: int
-    """The process ends when this is closed."""
+    requests: int
+    answers: int
+    errors: int
     status: int
     """Its crash status."""
-
-    def close(self) -> None:
-        """Close everything; twice does no harm."""
-        for stream in (self.stdin, self.stdout, self.stderr):
-            with contextlib.suppress(OSError):
-                stream.close()
-        self.cut()
-        if self.status >= 0:
-            os.close(self.status)
-            self.status = -1
-
-    def cut(self) -> None:
-        """Let the process be ended."""
-        if self.lifeline >= 0:
-            os.close(self.lifeline)
-            self.lifeline = -1
+    lifeline: ExitStack
+    """The process ends when this is closed."""
+    pipes: ExitStack
 
 
-def new_worker(python: Path, folder: Path, environment: Mapping[str, str]) -> Connection:
-    """A new process that loads an environment by itself."""
-    status = new_crash_status()
-    try:
-        role = {"role": "worker", "status": status}
-        process, lifeline = start(python, folder, environment, role, streams=subprocess.PIPE, passed=[status])
-    except BaseException:
-        os.close(status)
-        raise
-    assert process.stdin is not None
-    assert process.stdout is not None
-    assert process.stderr is not None
-    return Connection(process, process.stdin, process.stdout, process.stderr, lifeline, status)  # type: ignore[arg-type]
+def new_process(
+    python: Path, folder: Path, environment: Mapping[str, str], role: Mapping[str, Any], given: Descriptors
+) -> subprocess.Popen[bytes]:
+    """A new process in a role that `worker/main.py` knows, under a supervisor that watches the given lifeline.
 
-
-def forked_worker(template: socket.socket, control: socket.socket | None = None) -> Connection:
-    """A fork of a template that answers requests; with a `control`, it can become a template itself.
-
-    Raises `NotForked` where none comes.
+    Standard streams that it is not given are /dev/null.
     """
-    pipes = [os.pipe() for _ in range(5)]
-    (stdin, requests), (answers, stdout), (errors, stderr), (lifeline, held), (report, told) = pipes
-    status = new_crash_status()
-    theirs = {
-        "stdin": stdin,
-        "stdout": stdout,
-        "stderr": stderr,
-        "lifeline": lifeline,
-        "report": told,
-        "status": status,
-    }
-    theirs |= {"control": control.fileno()} if control is not None else {}
-    streams: list[Any] = [os.fdopen(one, mode, 0) for one, mode in ((requests, "wb"), (answers, "rb"), (errors, "rb"))]
-    connection: Connection | None = None
-    try:
-        send_request(template, {}, theirs)
-        for descriptor in (stdin, stdout, stderr, lifeline, told):
-            os.close(descriptor)
+    passed = {name: descriptor for name, descriptor in given.items() if name not in ("stdin", "stdout", "stderr")}
+    return subprocess.Popen(
+        [python, "-s", "-P", "-c", BEGIN, WORKER_FOLDER],
+        cwd=folder,
+        env={**environment, START: json.dumps({**role, **passed})},
+        stdin=given.get("stdin", subprocess.DEVNULL),
+        stdout=given.get("stdout", subprocess.DEVNULL),
+        stderr=given.get("stderr", subprocess.DEVNULL),
+        pass_fds=tuple(passed.values()),
+        start_new_session=True,
+    )
+
+
+def connected(begin: Callable[[Descriptors], subprocess.Popen[bytes] | ForkedProcess]) -> Connection:
+    """A process that `begin` makes with the descriptors which it is given. Raises whatever that raises."""
+    with ExitStack() as theirs, ExitStack() as ours, ExitStack() as lifeline:
+        stdin, requests = pipe(theirs, ours)
+        answers, stdout = pipe(ours, theirs)
+        errors, stderr = pipe(ours, theirs)
+        watched, _ = pipe(theirs, lifeline)
+        status = new_crash_status()
+        ours.callback(os.close, status)
+        given = {"stdin": stdin, "stdout": stdout, "stderr": stderr, "lifeline": watched, "status": status}
+        process = begin(given)
+        return Connection(process, requests, answers, errors, status, lifeline.pop_all(), ours.pop_all())
+
+
+def pipe(readers: ExitStack, writers: ExitStack) -> tuple[int, int]:
+    """A pipe whose ends, the reading one and the writing one, are closed with one stack each."""
+    read, write = os.pipe()
+    readers.callback(os.close, read)
+    writers.callback(os.close, write)
+    return read, write
+
+
+def fork(template: socket.socket, settings: Mapping[str, Any], given: Descriptors) -> ForkedProcess:
+    """A process that a template forks. Raises `NotForked` where none comes."""
+    with ExitStack() as ours, ExitStack() as theirs:
+        report, reported = pipe(ours, theirs)
+        named = {**given, "report": reported}
+        content = json.dumps({**settings, "descriptors": list(named)}).encode()
+        try:
+            socket.send_fds(template, [content], list(named.values()))
+        except OSError as error:
+            raise NotForked(f"its template is gone: {error}") from None
+        theirs.close()
         process = ForkedProcess(report)
-        connection = Connection(process, streams[0], streams[1], streams[2], held, status)
-        process.wait_for_id()
-    except (OSError, NotForked) as error:
-        if connection is None:
-            for descriptor in (stdin, stdout, stderr, lifeline, told, report, held, status):
-                with contextlib.suppress(OSError):
-                    os.close(descriptor)
-            for stream in streams:
-                stream.close()
-        else:
-            connection.close()
-        raise NotForked(f"the template is gone: {error}") from None
-    return connection
-
-
-def send_request(template: socket.socket, settings: Mapping[str, Any], descriptors: Mapping[str, int]) -> None:
-    """Ask a template for a fork. Raises `OSError` where it is gone."""
-    content = json.dumps({**settings, "descriptors": list(descriptors)}).encode()
-    socket.send_fds(template, [content], list(descriptors.values()))
+        ours.pop_all()
+    return process
 
 
 class ForkedProcess:
     """The part of `subprocess.Popen` that a host needs, for a process whose parent is a template."""
 
     def __init__(self, report: int) -> None:
-        """Read id and exit code from this descriptor."""
-        self.pid = 0
+        """Read id and exit code from this descriptor, and close it. Raises `NotForked` when no id comes."""
         self.returncode: int | None = None
         self._report = report
         self._heard = b""
-
-    def wait_for_id(self) -> None:
-        """Return when the process has an id. Raises `NotForked` when it does not come to that."""
+        self._over = False
         deadline = time.monotonic() + SIGN_OF_LIFE_SECONDS
         while b"\n" not in self._heard:
             if not self._listen(deadline - time.monotonic()):
-                os.close(self._report)
-                self.returncode = -9
-                raise NotForked("it reports no process")
+                raise NotForked("its template is gone or has no room for another process")
         self.pid = int(self._heard.split(b"\n")[0])
-
-    def poll(self) -> int | None:
-        """The exit code, or `None` while it runs."""
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            return self.wait(0)
-        return None
 
     def wait(self, timeout: float | None = None) -> int:
         """The exit code, negative for a signal; -9 where its template was killed.
@@ -203,22 +132,18 @@ class ForkedProcess:
         """
         deadline = None if timeout is None else time.monotonic() + timeout
         while self.returncode is None:
-            rest = None if deadline is None else max(0.0, deadline - time.monotonic())
-            if self._listen(rest):
+            if self._listen(None if deadline is None else deadline - time.monotonic()):
                 continue
-            if not self._over and rest is not None:
+            if not self._over:
                 raise subprocess.TimeoutExpired("job", timeout or 0.0)
             lines = self._heard.split()
             self.returncode = int(lines[1]) if len(lines) > 1 else -9
             os.close(self._report)
         return self.returncode
 
-    _over = False
-    """Whether nothing more will be reported."""
-
     def _listen(self, seconds: float | None) -> bool:
         """Read on; whether anything was reported."""
-        ready, _, _ = select.select([self._report], [], [], seconds)
+        ready, _, _ = select.select([self._report], [], [], None if seconds is None else max(0.0, seconds))
         part = os.read(self._report, 256) if ready else b""
         self._over = bool(ready) and not part
         self._heard += part

@@ -17,27 +17,20 @@ import sys
 import threading
 import time
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 from envops.declare.package import Package
 from envops.observe.facts import Failure, JobOrigin, Stage, Started
 from envops.observe.limits import LOAD_SECONDS, TASKS_SCORED
 from envops.observe.memory import MemoryWatch
 from envops.observe.process import MARK, Confinement, Job, WorkerLost, marked_processes, worker_environment
-from envops.observe.starting import (
-    Connection,
-    ForkedProcess,
-    NotForked,
-    forked_worker,
-    new_worker,
-    send_request,
-    start,
-)
+from envops.observe.starting import ForkedProcess, NotForked, connected, fork, new_process, pipe
 from envops.observe.subprocesses import Interrupted
 from envops.observe.venv import VirtualEnvironment
 from envops.observe.workspace import Workspace
@@ -49,61 +42,54 @@ PATIENCE_SECONDS = 1.0
 SITE_MODULES = {"sitecustomize.py", "usercustomize.py", "sitecustomize", "usercustomize"}
 
 
-class ImportingProcess:
-    """The host's end of a process that imports verifiers and then forks others on request."""
+@dataclass(frozen=True)
+class Base:
+    """The process of an environment that everything else of it is forked from."""
 
-    def __init__(
-        self, venv: VirtualEnvironment, folder: Path, environment: Mapping[str, str], role: Mapping[str, Any]
-    ) -> None:
-        self.control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        with theirs:
-            role = {**role, "control": theirs.fileno()}
-            self.process, self.lifeline = start(venv.python, folder, environment, role, passed=[theirs.fileno()])
-
-    def refusal(self, stop: threading.Event) -> str:
-        """Why forks of it would not be sound, or nothing; once it has imported.
-
-        Raises `Interrupted` when `stop` is set before.
-        """
-        deadline = time.monotonic() + LOAD_SECONDS
-        while time.monotonic() < deadline:
-            if stop.is_set():
-                raise Interrupted
-            if select.select([self.control], [], [], LOOK_SECONDS)[0]:
-                with suppress(OSError, ValueError):
-                    return str(json.loads(self.control.recv(1 << 16))["refusal"])
-                return "the process that imports verifiers ended"
-        return f"verifiers was not imported within {LOAD_SECONDS:g} s"
+    control: socket.socket
+    process: subprocess.Popen[bytes] | ForkedProcess
+    """Its supervisor."""
+    open: ExitStack
 
     def end(self) -> None:
-        """End it; environments that were forked from it go on."""
-        self.control.close()
-        os.close(self.lifeline)
-        self.process.wait()
+        """End it and everything that was forked from it."""
+        self.open.close()
+        with suppress(subprocess.TimeoutExpired):
+            self.process.wait(PATIENCE_SECONDS)
 
 
-class LockTemplate:
-    """A process that has imported verifiers, and may still be at it; environments are forked from it."""
+class ImportingProcess:
+    """A process that imports verifiers, or has done so: a lock template, or the base of one environment."""
 
-    def __init__(self, venv: VirtualEnvironment, generation: str, hash_seed: int, scratch: Path) -> None:
-        environment = worker_environment(venv, scratch, scratch, Confinement({}, hash_seed=hash_seed))
-        for name in ("PYTHONPATH", "PYTHONDONTWRITEBYTECODE"):  # it runs no environment's code, and compiles for all
-            del environment[name]
-        role = {"role": "template", "generation": generation, "allow_network": False}
-        self._importing = ImportingProcess(venv, scratch, environment, role)
+    def __init__(
+        self,
+        venv: VirtualEnvironment,
+        folder: Path,
+        environment: Mapping[str, str],
+        role: Literal["template", "base"],
+        generation: str,
+        *,
+        allow_network: bool = False,
+    ) -> None:
         self._asking = threading.Lock()
         self._refusal: str | None = None
-
-    @property
-    def pid(self) -> int:
-        """Of its supervisor."""
-        return self._importing.process.pid
+        asked = {"role": role, "generation": generation, "allow_network": allow_network}
+        begin = partial(new_process, venv.python, folder, environment, asked)
+        self.base = _controlled(begin)
 
     def refusal(self, stop: threading.Event) -> str:
         """Why forks of it would not be sound, or nothing. Raises `Interrupted` when `stop` is set meanwhile."""
         with self._asking:
-            if self._refusal is None:
-                self._refusal = self._importing.refusal(stop)
+            deadline = time.monotonic() + LOAD_SECONDS
+            while self._refusal is None:
+                if stop.is_set():
+                    raise Interrupted
+                if time.monotonic() > deadline:
+                    self._refusal = f"verifiers was not imported within {LOAD_SECONDS:g} s"
+                elif select.select([self.base.control], [], [], LOOK_SECONDS)[0]:
+                    self._refusal = "the process that imports verifiers ended"
+                    with suppress(OSError, ValueError):
+                        self._refusal = str(json.loads(self.base.control.recv(1 << 16))["refusal"])
             return self._refusal
 
     @property
@@ -113,51 +99,28 @@ class LockTemplate:
 
     def fork_base(self, environment: Mapping[str, str], folder: Path, overlay: Path) -> Base:
         """The base of an environment. Raises `NotForked` where none comes."""
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        supervised, lifeline = os.pipe()
-        report, reported = os.pipe()
         settings = {"environment": dict(environment), "folder": str(folder), "overlay": str(overlay.resolve())}
-        process = ForkedProcess(report)
-        try:
-            with theirs, self._asking:
-                descriptors = {"supervised": supervised, "control": theirs.fileno(), "report": reported}
-                send_request(self._importing.control, settings, descriptors)
-            os.close(reported)
-            process.wait_for_id()
-        except (OSError, NotForked) as error:
-            ours.close()
-            os.close(lifeline)
-            raise NotForked(f"the process that imports verifiers is gone: {error}") from None
-        finally:
-            os.close(supervised)
-        return Base(ours, process, lifeline)
-
-    def end(self) -> None:
-        self._importing.end()
+        return _controlled(lambda given: fork(self.base.control, settings, given), lifeline="supervised")
 
 
-@dataclass
-class Base:
-    """The process of an environment that everything else of it is forked from."""
-
-    control: socket.socket
-    process: subprocess.Popen[bytes] | ForkedProcess
-    """Its supervisor."""
-    lifeline: int
-
-    def end(self) -> None:
-        """End it and everything that was forked from it."""
-        self.control.close()
-        os.close(self.lifeline)
-        with suppress(subprocess.TimeoutExpired):
-            self.process.wait(PATIENCE_SECONDS)
+def _controlled(
+    begin: Callable[[Mapping[str, int]], subprocess.Popen[bytes] | ForkedProcess], lifeline: str = "lifeline"
+) -> Base:
+    """A process that `begin` makes with a control socket and a lifeline, which goes by this name."""
+    with ExitStack() as theirs, ExitStack() as ours:
+        control, given = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        ours.enter_context(control)
+        theirs.enter_context(given)
+        watched, _ = pipe(theirs, ours)
+        process = begin({"control": given.fileno(), lifeline: watched})
+        return Base(control, process, ours.pop_all())
 
 
 @dataclass(frozen=True)
 class Origin:
     """From what the base of an environment is forked; without a template, why it imports verifiers itself."""
 
-    template: LockTemplate | None = None
+    template: ImportingProcess | None = None
     reason: str = ""
 
 
@@ -167,7 +130,7 @@ class LockTemplates:
     def __init__(self, workspace: Workspace, stop: threading.Event) -> None:
         self._workspace = workspace
         self._stop = stop
-        self._templates: dict[tuple[str, str, int], LockTemplate | None] = {}
+        self._templates: dict[tuple[str, str, int], ImportingProcess | None] = {}
         self._bookkeeping = threading.Lock()
         self._open = ExitStack()
 
@@ -198,7 +161,7 @@ class LockTemplates:
         refusal = template.refusal(self._stop)
         return Origin(reason=refusal) if refusal else Origin(template)
 
-    def _begun(self, venv: VirtualEnvironment, generation: str, hash_seed: int) -> LockTemplate | None:
+    def _begun(self, venv: VirtualEnvironment, generation: str, hash_seed: int) -> ImportingProcess | None:
         """The template of a virtual environment, one for all who ask; `None` where there are too many others."""
         key = (venv.folder.name, generation, hash_seed)
         with self._bookkeeping:
@@ -207,10 +170,13 @@ class LockTemplates:
                 self._templates[key] = self._start(venv, generation, hash_seed) if room else None
             return self._templates[key]
 
-    def _start(self, venv: VirtualEnvironment, generation: str, hash_seed: int) -> LockTemplate:
+    def _start(self, venv: VirtualEnvironment, generation: str, hash_seed: int) -> ImportingProcess:
         scratch = self._open.enter_context(self._workspace.scratch())
-        template = LockTemplate(venv, generation, hash_seed, scratch)
-        self._open.callback(template.end)
+        environment = worker_environment(venv, scratch, scratch, Confinement({}, hash_seed=hash_seed))
+        for name in ("PYTHONPATH", "PYTHONDONTWRITEBYTECODE"):  # it runs no environment's code, and compiles for all
+            del environment[name]
+        template = ImportingProcess(venv, scratch, environment, "template", generation)
+        self._open.callback(template.base.end)
         return template
 
 
@@ -310,15 +276,13 @@ class EnvironmentProcesses:
         Yields each stage with what is sent in it. Raises `StageFailed` where that cannot be done.
         """
         control: socket.socket | None = None
-        theirs: socket.socket | None = None
-        if self._base is not None:
+        if self._base is None:
+            job = self._open.enter_context(self.unloaded_job())
+        else:
             control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
             self._open.callback(control.close)
-        try:
-            job = self._open.enter_context(Job(self._connection(theirs), self._memory, self._stop))
-        finally:
-            if theirs is not None:
-                theirs.close()
+            with theirs:
+                job = self._open.enter_context(self._forked(self._base.control, control=theirs.fileno()))
         yield "load", job.request("load", LOAD_SECONDS, settings=self._settings)
         yield "tasks", job.request("tasks", LOAD_SECONDS, keep=TASKS_SCORED)
         refusal = "" if control is None else str(dict(job.request("template", LOAD_SECONDS))["refusal"])
@@ -335,7 +299,7 @@ class EnvironmentProcesses:
         Raises `StageFailed` where the environment cannot be loaded once more, and `WorkerLost`.
         """
         if self._template is not None:
-            with Job(self._forked(self._template), self._memory, self._stop) as job:
+            with self._forked(self._template) as job:
                 yield job
             return
         with self.unloaded_job() as job:
@@ -347,20 +311,18 @@ class EnvironmentProcesses:
 
     def unloaded_job(self) -> Job:
         """A job that has imported verifiers at most."""
-        return Job(self._connection(None), self._memory, self._stop)
-
-    def _connection(self, control: socket.socket | None) -> Connection:
-        """To a process that has not loaded the environment."""
         if self._base is not None:
-            return self._forked(self._base.control, control)
-        return new_worker(self._venv.python, self._scratch, self._variables)
+            return self._forked(self._base.control)
+        asked = (self._venv.python, self._scratch, self._variables, {"role": "worker"})
+        return Job(connected(partial(new_process, *asked)), self._memory, self._stop)
 
-    def _forked(self, template: socket.socket, control: socket.socket | None = None) -> Connection:
-        """To a fork. Raises `WorkerLost` where none comes: what it would be forked from was ended."""
+    def _forked(self, template: socket.socket, **given: int) -> Job:
+        """A job that a template forks. Raises `WorkerLost` where none comes: the template was ended."""
         try:
-            return forked_worker(template, control)
+            connection = connected(lambda pipes: fork(template, {}, {**pipes, **given}))
         except NotForked as error:
             raise WorkerLost(Failure("crash", "WorkerDied", str(error))) from None
+        return Job(connection, self._memory, self._stop)
 
     def _new_base(self) -> Base | None:
         """Forked from the lock template, or importing by itself; none where it may not be forked from."""
@@ -376,13 +338,11 @@ class EnvironmentProcesses:
         if reason := reason_in_wheel(self._venv, self._overlay):  # the import would run the environment's code
             self._reason = self._reason or reason
             return None
-        role = {
-            "role": "base",
-            "generation": self._package.generation or "v1",
-            "allow_network": self._confinement.allow_network,
-        }
-        importing = ImportingProcess(self._venv, self._scratch, self._variables, role)
-        base = Base(importing.control, importing.process, importing.lifeline)
+        generation, open_network = self._package.generation or "v1", self._confinement.allow_network
+        importing = ImportingProcess(
+            self._venv, self._scratch, self._variables, "base", generation, allow_network=open_network
+        )
+        base = importing.base
         try:
             refusal = importing.refusal(self._stop)
         except BaseException:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import json
 import os
 import resource
 import select
@@ -23,9 +24,10 @@ PATIENCE_SECONDS = 5.0
 """How long to go on killing where new processes keep appearing."""
 
 
-def begin(*, leaves_others: bool = False) -> None:
-    """Fork the worker of a new process, whose lifeline is in its variables."""
-    fork_worker(int(os.environ.pop("ENVOPS_LIFELINE")), leaves_others=leaves_others)
+def begin() -> None:
+    """Fork the worker of a new process, as its variable `ENVOPS_START` says."""
+    start = json.loads(os.environ["ENVOPS_START"])
+    fork_worker(start["lifeline"], leaves_others=start["role"] == "template")
 
 
 def fork_worker(lifeline: int, *, leaves_others: bool = False) -> None:
@@ -46,7 +48,12 @@ def fork_worker(lifeline: int, *, leaves_others: bool = False) -> None:
         return
     try:
         status = _watch(worker, lifeline)
-        _end_group(worker) if leaves_others else end_everyone(worker)
+        if leaves_others:
+            _end_group(worker)
+            with contextlib.suppress(ChildProcessError):  # it was reaped where it ended by itself
+                os.waitpid(worker, 0)
+        else:
+            end_everyone(worker)
         _end_like(status)
     finally:
         os._exit(70)

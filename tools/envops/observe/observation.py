@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from envops.declare.content import RECORDINGS
 from envops.declare.package import Package
 from envops.declare.registry import EnvironmentEntry
 from envops.observe.capacity import usable_cores
@@ -194,14 +195,13 @@ class _Observer:
             yield Piece("search", partial(self._ask_search, new_job))
             yield Piece("invariants", self._ask_invariants, after="rewards")
             yield Piece("mutation", partial(self._ask_mutation, new_job, overlay), after="rewards")
+            yield Piece("repetition", partial(self._ask_repetition, new_job, other_seed), after="invariants")
             if self._package.test_files:
                 yield Piece("tests", partial(self._ask_tests, new_job))
         for asked in requests.evaluations:
             yield Piece(asked.stage, partial(self._ask_rollouts, new_job, asked))
         if requests.recordings is not None:
             yield Piece("recordings", partial(self._ask_recordings, new_job))
-        if requests.beside_replies:
-            yield Piece("repetition", partial(self._ask_repetition, new_job, other_seed), after="invariants")
 
     def _ask_rewards(self, new_job: NewJob, asked: Mapping[str, Any]) -> None:
         """Policies and cases; the job goes on with what is asked about the same conversations."""
@@ -286,15 +286,15 @@ class _Observer:
 
     def _ask_recordings(self, new_job: NewJob) -> None:
         """Score recorded replies again."""
-        from envops.observe.recording_check import check_recordings
-        from envops.observe.recordings import read_recordings
-
         described, tasks = self._collected.description, self._collected.kept("task")
         with self._stage("recordings", may_fail=True):
-            if described is not None and any(read_recordings(self._package.folder)):
-                with new_job() as job:
-                    for one in check_recordings(job.request, self._entry, self._package, described, tasks):
-                        self._collected.add("recordings", "recording", one)
+            if described is None or not (self._package.folder / RECORDINGS).is_dir():
+                return
+            from envops.observe.recording_check import check_recordings  # slow to import, and seldom needed
+
+            with new_job() as job:
+                for one in check_recordings(job.request, self._entry, self._package, described, tasks):
+                    self._collected.add("recordings", "recording", one)
 
     @contextmanager
     def _stage(self, stage: Stage, *, may_fail: bool = False, ends: bool = True) -> Iterator[None]:

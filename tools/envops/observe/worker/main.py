@@ -6,6 +6,7 @@ import importlib
 import json
 import logging
 import os
+import shutil
 import socket
 import sys
 from collections.abc import Mapping
@@ -25,6 +26,8 @@ from .template import Template, open_descriptors, reason_not_to_fork, settle
 
 START = "ENVOPS_START"
 """The variable that says what a new process is to be, as JSON: its role, and what goes with that."""
+ROOM_BYTES = 256 * 2**20
+"""What the disk must have left for bytecode to be written: verifiers needs 45 MB."""
 OPERATIONS = (
     "load",
     "tasks",
@@ -66,6 +69,8 @@ def main() -> NoReturn:
 
 def _be_lock_template(guard: NetworkGuard, control: socket.socket, generation: str) -> NoReturn:
     """Import verifiers and fork a base for each environment, under a supervisor of its own."""
+    # Python 3.11 keeps bytecode that a full disk cut short, and every later import of it fails.
+    sys.dont_write_bytecode = shutil.disk_usage(sys.prefix).free < ROOM_BYTES
     _import_everything(control, generation)
     remembered = paths_below(str(Path(os.environ["HOME"]).parent))
     request = Template(control).serve()

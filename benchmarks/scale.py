@@ -116,6 +116,7 @@ def large_repositories(folder: Path, sizes: Sequence[int]) -> list[Line]:
         nothing = envops(root, "validate", "--changed", "main", "--quiet")
         shards = envops(root, "shards", "--format", "json")
         plant_facts(root, made)
+        judging = envops(root, "validate", "--quiet")
         everything = envops(root, "validate", "--quiet")
         assert "all from the cache" in everything.output, everything.output[-2000:]
         cached[size], hosts[size] = everything.cpu, everything.host - said["registry_megabytes"]
@@ -126,7 +127,8 @@ def large_repositories(folder: Path, sizes: Sequence[int]) -> list[Line]:
                  "≤ 300 MB" if target else "", said["megabytes"] <= 300 if target else None),
             row(f"{size} environments: `validate --changed`, nothing changed", nothing, 2.0 if target else None),
             row(f"{size} environments: divided for a matrix", shards, None),
-            row(f"{size} environments: `validate`, all cached", everything, 20.0 if target else None),
+            row(f"{size} environments: `validate`, all facts cached, judged anew", judging, None),
+            row(f"{size} environments: `validate`, all cached", everything, 5.0 if target else None),
             Line(f"{size} environments: host beyond the registry", f"{hosts[size]:.0f} MB", "", None),
         ]  # fmt: skip
         shutil.rmtree(root)
@@ -149,7 +151,10 @@ def slope(costs: dict[int, float]) -> float:
 
 
 def plant_facts(root: Path, made: Sequence[Synthetic]) -> None:
-    """Fill the cache: one environment of each kind is observed, the others get its facts under their names."""
+    """Fill the cache: one environment of each kind is observed, the others get its facts under their names.
+
+    No verdict is planted: the first run over them judges.
+    """
     from envops.declare.repository import Repository
     from envops.observe.remembering import facts_key
     from envops.observe.requests import Wish

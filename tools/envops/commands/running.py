@@ -54,6 +54,7 @@ def run_all(
     """Results in the order of the names, and whether the run was cut short."""
     results = KeptResults(question.workspace.base)
     interrupted = False
+    gc.freeze()  # declarations stay: looking through those of 300 for garbage took 10 of 43 ms of judging each
     with terminated_like_interrupted():
         try:
             rest = []

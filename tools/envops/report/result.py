@@ -80,7 +80,7 @@ class EnvironmentResult:
     started: Started | None = None
     """How its worker came to be; `None` where there was none."""
     brief: bool = False
-    """Profiles and noticed mutants were left out."""
+    """Profiles, noticed mutants, and checks and advice of the distribution gate were left out."""
     spending: Spending | None = None
     """What a real model's calls came to; `None` where only scripted policies spoke."""
 
@@ -198,7 +198,8 @@ def in_brief(result: EnvironmentResult) -> EnvironmentResult:
 
     if result.verdict != "pass":
         return result
-    return replace(result, profiles=(), mutation=brief(result.mutation), brief=True)
+    measured = tuple(replace(one, checks=(), advice=()) for one in result.distributions)
+    return replace(result, profiles=(), mutation=brief(result.mutation), distributions=measured, brief=True)
 
 
 def broken_result(name: str, folder: str, failure: Failure, *, stage: Stage, seconds: float) -> EnvironmentResult:

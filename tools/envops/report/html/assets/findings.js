@@ -57,7 +57,7 @@ function interval(check) {
 function distributionSection(data) {
   const blocks = data.distributions.map((measured) => [
     h("h3", null, `${measured.policy}: ${measured.scored} of ${measured.attempted} rollouts scored, ${measured.tasks} tasks`),
-    checksTable(measured),
+    measured.checks.length ? checksTable(measured) : null,
     pairs([
       ["mean reward", measured.mean && `${number(measured.mean.value)} (${number(measured.mean.low)} to ${number(measured.mean.high)}), as a share of the declared range`],
       ["variance", `${number(measured.variance_within_tasks)} within tasks, ${number(measured.variance_between_tasks)} between`],

@@ -21,13 +21,8 @@ if TYPE_CHECKING:
 
     from envops.observe.workspace import Workspace
 
-FOLDER = "/nowhere/of/any/worker"
-KNOWN = {
-    "posix.environ": "what the process began with: os.environ, which was made of it, is set anew",
-    "sysconfig._CONFIG_VARS['userbase']": "where pip installs for a user: the template runs without user site-packages",
-    "site.USER_BASE": "the same",
-}
-"""What remembers the template's folder all the same, and why that does no harm."""
+KNOWN = {"sysconfig['_CONFIG_VARS']['userbase']"}
+"""What keeps a path below the template's folder: where packages of a user would lie, which `python -s` leaves out."""
 SEARCH = '''
 import gc, os, socket
 from pathlib import PurePath
@@ -57,22 +52,23 @@ def import_all(generation):
 def search(folder):
     """Print each place that remembers the folder."""
     gc.collect()
-    own = {id(globals())}
-    names = {folder, os.path.realpath(folder)}
+    names = [folder, os.path.realpath(folder)]
+    own = {id(globals()), id(names)}
     for owner in gc.get_objects():
         if id(owner) not in own and type(owner) is not FrameType:
-            for value in texts_of(owner):
+            for way, value in texts_of(owner):
                 if remembers(value, names):
-                    print(place_of(owner, value), flush=True)
+                    print(f"{name_of(owner)}{way or ' with ' + repr(value)}", flush=True)
 
 
 def texts_of(owner):
     """Texts that an object refers to, and those in containers that the collector does not list by themselves."""
+    known = {id(value): f"[{key!r}]" for key, value in owner.items()} if type(owner) is dict else {}
     for value in gc.get_referents(owner):
         if issubclass(type(value), TEXTS):  # isinstance asks the value, and one that stands for a module imports it
-            yield value
+            yield known.get(id(value), ""), value
         elif type(value) in NESTED and not gc.is_tracked(value):
-            yield from texts_of(value)
+            yield from ((known.get(id(value), "") + way, text) for way, text in texts_of(value))
 
 
 def remembers(value, names):
@@ -81,22 +77,21 @@ def remembers(value, names):
     return any(name in str(value) for name in names)
 
 
-def place_of(owner, value):
-    """The way to an object, as one would write it."""
-    keys = [key for key, one in owner.items() if one is value] if type(owner) is dict else []
+def name_of(owner):
+    """What an object is called where it is the variables of a module or a class, or one of those."""
     for referrer in gc.get_referrers(owner):
-        if type(referrer) is ModuleType and keys and vars(referrer) is owner:
-            return f"{referrer.__name__}.{keys[0]}"
-        if type(referrer) is dict and "__name__" in referrer and "__spec__" in referrer:
-            for name, one in referrer.items():
-                if one is owner:
-                    return f"{referrer['__name__']}.{name}" + "".join(f"[{key!r}]" for key in keys)
-        if isinstance(referrer, type) and keys:
-            return f"{referrer.__module__}.{referrer.__qualname__}.{keys[0]}"
-    return f"a {type(owner).__module__}.{type(owner).__qualname__} {keys} with {value!r}"
+        if type(referrer) is ModuleType and vars(referrer) is owner:
+            return referrer.__name__
+        if isinstance(referrer, type) and type(owner) is dict:
+            return f"{referrer.__module__}.{referrer.__qualname__}"
+        if type(referrer) is dict and "__spec__" in referrer:
+            for name, value in referrer.items():
+                if value is owner:
+                    return f"{referrer['__name__']}[{name!r}]"
+    return f"a {type(owner).__module__}.{type(owner).__qualname__}"
 
 
-search(import_all(sys.argv[1]))
+search(import_all(os.environ.pop("GENERATION")))
 os._exit(0)
 '''
 
@@ -107,17 +102,23 @@ def test_paths_below_real_verifiers_are_all_that_is_remembered(generation: str, 
     stop = threading.Event()
     venv = venv_for(REPOSITORY / "environments" / EXEMPLARS[generation] / "requirements.lock", workspace, stop)
     with workspace.scratch() as scratch:
+        environment = worker_environment(venv, scratch, scratch, Confinement({}))
+        del environment["PYTHONPATH"]  # as for a lock template
         done = subprocess.run(
-            [venv.python, "-s", "-P", "-c", PACKAGE.rpartition("from envops_worker.supervisor")[0] + SEARCH.replace("sys.argv[1]", repr(generation)), WORKER_FOLDER],
+            [venv.python, "-s", "-P", "-c", PACKAGE + SEARCH, WORKER_FOLDER],
             cwd=scratch,
-            env=worker_environment(venv, scratch, scratch, Confinement({})),
+            env={**environment, "GENERATION": generation},
             capture_output=True,
             text=True,
             check=False,
         )
-    print(done.stdout)
     assert done.returncode == 0, done.stderr
-    assert {line for line in done.stdout.splitlines() if line not in KNOWN} == set()
+    assert set(done.stdout.splitlines()) == KNOWN
+
+
+def nowhere() -> str:
+    """The folder that a library keeps paths below; a variable of this module with it would be one of them."""
+    return "/nowhere/of/any/worker"
 
 
 class StandsForAModule:
@@ -132,21 +133,21 @@ class StandsForAModule:
 def library(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     """A module that keeps paths, and what stands for another module."""
     made: Any = ModuleType("keeps_paths")
-    made.cache, made.folder = f"{FOLDER}/cache", PurePosixPath(FOLDER)
-    made.other, made.alike, made.lazy = "/elsewhere", f"{FOLDER}s", StandsForAModule()
+    made.cache, made.folder = f"{nowhere()}/cache", PurePosixPath(nowhere())
+    made.other, made.alike, made.lazy = "/elsewhere", f"{nowhere()}s", StandsForAModule()
     monkeypatch.setitem(sys.modules, "keeps_paths", made)
     return made
 
 
 @pytest.mark.usefixtures("library")
 def test_paths_below_what_stands_for_a_module_does_not_ask_what_it_is() -> None:
-    assert [(one.name, one.rest, one.kind) for one in paths_below(FOLDER)] == [
+    assert [(one.name, one.rest, one.kind) for one in paths_below(nowhere())] == [
         ("cache", "/cache", str),
         ("folder", "", PurePosixPath),
     ]
 
 
 def test_move_lets_each_keep_the_same_path_below_another_folder(library: Any) -> None:
-    move(paths_below(FOLDER), "/new")
+    move(paths_below(nowhere()), "/new")
     assert (library.cache, library.folder, library.other) == ("/new/cache", PurePosixPath("/new"), "/elsewhere")
-    assert library.alike == f"{FOLDER}s"
+    assert library.alike == f"{nowhere()}s"

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 from envops.judge.engine import all_rules
-from forked_workers import found_in, in_short
+from observed import found_in, in_short
 from table import DEFECTS, SOUND
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from forked_workers import Forking
+    from observed import Observations
     from planted import Planted
 
 FEWEST_DEFECTS = 135
@@ -26,10 +26,8 @@ def called(environments: list[Planted]) -> list[object]:
 
 @pytest.mark.worker
 @pytest.mark.parametrize("each", called(DEFECTS))
-def test_defect_is_caught_by_the_rule_meant_for_it(
-    each: Planted, generations: dict[str, Forking], tmp_path: Path
-) -> None:
-    package, facts = generations[each.generation].observed(each, tmp_path)
+def test_defect_is_caught_by_the_rule_meant_for_it(each: Planted, observations: Observations, tmp_path: Path) -> None:
+    package, facts = observations.observed(each, tmp_path)
     found = found_in(package, facts, "schema", "rewards")
     fired = {finding.rule for finding in found}
     assert set(each.rules) <= fired, in_short(found, facts)
@@ -38,8 +36,8 @@ def test_defect_is_caught_by_the_rule_meant_for_it(
 
 @pytest.mark.worker
 @pytest.mark.parametrize("each", called(SOUND))
-def test_sound_oddity_passes(each: Planted, generations: dict[str, Forking], tmp_path: Path) -> None:
-    package, facts = generations[each.generation].observed(each, tmp_path)
+def test_sound_oddity_passes(each: Planted, observations: Observations, tmp_path: Path) -> None:
+    package, facts = observations.observed(each, tmp_path)
     found = found_in(package, facts, "rewards")
     assert not facts.failures, in_short(found, facts)
     assert facts.scores

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from envops.declare.package import Package
-    from envops.observe.process import WorkerProcess
+    from envops.observe.process import Job
     from envops.observe.workspace import Workspace
 
 pytestmark = pytest.mark.worker
@@ -71,14 +71,14 @@ def package_of(generation: str, environments: Path) -> tuple[EnvironmentEntry, P
 
 
 @pytest.fixture(scope="module", params=["v0", "v0 grouped", "v1"])
-def worker(request: pytest.FixtureRequest, environments: Path, workspace: Workspace) -> Iterator[WorkerProcess]:
+def worker(request: pytest.FixtureRequest, environments: Path, workspace: Workspace) -> Iterator[Job]:
     entry, package = package_of(request.param, environments)
     with opened_environment(entry, package, workspace, False, threading.Event()) as opened:
         list(opened.worker.request("tasks", LOAD_SECONDS, keep=TASKS))
         yield opened.worker
 
 
-def evaluated(worker: WorkerProcess, *faults: Any, seconds: float = 30.0, **more: Any) -> list[Rollout]:
+def evaluated(worker: Job, *faults: Any, seconds: float = 30.0, **more: Any) -> list[Rollout]:
     asked: dict[str, Any] = {"policies": ["oracle"], "tasks": TASKS, "rollouts": ROLLOUTS, "max_concurrent": 32, **more}
     answers = worker.request("evaluate", 120.0, stage="smoke", seconds=seconds, faults=faults, **asked)
     return [checked(Rollout, value) for kind, value in answers if kind == "rollout"]
@@ -95,7 +95,7 @@ def all_came_once(rollouts: list[Rollout]) -> bool:
 
 
 @pytest.mark.parametrize("fault", ALWAYS)
-def test_a_fault_is_an_error_and_never_a_reward(worker: WorkerProcess, fault: str):
+def test_a_fault_is_an_error_and_never_a_reward(worker: Job, fault: str):
     rollouts = evaluated(worker, fault, seconds=1.5 if fault == "hang" else 30.0)
     assert all_came_once(rollouts)
     assert [each.reward for each in rollouts] == [None] * len(rollouts)
@@ -105,7 +105,7 @@ def test_a_fault_is_an_error_and_never_a_reward(worker: WorkerProcess, fault: st
 
 
 @pytest.mark.parametrize("fault", ["429", "503", "cut-body", "malformed-json"])
-def test_a_fault_by_chance_costs_the_rollouts_that_it_meets_and_no_others(worker: WorkerProcess, fault: str):
+def test_a_fault_by_chance_costs_the_rollouts_that_it_meets_and_no_others(worker: Job, fault: str):
     rollouts = evaluated(worker, f"{fault}{',' if ':' in fault else ':'}every=3")
     failed = [each for each in rollouts if each.failure is not None]
     assert all_came_once(rollouts)
@@ -114,35 +114,35 @@ def test_a_fault_by_chance_costs_the_rollouts_that_it_meets_and_no_others(worker
     assert all(has_gold(each) for each in rollouts if each.failure is None)
 
 
-def test_what_passes_is_asked_for_again_and_counted(worker: WorkerProcess):
+def test_what_passes_is_asked_for_again_and_counted(worker: Job):
     rollouts = evaluated(worker, "429:first=5,retry-after=0.2", retries=5)
     assert all_came_once(rollouts)
     assert all(has_gold(each) for each in rollouts)
     assert sum(each.retries for each in rollouts) == 5
 
 
-def test_asking_again_has_an_end(worker: WorkerProcess):
+def test_asking_again_has_an_end(worker: Job):
     rollouts = evaluated(worker, "503", retries=1)
     assert all_came_once(rollouts)
     assert {each.retries for each in rollouts} == {1}
     assert {each.failure.kind for each in rollouts if each.failure} == {"provider"}
 
 
-def test_a_slow_endpoint_is_not_a_failing_one(worker: WorkerProcess):
+def test_a_slow_endpoint_is_not_a_failing_one(worker: Job):
     rollouts = evaluated(worker, {"kind": "slow", "seconds": 0.2, "per_token": 0.01})
     assert all_came_once(rollouts)
     assert all(has_gold(each) for each in rollouts)
     assert min(each.seconds for each in rollouts) > 0.2
 
 
-def test_rollouts_that_were_made_already_are_not_made_again(worker: WorkerProcess):
+def test_rollouts_that_were_made_already_are_not_made_again(worker: Job):
     made = [("oracle", 0, 0), ("oracle", 0, 2), ("oracle", 2, 3)]
     rollouts = evaluated(worker, made=made)
     assert len(rollouts) == TASKS * ROLLOUTS - len(made)
     assert not {("oracle", each.task, each.rollout) for each in rollouts} & set(made)
 
 
-def test_a_reply_that_is_cut_off_is_truncated(worker: WorkerProcess):
+def test_a_reply_that_is_cut_off_is_truncated(worker: Job):
     rollouts = evaluated(worker, sampling={"max_tokens": 1})
     assert all_came_once(rollouts)
     assert {each.truncated for each in rollouts} <= {True, False}

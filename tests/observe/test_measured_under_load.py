@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import os
-import signal
+import io
 import time
 from types import SimpleNamespace
 from typing import Any
 
-from envops.observe.worker.grader import SilentChannel
+from envops.observe.worker.channel import Channel
+from envops.observe.worker.confinement import NetworkGuard
 from envops.observe.worker.growth import growths
 from envops.observe.worker.policies import says
-from envops.observe.worker.repetition import Unit, repetitions, scored_in_the_spare
+from envops.observe.worker.repetition import Unit, repetitions
 from envops.observe.worker.session import Session
-from envops.observe.worker.spare import Spare
 
 TASK: Any = SimpleNamespace(index=0)
 
@@ -29,7 +28,8 @@ class Adapter:
 
 
 def session_of(reward: Any) -> Session:
-    session: Any = Session(SilentChannel())  # type: ignore[arg-type]
+    session: Any = Session(Channel(io.BytesIO(), io.BytesIO()))
+    session.guard = NetworkGuard(session.sources, allowed=False)
     session.adapter, session.kept = Adapter(reward), {0: TASK}
     return session  # type: ignore[no-any-return]
 
@@ -55,27 +55,12 @@ def test_work_that_grows_with_the_square_is_seen():
     assert growth["timed_out"] or growth["seconds"][-1] > 0.25
 
 
-def test_a_fresh_process_is_waited_for_longer_than_the_stage_has():
+def test_repetitions_of_slow_rewards_are_waited_for():
     def slow(_reply: str) -> float:
-        time.sleep(0.3)
+        time.sleep(0.1)
         return 1.0
 
-    session = session_of(slow)
-    session.spare = Spare(lambda question: scored_in_the_spare(session, question))
     units = [Unit(0, ("oracle",), ([says(str(number))],)) for number in range(5)]
-    found = list(repetitions(session, units))
-    assert [each["circumstance"] for each in found] == ["order", "fresh process", "parallel"]
-    assert [(each["count"], each.get("failure")) for each in found] == [(5, None)] * 3
-
-
-def test_a_fresh_process_answers_though_a_later_fork_holds_its_pipe_open() -> None:
-    spare = Spare(lambda question: question + 1)
-    later = os.fork()
-    if later == 0:
-        time.sleep(600)
-        os._exit(0)
-    try:
-        assert spare.ask(1, 30.0) == 2
-    finally:
-        os.kill(later, signal.SIGKILL)
-        os.waitpid(later, 0)
+    found = [value for kind, value in repetitions(session_of(slow), units) if kind == "repetition"]
+    assert [each["circumstance"] for each in found] == ["order", "parallel"]
+    assert [(each["count"], each.get("failure")) for each in found] == [(5, None)] * 2

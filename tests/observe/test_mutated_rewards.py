@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from dataclasses import asdict, dataclass, replace
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -13,9 +12,10 @@ from envops.declare.mutation_settings import EquivalentMutant, MutationDeclarati
 from envops.declare.registry import EnvironmentEntry
 from envops.observe.facts import Case, Description, Score
 from envops.observe.limits import POLICIES
-from envops.observe.mutation import Limits, begin_mutation
-from envops.observe.observation import worker_settings
-from envops.observe.process import Confinement, WorkerProcess, checked
+from envops.observe.mutation import Limits, mutation_of
+from envops.observe.process import Confinement, Job, checked
+from envops.observe.requests import Wish, requests_for
+from envops.observe.templates import EnvironmentProcesses
 from envops.observe.venv import venv_for
 from envops.observe.wheel import built_wheel
 from sample_packages import SMALL, write_package
@@ -34,9 +34,10 @@ ALL = Limits(mutants=500, seconds=30.0)
 
 @dataclass
 class Bench:
-    """A loaded worker with everything scored once, to be mutated again and again."""
+    """An environment with everything scored once by one of its jobs, to be mutated again and again."""
 
-    worker: WorkerProcess
+    processes: EnvironmentProcesses
+    scoring: Job
     package: Package
     site: Path
     description: Description
@@ -48,13 +49,13 @@ class Bench:
         chosen = [case for case in self.cases if not names or case.name in names]
         equivalent = tuple(EquivalentMutant(mutant, reason) for mutant, reason in (marks or {}).items())
         package = replace(self.package, mutation=MutationDeclaration(equivalent))
-        ask = partial(self.worker.request, "mutation")
-        return begin_mutation(ask, package, self.site, self.description, self.scores, chosen, limits).result()
+        new_job = self.processes.job
+        return mutation_of(new_job, package, self.site, self.description, self.scores, chosen, limits)
 
     def reward(self, reply: str) -> float | None:
-        """What the worker itself gives a reply on the first task."""
+        """What the job that scored everything gives a reply on the first task."""
         replies = [{"id": 0, "task": 0, "completion": [{"role": "assistant", "content": reply}]}]
-        [(_, said)] = self.worker.request("rescore", 30.0, replies=replies, seconds=5.0, max_concurrent=1)
+        [(_, said)] = self.scoring.request("rescore", 30.0, replies=replies, seconds=5.0, max_concurrent=1)
         return said["reward"]
 
 
@@ -66,22 +67,32 @@ def bench(request: pytest.FixtureRequest, environments: Path, workspace: Workspa
     venv = venv_for(package.folder / "requirements.lock", workspace, stop)
     site = built_wheel(package, workspace, stop).overlay
     entry = EnvironmentEntry(package.name, gates=SMALL)
-    settings = worker_settings(entry, package, site, allow_network=False)
-    with workspace.scratch() as scratch, WorkerProcess(venv, site, scratch, Confinement({}), stop) as worker:
-        seen: dict[str, list[Any]] = {}
-        limits = {"seconds": 5.0, "max_concurrent": 4}
-        cases = [asdict(case) for case in package.cases]
-        for parts in (
-            worker.request("load", 60.0, settings=settings),
-            worker.request("tasks", 60.0, keep=5),
-            worker.request("rewards", 60.0, policies=POLICIES[:7], sampled={}, conversations=5, **limits),
-            worker.request("cases", 60.0, cases=cases, **limits),
-        ):
-            for kind, value in parts:
-                seen.setdefault(kind, []).append(value)
-        description = checked(Description, seen["description"][0])
-        scores = tuple(checked(Score, each) for each in seen["score"])
-        yield Bench(worker, package, site, description, scores, tuple(checked(Case, each) for each in seen["case"]))
+    settings = requests_for(entry, Wish()).settings(package, site)
+    with EnvironmentProcesses(venv, package, site, settings, Confinement({}), workspace, stop) as processes:
+        loaded = [part for _, parts in processes.load() for part in parts]
+        with processes.job() as job:
+            yield bench_of(processes, job, package, site, loaded)
+
+
+def bench_of(
+    processes: EnvironmentProcesses, job: Job, package: Package, site: Path, loaded: list[tuple[str, Any]]
+) -> Bench:
+    """Everything scored once."""
+    seen: dict[str, list[Any]] = {}
+    limits = {"seconds": 5.0, "max_concurrent": 4}
+    cases = [asdict(case) for case in package.cases]
+    for parts in (
+        loaded,
+        job.request("rewards", 60.0, policies=POLICIES[:7], sampled={}, conversations=5, **limits),
+        job.request("cases", 60.0, cases=cases, **limits),
+    ):
+        for kind, value in parts:
+            seen.setdefault(kind, []).append(value)
+    description = checked(Description, seen["description"][0])
+    scores = tuple(checked(Score, each) for each in seen["score"])
+    return Bench(
+        processes, job, package, site, description, scores, tuple(checked(Case, each) for each in seen["case"])
+    )
 
 
 @pytest.fixture(scope="module")
@@ -184,7 +195,7 @@ def test_code_that_only_loads_is_not_mutated(strong: Mutation):
     assert not names & {"load_environment", "load"}
 
 
-def test_the_worker_itself_stays_as_it_was(bench: Bench, strong: Mutation):
+def test_the_job_that_scored_stays_as_it_was(bench: Bench, strong: Mutation):
     assert strong.killed
     assert bench.reward("<a>7</a>") == 1.0
     assert bench.reward("<a>8</a>") == 0.0

@@ -103,7 +103,7 @@ run_program(command, environment=dict(os.environ), folder=Path(sys.argv[1]), sec
     deadline = time.monotonic() + 30.0
     while len(processes_with("orphaned-program")) < 4 and time.monotonic() < deadline:
         time.sleep(0.02)
-    assert len(processes_with("orphaned-program")) == 4  # host, warden, program and its child
+    assert len(processes_with("orphaned-program")) == 4  # host, supervisor, program and its child
     process.kill()
     process.wait()
     deadline = time.monotonic() + 30.0

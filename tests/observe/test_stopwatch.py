@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import time
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from envops.observe.worker.channel import Channel
+from envops.observe.worker.confinement import NetworkGuard
 from envops.observe.worker.failures import OutOfTime
-from envops.observe.worker.grader import SilentChannel
 from envops.observe.worker.policies import says
 from envops.observe.worker.session import Session, time_limit
 from envops.observe.worker.stopwatch import Stopwatch
@@ -83,7 +85,8 @@ def test_a_reply_that_hung_is_not_waited_for_again():
             asked.append((task.index, completions[0][0]["content"]))
             time.sleep(600)  # noqa: ASYNC251 (it hangs)
 
-    session: Any = Session(SilentChannel())  # type: ignore[arg-type]
+    session: Any = Session(Channel(io.BytesIO(), io.BytesIO()))
+    session.guard = NetworkGuard(session.sources, allowed=False)
     session.adapter, session.policies = Hanging(), SimpleNamespace(oracle=SimpleNamespace(derived=False))
     said = [(0, "nop", ""), (0, "case", ""), (1, "nop", "")]
     rows = [session.scored(SimpleNamespace(index=task), who, [says(reply)], 0.2) for task, who, reply in said]

@@ -87,7 +87,7 @@ def test_every_kind_and_format_passes_on_a_few_tasks(
         registry.write(SMALL_GATES)
     monkeypatch.setattr("envops.commands.new.sample", lambda answer: sample(answer)[:FEW])
     monkeypatch.setattr("envops.observe.searching.SECONDS", 0.3)
-    monkeypatch.setattr("envops.observe.observation._Observer._begin_mutation", lambda *_: None)
+    monkeypatch.setattr("envops.observe.observation.mutation_of", lambda *_: None)
     verdicts = validated(root, ALL, capsys)
     assert verdicts == dict.fromkeys(verdicts, "pass")
     assert len(verdicts) == len(ALL) == 11 * len(ANSWERS)

@@ -11,7 +11,7 @@ from envops.declare.registry import EnvironmentEntry
 from envops.judge.engine import Finding, Subject, all_rules, apply
 from envops.observe import searching
 from envops.observe.facts import Description, Facts, adapter
-from envops.observe.observation import worker_settings
+from envops.observe.requests import Wish, requests_for
 from envops.observe.search_facts import Search
 from forked_workers import Fork, Forking, written
 from planted import Planted as Environment
@@ -56,7 +56,7 @@ def searched(forking: Forking, each: Environment, folder: Path) -> Facts:
     toolbox = searching.search_toolbox(forking.workspace, threading.Event())
     worker: Any = Fork(forking.address, folder)
     with contextlib.closing(worker):
-        settings = worker_settings(entry, package, folder, allow_network=False)
+        settings = requests_for(entry, Wish()).settings(package, folder)
         said = dict(worker.request("load", 60.0, settings=settings))
         list(worker.request("tasks", 60.0, keep=100))
         description = adapter(Description).validate_python(said["description"])

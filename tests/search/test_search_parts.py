@@ -1,20 +1,16 @@
-"""Shrinking, breeding, reading constants, watching code, and work in a process of its own."""
+"""Shrinking, breeding, reading constants, and watching code."""
 
 from __future__ import annotations
 
 import asyncio
-import os
 import random
 import sys
-import time
 from importlib.util import module_from_spec, spec_from_file_location
 from typing import TYPE_CHECKING
 
 import pytest
 from envops.observe.worker.adapter import calls_rewards
-from envops.observe.worker.apart import Apart
 from envops.observe.worker.effort import Budget
-from envops.observe.worker.failures import OutOfTime
 from envops.observe.worker.search import properties
 from envops.observe.worker.search.breeding import LONGEST, Breeder
 from envops.observe.worker.search.coverage import ALL_WATCHED, Coverage
@@ -195,23 +191,3 @@ def test_replies_that_break_the_reward_are_kept_once() -> None:
     for reply in ("a", "b"):
         broken.grade(0, reply)
     assert [(each["function"], each["reply"]) for each in broken.broken] == [("correct", "a")]
-
-
-def test_work_apart_answers_and_leaves_this_process_alone() -> None:
-    here = os.getpid()
-    said = Apart(lambda: {"pid": os.getpid(), "large": "x" * 300_000}).result(10.0)
-    assert said["pid"] != here
-    assert len(said["large"]) == 300_000
-
-
-def test_work_apart_that_hangs_is_ended() -> None:
-    started = time.monotonic()
-    with pytest.raises(OutOfTime):
-        Apart(lambda: time.sleep(60)).result(0.3)
-    assert time.monotonic() - started < 5
-
-
-@pytest.mark.parametrize("leave", [lambda: os._exit(3), lambda: 1 / 0])
-def test_work_apart_that_dies_says_so(leave) -> None:
-    with pytest.raises(ChildProcessError):
-        Apart(leave).result(5.0)

@@ -112,6 +112,8 @@ class Job:
                 rest = rest[os.write(pipe, rest) :]
             except BlockingIOError:  # the worker does not read; it is given its time and no more
                 self._check_limits(deadline, seconds)
+                if self._connection.process.poll() is not None:
+                    raise self._died() from None
                 time.sleep(0.01)
             except OSError:
                 raise self._died() from None
@@ -143,7 +145,9 @@ class Job:
             if now - looked > LOOK_SECONDS:
                 looked = now
                 self._check_memory()
-            self._read(min(LOOK_SECONDS, max(0.0, deadline - now)))
+            ended = self._connection.process.poll() is not None  # what it started may keep the channel open
+            if not self._read(0.0 if ended else min(LOOK_SECONDS, max(0.0, deadline - now))) and ended:
+                raise self._died()
 
     def _check_limits(self, deadline: float, seconds: float) -> None:
         if self._stop.is_set():
@@ -151,8 +155,10 @@ class Job:
         if time.monotonic() > deadline:
             raise WorkerLost(self._failure("timeout", "Timeout", f"no answer after {seconds:g} s"))
 
-    def _read(self, seconds: float) -> None:
-        for key, _ in self._selector.select(seconds):
+    def _read(self, seconds: float) -> bool:
+        """Read on; whether there was anything."""
+        ready = self._selector.select(seconds)
+        for key, _ in ready:
             data = os.read(key.fd, 1 << 20)
             if not data:
                 self._selector.unregister(key.fileobj)
@@ -164,6 +170,7 @@ class Job:
                 self._buffer += data
                 if len(self._buffer) > LINE_LIMIT:
                     raise self._nonsense(f"a line of over {LINE_LIMIT >> 20} MiB")
+        return bool(ready)
 
     def _parsed(self, line: bytes) -> dict[str, Any]:
         try:

@@ -9,7 +9,7 @@ import socket
 import subprocess
 import time
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -124,6 +124,12 @@ class ForkedProcess:
             if not self._listen(deadline - time.monotonic()):
                 raise NotForked("its template is gone or has no room for another process")
         self.pid = int(self._heard.split(b"\n")[0])
+
+    def poll(self) -> int | None:
+        """The exit code, or `None` while it runs."""
+        with suppress(subprocess.TimeoutExpired):
+            return self.wait(0)
+        return None
 
     def wait(self, timeout: float | None = None) -> int:
         """The exit code, negative for a signal; -9 where its template was killed.

@@ -1,0 +1,94 @@
+"""Environments of the suite, written down and looked at as `envops rewards` does."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import replace
+from pathlib import Path
+
+from envops.declare.package import AnswerDeclaration, Package, RewardDeclaration
+from envops.declare.registry import EnvironmentEntry
+from envops.declare.source import read_source
+from envops.judge.engine import Finding, Gate, Subject, findings
+from envops.observe.facts import Facts
+from envops.observe.observation import observe_unpacked
+from envops.observe.requests import Wish
+from envops.observe.templates import LockTemplates
+from envops.observe.venv import venv_for
+from envops.observe.workspace import Workspace
+from planted import Planted
+
+REPOSITORY = Path(__file__).parents[2]
+LOCKS = {"v0": "date_arithmetic", "v1": "word_problems"}
+SEARCHED = ("RWD085", "RWD086", "RWD087")
+"""What only a search finds; it takes seconds, so it is left out elsewhere."""
+
+
+class Observations:
+    """What all environments of a session are looked at with."""
+
+    def __init__(self, workspace: Workspace, templates: LockTemplates) -> None:
+        self._workspace = workspace
+        self._templates = templates
+
+    def observed(self, each: Planted, folder: Path) -> tuple[Package, Facts]:
+        """The environment, without its mutants; no wheel is built, the folder stands for an unpacked one."""
+        package = written(each, folder)
+        stop = threading.Event()
+        venv = venv_for(
+            REPOSITORY / "environments" / LOCKS[each.generation] / "requirements.lock", self._workspace, stop
+        )
+        without = {"mutation"} if any(rule in SEARCHED for rule in each.rules) else {"mutation", "search"}
+        facts = observe_unpacked(
+            EnvironmentEntry(package.name),
+            package,
+            folder,
+            self._workspace,
+            Wish(evaluate=False),
+            stop,
+            self._templates,
+            venv,
+            without=without,
+        )
+        return package, facts
+
+
+def written(each: Planted, folder: Path) -> Package:
+    """The package on disk, and as it is declared."""
+    module = folder / f"{each.module}.py"
+    module.write_text(each.code(), encoding="utf-8")
+    if each.oracle is not None:
+        (folder / "tests").mkdir()
+        (folder / "tests" / "oracle.py").write_text(each.oracle, encoding="utf-8")
+    return Package(
+        name=each.module.replace("_", "-"),
+        folder=folder,
+        module=each.module,
+        generation=each.generation,
+        has_oracle=each.oracle is not None,
+        reward=RewardDeclaration(**each.reward),
+        answer=replace(AnswerDeclaration(), **each.answer),
+        files=(module.name,),
+        version="0.1.0",
+        description="An environment of the suite.",
+        tags=("suite",),
+        requires_python=">=3.11",
+        requires=(),
+        build_requires=(),
+        build_backend="hatchling.build",
+        readme=None,
+        digest="sha256:suite",
+        notes=read_source(folder, folder, each.module, [module.name])[0].notes,
+    )
+
+
+def found_in(package: Package, facts: Facts, *gates: Gate) -> list[Finding]:
+    """What the rules of the gates find."""
+    return list(findings(Subject(EnvironmentEntry(package.name), package, facts), gates))
+
+
+def in_short(found: list[Finding], facts: Facts) -> str:
+    """For a failed assertion: what was found, and what broke."""
+    lines = [f"{finding.rule} {finding.severity}: {finding.message}" for finding in found]
+    broken = [f"{stage}: {failure.type}: {failure.message}" for stage, failure in facts.failures.items()]
+    return "\n".join([*lines, *broken]) or "nothing"

@@ -6,7 +6,7 @@ import threading
 from typing import TYPE_CHECKING
 
 import pytest
-from envops.observe import observation
+from envops.observe import requests
 from envops.observe.templates import LockTemplates
 from envops.observe.workspace import Workspace
 from observed import Observations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def impatience() -> Iterator[None]:
     """A reply that hangs hangs for two seconds only."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(observation, "SECONDS_PER_REPLY", 2.0)
+        patch.setattr(requests, "SECONDS_PER_REPLY", 2.0)
         yield
 
 

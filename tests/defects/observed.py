@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from envops.declare.package import AnswerDeclaration, Package, RewardDeclaration
 from envops.declare.registry import EnvironmentEntry
@@ -17,6 +18,9 @@ from envops.observe.templates import LockTemplates
 from envops.observe.venv import venv_for
 from envops.observe.workspace import Workspace
 from planted import Planted
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
 
 REPOSITORY = Path(__file__).parents[2]
 LOCKS = {"v0": "date_arithmetic", "v1": "word_problems"}
@@ -32,25 +36,18 @@ class Observations:
         self._templates = templates
 
     def observed(self, each: Planted, folder: Path) -> tuple[Package, Facts]:
-        """The environment, without its mutants; no wheel is built, the folder stands for an unpacked one."""
+        """The environment as `envops rewards` sees it, without its mutants."""
         package = written(each, folder)
-        stop = threading.Event()
-        venv = venv_for(
-            REPOSITORY / "environments" / LOCKS[each.generation] / "requirements.lock", self._workspace, stop
-        )
         without = {"mutation"} if any(rule in SEARCHED for rule in each.rules) else {"mutation", "search"}
-        facts = observe_unpacked(
-            EnvironmentEntry(package.name),
-            package,
-            folder,
-            self._workspace,
-            Wish(evaluate=False),
-            stop,
-            self._templates,
-            venv,
-            without=without,
-        )
-        return package, facts
+        return package, self.facts(package, without)
+
+    def facts(self, package: Package, without: Collection[str]) -> Facts:
+        """What is seen of a package without some pieces; no wheel is built, the folder stands for an unpacked one."""
+        stop = threading.Event()
+        lock = REPOSITORY / "environments" / LOCKS[package.generation or "v1"] / "requirements.lock"
+        venv = venv_for(lock, self._workspace, stop)
+        arguments = (EnvironmentEntry(package.name), package, package.folder, self._workspace, Wish(evaluate=False))
+        return observe_unpacked(*arguments, stop, self._templates, venv, without=without)
 
 
 def written(each: Planted, folder: Path) -> Package:

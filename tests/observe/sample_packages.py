@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from envops.declare.package import Package
 from envops.declare.reading import read_package
 from envops.declare.registry import DistributionGate, EnvironmentEntry, Gates, SmokeGate
-from envops.observe import observation
+from envops.observe import observation, requests
 from envops.observe.observation import Watcher, observe
 from envops.observe.process import Confinement, Job
 from envops.observe.requests import Wish
@@ -106,12 +106,12 @@ def look_at(
     wish: Wish = Wish(use_cache=False),  # noqa: B008
     **limits: float,
 ) -> Seen:
-    """Observe a package afresh; `limits` are constants of `observation`, such as SECONDS_PER_REPLY."""
+    """Observe a package afresh; `limits` are constants of `requests` or `observation`, such as SECONDS_PER_REPLY."""
     entry = EnvironmentEntry(package.name, gates=SMALL, secrets=secrets)
     watcher = Watcher(stage=lambda _: None, advance=lambda *_: None)
     with patch.context() as patched:
         for name, value in limits.items():
-            patched.setattr(observation, name, value)
+            patched.setattr(requests if hasattr(requests, name) else observation, name, value)
         facts = observe(entry, package, workspace, wish, watcher, threading.Event())
     return Seen(facts, package)
 

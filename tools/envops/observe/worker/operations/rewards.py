@@ -28,10 +28,12 @@ def answer(session: Session, request: Request) -> None:
     for position, task in enumerate(list(session.kept.values())):
         if session.hung.total() >= PATIENCE:
             seconds = min(seconds, IMPATIENT_SECONDS)
+        gold_is_silent = session.asked_oracle(task, seconds) is None
         wanted = [
             policy
             for policy in request["policies"]
-            if position < sampled.get(policy, position + 1) or _stands_in_for_gold(session, policy, task)
+            # An empty reply names a task of which it would not be known otherwise that gold is silent there.
+            if position < sampled.get(policy, position + 1) or (policy == "nop" and gold_is_silent)
         ]
         chosen = [policy for policy in wanted if session.hung[policy] < HUNG_ENOUGH]
         if session.adapter.grouped:
@@ -47,11 +49,6 @@ def _rarer(sampled: Mapping[str, int]) -> dict[str, int]:
     """The policies that speak on fewer tasks than most."""
     most = max(sampled.values(), default=0)
     return {policy: limit for policy, limit in sampled.items() if limit < most}
-
-
-def _stands_in_for_gold(session: Session, policy: str, task: TaskView) -> bool:
-    """Whether a score is to name a task further on, of which it would not be known that gold is silent there."""
-    return policy == "nop" and task.index in session.asked and session.asked[task.index] is None
 
 
 def completions_of(session: Session, policy: str, task: TaskView, seconds: float) -> Iterator[list[Message]]:

@@ -68,7 +68,7 @@ def _be_lock_template(guard: NetworkGuard, control: socket.socket, generation: s
     """Import verifiers and fork a base for each environment, under a supervisor of its own."""
     _import_everything(control, generation)
     remembered = paths_below(str(Path(os.environ["HOME"]).parent))
-    request = Template(control).serve()
+    request = Template(control, adopts=True).serve()
     os.setsid()
     fork_worker(request.descriptors["supervised"])
     settings = request.settings

@@ -35,7 +35,9 @@ class Observations:
         """The environment, without its mutants; no wheel is built, the folder stands for an unpacked one."""
         package = written(each, folder)
         stop = threading.Event()
-        venv = venv_for(REPOSITORY / "environments" / LOCKS[each.generation] / "requirements.lock", self._workspace, stop)
+        venv = venv_for(
+            REPOSITORY / "environments" / LOCKS[each.generation] / "requirements.lock", self._workspace, stop
+        )
         without = {"mutation"} if any(rule in SEARCHED for rule in each.rules) else {"mutation", "search"}
         facts = observe_unpacked(
             EnvironmentEntry(package.name),

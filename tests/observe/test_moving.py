@@ -17,8 +17,6 @@ from envops.observe.worker.moving import move, paths_below
 from sample_packages import EXEMPLARS, REPOSITORY
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from envops.observe.workspace import Workspace
 
 KNOWN = {"sysconfig['_CONFIG_VARS']['userbase']"}

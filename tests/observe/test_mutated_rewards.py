@@ -90,7 +90,9 @@ def bench_of(
             seen.setdefault(kind, []).append(value)
     description = checked(Description, seen["description"][0])
     scores = tuple(checked(Score, each) for each in seen["score"])
-    return Bench(processes, job, package, site, description, scores, tuple(checked(Case, each) for each in seen["case"]))
+    return Bench(
+        processes, job, package, site, description, scores, tuple(checked(Case, each) for each in seen["case"])
+    )
 
 
 @pytest.fixture(scope="module")

@@ -8,8 +8,10 @@ import os
 from typing import TYPE_CHECKING
 
 import pytest
+from envops.observe.remembering import Wish
 from envops.observe.worker.channel import Channel
 from envops.observe.worker.crash_status import MOST_BYTES, new_crash_status, read_crash_status, write_crash_status
+from sample_packages import look_at, write_package
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -86,7 +88,6 @@ def test_channel_writes_the_request_beside_what_it_is_about(status: int) -> None
     ids=["crash", "hang"],
 )
 def test_worker_that_does_not_come_back_says_what_it_was_scoring(
-    name: str,
     end: str,
     limits: dict[str, float],
     how: str,
@@ -94,7 +95,10 @@ def test_worker_that_does_not_come_back_says_what_it_was_scoring(
     tmp_path: Path,
     patch: pytest.MonkeyPatch,
 ) -> None:
-    facts = scored(name, end, workspace, tmp_path, patch, **limits)
+    files = {"module.py": MODULE.format(end=end), "tests/oracle.py": ORACLE}
+    package = write_package(tmp_path / "environments/leaving", "v0", files)
+    wish = Wish(use_cache=False, evaluate=False, only_replies=True)
+    facts = look_at(package, workspace, patch, wish=wish, **limits).facts
     message, _, about = facts.failures["rewards"].message.partition("\nwhile scoring ")
     assert message == how
     assert json.loads(about) == {"task": 7, "policy": "nop", "completion": [{"role": "assistant", "content": ""}]}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
 
@@ -31,14 +32,15 @@ class Observations:
         self._workspace = workspace
         self._templates = templates
 
-    def observed(self, each: Planted, folder: Path) -> tuple[Package, Facts]:
+    def observed(self, each: Planted, folder: Path, *, without: Collection[str] | None = None) -> tuple[Package, Facts]:
         """The environment, without its mutants; no wheel is built, the folder stands for an unpacked one."""
         package = written(each, folder)
         stop = threading.Event()
         venv = venv_for(
             REPOSITORY / "environments" / LOCKS[each.generation] / "requirements.lock", self._workspace, stop
         )
-        without = {"mutation"} if any(rule in SEARCHED for rule in each.rules) else {"mutation", "search"}
+        if without is None:
+            without = {"mutation"} if any(rule in SEARCHED for rule in each.rules) else {"mutation", "search"}
         facts = observe_unpacked(
             EnvironmentEntry(package.name),
             package,

@@ -11,7 +11,7 @@ from envops.observe.searching import SEARCH_LOCK
 from envops.observe.venv import venv_for
 from envops.observe.workspace import Workspace
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "defects"))  # forked workers and sound oddities are kept there
+sys.path.insert(0, str(Path(__file__).parents[1] / "defects"))  # how environments are observed, and sound oddities
 
 
 @pytest.fixture(scope="session")

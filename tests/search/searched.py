@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
-import threading
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from envops.declare.registry import EnvironmentEntry
 from envops.judge.engine import Finding, Subject, all_rules, apply
-from envops.observe import searching
-from envops.observe.facts import Description, Facts, adapter
-from envops.observe.observation import worker_settings
-from envops.observe.search_facts import Search
-from forked_workers import Fork, Forking, written
+from envops.observe.facts import Facts
+from observed import Observations, written
 from planted import Planted as Environment
 
 if TYPE_CHECKING:
@@ -21,6 +16,8 @@ if TYPE_CHECKING:
 
     from rewards_to_search import Planted
 
+OTHERS = ("rewards", "invariants", "mutation", "tests", "repetition")
+"""What an observation does beside its search."""
 RULES = ("RWD085", "RWD086", "RWD087", "RWD088", "RWD089")
 ASKED = {
     "<answer>{}</answer>": "Answer in <answer>…</answer>.",
@@ -49,22 +46,9 @@ def environment(planted: Planted, generation: str) -> Environment:
     )
 
 
-def searched(forking: Forking, each: Environment, folder: Path) -> Facts:
+def searched(observations: Observations, each: Environment, folder: Path) -> Facts:
     """The facts of a search as `envops validate` makes them, without those of other stages."""
-    package = written(each, folder)
-    entry = EnvironmentEntry(package.name)
-    toolbox = searching.search_toolbox(forking.workspace, threading.Event())
-    worker: Any = Fork(forking.address, folder)
-    with contextlib.closing(worker):
-        settings = worker_settings(entry, package, folder, allow_network=False)
-        said = dict(worker.request("load", 60.0, settings=settings))
-        list(worker.request("tasks", 60.0, keep=100))
-        description = adapter(Description).validate_python(said["description"])
-        begun = searching.search_request(worker, package, toolbox, conversational=description.conversational)
-        skipped = dict(begun)
-        search = (skipped or dict(worker.request("search", 120.0)))["search"]
-    facts = Facts(package.name, "key", package.digest, description=description)
-    return replace(facts, search=adapter(Search).validate_python(search))
+    return observations.observed(each, folder, without=OTHERS)[1]
 
 
 def fired(each: Environment, facts: Facts, folder: Path) -> list[Finding]:

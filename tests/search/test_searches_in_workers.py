@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import threading
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,7 +12,8 @@ import pytest
 import yaml
 from envops.declare.cases import parse_expectation, read_cases
 from envops.observe import searching
-from forked_workers import Forking
+from envops.observe.templates import LockTemplates
+from observed import Observations
 from oddities import ODDITIES
 from planted import Planted as Environment
 from planted import planted
@@ -71,22 +73,19 @@ def ends_by_count(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(scope="session")
-def forks(tmp_path_factory: pytest.TempPathFactory, workspace: Workspace) -> Iterator[dict[str, Forking]]:
-    folder = tmp_path_factory.mktemp("forks")
-    made = {generation: Forking(generation, folder, workspace) for generation in ("v0", "v1")}
-    yield made
-    for forking in made.values():
-        forking.end()
+def observations(workspace: Workspace) -> Iterator[Observations]:
+    with LockTemplates(workspace, threading.Event()) as templates:
+        yield Observations(workspace, templates)
 
 
 @pytest.mark.parametrize("generation", ["v0", "v1"])
 @pytest.mark.parametrize("name", PLANTED)
 def test_planted_defect_is_found_in_a_worker(
-    name: str, generation: str, forks: dict[str, Forking], tmp_path: Path
+    name: str, generation: str, observations: Observations, tmp_path: Path
 ) -> None:
     reward = next(each for each in DEFECTS if each.name == name)
     each = environment(reward, generation)
-    facts = searched(forks[generation], each, tmp_path)
+    facts = searched(observations, each, tmp_path)
     findings = fired(each, facts, tmp_path)
     assert PLANTED[name] <= {finding.rule for finding in findings}
     for finding in findings:
@@ -109,17 +108,17 @@ def assert_case_fails_as_offered(evidence, folder: Path) -> None:
     "each", [odd for odd in ODDITIES if odd.name in ODD], ids=lambda odd: f"{odd.name}-{odd.generation}"
 )
 def test_sound_oddity_is_left_alone(
-    each: Environment, forks: dict[str, Forking], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    each: Environment, observations: Observations, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(searching, "EVALUATIONS", 1200)
-    facts = searched(forks[each.generation], each, tmp_path)
+    facts = searched(observations, each, tmp_path)
     assert facts.search is not None
     assert facts.search.ended in ("evaluations", "time")
     assert not fired(each, facts, tmp_path)
 
 
-def test_length_beside_the_answer_is_undeclared_pay(forks: dict[str, Forking], tmp_path: Path) -> None:
-    facts = searched(forks["v0"], EFFORT, tmp_path)
+def test_length_beside_the_answer_is_undeclared_pay(observations: Observations, tmp_path: Path) -> None:
+    facts = searched(observations, EFFORT, tmp_path)
     (finding,) = fired(EFFORT, facts, tmp_path)
     assert finding.rule == "RWD087"
     assert finding.message.startswith("effort pays")
@@ -127,12 +126,12 @@ def test_length_beside_the_answer_is_undeclared_pay(forks: dict[str, Forking], t
 
 
 def test_reward_that_hangs_and_raises_is_reported_with_the_replies(
-    forks: dict[str, Forking], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    observations: Observations, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(searching, "SECONDS_PER_REPLY", 0.4)
     monkeypatch.setattr(searching, "SECONDS", 4.0)
     each = planted("fragile", "RWD089", FRAGILE, "v1")
-    facts = searched(forks["v1"], each, tmp_path)
+    facts = searched(observations, each, tmp_path)
     assert facts.search is not None
     broken = {broken.kind: broken for broken in facts.search.broken}
     assert broken["timeout"].reply.count("<answer>") > 3
@@ -151,11 +150,11 @@ def test_reward_that_hangs_and_raises_is_reported_with_the_replies(
         ),
     ],
 )
-def test_what_cannot_be_searched_says_why(rows, answer, why: str, forks: dict[str, Forking], tmp_path: Path) -> None:
+def test_what_cannot_be_searched_says_why(rows, answer, why: str, observations: Observations, tmp_path: Path) -> None:
     given = tuple({"question": question, "answer": right} for question, right in rows)
     source = "def grade(reply, answer):\n    return float(reply == answer)"
     each = planted("unsearched", "", source, rows=given, answer=answer, asking="")
-    facts = searched(forks["v0"], each, tmp_path)
+    facts = searched(observations, each, tmp_path)
     assert facts.search is not None
     assert facts.search.ended == "skipped"
     assert facts.search.skipped.startswith(why)
@@ -205,10 +204,10 @@ PLAYER = "def reply(task, messages):\n    return task['answer']\n"
     [("answer in ' '.join(told(completion))", {"RWD085"}), ("told(completion)[-1:] == [answer]", set())],
 )
 def test_environment_that_answers_back_is_searched_and_finds_are_played(
-    check: str, rules: set[str], forks: dict[str, Forking], tmp_path: Path
+    check: str, rules: set[str], observations: Observations, tmp_path: Path
 ) -> None:
     each = Whole("game", "v0", GAME.format(check=check), oracle=PLAYER)
-    facts = searched(forks["v0"], each, tmp_path)
+    facts = searched(observations, each, tmp_path)
     assert facts.description is not None
     assert facts.description.conversational
     assert facts.search is not None

@@ -142,7 +142,7 @@ def test_tests_before_one_that_hangs_are_reported(stubborn: Seen):
 
 
 def test_what_a_hanging_test_started_is_gone(stubborn: Seen):
-    assert stubborn.workers
+    assert stubborn.facts.tests
     assert processes_with("child-of-a-hanging-test") == []
 
 

@@ -47,10 +47,6 @@ def test_an_environment_that_answers_is_conversational(seen: Seen):
     assert seen.facts.description.conversational
 
 
-def test_one_worker_is_started(seen: Seen):
-    assert len(seen.workers) == 1
-
-
 def test_verifiers_is_executed_once(seen: Seen):
     counts = {score.functions["executions"].score for score in seen.facts.scores if "executions" in score.functions}
     counts |= {rollout.functions["executions"].score for rollout in seen.facts.rollouts}

@@ -306,7 +306,7 @@ def host(hostile: Callable[[str], Path], fresh: Workspace) -> Iterator[subproces
 
 def test_everything_is_gone_when_the_host_is_killed(host: subprocess.Popen[bytes], tmp_path: Path):
     assert len(processes_with("stray-of-orphaned")) >= 3
-    assert len(processes_with(str(tmp_path))) >= 2  # the worker and its warden, by their PYTHONPATH
+    assert len(processes_with(str(tmp_path))) >= 2  # the worker and its supervisor, by their PYTHONPATH
     host.kill()
     host.wait()
     assert all_gone("stray-of-orphaned")

@@ -9,6 +9,7 @@ import threading
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -240,6 +241,24 @@ def test_process_that_is_killed_fails_its_environment_alone(
     assert ("lock" in role) == (results[0].failures == {})
     assert still_alive([*left.processes(), *right.processes()]) == []
     assert [each for each in psutil.Process().children(recursive=True) if each.name().startswith("python")] == []
+
+
+@pytest.mark.parametrize("role", ["job", "supervisor"])
+def test_new_process_that_is_killed_fails_its_environment(role: str, environments: Path, workspace: Workspace) -> None:
+    """Where nothing is forked from a template, each job has a supervisor of its own."""
+    one = Noting(environments / f"new_{role}")
+    one.package = replace(one.package, fresh_process=True)
+    with ThreadPoolExecutor(1) as pool, LockTemplates(workspace, threading.Event()) as templates:
+        facts = pool.submit(scored, one, workspace, templates)
+        try:
+            job = one.job()
+            family = [job, *job.parents()]
+            assert psutil.Process() == family[2]
+            family[role == "supervisor"].kill()
+            assert result_of(facts).failures["rewards"].kind == "crash"
+        finally:
+            one.go.touch()
+    assert still_alive(one.processes()) == []
 
 
 def scored(one: Noting, workspace: Workspace, templates: LockTemplates) -> Facts:

@@ -1,18 +1,27 @@
-"""Tool servers are forked from a process that has imported verifiers, and are what fresh ones would be."""
+"""Tool servers are forked from the base of their environment, and are what fresh ones would be."""
 
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
+import threading
 from typing import TYPE_CHECKING, Any
 
+import psutil
 import pytest
+from envops.declare.registry import EnvironmentEntry
+from envops.observe.observation import worker_settings
+from envops.observe.process import Confinement
+from envops.observe.templates import EnvironmentProcesses
+from envops.observe.venv import venv_for
 from sample_packages import look_at, write_package
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from envops.declare.package import Package
     from envops.observe.workspace import Workspace
 
 SERVER = '''\
@@ -85,18 +94,22 @@ def reply(task, messages):
 """
 
 
-def what_servers_see(
-    name: str, settings: str, environments: Path, workspace: Workspace, patch: pytest.MonkeyPatch
-) -> tuple[list[Any], list[Any]]:
-    """What gold's tool calls saw in the rewards gate, and in evaluations."""
+def looking(name: str, settings: str, environments: Path) -> Package:
+    """An environment with a tool server that tells what it sees."""
     files = {
         "module.py": MODULE.format(module=name),
         f"{name}/server.py": SERVER.format(module=name),
         f"{name}/loaded.py": LOADED,
         "tests/oracle.py": ORACLE,
     }
-    package = write_package(environments / name, "v1", files, settings=settings)
-    facts = look_at(package, workspace, patch).facts
+    return write_package(environments / name, "v1", files, settings=settings)
+
+
+def what_servers_see(
+    name: str, settings: str, environments: Path, workspace: Workspace, patch: pytest.MonkeyPatch
+) -> tuple[list[Any], list[Any]]:
+    """What gold's tool calls saw in the rewards gate, and in evaluations."""
+    facts = look_at(looking(name, settings, environments), workspace, patch).facts
     assert facts.failures == {}
     assert [one.failure for one in facts.rollouts if one.failure] == []
     scored = [one.completion for one in facts.scores if one.policy == "oracle"]
@@ -122,53 +135,90 @@ def test_a_forked_server_sees_what_a_fresh_one_sees(
 
 
 @pytest.mark.worker
-def test_forks_that_play_ahead_have_servers_of_their_own(
+def test_tool_servers_of_each_job_are_its_own(
     environments: Path, workspace: Workspace, patch: pytest.MonkeyPatch
 ) -> None:
     scored, played = what_servers_see("looking_ahead", "", environments, workspace, patch)
     assert len({one["server"] for one in scored}) == 1
-    assert len({one["server"] for one in played}) == 2
+    assert played
     assert not {one["server"] for one in scored} & {one["server"] for one in played}
     assert len({one["drawn"] for one in scored + played}) == len(scored + played)
 
 
-SCRIPT = """
-import os, signal, sys, threading, time
-from pathlib import Path
-from envops.observe.worker.tool_servers import NoNursery, Nursery
+@pytest.mark.worker
+def test_tool_server_ends_with_its_job(environments: Path, workspace: Workspace) -> None:
+    package = looking("looking_ending", "", environments)
+    stop, folder = threading.Event(), package.folder
+    venv = venv_for(folder / "requirements.lock", workspace, stop)
+    settings = worker_settings(EnvironmentEntry(package.name), package, folder, allow_network=False)
+    with EnvironmentProcesses(venv, package, folder, settings, Confinement({}), workspace, stop) as processes:
+        for _, parts in processes.load():
+            list(parts)
+        asked = {"policies": ["oracle"], "tasks": 4, "rollouts": 1, "max_concurrent": 1, "seconds": 60.0}
+        with processes.job() as job:
+            answers = job.request("evaluate", 120.0, stage="smoke", **asked)
+            _, rollout = next(answers)
+            server = psutil.Process(json.loads(rollout["completion"][-1]["content"])["server"])
+            assert server.is_running()
+            psutil.Process(job.pid).kill()
+            assert psutil.wait_procs([server], 30.0)[1] == []
 
+
+SCRIPT = """
+import os, socket, sys, time
+from pathlib import Path
+from envops.observe.worker.template import Template
+from envops.observe.worker.tool_servers import ForkedServer, NotForked, run_module
+
+control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+base, for_forks = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+if os.fork() == 0:
+    control.close()
+    for_forks.close()
+    request = Template(theirs, base).serve()
+    request.take_place()
+    run_module(request.settings)
+theirs.close()
+base.close()
+log = Path(sys.argv[1])
 {body}
 """
-LOST = """
-nursery = Nursery()
-os.kill(nursery._process, signal.SIGKILL)
-os.waitpid(nursery._process, 0)
-nursery.prepare()
-with open(os.devnull, "wb") as log:
-    try:
-        nursery.server("json.tool", {}, Path("/"), log)
-    except NoNursery:
-        print("none")
-"""
-THREADS = """
-threading.Thread(target=time.sleep, args=(30,), daemon=True).start()
-try:
-    Nursery()
-except NoNursery as error:
-    print("none")
-"""
 ENDS = """
-nursery = Nursery()
-with open(sys.argv[1], "wb") as log:
-    server = nursery.server("this", dict(os.environ), Path("/"), log)
+with log.open("wb") as file:
+    server = ForkedServer(for_forks, sys.argv[2], dict(os.environ), log.parent, file)
 while server.returncode is None:
     time.sleep(0.01)
-print("none" if b"Beautiful" in Path(sys.argv[1]).read_bytes() else "nothing was printed")
+print(server.returncode, sys.argv[3] in log.read_text())
 """
+LOST = """
+control.close()
+os.wait()
+with log.open("wb") as file:
+    try:
+        ForkedServer(for_forks, "this", {}, log.parent, file)
+    except NotForked:
+        print("none")
+"""
+FAILING = "raise ValueError('no port')"
+LEAVING = "import sys; sys.exit(3)"
 
 
-@pytest.mark.parametrize("body", [LOST, THREADS, ENDS], ids=["it was killed", "other threads run", "a server ends"])
-def test_where_no_server_can_be_forked_or_none_is_left_it_is_said(body: str, tmp_path: Path) -> None:
-    script = [sys.executable, "-c", SCRIPT.format(body=body), str(tmp_path / "log")]
-    done = subprocess.run(script, capture_output=True, text=True, timeout=60, check=False)
-    assert (done.stdout.strip(), done.returncode) == ("none", 0), done.stderr
+@pytest.mark.parametrize(
+    ("module", "code", "printed"),
+    [("print('set up')", 0, "set up"), (FAILING, 1, "ValueError: no port"), (LEAVING, 3, "")],
+    ids=["returns", "raises", "exits"],
+)
+def test_forked_server_that_ends_has_the_exit_code_of_its_module(
+    module: str, code: int, printed: str, tmp_path: Path
+) -> None:
+    (tmp_path / "ending.py").write_text(module)
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path])}
+    script = [sys.executable, "-c", SCRIPT.format(body=ENDS), str(tmp_path / "log"), "ending", printed]
+    done = subprocess.run(script, capture_output=True, text=True, check=False, env=environment)
+    assert done.stdout.split() == [str(code), "True"], done.stderr
+
+
+def test_forked_server_without_a_base_says_so(tmp_path: Path) -> None:
+    script = [sys.executable, "-c", SCRIPT.format(body=LOST), str(tmp_path / "log")]
+    done = subprocess.run(script, capture_output=True, text=True, check=False)
+    assert done.stdout == "none\n", done.stderr

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import obedient_packages
 import pytest
+from envops.observe.facts import Started
 from sample_packages import Seen, line_of, look_at, processes_with, write_package
 
 if TYPE_CHECKING:
@@ -24,8 +25,8 @@ def seen(request: pytest.FixtureRequest, environments: Path, workspace: Workspac
     return look_at(package, workspace, patch, SECONDS_PER_REPLY=1.0)
 
 
-def test_one_worker_is_started(seen: Seen):
-    assert len(seen.workers) == 1
+def test_jobs_are_forked_from_the_loaded_environment(seen: Seen):
+    assert seen.facts.started == Started("forked", "", "environment")
 
 
 @pytest.mark.parametrize("stage", ["load", "tasks", "rewards", "validation", "tests", "smoke", "distribution"])
@@ -271,5 +272,5 @@ def test_nothing_is_written_into_the_package(seen: Seen):
 
 
 def test_no_scratch_folder_is_left(seen: Seen, workspace: Workspace):
-    assert seen.workers
+    assert seen.facts.completed
     assert list(workspace.base.glob("scratch-*")) == []

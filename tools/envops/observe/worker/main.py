@@ -73,7 +73,7 @@ def _be_lock_template(guard: NetworkGuard, control: socket.socket, generation: s
     sys.dont_write_bytecode = shutil.disk_usage(sys.prefix).free < ROOM_BYTES
     _import_everything(control, generation)
     remembered = paths_below(str(Path(os.environ["HOME"]).parent))
-    request = Template(control).serve()
+    request = Template(control, adopts=True).serve()
     os.setsid()
     fork_worker(request.descriptors["supervised"])
     settings = request.settings

@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
-from .supervisor import die_with_parent
+from .supervisor import adopt_strays, die_with_parent
 
 MOST_BYTES = 1 << 17
 """Of the settings of one request; a module to run comes with all of its variables."""
@@ -65,8 +65,14 @@ class _Child:
 class Template:
     """Forks on request until the host is gone."""
 
-    def __init__(self, control: socket.socket, *others: socket.socket) -> None:
-        """Serve requests that come over any of the sockets; the process ends when `control` is closed."""
+    def __init__(self, control: socket.socket, *others: socket.socket, adopts: bool = False) -> None:
+        """Serve requests that come over any of the sockets; the process ends when `control` is closed.
+
+        With `adopts`, it ends what its forks leave behind: supervisors leave something where they are killed.
+        """
+        if adopts:
+            adopt_strays()
+        self._adopts = adopts
         self._control = control
         self._sockets = {one.fileno(): one for one in (control, *others)}
         self._children: dict[int, _Child] = {}
@@ -136,6 +142,16 @@ class Template:
                 if child is not None:
                     _say(child.report, os.waitstatus_to_exitcode(status))
                     child.close()
+                if self._adopts:
+                    self._end_adopted()
+
+    def _end_adopted(self) -> None:
+        """End children that it did not fork; the end of each of them hands on what it left behind itself."""
+        with contextlib.suppress(OSError):
+            for process in map(int, Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()):
+                if process not in self._children:
+                    with contextlib.suppress(ProcessLookupError, PermissionError):
+                        os.kill(process, signal.SIGKILL)
 
     def _forget(self) -> None:
         """Close, in a fork, what belongs to the template and to its other forks."""

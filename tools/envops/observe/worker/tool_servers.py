@@ -138,6 +138,7 @@ def _answers(port_file: Path) -> bool:
 
 def run_module(settings: Mapping[str, Any]) -> NoReturn:
     """Be what `python -m module` would be, in a fork of the base that has taken its place."""
+    code = 0
     try:
         os.environ.clear()
         os.environ.update(settings["environment"])
@@ -145,13 +146,15 @@ def run_module(settings: Mapping[str, Any]) -> NoReturn:
         tempfile.tempdir = None  # TMPDIR is another one
         sys.argv = [settings["module"]]
         runpy.run_module(settings["module"], run_name="__main__", alter_sys=True)
-    except BaseException as error:
-        if not isinstance(error, SystemExit):
-            sys.excepthook(type(error), error, error.__traceback__)
-        elif error.code is not None and not isinstance(error.code, int):
+    except SystemExit as error:
+        code = error.code if isinstance(error.code, int) else int(error.code is not None)
+        if not isinstance(error.code, int | None):
             print(error.code, file=sys.stderr)
+    except BaseException as error:
+        code = 1
+        sys.excepthook(type(error), error, error.__traceback__)
     finally:
         with contextlib.suppress(Exception):
             sys.stdout.flush()
             sys.stderr.flush()
-        os._exit(0)
+        os._exit(code & 0xFF)

@@ -12,7 +12,8 @@ from envops.declare.repository import Repository
 from envops.judge.engine import GATES, Subject
 from envops.judge.verdict import judge
 from envops.observe.recordings import RECORDINGS
-from envops.observe.remembering import VERDICT, Wish, facts_file, facts_key, remember
+from envops.observe.remembering import VERDICT, facts_file, facts_key, remember
+from envops.observe.requests import Wish
 from envops.observe.workspace import Workspace
 from envops.report import verdicts
 from envops.report.html.page import render_page

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from envops.observe.evaluating import ScriptedEvaluation, evaluation
+from envops.observe.evaluating import Evaluator, ScriptedEvaluation
 from envops.observe.facts import Failure, Rollout
 from envops.observe.journal import Journal
 from envops.observe.pace import Pace
@@ -43,7 +44,8 @@ class Worker:
 
 
 def evaluated(worker: Worker, journal: Journal, **more: Any) -> list[tuple[str, int, int]]:
-    parts = evaluation(worker, ASKED, journal, lambda _: None, **more)  # type: ignore[arg-type]
+    job: Any = worker
+    parts = Evaluator(lambda: nullcontext(job), journal, lambda _: None, **more).rollouts(ASKED)
     return [(value["policy"], value["task"], value["rollout"]) for _, value in parts]
 
 

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import psutil
 import pytest
 from envops.declare.registry import EnvironmentEntry
-from envops.observe.observation import worker_settings
 from envops.observe.process import Confinement
+from envops.observe.requests import Wish, requests_for
 from envops.observe.templates import EnvironmentProcesses
 from envops.observe.venv import venv_for
 from sample_packages import look_at, write_package
@@ -150,7 +150,7 @@ def test_tool_server_ends_with_its_job(environments: Path, workspace: Workspace)
     package = looking("looking_ending", "", environments)
     stop, folder = threading.Event(), package.folder
     venv = venv_for(folder / "requirements.lock", workspace, stop)
-    settings = worker_settings(EnvironmentEntry(package.name), package, folder, allow_network=False)
+    settings = requests_for(EnvironmentEntry(package.name), Wish()).settings(package, folder)
     with EnvironmentProcesses(venv, package, folder, settings, Confinement({}), workspace, stop) as processes:
         for _, parts in processes.load():
             list(parts)

@@ -75,7 +75,8 @@ class Session:
         """Made by the process that runs it: forks of one that has a loop would share its sockets."""
         loop = asyncio.new_event_loop()
         asyncio.set_event_loop(loop)
-        self.guard.watch_lookups(loop)
+        if hasattr(self, "guard"):
+            self.guard.watch_lookups(loop)
         return loop
 
     def close(self) -> None:

@@ -14,7 +14,6 @@ from typing import Any
 from envops.declare.content import RECORDINGS
 from envops.declare.package import Package
 from envops.declare.registry import EnvironmentEntry
-from envops.observe.capacity import usable_cores
 from envops.observe.collected import Collected
 from envops.observe.evaluating import Evaluator, NewJob, ScriptedEvaluation
 from envops.observe.facts import Facts, Stage, Started
@@ -165,7 +164,7 @@ class _Observer:
             self._load(processes)
             other_seed = partial(begin, replace(confinement, hash_seed=OTHER_SEED))
             pieces = self._pieces(processes, overlay, other_seed)
-            run_side_by_side([one for one in pieces if one.name not in without], usable_cores())
+            run_side_by_side([one for one in pieces if one.name not in without])
         finally:
             self.memory, self.started = processes.peak_memory, processes.started
             self._open.close()

@@ -24,7 +24,7 @@ from envops.observe.rescoring import Rescored
 from envops.observe.results import EvaluationRow, task_key
 
 Ask = Callable[..., Iterator[tuple[str, Any]]]
-"""`WorkerProcess.request` without its name."""
+"""`Job.request` of a job that has loaded the environment."""
 
 TOLERANCE = 1e-6
 MOST_SCORED, MOST_PLAYED = 5_000, 64

@@ -16,9 +16,13 @@ from ..mutation_bench import Bench, Trial
 from ..reached import Reached
 from ..session import Session
 
+SECONDS_PER_REPLY = 10.0
+
 
 def answer(session: Session, request: Request) -> None:
     """`reach`: which lines run. `try`: what becomes of each mutant."""
+    for index in {probe["task"] for probe in request["probes"]} & session.kept.keys():
+        session.asked_oracle(session.kept[index], SECONDS_PER_REPLY)  # a scripted judge asks it while a reward runs
     steps = {"reach": _reach, "try": _try_all}
     steps[request["step"]](session, request)
 

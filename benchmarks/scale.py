@@ -226,7 +226,7 @@ def ten_from_scratch(folder: Path, sample: int) -> list[Line]:
     lines = beside("ten environments from scratch, one lock", mine, theirs, 6.0)
     lines += beside("the same in another checkout of this user", again, theirs, 6.0)
     if sample < len(made):
-        lines = [replace(one, note=f"{one.note}, measured on {sample} of them") for one in lines]
+        lines = [replace(one, note=f"{one.note}, measured on {sample} of them".lstrip(", ")) for one in lines]
     note = f"{disk['bytes'] / 2**20:.0f} MB by size, most of it hard links into uv's cache"
     return [
         *lines,

@@ -133,7 +133,7 @@ def _unpack(wheel: Path, site: Path, tools: VirtualEnvironment, stop: threading.
 
 
 def _authors(failure: Failure, type_: str) -> Failure:
-    """A failure of a program as one of the package, which its author has to mend."""
+    """A failure of a program as one of the package, which its author has to fix."""
     if failure.kind == "timeout":
         return Failure("raised", type_, f"it took longer than {BUILD_SECONDS:g} s")
     return Failure("raised", type_, f"it {failure.message.partition(' ')[2]}")

@@ -26,6 +26,6 @@ def write_crash_status(descriptor: int, text: bytes) -> None:
 
 
 def read_crash_status(descriptor: int) -> bytes:
-    """What was written last, whoever wrote it; empty where nothing was."""
+    """What was written last; empty where nothing was."""
     content = os.pread(descriptor, _LENGTH.size + MOST_BYTES, 0)
     return content[_LENGTH.size :][: _LENGTH.unpack_from(content)[0]] if len(content) >= _LENGTH.size else b""

@@ -91,11 +91,7 @@ def _watch(worker: int, lifeline: int) -> int:
     nothing = os.open(os.devnull, os.O_RDWR)
     for stream in (0, 1, 2):
         os.dup2(nothing, stream)
-    woken, wake = os.pipe()
-    os.set_blocking(woken, False)
-    os.set_blocking(wake, False)
-    signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
-    signal.signal(signal.SIGCHLD, lambda *_: None)
+    woken, _ = woken_by_children()
     while True:
         for process, status in _reaped():
             if process == worker:
@@ -105,6 +101,16 @@ def _watch(worker: int, lifeline: int) -> int:
             return 0
         with contextlib.suppress(BlockingIOError):
             os.read(woken, 4096)
+
+
+def woken_by_children() -> tuple[int, int]:
+    """A pipe that can be read from when a child has ended: its reading and its writing end."""
+    woken, wake = os.pipe()
+    os.set_blocking(woken, False)
+    os.set_blocking(wake, False)
+    signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    return woken, wake
 
 
 def _reaped() -> list[tuple[int, int]]:

@@ -4,7 +4,7 @@ There are two. The lock template has imported verifiers and nothing of any envir
 loaded one environment and has scored nothing. Between them stands the base of each environment: a fork of the lock
 template with its own supervisor, variables, and folder. docs/architecture.md has the picture.
 
-A request is one datagram: JSON settings, and the descriptors that the settings name. Whoever forks writes the
+A request is one datagram: JSON settings, and the descriptors that the settings name. The template writes the
 process's id to the descriptor `report`, and its exit code when it has ended; it ends the process, with its process
 group, when the other end of the pipe `lifeline` is closed.
 """
@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
-from .supervisor import adopt_strays, die_with_parent
+from .supervisor import adopt_strays, die_with_parent, woken_by_children
 
 MOST_BYTES = 1 << 17
 """Of the settings of one request; a module to run comes with all of its variables."""
@@ -79,11 +79,7 @@ class Template:
 
     def serve(self) -> ForkRequest:
         """Fork on request; return in each of the forks, and never in the template itself."""
-        woken, wake = os.pipe()
-        os.set_blocking(woken, False)
-        os.set_blocking(wake, False)
-        signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
-        signal.signal(signal.SIGCHLD, lambda *_: None)
+        woken, wake = woken_by_children()
         while True:
             lifelines = {child.lifeline: pid for pid, child in self._children.items() if child.lifeline >= 0}
             ready, _, _ = select.select([*self._sockets, *lifelines, woken], [], [])
@@ -168,7 +164,7 @@ class Template:
 
 
 def _say(report: int, number: int) -> None:
-    with contextlib.suppress(OSError):  # nobody listens any more
+    with contextlib.suppress(OSError):  # the host is gone
         os.write(report, f"{number}\n".encode())
 
 

@@ -32,8 +32,8 @@ from envops.judge.outcomes import Outcome, Sample, samples_of_rollouts
 from envops.observe.facts import FunctionScore
 from envops.observe.observation import Watcher, observe
 from envops.observe.requests import Wish
-from envops.observe.worker.policies import BLEND_SHAPE
 from envops.observe.workspace import Workspace
+from envops_worker.policies.policies import BLEND_SHAPE
 
 ROOT = Path(__file__).parents[1]
 GATE = DistributionGate()

@@ -116,7 +116,7 @@ def verifiers_own(generation: str, module: str, venv: Path, overlay: Path, url: 
     folder = Path(tempfile.mkdtemp(prefix="envops-bench-"))
     try:
         (folder / "modules").mkdir()
-        harness = ROOT / "tools/envops/observe/worker/chat_harness.py"
+        harness = ROOT / "tools/envops_worker/adapters/chat_harness.py"
         shutil.copy(harness, folder / "modules/envops_chat.py")
         common = ["-m", "oracle", "-n", str(TASKS), "-r", str(ROLLOUTS), "-c", str(CONCURRENCY), "-o", str(folder)]
         if generation == "v0":

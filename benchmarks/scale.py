@@ -313,7 +313,7 @@ def evaluating(folder: Path, module: str, url: str, v1: bool) -> list[str | Path
     if not v1:
         options = ["-b", url, "-k", "ENVOPS_ENDPOINT_KEY", "-s", "-d", "--disable-env-server"]
         return [folder / "venv/bin/vf-eval", module, *options, *common]
-    harness = ROOT / "tools/envops/observe/worker/chat_harness.py"
+    harness = ROOT / "tools/envops_worker/adapters/chat_harness.py"
     site = folder / "modules"
     site.mkdir()
     shutil.copy(harness, site / "envops_chat.py")

@@ -16,7 +16,7 @@ from envops.judge.intervals import Estimate
 from envops.judge.measures import distribution_of
 from envops.judge.outcomes import FIXED_POLICIES, Outcome, Sample
 from envops.judge.verdict import judge
-from envops.observe.worker.policies import Policies
+from envops_worker.policies.policies import Policies
 from subjects import subject
 
 GATE = DistributionGate()

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 from envops.observe.requests import Wish
-from envops.observe.worker.channel import Channel
-from envops.observe.worker.crash_status import MOST_BYTES, new_crash_status, read_crash_status, write_crash_status
+from envops_worker.channel import Channel
+from envops_worker.crash_status import MOST_BYTES, new_crash_status, read_crash_status, write_crash_status
 from sample_packages import look_at, write_package
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ import pytest
 from envops.observe.process import Confinement, worker_environment
 from envops.observe.starting import PACKAGE, WORKER_FOLDER
 from envops.observe.venv import venv_for
-from envops.observe.worker.moving import move, paths_below
+from envops_worker.moving import move, paths_below
 from sample_packages import EXEMPLARS, REPOSITORY
 
 if TYPE_CHECKING:

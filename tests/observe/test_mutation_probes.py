@@ -12,7 +12,7 @@ from envops.declare.package import Package, RewardDeclaration
 from envops.observe.facts import Case, Description, Failure, FunctionFailure, FunctionScore, RewardFunction, Score
 from envops.observe.mutation import LONGEST_REPLY, probes_of
 from envops.observe.reward_range import range_of
-from envops.observe.worker.mutation_bench import _otherwise_before, broken_expectation, differences
+from envops_worker.mutation.bench import _otherwise_before, broken_expectation, differences
 
 
 def described(*weights: tuple[str, float], conversational: bool = False) -> Description:

@@ -91,10 +91,10 @@ class Tasks(vf.Taskset[Plain]):
 
 ASKED = """
 import asyncio, dataclasses, json, sys
-from envops_worker.adapter import Settings, TaskView
-from envops_worker.adapter_v1 import AdapterV1
+from envops_worker.adapters.adapter import Settings, TaskView
+from envops_worker.adapters.v1 import AdapterV1
 from envops_worker.failures import Sources
-from envops_worker.policies import says
+from envops_worker.policies.policies import says
 
 fields = {one.name: None for one in dataclasses.fields(Settings)}
 settings = object.__new__(Settings)

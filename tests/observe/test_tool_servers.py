@@ -167,8 +167,8 @@ def test_tool_server_ends_with_its_job(environments: Path, workspace: Workspace)
 SCRIPT = """
 import os, socket, sys, time
 from pathlib import Path
-from envops.observe.worker.template import Template
-from envops.observe.worker.tool_servers import ForkedServer, NotForked, run_module
+from envops_worker.template import Template
+from envops_worker.tool_servers import ForkedServer, NotForked, run_module
 
 control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
 base, for_forks = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)

@@ -22,7 +22,7 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
 @pytest.fixture(scope="session")
 def hypothesis(workspace: Workspace) -> None:
     """hypothesis can be imported, prepared as in the worker."""
-    from envops.observe.worker.search import properties
+    from envops_worker.search import properties
 
     toolbox = str(venv_for(SEARCH_LOCK, workspace, threading.Event()).site_packages)
     if toolbox not in sys.path:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 from envops.observe.searching import SEARCH_LOCK
 from envops.observe.venv import venv_for
-from envops.observe.worker.search.hunt import Hunt
+from envops_worker.search.exploit_search import Hunt
 from hunting import hunted, panel_for
 from rewards_to_search import DEFECTS, SOUND
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from envops_worker.author_tests.expectation import FORMS, TOLERANCE, Expectation, parse_expectation
+
 from envops.declare.document import Document, Steps, load_document, place
 from envops.declare.package import CaseDeclaration
 from envops.declare.problem import Problem, nearest
-from envops.expectation import FORMS, TOLERANCE, Expectation, parse_expectation
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from envops.observe.worker.answers import answer_of, find_payload
+from envops_worker.policies.answers import answer_of, find_payload
 
 if TYPE_CHECKING:
     from envops.judge.engine import Finding

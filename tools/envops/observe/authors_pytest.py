@@ -24,7 +24,7 @@ s = u.spec_from_file_location("envops_worker", sys.argv[1] + "/__init__.py", sub
 sys.modules["envops_worker"] = m = u.module_from_spec(s)
 s.loader.exec_module(m)
 del sys.argv[1]
-from envops_worker.testing import main
+from envops_worker.author_tests.testing import main
 sys.exit(main())
 """
 PASSED_ON = ("TERM", "COLORTERM", "NO_COLOR", "FORCE_COLOR", "PY_COLORS", "COLUMNS", "LINES", "CI", "PYTEST_ADDOPTS")

@@ -64,7 +64,7 @@ def confined_command(
         variables = worker_environment(venv, overlay, scratch, Confinement(secrets, allow_network))
         modules = scratch / "modules"
         modules.mkdir()
-        shutil.copy(WORKER_FOLDER / "chat_harness.py", modules / f"{HARNESS}.py")
+        shutil.copy(WORKER_FOLDER / "adapters" / "chat_harness.py", modules / f"{HARNESS}.py")
         if not allow_network:
             guard(modules)
         variables["PYTHONPATH"] = f"{modules}:{variables['PYTHONPATH']}"

@@ -134,7 +134,7 @@ def optimize_prompt(
     with confined_command(entry, package, workspace, stop, allow_network=allow_network) as confined:
         scratch = confined.scratch
         result, progress = scratch / "result.json", Progress(scratch / "progress", seen)
-        shutil.copy(WORKER_FOLDER / "gepa.py", confined.modules / f"{MODULE}.py")
+        shutil.copy(WORKER_FOLDER / "adapters" / "gepa.py", confined.modules / f"{MODULE}.py")
         options = _options_v0 if package.generation == "v0" else _options_v1
         arguments = [package.module, *options(entry, relay, budget, scratch / "out")]
         asked = {"generation": package.generation, "arguments": arguments}

@@ -14,9 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from envops.observe.worker.crash_status import new_crash_status
+import envops_worker
+from envops_worker.crash_status import new_crash_status
 
-WORKER_FOLDER = Path(__file__).parent / "worker"
+WORKER_FOLDER = Path(envops_worker.__file__).parent
 PACKAGE = """
 import importlib.util as u, sys
 s = u.spec_from_file_location("envops_worker", sys.argv[1] + "/__init__.py", submodule_search_locations=[sys.argv[1]])

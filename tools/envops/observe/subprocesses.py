@@ -13,12 +13,14 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+import envops_worker
+from envops_worker.supervisor import PATIENCE_SECONDS
+
 from envops.observe.facts import Failure
-from envops.observe.worker.supervisor import PATIENCE_SECONDS
 
 OUTPUT_LIMIT = 4_000
 LOOK_SECONDS = 0.1
-SUPERVISOR = Path(__file__).parent / "worker" / "supervisor.py"
+SUPERVISOR = Path(envops_worker.__file__).parent / "supervisor.py"
 
 
 class Interrupted(Exception):

@@ -213,12 +213,13 @@ def mark_used(path: Path) -> None:
 def tool_digest() -> str:
     """Digest of the code that reads and observes: facts made by another version of it are not reused."""
     digest = hashlib.sha256()
-    envops = TOOL_FOLDER.parent
+    envops, tools = TOOL_FOLDER.parent, TOOL_FOLDER.parents[1]
     hub = TOOL_FOLDER / "hub"  # which no environment's facts depend on
-    files = [envops / "expectation.py", *(envops / "declare").rglob("*"), *TOOL_FOLDER.rglob("*")]
+    folders = (envops / "declare", TOOL_FOLDER, tools / "envops_worker")
+    files = [path for folder in folders for path in folder.rglob("*")]
     for path in sorted(files):
         if path.suffix in (".py", ".lock") and not path.is_relative_to(hub):
             content = path.read_bytes()
-            digest.update(f"{path.relative_to(envops)}\0{len(content)}\0".encode())
+            digest.update(f"{path.relative_to(tools)}\0{len(content)}\0".encode())
             digest.update(content)
     return digest.hexdigest()

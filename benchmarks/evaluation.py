@@ -70,12 +70,12 @@ def endpoint_of(name: str, root: Path = ROOT) -> Iterator[str]:
 
 def beside(generation: str) -> Beside:
     """One environment both ways."""
-    from envops.declare.repository import Repository
-    from envops.observe.limits import LOAD_SECONDS
+    from envops.facts.limits import LOAD_SECONDS
     from envops.observe.opened import opened_environment
     from envops.observe.venv import venv_for
     from envops.observe.wheel import built_wheel
-    from envops.observe.workspace import Workspace
+    from envops.repository.repository import Repository
+    from envops.repository.workspace import Workspace
 
     name = ENVIRONMENTS[generation]
     repository = Repository.load(ROOT, [name])

@@ -155,10 +155,10 @@ def plant_facts(root: Path, made: Sequence[Synthetic]) -> None:
 
     No verdict is planted: the first run over them judges.
     """
-    from envops.declare.repository import Repository
     from envops.observe.remembering import facts_key
     from envops.observe.requests import Wish
-    from envops.observe.workspace import Workspace
+    from envops.repository.repository import Repository
+    from envops.repository.workspace import Workspace
 
     donors = {(one.template, one.extra): one for one in reversed(made)}
     donated = ROOT / ".envops/bench-donors"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from envops.observe import requests
 from envops.observe.templates import LockTemplates
-from envops.observe.workspace import Workspace
+from envops.repository.workspace import Workspace
 from observed import Observations
 
 if TYPE_CHECKING:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from envops.judge.recorded import measures
-from envops.observe.recording_facts import NotCompared, RecordedScore, RecordingFacts, RecordingProblem, ScoreChange
+from envops.facts.recordings import NotCompared, RecordedScore, RecordingFacts, RecordingProblem, ScoreChange
+from envops.statistics.recorded import measures
 from rule_cases import RuleCases
 from subjects import says, subject
 

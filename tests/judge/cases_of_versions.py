@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from envops.declare.release_history import ReleaseHistory
+from envops.repository.release_history import ReleaseHistory
 from rule_cases import RuleCases
 from subjects import subject
 

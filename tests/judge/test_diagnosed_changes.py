@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from envops.judge.diagnosing import Diagnosed
 from envops.judge.rules.diagnosis_machinery import groups_are_dead_in_training
-from envops.judge.series import Series
+from envops.statistics.series import Series
 from run_subjects import SOUND, spec_of
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from envops.facts.observed import Place
 from envops.judge.engine import Finding, Subject, findings
 from envops.judge.evidence import REPLY_LIMIT, reply_text
-from envops.observe.facts import Place
 from subjects import broken_function, case, failure, rollout, score, scores, subject, unloaded
 
 

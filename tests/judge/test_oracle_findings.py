@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from envops.facts.observed import Place
 from envops.judge.engine import findings
-from envops.observe.facts import Place
 from subjects import failure, score, subject
 
 

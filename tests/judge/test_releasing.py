@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from envops.declare.registry import ExternalEntry
 from envops.judge.engine import Finding
 from envops.judge.releasing import (
     Desired,
@@ -16,8 +15,9 @@ from envops.judge.releasing import (
     orphans,
     step_of,
 )
-from envops.judge.version_steps import next_versions
 from envops.observe.hub.state import HubEnvironment, HubState, Identity, Reading
+from envops.repository.registry import ExternalEntry
+from envops.repository.version_steps import next_versions
 
 DESIRED = Desired("sums", "acme", "0.2.0", "now", "PRIVATE")
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from envops.observe.workspace import Workspace
+    from envops.repository.workspace import Workspace
 
 MODULE = """
 import os, signal, time

@@ -17,7 +17,7 @@ from envops_worker.moving import move, paths_below
 from sample_packages import EXEMPLARS, REPOSITORY
 
 if TYPE_CHECKING:
-    from envops.observe.workspace import Workspace
+    from envops.repository.workspace import Workspace
 
 KNOWN = {"sysconfig['_CONFIG_VARS']['userbase']"}
 """What keeps a path below the template's folder: where packages of a user would lie, which `python -s` leaves out."""

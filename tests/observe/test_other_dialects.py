@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from envops.observe.venv import venv_for
-from envops.observe.workspace import Workspace
+from envops.repository.workspace import Workspace
 from envops_worker.adapters.adapter import TaskView
 from envops_worker.endpoint.server import Endpoint
 from envops_worker.policies.policies import AnswerSettings, Policies, says

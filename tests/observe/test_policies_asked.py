@@ -6,7 +6,7 @@ from collections import Counter
 from types import SimpleNamespace
 from typing import Any
 
-from envops.observe.limits import POLICIES, SAMPLED, TASKS_SCORED, TASKS_SPOKEN
+from envops.facts.limits import POLICIES, SAMPLED, TASKS_SCORED, TASKS_SPOKEN
 from envops_worker.adapters.groups import score_together
 from envops_worker.operations import rewards
 from envops_worker.policies.policies import says

@@ -8,16 +8,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from envops.declare.package import Lock, Package
-from envops.declare.registry import DistributionGate, EnvironmentEntry, Gates, SmokeGate
+from envops.facts.observed import Facts, Failure
 from envops.observe import observation, remembering
-from envops.observe.facts import Facts, Failure
 from envops.observe.facts_on_disk import write_facts
 from envops.observe.observation import Watcher, observe
 from envops.observe.remembering import FACTS_KEPT, facts_key, remembered
 from envops.observe.requests import Wish
-from envops.observe.subprocesses import ProgramFailed
-from envops.observe.workspace import Workspace
+from envops.repository.package import Lock, Package
+from envops.repository.registry import DistributionGate, EnvironmentEntry, Gates, SmokeGate
+from envops.repository.workspace import Workspace
+from envops.system.subprocesses import ProgramFailed
 
 if TYPE_CHECKING:
     from collections.abc import Callable

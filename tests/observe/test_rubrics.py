@@ -11,7 +11,7 @@ from sample_packages import look_at, write_package
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from envops.observe.workspace import Workspace
+    from envops.repository.workspace import Workspace
 
 pytestmark = pytest.mark.worker
 REPLIES = Wish(use_cache=False, evaluate=False, only_replies=True)

@@ -15,7 +15,7 @@ from sample_packages import EXEMPLARS, REPOSITORY
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from envops.observe.workspace import Workspace
+    from envops.repository.workspace import Workspace
 
 pytestmark = pytest.mark.worker
 

@@ -11,18 +11,18 @@ from typing import TYPE_CHECKING, Any
 
 import psutil
 import pytest
-from envops.declare.registry import EnvironmentEntry
 from envops.observe.process import Confinement
 from envops.observe.requests import Wish, requests_for
 from envops.observe.templates import EnvironmentProcesses
 from envops.observe.venv import venv_for
+from envops.repository.registry import EnvironmentEntry
 from sample_packages import look_at, write_package
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from envops.declare.package import Package
-    from envops.observe.workspace import Workspace
+    from envops.repository.package import Package
+    from envops.repository.workspace import Workspace
 
 SERVER = '''\
 import json

@@ -11,10 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from envops.declare.package import Package
 from envops.observe import venv
 from envops.observe.resolve import oldest_python
-from envops.observe.subprocesses import ProgramFailed
 from envops.observe.venv import (
     VirtualEnvironment,
     base_python,
@@ -24,7 +22,9 @@ from envops.observe.venv import (
     uv_program,
     venv_for,
 )
-from envops.observe.workspace import CACHE_DIR, Workspace
+from envops.repository.package import Package
+from envops.repository.workspace import CACHE_DIR, Workspace
+from envops.system.subprocesses import ProgramFailed
 
 if TYPE_CHECKING:
     from collections.abc import Callable

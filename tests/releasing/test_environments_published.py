@@ -12,7 +12,7 @@ from envops.act.publishing import HubSide, Published, publish
 from envops.act.pushing import Push, SourceDiffers
 from envops.judge.releasing import Desired, Step
 from envops.observe.hub.state import HubEnvironment, Reading
-from envops.observe.subprocesses import Interrupted
+from envops.system.subprocesses import Interrupted
 
 DESIRED = Desired("sums", "acme", "0.2.0", "new" * 10, "PRIVATE")
 BEFORE = HubEnvironment("PRIVATE", "0.1.0", "old" * 10)

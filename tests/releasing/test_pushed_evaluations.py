@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 from envops.act.evaluations import EvaluationPusher
 from envops.act.patience import Patience
-from envops.declare.package import Package
-from envops.declare.reading import read_package
 from envops.emulator.running import Running
+from envops.facts.results import EvaluationRow, FunctionScore
 from envops.judge.releasing import Desired
 from envops.observe.hub.access import HubAccess
 from envops.observe.hub.prime import Prime
-from envops.observe.recordings import packed, write_recording
-from envops.observe.results import EvaluationRow, FunctionScore
+from envops.repository.package import Package
+from envops.repository.read_package import read_package
+from envops.repository.recordings import packed, write_recording
 from sample_repository import write_environment
 from speaking import Speaker
 

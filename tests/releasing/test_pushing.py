@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 from envops.act.pushing import SourceDiffers, push_environment
-from envops.declare.package import Package
-from envops.declare.reading import read_package
 from envops.emulator.running import Running
 from envops.judge.releasing import Desired
 from envops.observe.hub.access import HubAccess
 from envops.observe.hub.asking import Call, ask_hub
 from envops.observe.hub.prime import Prime
+from envops.repository.package import Package
+from envops.repository.read_package import read_package
 from sample_repository import PYPROJECT, write, write_environment
 
 SPY = """

@@ -8,14 +8,14 @@ from importlib.resources import files
 
 import jsonschema
 import pytest
-from envops.declare.registry import DistributionGate
-from envops.judge.declared_range import DeclaredRange
-from envops.judge.measures import distribution_of
-from envops.judge.outcomes import Outcome, Sample
 from envops.report.json_report import render_json
 from envops.report.markdown import render_markdown
 from envops.report.result import ValidationResult
 from envops.report.terminal import render_text
+from envops.repository.registry import DistributionGate
+from envops.statistics.declared_range import DeclaredRange
+from envops.statistics.measures import distribution_of
+from envops.statistics.outcomes import Outcome, Sample
 from sample_results import ALL_PASS
 
 

@@ -19,10 +19,10 @@ from envops.report.html.fitting import fitted, page_run
 from envops.report.html.page import render_page
 from envops.report.html.written import read_diff, write_page
 from envops.report.json_report import report_data
-from envops.report.plain_data import plain_data
 from envops.report.result import ValidationResult
 from envops.report.run_report import Curve, CurvePoint, RunReport
 from envops.report.written import write_reports
+from envops.text.plain_data import plain_data
 from sample_results import ALL_PASS, FAILING, HOSTILE, MISSED_GOLD, mixed
 
 

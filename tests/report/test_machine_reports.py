@@ -7,8 +7,8 @@ from xml.etree import ElementTree
 
 import jsonschema
 import pytest
+from envops.facts.observed import Place
 from envops.judge.engine import Finding
-from envops.observe.facts import Place
 from envops.report.annotations import render_annotations
 from envops.report.json_report import render_json
 from envops.report.junit import render_junit

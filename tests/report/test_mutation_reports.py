@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from envops.observe.mutation_facts import Mutant, Mutation, ToldApart
+from envops.facts.mutation import Mutant, Mutation, ToldApart
 from envops.report.html.compact import Beside, page_environment
 from envops.report.html.page import overview_row
 from envops.report.json_report import render_json

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from envops.observe.mutation_facts import Mutant, Mutation
-from envops.observe.search_facts import Search
+from envops.facts.mutation import Mutant, Mutation
+from envops.facts.search import Search
 from envops.report.result import ValidationResult
 from envops.report.terminal import MOST_SENTENCES, render_text
 from sample_results import FAILING, interrupted, mistaken, mixed, passing

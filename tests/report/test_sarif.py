@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from envops.facts.observed import Place
 from envops.judge.engine import Finding
-from envops.observe.facts import Place
 from envops.report.result import ValidationResult
 from envops.report.sarif import MOST_RESULTS, render_sarif
 from sample_results import FAILING, IGNORED, MISSED_GOLD, mistaken, mixed, passing

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from envops.observe.search_facts import Exploit, PanelTask, Search
+from envops.facts.search import Exploit, PanelTask, Search
 from envops.report.json_report import render_json
 from envops.report.markdown import render_markdown
 from envops.report.result import EnvironmentResult, ValidationResult

@@ -7,13 +7,13 @@ import sys
 from pathlib import Path
 
 import pytest
-from envops.declare.package import Package
+from envops.facts.observed import Facts, Failure, Place, Rollout, Score
 from envops.judge.engine import GATES
 from envops.judge.verdict import GateVerdict, Judgement
-from envops.observe.facts import Facts, Failure, Place, Rollout, Score
 from envops.report import written
 from envops.report.result import EnvironmentResult, environment_result, path_in_repository, where
 from envops.report.written import print_result, report, tell_github, write_reports, write_whole
+from envops.repository.package import Package
 from sample_results import mixed, passing
 
 

@@ -19,7 +19,7 @@ from rewards_to_search import DEFECTS, SOUND
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from envops.observe.workspace import Workspace
+    from envops.repository.workspace import Workspace
     from rewards_to_search import Planted
 
 pytestmark = [pytest.mark.usefixtures("hypothesis"), pytest.mark.filterwarnings("ignore:Possible nested set")]

@@ -12,12 +12,12 @@ from envops.act.patience import Patience
 from envops.act.releasing import Release
 from envops.act.verifying import Verified
 from envops.commands.planning import make_plan
-from envops.declare.repository import Repository
 from envops.emulator.running import Running, emulator
+from envops.facts.observed import Wheel
 from envops.judge.engine import GATES
-from envops.observe.facts import Wheel
 from envops.observe.wheel import built_wheel
-from envops.observe.workspace import Workspace
+from envops.repository.repository import Repository
+from envops.repository.workspace import Workspace
 from merged_repository import Origin, origin_with
 
 pytestmark = pytest.mark.e2e

@@ -16,13 +16,13 @@ from typing import Any, Literal
 
 from envops.act.patience import USUAL_PATIENCE, Patience
 from envops.act.pushing import Push
-from envops.declare.package import Package
 from envops.judge.releasing import Desired
 from envops.observe.hub.access import HubAccess
 from envops.observe.hub.asking import Call, ask_hub
 from envops.observe.hub.prime import Prime
-from envops.observe.recordings import RecordingOnDisk, read_recordings
-from envops.observe.subprocesses import ProgramFailed, run_program
+from envops.repository.package import Package
+from envops.repository.recordings import RecordingOnDisk, read_recordings
+from envops.system.subprocesses import ProgramFailed, run_program
 
 PUSH_SECONDS = 900.0
 COMPLETE = "COMPLETED"

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from envops.declare.package import Package
+from envops.facts.observed import Wheel
 from envops.judge.engine import GATES
-from envops.observe.facts import Wheel
+from envops.repository.package import Package
 
 
 @dataclass(frozen=True)

@@ -32,8 +32,8 @@ from envops.observe.hub.evaluations import (
     read_evaluation,
 )
 from envops.observe.hub.prime import Prime
-from envops.observe.subprocesses import Interrupted, ProgramFailed, run_program
 from envops.report.written import write_whole
+from envops.system.subprocesses import Interrupted, ProgramFailed, run_program
 
 SUBMIT_SECONDS = 120.0
 DOUBT_SECONDS = 900.0

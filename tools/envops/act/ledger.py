@@ -12,7 +12,7 @@ from envops.act.evidence import Evidence
 from envops.act.publishing import Published
 from envops.act.verifying import Verified
 from envops.judge.releasing import Step
-from envops.scrubbing import Scrubber
+from envops.text.scrubbing import Scrubber
 
 FORMAT_VERSION = 1
 

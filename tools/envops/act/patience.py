@@ -6,7 +6,7 @@ import random
 import threading
 from dataclasses import dataclass
 
-from envops.observe.subprocesses import Interrupted
+from envops.system.subprocesses import Interrupted
 
 
 @dataclass(frozen=True)

@@ -19,12 +19,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Literal
 
-from envops.declare.content import hub_content_hash, hub_files
-from envops.declare.package import Package
 from envops.judge.releasing import Desired
 from envops.observe.hub.access import HubAccess
 from envops.observe.hub.prime import Prime
-from envops.observe.subprocesses import ProgramFailed, run_program
+from envops.repository.content import hub_content_hash, hub_files
+from envops.repository.package import Package
+from envops.system.subprocesses import ProgramFailed, run_program
 
 PUSH_SECONDS = 900.0
 """Two uploads of at most 300 s and seven calls of at most 30 s."""

@@ -17,15 +17,15 @@ from envops.act.patience import USUAL_PATIENCE, Patience
 from envops.act.publishing import HubSide, publish
 from envops.act.pushing import Push, push_environment
 from envops.act.verifying import Fetched, Verified, Verifier
-from envops.declare.repository import Repository
 from envops.judge.releasing import REFUSED, WRITES, Plan, Step
 from envops.observe.hub.access import HubAccess
 from envops.observe.hub.asking import Call, ask_hub
 from envops.observe.hub.prime import Prime
 from envops.observe.hub.state import Identity, Reading, reading_of
-from envops.observe.subprocesses import Interrupted, ProgramFailed
 from envops.observe.wheel import BuiltWheel, built_wheel
-from envops.observe.workspace import Workspace
+from envops.repository.repository import Repository
+from envops.repository.workspace import Workspace
+from envops.system.subprocesses import Interrupted, ProgramFailed
 
 _Given = TypeVar("_Given")
 AT_ONCE = 4

@@ -9,21 +9,21 @@ from pathlib import Path
 from typing import Any
 
 from envops.act.patience import USUAL_PATIENCE, Patience
-from envops.declare.package import Package
-from envops.declare.registry import EnvironmentEntry
+from envops.facts.limits import LOAD_SECONDS
+from envops.facts.observed import Wheel
 from envops.judge.releasing import Desired
-from envops.observe.facts import Wheel
 from envops.observe.hub.access import HubAccess
 from envops.observe.hub.asking import Answer, Call, ask_hub
 from envops.observe.hub.prime import Prime
-from envops.observe.limits import LOAD_SECONDS
 from envops.observe.process import StageFailed, WorkerLost
 from envops.observe.requests import Wish, requests_for
-from envops.observe.subprocesses import ProgramFailed, run_program
 from envops.observe.templates import EnvironmentProcesses
 from envops.observe.venv import PYTHON, uv_program, venv_for
-from envops.observe.workspace import Workspace
-from envops.scrubbing import SECRET_NAME
+from envops.repository.package import Package
+from envops.repository.registry import EnvironmentEntry
+from envops.repository.workspace import Workspace
+from envops.system.subprocesses import ProgramFailed, run_program
+from envops.text.scrubbing import SECRET_NAME
 
 INSTALL_SECONDS = 300.0
 

@@ -11,8 +11,8 @@ from pathlib import Path
 from envops import exit_codes
 from envops.act.commenting import LONGEST, MARK, comment, pull_request_of
 from envops.act.github import GitHub, GitHubError
-from envops.declare.problem import DeclarationError
 from envops.report.conversation import conversation
+from envops.repository.problem import DeclarationError
 
 
 def run(options: argparse.Namespace) -> int:

@@ -12,7 +12,7 @@ from dataclasses import asdict, replace
 from envops import exit_codes
 from envops.judge.health import Check, examined
 from envops.observe.machine import Machine, look
-from envops.observe.workspace import InUse, Workspace
+from envops.repository.workspace import InUse, Workspace
 
 SIGNS = {"ok": "✓", "advice": "!", "fail": "✗"}
 

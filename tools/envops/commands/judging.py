@@ -7,22 +7,22 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from envops.declare.repository import Repository
 from envops.judge.engine import Gate, Subject
-from envops.judge.recorded import baseline_for
 from envops.judge.verdict import judge
 from envops.observe.facts_on_disk import read_facts
 from envops.observe.recording_refresh import knows_recordings
 from envops.observe.remembering import facts_file, facts_files, remembered
 from envops.observe.requests import Wish
-from envops.observe.workspace import Workspace
 from envops.report.result import EnvironmentResult, environment_result, in_brief
 from envops.report.verdicts import KeptVerdict, kept_verdict
+from envops.repository.repository import Repository
+from envops.repository.workspace import Workspace
+from envops.statistics.recorded import baseline_for
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from envops.observe.facts import Facts
+    from envops.facts.observed import Facts
 
 BRIEF_FROM = 50
 """Environments in one run from which on reports are brief about those that passed."""

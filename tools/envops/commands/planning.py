@@ -8,14 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from envops.commands.training_runs import Situation, planned_runs
-from envops.declare.changes import Change, changed_environments
-from envops.declare.git import ContentMissing
-from envops.declare.package import Package
-from envops.declare.problem import DeclarationError
-from envops.declare.registry import EnvironmentEntry, Registry, load_registry
-from envops.declare.release_content import ReleaseContent, release_content
-from envops.declare.release_history import release_history
-from envops.declare.repository import ENVIRONMENTS_FOLDER, Repository
+from envops.facts.observed import Facts
 from envops.judge.engine import Finding, Subject, findings
 from envops.judge.releasing import (
     WRITES,
@@ -27,11 +20,18 @@ from envops.judge.releasing import (
     orphans,
     step_of,
 )
-from envops.observe.facts import Facts
 from envops.observe.hub.access import HubAccess, hub_access
 from envops.observe.hub.asking import HubUnavailable
 from envops.observe.hub.prime import INSTALL, Prime, find_prime
 from envops.observe.hub.state import HubState, read_hub
+from envops.repository.changes import Change, changed_environments
+from envops.repository.git import ContentMissing
+from envops.repository.package import Package
+from envops.repository.problem import DeclarationError
+from envops.repository.registry import EnvironmentEntry, Registry, load_registry
+from envops.repository.release_content import ReleaseContent, release_content
+from envops.repository.release_history import release_history
+from envops.repository.repository import ENVIRONMENTS_FOLDER, Repository
 
 
 @dataclass(frozen=True)

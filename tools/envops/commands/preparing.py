@@ -10,14 +10,14 @@ from types import TracebackType
 from typing import Self
 
 from envops.commands.judging import Question
-from envops.declare.lock import LOCK_FILE
-from envops.observe.capacity import usable_cores
 from envops.observe.requests import requests_for
-from envops.observe.subprocesses import Interrupted, ProgramFailed
 from envops.observe.templates import LockTemplates
 from envops.observe.toolboxes import make_toolboxes
 from envops.observe.venv import mark_imported, venv_for
 from envops.observe.wheel import built_wheel
+from envops.repository.lock import LOCK_FILE
+from envops.system.capacity import usable_cores
+from envops.system.subprocesses import Interrupted, ProgramFailed
 
 INSTALLED_AT_A_TIME = 2
 """Virtual environments: installing waits for the disk and the network."""

@@ -15,22 +15,22 @@ from typing import Any
 
 from envops.commands.judging import Question, are_in_the_cache, judged, keep, remembered_result
 from envops.commands.preparing import Preparation
-from envops.commands.termination import terminated_like_interrupted
-from envops.declare.lock import LOCK_FILE
-from envops.observe.capacity import available_memory
-from envops.observe.facts import Facts, Failure, adapter
+from envops.facts.observed import Facts, Failure, adapter
 from envops.observe.observation import Watcher, observe
 from envops.observe.recording_refresh import with_recordings
 from envops.observe.remembering import remembered
 from envops.observe.scheduling import in_order, next_to_start
-from envops.observe.subprocesses import Interrupted
 from envops.observe.templates import LockTemplates
 from envops.observe.timings import Timing, expected_timings, remember_timing
 from envops.observe.venv import venv_key
-from envops.observe.workspace import Workspace
 from envops.report.kept import KeptResults
 from envops.report.progress import Progress
 from envops.report.result import EnvironmentResult, broken_result
+from envops.repository.lock import LOCK_FILE
+from envops.repository.workspace import Workspace
+from envops.system.capacity import available_memory
+from envops.system.subprocesses import Interrupted
+from envops.system.termination import terminated_like_interrupted
 
 PATIENCE_SECONDS = 2.0
 """After Ctrl-C, how long the workers' threads get to end their children."""

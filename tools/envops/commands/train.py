@@ -13,17 +13,17 @@ from envops.act.training.declared import DeclaredRun, declared_runs, leftover_co
 from envops.commands.declared import run_result
 from envops.commands.planning import desired_of
 from envops.commands.training_runs import DecidedRun, Situation, carry_out, decided_runs
-from envops.declare.problem import DeclarationError, Problem, nearest
-from envops.declare.registry import Registry, load_registry
-from envops.declare.repository import Repository
 from envops.judge.releasing import step_of
 from envops.observe.hub.access import hub_access
 from envops.observe.hub.asking import HubUnavailable
 from envops.observe.hub.prime import INSTALL, find_prime
 from envops.observe.hub.state import read_hub
-from envops.observe.subprocesses import Interrupted
 from envops.report.declared_runs import RunResult, render_runs, render_runs_markdown, runs_as_json
 from envops.report.written import write_whole
+from envops.repository.problem import DeclarationError, Problem, nearest
+from envops.repository.registry import Registry, load_registry
+from envops.repository.repository import Repository
+from envops.system.subprocesses import Interrupted
 
 HERE = "trl"
 

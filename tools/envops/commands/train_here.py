@@ -17,14 +17,14 @@ from typing import TYPE_CHECKING, Any
 from envops import exit_codes
 from envops.act.training.declared import DeclaredRun
 from envops.act.training.learner.settings import LearnerSettings, UnfitSettings, read_settings
-from envops.declare.problem import nearest
-from envops.declare.repository import Repository
-from envops.declare.reward_digest import reward_digest
+from envops.facts.observed import Failure
 from envops.judge.engine import Finding
-from envops.observe.facts import Failure
 from envops.observe.process import StageFailed, WorkerLost
-from envops.observe.subprocesses import Interrupted, ProgramFailed
-from envops.observe.workspace import Workspace
+from envops.repository.problem import nearest
+from envops.repository.repository import Repository
+from envops.repository.reward_digest import reward_digest
+from envops.repository.workspace import Workspace
+from envops.system.subprocesses import Interrupted, ProgramFailed
 
 if TYPE_CHECKING:
     from envops.act.training.learner.training import Trained

@@ -14,10 +14,6 @@ from pathlib import Path
 from envops.act.training.declared import DeclaredRun, declared_runs
 from envops.act.training.identity import RunIdentity, identity_of
 from envops.act.training.submission import Platform, submit
-from envops.declare.git import git
-from envops.declare.package import Package
-from envops.declare.registry import Registry
-from envops.declare.repository import Repository
 from envops.judge.releasing import PlannedRun, address_of
 from envops.judge.submitting import Fate, Standing, fate_of
 from envops.judge.trainers import TRAINERS
@@ -25,7 +21,11 @@ from envops.observe.hub.access import HubAccess
 from envops.observe.hub.asking import Call, HubUnavailable, ask_hub
 from envops.observe.hub.prime import Prime
 from envops.observe.hub.runs import PlatformRun, RunsUnreadable, list_runs
-from envops.observe.workspace import Workspace
+from envops.repository.git import git
+from envops.repository.package import Package
+from envops.repository.registry import Registry
+from envops.repository.repository import Repository
+from envops.repository.workspace import Workspace
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from envops.declare.problem import nearest
 from envops.judge.engine import ALL_GATES, Gate, Rule, Severity, all_rules
+from envops.repository.problem import nearest
 
 CATALOGUE_FILE = "docs/rules.md"
 

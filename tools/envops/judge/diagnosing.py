@@ -10,8 +10,8 @@ from envops.judge.engine import Found, Gate
 from envops.judge.trainers import NO_FILTER
 
 if TYPE_CHECKING:
-    from envops.declare.run import RunSpec
-    from envops.judge.series import Series
+    from envops.repository.run import RunSpec
+    from envops.statistics.series import Series
 
 LEAST_RATE = 1e-7
 """No change is suggested below it."""

@@ -29,19 +29,19 @@ from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
-from envops.judge.declared_range import DeclaredRange, functions_of
-from envops.judge.measures import Distribution, distribution_of
-from envops.judge.outcomes import Sample, samples_of_rollouts
-from envops.observe.facts import Place
-from envops.observe.reward_range import range_of
+from envops.facts.observed import Place
+from envops.statistics.declared_range import DeclaredRange, functions_of
+from envops.statistics.measures import Distribution, distribution_of
+from envops.statistics.outcomes import Sample, samples_of_rollouts
+from envops.statistics.reward_range import range_of
 
 if TYPE_CHECKING:
-    from envops.declare.package import Package
-    from envops.declare.registry import EnvironmentEntry
-    from envops.declare.release_history import ReleaseHistory
-    from envops.judge.baseline import Baseline
-    from envops.judge.reward_comparison import RewardComparison
-    from envops.observe.facts import Facts, RewardFunction, Score
+    from envops.facts.observed import Facts, RewardFunction, Score
+    from envops.repository.package import Package
+    from envops.repository.registry import EnvironmentEntry
+    from envops.repository.release_history import ReleaseHistory
+    from envops.statistics.baseline import Baseline
+    from envops.statistics.reward_comparison import RewardComparison
 
 Gate = Literal["schema", "rewards", "smoke", "distribution", "release", "run", "diagnosis"]
 Severity = Literal["error", "warning", "advice"]

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from envops.observe.facts import Case, Failure, FunctionScore, Message, Rollout, Score
+from envops.facts.observed import Case, Failure, FunctionScore, Message, Rollout, Score
 
 if TYPE_CHECKING:
     from envops.judge.engine import Found

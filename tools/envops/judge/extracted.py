@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from envops_worker.policies.answers import answer_of, find_payload
 
 if TYPE_CHECKING:
+    from envops.facts.observed import Facts, Task
     from envops.judge.engine import Finding
-    from envops.observe.facts import Facts, Task
 
 LONGEST = 500
 

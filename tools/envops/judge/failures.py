@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from envops.facts.observed import Failure, FailureKind, Stage
     from envops.judge.engine import Subject
-    from envops.observe.facts import Failure, FailureKind, Stage
 
 OWN_DOING: tuple[FailureKind, ...] = ("raised", "missing-secret", "network")
 OUTSIDE_FAULT: tuple[FailureKind, ...] = ("provider", "harness", "infrastructure")

@@ -10,8 +10,8 @@ from envops.judge.evidence import reply_text
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from envops.facts.observed import Failure, Place, Score
     from envops.judge.engine import Subject
-    from envops.observe.facts import Failure, Place, Score
 
 NO_ORACLE = "NoOracle"
 """Type of the worker's failure where nothing says what a perfect model would answer."""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from envops.judge.trainers import TRAINERS
 
 if TYPE_CHECKING:
-    from envops.declare.run import RunSpec
+    from envops.repository.run import RunSpec
 
 PRIME_RL = ("prime", "prime-rl")
 DEFAULT_GROUP = 1

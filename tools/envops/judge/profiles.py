@@ -10,20 +10,20 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from envops.judge.clusters import clustered_mean
-from envops.judge.declared_range import functions_of, is_reward
-from envops.judge.intervals import Estimate
-from envops.judge.outcomes import Outcome, Sample, grouped, outcome_of_rollout
-from envops.judge.statistics import mean
-from envops.observe.facts import FunctionScore
+from envops.facts.observed import FunctionScore
+from envops.statistics.clusters import clustered_mean
+from envops.statistics.declared_range import functions_of, is_reward
+from envops.statistics.intervals import Estimate
+from envops.statistics.outcomes import Outcome, Sample, grouped, outcome_of_rollout
+from envops.statistics.summary import mean
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from envops.judge.declared_range import DeclaredRange
+    from envops.facts.observed import Facts, RewardFunction, Rollout, Score
+    from envops.facts.recordings import RecordingFacts
     from envops.judge.engine import Subject
-    from envops.observe.facts import Facts, RewardFunction, Rollout, Score
-    from envops.observe.recording_facts import RecordingFacts
+    from envops.statistics.declared_range import DeclaredRange
 
 Source = Literal["scored", "rollouts", "recording"]
 MOST_VALUES = 24

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from envops.observe.facts import Message
+    from envops.facts.observed import Message
 
 
 def ready_case(name: str, task: int, completion: Sequence[Message], expect: Mapping[str, float | None]) -> str:

@@ -7,16 +7,16 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from envops.facts.observed import Place
 from envops.judge.engine import Found, Gate
-from envops.judge.groups import distinct, predicted_live
 from envops.judge.knobs import Knobs, knobs_of
-from envops.judge.statistics import mean
 from envops.judge.trainers import TRAINERS, Trainer
-from envops.observe.facts import Place
+from envops.statistics.groups import distinct, predicted_live
+from envops.statistics.summary import mean
 
 if TYPE_CHECKING:
-    from envops.declare.package import Generation
-    from envops.declare.run import RunSpec
+    from envops.repository.package import Generation
+    from envops.repository.run import RunSpec
 
 
 @dataclass(frozen=True)

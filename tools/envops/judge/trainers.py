@@ -17,7 +17,7 @@ from packaging.version import Version
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from envops.declare.package import Generation
+    from envops.repository.package import Generation
 
 BatchUnit = Literal["rollouts", "tasks"]
 

@@ -19,13 +19,13 @@ from typing import TYPE_CHECKING
 
 from envops.judge.engine import GATES, Finding, Gate, Subject, Verdict, findings
 from envops.judge.extracted import with_extracted
-from envops.judge.measures import Distribution
 from envops.judge.profiles import Profile, profiles
+from envops.statistics.measures import Distribution
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from envops.observe.facts import Facts, Failure, Stage
+    from envops.facts.observed import Facts, Failure, Stage
 
 VERDICTS: tuple[Verdict, ...] = ("fail", "error", "inconclusive", "pass")
 """Worst first."""

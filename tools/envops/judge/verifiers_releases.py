@@ -16,7 +16,7 @@ from packaging.version import InvalidVersion, Version
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from envops.declare.package import Generation
+    from envops.repository.package import Generation
 
 FIRST_V1 = Version("0.2.1")
 FIRST_WITHOUT_V0 = Version("0.4")

@@ -9,14 +9,14 @@ import threading
 from collections.abc import Sequence
 from pathlib import Path
 
-from envops.declare.package import Package
-from envops.declare.registry import EnvironmentEntry
 from envops.observe.process import worker_environment
 from envops.observe.requests import Wish, requests_for
 from envops.observe.starting import WORKER_FOLDER
 from envops.observe.venv import venv_for
 from envops.observe.wheel import TESTS_LOCK, built_wheel
-from envops.observe.workspace import Workspace
+from envops.repository.package import Package
+from envops.repository.registry import EnvironmentEntry
+from envops.repository.workspace import Workspace
 
 BOOTSTRAP = """
 import importlib.util as u, sys

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, get_args
 
-from envops.observe.facts import (
+from envops.facts.mutation import Mutation
+from envops.facts.observed import (
     Act,
     Case,
     Dataset,
@@ -25,10 +26,9 @@ from envops.observe.facts import (
     TestOutcome,
     Validation,
 )
-from envops.observe.mutation_facts import Mutation
+from envops.facts.recordings import RecordingFacts
+from envops.facts.search import Search
 from envops.observe.process import WorkerLost, checked
-from envops.observe.recording_facts import RecordingFacts
-from envops.observe.search_facts import Search
 
 KINDS: dict[str, type] = {
     "task": Task,

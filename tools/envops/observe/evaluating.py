@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from envops.observe.facts import Rollout, Stage
+from envops.facts.observed import Rollout, Stage
 from envops.observe.journal import PASSING_FAULTS, Journal
 from envops.observe.pace import Pace
 from envops.observe.process import Job, StageFailed, WorkerLost, checked

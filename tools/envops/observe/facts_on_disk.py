@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 from uuid import uuid4
 
-from envops.observe.facts import Facts, adapter
+from envops.facts.observed import Facts, adapter
 
 
 def write_facts(facts: Facts, path: Path) -> None:

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from envops.observe.process import Job
 from envops.observe.venv import uv_program
-from envops.observe.workspace import Workspace, mark_used
-from envops.scrubbing import SECRET_NAME
+from envops.repository.workspace import Workspace, mark_used
+from envops.text.scrubbing import SECRET_NAME
 
 SET_UP_SECONDS = 600.0
 LONGEST_RUN_SECONDS = 86_400.0

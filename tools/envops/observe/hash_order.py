@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 from pathlib import Path
 
-from envops.declare.package import Package
+from envops.repository.package import Package
 
 OTHER_SEED = 4711
 _MAKERS = {"set", "frozenset", "hash"}

@@ -16,9 +16,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from envops.observe.facts import Rollout, adapter
+from envops.facts.observed import Rollout, adapter
 from envops.observe.facts_on_disk import as_json
-from envops.observe.workspace import Workspace
+from envops.repository.workspace import Workspace
 
 PASSING_FAULTS = ("provider", "harness", "infrastructure", "protocol", "crash", "memory")
 """Failures that another try may not have: such rollouts are made again, and never remembered as they are."""

@@ -14,12 +14,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from envops.declare.endpoints import ENDPOINTS_FILE, Endpoint, read_endpoints
-from envops.declare.problem import DeclarationError, Problem
-from envops.declare.repository import Repository
 from envops.observe.hub.prime import find_prime
 from envops.observe.venv import is_sound, uv_program
-from envops.observe.workspace import Workspace
+from envops.repository.endpoints import ENDPOINTS_FILE, Endpoint, read_endpoints
+from envops.repository.problem import DeclarationError, Problem
+from envops.repository.repository import Repository
+from envops.repository.workspace import Workspace
 
 PROGRAM_SECONDS = 10.0
 REACH_SECONDS = 4.0

@@ -14,16 +14,16 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from envops.declare.cases import TOLERANCE, Expectation, parse_expectation
-from envops.observe.facts import Case, Description, Failure, Message, Score, adapter
-from envops.observe.mutation_facts import Mutant, Mutation, StaleMark
+from envops.facts.mutation import Mutant, Mutation, StaleMark
+from envops.facts.observed import Case, Description, Failure, Message, Score, adapter
 from envops.observe.process import Job, StageFailed, WorkerLost
-from envops.observe.reward_range import DeclaredRange, range_of
+from envops.repository.cases import TOLERANCE, Expectation, parse_expectation
+from envops.statistics.reward_range import DeclaredRange, range_of
 
 if TYPE_CHECKING:
-    from envops.declare.mutation_settings import EquivalentMutant
-    from envops.declare.package import Package
     from envops.observe.mutants.source import Site, SourceFile
+    from envops.repository.mutation_settings import EquivalentMutant
+    from envops.repository.package import Package
 
 MOST_MUTANTS = 60
 SECONDS_FOR_MUTANTS = 12.0

@@ -11,16 +11,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from envops.declare.content import RECORDINGS
-from envops.declare.package import Package
-from envops.declare.registry import EnvironmentEntry
+from envops.facts.limits import STAGE_SECONDS, TESTS_SECONDS
+from envops.facts.observed import Facts, Stage, Started
 from envops.observe.collected import Collected
 from envops.observe.evaluating import Evaluator, NewJob, ScriptedEvaluation
-from envops.observe.facts import Facts, Stage, Started
 from envops.observe.harness import seat_harness
 from envops.observe.hash_order import OTHER_SEED, follows_hash_order
 from envops.observe.journal import PASSING_FAULTS, Journal
-from envops.observe.limits import STAGE_SECONDS, TESTS_SECONDS
 from envops.observe.mutation import mutation_of
 from envops.observe.process import Confinement, Job, StageFailed
 from envops.observe.remembering import facts_key, remember
@@ -28,11 +25,14 @@ from envops.observe.repetition import repeated
 from envops.observe.requests import Requests, Wish, requests_for
 from envops.observe.searching import search_request, search_toolbox
 from envops.observe.side_by_side import Piece, run_side_by_side
-from envops.observe.subprocesses import ProgramFailed
 from envops.observe.templates import EnvironmentProcesses, LockTemplates
 from envops.observe.venv import VirtualEnvironment, venv_for
 from envops.observe.wheel import CHANGED, TESTS_LOCK, built_wheel, changed_since_read
-from envops.observe.workspace import Workspace
+from envops.repository.content import RECORDINGS
+from envops.repository.package import Package
+from envops.repository.registry import EnvironmentEntry
+from envops.repository.workspace import Workspace
+from envops.system.subprocesses import ProgramFailed
 
 
 @dataclass(frozen=True)

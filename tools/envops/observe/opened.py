@@ -7,16 +7,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from envops.declare.package import Package
-from envops.declare.registry import EnvironmentEntry
-from envops.observe.facts import Description
-from envops.observe.limits import LOAD_SECONDS
+from envops.facts.limits import LOAD_SECONDS
+from envops.facts.observed import Description
 from envops.observe.process import Job, checked
 from envops.observe.requests import Wish, requests_for
 from envops.observe.templates import EnvironmentProcesses
 from envops.observe.venv import venv_for
 from envops.observe.wheel import built_wheel
-from envops.observe.workspace import Workspace
+from envops.repository.package import Package
+from envops.repository.registry import EnvironmentEntry
+from envops.repository.workspace import Workspace
 
 
 @dataclass(frozen=True)

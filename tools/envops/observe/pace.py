@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from envops.observe.facts import Rollout
+from envops.facts.observed import Rollout
 
 
 @dataclass

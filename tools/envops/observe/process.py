@@ -17,11 +17,11 @@ from typing import Any, Self
 
 from envops_worker.crash_status import read_crash_status
 
-from envops.observe.facts import Failure, adapter
+from envops.facts.observed import Failure, adapter
 from envops.observe.memory import MemoryWatch
 from envops.observe.starting import Connection
-from envops.observe.subprocesses import Interrupted
 from envops.observe.venv import VirtualEnvironment
+from envops.system.subprocesses import Interrupted
 
 MEMORY_LIMIT = 4 * 2**30
 """Bytes that the processes of an environment may hold together."""

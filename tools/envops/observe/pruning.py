@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from envops.observe.workspace import Workspace, remove_folder
+from envops.repository.workspace import Workspace, remove_folder
 
 KINDS = ("venvs", "wheels", "facts", "rollouts", "timings", "harnesses")
 FOLDERS = KINDS[1:-1]

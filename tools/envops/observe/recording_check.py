@@ -13,15 +13,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from envops.declare.package import Package
-from envops.declare.registry import EnvironmentEntry
-from envops.declare.reward_digest import reward_digest
-from envops.observe.facts import Description, FunctionScore, Message, Task
+from envops.facts.observed import Description, FunctionScore, Message, Task
+from envops.facts.recordings import NotCompared, RecordedScore, RecordingFacts, ScoreChange
+from envops.facts.results import EvaluationRow, task_key
 from envops.observe.process import StageFailed, WorkerLost, checked
-from envops.observe.recording_facts import NotCompared, RecordedScore, RecordingFacts, ScoreChange
-from envops.observe.recordings import RecordingOnDisk, read_recordings
 from envops.observe.rescoring import Rescored
-from envops.observe.results import EvaluationRow, task_key
+from envops.repository.package import Package
+from envops.repository.recordings import RecordingOnDisk, read_recordings
+from envops.repository.registry import EnvironmentEntry
+from envops.repository.reward_digest import reward_digest
 
 Ask = Callable[..., Iterator[tuple[str, Any]]]
 """`Job.request` of a job that has loaded the environment."""

@@ -10,17 +10,17 @@ import threading
 from contextlib import suppress
 from dataclasses import replace
 
-from envops.declare.package import Package
-from envops.declare.registry import EnvironmentEntry
-from envops.observe.facts import Facts
-from envops.observe.limits import LOAD_SECONDS, TASKS_SCORED
+from envops.facts.limits import LOAD_SECONDS, TASKS_SCORED
+from envops.facts.observed import Facts
 from envops.observe.opened import opened_environment
 from envops.observe.process import StageFailed
 from envops.observe.recording_check import check_recordings
-from envops.observe.recordings import recordings_content
 from envops.observe.remembering import replace_facts
-from envops.observe.subprocesses import ProgramFailed
-from envops.observe.workspace import Workspace
+from envops.repository.package import Package
+from envops.repository.recordings import recordings_content
+from envops.repository.registry import EnvironmentEntry
+from envops.repository.workspace import Workspace
+from envops.system.subprocesses import ProgramFailed
 
 
 def knows_recordings(facts: Facts, package: Package) -> bool:

@@ -11,13 +11,13 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from envops.declare.package import Package
-from envops.declare.registry import EnvironmentEntry
-from envops.observe.facts import Facts
+from envops.facts.observed import Facts
 from envops.observe.facts_on_disk import read_facts, write_facts
 from envops.observe.journal import Journal
 from envops.observe.requests import Wish, requests_for
-from envops.observe.workspace import Workspace, mark_used, tool_digest
+from envops.repository.package import Package
+from envops.repository.registry import EnvironmentEntry
+from envops.repository.workspace import Workspace, mark_used, tool_digest
 
 FACTS_KEPT = 5
 VERDICT = ".verdict"

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Literal
 
-from envops.observe.facts import Difference, Repetition
-from envops.observe.limits import LOAD_SECONDS, SECONDS_PER_REPLY
+from envops.facts.limits import LOAD_SECONDS, SECONDS_PER_REPLY
+from envops.facts.observed import Difference, Repetition
 from envops.observe.process import Job, StageFailed
 
 KEPT = 20

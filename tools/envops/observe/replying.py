@@ -7,13 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from envops.declare.package import Package
-from envops.declare.registry import EnvironmentEntry
-from envops.observe.facts import Description, Failure, FunctionFailure, FunctionScore, Message, Task
-from envops.observe.limits import LOAD_SECONDS, SECONDS_PER_REPLY
+from envops.facts.limits import LOAD_SECONDS, SECONDS_PER_REPLY
+from envops.facts.observed import Description, Failure, FunctionFailure, FunctionScore, Message, Task
 from envops.observe.opened import opened_environment
 from envops.observe.process import checked
-from envops.observe.workspace import Workspace
+from envops.repository.package import Package
+from envops.repository.registry import EnvironmentEntry
+from envops.repository.workspace import Workspace
 
 
 class UnknownTaskError(LookupError):

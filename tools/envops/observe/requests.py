@@ -17,11 +17,7 @@ from math import ceil
 from pathlib import Path
 from typing import Any
 
-from envops.declare.package import Package
-from envops.declare.registry import EnvironmentEntry
-from envops.observe.evaluating import ScriptedEvaluation
-from envops.observe.facts import Stage
-from envops.observe.limits import (
+from envops.facts.limits import (
     AT_ONCE,
     INVARIANTS_SECONDS,
     POLICIES,
@@ -31,7 +27,11 @@ from envops.observe.limits import (
     TASKS_SWEPT,
     TASKS_VALIDATED,
 )
+from envops.facts.observed import Stage
+from envops.observe.evaluating import ScriptedEvaluation
 from envops.observe.process import Confinement
+from envops.repository.package import Package
+from envops.repository.registry import EnvironmentEntry
 
 
 @dataclass(frozen=True)

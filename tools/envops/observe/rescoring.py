@@ -12,15 +12,15 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self, TypeVar
 
-from envops.declare.package import CaseDeclaration, Package
-from envops.declare.registry import EnvironmentEntry
-from envops.observe.facts import Description, Facts, Failure, FunctionFailure, FunctionScore, Message, Task
-from envops.observe.limits import LOAD_SECONDS, SECONDS_PER_REPLY, STAGE_SECONDS, TASKS_SCORED
+from envops.facts.limits import LOAD_SECONDS, SECONDS_PER_REPLY, STAGE_SECONDS, TASKS_SCORED
+from envops.facts.observed import Description, Facts, Failure, FunctionFailure, FunctionScore, Message, Task
+from envops.facts.results import task_key
 from envops.observe.opened import OpenedEnvironment, opened_environment
 from envops.observe.process import checked
-from envops.observe.recordings import read_recordings
-from envops.observe.results import task_key
-from envops.observe.workspace import Workspace
+from envops.repository.package import CaseDeclaration, Package
+from envops.repository.recordings import read_recordings
+from envops.repository.registry import EnvironmentEntry
+from envops.repository.workspace import Workspace
 
 TASKS_LISTED = 5_000
 """How far a task's counterpart is looked for."""

@@ -8,11 +8,10 @@ import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from envops.declare.lock import LOCK_FILE, inputs_digest, render
-from envops.declare.package import Package
-from envops.observe.subprocesses import run_program
-from envops.observe.venv import uv_environment, uv_program
-from envops.observe.workspace import TOOL_FOLDER
+from envops.observe.venv import TOOL_LOCKS, uv_environment, uv_program
+from envops.repository.lock import LOCK_FILE, inputs_digest, render
+from envops.repository.package import Package
+from envops.system.subprocesses import run_program
 
 RESOLVE_SECONDS = 600.0
 OLDEST_PYTHON = "3.11"
@@ -56,7 +55,7 @@ def resolve_tool_locks(tools: Path, stop: threading.Event) -> Iterator[Path]:
         written.append(path)
         _replace(path, _HEADER + _compile(wanted, OLDEST_PYTHON, tools, stop))
         yield path
-    for wanted_file in sorted((TOOL_FOLDER / "locks").glob("*.in")):
+    for wanted_file in sorted(TOOL_LOCKS.glob("*.in")):
         path = wanted_file.with_suffix(".lock")
         _replace(path, _HEADER + _compile([wanted_file], OLDEST_PYTHON, tools, stop))
         yield path

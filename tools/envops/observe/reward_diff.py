@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from itertools import chain, zip_longest
 from typing import TypeVar
 
-from envops.observe.facts import Facts, Message
+from envops.facts.observed import Facts, Message
 from envops.observe.process import StageFailed
 from envops.observe.rescoring import (
     MOST_BYTES,
@@ -23,7 +23,7 @@ from envops.observe.rescoring import (
     replies_of_recordings,
     side_by_side,
 )
-from envops.observe.subprocesses import ProgramFailed
+from envops.system.subprocesses import ProgramFailed
 
 Answer = TypeVar("Answer")
 Counterpart = Callable[[int], int | None]

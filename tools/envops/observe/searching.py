@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from envops.declare.package import Package
-from envops.observe.limits import TASKS_PLAYED
+from envops.facts.limits import TASKS_PLAYED
 from envops.observe.process import Job
-from envops.observe.subprocesses import ProgramFailed, run_program
 from envops.observe.venv import TOOL_LOCKS, VirtualEnvironment, uv_environment, venv_for, venv_key
-from envops.observe.workspace import Workspace, made_once
+from envops.repository.package import Package
+from envops.repository.workspace import Workspace, made_once
+from envops.system.subprocesses import ProgramFailed, run_program
 
 SEARCH_LOCK = TOOL_LOCKS / "search.lock"
 """hypothesis, brought along to the worker."""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 
-from envops.observe.capacity import usable_cores
+from envops.system.capacity import usable_cores
 
 # Of all environments of a run together: with twice as many pieces as cores, ten environments took 66 s of processor
 # time instead of 53 s, because each job has memory of its own to bring into the caches.

@@ -25,15 +25,15 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self
 
-from envops.declare.package import Package
-from envops.observe.facts import Failure, JobOrigin, Stage, Started
-from envops.observe.limits import LOAD_SECONDS, TASKS_SCORED
+from envops.facts.limits import LOAD_SECONDS, TASKS_SCORED
+from envops.facts.observed import Failure, JobOrigin, Stage, Started
 from envops.observe.memory import MemoryWatch
 from envops.observe.process import MARK, Confinement, Job, WorkerLost, marked_processes, worker_environment
 from envops.observe.starting import ForkedProcess, NotForked, connected, fork, new_process, pipe
-from envops.observe.subprocesses import Interrupted
 from envops.observe.venv import VirtualEnvironment
-from envops.observe.workspace import Workspace
+from envops.repository.package import Package
+from envops.repository.workspace import Workspace
+from envops.system.subprocesses import Interrupted
 
 MOST_TEMPLATES = 6
 """Of locks, in one run: each holds an import of verifiers in memory, some 200 MB."""

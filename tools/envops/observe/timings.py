@@ -14,7 +14,7 @@ from math import isfinite
 from statistics import median
 from uuid import uuid4
 
-from envops.observe.workspace import Workspace
+from envops.repository.workspace import Workspace
 
 GUESSED_SECONDS = 15.0
 GUESSED_MEMORY = 700 * 2**20

@@ -6,12 +6,12 @@ import os
 import threading
 from collections.abc import Sequence
 
-from envops.declare.package import Package
 from envops.observe.resolve import resolve_together
-from envops.observe.subprocesses import run_program
 from envops.observe.venv import venv_for
 from envops.observe.wheel import built_wheel
-from envops.observe.workspace import Workspace
+from envops.repository.package import Package
+from envops.repository.workspace import Workspace
+from envops.system.subprocesses import run_program
 
 IMPORT_SECONDS = 600.0
 _IMPORTS = """

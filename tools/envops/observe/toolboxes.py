@@ -5,12 +5,12 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 
-from envops.declare.package import Package
 from envops.observe.requests import Wish
 from envops.observe.searching import search_toolbox
 from envops.observe.venv import venv_for
 from envops.observe.wheel import TESTS_LOCK
-from envops.observe.workspace import Workspace
+from envops.repository.package import Package
+from envops.repository.workspace import Workspace
 
 
 def make_toolboxes(packages: Sequence[Package], workspace: Workspace, wish: Wish, stop: threading.Event) -> None:

@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
 
-from envops.observe.facts import Failure
-from envops.observe.subprocesses import ProgramFailed, run_program
-from envops.observe.workspace import TOOL_FOLDER, Workspace, made_once, mark_used
-from envops.scrubbing import SECRET_NAME
+from envops.facts.observed import Failure
+from envops.repository.workspace import Workspace, made_once, mark_used
+from envops.system.subprocesses import ProgramFailed, run_program
+from envops.text.scrubbing import SECRET_NAME
 
 BUILD_SECONDS = 1_800.0
 COMPLETE = "envops-complete.json"
@@ -35,7 +35,7 @@ if [*map(int, version("verifiers").split(".")[:2])] < [0, 4]:
 else:
     import verifiers.v1
 """
-TOOL_LOCKS = TOOL_FOLDER / "locks"
+TOOL_LOCKS = Path(__file__).parent / "locks"
 """What the tool itself brings along is small and compiled at once. Of what an environment's lock installs, importing
 verifiers needs two fifths, and compiles that."""
 _finding_uv = threading.Lock()

@@ -14,12 +14,12 @@ from dataclasses import dataclass, replace
 from email.parser import Parser
 from pathlib import Path
 
-from envops.declare.content import strict_digest
-from envops.declare.package import Package
-from envops.observe.facts import Failure, Wheel
-from envops.observe.subprocesses import ProgramFailed, run_program
+from envops.facts.observed import Failure, Wheel
 from envops.observe.venv import TOOL_LOCKS, VirtualEnvironment, uv_environment, uv_program, venv_for
-from envops.observe.workspace import Workspace, made_once, mark_used
+from envops.repository.content import strict_digest
+from envops.repository.package import Package
+from envops.repository.workspace import Workspace, made_once, mark_used
+from envops.system.subprocesses import ProgramFailed, run_program
 
 BUILD_LOCK = TOOL_LOCKS / "build.lock"
 TESTS_LOCK = TOOL_LOCKS / "tests.lock"

@@ -14,7 +14,7 @@ from envops.report.result import (
     path_in_repository,
     standing,
 )
-from envops.report.visible_text import shortened, visible
+from envops.text.visible_text import shortened, visible
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

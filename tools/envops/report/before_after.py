@@ -10,12 +10,12 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from envops.observe.facts import adapter
-from envops.report.plain_data import plain_data
+from envops.facts.observed import adapter
+from envops.text.plain_data import plain_data
 
 if TYPE_CHECKING:
     from envops.judge.engine import Verdict
-    from envops.judge.intervals import Estimate
+    from envops.statistics.intervals import Estimate
 
 FOLDER = "comparisons"
 """Inside the folder of reports."""

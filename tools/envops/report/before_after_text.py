@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from envops.report.before_after import ComparisonReport
-from envops.report.markdown_text import prose, table_cell
 from envops.report.page import Column, Page
-from envops.report.visible_text import shortened
+from envops.text.markdown import prose, table_cell
+from envops.text.visible_text import shortened
 
 _STYLES = {"better": "green", "worse": "bold red", "undecided": "yellow"}
 

@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from envops.declare.problem import DeclarationError, Problem
 from envops.report.markdown import render_markdown
-from envops.report.markdown_text import prose, table_cell
 from envops.report.reading import read_report, result_of
+from envops.repository.problem import DeclarationError, Problem
+from envops.text.markdown import prose, table_cell
 
 LARGEST = 20_000_000
 """Bytes of a file that is looked at."""

@@ -6,8 +6,8 @@ import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from envops.report.markdown_text import prose, table_cell
-from envops.report.visible_text import on_one_line
+from envops.text.markdown import prose, table_cell
+from envops.text.visible_text import on_one_line
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

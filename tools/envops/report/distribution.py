@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from envops.judge.checks import Check
-    from envops.judge.intervals import Estimate
-    from envops.judge.measures import Distribution
     from envops.report.page import Page
+    from envops.statistics.checks import Check
+    from envops.statistics.intervals import Estimate
+    from envops.statistics.measures import Distribution
 
 SCRIPTED = "a scripted policy: the advice below shows the method and says nothing about a model"
 _SIGNS = {"pass": "✓", "fail": "✗", "inconclusive": "?"}

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from envops.report.plain_data import number_text, plain_data
+from envops.text.plain_data import number_text, plain_data
 
 if TYPE_CHECKING:
     from envops.judge.engine import Finding

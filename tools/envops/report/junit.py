@@ -22,14 +22,14 @@ from envops.report.result import (
     weightiest_first,
     where,
 )
-from envops.report.visible_text import on_one_line, shortened, visible
+from envops.text.visible_text import on_one_line, shortened, visible
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from envops.declare.problem import Problem
+    from envops.facts.observed import Failure
     from envops.judge.engine import Finding, Gate, Verdict
-    from envops.observe.facts import Failure
+    from envops.repository.problem import Problem
 
 COUNTS = {"tests": None, "failures": "failure", "errors": "error", "skipped": "skipped"}
 """What a suite counts: all cases, or those with this element."""

@@ -13,10 +13,10 @@ from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
-from envops.report.plain_data import seconds_text
 from envops.report.progress import Progress, Row
 from envops.report.terminal import VERDICT_STYLES
-from envops.report.visible_text import on_one_line
+from envops.text.plain_data import seconds_text
+from envops.text.visible_text import on_one_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

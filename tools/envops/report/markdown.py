@@ -14,9 +14,7 @@ from envops.judge.engine import GATES, Finding, Verdict
 from envops.report.distribution import markdown_lines, title
 from envops.report.evidence import ShownEvidence, shown_evidence
 from envops.report.kept import Kept
-from envops.report.markdown_text import code_span, fenced, inside_html, prose, table_cell
 from envops.report.mutation import mutation_sentence
-from envops.report.plain_data import seconds_text
 from envops.report.result import (
     EnvironmentResult,
     Standing,
@@ -28,13 +26,15 @@ from envops.report.result import (
 )
 from envops.report.search import search_sentence
 from envops.report.summary import headline, next_commands, policy_sentence
-from envops.report.visible_text import shortened
+from envops.text.markdown import code_span, fenced, inside_html, prose, table_cell
+from envops.text.plain_data import seconds_text
+from envops.text.visible_text import shortened
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from envops.judge.measures import Distribution
-    from envops.observe.facts import Failure
+    from envops.facts.observed import Failure
+    from envops.statistics.measures import Distribution
 
 LIMIT_BYTES = 1_000_000
 """Below GitHub's 1 MiB with room for what other steps of the job say."""

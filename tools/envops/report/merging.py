@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from envops.declare.problem import DeclarationError, Problem
 from envops.judge.verdict import worst
 from envops.report.reading import share_of
+from envops.repository.problem import DeclarationError, Problem
 
 if TYPE_CHECKING:
     from envops.judge.engine import Verdict

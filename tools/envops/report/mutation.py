@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any
 
-from envops.report.plain_data import number_text
+from envops.text.plain_data import number_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from envops.observe.mutation_facts import Mutation, Outcome
+    from envops.facts.mutation import Mutation, Outcome
 
 _NOTICED: tuple[Outcome, ...] = ("killed", "timeout", "skipped")
 _ENDINGS = {"all": "all there are", "count": "a sample of {exist}", "time": "of {exist}, not all of them decided"}

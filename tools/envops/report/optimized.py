@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from envops.report.before_after import Interval
-from envops.report.markdown_text import fenced, prose
 from envops.report.page import Page
-from envops.report.plain_data import plain_data
+from envops.text.markdown import fenced, prose
+from envops.text.plain_data import plain_data
 
 if TYPE_CHECKING:
     from envops.judge.engine import Verdict

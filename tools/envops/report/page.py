@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from envops.report.visible_text import on_one_line, shortened, visible
+from envops.text.visible_text import on_one_line, shortened, visible
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -7,9 +7,9 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from envops.judge.releasing import REFUSED, WRITES
-from envops.report.markdown_text import code_span, prose, table_cell
-from envops.report.plain_data import plain_data
-from envops.report.visible_text import on_one_line, visible
+from envops.text.markdown import code_span, prose, table_cell
+from envops.text.plain_data import plain_data
+from envops.text.visible_text import on_one_line, visible
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

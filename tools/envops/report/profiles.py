@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 from envops.judge.evidence import reply_text
 
 if TYPE_CHECKING:
+    from envops.facts.recordings import RecordingFacts
     from envops.judge.profiles import Profile
-    from envops.observe.recording_facts import RecordingFacts
 
 
 def profile_data(profile: Profile) -> dict[str, Any]:

@@ -19,16 +19,16 @@ import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, Self, TextIO
 
-from envops.report.plain_data import seconds_text
 from envops.report.result import DECIDING, EnvironmentResult, standing
-from envops.report.visible_text import fitting, on_one_line, without_workflow_commands
+from envops.text.plain_data import seconds_text
+from envops.text.visible_text import fitting, on_one_line, without_workflow_commands
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
     from types import TracebackType
 
+    from envops.facts.observed import Stage
     from envops.judge.engine import Verdict
-    from envops.observe.facts import Stage
 
 SILENCE_SECONDS = 20.0
 """A log that says nothing for longer looks like a hang."""

@@ -8,10 +8,10 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from envops.declare.problem import DeclarationError, Problem
+from envops.facts.observed import Failure, Place, Started
 from envops.judge.engine import Finding
-from envops.observe.facts import Failure, Place, Started
 from envops.report.result import EnvironmentResult, Share, ValidationResult
+from envops.repository.problem import DeclarationError, Problem
 
 if TYPE_CHECKING:
     from jsonschema.protocols import Validator

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from envops.report.markdown_text import code_span, prose, table_cell
-from envops.report.visible_text import on_one_line
+from envops.text.markdown import code_span, prose, table_cell
+from envops.text.visible_text import on_one_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

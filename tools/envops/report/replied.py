@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from envops.judge.evidence import number, of_functions, reply_text
 from envops.report.page import Column, Page
-from envops.report.plain_data import plain_data
+from envops.text.plain_data import plain_data
 
 if TYPE_CHECKING:
-    from envops.declare.package import Package
     from envops.observe.replying import Replied
+    from envops.repository.package import Package
 
 
 def render_json(package: Package, replied: Replied) -> str:

@@ -13,24 +13,25 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
-# What a result consists of is checked where a remembered one is read (`report/verdicts.py`), which needs the classes.
-from envops.declare.package import Generation, Package
+from envops.facts.mutation import Mutation
+from envops.facts.observed import Facts, Failure, Place, Stage, Started, Wheel
+from envops.facts.recordings import RecordingFacts
+from envops.facts.search import Search
+from envops.facts.spending import Spending
 from envops.judge.engine import GATES, Finding, Gate, Verdict
-from envops.judge.measures import Distribution
 from envops.judge.profiles import Profile
 from envops.judge.verdict import VERDICTS
-from envops.observe.facts import Facts, Failure, Place, Stage, Started, Wheel
-from envops.observe.mutation_facts import Mutation
-from envops.observe.recording_facts import RecordingFacts
-from envops.observe.search_facts import Search
-from envops.observe.spending import Spending
+
+# What a result consists of is checked where a remembered one is read (`report/verdicts.py`), which needs the classes.
+from envops.repository.package import Generation, Package
+from envops.statistics.measures import Distribution
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from pathlib import Path
 
-    from envops.declare.problem import Problem
     from envops.judge.verdict import Judgement
+    from envops.repository.problem import Problem
 
 Standing = Literal["error", "bug", "inconclusive", "warning", "advice", "ignored"]
 """What a finding amounts to in a report, weightiest first."""

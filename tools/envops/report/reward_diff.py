@@ -11,15 +11,15 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, Literal
 
 from envops.judge.evidence import number, of_functions, reply_text
-from envops.report.markdown_text import code_span, fenced, prose, table_cell
 from envops.report.page import Column, Page
-from envops.report.plain_data import plain_data
-from envops.report.visible_text import on_one_line, shortened
+from envops.text.markdown import code_span, fenced, prose, table_cell
+from envops.text.plain_data import plain_data
+from envops.text.visible_text import on_one_line, shortened
 
 if TYPE_CHECKING:
+    from envops.facts.observed import Failure
     from envops.judge.engine import Finding, Verdict
-    from envops.judge.reward_comparison import PromptDifference, RewardComparison, ScoredReply, Scoring
-    from envops.observe.facts import Failure
+    from envops.statistics.reward_comparison import PromptDifference, RewardComparison, ScoredReply, Scoring
 
 FORMAT_VERSION = 1
 IN_FULL = 12

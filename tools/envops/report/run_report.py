@@ -15,8 +15,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from envops.observe.facts import adapter
-from envops.report.plain_data import plain_data
+from envops.facts.observed import adapter
+from envops.text.plain_data import plain_data
 
 RUNS_FOLDER = "runs"
 """Inside the folder of reports."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from envops.report.markdown_text import fenced, prose, table_cell
-from envops.report.visible_text import on_one_line, shortened
+from envops.text.markdown import fenced, prose, table_cell
+from envops.text.visible_text import on_one_line, shortened
 
 if TYPE_CHECKING:
     from envops.report.run_report import Curve, RunFinding, RunReport

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 from envops.judge.engine import all_rules
 from envops.report.evidence import shown_evidence
-from envops.report.plain_data import plain_data
 from envops.report.result import (
     STANDINGS,
     EnvironmentResult,
@@ -24,13 +23,14 @@ from envops.report.result import (
     standing,
     weightiest_first,
 )
-from envops.report.visible_text import shortened, visible
+from envops.text.plain_data import plain_data
+from envops.text.visible_text import shortened, visible
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from envops.facts.observed import Failure
     from envops.judge.engine import Finding, Rule
-    from envops.observe.facts import Failure
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 DECLARATION = "declaration"

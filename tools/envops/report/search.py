@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
-from envops.report.plain_data import number_text
+from envops.text.plain_data import number_text
 
 if TYPE_CHECKING:
-    from envops.observe.search_facts import Search
+    from envops.facts.search import Search
 
 _ENDINGS = {
     "evaluations": "until their number was used up",

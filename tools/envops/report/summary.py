@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from envops.report.plain_data import seconds_text
+from envops.text.plain_data import seconds_text
 
 if TYPE_CHECKING:
     from envops.judge.engine import Verdict

@@ -11,7 +11,6 @@ from envops.report.distribution import show as show_distribution
 from envops.report.evidence import shown_evidence
 from envops.report.mutation import mutation_sentence, score_text
 from envops.report.page import Column, Page
-from envops.report.plain_data import seconds_text
 from envops.report.result import (
     DECIDING,
     EnvironmentResult,
@@ -24,12 +23,13 @@ from envops.report.result import (
 )
 from envops.report.search import search_sentence
 from envops.report.summary import headline, next_commands, policy_sentence
+from envops.text.plain_data import seconds_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from envops.declare.problem import Problem
-    from envops.observe.facts import Failure
+    from envops.facts.observed import Failure
+    from envops.repository.problem import Problem
 
 DEFAULT_WIDTH = 80
 MOST_FINDINGS_OF_A_RULE = 5

@@ -19,15 +19,15 @@ from pathlib import Path
 import packaging
 
 import envops
-from envops.declare.package import Package
-from envops.declare.registry import EnvironmentEntry
+from envops.facts.observed import adapter
 from envops.judge.engine import Gate
-from envops.observe.facts import adapter
 from envops.observe.facts_on_disk import as_json, write_aside
-from envops.observe.recordings import recordings_content
 from envops.observe.remembering import VERDICT
-from envops.observe.workspace import mark_used
 from envops.report.result import EnvironmentResult
+from envops.repository.package import Package
+from envops.repository.recordings import recordings_content
+from envops.repository.registry import EnvironmentEntry
+from envops.repository.workspace import mark_used
 
 CODE = (".py", ".json", ".lock")
 

@@ -17,7 +17,7 @@ from envops.report.junit import junit_parts
 from envops.report.kept import Kept
 from envops.report.markdown import markdown_parts, render_markdown
 from envops.report.sarif import render_sarif
-from envops.report.visible_text import fitting, without_workflow_commands
+from envops.text.visible_text import fitting, without_workflow_commands
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -17,9 +17,9 @@ from envops.judge.trainers import TRAINERS, Trainer
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from envops.declare.package import Package
-    from envops.declare.registry import EnvironmentEntry, ExternalEntry, Registry
-    from envops.declare.run import RunSpec, Source
+    from envops.repository.package import Package
+    from envops.repository.registry import EnvironmentEntry, ExternalEntry, Registry
+    from envops.repository.run import RunSpec, Source
 
 CONFIG_FOLDER = "configs/rl"
 Door = Literal["hosted", "command", "here"]

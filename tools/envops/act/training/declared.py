@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING
 
 from envops.act.training.backend import CONFIG_FOLDER, CompileError, Request, environment_of
 from envops.act.training.backends import compile_run
-from envops.declare.problem import Problem
 from envops.judge.engine import Finding, findings
 from envops.judge.runs import Recorded, RunSubject, TrainedOn
-from envops.observe.recordings import read_recordings
+from envops.repository.problem import Problem
+from envops.repository.recordings import read_recordings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
     from pathlib import Path
 
     from envops.act.training.backend import Compiled, Environment
-    from envops.declare.package import Package
-    from envops.declare.registry import Registry
-    from envops.declare.run import RunSpec, Source
+    from envops.repository.package import Package
+    from envops.repository.registry import Registry
+    from envops.repository.run import RunSpec, Source
 
 
 @dataclass(frozen=True)

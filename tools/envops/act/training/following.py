@@ -8,17 +8,17 @@ from math import isfinite, sqrt
 from typing import TYPE_CHECKING, Any
 
 from envops.act.training.patching import registry_patch
+from envops.facts.training_log import RunMetrics
 from envops.judge.diagnosing import Diagnosed
 from envops.judge.engine import Finding, findings
-from envops.judge.intervals import t_quantile
-from envops.judge.series import Series, series_of
 from envops.observe.hub.histograms import Histogram
-from envops.observe.training_log import RunMetrics
 from envops.report.run_report import Curve, CurvePoint, RewardBin, RunFinding, RunReport, RunStatus
+from envops.statistics.intervals import t_quantile
+from envops.statistics.series import Series, series_of
 
 if TYPE_CHECKING:
-    from envops.declare.package import Package
-    from envops.declare.run import RunSpec
+    from envops.repository.package import Package
+    from envops.repository.run import RunSpec
 
 STATUSES: Mapping[str, RunStatus] = {
     "QUEUED": "queued",

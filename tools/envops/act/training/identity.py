@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from envops.act.training.backend import Request
-    from envops.declare.package import Package
+    from envops.repository.package import Package
 
 NOT_IDENTITY = ("submit", "budget", "ignore")
 """Keys that change when and whether a run is submitted, and nothing about the run itself."""

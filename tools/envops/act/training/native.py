@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from envops.declare.run import RunSpec
+    from envops.repository.run import RunSpec
 
 Path = tuple[str | int, ...]
 

@@ -7,13 +7,13 @@ import json
 import re
 from typing import TYPE_CHECKING, Any
 
-from envops.declare.document import parse_document
-from envops.declare.problem import DeclarationError
+from envops.repository.document import parse_document
+from envops.repository.problem import DeclarationError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from envops.declare.run import RunSpec
+    from envops.repository.run import RunSpec
 
 FILE = "registry.yaml"
 

@@ -14,7 +14,7 @@ from envops.judge.known_models import RENDERER_OF_MODEL, RENDERERS
 
 if TYPE_CHECKING:
     from envops.act.training.backend import Request
-    from envops.declare.run import Evaluation, RunSpec, Source
+    from envops.repository.run import Evaluation, RunSpec, Source
 
 NULL_HARNESS = {"id": "null"}
 SUBPROCESS = {"type": "subprocess"}

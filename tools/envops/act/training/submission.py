@@ -28,7 +28,7 @@ from envops.observe.hub.access import HubAccess
 from envops.observe.hub.asking import HubUnavailable
 from envops.observe.hub.prime import Prime
 from envops.observe.hub.runs import PlatformRun, RunsUnreadable, list_runs
-from envops.observe.subprocesses import Interrupted, ProgramFailed, run_program
+from envops.system.subprocesses import Interrupted, ProgramFailed, run_program
 
 SUBMIT_SECONDS = 900.0
 """The CLI itself gives up after 120 s on the call, and may build the schema's environment before."""

@@ -2,24 +2,24 @@
 
 Judged are rollouts of policies whose replies vary as a model's do: `blend`, or models whose
 results were handed in; each on its own. Rewards count as a share of the declared range, and
-every check stands on an interval: see `envops.judge.checks` and docs/distribution.md.
+every check stands on an interval: see `envops.statistics.checks` and docs/distribution.md.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from envops.judge.checks import MIN_COVERAGE, Check
 from envops.judge.engine import Found, Subject, rule
 from envops.judge.evidence import described, of_failure
 from envops.judge.failures import own_failure
+from envops.statistics.checks import MIN_COVERAGE, Check
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from envops.declare.registry import DistributionGate
-    from envops.judge.intervals import Estimate
-    from envops.judge.outcomes import Sample
+    from envops.repository.registry import DistributionGate
+    from envops.statistics.intervals import Estimate
+    from envops.statistics.outcomes import Sample
 
 
 def undecided(subject: Subject, rule: str) -> Iterator[Found]:

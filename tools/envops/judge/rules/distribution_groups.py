@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from envops.judge.clusters import clustered_mean
 from envops.judge.engine import Found, Subject, rule
-from envops.judge.intervals import wilson_of
 from envops.judge.rules.distribution import interval_text, of_sample, undecided
+from envops.statistics.clusters import clustered_mean
+from envops.statistics.intervals import wilson_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

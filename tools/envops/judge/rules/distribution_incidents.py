@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from envops.judge.drift import drift
 from envops.judge.engine import Found, Subject, rule
 from envops.judge.rules.distribution import interval_text, of_sample, undecided
+from envops.statistics.drift import drift
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from envops.judge.drift import Drifted
-    from envops.judge.outcomes import Sample
+    from envops.statistics.drift import Drifted
+    from envops.statistics.outcomes import Sample
 
 
 @rule("DST011", gate="distribution")

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from envops.facts.observed import Place
+from envops.facts.recordings import RecordingFacts
 from envops.judge.engine import Found, Subject, rule
 from envops.judge.evidence import number, reply_text, shortened
-from envops.judge.recorded import disagreements
-from envops.observe.facts import Place
-from envops.observe.recording_facts import RecordingFacts
+from envops.statistics.recorded import disagreements
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from envops.declare.problem import nearest
 from envops.judge.engine import Found, all_rules, rule
 from envops.judge.knobs import PRIME_RL, at, source_name, sources
 from envops.judge.known_models import RENDERER_OF_MODEL, RENDERERS, TINKER_RENDERERS, known_models
 from envops.judge.prime_rl_keys import MOVED, REMOVED, VLLM_ARGUMENTS
 from envops.judge.runs import RunSubject
 from envops.judge.trainers import admits, alternatives
+from envops.repository.problem import nearest
 
 
 @rule("RUN001", gate="run")

@@ -6,17 +6,17 @@ import re
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING
 
-from envops.judge.declared_range import speakers
+from envops.facts.observed import Place
 from envops.judge.engine import Found, Subject, rule
 from envops.judge.evidence import described, merged, number, of_conversation, of_failure
 from envops.judge.failures import OUTSIDE_FAULT, is_nobodys_fault, own_failure
 from envops.judge.gold import gold_by_task, is_reward_number
-from envops.observe.facts import Place
+from envops.statistics.declared_range import speakers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from envops.observe.facts import Failure, Rollout
+    from envops.facts.observed import Failure, Rollout
 
 REWARD_TOLERANCE = 1e-6
 """Difference at which the reward of a rollout and the predicted one are no longer equal."""

@@ -12,7 +12,7 @@ from envops.judge.failures import OUTSIDE_FAULT
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from envops.observe.facts import Rollout
+    from envops.facts.observed import Rollout
 
 WHO = {
     "provider": "the endpoint",

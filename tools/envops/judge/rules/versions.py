@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from envops.facts.observed import Place
 from envops.judge.engine import Found, Subject, rule
 from envops.judge.rules.schema.metadata import in_pyproject
-from envops.judge.version_steps import MINOR, VersionStep, next_versions, version_step
-from envops.observe.facts import Place
+from envops.repository.version_steps import MINOR, VersionStep, next_versions, version_step
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from envops.scrubbing import Scrubber
+from envops.text.scrubbing import Scrubber
 
 DEFAULT_URL = "https://api.primeintellect.ai"
 _PASSED = frozenset(

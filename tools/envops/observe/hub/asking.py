@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from envops.observe.hub.access import HubAccess
 from envops.observe.hub.prime import INSTALL, OLDEST_PRIME, Prime
-from envops.observe.subprocesses import ProgramFailed, run_program
+from envops.system.subprocesses import ProgramFailed, run_program
 
 CHILD = Path(__file__).with_name("child.py")
 CONCURRENCY = 32

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from envops.report.evidence import shown_evidence
 from envops.report.reading import finding_of
 from envops.report.result import standing
-from envops.report.visible_text import shortened, visible
+from envops.text.visible_text import shortened, visible
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from envops.judge.verdict import VERDICTS
 from envops.report.html.compact import Beside, harmless, page_environment
 from envops.report.html.embedding import embedded
-from envops.report.plain_data import plain_data
-from envops.report.visible_text import visible
+from envops.text.plain_data import plain_data
+from envops.text.visible_text import visible
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

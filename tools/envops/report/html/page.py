@@ -15,11 +15,11 @@ from envops.report.html.embedding import code, policy
 from envops.report.html.fitting import fitted
 from envops.report.json_report import head_data
 from envops.report.mutation import score_text
-from envops.report.plain_data import plain_data, seconds_text
 from envops.report.reading import finding_of, result_of
 from envops.report.result import DECIDING, STANDINGS, standing
 from envops.report.summary import headline, next_commands
-from envops.report.visible_text import on_one_line, shortened, visible
+from envops.text.plain_data import plain_data, seconds_text
+from envops.text.visible_text import on_one_line, shortened, visible
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -46,7 +46,7 @@ def write_page(folder: Path) -> Path:
 
 def refresh_page(folder: Path) -> None:
     """Write the page anew after something beside validate.json changed; where that is not there, there is no page."""
-    from envops.declare.problem import DeclarationError
+    from envops.repository.problem import DeclarationError
 
     with suppress(DeclarationError, OSError):
         write_page(folder)

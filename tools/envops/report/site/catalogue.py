@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from envops.declare.package import Package
-    from envops.declare.registry import EnvironmentEntry, ExternalEntry
     from envops.report.run_report import RunReport
+    from envops.repository.package import Package
+    from envops.repository.registry import EnvironmentEntry, ExternalEntry
 
 HUB = "https://app.primeintellect.ai/dashboard/environments"
 

@@ -10,7 +10,7 @@ import nh3
 from markdown_it import MarkdownIt
 from markupsafe import Markup
 
-from envops.report.visible_text import shortened, visible
+from envops.text.visible_text import shortened, visible
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -14,7 +14,7 @@ from envops.act.training.native import NativeConfig, origin
 from envops.act.training.written_config import toml_text
 
 if TYPE_CHECKING:
-    from envops.declare.run import RunSpec, Source
+    from envops.repository.run import RunSpec, Source
 
 MICRO_BATCH = 8
 """Rollouts of one backward pass, at most."""

@@ -12,13 +12,13 @@ from typing import Any
 
 from envops.act.training.learner.conversations import LostTurn, Spoken, Trajectory
 from envops.act.training.learner.serving import PolicyServer
-from envops.declare.package import Package
-from envops.declare.registry import EnvironmentEntry
-from envops.observe.facts import Description, Rollout, Task
-from envops.observe.limits import LOAD_SECONDS
+from envops.facts.limits import LOAD_SECONDS
+from envops.facts.observed import Description, Rollout, Task
 from envops.observe.opened import opened_environment
 from envops.observe.process import Job, checked
-from envops.observe.workspace import Workspace
+from envops.repository.package import Package
+from envops.repository.registry import EnvironmentEntry
+from envops.repository.workspace import Workspace
 
 MODEL = "policy"
 

@@ -16,7 +16,7 @@ from aiohttp import web
 
 from envops.act.training.learner.conversations import Message, Spoken, Turn
 from envops.act.training.learner.rendering import Renderer, Tools, UnfitTemplate
-from envops.loopback import served
+from envops.system.loopback import served
 
 GATHERING_SECONDS = 0.01
 """How long the first request of a batch waits for others."""

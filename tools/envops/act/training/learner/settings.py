@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from envops.declare.problem import nearest
+from envops.repository.problem import nearest
 
 TABLES = ("model", "rollouts", "grpo", "lora", "wandb")
 MAY_CHANGE = frozenset({"max_steps", "save_steps", "save_total_limit", "eval_steps", "report_to", "logging_steps"})

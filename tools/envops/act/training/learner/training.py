@@ -39,8 +39,8 @@ from envops.act.training.learner.rollouts import Rollouts, environment_reward, t
 from envops.act.training.learner.sampling import Manner, sampled
 from envops.act.training.learner.serving import PolicyServer, Sampler
 from envops.act.training.learner.settings import LearnerSettings, UnfitSettings
-from envops.declare.problem import nearest
-from envops.observe.subprocesses import Interrupted
+from envops.repository.problem import nearest
+from envops.system.subprocesses import Interrupted
 
 HELD_OUT_SHARE, MOST_HELD_OUT = 0.2, 64
 FINAL = "final"

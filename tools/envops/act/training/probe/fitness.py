@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from envops.observe.facts import Description
+from envops.facts.observed import Description
 
 SMALLER = "Give arguments that make the tasks smaller (`probe: {args: …}` in registry.yaml, or --args)"
 INSTEAD = (

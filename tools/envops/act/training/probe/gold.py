@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from envops.act.training.learner.ground import Ground
+from envops.facts.limits import SECONDS_PER_REPLY, STAGE_SECONDS
+from envops.facts.observed import Score
 from envops.judge.evidence import text_of
-from envops.observe.facts import Score
-from envops.observe.limits import SECONDS_PER_REPLY, STAGE_SECONDS
 from envops.observe.process import checked
 
 AT_ONCE = 64

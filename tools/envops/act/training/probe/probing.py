@@ -18,8 +18,8 @@ from envops.act.training.probe.gold import Gold, gold_of
 from envops.act.training.probe.learning import Learning, Recipe, Step
 from envops.act.training.probe.policy import TinyPolicy, tiny_policy, warm_up
 from envops.act.training.probe.vocabulary import Vocabulary, vocabulary_of
-from envops.judge.clusters import clustered_mean
-from envops.judge.intervals import Estimate
+from envops.statistics.clusters import clustered_mean
+from envops.statistics.intervals import Estimate
 
 CONFIDENCE = 0.95
 HELD_OUT_SHARE = 0.2

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from envops.facts.observed import Place
 from envops.judge.engine import Found, Subject, rule
 from envops.judge.evidence import number, of_functions, reply_text, shortened
-from envops.observe.facts import Place
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from envops.judge.reward_comparison import RewardComparison, ScoredReply
+    from envops.statistics.reward_comparison import RewardComparison, ScoredReply
 
 
 def _versions(comparison: RewardComparison) -> str:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from envops.declare.cases import parse_expectation
-from envops.declare.problem import nearest
+from envops.facts.observed import Case, Place
 from envops.judge.engine import Found, Subject, rule
 from envops.judge.evidence import described, merged, number, of_case, of_failure, shortened
 from envops.judge.failures import is_nobodys_fault
-from envops.observe.facts import Case, Place
+from envops.repository.cases import parse_expectation
+from envops.repository.problem import nearest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from envops.declare.problem import nearest
+from envops.facts.observed import Place
 from envops.judge.engine import Found, Subject, rule
 from envops.judge.evidence import number
 from envops.judge.rules.schema.metadata import in_pyproject
-from envops.observe.facts import Place
+from envops.repository.problem import nearest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -6,16 +6,16 @@ import math
 from collections import defaultdict
 from typing import TYPE_CHECKING, Literal
 
-from envops.judge.declared_range import is_reward, speakers
 from envops.judge.engine import Found, Subject, rule
 from envops.judge.evidence import described, merged, number, of_conversation, of_failure, shortened
 from envops.judge.failures import is_nobodys_fault
 from envops.judge.gold import place_of
+from envops.statistics.declared_range import is_reward, speakers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from envops.observe.facts import FunctionFailure, FunctionScore, RewardFunction, Score
+    from envops.facts.observed import FunctionFailure, FunctionScore, RewardFunction, Score
 
 NOT_A_NUMBER = "NotANumber"
 """Type of the worker's failure for a function that returned something else."""

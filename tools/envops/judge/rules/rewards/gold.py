@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from envops.facts.observed import Failure, Place, Score
 from envops.judge.engine import Found, Subject, rule
 from envops.judge.evidence import described, merged, number, of_conversation, of_failure
 from envops.judge.gold import NO_ORACLE, ORACLE_ERROR, ORACLE_FILE, is_of_the_oracle, scores_of, worst_paid
-from envops.observe.facts import Failure, Place, Score
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -5,16 +5,16 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from envops.judge.declared_range import speakers
+from envops.facts.observed import Place
 from envops.judge.engine import Found, Subject, rule
 from envops.judge.evidence import described, merged, number, of_conversation, of_failure, reply_text, shortened
 from envops.judge.gold import best_paid, is_reward_number, worst_paid
-from envops.observe.facts import Place
+from envops.statistics.declared_range import speakers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from envops.observe.facts import Circumstance, GoldSweep, Growth
+    from envops.facts.observed import Circumstance, GoldSweep, Growth
 
 FLOOR_SECONDS = 0.25
 """Below this, no growth is worth a word."""

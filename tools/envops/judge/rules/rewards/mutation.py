@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from envops.facts.observed import Place
 from envops.judge.engine import Found, Subject, rule
 from envops.judge.evidence import described, number, of_failure, reply_text
 from envops.judge.ready_case import ready_case
 from envops.judge.rules.schema.metadata import in_pyproject
-from envops.observe.facts import Place
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from envops.observe.mutation_facts import Mutant, Mutation
+    from envops.facts.mutation import Mutant, Mutation
 
 GOOD_SCORE = 0.9
 """Below this, the cases do not hold the reward code to what it does."""

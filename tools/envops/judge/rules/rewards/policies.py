@@ -12,7 +12,7 @@ from envops.judge.gold import best_paid, differing_from_gold, is_reward_number, 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from envops.observe.facts import Score
+    from envops.facts.observed import Score
 
 
 def paid_beyond(subject: Subject, policy: str, bound: float, saying: str) -> Iterator[Found]:

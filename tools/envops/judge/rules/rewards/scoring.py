@@ -13,7 +13,7 @@ from envops.judge.gold import best_paid, is_of_the_oracle
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from envops.observe.facts import Score, Stage
+    from envops.facts.observed import Score, Stage
 
 
 @rule("RWD030", gate="rewards")

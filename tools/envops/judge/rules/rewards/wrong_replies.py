@@ -13,7 +13,7 @@ from envops.judge.rules.rewards.policies import paid_beyond, paid_like_gold
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from envops.observe.facts import Score
+    from envops.facts.observed import Score
 
 _REASONING = re.compile(r"<(think|thinking|reasoning|scratchpad|thought|analysis)>", re.IGNORECASE)
 

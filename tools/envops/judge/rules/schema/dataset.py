@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from envops.facts.observed import Dataset, Place, Task
 from envops.judge.engine import Found, Subject, rule
 from envops.judge.evidence import shortened, text_of
-from envops.observe.facts import Dataset, Place, Task
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

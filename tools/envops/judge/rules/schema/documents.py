@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from envops.judge.declared_range import is_reward
+from envops.facts.observed import Place
 from envops.judge.engine import Found, Subject, rule
 from envops.judge.readme import EXPECTED_SECTIONS, missing_sections, names, text_about_rewards
-from envops.observe.facts import Place
+from envops.statistics.declared_range import is_reward
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

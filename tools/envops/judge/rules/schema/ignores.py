@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from envops.declare.problem import nearest
+from envops.facts.observed import Place
 from envops.judge.engine import Found, Rule, Subject, all_rules, rule
 from envops.judge.verdict import STAGES_OF_GATE
-from envops.observe.facts import Place
+from envops.repository.problem import nearest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

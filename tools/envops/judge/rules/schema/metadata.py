@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 from packaging.version import InvalidVersion, Version
 
+from envops.facts.observed import Place
 from envops.judge.engine import Found, Subject, rule
-from envops.observe.facts import Place
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from envops.declare.package import Package
+    from envops.repository.package import Package
 
 HUB_NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 SHORTEST_DESCRIPTION = 20

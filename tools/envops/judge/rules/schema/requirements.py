@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from packaging.version import Version
 
-    from envops.observe.facts import Place
+    from envops.facts.observed import Place
 
 RECOMMENDED = {"v0": "verifiers>=0.1.9,<0.4", "v1": "verifiers>=0.4,<0.5"}
 

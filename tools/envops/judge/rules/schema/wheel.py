@@ -15,7 +15,7 @@ from envops.judge.rules.schema.metadata import in_pyproject
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from envops.observe.facts import Wheel
+    from envops.facts.observed import Wheel
 
 _FOLDERS_OUT_OF_PLACE = {"tests", "test", "recordings"}
 _CACHES = {"__pycache__", ".pytest_cache", ".ruff_cache", ".mypy_cache", ".git", ".venv"}

@@ -22,12 +22,12 @@ from statistics import fmean, stdev
 from typing import Any
 
 from envops.facts.observed import FunctionScore
-from envops.judge.engine import Subject
 from envops.observe.observation import Watcher, observe
 from envops.observe.requests import Wish
 from envops.repository.registry import DistributionGate
 from envops.repository.repository import Repository
 from envops.repository.workspace import Workspace
+from envops.rules.engine import Subject
 from envops.statistics.checks import checks_of
 from envops.statistics.clusters import paired_difference
 from envops.statistics.declared_range import DeclaredRange

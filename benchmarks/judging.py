@@ -10,9 +10,9 @@ import time
 from pathlib import Path
 
 from envops.facts.observed import Facts, FunctionScore, Rollout
-from envops.judge.engine import Subject, all_rules
-from envops.judge.verdict import judge
 from envops.repository.repository import Repository
+from envops.rules.engine import Subject, all_rules
+from envops.rules.verdict import judge
 
 GROUP = 8
 

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from envops.facts.observed import Facts
-from envops.judge.engine import Finding, Gate, Subject, findings
 from envops.observe.observation import observe_unpacked
 from envops.observe.requests import Wish
 from envops.observe.templates import LockTemplates
@@ -17,6 +16,7 @@ from envops.repository.package import AnswerDeclaration, Package, RewardDeclarat
 from envops.repository.registry import EnvironmentEntry
 from envops.repository.source import read_source
 from envops.repository.workspace import Workspace
+from envops.rules.engine import Finding, Gate, Subject, findings
 from planted import Planted
 
 if TYPE_CHECKING:

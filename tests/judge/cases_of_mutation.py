@@ -12,7 +12,7 @@ from subjects import failure, says, subject
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from envops.judge.engine import Subject
+    from envops.rules.engine import Subject
 
 DIFF = """\
 --- a/plain_sums/taskset.py

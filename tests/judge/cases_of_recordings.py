@@ -11,7 +11,7 @@ from rule_cases import RuleCases
 from subjects import says, subject
 
 if TYPE_CHECKING:
-    from envops.judge.engine import Subject
+    from envops.rules.engine import Subject
 
 ROWS = tuple(
     RecordedScore(

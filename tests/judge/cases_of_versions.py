@@ -10,7 +10,7 @@ from rule_cases import RuleCases
 from subjects import subject
 
 if TYPE_CHECKING:
-    from envops.judge.engine import Subject
+    from envops.rules.engine import Subject
 
 HISTORY = ReleaseHistory(
     base="b" * 40,

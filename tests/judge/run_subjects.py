@@ -8,8 +8,8 @@ from typing import Any
 
 from envops.act.training.backend import CompileError, Environment, Request
 from envops.act.training.backends import compile_run
-from envops.judge.runs import Recorded, RunSubject, TrainedOn
 from envops.repository.run import RunSpec, run_spec
+from envops.rules.runs.subject import Recorded, RunSubject, TrainedOn
 
 SOUND: Mapping[str, Any] = {
     "backend": "prime-rl",

@@ -25,9 +25,9 @@ from envops.facts.observed import (
     Validation,
     Wheel,
 )
-from envops.judge.engine import Subject
 from envops.repository.package import CaseDeclaration, Lock, Package, RewardDeclaration
 from envops.repository.registry import DistributionGate, EnvironmentEntry, Gates, SmokeGate
+from envops.rules.engine import Subject
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

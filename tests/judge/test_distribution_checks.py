@@ -6,9 +6,9 @@ import random
 
 import pytest
 from cases_of_groups import DEAD, LIVE, grouped, played
-from envops.judge.engine import findings
-from envops.judge.verdict import judge
 from envops.repository.registry import DistributionGate
+from envops.rules.engine import findings
+from envops.rules.verdict import judge
 from envops.statistics.checks import checks_of, groups_are_live
 from envops.statistics.declared_range import DeclaredRange
 from envops.statistics.drift import answer_of

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from envops.facts.observed import Facts, Task
-from envops.judge.engine import Finding
-from envops.judge.extracted import with_extracted
+from envops.rules.engine import Finding
+from envops.rules.extracted import with_extracted
 from subjects import subject
 
 FACTS = replace(subject().facts, tasks=(Task(4, (), "8", {"answer": "8"}),))

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from envops.facts.observed import Place
-from envops.judge.engine import Finding, Subject, findings
-from envops.judge.evidence import REPLY_LIMIT, reply_text
+from envops.rules.engine import Finding, Subject, findings
+from envops.rules.evidence import REPLY_LIMIT, reply_text
 from subjects import broken_function, case, failure, rollout, score, scores, subject, unloaded
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from envops.facts.observed import Place
-from envops.judge.engine import findings
+from envops.rules.engine import findings
 from subjects import failure, score, subject
 
 

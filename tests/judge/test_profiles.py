@@ -7,8 +7,8 @@ import math
 import pytest
 from envops.facts.observed import Failure, FunctionScore, Rollout, Score
 from envops.facts.recordings import RecordedScore, RecordingFacts
-from envops.judge.engine import Subject
-from envops.judge.profiles import MOST_TASKS, MOST_VALUES, Profile, profiles
+from envops.rules.engine import Subject
+from envops.rules.profiles import MOST_TASKS, MOST_VALUES, Profile, profiles
 from subjects import subject
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from envops.judge.engine import Finding
 from envops.judge.releasing import (
     Desired,
     ExternalStep,
@@ -18,6 +17,7 @@ from envops.judge.releasing import (
 from envops.observe.hub.state import HubEnvironment, HubState, Identity, Reading
 from envops.repository.registry import ExternalEntry
 from envops.repository.version_steps import next_versions
+from envops.rules.engine import Finding
 
 DESIRED = Desired("sums", "acme", "0.2.0", "now", "PRIVATE")
 

@@ -10,9 +10,9 @@ import jsonschema
 import pytest
 from envops.report.json_report import render_json
 from envops.report.markdown import render_markdown
-from envops.report.result import ValidationResult
 from envops.report.terminal import render_text
 from envops.repository.registry import DistributionGate
+from envops.rules.result import ValidationResult
 from envops.statistics.declared_range import DeclaredRange
 from envops.statistics.measures import distribution_of
 from envops.statistics.outcomes import Outcome, Sample

@@ -13,10 +13,10 @@ from envops.report.html.page import render_page
 from envops.report.json_report import render_json, report_data
 from envops.report.junit import render_junit
 from envops.report.markdown import render_markdown
-from envops.report.result import ValidationResult
 from envops.report.sarif import render_sarif
 from envops.report.terminal import render_text
 from envops.report.written import print_result
+from envops.rules.result import ValidationResult
 from envops.text.markdown import code_span, fenced, inside_html, prose, table_cell
 from envops.text.plain_data import plain_data
 from envops.text.visible_text import fitting, shortened, visible, without_workflow_commands

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 from envops import exit_codes
 from envops.__main__ import main
-from envops.judge.engine import Finding
 from envops.report.html import page
 from envops.report.html.compact import MOST_FINDINGS, Beside, page_environment
 from envops.report.html.embedding import code, embedded, policy
@@ -19,9 +18,10 @@ from envops.report.html.fitting import fitted, page_run
 from envops.report.html.page import render_page
 from envops.report.html.written import read_diff, write_page
 from envops.report.json_report import report_data
-from envops.report.result import ValidationResult
 from envops.report.run_report import Curve, CurvePoint, RunReport
 from envops.report.written import write_reports
+from envops.rules.engine import Finding
+from envops.rules.result import ValidationResult
 from envops.text.plain_data import plain_data
 from sample_results import ALL_PASS, FAILING, HOSTILE, MISSED_GOLD, mixed
 

@@ -15,7 +15,7 @@ from sample_results import hostile, interrupted, mixed
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from envops.report.result import ValidationResult
+    from envops.rules.result import ValidationResult
 
 
 def kept(result: ValidationResult, folder: Path | None) -> ValidationResult:

@@ -8,12 +8,12 @@ from xml.etree import ElementTree
 import jsonschema
 import pytest
 from envops.facts.observed import Place
-from envops.judge.engine import Finding
 from envops.report.annotations import render_annotations
 from envops.report.json_report import render_json
 from envops.report.junit import render_junit
 from envops.report.markdown import LIMIT_BYTES, render_markdown
-from envops.report.result import ValidationResult
+from envops.rules.engine import Finding
+from envops.rules.result import ValidationResult
 from sample_results import (
     ALL_PASS,
     FAILING,

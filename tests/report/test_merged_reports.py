@@ -13,9 +13,9 @@ from envops.__main__ import main
 from envops.report.json_report import render_json
 from envops.report.merging import merged
 from envops.report.reading import read_report, result_of
-from envops.report.result import Share, ValidationResult
 from envops.repository.problem import DeclarationError
 from envops.repository.repository import Repository
+from envops.rules.result import Share, ValidationResult
 from sample_results import ALL_PASS, BROKEN, FAILING, hostile, mixed, passing
 
 ROOT = Path(__file__).parents[2]

@@ -13,10 +13,10 @@ from envops.report.html.page import overview_row
 from envops.report.json_report import render_json
 from envops.report.markdown import render_markdown
 from envops.report.mutation import mutation_sentence, score_text
-from envops.report.result import EnvironmentResult, ValidationResult
 from envops.report.site.badge import badge
 from envops.report.site.build import mutation_badge
 from envops.report.terminal import render_text
+from envops.rules.result import EnvironmentResult, ValidationResult
 
 DIFF = "--- a/a.py\n+++ b/a.py\n@@ -1 +1 @@\n-x == 1\n+x != 1\n"
 APART = ToldApart(0, ({"role": "assistant", "content": "\x1b[31mhostile"},), {"reward": 0.0}, {"reward": 1.0})

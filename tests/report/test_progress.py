@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from envops.report.live_progress import LiveProgress
 from envops.report.progress import PlainProgress, Progress, open_progress
-from envops.report.result import EnvironmentResult
+from envops.rules.result import EnvironmentResult
 from rich.console import Console
 from sample_results import ALL_PASS, FAILING, HOSTILE
 

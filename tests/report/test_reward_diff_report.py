@@ -6,8 +6,8 @@ import json
 from typing import Any
 
 from envops.facts.observed import Failure, FunctionScore, RewardFunction
-from envops.judge.engine import Finding
 from envops.report.reward_diff import DiffResult, EnvironmentDiff, render_json, render_markdown, render_text
+from envops.rules.engine import Finding
 from envops.statistics.reward_comparison import PromptDifference, RewardComparison, ScoredReply, Scoring, Side
 
 FUNCTIONS = (RewardFunction("correct", 1.0, "reward"),)

@@ -8,9 +8,9 @@ import pytest
 from envops.facts.search import Exploit, PanelTask, Search
 from envops.report.json_report import render_json
 from envops.report.markdown import render_markdown
-from envops.report.result import EnvironmentResult, ValidationResult
 from envops.report.search import search_sentence
 from envops.report.terminal import render_text
+from envops.rules.result import EnvironmentResult, ValidationResult
 
 FIND = Exploit("blind", "keyword", "its words stand in the source", "\x1b[31mquod erat", "seeds", 40, ())
 SEARCH = Search(

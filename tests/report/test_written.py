@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 from envops.facts.observed import Facts, Failure, Place, Rollout, Score
-from envops.judge.engine import GATES
-from envops.judge.verdict import GateVerdict, Judgement
 from envops.report import written
-from envops.report.result import EnvironmentResult, environment_result, path_in_repository, where
 from envops.report.written import print_result, report, tell_github, write_reports, write_whole
 from envops.repository.package import Package
+from envops.rules.engine import GATES
+from envops.rules.result import EnvironmentResult, environment_result, path_in_repository, where
+from envops.rules.verdict import GateVerdict, Judgement
 from sample_results import mixed, passing
 
 

@@ -6,8 +6,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from envops.facts.observed import Facts
-from envops.judge.engine import Finding, Subject, all_rules, apply
 from envops.repository.registry import EnvironmentEntry
+from envops.rules.engine import Finding, Subject, all_rules, apply
 from observed import Observations, written
 from planted import Planted as Environment
 

@@ -14,10 +14,10 @@ from envops.act.verifying import Verified
 from envops.commands.planning import make_plan
 from envops.emulator.running import Running, emulator
 from envops.facts.observed import Wheel
-from envops.judge.engine import GATES
 from envops.observe.wheel import built_wheel
 from envops.repository.repository import Repository
 from envops.repository.workspace import Workspace
+from envops.rules.engine import GATES
 from merged_repository import Origin, origin_with
 
 pytestmark = pytest.mark.e2e

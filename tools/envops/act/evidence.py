@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from envops.facts.observed import Wheel
-from envops.judge.engine import GATES
 from envops.repository.package import Package
+from envops.rules.engine import GATES
 
 
 @dataclass(frozen=True)

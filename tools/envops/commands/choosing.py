@@ -9,9 +9,9 @@ from pathlib import Path
 
 from envops.observe.sharding import Load, divided
 from envops.observe.timings import expected_timings
-from envops.report.result import Share
 from envops.repository.repository import Repository
 from envops.repository.workspace import Workspace
+from envops.rules.result import Share
 
 
 @dataclass(frozen=True)

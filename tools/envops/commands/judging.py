@@ -7,16 +7,16 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from envops.judge.engine import Gate, Subject
-from envops.judge.verdict import judge
 from envops.observe.facts_on_disk import read_facts
 from envops.observe.recording_refresh import knows_recordings
 from envops.observe.remembering import facts_file, facts_files, remembered
 from envops.observe.requests import Wish
-from envops.report.result import EnvironmentResult, environment_result, in_brief
 from envops.report.verdicts import KeptVerdict, kept_verdict
 from envops.repository.repository import Repository
 from envops.repository.workspace import Workspace
+from envops.rules.engine import Gate, Subject
+from envops.rules.result import EnvironmentResult, environment_result, in_brief
+from envops.rules.verdict import judge
 from envops.statistics.recorded import baseline_for
 
 if TYPE_CHECKING:

@@ -9,7 +9,6 @@ from pathlib import Path
 
 from envops.commands.training_runs import Situation, planned_runs
 from envops.facts.observed import Facts
-from envops.judge.engine import Finding, Subject, findings
 from envops.judge.releasing import (
     WRITES,
     Desired,
@@ -32,6 +31,7 @@ from envops.repository.registry import EnvironmentEntry, Registry, load_registry
 from envops.repository.release_content import ReleaseContent, release_content
 from envops.repository.release_history import release_history
 from envops.repository.repository import ENVIRONMENTS_FOLDER, Repository
+from envops.rules.engine import Finding, Subject, findings
 
 
 @dataclass(frozen=True)

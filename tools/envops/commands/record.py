@@ -25,7 +25,6 @@ from envops.commands.model_run import (
     spent,
 )
 from envops.facts.recordings import RecordedScore
-from envops.judge.engine import Subject
 from envops.observe.model_evaluation import Asked, Evaluated, Opened, evaluate_speaker, sampling_of
 from envops.observe.relay import Relay
 from envops.repository.package import Package
@@ -43,6 +42,7 @@ from envops.repository.registry import EnvironmentEntry
 from envops.repository.repository import Repository
 from envops.repository.reward_digest import reward_digest
 from envops.repository.workspace import Workspace
+from envops.rules.engine import Subject
 from envops.statistics.recorded import measures
 from envops.statistics.summary import coverage
 

@@ -14,19 +14,19 @@ from pathlib import Path
 from envops import __version__, exit_codes
 from envops.facts.observed import Facts, Stage
 from envops.facts.results import LineProblem
-from envops.judge.engine import Subject
-from envops.judge.verdict import judge
 from envops.observe.importing import Expected, Imported, NoResults, import_results
 from envops.observe.observation import Watcher, observe
 from envops.observe.remembering import remembered
 from envops.observe.requests import Wish
 from envops.report.progress import open_progress
-from envops.report.result import ValidationResult, environment_result
 from envops.report.written import report
 from envops.repository.package import Package
 from envops.repository.registry import EnvironmentEntry
 from envops.repository.repository import Repository
 from envops.repository.workspace import Workspace
+from envops.rules.engine import Subject
+from envops.rules.result import ValidationResult, environment_result
+from envops.rules.verdict import judge
 from envops.text.visible_text import on_one_line
 
 STAGES: tuple[Stage, ...] = ("venv", "wheel", "load", "tasks", "smoke", "distribution")

@@ -13,8 +13,6 @@ from pathlib import Path
 from envops import __version__, exit_codes
 from envops.commands.rewards_printing import append_to_summary, print_text, write_report
 from envops.facts.observed import Facts, Failure
-from envops.judge.engine import Finding, Subject, Verdict, all_rules, apply
-from envops.judge.verdict import worst
 from envops.observe.observation import Watcher, observe
 from envops.observe.remembering import remembered
 from envops.observe.requests import Wish
@@ -29,6 +27,8 @@ from envops.repository.problem import DeclarationError, Problem
 from envops.repository.registry import EnvironmentEntry
 from envops.repository.repository import Repository
 from envops.repository.workspace import Workspace
+from envops.rules.engine import Finding, Subject, Verdict, all_rules, apply
+from envops.rules.verdict import worst
 from envops.statistics.reward_comparison import RewardComparison, ScoredReply, Scoring, Side, compare
 from envops.statistics.task_matching import match_tasks
 

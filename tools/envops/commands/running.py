@@ -25,9 +25,9 @@ from envops.observe.timings import Timing, expected_timings, remember_timing
 from envops.observe.venv import venv_key
 from envops.report.kept import KeptResults
 from envops.report.progress import Progress
-from envops.report.result import EnvironmentResult, broken_result
 from envops.repository.lock import LOCK_FILE
 from envops.repository.workspace import Workspace
+from envops.rules.result import EnvironmentResult, broken_result
 from envops.system.capacity import available_memory
 from envops.system.subprocesses import Interrupted
 from envops.system.termination import terminated_like_interrupted

@@ -18,12 +18,12 @@ from envops import exit_codes
 from envops.act.training.declared import DeclaredRun
 from envops.act.training.learner.settings import LearnerSettings, UnfitSettings, read_settings
 from envops.facts.observed import Failure
-from envops.judge.engine import Finding
 from envops.observe.process import StageFailed, WorkerLost
 from envops.repository.problem import nearest
 from envops.repository.repository import Repository
 from envops.repository.reward_digest import reward_digest
 from envops.repository.workspace import Workspace
+from envops.rules.engine import Finding
 from envops.system.subprocesses import Interrupted, ProgramFailed
 
 if TYPE_CHECKING:

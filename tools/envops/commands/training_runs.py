@@ -16,7 +16,6 @@ from envops.act.training.identity import RunIdentity, identity_of
 from envops.act.training.submission import Platform, submit
 from envops.judge.releasing import PlannedRun, address_of
 from envops.judge.submitting import Fate, Standing, fate_of
-from envops.judge.trainers import TRAINERS
 from envops.observe.hub.access import HubAccess
 from envops.observe.hub.asking import Call, HubUnavailable, ask_hub
 from envops.observe.hub.prime import Prime
@@ -26,6 +25,7 @@ from envops.repository.package import Package
 from envops.repository.registry import Registry
 from envops.repository.repository import Repository
 from envops.repository.workspace import Workspace
+from envops.rules.runs.trainers import TRAINERS
 
 
 @dataclass(frozen=True)

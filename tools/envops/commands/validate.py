@@ -14,15 +14,15 @@ from envops.commands.choosing import chosen_environments
 from envops.commands.judging import BRIEF_FROM, Question
 from envops.commands.running import run_all
 from envops.commands.seats import NotSeated, check_seat
-from envops.judge.engine import GATES, Gate
-from envops.judge.verdict import worst
 from envops.observe.requests import Wish
 from envops.report.progress import open_progress
-from envops.report.result import ValidationResult
 from envops.report.written import report
 from envops.repository.problem import DeclarationError
 from envops.repository.repository import Repository
 from envops.repository.workspace import Workspace
+from envops.rules.engine import GATES, Gate
+from envops.rules.result import ValidationResult
+from envops.rules.verdict import worst
 from envops.system.capacity import usable_cores
 
 

@@ -11,13 +11,13 @@ from envops.act.training.following import Followed
 from envops.act.training.identity import RunIdentity
 from envops.commands.platform import the_platform
 from envops.facts.training_log import NoMetrics, RunMetrics, metrics_of_rows, read_metrics
-from envops.judge.trainers import TRAINERS
 from envops.observe.hub.runs import PlatformRun, list_runs, read_run
 from envops.repository.package import Package
 from envops.repository.problem import nearest
 from envops.repository.registry import REGISTRY_FILE, Registry, load_registry
 from envops.repository.repository import Repository
 from envops.repository.run import RunSpec
+from envops.rules.runs.trainers import TRAINERS
 
 OUTPUTS = "outputs"
 """Where compiled runs of one's own machine write to, below the repository."""

@@ -10,9 +10,9 @@ from packaging.version import InvalidVersion, Version
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from envops.judge.engine import Finding, Verdict
     from envops.observe.hub.state import HubEnvironment, HubState, Reading
     from envops.repository.registry import ExternalEntry
+    from envops.rules.engine import Finding, Verdict
 
 Action = Literal[
     "create", "publish", "visibility", "unchanged", "conflict", "drift", "no-access", "unreadable", "not-asked"

@@ -6,20 +6,13 @@ import posixpath
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from envops.report.result import (
-    STANDINGS,
-    EnvironmentResult,
-    Standing,
-    ValidationResult,
-    path_in_repository,
-    standing,
-)
+from envops.rules.result import STANDINGS, EnvironmentResult, Standing, ValidationResult, path_in_repository, standing
 from envops.text.visible_text import shortened, visible
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from envops.judge.engine import Finding
+    from envops.rules.engine import Finding
 
 MOST_OF_A_KIND = 10
 """GitHub shows ten errors, ten warnings and ten notices of one step and drops the rest."""

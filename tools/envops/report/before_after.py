@@ -14,7 +14,7 @@ from envops.facts.observed import adapter
 from envops.text.plain_data import plain_data
 
 if TYPE_CHECKING:
-    from envops.judge.engine import Verdict
+    from envops.rules.engine import Verdict
     from envops.statistics.intervals import Estimate
 
 FOLDER = "comparisons"

@@ -12,7 +12,7 @@ from envops.text.visible_text import on_one_line
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from envops.judge.engine import Finding
+    from envops.rules.engine import Finding
 
 _ORDER = {"error": 0, "warning": 1, "advice": 2}
 

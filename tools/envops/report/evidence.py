@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from envops.text.plain_data import number_text, plain_data
 
 if TYPE_CHECKING:
-    from envops.judge.engine import Finding
+    from envops.rules.engine import Finding
 
 FIRST = (
     "case",

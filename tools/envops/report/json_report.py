@@ -12,15 +12,15 @@ from pydantic_core import to_json
 from envops.report.distribution import distribution_data
 from envops.report.mutation import mutation_data
 from envops.report.profiles import profile_data, recording_data
-from envops.report.result import EnvironmentResult, ValidationResult, path_in_repository, weightiest_first
 from envops.report.search import search_data
+from envops.rules.result import EnvironmentResult, ValidationResult, path_in_repository, weightiest_first
 from envops.text.plain_data import plain_data
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from envops.facts.observed import Failure
-    from envops.judge.engine import Finding
+    from envops.rules.engine import Finding
 
 FORMAT_VERSION = 1
 """Raised when a key changes its meaning or goes; new keys do not raise it."""

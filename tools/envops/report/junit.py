@@ -13,7 +13,7 @@ from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 from envops.report.evidence import shown_evidence
 from envops.report.kept import Kept
-from envops.report.result import (
+from envops.rules.result import (
     EnvironmentResult,
     Standing,
     ValidationResult,
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from envops.facts.observed import Failure
-    from envops.judge.engine import Finding, Gate, Verdict
     from envops.repository.problem import Problem
+    from envops.rules.engine import Finding, Gate, Verdict
 
 COUNTS = {"tests": None, "failures": "failure", "errors": "error", "skipped": "skipped"}
 """What a suite counts: all cases, or those with this element."""

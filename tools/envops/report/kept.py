@@ -14,7 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO, Generic, NamedTuple, TypeVar, overload
 
-from envops.report.result import EnvironmentResult
+from envops.rules.result import EnvironmentResult
 
 T = TypeVar("T")
 

@@ -10,12 +10,14 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Literal
 
-from envops.judge.engine import GATES, Finding, Verdict
 from envops.report.distribution import markdown_lines, title
 from envops.report.evidence import ShownEvidence, shown_evidence
 from envops.report.kept import Kept
 from envops.report.mutation import mutation_sentence
-from envops.report.result import (
+from envops.report.search import search_sentence
+from envops.report.summary import headline, next_commands, policy_sentence
+from envops.rules.engine import GATES, Finding, Verdict
+from envops.rules.result import (
     EnvironmentResult,
     Standing,
     ValidationResult,
@@ -24,8 +26,6 @@ from envops.report.result import (
     weightiest_first,
     where,
 )
-from envops.report.search import search_sentence
-from envops.report.summary import headline, next_commands, policy_sentence
 from envops.text.markdown import code_span, fenced, inside_html, prose, table_cell
 from envops.text.plain_data import seconds_text
 from envops.text.visible_text import shortened

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from envops.judge.verdict import worst
 from envops.report.reading import share_of
 from envops.repository.problem import DeclarationError, Problem
+from envops.rules.verdict import worst
 
 if TYPE_CHECKING:
-    from envops.judge.engine import Verdict
+    from envops.rules.engine import Verdict
 
 SAME = ("version", "tool", "gates", "endpoint")
 """What reports of one run agree about."""

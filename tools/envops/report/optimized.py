@@ -15,7 +15,7 @@ from envops.text.markdown import fenced, prose
 from envops.text.plain_data import plain_data
 
 if TYPE_CHECKING:
-    from envops.judge.engine import Verdict
+    from envops.rules.engine import Verdict
 
 FOLDER = "prompts"
 """Inside the folder of reports."""

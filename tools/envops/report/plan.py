@@ -14,8 +14,8 @@ from envops.text.visible_text import on_one_line, visible
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from envops.judge.engine import Finding
     from envops.judge.releasing import Plan, Step
+    from envops.rules.engine import Finding
 
 FORMAT_VERSION = 1
 SIGNS = {

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from envops.judge.evidence import reply_text
+from envops.rules.evidence import reply_text
 
 if TYPE_CHECKING:
     from envops.facts.recordings import RecordingFacts
-    from envops.judge.profiles import Profile
+    from envops.rules.profiles import Profile
 
 
 def profile_data(profile: Profile) -> dict[str, Any]:

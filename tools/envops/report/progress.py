@@ -19,7 +19,7 @@ import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, Self, TextIO
 
-from envops.report.result import DECIDING, EnvironmentResult, standing
+from envops.rules.result import DECIDING, EnvironmentResult, standing
 from envops.text.plain_data import seconds_text
 from envops.text.visible_text import fitting, on_one_line, without_workflow_commands
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from envops.facts.observed import Stage
-    from envops.judge.engine import Verdict
+    from envops.rules.engine import Verdict
 
 SILENCE_SECONDS = 20.0
 """A log that says nothing for longer looks like a hang."""

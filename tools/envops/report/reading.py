@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from envops.facts.observed import Failure, Place, Started
-from envops.judge.engine import Finding
-from envops.report.result import EnvironmentResult, Share, ValidationResult
 from envops.repository.problem import DeclarationError, Problem
+from envops.rules.engine import Finding
+from envops.rules.result import EnvironmentResult, Share, ValidationResult
 
 if TYPE_CHECKING:
     from jsonschema.protocols import Validator

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from envops.judge.evidence import number, of_functions, reply_text
 from envops.report.page import Column, Page
+from envops.rules.evidence import number, of_functions, reply_text
 from envops.text.plain_data import plain_data
 
 if TYPE_CHECKING:

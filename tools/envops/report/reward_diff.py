@@ -10,15 +10,15 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, Literal
 
-from envops.judge.evidence import number, of_functions, reply_text
 from envops.report.page import Column, Page
+from envops.rules.evidence import number, of_functions, reply_text
 from envops.text.markdown import code_span, fenced, prose, table_cell
 from envops.text.plain_data import plain_data
 from envops.text.visible_text import on_one_line, shortened
 
 if TYPE_CHECKING:
     from envops.facts.observed import Failure
-    from envops.judge.engine import Finding, Verdict
+    from envops.rules.engine import Finding, Verdict
     from envops.statistics.reward_comparison import PromptDifference, RewardComparison, ScoredReply, Scoring
 
 FORMAT_VERSION = 1

@@ -12,9 +12,9 @@ import posixpath
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from envops.judge.engine import all_rules
 from envops.report.evidence import shown_evidence
-from envops.report.result import (
+from envops.rules.engine import all_rules
+from envops.rules.result import (
     STANDINGS,
     EnvironmentResult,
     Standing,
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from envops.facts.observed import Failure
-    from envops.judge.engine import Finding, Rule
+    from envops.rules.engine import Finding, Rule
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 DECLARATION = "declaration"

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from envops.text.plain_data import seconds_text
 
 if TYPE_CHECKING:
-    from envops.judge.engine import Verdict
-    from envops.report.result import ValidationResult
+    from envops.rules.engine import Verdict
+    from envops.rules.result import ValidationResult
 
 LONGEST_COMMAND_NAMES = 6
 """More environments than this in one command and it is easier to validate all."""

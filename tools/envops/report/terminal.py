@@ -6,12 +6,14 @@ from collections import Counter
 from itertools import chain, islice
 from typing import TYPE_CHECKING
 
-from envops.judge.engine import GATES, Finding, Verdict
 from envops.report.distribution import show as show_distribution
 from envops.report.evidence import shown_evidence
 from envops.report.mutation import mutation_sentence, score_text
 from envops.report.page import Column, Page
-from envops.report.result import (
+from envops.report.search import search_sentence
+from envops.report.summary import headline, next_commands, policy_sentence
+from envops.rules.engine import GATES, Finding, Verdict
+from envops.rules.result import (
     DECIDING,
     EnvironmentResult,
     Standing,
@@ -21,8 +23,6 @@ from envops.report.result import (
     weightiest_first,
     where,
 )
-from envops.report.search import search_sentence
-from envops.report.summary import headline, next_commands, policy_sentence
 from envops.text.plain_data import seconds_text
 
 if TYPE_CHECKING:

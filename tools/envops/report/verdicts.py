@@ -20,14 +20,14 @@ import packaging
 
 import envops
 from envops.facts.observed import adapter
-from envops.judge.engine import Gate
 from envops.observe.facts_on_disk import as_json, write_aside
 from envops.observe.remembering import VERDICT
-from envops.report.result import EnvironmentResult
 from envops.repository.package import Package
 from envops.repository.recordings import recordings_content
 from envops.repository.registry import EnvironmentEntry
 from envops.repository.workspace import mark_used
+from envops.rules.engine import Gate
+from envops.rules.result import EnvironmentResult
 
 CODE = (".py", ".json", ".lock")
 

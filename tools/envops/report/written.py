@@ -22,7 +22,7 @@ from envops.text.visible_text import fitting, without_workflow_commands
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from envops.report.result import ValidationResult
+    from envops.rules.result import ValidationResult
 
 Form = Literal["text", "json", "markdown"]
 

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 from envops.facts.limits import POLICIES
 from envops.facts.results import CLASS_OF_KIND, ErrorClass
-from envops.judge.evidence import number
-from envops.judge.gold import is_reward_number
+from envops.rules.evidence import number
+from envops.rules.gold import is_reward_number
 from envops.statistics.summary import coverage
 
 if TYPE_CHECKING:

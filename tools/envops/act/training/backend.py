@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from envops.act.training.native import NativeConfig, origin
-from envops.judge.trainers import TRAINERS, Trainer
+from envops.rules.runs.trainers import TRAINERS, Trainer
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

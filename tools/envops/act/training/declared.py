@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 from envops.act.training.backend import CONFIG_FOLDER, CompileError, Request, environment_of
 from envops.act.training.backends import compile_run
-from envops.judge.engine import Finding, findings
-from envops.judge.runs import Recorded, RunSubject, TrainedOn
 from envops.repository.problem import Problem
 from envops.repository.recordings import read_recordings
+from envops.rules.engine import Finding, findings
+from envops.rules.runs.subject import Recorded, RunSubject, TrainedOn
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from envops.act.training.native import NativeConfig, origin
-from envops.judge.known_models import RENDERER_OF_MODEL, RENDERERS
+from envops.rules.runs.known_models import RENDERER_OF_MODEL, RENDERERS
 
 if TYPE_CHECKING:
     from envops.act.training.backend import Request

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from envops.report.evidence import shown_evidence
 from envops.report.reading import finding_of
-from envops.report.result import standing
+from envops.rules.result import standing
 from envops.text.visible_text import shortened, visible
 
 if TYPE_CHECKING:
@@ -192,7 +192,7 @@ def _mutant(mutant: Mapping[str, Any]) -> Data:
 
 
 def _said(completion: Sequence[Mapping[str, Any]]) -> str:
-    from envops.judge.evidence import reply_text
+    from envops.rules.evidence import reply_text
 
     return reply_text([dict(message) for message in completion])
 

@@ -7,9 +7,9 @@ from dataclasses import asdict, dataclass
 from math import ceil
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from envops.judge.verdict import VERDICTS
 from envops.report.html.compact import Beside, harmless, page_environment
 from envops.report.html.embedding import embedded
+from envops.rules.verdict import VERDICTS
 from envops.text.plain_data import plain_data
 from envops.text.visible_text import visible
 

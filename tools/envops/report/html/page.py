@@ -10,22 +10,22 @@ from urllib.parse import quote
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from envops.judge.engine import GATES
 from envops.report.html.embedding import code, policy
 from envops.report.html.fitting import fitted
 from envops.report.json_report import head_data
 from envops.report.mutation import score_text
 from envops.report.reading import finding_of, result_of
-from envops.report.result import DECIDING, STANDINGS, standing
 from envops.report.summary import headline, next_commands
+from envops.rules.engine import GATES
+from envops.rules.result import DECIDING, STANDINGS, standing
 from envops.text.plain_data import plain_data, seconds_text
 from envops.text.visible_text import on_one_line, shortened, visible
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from envops.report.result import ValidationResult
     from envops.report.run_report import RunReport
+    from envops.rules.result import ValidationResult
 
 Data = dict[str, Any]
 

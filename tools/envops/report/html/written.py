@@ -13,7 +13,7 @@ from envops.report.run_report import read_runs
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from envops.report.result import ValidationResult
+    from envops.rules.result import ValidationResult
 
 PAGE = "validate.html"
 

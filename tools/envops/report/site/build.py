@@ -7,7 +7,6 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from envops.judge.rules.rewards.mutation import GOOD_SCORE
 from envops.report.html.compact import Beside, page_environment
 from envops.report.html.embedding import embedded
 from envops.report.html.fitting import page_run
@@ -17,6 +16,7 @@ from envops.report.run_report import run_file
 from envops.report.site.badge import COLOURS, OTHER, badge
 from envops.report.site.readme import readme_html
 from envops.report.written import write_whole
+from envops.rules.rewards.mutation import GOOD_SCORE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -9,7 +9,7 @@ from envops.act.training.backend import Compiled, Request, file_path, heading, w
 from envops.act.training.install import install_lines
 from envops.act.training.native import NativeConfig, origin
 from envops.act.training.written_config import arguments_of, script_text
-from envops.judge.known_models import TINKER_RENDERERS
+from envops.rules.runs.known_models import TINKER_RENDERERS
 
 MODULE = "tinker_cookbook.recipes.verifiers_rl.train"
 

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 from envops.act.training.learner.conversations import Message
 from envops.act.training.learner.tool_calls import CallFormat, format_of
-from envops.judge.evidence import text_of
+from envops.rules.evidence import text_of
 
 SILENCE = " "
 """Saying nothing, over HTTP: verifiers 0.1.14 and later call a truly empty message an error."""

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from envops.act.claiming import claim, close
-from envops.act.commenting import AUTHOR, LONGEST, MARK, comment, pull_request_of
-from envops.act.github import GitHub, GitHubError
+from envops.github.api import GitHub, GitHubError
+from envops.github.comment import AUTHOR, LONGEST, MARK, comment, pull_request_of
+from envops.github.commit_status_lock import claim, close
 from envops.report.conversation import conversation
 from envops.repository.problem import DeclarationError
 from markdown_it import MarkdownIt

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from envops.act.github import GitHub
+from envops.github.api import GitHub
 
 CONTEXT = "envops/evaluate"
 STATES = {"success": "success", "failure": "failure", "cancelled": "error", "skipped": "error"}

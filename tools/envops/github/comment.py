@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from envops.act.github import TRIES, GitHub, GitHubError
+from envops.github.api import TRIES, GitHub, GitHubError
 
 MARK = "<!-- envops: validate -->"
 AUTHOR = "github-actions[bot]"

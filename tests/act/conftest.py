@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from envops.act.training.submission import Platform
 from envops.emulator.running import Running, emulator
-from envops.observe.hub.access import HubAccess
-from envops.observe.hub.prime import find_prime
+from envops.hub.access import HubAccess
+from envops.hub.prime import find_prime
 
 
 @pytest.fixture

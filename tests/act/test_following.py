@@ -13,7 +13,7 @@ from envops.__main__ import main
 from envops.act.training.patching import registry_patch
 from envops.emulator.running import Running
 from envops.facts.training_log import NoMetrics, read_metrics
-from envops.observe.hub.histograms import histogram_of
+from envops.hub.histograms import histogram_of
 from envops.report.run_report import read_run
 from envops.repository.document import parse_document
 from envops.repository.registry import registry_of

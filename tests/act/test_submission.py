@@ -13,7 +13,7 @@ from envops.act.training.backend import Environment, Request
 from envops.act.training.identity import RunIdentity, identity_of
 from envops.act.training.submission import Platform, submit
 from envops.emulator.running import Running
-from envops.observe.hub.runs import RunsUnreadable, list_runs
+from envops.hub.runs import RunsUnreadable, list_runs
 from envops.repository.run import run_spec
 
 DECLARED: dict[str, Any] = {

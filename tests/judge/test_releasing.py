@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from envops.hub.state import HubEnvironment, HubState, Identity, Reading
 from envops.judge.releasing import (
     Desired,
     ExternalStep,
@@ -14,7 +15,6 @@ from envops.judge.releasing import (
     orphans,
     step_of,
 )
-from envops.observe.hub.state import HubEnvironment, HubState, Identity, Reading
 from envops.repository.registry import ExternalEntry
 from envops.repository.version_steps import next_versions
 from envops.rules.engine import Finding

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 from envops.act.pushing import SourceDiffers, push_environment
 from envops.emulator.running import Running
+from envops.hub.access import HubAccess
+from envops.hub.client import Call, ask_hub
+from envops.hub.prime import Prime
 from envops.judge.releasing import Desired
-from envops.observe.hub.access import HubAccess
-from envops.observe.hub.asking import Call, ask_hub
-from envops.observe.hub.prime import Prime
 from envops.repository.package import Package
 from envops.repository.read_package import read_package
 from sample_repository import PYPROJECT, write, write_environment

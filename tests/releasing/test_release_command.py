@@ -20,7 +20,7 @@ import psutil
 import pytest
 from envops.__main__ import main
 from envops.emulator.running import Running
-from envops.observe.hub import prime as prime_module
+from envops.hub import prime as prime_module
 from envops.observe.wheel import built_wheel
 from envops.repository.repository import Repository
 from envops.repository.workspace import Workspace

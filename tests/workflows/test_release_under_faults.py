@@ -8,12 +8,12 @@ from collections.abc import Iterator
 import pytest
 from envops.act.evidence import Evidence
 from envops.act.ledger import Entry
-from envops.act.patience import Patience
 from envops.act.releasing import Release
 from envops.act.verifying import Verified
 from envops.commands.planning import make_plan
 from envops.emulator.running import Running, emulator
 from envops.facts.observed import Wheel
+from envops.hub.retry_policy import Patience
 from envops.observe.wheel import built_wheel
 from envops.repository.repository import Repository
 from envops.repository.workspace import Workspace

@@ -19,9 +19,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Literal
 
+from envops.hub.access import HubAccess
+from envops.hub.prime import Prime
 from envops.judge.releasing import Desired
-from envops.observe.hub.access import HubAccess
-from envops.observe.hub.prime import Prime
 from envops.repository.content import hub_content_hash, hub_files
 from envops.repository.package import Package
 from envops.system.subprocesses import ProgramFailed, run_program

@@ -13,15 +13,15 @@ from typing import TypeVar
 from envops.act.evaluations import EvaluationPusher
 from envops.act.evidence import Evidence
 from envops.act.ledger import Entry
-from envops.act.patience import USUAL_PATIENCE, Patience
 from envops.act.publishing import HubSide, publish
 from envops.act.pushing import Push, push_environment
 from envops.act.verifying import Fetched, Verified, Verifier
+from envops.hub.access import HubAccess
+from envops.hub.client import Call, ask_hub
+from envops.hub.prime import Prime
+from envops.hub.retry_policy import USUAL_PATIENCE, Patience
+from envops.hub.state import Identity, Reading, reading_of
 from envops.judge.releasing import REFUSED, WRITES, Plan, Step
-from envops.observe.hub.access import HubAccess
-from envops.observe.hub.asking import Call, ask_hub
-from envops.observe.hub.prime import Prime
-from envops.observe.hub.state import Identity, Reading, reading_of
 from envops.observe.wheel import BuiltWheel, built_wheel
 from envops.repository.repository import Repository
 from envops.repository.workspace import Workspace

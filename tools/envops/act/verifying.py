@@ -8,13 +8,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from envops.act.patience import USUAL_PATIENCE, Patience
 from envops.facts.limits import LOAD_SECONDS
 from envops.facts.observed import Wheel
+from envops.hub.access import HubAccess
+from envops.hub.client import Answer, Call, ask_hub
+from envops.hub.prime import Prime
+from envops.hub.retry_policy import USUAL_PATIENCE, Patience
 from envops.judge.releasing import Desired
-from envops.observe.hub.access import HubAccess
-from envops.observe.hub.asking import Answer, Call, ask_hub
-from envops.observe.hub.prime import Prime
 from envops.observe.process import StageFailed, WorkerLost
 from envops.observe.requests import Wish, requests_for
 from envops.observe.templates import EnvironmentProcesses

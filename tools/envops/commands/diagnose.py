@@ -12,9 +12,9 @@ from envops import exit_codes
 from envops.act.training.following import Followed, diagnose, report_of
 from envops.commands.watching import NotFound, Place, followed, place_of
 from envops.facts.training_log import NoMetrics
-from envops.observe.hub.access import hub_access
-from envops.observe.hub.asking import HubUnavailable
-from envops.observe.hub.runs import RunsUnreadable
+from envops.hub.access import hub_access
+from envops.hub.client import HubUnavailable
+from envops.hub.runs import RunsUnreadable
 from envops.report.run_report import RunReport, write_run
 from envops.report.run_text import render_run, render_run_markdown
 from envops.system.subprocesses import Interrupted

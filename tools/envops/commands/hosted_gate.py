@@ -10,17 +10,17 @@ from envops import exit_codes
 from envops.act.hosted import HostedRequest, HostedSide, NotEvaluated, followed, imported, submitted
 from envops.commands.model_run import Refused, approve_bound, asked_of, ceiling_of, chosen, say
 from envops.commands.planning import desired_of
-from envops.commands.platform import the_platform
 from envops.commands.results_gate import run as judge_results
 from envops.facts.limits import LOAD_SECONDS
 from envops.facts.observed import Dataset, Task
+from envops.hub.access import HubAccess
+from envops.hub.client import HubUnavailable
+from envops.hub.evaluations import EvaluationsUnreadable, read_samples
+from envops.hub.login import the_platform
+from envops.hub.prime import Prime
+from envops.hub.state import read_hub
 from envops.judge.releasing import Desired
 from envops.observe.hosted_results import write_samples
-from envops.observe.hub.access import HubAccess
-from envops.observe.hub.asking import HubUnavailable
-from envops.observe.hub.evaluations import EvaluationsUnreadable, read_samples
-from envops.observe.hub.prime import Prime
-from envops.observe.hub.state import read_hub
 from envops.observe.model_evaluation import MOST_TASKS_ELSEWHERE, Asked, Opened, sampling_of
 from envops.observe.opened import opened_environment
 from envops.observe.process import StageFailed, checked

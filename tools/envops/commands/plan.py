@@ -9,7 +9,7 @@ from pathlib import Path
 
 from envops import exit_codes
 from envops.commands.planning import make_plan
-from envops.observe.hub.asking import HubUnavailable
+from envops.hub.client import HubUnavailable
 from envops.report.plan_written import print_plan, write_plan
 from envops.system.subprocesses import Interrupted
 

@@ -9,6 +9,10 @@ from pathlib import Path
 
 from envops.commands.training_runs import Situation, planned_runs
 from envops.facts.observed import Facts
+from envops.hub.access import HubAccess, hub_access
+from envops.hub.client import HubUnavailable
+from envops.hub.prime import INSTALL, Prime, find_prime
+from envops.hub.state import HubState, read_hub
 from envops.judge.releasing import (
     WRITES,
     Desired,
@@ -19,10 +23,6 @@ from envops.judge.releasing import (
     orphans,
     step_of,
 )
-from envops.observe.hub.access import HubAccess, hub_access
-from envops.observe.hub.asking import HubUnavailable
-from envops.observe.hub.prime import INSTALL, Prime, find_prime
-from envops.observe.hub.state import HubState, read_hub
 from envops.repository.changes import Change, changed_environments
 from envops.repository.git import ContentMissing
 from envops.repository.package import Package

@@ -18,8 +18,8 @@ from envops.act.ledger import Entry, Ledger
 from envops.act.releasing import Release
 from envops.commands.planning import Planned, make_plan
 from envops.commands.training_runs import Situation, SubmittedRun, submit_runs
+from envops.hub.client import HubUnavailable
 from envops.judge.releasing import PlannedRun
-from envops.observe.hub.asking import HubUnavailable
 from envops.observe.relay import hide_memory
 from envops.report.plan import render_plan_text
 from envops.report.plan_written import append_to_summary, print_plan, print_text, write_plan

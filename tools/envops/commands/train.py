@@ -13,11 +13,11 @@ from envops.act.training.declared import DeclaredRun, declared_runs, leftover_co
 from envops.commands.declared import run_result
 from envops.commands.planning import desired_of
 from envops.commands.training_runs import DecidedRun, Situation, carry_out, decided_runs
+from envops.hub.access import hub_access
+from envops.hub.client import HubUnavailable
+from envops.hub.prime import INSTALL, find_prime
+from envops.hub.state import read_hub
 from envops.judge.releasing import step_of
-from envops.observe.hub.access import hub_access
-from envops.observe.hub.asking import HubUnavailable
-from envops.observe.hub.prime import INSTALL, find_prime
-from envops.observe.hub.state import read_hub
 from envops.report.declared_runs import RunResult, render_runs, render_runs_markdown, runs_as_json
 from envops.report.written import write_whole
 from envops.repository.problem import DeclarationError, Problem, nearest

@@ -15,11 +15,11 @@ from envops.act.training.declared import DeclaredRun, declared_runs
 from envops.act.training.identity import RunIdentity, identity_of
 from envops.act.training.submission import Platform, submit
 from envops.commands.declared import run_result
-from envops.commands.platform import the_platform
-from envops.observe.hub.access import HubAccess
-from envops.observe.hub.asking import HubUnavailable
-from envops.observe.hub.prime import Prime
-from envops.observe.hub.state import read_hub
+from envops.hub.access import HubAccess
+from envops.hub.client import HubUnavailable
+from envops.hub.login import the_platform
+from envops.hub.prime import Prime
+from envops.hub.state import read_hub
 from envops.report.declared_runs import render_runs
 from envops.report.written import write_whole
 from envops.repository.git import git

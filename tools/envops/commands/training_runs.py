@@ -14,12 +14,12 @@ from pathlib import Path
 from envops.act.training.declared import DeclaredRun, declared_runs
 from envops.act.training.identity import RunIdentity, identity_of
 from envops.act.training.submission import Platform, submit
+from envops.hub.access import HubAccess
+from envops.hub.client import Call, HubUnavailable, ask_hub
+from envops.hub.prime import Prime
+from envops.hub.runs import PlatformRun, RunsUnreadable, list_runs
 from envops.judge.releasing import PlannedRun, address_of
 from envops.judge.submitting import Fate, Standing, fate_of
-from envops.observe.hub.access import HubAccess
-from envops.observe.hub.asking import Call, HubUnavailable, ask_hub
-from envops.observe.hub.prime import Prime
-from envops.observe.hub.runs import PlatformRun, RunsUnreadable, list_runs
 from envops.repository.git import git
 from envops.repository.package import Package
 from envops.repository.registry import Registry

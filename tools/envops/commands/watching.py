@@ -9,9 +9,9 @@ from pathlib import Path
 
 from envops.act.training.following import Followed
 from envops.act.training.identity import RunIdentity
-from envops.commands.platform import the_platform
 from envops.facts.training_log import NoMetrics, RunMetrics, metrics_of_rows, read_metrics
-from envops.observe.hub.runs import PlatformRun, list_runs, read_run
+from envops.hub.login import the_platform
+from envops.hub.runs import PlatformRun, list_runs, read_run
 from envops.repository.package import Package
 from envops.repository.problem import nearest
 from envops.repository.registry import REGISTRY_FILE, Registry, load_registry

@@ -8,7 +8,7 @@ from typing import Literal
 
 from packaging.version import InvalidVersion, Version
 
-from envops.observe.hub.prime import INSTALL, OLDEST_PRIME
+from envops.hub.prime import INSTALL, OLDEST_PRIME
 from envops.observe.machine import Machine
 
 Level = Literal["ok", "advice", "fail"]

@@ -10,7 +10,7 @@ from packaging.version import InvalidVersion, Version
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from envops.observe.hub.state import HubEnvironment, HubState, Reading
+    from envops.hub.state import HubEnvironment, HubState, Reading
     from envops.repository.registry import ExternalEntry
     from envops.rules.engine import Finding, Verdict
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal, Protocol
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from envops.observe.hub.runs import PlatformRun
+    from envops.hub.runs import PlatformRun
     from envops.repository.run import RunSpec
 
 Action = Literal["submit", "submitted", "manual", "waits", "refused", "unreadable", "not-asked"]

@@ -24,10 +24,10 @@ from filelock import FileLock
 from envops.act.training.backend import Request
 from envops.act.training.backends import compile_run
 from envops.act.training.identity import RunIdentity
-from envops.observe.hub.access import HubAccess
-from envops.observe.hub.asking import HubUnavailable
-from envops.observe.hub.prime import Prime
-from envops.observe.hub.runs import PlatformRun, RunsUnreadable, list_runs
+from envops.hub.access import HubAccess
+from envops.hub.client import HubUnavailable
+from envops.hub.prime import Prime
+from envops.hub.runs import PlatformRun, RunsUnreadable, list_runs
 from envops.system.subprocesses import Interrupted, ProgramFailed, run_program
 
 SUBMIT_SECONDS = 900.0

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from envops.observe.hub.access import HubAccess
-from envops.observe.hub.asking import Answer, Call, ask_hub
-from envops.observe.hub.histograms import Histogram, histogram_of
-from envops.observe.hub.prime import Prime
+from envops.hub.access import HubAccess
+from envops.hub.client import Answer, Call, ask_hub
+from envops.hub.histograms import Histogram, histogram_of
+from envops.hub.prime import Prime
 
 PAGE = 100
 MOST_PAGES = 200

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from envops.observe.hub.access import HubAccess, hub_access
-from envops.observe.hub.asking import HubUnavailable
-from envops.observe.hub.prime import INSTALL, Prime, find_prime
+from envops.hub.access import HubAccess, hub_access
+from envops.hub.client import HubUnavailable
+from envops.hub.prime import INSTALL, Prime, find_prime
 
 
 def the_platform(otherwise: str = "") -> tuple[Prime, HubAccess]:

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from math import ceil
 from typing import Any
 
-from envops.observe.hub.access import HubAccess
-from envops.observe.hub.asking import Answer, Call, ask_hub
-from envops.observe.hub.prime import Prime
+from envops.hub.access import HubAccess
+from envops.hub.client import Answer, Call, ask_hub
+from envops.hub.prime import Prime
 
 SAMPLES_OF_PAGE = 100
 TRIES = 3

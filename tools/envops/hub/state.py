@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from envops.observe.hub.access import HubAccess
-from envops.observe.hub.asking import Answer, Answers, Call, HubUnavailable, ask_hub
-from envops.observe.hub.prime import INSTALL, Prime
+from envops.hub.access import HubAccess
+from envops.hub.client import Answer, Answers, Call, HubUnavailable, ask_hub
+from envops.hub.prime import INSTALL, Prime
 
 Standing = Literal["found", "missing", "no-access", "unreadable"]
 

@@ -10,8 +10,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Literal
 
-from envops.observe.hub.access import HubAccess
-from envops.observe.hub.prime import INSTALL, OLDEST_PRIME, Prime
+from envops.hub.access import HubAccess
+from envops.hub.prime import INSTALL, OLDEST_PRIME, Prime
 from envops.system.subprocesses import ProgramFailed, run_program
 
 CHILD = Path(__file__).with_name("child.py")

@@ -15,7 +15,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from envops.report.written import write_reports
+from envops.reports.written import write_reports
 from envops.rules.result import ValidationResult
 from sample_reports import sample_result, sample_subject
 

@@ -14,7 +14,7 @@ from envops.act.training.patching import registry_patch
 from envops.emulator.running import Running
 from envops.facts.training_log import NoMetrics, read_metrics
 from envops.hub.histograms import histogram_of
-from envops.report.run_report import read_run
+from envops.reports.run_report import read_run
 from envops.repository.document import parse_document
 from envops.repository.registry import registry_of
 from envops.statistics.series import series_of

@@ -9,14 +9,14 @@ import pytest
 from envops.commands.judging import Question, are_in_the_cache, remembered_result
 from envops.observe.remembering import VERDICT, facts_file, facts_key, remember
 from envops.observe.requests import Wish
-from envops.report import verdicts
-from envops.report.html.page import render_page
-from envops.report.json_report import render_json, report_data
-from envops.report.junit import render_junit
-from envops.report.markdown import render_markdown
-from envops.report.sarif import render_sarif
-from envops.report.terminal import render_text
 from envops.report.verdicts import KeptVerdict, code_digest
+from envops.reports import verdicts
+from envops.reports.html.page import render_page
+from envops.reports.json_report import render_json, report_data
+from envops.reports.junit import render_junit
+from envops.reports.markdown import render_markdown
+from envops.reports.sarif import render_sarif
+from envops.reports.terminal import render_text
 from envops.repository.recordings import RECORDINGS
 from envops.repository.registry import DistributionGate, Registry
 from envops.repository.repository import Repository

@@ -8,9 +8,9 @@ from importlib.resources import files
 
 import jsonschema
 import pytest
-from envops.report.json_report import render_json
-from envops.report.markdown import render_markdown
-from envops.report.terminal import render_text
+from envops.reports.json_report import render_json
+from envops.reports.markdown import render_markdown
+from envops.reports.terminal import render_text
 from envops.repository.registry import DistributionGate
 from envops.rules.result import ValidationResult
 from envops.statistics.declared_range import DeclaredRange
@@ -62,7 +62,7 @@ def test_page_and_file_have_it_always():
     whole = result(*MIXED, gates=("schema", "rewards", "smoke", "distribution"))
     assert "<b>distribution</b>" in render_markdown(whole)
     written = json.loads(render_json(whole))
-    schema = json.loads(files("envops.report").joinpath("validate.schema.json").read_text())
+    schema = json.loads(files("envops.reports").joinpath("validate.schema.json").read_text())
     jsonschema.validate(written, schema, jsonschema.Draft202012Validator)
     data = written["environments"][0]["distributions"][0]
     assert data["mean"]["value"] == 0.5

@@ -8,8 +8,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
-from envops.report.kept import Kept, KeptResults
-from envops.report.written import write_reports
+from envops.reports.spill_list import Kept, KeptResults
+from envops.reports.written import write_reports
 from sample_results import hostile, interrupted, mixed
 
 if TYPE_CHECKING:

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from envops import exit_codes
 from envops.__main__ import main
-from envops.report.json_report import render_json
-from envops.report.merging import merged
-from envops.report.reading import read_report, result_of
+from envops.reports.json_report import render_json
+from envops.reports.merge import merged
+from envops.reports.reading import read_report, result_of
 from envops.repository.problem import DeclarationError
 from envops.repository.repository import Repository
 from envops.rules.result import Share, ValidationResult

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 from envops.facts.mutation import Mutant, Mutation, ToldApart
-from envops.report.html.compact import Beside, page_environment
-from envops.report.html.page import overview_row
-from envops.report.json_report import render_json
-from envops.report.markdown import render_markdown
-from envops.report.mutation import mutation_sentence, score_text
-from envops.report.site.badge import badge
-from envops.report.site.build import mutation_badge
-from envops.report.terminal import render_text
+from envops.reports.html.compact import Beside, page_environment
+from envops.reports.html.page import overview_row
+from envops.reports.json_report import render_json
+from envops.reports.markdown import render_markdown
+from envops.reports.mutation import mutation_sentence, score_text
+from envops.reports.site.badge import badge
+from envops.reports.site.build import mutation_badge
+from envops.reports.terminal import render_text
 from envops.rules.result import EnvironmentResult, ValidationResult
 
 DIFF = "--- a/a.py\n+++ b/a.py\n@@ -1 +1 @@\n-x == 1\n+x != 1\n"

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from envops.facts.mutation import Mutant, Mutation
 from envops.facts.search import Search
-from envops.report.terminal import MOST_SENTENCES, render_text
+from envops.reports.terminal import MOST_SENTENCES, render_text
 from envops.rules.result import ValidationResult
 from sample_results import FAILING, interrupted, mistaken, mixed, passing
 

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from envops.facts.observed import Failure, FunctionScore, RewardFunction
-from envops.report.reward_diff import DiffResult, EnvironmentDiff, render_json, render_markdown, render_text
+from envops.reports.reward_diff import DiffResult, EnvironmentDiff, render_json, render_markdown, render_text
 from envops.rules.engine import Finding
 from envops.statistics.reward_comparison import PromptDifference, RewardComparison, ScoredReply, Scoring, Side
 

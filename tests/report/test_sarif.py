@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from envops.facts.observed import Place
-from envops.report.sarif import MOST_RESULTS, render_sarif
+from envops.reports.sarif import MOST_RESULTS, render_sarif
 from envops.rules.engine import Finding
 from envops.rules.result import ValidationResult
 from sample_results import FAILING, IGNORED, MISSED_GOLD, mistaken, mixed, passing

@@ -6,10 +6,10 @@ import json
 
 import pytest
 from envops.facts.search import Exploit, PanelTask, Search
-from envops.report.json_report import render_json
-from envops.report.markdown import render_markdown
-from envops.report.search import search_sentence
-from envops.report.terminal import render_text
+from envops.reports.json_report import render_json
+from envops.reports.markdown import render_markdown
+from envops.reports.search import search_sentence
+from envops.reports.terminal import render_text
 from envops.rules.result import EnvironmentResult, ValidationResult
 
 FIND = Exploit("blind", "keyword", "its words stand in the source", "\x1b[31mquod erat", "seeds", 40, ())

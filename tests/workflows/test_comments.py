@@ -14,7 +14,7 @@ import pytest
 from envops.github.api import GitHub, GitHubError
 from envops.github.comment import AUTHOR, LONGEST, MARK, comment, pull_request_of
 from envops.github.commit_status_lock import claim, close
-from envops.report.conversation import conversation
+from envops.reports.comment import conversation
 from envops.repository.problem import DeclarationError
 from markdown_it import MarkdownIt
 from merged_repository import origin_with

@@ -27,7 +27,7 @@ from envops.hub.evaluations import EvaluationsUnreadable, PlatformEvaluation, li
 from envops.hub.pending_submission import Doubt
 from envops.hub.prime import Prime
 from envops.judge.releasing import Desired
-from envops.report.written import write_whole
+from envops.reports.written import write_whole
 from envops.system.subprocesses import Interrupted, ProgramFailed, run_program
 
 SUBMIT_SECONDS = 120.0

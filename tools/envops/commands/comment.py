@@ -11,7 +11,7 @@ from pathlib import Path
 from envops import exit_codes
 from envops.github.api import GitHub, GitHubError
 from envops.github.comment import LONGEST, MARK, comment, pull_request_of
-from envops.report.conversation import conversation
+from envops.reports.comment import conversation
 from envops.repository.problem import DeclarationError
 
 

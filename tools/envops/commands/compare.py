@@ -41,7 +41,7 @@ from envops.facts.results import EvaluationRow, ResultsWriter, task_key
 from envops.facts.spending import estimate
 from envops.observe.journal import Journal
 from envops.observe.model_evaluation import MOST_TASKS, Asked, Opened, evaluate_speaker
-from envops.report.before_after import (
+from envops.reports.before_after import (
     FOLDER,
     ComparisonReport,
     FunctionReport,
@@ -51,8 +51,8 @@ from envops.report.before_after import (
     interval_of,
     render_json,
 )
-from envops.report.before_after_text import render_markdown, render_text
-from envops.report.html.written import refresh_page
+from envops.reports.before_after_text import render_markdown, render_text
+from envops.reports.html.written import refresh_page
 from envops.repository.endpoints import Endpoint
 from envops.repository.package import Package
 from envops.repository.registry import EnvironmentEntry

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from envops.act.training.declared import DeclaredRun
-from envops.report.declared_runs import RunResult
+from envops.reports.declared_runs import RunResult
 
 
 def run_result(run: DeclaredRun, state: str = "", then: str = "") -> RunResult:

@@ -19,7 +19,7 @@ from envops.facts.results import ResultsWriter
 from envops.observe.model_evaluation import Evaluated, Opened, evaluate_speaker
 from envops.observe.process import StageFailed
 from envops.observe.relay import Relay
-from envops.report.written import report
+from envops.reports.written import report
 from envops.repository.package import Package
 from envops.repository.recordings import read_recordings
 from envops.repository.registry import EnvironmentEntry

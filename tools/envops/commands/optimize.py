@@ -18,8 +18,8 @@ from envops.observe.opened import opened_environment
 from envops.observe.process import checked
 from envops.observe.prompt_optimization import Budget, NoGepa, Optimized, estimate_of_search, optimize_prompt
 from envops.observe.relay import Relay
-from envops.report.before_after import interval_of
-from envops.report.optimized import (
+from envops.reports.before_after import interval_of
+from envops.reports.optimized import (
     CandidateReport,
     OptimizationReport,
     files,
@@ -27,7 +27,7 @@ from envops.report.optimized import (
     render_markdown,
     render_text,
 )
-from envops.report.written import write_whole
+from envops.reports.written import write_whole
 from envops.repository.package import Package
 from envops.repository.registry import EnvironmentEntry
 from envops.repository.repository import Repository

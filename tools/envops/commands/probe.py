@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from envops import exit_codes
 from envops.observe.process import StageFailed, WorkerLost
-from envops.report.run_report import Curve, CurvePoint, RunReport, write_run
+from envops.reports.run_report import Curve, CurvePoint, RunReport, write_run
 from envops.repository.repository import Repository
 from envops.repository.workspace import Workspace
 from envops.system.subprocesses import ProgramFailed

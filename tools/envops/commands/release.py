@@ -24,7 +24,7 @@ from envops.observe.relay import hide_memory
 from envops.report.plan import render_plan_text
 from envops.report.plan_written import append_to_summary, print_plan, print_text, write_plan
 from envops.report.release import render_release_markdown, render_release_text
-from envops.report.written import write_whole
+from envops.reports.written import write_whole
 from envops.repository.git import git
 from envops.repository.problem import DeclarationError, Problem
 from envops.repository.registry import REGISTRY_FILE, load_registry

@@ -18,8 +18,8 @@ from envops.observe.importing import Expected, Imported, NoResults, import_resul
 from envops.observe.observation import Watcher, observe
 from envops.observe.remembering import remembered
 from envops.observe.requests import Wish
-from envops.report.progress import open_progress
-from envops.report.written import report
+from envops.reports.progress import open_progress
+from envops.reports.written import report
 from envops.repository.package import Package
 from envops.repository.registry import EnvironmentEntry
 from envops.repository.repository import Repository

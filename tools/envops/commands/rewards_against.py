@@ -18,8 +18,8 @@ from envops.observe.remembering import remembered
 from envops.observe.requests import Wish
 from envops.observe.rescoring import Rescored, Scorer
 from envops.observe.reward_diff import Exchanged, SideFailed, corpus_of, exchange, open_both
-from envops.report.html.written import refresh_page
-from envops.report.reward_diff import DiffResult, EnvironmentDiff, render_json, render_markdown, render_text
+from envops.reports.html.written import refresh_page
+from envops.reports.reward_diff import DiffResult, EnvironmentDiff, render_json, render_markdown, render_text
 from envops.repository.base_revision import Base, NoBase, find_base
 from envops.repository.changes import changed_environments
 from envops.repository.package import Package

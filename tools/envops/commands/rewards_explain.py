@@ -14,8 +14,8 @@ from envops.facts.observed import Facts
 from envops.observe.observation import Watcher, observe
 from envops.observe.remembering import remembered
 from envops.observe.requests import Wish
-from envops.report.evidence import shown_evidence
-from envops.report.page import Page
+from envops.reports.evidence import shown_evidence
+from envops.reports.page import Page
 from envops.repository.repository import Repository
 from envops.repository.workspace import Workspace
 from envops.rules.catalogue import UnknownRuleError, explain

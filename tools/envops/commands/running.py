@@ -23,8 +23,8 @@ from envops.observe.scheduling import in_order, next_to_start
 from envops.observe.templates import LockTemplates
 from envops.observe.timings import Timing, expected_timings, remember_timing
 from envops.observe.venv import venv_key
-from envops.report.kept import KeptResults
-from envops.report.progress import Progress
+from envops.reports.progress import Progress
+from envops.reports.spill_list import KeptResults
 from envops.repository.lock import LOCK_FILE
 from envops.repository.workspace import Workspace
 from envops.rules.result import EnvironmentResult, broken_result
@@ -35,7 +35,7 @@ from envops.system.termination import terminated_like_interrupted
 PATIENCE_SECONDS = 2.0
 """After Ctrl-C, how long the workers' threads get to end their children."""
 LOOK_SECONDS = 0.2
-IMPORTED_LATE = ("envops.observe.mutants.source", "envops.report.terminal", "envops.report.html.page")
+IMPORTED_LATE = ("envops.observe.mutants.source", "envops.reports.terminal", "envops.reports.html.page")
 
 
 @dataclass(frozen=True)

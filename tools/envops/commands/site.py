@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from envops import exit_codes
-from envops.report.html.written import read_diff
-from envops.report.reading import read_report
-from envops.report.run_report import read_runs
-from envops.report.site.build import NotOurs, build_site
-from envops.report.site.catalogue import Catalogue, listing_of
+from envops.reports.html.written import read_diff
+from envops.reports.reading import read_report
+from envops.reports.run_report import read_runs
+from envops.reports.site.build import NotOurs, build_site
+from envops.reports.site.catalogue import Catalogue, listing_of
 from envops.repository.repository import Repository
 
 

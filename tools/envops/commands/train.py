@@ -18,8 +18,8 @@ from envops.hub.client import HubUnavailable
 from envops.hub.prime import INSTALL, find_prime
 from envops.hub.state import read_hub
 from envops.judge.releasing import step_of
-from envops.report.declared_runs import RunResult, render_runs, render_runs_markdown, runs_as_json
-from envops.report.written import write_whole
+from envops.reports.declared_runs import RunResult, render_runs, render_runs_markdown, runs_as_json
+from envops.reports.written import write_whole
 from envops.repository.problem import DeclarationError, Problem, nearest
 from envops.repository.registry import Registry, load_registry
 from envops.repository.repository import Repository

@@ -20,8 +20,8 @@ from envops.hub.client import HubUnavailable
 from envops.hub.login import the_platform
 from envops.hub.prime import Prime
 from envops.hub.state import read_hub
-from envops.report.declared_runs import render_runs
-from envops.report.written import write_whole
+from envops.reports.declared_runs import render_runs
+from envops.reports.written import write_whole
 from envops.repository.git import git
 from envops.repository.registry import ExternalEntry, Registry
 from envops.repository.run import run_spec

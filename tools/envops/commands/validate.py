@@ -15,8 +15,8 @@ from envops.commands.judging import BRIEF_FROM, Question
 from envops.commands.running import run_all
 from envops.commands.seats import NotSeated, check_seat
 from envops.observe.requests import Wish
-from envops.report.progress import open_progress
-from envops.report.written import report
+from envops.reports.progress import open_progress
+from envops.reports.written import report
 from envops.repository.problem import DeclarationError
 from envops.repository.repository import Repository
 from envops.repository.workspace import Workspace

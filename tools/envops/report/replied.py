@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from envops.report.page import Column, Page
+from envops.reports.page import Column, Page
 from envops.rules.evidence import number, of_functions, reply_text
 from envops.text.plain_data import plain_data
 

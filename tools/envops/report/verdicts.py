@@ -16,9 +16,8 @@ from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
-import packaging
-
 import envops
+import packaging
 from envops.facts.observed import adapter
 from envops.observe.facts_on_disk import as_json, write_aside
 from envops.observe.remembering import VERDICT

@@ -195,7 +195,7 @@ def in_brief(result: EnvironmentResult) -> EnvironmentResult:
 
     Only what passed is told in brief, and only in reports of very many environments.
     """
-    from envops.report.mutation import brief
+    from envops.reports.mutation import brief
 
     if result.verdict != "pass":
         return result

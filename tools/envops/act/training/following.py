@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from envops.act.training.patching import registry_patch
 from envops.facts.training_log import RunMetrics
 from envops.hub.histograms import Histogram
-from envops.report.run_report import Curve, CurvePoint, RewardBin, RunFinding, RunReport, RunStatus
+from envops.reports.run_report import Curve, CurvePoint, RewardBin, RunFinding, RunReport, RunStatus
 from envops.rules.diagnosis.subject import Diagnosed
 from envops.rules.engine import Finding, findings
 from envops.statistics.intervals import t_quantile

@@ -7,8 +7,8 @@ from dataclasses import asdict, dataclass
 from math import ceil
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from envops.report.html.compact import Beside, harmless, page_environment
-from envops.report.html.embedding import embedded
+from envops.reports.html.compact import (Beside, harmless, page_environment)
+from envops.reports.html.embedding import embedded
 from envops.rules.verdict import VERDICTS
 from envops.text.plain_data import plain_data
 from envops.text.visible_text import visible
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from markupsafe import Markup
 
-    from envops.report.run_report import RunReport
+    from envops.reports.run_report import RunReport
 
 LENGTHS = (250_000, 20_000, 4_000, 1_000, 300, 120)
 """How long a text may be: the first length with which everything fits."""

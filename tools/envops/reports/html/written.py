@@ -7,8 +7,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from envops.report.before_after import read_comparisons
-from envops.report.run_report import read_runs
+from envops.reports.before_after import read_comparisons
+from envops.reports.run_report import read_runs
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -23,7 +23,7 @@ def page_parts_of(result: ValidationResult, environments: Sequence[Mapping[str, 
 
     `environments` is what validate.json says of each.
     """
-    from envops.report.html.page import page_parts
+    from envops.reports.html.page import page_parts
 
     runs, unreadable = read_runs(folder)
     compared = read_comparisons(folder, {one["name"]: one["digest"] for one in environments})
@@ -36,8 +36,8 @@ def write_page(folder: Path) -> Path:
 
     Raises `DeclarationError` where there is no validate.json that can be read.
     """
-    from envops.report.reading import read_report, result_of
-    from envops.report.written import write_whole
+    from envops.reports.reading import (read_report, result_of)
+    from envops.reports.written import write_whole
 
     data = read_report(folder / "validate.json")
     write_whole(folder / PAGE, page_parts_of(result_of(data), data["environments"], folder))

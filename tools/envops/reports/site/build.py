@@ -7,15 +7,15 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from envops.report.html.compact import Beside, page_environment
-from envops.report.html.embedding import embedded
-from envops.report.html.fitting import page_run
-from envops.report.html.page import LIBRARIES, VIEWS, joined, render_page, templates
-from envops.report.mutation import score_text
-from envops.report.run_report import run_file
-from envops.report.site.badge import COLOURS, OTHER, badge
-from envops.report.site.readme import readme_html
-from envops.report.written import write_whole
+from envops.reports.html.compact import (Beside, page_environment)
+from envops.reports.html.embedding import embedded
+from envops.reports.html.size_budget import page_run
+from envops.reports.html.page import (LIBRARIES, VIEWS, joined, render_page, templates)
+from envops.reports.mutation import score_text
+from envops.reports.run_report import run_file
+from envops.reports.site.badge import (COLOURS, OTHER, badge)
+from envops.reports.site.readme import readme_html
+from envops.reports.written import write_whole
 from envops.rules.rewards.mutation import GOOD_SCORE
 
 if TYPE_CHECKING:
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
     from markupsafe import Markup
 
-    from envops.report.run_report import RunReport
-    from envops.report.site.catalogue import Catalogue, Listing
+    from envops.reports.run_report import RunReport
+    from envops.reports.site.catalogue import (Catalogue, Listing)
 
 STYLES = ("base.css", "report.css", "details.css")
 LONGEST = 20_000
@@ -119,8 +119,8 @@ def mutation_badge(mutation: Mapping[str, Any] | None) -> Markup | None:
 
 
 def _page(template: str, up: str, **values: Any) -> str:
-    return templates("envops.report.site").get_template(template).render(policy=POLICY, up=up, **values)
+    return templates("envops.reports.site").get_template(template).render(policy=POLICY, up=up, **values)
 
 
 def _own(name: str) -> str:
-    return (files("envops.report.site") / "assets" / name).read_text(encoding="utf-8")
+    return (files("envops.reports.site") / "assets" / name).read_text(encoding="utf-8")

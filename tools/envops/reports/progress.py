@@ -236,6 +236,6 @@ def open_progress(
         return Progress(names)
     if not stream.isatty() or environ.get("TERM") in ("dumb", "unknown"):
         return PlainProgress(names, stream)
-    from envops.report.live_progress import LiveProgress
+    from envops.reports.live_progress import LiveProgress
 
     return LiveProgress(names, stream, colour=not environ.get("NO_COLOR"))

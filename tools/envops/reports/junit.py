@@ -11,8 +11,8 @@ from collections import Counter
 from typing import TYPE_CHECKING
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
-from envops.report.evidence import shown_evidence
-from envops.report.kept import Kept
+from envops.reports.evidence import shown_evidence
+from envops.reports.spill_list import Kept
 from envops.rules.result import (
     EnvironmentResult,
     Standing,

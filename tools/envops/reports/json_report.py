@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic_core import to_json
 
-from envops.report.distribution import distribution_data
-from envops.report.mutation import mutation_data
-from envops.report.profiles import profile_data, recording_data
-from envops.report.search import search_data
+from envops.reports.distribution import distribution_data
+from envops.reports.mutation import mutation_data
+from envops.reports.profiles import (profile_data, recording_data)
+from envops.reports.search import search_data
 from envops.rules.result import EnvironmentResult, ValidationResult, path_in_repository, weightiest_first
 from envops.text.plain_data import plain_data
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, Literal
 
-from envops.report.page import Column, Page
+from envops.reports.page import (Column, Page)
 from envops.rules.evidence import number, of_functions, reply_text
 from envops.text.markdown import code_span, fenced, prose, table_cell
 from envops.text.plain_data import plain_data

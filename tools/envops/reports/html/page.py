@@ -10,12 +10,12 @@ from urllib.parse import quote
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from envops.report.html.embedding import code, policy
-from envops.report.html.fitting import fitted
-from envops.report.json_report import head_data
-from envops.report.mutation import score_text
-from envops.report.reading import finding_of, result_of
-from envops.report.summary import headline, next_commands
+from envops.reports.html.embedding import (code, policy)
+from envops.reports.html.size_budget import fitted
+from envops.reports.json_report import head_data
+from envops.reports.mutation import score_text
+from envops.reports.reading import (finding_of, result_of)
+from envops.reports.summary import (headline, next_commands)
 from envops.rules.engine import GATES
 from envops.rules.result import DECIDING, STANDINGS, standing
 from envops.text.plain_data import plain_data, seconds_text
@@ -24,7 +24,7 @@ from envops.text.visible_text import on_one_line, shortened, visible
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from envops.report.run_report import RunReport
+    from envops.reports.run_report import RunReport
     from envops.rules.result import ValidationResult
 
 Data = dict[str, Any]
@@ -67,7 +67,7 @@ def page_parts(
     shown = fitted(environments, diff, runs, LIMIT_BYTES - ROW_BYTES * len(environments), compared)
     library, script = joined("vendor", LIBRARIES), joined("assets", SCRIPTS)
     return (
-        templates("envops.report.html")
+        templates("envops.reports.html")
         .get_template(TEMPLATE)
         .generate(
             policy=policy(library, script),
@@ -153,5 +153,5 @@ def templates(package: str) -> Environment:
 @cache
 def joined(folder: str, names: tuple[str, ...]) -> str:
     """Files of ours in one text."""
-    parts = [(files("envops.report.html") / folder / name).read_text(encoding="utf-8") for name in names]
+    parts = [(files("envops.reports.html") / folder / name).read_text(encoding="utf-8") for name in names]
     return "\n".join(parts)

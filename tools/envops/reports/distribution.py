@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from envops.report.page import Page
+    from envops.reports.page import Page
     from envops.statistics.checks import Check
     from envops.statistics.intervals import Estimate
     from envops.statistics.measures import Distribution
@@ -63,7 +63,7 @@ def show(page: Page, measured: Distribution) -> None:
 
 
 def _table(page: Page, checks: Sequence[Check]) -> None:
-    from envops.report.page import Column
+    from envops.reports.page import Column
 
     columns = [Column(""), Column("rule"), Column("check", shrinking=True), Column("measured"), Column("needed")]
     rows = [

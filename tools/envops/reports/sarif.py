@@ -12,7 +12,7 @@ import posixpath
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from envops.report.evidence import shown_evidence
+from envops.reports.evidence import shown_evidence
 from envops.rules.engine import all_rules
 from envops.rules.result import (
     STANDINGS,

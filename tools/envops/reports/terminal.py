@@ -6,12 +6,12 @@ from collections import Counter
 from itertools import chain, islice
 from typing import TYPE_CHECKING
 
-from envops.report.distribution import show as show_distribution
-from envops.report.evidence import shown_evidence
-from envops.report.mutation import mutation_sentence, score_text
-from envops.report.page import Column, Page
-from envops.report.search import search_sentence
-from envops.report.summary import headline, next_commands, policy_sentence
+from envops.reports.distribution import show as show_distribution
+from envops.reports.evidence import shown_evidence
+from envops.reports.mutation import (mutation_sentence, score_text)
+from envops.reports.page import (Column, Page)
+from envops.reports.search import search_sentence
+from envops.reports.summary import (headline, next_commands, policy_sentence)
 from envops.rules.engine import GATES, Finding, Verdict
 from envops.rules.result import (
     DECIDING,

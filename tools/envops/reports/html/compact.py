@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from envops.report.evidence import shown_evidence
-from envops.report.reading import finding_of
+from envops.reports.evidence import shown_evidence
+from envops.reports.reading import finding_of
 from envops.rules.result import standing
 from envops.text.visible_text import shortened, visible
 

@@ -9,8 +9,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from envops.report.before_after import Interval
-from envops.report.page import Page
+from envops.reports.before_after import Interval
+from envops.reports.page import Page
 from envops.text.markdown import fenced, prose
 from envops.text.plain_data import plain_data
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from envops.report.reading import share_of
+from envops.reports.reading import share_of
 from envops.repository.problem import DeclarationError, Problem
 from envops.rules.verdict import worst
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from envops.report.run_report import RunReport
+    from envops.reports.run_report import RunReport
     from envops.repository.package import Package
     from envops.repository.registry import EnvironmentEntry, ExternalEntry
 

@@ -22,8 +22,6 @@ from statistics import fmean, stdev
 from typing import Any
 
 from envops.facts.observed import FunctionScore
-from envops.observe.observation import Watcher, observe
-from envops.observe.requests import Wish
 from envops.repository.registry import DistributionGate
 from envops.repository.repository import Repository
 from envops.repository.workspace import Workspace
@@ -33,6 +31,8 @@ from envops.statistics.clusters import paired_difference
 from envops.statistics.declared_range import DeclaredRange
 from envops.statistics.drift import answer_of
 from envops.statistics.outcomes import Outcome, Sample, samples_of_rollouts
+from envops.validation.observation import Watcher, observe
+from envops.validation.requests import Wish
 from envops_worker.policies.policies import BLEND_SHAPE
 
 ROOT = Path(__file__).parents[1]

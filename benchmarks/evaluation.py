@@ -71,11 +71,11 @@ def endpoint_of(name: str, root: Path = ROOT) -> Iterator[str]:
 def beside(generation: str) -> Beside:
     """One environment both ways."""
     from envops.facts.limits import LOAD_SECONDS
-    from envops.observe.opened import opened_environment
-    from envops.observe.venv import venv_for
-    from envops.observe.wheel import built_wheel
     from envops.repository.repository import Repository
     from envops.repository.workspace import Workspace
+    from envops.validation.opened import opened_environment
+    from envops.validation.venv import venv_for
+    from envops.validation.wheel import built_wheel
 
     name = ENVIRONMENTS[generation]
     repository = Repository.load(ROOT, [name])

@@ -6,10 +6,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from envops.commands.judging import Question, are_in_the_cache, remembered_result
-from envops.observe.remembering import VERDICT, facts_file, facts_key, remember
-from envops.observe.requests import Wish
-from envops.report.verdicts import KeptVerdict, code_digest
 from envops.reports import verdicts
 from envops.reports.html.page import render_page
 from envops.reports.json_report import render_json, report_data
@@ -25,6 +21,10 @@ from envops.rules.engine import GATES, Subject
 from envops.rules.result import EnvironmentResult, ValidationResult, environment_result, in_brief
 from envops.rules.verdict import judge
 from envops.text.plain_data import plain_data
+from envops.validation.judging import Question, are_in_the_cache, remembered_result
+from envops.validation.remembered_verdicts import KeptVerdict, code_digest
+from envops.validation.remembering import VERDICT, facts_file, facts_key, remember
+from envops.validation.requests import Wish
 from rule_cases import all_cases
 from subjects import failure, subject
 

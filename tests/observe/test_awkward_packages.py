@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from envops.observe.requests import Wish
 from envops.system.subprocesses import Interrupted
+from envops.validation.requests import Wish
 from sample_packages import Seen, line_of, look_at, processes_with, worker_at, write_package
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ import os
 from typing import TYPE_CHECKING
 
 import pytest
-from envops.observe.requests import Wish
+from envops.validation.requests import Wish
 from envops_worker.channel import Channel
 from envops_worker.crash_status import MOST_BYTES, new_crash_status, read_crash_status, write_crash_status
 from sample_packages import look_at, write_package

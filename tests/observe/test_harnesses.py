@@ -6,10 +6,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
-from envops.observe.requests import Wish
 from envops.repository.registry import EnvironmentEntry
 from envops.rules.engine import Subject
 from envops.rules.verdict import judge
+from envops.validation.requests import Wish
 from sample_packages import SMALL, look_at, write_package
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from textwrap import dedent
 from typing import TYPE_CHECKING
 
 import pytest
-from envops.observe.process import StageFailed, WorkerLost
 from envops.system.subprocesses import Interrupted
+from envops.validation.job import StageFailed, WorkerLost
 from sample_packages import load, processes_with, worker_at
 
 if TYPE_CHECKING:

@@ -14,10 +14,10 @@ from typing import Any
 
 import pytest
 from envops.facts.spending import Tokens, estimate
-from envops.observe import provider as providers
 from envops.observe.provider import EndpointRefuses, Scrubber, refusal_in, retry_after, sent_body
 from envops.observe.relay import Relay
 from envops.repository.endpoints import Endpoint
+from envops.validation import provider as providers
 from fake_provider import KEY, MODEL, FakeProvider
 
 MESSAGES = [{"role": "user", "content": "What is six times seven?"}]

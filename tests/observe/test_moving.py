@@ -10,9 +10,9 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from envops.observe.process import Confinement, worker_environment
-from envops.observe.starting import PACKAGE, WORKER_FOLDER
-from envops.observe.venv import venv_for
+from envops.validation.job import Confinement, worker_environment
+from envops.validation.starting import PACKAGE, WORKER_FOLDER
+from envops.validation.venv import venv_for
 from envops_worker.moving import move, paths_below
 from sample_packages import EXEMPLARS, REPOSITORY
 

@@ -10,14 +10,14 @@ import pytest
 import weak_packages
 from envops.facts.limits import POLICIES
 from envops.facts.observed import Case, Description, Score
-from envops.observe.mutation import Limits, mutation_of
-from envops.observe.process import Confinement, Job, checked
-from envops.observe.requests import Wish, requests_for
-from envops.observe.templates import EnvironmentProcesses
-from envops.observe.venv import venv_for
-from envops.observe.wheel import built_wheel
 from envops.repository.mutation_settings import EquivalentMutant, MutationDeclaration
 from envops.repository.registry import EnvironmentEntry
+from envops.validation.job import Confinement, Job, checked
+from envops.validation.mutation import Limits, mutation_of
+from envops.validation.requests import Wish, requests_for
+from envops.validation.templates import EnvironmentProcesses
+from envops.validation.venv import venv_for
+from envops.validation.wheel import built_wheel
 from sample_packages import SMALL, write_package
 
 if TYPE_CHECKING:

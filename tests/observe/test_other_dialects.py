@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from envops.observe.venv import venv_for
 from envops.repository.workspace import Workspace
+from envops.validation.venv import venv_for
 from envops_worker.adapters.adapter import TaskView
 from envops_worker.endpoint.server import Endpoint
 from envops_worker.policies.policies import AnswerSettings, Policies, says

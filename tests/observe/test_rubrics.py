@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from envops.observe.requests import Wish
+from envops.validation.requests import Wish
 from sample_packages import look_at, write_package
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from envops.observe.starting import PACKAGE, WORKER_FOLDER
-from envops.observe.venv import venv_for
+from envops.validation.starting import PACKAGE, WORKER_FOLDER
+from envops.validation.venv import venv_for
 from sample_packages import EXEMPLARS, REPOSITORY
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 from envops.facts.limits import TASKS_PLAYED
-from envops.observe.requests import Wish
 from envops.repository.read_package import read_package
+from envops.validation.requests import Wish
 from sample_packages import REPOSITORY, look_at
 
 if TYPE_CHECKING:

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import psutil
 import pytest
-from envops.observe.process import Confinement
-from envops.observe.requests import Wish, requests_for
-from envops.observe.templates import EnvironmentProcesses
-from envops.observe.venv import venv_for
 from envops.repository.registry import EnvironmentEntry
+from envops.validation.job import Confinement
+from envops.validation.requests import Wish, requests_for
+from envops.validation.templates import EnvironmentProcesses
+from envops.validation.venv import venv_for
 from sample_packages import look_at, write_package
 
 if TYPE_CHECKING:

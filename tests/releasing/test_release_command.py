@@ -21,10 +21,10 @@ import pytest
 from envops.__main__ import main
 from envops.emulator.running import Running
 from envops.hub import prime as prime_module
-from envops.observe.wheel import built_wheel
 from envops.repository.repository import Repository
 from envops.repository.workspace import Workspace
 from envops.rules.engine import GATES
+from envops.validation.wheel import built_wheel
 from small_repository import edit, git, small_repository
 from speaking import Speaker
 

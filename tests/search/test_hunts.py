@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from envops.observe.searching import SEARCH_LOCK
-from envops.observe.venv import venv_for
+from envops.validation.searching import SEARCH_LOCK
+from envops.validation.venv import venv_for
 from envops_worker.search.exploit_search import Hunt
 from hunting import hunted, panel_for
 from rewards_to_search import DEFECTS, SOUND

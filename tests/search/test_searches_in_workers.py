@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 import yaml
-from envops.observe import searching
-from envops.observe.templates import LockTemplates
 from envops.repository.cases import parse_expectation, read_cases
+from envops.validation import searching
+from envops.validation.templates import LockTemplates
 from observed import Observations
 from oddities import ODDITIES
 from planted import Planted as Environment

@@ -14,10 +14,10 @@ from envops.commands.planning import make_plan
 from envops.emulator.running import Running, emulator
 from envops.facts.observed import Wheel
 from envops.hub.retry_policy import Patience
-from envops.observe.wheel import built_wheel
 from envops.repository.repository import Repository
 from envops.repository.workspace import Workspace
 from envops.rules.engine import GATES
+from envops.validation.wheel import built_wheel
 from merged_repository import Origin, origin_with
 
 pytestmark = pytest.mark.e2e

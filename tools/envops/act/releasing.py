@@ -22,10 +22,10 @@ from envops.hub.prime import Prime
 from envops.hub.retry_policy import USUAL_PATIENCE, Patience
 from envops.hub.state import Identity, Reading, reading_of
 from envops.judge.releasing import REFUSED, WRITES, Plan, Step
-from envops.observe.wheel import BuiltWheel, built_wheel
 from envops.repository.repository import Repository
 from envops.repository.workspace import Workspace
 from envops.system.subprocesses import Interrupted, ProgramFailed
+from envops.validation.wheel import BuiltWheel, built_wheel
 
 _Given = TypeVar("_Given")
 AT_ONCE = 4

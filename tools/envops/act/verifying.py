@@ -15,15 +15,15 @@ from envops.hub.client import Answer, Call, ask_hub
 from envops.hub.prime import Prime
 from envops.hub.retry_policy import USUAL_PATIENCE, Patience
 from envops.judge.releasing import Desired
-from envops.observe.process import StageFailed, WorkerLost
-from envops.observe.requests import Wish, requests_for
-from envops.observe.templates import EnvironmentProcesses
-from envops.observe.venv import PYTHON, uv_program, venv_for
 from envops.repository.package import Package
 from envops.repository.registry import EnvironmentEntry
 from envops.repository.workspace import Workspace
 from envops.system.subprocesses import ProgramFailed, run_program
 from envops.text.scrubbing import SECRET_NAME
+from envops.validation.job import StageFailed, WorkerLost
+from envops.validation.requests import Wish, requests_for
+from envops.validation.templates import EnvironmentProcesses
+from envops.validation.venv import PYTHON, uv_program, venv_for
 
 INSTALL_SECONDS = 300.0
 

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from envops.observe.sharding import Load, divided
-from envops.observe.timings import expected_timings
 from envops.repository.repository import Repository
 from envops.repository.workspace import Workspace
 from envops.rules.result import Share
+from envops.validation.sharding import Load, divided
+from envops.validation.timings import expected_timings
 
 
 @dataclass(frozen=True)

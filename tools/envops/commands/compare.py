@@ -39,7 +39,6 @@ from envops.commands.rewards_printing import append_to_summary, print_text, writ
 from envops.facts.observed import Facts, Task
 from envops.facts.results import EvaluationRow, ResultsWriter, task_key
 from envops.facts.spending import estimate
-from envops.observe.journal import Journal
 from envops.observe.model_evaluation import MOST_TASKS, Asked, Opened, evaluate_speaker
 from envops.reports.before_after import (
     FOLDER,
@@ -62,6 +61,7 @@ from envops.statistics.before_after import BeforeAfter, before_after
 from envops.statistics.declared_range import DeclaredRange, declared_range
 from envops.statistics.outcomes import Sample, outcome_of_rollout
 from envops.system.termination import terminated_like_interrupted
+from envops.validation.journal import Journal
 
 
 @dataclass(frozen=True)

@@ -22,8 +22,6 @@ from envops.hub.state import read_hub
 from envops.judge.releasing import Desired
 from envops.observe.hosted_results import write_samples
 from envops.observe.model_evaluation import MOST_TASKS_ELSEWHERE, Asked, Opened, sampling_of
-from envops.observe.opened import opened_environment
-from envops.observe.process import StageFailed, checked
 from envops.observe.provider import PRIME_KEY
 from envops.observe.relay import hide_memory
 from envops.repository.endpoints import Endpoint, find_endpoint
@@ -32,6 +30,8 @@ from envops.repository.registry import EnvironmentEntry
 from envops.repository.workspace import Workspace
 from envops.system.subprocesses import Interrupted, ProgramFailed
 from envops.system.termination import terminated_like_interrupted
+from envops.validation.job import StageFailed, checked
+from envops.validation.opened import opened_environment
 
 LOOK_SECONDS = 10.0
 

@@ -12,12 +12,12 @@ from envops.commands import rewards_against
 from envops.migrate.package import files_of, needs_more
 from envops.migrate.places import places_of
 from envops.migrate.reading import Unreadable
-from envops.observe.resolve import resolve_locks
 from envops.repository.package import Package
 from envops.repository.problem import DeclarationError, Problem
 from envops.repository.repository import Repository
 from envops.scaffold.write import Refused, refuse_taken, write
 from envops.system.subprocesses import ProgramFailed
+from envops.validation.resolve import resolve_locks
 
 
 def run(options: argparse.Namespace) -> int:

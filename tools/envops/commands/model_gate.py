@@ -17,7 +17,6 @@ from envops.commands.seats import NotSeated, check_seat
 from envops.facts.observed import Facts, Stage
 from envops.facts.results import ResultsWriter
 from envops.observe.model_evaluation import Evaluated, Opened, evaluate_speaker
-from envops.observe.process import StageFailed
 from envops.observe.relay import Relay
 from envops.reports.written import report
 from envops.repository.package import Package
@@ -31,6 +30,7 @@ from envops.rules.verdict import GateVerdict, Judgement, judge, worst
 from envops.statistics.recorded import baseline_for
 from envops.system.subprocesses import Interrupted, ProgramFailed
 from envops.text.visible_text import on_one_line
+from envops.validation.job import StageFailed
 
 PLAYED: Mapping[Gate, Stage] = {"smoke": "smoke", "distribution": "distribution"}
 

@@ -16,7 +16,6 @@ from envops import exit_codes
 from envops.facts.results import EvaluationRow, ResultsWriter
 from envops.facts.spending import Estimate, Spending, estimate
 from envops.observe.model_evaluation import MOST_TASKS, Asked, NoKey, Opened, key_of
-from envops.observe.process import StageFailed
 from envops.observe.provider import EndpointRefuses
 from envops.observe.relay import Relay
 from envops.repository.endpoints import ENDPOINTS_FILE, Endpoint, find_endpoint
@@ -25,6 +24,7 @@ from envops.repository.registry import EnvironmentEntry
 from envops.repository.repository import Repository
 from envops.system.subprocesses import Interrupted, ProgramFailed
 from envops.text.visible_text import fitting, on_one_line
+from envops.validation.job import StageFailed
 
 DEFAULT_CEILING = 1.0
 """Dollars that a run may cost where nobody says anything else."""

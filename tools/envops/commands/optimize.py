@@ -14,8 +14,6 @@ from envops.commands.rewards_printing import append_to_summary, print_text, writ
 from envops.facts.limits import LOAD_SECONDS, TASKS_SCORED
 from envops.facts.observed import Dataset, Description, Task
 from envops.facts.spending import Estimate
-from envops.observe.opened import opened_environment
-from envops.observe.process import checked
 from envops.observe.prompt_optimization import Budget, NoGepa, Optimized, estimate_of_search, optimize_prompt
 from envops.observe.relay import Relay
 from envops.reports.before_after import interval_of
@@ -35,6 +33,8 @@ from envops.repository.workspace import Workspace
 from envops.statistics.clusters import paired_difference
 from envops.system.subprocesses import ProgramFailed
 from envops.system.termination import terminated_like_interrupted
+from envops.validation.job import checked
+from envops.validation.opened import opened_environment
 
 TRAIN, VALIDATION = 24, 16
 """Tasks of either kind where nobody says anything else."""

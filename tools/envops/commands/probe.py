@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from envops import exit_codes
-from envops.observe.process import StageFailed, WorkerLost
 from envops.reports.run_report import Curve, CurvePoint, RunReport, write_run
 from envops.repository.repository import Repository
 from envops.repository.workspace import Workspace
 from envops.system.subprocesses import ProgramFailed
+from envops.validation.job import StageFailed, WorkerLost
 
 if TYPE_CHECKING:
     from envops.act.training.probe.learning import Step

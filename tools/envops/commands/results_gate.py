@@ -15,9 +15,6 @@ from envops import __version__, exit_codes
 from envops.facts.observed import Facts, Stage
 from envops.facts.results import LineProblem
 from envops.observe.importing import Expected, Imported, NoResults, import_results
-from envops.observe.observation import Watcher, observe
-from envops.observe.remembering import remembered
-from envops.observe.requests import Wish
 from envops.reports.progress import open_progress
 from envops.reports.written import report
 from envops.repository.package import Package
@@ -28,6 +25,9 @@ from envops.rules.engine import Subject
 from envops.rules.result import ValidationResult, environment_result
 from envops.rules.verdict import judge
 from envops.text.visible_text import on_one_line
+from envops.validation.observation import Watcher, observe
+from envops.validation.remembering import remembered
+from envops.validation.requests import Wish
 
 STAGES: tuple[Stage, ...] = ("venv", "wheel", "load", "tasks", "smoke", "distribution")
 MOST_LINES_SAID = 20

@@ -11,9 +11,6 @@ from dataclasses import dataclass
 from envops import exit_codes
 from envops.commands.rewards_printing import print_text
 from envops.facts.observed import Facts
-from envops.observe.observation import Watcher, observe
-from envops.observe.remembering import remembered
-from envops.observe.requests import Wish
 from envops.reports.evidence import shown_evidence
 from envops.reports.page import Page
 from envops.repository.repository import Repository
@@ -21,6 +18,9 @@ from envops.repository.workspace import Workspace
 from envops.rules.catalogue import UnknownRuleError, explain
 from envops.rules.engine import Finding, Rule, Subject, all_rules, findings
 from envops.text.plain_data import plain_data
+from envops.validation.observation import Watcher, observe
+from envops.validation.remembering import remembered
+from envops.validation.requests import Wish
 
 
 @dataclass(frozen=True)

@@ -18,13 +18,13 @@ from envops import exit_codes
 from envops.act.training.declared import DeclaredRun
 from envops.act.training.learner.settings import LearnerSettings, UnfitSettings, read_settings
 from envops.facts.observed import Failure
-from envops.observe.process import StageFailed, WorkerLost
 from envops.repository.problem import nearest
 from envops.repository.repository import Repository
 from envops.repository.reward_digest import reward_digest
 from envops.repository.workspace import Workspace
 from envops.rules.engine import Finding
 from envops.system.subprocesses import Interrupted, ProgramFailed
+from envops.validation.job import StageFailed, WorkerLost
 
 if TYPE_CHECKING:
     from envops.act.training.learner.training import Trained

@@ -11,10 +11,7 @@ from dataclasses import replace
 
 from envops import __version__, exit_codes
 from envops.commands.choosing import chosen_environments
-from envops.commands.judging import BRIEF_FROM, Question
-from envops.commands.running import run_all
 from envops.commands.seats import NotSeated, check_seat
-from envops.observe.requests import Wish
 from envops.reports.progress import open_progress
 from envops.reports.written import report
 from envops.repository.problem import DeclarationError
@@ -24,6 +21,9 @@ from envops.rules.engine import GATES, Gate
 from envops.rules.result import ValidationResult
 from envops.rules.verdict import worst
 from envops.system.capacity import usable_cores
+from envops.validation.judging import BRIEF_FROM, Question
+from envops.validation.requests import Wish
+from envops.validation.running import run_all
 
 
 def run(options: argparse.Namespace) -> int:

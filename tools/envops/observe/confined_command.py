@@ -12,14 +12,14 @@ from pathlib import Path
 from typing import Any
 
 from envops.observe.model_evaluation import sampling_of
-from envops.observe.process import Confinement, worker_environment
 from envops.observe.relay import Relay
-from envops.observe.starting import WORKER_FOLDER
-from envops.observe.venv import VirtualEnvironment, venv_for
-from envops.observe.wheel import built_wheel
 from envops.repository.package import Package
 from envops.repository.registry import EnvironmentEntry
 from envops.repository.workspace import Workspace
+from envops.validation.job import Confinement, worker_environment
+from envops.validation.starting import WORKER_FOLDER
+from envops.validation.venv import VirtualEnvironment, venv_for
+from envops.validation.wheel import built_wheel
 
 HARNESS = "envops_chat"
 GUARD = """

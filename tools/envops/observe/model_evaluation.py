@@ -15,15 +15,15 @@ from urllib.parse import urlsplit
 from envops.facts.limits import LOAD_SECONDS, TASKS_SCORED
 from envops.facts.observed import Dataset, Description, Facts, Failure, Rollout, Stage, Task
 from envops.facts.results import EvaluationRow, rows_of_rollouts, task_key
-from envops.observe.harness import seat_harness
-from envops.observe.journal import Journal
-from envops.observe.opened import opened_environment
-from envops.observe.process import Job, StageFailed, checked
 from envops.observe.relay import Relay
 from envops.repository.endpoints import Endpoint
 from envops.repository.package import Package
 from envops.repository.registry import EnvironmentEntry
 from envops.repository.workspace import Workspace
+from envops.validation.harness import seat_harness
+from envops.validation.job import Job, StageFailed, checked
+from envops.validation.journal import Journal
+from envops.validation.opened import opened_environment
 
 MOST_TASKS = TASKS_SCORED
 MOST_TASKS_ELSEWHERE = 100_000

@@ -19,11 +19,11 @@ from envops.facts.spending import CALLS_OF_CONVERSATION, Estimate, Tokens, bound
 from envops.observe.confined_command import confined_command, flags, settings_of_v1
 from envops.observe.model_evaluation import sampling_of
 from envops.observe.relay import Relay
-from envops.observe.starting import WORKER_FOLDER
 from envops.repository.package import Package
 from envops.repository.registry import EnvironmentEntry
 from envops.repository.workspace import Workspace
 from envops.system.subprocesses import ProgramFailed, run_program
+from envops.validation.starting import WORKER_FOLDER
 
 MINIBATCH = 3
 """Tasks that one reflection looks at: GEPA's own default in both generations."""

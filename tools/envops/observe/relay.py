@@ -19,7 +19,6 @@ from types import TracebackType
 from typing import Any, Self
 
 from aiohttp import web
-
 from envops.facts.spending import Purse, Spending
 from envops.observe.provider import Answer, EndpointRefuses, Provider, error_answer
 from envops.repository.endpoints import Endpoint

@@ -104,7 +104,7 @@ def _lock(root: Path, generation: str) -> str:
     equal = equal_lock(root, generation)
     if equal is not None:
         return equal.read_text("utf-8")
-    from envops.observe.resolve import resolved_lock
+    from envops.validation.resolve import resolved_lock
 
     return resolved_lock(REQUIRES[generation], REQUIRES_PYTHON[generation], threading.Event())
 

@@ -14,11 +14,11 @@ from envops.act.training.learner.conversations import LostTurn, Spoken, Trajecto
 from envops.act.training.learner.serving import PolicyServer
 from envops.facts.limits import LOAD_SECONDS
 from envops.facts.observed import Description, Rollout, Task
-from envops.observe.opened import opened_environment
-from envops.observe.process import Job, checked
 from envops.repository.package import Package
 from envops.repository.registry import EnvironmentEntry
 from envops.repository.workspace import Workspace
+from envops.validation.job import Job, checked
+from envops.validation.opened import opened_environment
 
 MODEL = "policy"
 

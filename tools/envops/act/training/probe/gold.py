@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from envops.act.training.learner.ground import Ground
 from envops.facts.limits import SECONDS_PER_REPLY, STAGE_SECONDS
 from envops.facts.observed import Score
-from envops.observe.process import checked
 from envops.rules.evidence import text_of
+from envops.validation.job import checked
 
 AT_ONCE = 64
 

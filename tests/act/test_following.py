@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 from envops.__main__ import main
-from envops.act.training.patching import registry_patch
 from envops.emulator.running import Running
 from envops.facts.training_log import NoMetrics, read_metrics
 from envops.hub.histograms import histogram_of
@@ -18,6 +17,7 @@ from envops.reports.run_report import read_run
 from envops.repository.document import parse_document
 from envops.repository.registry import registry_of
 from envops.statistics.series import series_of
+from envops.training.registry_patch import registry_patch
 
 REGISTRY = """\
 version: 1

@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from envops import exit_codes
-from envops.act.training.declared import DeclaredRun, declared_runs, leftover_configs, write_configs
 from envops.commands.declared import run_result
 from envops.commands.planning import desired_of
 from envops.commands.training_runs import DecidedRun, Situation, carry_out, decided_runs
@@ -24,6 +23,7 @@ from envops.repository.problem import DeclarationError, Problem, nearest
 from envops.repository.registry import Registry, load_registry
 from envops.repository.repository import Repository
 from envops.system.subprocesses import Interrupted
+from envops.training.declared_runs import DeclaredRun, declared_runs, leftover_configs, write_configs
 
 HERE = "trl"
 

@@ -11,9 +11,6 @@ from pathlib import Path
 from typing import Any
 
 from envops import exit_codes
-from envops.act.training.declared import DeclaredRun, declared_runs
-from envops.act.training.identity import RunIdentity, identity_of
-from envops.act.training.submission import Platform, submit
 from envops.commands.declared import run_result
 from envops.hub.access import HubAccess
 from envops.hub.client import HubUnavailable
@@ -27,6 +24,9 @@ from envops.repository.registry import ExternalEntry, Registry
 from envops.repository.run import run_spec
 from envops.repository.workspace import Workspace
 from envops.system.subprocesses import Interrupted
+from envops.training.declared_runs import DeclaredRun, declared_runs
+from envops.training.identity import RunIdentity, identity_of
+from envops.training.submit import Platform, submit
 
 ADDRESS = re.compile(r"[A-Za-z0-9]+([._-][A-Za-z0-9]+)*/[A-Za-z0-9]+([._-][A-Za-z0-9]+)*(@[0-9][A-Za-z0-9.+!_-]*)?")
 BATCH, GROUP = 128, 8

@@ -1,7 +1,7 @@
 """Where a plan and a release meet the training runs that are due after them; `train` decides by the same.
 
 Both functions are called with everything that is known by then. What becomes of a run is
-decided in `envops.judge.submitting`, how it is submitted in `envops.act.training`.
+decided in `envops.training.due`, how it is submitted in `envops.training`.
 """
 
 from __future__ import annotations
@@ -11,21 +11,21 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from envops.act.training.declared import DeclaredRun, declared_runs
-from envops.act.training.identity import RunIdentity, identity_of
-from envops.act.training.submission import Platform, submit
 from envops.hub.access import HubAccess
 from envops.hub.client import Call, HubUnavailable, ask_hub
 from envops.hub.prime import Prime
 from envops.hub.runs import PlatformRun, RunsUnreadable, list_runs
 from envops.judge.releasing import PlannedRun, address_of
-from envops.judge.submitting import Fate, Standing, fate_of
 from envops.repository.git import git
 from envops.repository.package import Package
 from envops.repository.registry import Registry
 from envops.repository.repository import Repository
 from envops.repository.workspace import Workspace
 from envops.rules.runs.trainers import TRAINERS
+from envops.training.declared_runs import DeclaredRun, declared_runs
+from envops.training.due import Fate, Standing, fate_of
+from envops.training.identity import RunIdentity, identity_of
+from envops.training.submit import Platform, submit
 
 
 @dataclass(frozen=True)

@@ -131,7 +131,7 @@ def _check_runs(repository: Repository) -> None:
     """Raise `DeclarationError` where a declared training run fails its rules: it could not start."""
     if not repository.registry.specs:
         return
-    from envops.act.training.declared import run_problems
+    from envops.training.declared_runs import run_problems
 
     problems = run_problems(repository.registry, repository.packages)
     if problems:

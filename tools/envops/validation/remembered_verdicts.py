@@ -18,12 +18,11 @@ from pathlib import Path
 
 import packaging
 
-import envops
 from envops.facts.observed import adapter
 from envops.repository.package import Package
 from envops.repository.recordings import recordings_content
 from envops.repository.registry import EnvironmentEntry
-from envops.repository.workspace import mark_used
+from envops.repository.workspace import TOOLS, mark_used
 from envops.rules.engine import Gate
 from envops.rules.result import EnvironmentResult
 from envops.validation.facts_on_disk import as_json, write_aside
@@ -69,7 +68,7 @@ def kept_verdict(
     """Where the result from the facts in a file is kept. The file's name is the facts' key."""
     judged = {
         "facts": facts.stem,
-        "tool": code_digest(Path(envops.__file__).parent),
+        "tool": code_digest(TOOLS),
         "packaging": packaging.__version__,
         # where it stands in registry.yaml matters where a rule points there
         "entry": repr(replace(entry, line=entry.line if entry.ignore else None)),

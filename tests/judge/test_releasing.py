@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from envops.hub.state import HubEnvironment, HubState, Identity, Reading
-from envops.judge.releasing import (
+from envops.release.steps import (
     Desired,
     ExternalStep,
     Plan,

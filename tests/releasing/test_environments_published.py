@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import pytest
-from envops.act.publishing import HubSide, Published, publish
-from envops.act.pushing import Push, SourceDiffers
 from envops.hub.retry_policy import Patience
 from envops.hub.state import HubEnvironment, Reading
-from envops.judge.releasing import Desired, Step
+from envops.release.publishing import HubSide, Published, publish
+from envops.release.pushing import Push, SourceDiffers
+from envops.release.steps import Desired, Step
 from envops.system.subprocesses import Interrupted
 
 DESIRED = Desired("sums", "acme", "0.2.0", "new" * 10, "PRIVATE")

@@ -18,7 +18,7 @@ from envops.emulator.running import Running
 from envops.hub.access import HubAccess
 from envops.hub.evaluations import EvaluationsUnreadable, read_samples
 from envops.hub.prime import Prime
-from envops.judge.releasing import Desired
+from envops.release.steps import Desired
 from envops.repository.repository import Repository
 from small_repository import small_repository
 from speaking import Speaker

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from envops.act.evaluations import EvaluationPusher
 from envops.emulator.running import Running
 from envops.facts.results import EvaluationRow, FunctionScore
 from envops.hub.access import HubAccess
 from envops.hub.prime import Prime
 from envops.hub.retry_policy import Patience
-from envops.judge.releasing import Desired
+from envops.release.evaluations import EvaluationPusher
+from envops.release.steps import Desired
 from envops.repository.package import Package
 from envops.repository.read_package import read_package
 from envops.repository.recordings import packed, write_recording

@@ -200,7 +200,7 @@ def test_what_is_wrong_with_the_access_is_said_before_anything_is_written(
 def test_a_missing_prime_is_said(
     place: Place, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("envops.commands.planning.find_prime", lambda: None)
+    monkeypatch.setattr("envops.release.planning.find_prime", lambda: None)
     assert place.run("plan") == 2
     assert "the prime CLI is not installed" in capsys.readouterr().err
 
@@ -212,7 +212,7 @@ def test_an_old_prime_is_said(
     python.write_text('#!/bin/sh\necho \'{"prime": "0.6.34"}\'\n')
     python.chmod(0o755)
     old = prime_module.Prime(python, python)
-    monkeypatch.setattr("envops.commands.planning.find_prime", lambda: old)
+    monkeypatch.setattr("envops.release.planning.find_prime", lambda: old)
     assert place.run("plan") == 2
     assert "prime 0.6.34 is older than 0.13.0" in capsys.readouterr().err
 

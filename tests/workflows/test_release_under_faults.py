@@ -6,14 +6,14 @@ import threading
 from collections.abc import Iterator
 
 import pytest
-from envops.act.evidence import Evidence
-from envops.act.ledger import Entry
-from envops.act.releasing import Release
-from envops.act.verifying import Verified
-from envops.commands.planning import make_plan
 from envops.emulator.running import Running, emulator
 from envops.facts.observed import Wheel
 from envops.hub.retry_policy import Patience
+from envops.release.evidence import Evidence
+from envops.release.ledger import Entry
+from envops.release.planning import make_plan
+from envops.release.release import Release
+from envops.release.verifying import Verified
 from envops.repository.repository import Repository
 from envops.repository.workspace import Workspace
 from envops.rules.engine import GATES
@@ -108,7 +108,7 @@ def hub(serving: Running, monkeypatch: pytest.MonkeyPatch) -> Iterator[Running]:
 
     for name, value in serving.environment.items():
         monkeypatch.setenv(name, value)
-    monkeypatch.setattr("envops.act.releasing.Verifier", Content)
+    monkeypatch.setattr("envops.release.release.Verifier", Content)
     serving.control("POST", "reset")
     yield serving
     serving.assume()

@@ -26,7 +26,7 @@ from envops.hub.access import HubAccess
 from envops.hub.evaluations import EvaluationsUnreadable, PlatformEvaluation, list_evaluations, read_evaluation
 from envops.hub.pending_submission import Doubt
 from envops.hub.prime import Prime
-from envops.judge.releasing import Desired
+from envops.release.steps import Desired
 from envops.reports.written import write_whole
 from envops.system.subprocesses import Interrupted, ProgramFailed, run_program
 

@@ -10,13 +10,13 @@ from pathlib import Path
 
 from envops import exit_codes
 from envops.commands.declared import run_result
-from envops.commands.planning import desired_of
-from envops.commands.training_runs import DecidedRun, Situation, carry_out, decided_runs
 from envops.hub.access import hub_access
 from envops.hub.client import HubUnavailable
 from envops.hub.prime import INSTALL, find_prime
 from envops.hub.state import read_hub
-from envops.judge.releasing import step_of
+from envops.release.due_runs import DecidedRun, Situation, carry_out, decided_runs
+from envops.release.planning import desired_of
+from envops.release.steps import step_of
 from envops.reports.declared_runs import RunResult, render_runs, render_runs_markdown, runs_as_json
 from envops.reports.written import write_whole
 from envops.repository.problem import DeclarationError, Problem, nearest

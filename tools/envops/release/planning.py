@@ -7,22 +7,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from envops.commands.training_runs import Situation, planned_runs
 from envops.facts.observed import Facts
 from envops.hub.access import HubAccess, hub_access
 from envops.hub.client import HubUnavailable
 from envops.hub.prime import INSTALL, Prime, find_prime
 from envops.hub.state import HubState, read_hub
-from envops.judge.releasing import (
-    WRITES,
-    Desired,
-    Plan,
-    Step,
-    address_of,
-    external_step,
-    orphans,
-    step_of,
-)
+from envops.release.due_runs import Situation, planned_runs
+from envops.release.steps import WRITES, Desired, Plan, Step, address_of, external_step, orphans, step_of
 from envops.repository.changes import Change, changed_environments
 from envops.repository.git import ContentMissing
 from envops.repository.package import Package

@@ -14,12 +14,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Literal
 
-from envops.act.pushing import Push
 from envops.hub.access import HubAccess
 from envops.hub.client import Call, ask_hub
 from envops.hub.prime import Prime
 from envops.hub.retry_policy import USUAL_PATIENCE, Patience
-from envops.judge.releasing import Desired
+from envops.release.pushing import Push
+from envops.release.steps import Desired
 from envops.repository.package import Package
 from envops.repository.recordings import RecordingOnDisk, read_recordings
 from envops.system.subprocesses import ProgramFailed, run_program

@@ -21,7 +21,7 @@ from typing import Literal
 
 from envops.hub.access import HubAccess
 from envops.hub.prime import Prime
-from envops.judge.releasing import Desired
+from envops.release.steps import Desired
 from envops.repository.content import hub_content_hash, hub_files
 from envops.repository.package import Package
 from envops.system.subprocesses import ProgramFailed, run_program

@@ -7,11 +7,11 @@ from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Literal
 
-from envops.act.evaluations import PushedEvaluation
-from envops.act.evidence import Evidence
-from envops.act.publishing import Published
-from envops.act.verifying import Verified
-from envops.judge.releasing import Step
+from envops.release.evaluations import PushedEvaluation
+from envops.release.evidence import Evidence
+from envops.release.publishing import Published
+from envops.release.steps import Step
+from envops.release.verifying import Verified
 from envops.text.scrubbing import Scrubber
 
 FORMAT_VERSION = 1

@@ -14,7 +14,7 @@ from envops.hub.access import HubAccess
 from envops.hub.client import Answer, Call, ask_hub
 from envops.hub.prime import Prime
 from envops.hub.retry_policy import USUAL_PATIENCE, Patience
-from envops.judge.releasing import Desired
+from envops.release.steps import Desired
 from envops.repository.package import Package
 from envops.repository.registry import EnvironmentEntry
 from envops.repository.workspace import Workspace

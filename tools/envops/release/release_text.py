@@ -10,7 +10,7 @@ from envops.text.visible_text import on_one_line
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from envops.act.ledger import Entry, Ledger
+    from envops.release.ledger import Entry, Ledger
 
 _SIGNS = {"published": "+", "unchanged": " ", "refused": "!", "failed": "!", "wedged": "!", "unknown": "?"}
 

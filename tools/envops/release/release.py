@@ -10,18 +10,18 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
-from envops.act.evaluations import EvaluationPusher
-from envops.act.evidence import Evidence
-from envops.act.ledger import Entry
-from envops.act.publishing import HubSide, publish
-from envops.act.pushing import Push, push_environment
-from envops.act.verifying import Fetched, Verified, Verifier
 from envops.hub.access import HubAccess
 from envops.hub.client import Call, ask_hub
 from envops.hub.prime import Prime
 from envops.hub.retry_policy import USUAL_PATIENCE, Patience
 from envops.hub.state import Identity, Reading, reading_of
-from envops.judge.releasing import REFUSED, WRITES, Plan, Step
+from envops.release.evaluations import EvaluationPusher
+from envops.release.evidence import Evidence
+from envops.release.ledger import Entry
+from envops.release.publishing import HubSide, publish
+from envops.release.pushing import Push, push_environment
+from envops.release.steps import REFUSED, WRITES, Plan, Step
+from envops.release.verifying import Fetched, Verified, Verifier
 from envops.repository.repository import Repository
 from envops.repository.workspace import Workspace
 from envops.system.subprocesses import Interrupted, ProgramFailed

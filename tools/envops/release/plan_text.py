@@ -6,7 +6,7 @@ import json
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from envops.judge.releasing import REFUSED, WRITES
+from envops.release.steps import REFUSED, WRITES
 from envops.text.markdown import code_span, prose, table_cell
 from envops.text.plain_data import plain_data
 from envops.text.visible_text import on_one_line, visible
@@ -14,7 +14,7 @@ from envops.text.visible_text import on_one_line, visible
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from envops.judge.releasing import Plan, Step
+    from envops.release.steps import Plan, Step
     from envops.rules.engine import Finding
 
 FORMAT_VERSION = 1

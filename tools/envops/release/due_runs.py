@@ -15,7 +15,7 @@ from envops.hub.access import HubAccess
 from envops.hub.client import Call, HubUnavailable, ask_hub
 from envops.hub.prime import Prime
 from envops.hub.runs import PlatformRun, RunsUnreadable, list_runs
-from envops.judge.releasing import PlannedRun, address_of
+from envops.release.steps import PlannedRun, address_of
 from envops.repository.git import git
 from envops.repository.package import Package
 from envops.repository.registry import Registry

@@ -12,10 +12,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-from envops.act.pushing import Push, SourceDiffers
 from envops.hub.retry_policy import USUAL_PATIENCE, Patience
 from envops.hub.state import HubEnvironment, Reading
-from envops.judge.releasing import Desired, Step
+from envops.release.pushing import Push, SourceDiffers
+from envops.release.steps import Desired, Step
 
 Outcome = Literal["published", "unchanged", "failed", "wedged", "unknown"]
 """Failed stays failed until somebody acts; wedged needs a new version; unknown is settled by another run."""

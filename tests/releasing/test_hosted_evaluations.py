@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 from envops import exit_codes
 from envops.__main__ import main
-from envops.act.hosted import HostedRequest, HostedSide, NotEvaluated, followed, imported, submitted
 from envops.emulator.running import Running
 from envops.hub.access import HubAccess
 from envops.hub.evaluations import EvaluationsUnreadable, read_samples
 from envops.hub.prime import Prime
+from envops.models.hosted_evaluation import HostedRequest, HostedSide, NotEvaluated, followed, imported, submitted
 from envops.release.steps import Desired
 from envops.repository.repository import Repository
 from small_repository import small_repository

@@ -10,7 +10,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from envops import __version__, exit_codes
-from envops.commands.comparison_sides import (
+from envops.commands.results_gate import known_environment
+from envops.commands.rewards_printing import append_to_summary, print_text, write_report
+from envops.facts.observed import Facts, Task
+from envops.facts.results import EvaluationRow, ResultsWriter, task_key
+from envops.facts.spending import estimate
+from envops.models.comparison_sides import (
     Place,
     Rollouts,
     Source,
@@ -20,7 +25,8 @@ from envops.commands.comparison_sides import (
     sampling_of_side,
     source_of,
 )
-from envops.commands.model_run import (
+from envops.models.model_evaluation import MOST_TASKS, Asked, Opened, evaluate_speaker
+from envops.models.model_run import (
     Meter,
     Refused,
     approve,
@@ -34,12 +40,6 @@ from envops.commands.model_run import (
     say,
     spent,
 )
-from envops.commands.results_gate import known_environment
-from envops.commands.rewards_printing import append_to_summary, print_text, write_report
-from envops.facts.observed import Facts, Task
-from envops.facts.results import EvaluationRow, ResultsWriter, task_key
-from envops.facts.spending import estimate
-from envops.observe.model_evaluation import MOST_TASKS, Asked, Opened, evaluate_speaker
 from envops.reports.before_after import (
     FOLDER,
     ComparisonReport,

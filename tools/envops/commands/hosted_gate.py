@@ -7,8 +7,6 @@ import threading
 from pathlib import Path
 
 from envops import exit_codes
-from envops.act.hosted import HostedRequest, HostedSide, NotEvaluated, followed, imported, submitted
-from envops.commands.model_run import Refused, approve_bound, asked_of, ceiling_of, chosen, say
 from envops.commands.results_gate import run as judge_results
 from envops.facts.limits import LOAD_SECONDS
 from envops.facts.observed import Dataset, Task
@@ -18,10 +16,12 @@ from envops.hub.evaluations import EvaluationsUnreadable, read_samples
 from envops.hub.login import the_platform
 from envops.hub.prime import Prime
 from envops.hub.state import read_hub
-from envops.observe.hosted_results import write_samples
-from envops.observe.model_evaluation import MOST_TASKS_ELSEWHERE, Asked, Opened, sampling_of
-from envops.observe.provider import PRIME_KEY
-from envops.observe.relay import hide_memory
+from envops.models.hosted_evaluation import HostedRequest, HostedSide, NotEvaluated, followed, imported, submitted
+from envops.models.hosted_results import write_samples
+from envops.models.model_evaluation import MOST_TASKS_ELSEWHERE, Asked, Opened, sampling_of
+from envops.models.model_run import Refused, approve_bound, asked_of, ceiling_of, chosen, say
+from envops.models.provider import PRIME_KEY
+from envops.models.relay import hide_memory
 from envops.release.planning import desired_of
 from envops.release.steps import Desired
 from envops.repository.endpoints import Endpoint, find_endpoint

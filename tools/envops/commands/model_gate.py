@@ -12,12 +12,12 @@ from math import ceil
 from pathlib import Path
 
 from envops import __version__, exit_codes
-from envops.commands.model_run import Meter, Refused, approve, asked_of, chosen, refused_by, relay_to, say, spent
 from envops.commands.seats import NotSeated, check_seat
 from envops.facts.observed import Facts, Stage
 from envops.facts.results import ResultsWriter
-from envops.observe.model_evaluation import Evaluated, Opened, evaluate_speaker
-from envops.observe.relay import Relay
+from envops.models.model_evaluation import Evaluated, Opened, evaluate_speaker
+from envops.models.model_run import Meter, Refused, approve, asked_of, chosen, refused_by, relay_to, say, spent
+from envops.models.relay import Relay
 from envops.reports.written import report
 from envops.repository.package import Package
 from envops.repository.recordings import read_recordings

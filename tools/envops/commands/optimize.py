@@ -8,14 +8,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from envops import __version__, exit_codes
-from envops.act.prompt_placing import NotPlaceable, Placement, placement
-from envops.commands.model_run import Refused, breaking_off, refused_by, relay_to, say, spent
 from envops.commands.rewards_printing import append_to_summary, print_text, write_report
 from envops.facts.limits import LOAD_SECONDS, TASKS_SCORED
 from envops.facts.observed import Dataset, Description, Task
 from envops.facts.spending import Estimate
-from envops.observe.prompt_optimization import Budget, NoGepa, Optimized, estimate_of_search, optimize_prompt
-from envops.observe.relay import Relay
+from envops.models.model_run import Refused, breaking_off, refused_by, relay_to, say, spent
+from envops.models.prompt_optimization import Budget, NoGepa, Optimized, estimate_of_search, optimize_prompt
+from envops.models.prompt_placing import NotPlaceable, Placement, placement
+from envops.models.relay import Relay
 from envops.reports.before_after import interval_of
 from envops.reports.optimized import (
     CandidateReport,

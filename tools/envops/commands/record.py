@@ -11,7 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from envops import exit_codes
-from envops.commands.model_run import (
+from envops.facts.recordings import RecordedScore
+from envops.models.model_evaluation import Asked, Evaluated, Opened, evaluate_speaker, sampling_of
+from envops.models.model_run import (
     Meter,
     Refused,
     approve,
@@ -24,9 +26,7 @@ from envops.commands.model_run import (
     say,
     spent,
 )
-from envops.facts.recordings import RecordedScore
-from envops.observe.model_evaluation import Asked, Evaluated, Opened, evaluate_speaker, sampling_of
-from envops.observe.relay import Relay
+from envops.models.relay import Relay
 from envops.repository.package import Package
 from envops.repository.read_package import read_package
 from envops.repository.recordings import (

@@ -14,7 +14,7 @@ from typing import Any
 
 from envops import __version__, exit_codes
 from envops.hub.client import HubUnavailable
-from envops.observe.relay import hide_memory
+from envops.models.relay import hide_memory
 from envops.release.due_runs import Situation, SubmittedRun, submit_runs
 from envops.release.evidence import Evidence, NoEvidence, read_evidence
 from envops.release.ledger import Entry, Ledger

@@ -14,7 +14,7 @@ from pathlib import Path
 from envops import __version__, exit_codes
 from envops.facts.observed import Facts, Stage
 from envops.facts.results import LineProblem
-from envops.observe.importing import Expected, Imported, NoResults, import_results
+from envops.models.import_results import Expected, Imported, NoResults, import_results
 from envops.reports.progress import open_progress
 from envops.reports.written import report
 from envops.repository.package import Package

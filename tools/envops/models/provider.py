@@ -20,6 +20,7 @@ from typing import Any, Literal
 from urllib.parse import urlsplit
 
 import aiohttp
+
 from envops.facts.spending import Purse, Tokens, bound_of_prompt
 from envops.repository.endpoints import Endpoint
 from envops.text.scrubbing import Scrubber

@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 from envops.facts.observed import Facts
 from envops.facts.results import EvaluationRow, LineProblem, MalformedRow, RowError, objects_of, row_of
-from envops.observe.foreign_rows import Known, UnreadableRow, row_of_episode, row_of_v0
+from envops.models.foreign_rows import Known, UnreadableRow, row_of_episode, row_of_v0
 
 Format = Literal["envops", "v0", "v1"]
 FILES = ("results.jsonl", "traces.jsonl", "rollouts.jsonl")

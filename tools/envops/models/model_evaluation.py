@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 from envops.facts.limits import LOAD_SECONDS, TASKS_SCORED
 from envops.facts.observed import Dataset, Description, Facts, Failure, Rollout, Stage, Task
 from envops.facts.results import EvaluationRow, rows_of_rollouts, task_key
-from envops.observe.relay import Relay
+from envops.models.relay import Relay
 from envops.repository.endpoints import Endpoint
 from envops.repository.package import Package
 from envops.repository.registry import EnvironmentEntry

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from envops.observe.model_evaluation import sampling_of
-from envops.observe.relay import Relay
+from envops.models.model_evaluation import sampling_of
+from envops.models.relay import Relay
 from envops.repository.package import Package
 from envops.repository.registry import EnvironmentEntry
 from envops.repository.workspace import Workspace

@@ -15,9 +15,9 @@ from pathlib import Path
 from envops import exit_codes
 from envops.facts.results import EvaluationRow, ResultsWriter
 from envops.facts.spending import Estimate, Spending, estimate
-from envops.observe.model_evaluation import MOST_TASKS, Asked, NoKey, Opened, key_of
-from envops.observe.provider import EndpointRefuses
-from envops.observe.relay import Relay
+from envops.models.model_evaluation import MOST_TASKS, Asked, NoKey, Opened, key_of
+from envops.models.provider import EndpointRefuses
+from envops.models.relay import Relay
 from envops.repository.endpoints import ENDPOINTS_FILE, Endpoint, find_endpoint
 from envops.repository.package import Package
 from envops.repository.registry import EnvironmentEntry

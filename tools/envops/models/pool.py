@@ -12,10 +12,10 @@ import shutil
 import threading
 from pathlib import Path
 
-from envops.observe.confined_command import confined_command, flags, settings_of_v1
-from envops.observe.importing import FILES
-from envops.observe.model_evaluation import Asked, sampling_of
-from envops.observe.relay import Relay
+from envops.models.confined_command import confined_command, flags, settings_of_v1
+from envops.models.import_results import FILES
+from envops.models.model_evaluation import Asked, sampling_of
+from envops.models.relay import Relay
 from envops.repository.package import Package
 from envops.repository.registry import EnvironmentEntry
 from envops.repository.workspace import Workspace

@@ -19,8 +19,9 @@ from types import TracebackType
 from typing import Any, Self
 
 from aiohttp import web
+
 from envops.facts.spending import Purse, Spending
-from envops.observe.provider import Answer, EndpointRefuses, Provider, error_answer
+from envops.models.provider import Answer, EndpointRefuses, Provider, error_answer
 from envops.repository.endpoints import Endpoint
 from envops.system.loopback import served
 

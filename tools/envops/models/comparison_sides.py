@@ -9,12 +9,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from envops.commands.model_run import Refused
 from envops.commands.results_gate import say_problems
 from envops.facts.observed import Facts
 from envops.facts.results import EvaluationRow
-from envops.observe.importing import Expected, NoResults, import_results
-from envops.observe.model_evaluation import sampling_of
+from envops.models.import_results import Expected, NoResults, import_results
+from envops.models.model_evaluation import sampling_of
+from envops.models.model_run import Refused
 from envops.repository.endpoints import ENDPOINTS_FILE, Endpoint, read_endpoints
 from envops.repository.package import Package
 from envops.repository.problem import nearest

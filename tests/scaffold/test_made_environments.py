@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 from envops.__main__ import main
+from envops.authoring.new.gather import sample
 from envops.command_line.authoring import ANSWERS, KINDS
-from envops.scaffold.gather import sample
 
 ROOT = Path(__file__).parents[2]
 pytestmark = pytest.mark.worker

@@ -8,12 +8,12 @@ import sys
 from pathlib import Path
 
 from envops import exit_codes
-from envops.judge.dataset.advice import advice_on
-from envops.judge.dataset.recognition import NothingToAnswer, recognise
-from envops.observe.dataset.hub import MOST_ROWS, open_hub
-from envops.observe.dataset.profile import profiled
-from envops.observe.dataset.source import Source, SourceProblem, is_hub_name, open_local
-from envops.report.dataset import as_json, print_dataset
+from envops.authoring.dataset.advice import advice_on
+from envops.authoring.dataset.hub import MOST_ROWS, open_hub
+from envops.authoring.dataset.profile import profiled
+from envops.authoring.dataset.recognition import NothingToAnswer, recognise
+from envops.authoring.dataset.source import Source, SourceProblem, is_hub_name, open_local
+from envops.authoring.dataset.summary import as_json, print_dataset
 
 
 def run(options: argparse.Namespace) -> int:

@@ -8,14 +8,14 @@ import threading
 from pathlib import Path
 
 from envops import exit_codes
+from envops.authoring.migrate.package import files_of, needs_more
+from envops.authoring.migrate.places import places_of
+from envops.authoring.migrate.reading import Unreadable
+from envops.authoring.new.write import Refused, refuse_taken, write
 from envops.commands import rewards_against
-from envops.migrate.package import files_of, needs_more
-from envops.migrate.places import places_of
-from envops.migrate.reading import Unreadable
 from envops.repository.package import Package
 from envops.repository.problem import DeclarationError, Problem
 from envops.repository.repository import Repository
-from envops.scaffold.write import Refused, refuse_taken, write
 from envops.system.subprocesses import ProgramFailed
 from envops.validation.resolve import resolve_locks
 

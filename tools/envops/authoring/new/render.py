@@ -12,10 +12,10 @@ from typing import Any
 
 import jinja2
 
-from envops.scaffold import wording
-from envops.scaffold.cases import cases_of, framed, gold_of, readable_texts, unreadable_texts
-from envops.scaffold.plan import Plan
-from envops.scaffold.styles import style_of
+from envops.authoring.new import wording
+from envops.authoring.new.cases import cases_of, framed, gold_of, readable_texts, unreadable_texts
+from envops.authoring.new.plan import Plan
+from envops.authoring.new.styles import style_of
 
 TEMPLATES = Path(__file__).parent / "templates"
 REQUIRES = {"v1": ["verifiers>=0.4.0,<0.5"], "v0": ["verifiers>=0.3.1,<0.4", "datasets>=3.3,<6"]}

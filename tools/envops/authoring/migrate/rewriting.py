@@ -9,8 +9,8 @@ from libcst import matchers as m
 from libcst.codemod import CodemodContext
 from libcst.codemod.visitors import AddImportsVisitor
 
-from envops.migrate.places import marked
-from envops.migrate.reading import LOAD, Original, code_of, names_used
+from envops.authoring.migrate.places import marked
+from envops.authoring.migrate.reading import LOAD, Original, code_of, names_used
 
 PLAIN = frozenset(
     (

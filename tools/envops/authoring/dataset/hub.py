@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
-from envops.observe.dataset.source import Row, Source, SourceProblem, Split
+from envops.authoring.dataset.source import Row, Source, SourceProblem, Split
 
 MOST_ROWS = 10_000
 """Rows of a split that are read unless more are asked for."""

@@ -10,8 +10,8 @@ from hashlib import blake2b
 from statistics import median
 from typing import Any
 
-from envops.observe.dataset.rows import NumberedRow, Reservoir, numbered
-from envops.observe.dataset.source import Row, Source, Split
+from envops.authoring.dataset.rows import NumberedRow, Reservoir, numbered
+from envops.authoring.dataset.source import Row, Source, Split
 
 SAMPLE_ROWS = 2_000
 TYPES = {str: "text", bool: "boolean", int: "number", float: "number", list: "list", dict: "object"}

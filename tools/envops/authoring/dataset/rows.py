@@ -6,7 +6,7 @@ import random
 from collections.abc import Iterator
 from itertools import islice
 
-from envops.observe.dataset.source import Row, Split
+from envops.authoring.dataset.source import Row, Split
 
 NumberedRow = tuple[int, Row]
 

@@ -9,8 +9,8 @@ from textwrap import indent
 
 import libcst as cst
 
-from envops.migrate.places import marked
-from envops.migrate.reading import TOOLS, TURNS, Original, Reward, code_of
+from envops.authoring.migrate.places import marked
+from envops.authoring.migrate.reading import TOOLS, TURNS, Original, Reward, code_of
 
 KNOWN = {
     "completion": "completion_of(trace)",
@@ -36,7 +36,7 @@ NUM_TURNS = '''    @vf.metric
 
 def plain() -> str:
     """plain.py: the same for every package."""
-    return files("envops.migrate").joinpath("plain.py.txt").read_text("utf-8")
+    return files("envops.authoring.migrate").joinpath("plain.py.txt").read_text("utf-8")
 
 
 def class_name(name: str) -> str:

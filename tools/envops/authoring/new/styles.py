@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from envops.judge.dataset.layout import AnswerFormat
+from envops.authoring.dataset.layout import AnswerFormat
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from envops.judge.dataset.values import LONGEST_ELEMENT, as_number
+from envops.authoring.dataset.values import LONGEST_ELEMENT, as_number
 
 SEPARATORS = (";", "|", ",")
 SOME_WITH_SEVERAL = 0.1

@@ -8,8 +8,8 @@ from itertools import pairwise
 from statistics import median
 from typing import Any
 
-from envops.judge.dataset.columns import Columns, Row, columns_of, ending_with, fields_of, named, plain
-from envops.judge.dataset.names import (
+from envops.authoring.dataset.columns import Columns, Row, columns_of, ending_with, fields_of, named, plain
+from envops.authoring.dataset.names import (
     ANSWER,
     CHOICES,
     CONTEXT,
@@ -26,7 +26,7 @@ from envops.judge.dataset.names import (
     TOOLS,
     WRONG_OPTION,
 )
-from envops.judge.dataset.values import as_code, as_letter, flagged, text_of, words
+from envops.authoring.dataset.values import as_code, as_letter, flagged, text_of, words
 
 __all__ = ["Roles", "Row", "assign", "is_conversation"]
 

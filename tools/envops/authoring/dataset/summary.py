@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from envops.judge.dataset.advice import Advice
-from envops.judge.dataset.recognition import Recognised
-from envops.observe.dataset.profile import Profile, SplitProfile, row_text
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
+
+from envops.authoring.dataset.advice import Advice
+from envops.authoring.dataset.profile import Profile, SplitProfile, row_text
+from envops.authoring.dataset.recognition import Recognised
 
 SAMPLE_ROWS = 3
 LONGEST = 160

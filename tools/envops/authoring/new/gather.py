@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from envops.judge.dataset.layout import AnswerFormat, Example, Unreadable, example_of
-from envops.judge.dataset.recognition import Against, NumberedRow, Recognised
-from envops.judge.dataset.tests_of_code import CodeTest
+from envops.authoring.dataset.layout import AnswerFormat, Example, Unreadable, example_of
+from envops.authoring.dataset.recognition import Against, NumberedRow, Recognised
+from envops.authoring.dataset.tests_of_code import CodeTest
 
 SAMPLES = Path(__file__).parent / "samples"
 MOST_TESTS = 20

@@ -6,9 +6,9 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from envops.judge.dataset.columns import value_at
-from envops.judge.dataset.roles import Roles, Row
-from envops.judge.dataset.values import as_list, flagged, is_missing, text_of
+from envops.authoring.dataset.columns import value_at
+from envops.authoring.dataset.roles import Roles, Row
+from envops.authoring.dataset.values import as_list, flagged, is_missing, text_of
 
 _IN_TEXT = re.compile(r"(?:^|(?<=\s))\(?([A-J])[).:]\s+(.+?)(?=\s+\(?[A-J][).:]\s|\n|$)")
 

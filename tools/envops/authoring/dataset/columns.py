@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from envops.judge.dataset.values import is_missing, parsed
+from envops.authoring.dataset.values import is_missing, parsed
 
 Row = Mapping[str, Any]
 Columns = Mapping[str, Sequence[Any]]

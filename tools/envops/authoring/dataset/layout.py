@@ -8,13 +8,13 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from envops.judge.dataset.columns import value_at
-from envops.judge.dataset.marks import behind
-from envops.judge.dataset.options import options_in_text, options_of
-from envops.judge.dataset.roles import Roles, Row, is_conversation
-from envops.judge.dataset.several import parts_of
-from envops.judge.dataset.tests_of_code import CodeTest, read_tests
-from envops.judge.dataset.values import (
+from envops.authoring.dataset.columns import value_at
+from envops.authoring.dataset.marks import behind
+from envops.authoring.dataset.options import options_in_text, options_of
+from envops.authoring.dataset.roles import Roles, Row, is_conversation
+from envops.authoring.dataset.several import parts_of
+from envops.authoring.dataset.tests_of_code import CodeTest, read_tests
+from envops.authoring.dataset.values import (
     LETTERS,
     as_boolean,
     as_code,

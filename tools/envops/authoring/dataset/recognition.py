@@ -13,8 +13,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from envops.judge.dataset.columns import plain
-from envops.judge.dataset.layout import (
+from envops.authoring.dataset.columns import plain
+from envops.authoring.dataset.layout import (
     AnswerFormat,
     Layout,
     Said,
@@ -25,11 +25,11 @@ from envops.judge.dataset.layout import (
     said_in,
     unwrapped,
 )
-from envops.judge.dataset.marks import MARKS, behind
-from envops.judge.dataset.options import options_in_text, options_of
-from envops.judge.dataset.roles import Roles, Row, assign
-from envops.judge.dataset.several import always_two, parts_of, separator_of
-from envops.judge.dataset.values import (
+from envops.authoring.dataset.marks import MARKS, behind
+from envops.authoring.dataset.options import options_in_text, options_of
+from envops.authoring.dataset.roles import Roles, Row, assign
+from envops.authoring.dataset.several import always_two, parts_of, separator_of
+from envops.authoring.dataset.values import (
     as_boolean,
     as_code,
     as_json,

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from envops.scaffold.plan import Plan
+from envops.authoring.new.plan import Plan
 
 Reply = str | list[Any]
 LONGEST_TITLE = 100

@@ -9,13 +9,13 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from envops.authoring.new.registry_text import NoPlace, with_entry
+from envops.authoring.new.render import REQUIRES, REQUIRES_PYTHON
 from envops.repository import codeowners
 from envops.repository.document import load_document
 from envops.repository.lock import LOCK_FILE, inputs_digest
 from envops.repository.problem import DeclarationError
 from envops.repository.registry import REGISTRY_FILE, Registry, load_registry
-from envops.scaffold.registry_text import NoPlace, with_entry
-from envops.scaffold.render import REQUIRES, REQUIRES_PYTHON
 
 
 class Refused(Exception):

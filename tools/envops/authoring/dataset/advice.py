@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from envops.judge.dataset.layout import AnswerFormat
-from envops.judge.dataset.recognition import Recognised
+from envops.authoring.dataset.layout import AnswerFormat
+from envops.authoring.dataset.recognition import Recognised
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,8 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any, Literal
 
-from envops.judge.dataset.layout import AnswerFormat, Example
-from envops.judge.dataset.values import LETTERS
+from envops.authoring.dataset.layout import AnswerFormat, Example
+from envops.authoring.dataset.values import LETTERS
 
 Kind = Literal["single-turn", "multi-turn", "tool", "judge", "code", "multi-agent"]
 Generation = Literal["v0", "v1"]

@@ -5,9 +5,9 @@ from __future__ import annotations
 import ast
 import json
 
-from envops.judge.dataset.layout import Example
-from envops.scaffold.plan import Plan
-from envops.scaffold.styles import PRINTED, style_of
+from envops.authoring.dataset.layout import Example
+from envops.authoring.new.plan import Plan
+from envops.authoring.new.styles import PRINTED, style_of
 
 REVIEW = "Check your answer once more. Then give your final answer in the same format as before."
 JUDGE_MODEL = "openai/gpt-4.1-mini"

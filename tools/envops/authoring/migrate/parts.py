@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import libcst as cst
 from libcst import matchers as m
 
-from envops.migrate.places import marked
-from envops.migrate.reading import LOAD, Original, assigned, code_of, local_names, names_used
-from envops.migrate.rewriting import without
+from envops.authoring.migrate.places import marked
+from envops.authoring.migrate.reading import LOAD, Original, assigned, code_of, local_names, names_used
+from envops.authoring.migrate.rewriting import without
 
 PARSER = "parser"
 

@@ -188,7 +188,7 @@ def root(tmp_path: Path, hub: Running, monkeypatch: pytest.MonkeyPatch) -> Path:
         monkeypatch.setenv(name, value)
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.delenv("PRIME_TEAM_ID", raising=False)
-    monkeypatch.setattr("envops.commands.hosted_gate.LOOK_SECONDS", 0.1)
+    monkeypatch.setattr("envops.cli.hosted_gate.LOOK_SECONDS", 0.1)
     return made
 
 

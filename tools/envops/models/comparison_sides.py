@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from envops.commands.results_gate import say_problems
+from envops.cli.results_gate import say_problems
 from envops.facts.observed import Facts
 from envops.facts.results import EvaluationRow
 from envops.models.import_results import Expected, NoResults, import_results

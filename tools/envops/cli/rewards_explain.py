@@ -9,7 +9,7 @@ import threading
 from dataclasses import dataclass
 
 from envops import exit_codes
-from envops.commands.rewards_printing import print_text
+from envops.cli.rewards_printing import print_text
 from envops.facts.observed import Facts
 from envops.reports.evidence import shown_evidence
 from envops.reports.page import Page

@@ -18,17 +18,17 @@ def run(options: argparse.Namespace) -> int:
         print("--task belongs to --reply: envops rewards NAME --reply TEXT --task 3", file=sys.stderr)
         return exit_codes.USAGE
     if asked == ["against"]:
-        from envops.commands.rewards_against import run as against
+        from envops.cli.rewards_against import run as against
 
         return against(options)
     if asked == ["explain"]:
-        from envops.commands.rewards_explain import run as explain
+        from envops.cli.rewards_explain import run as explain
 
         return explain(options)
     if asked == ["reply"]:
-        from envops.commands.rewards_reply import run as reply
+        from envops.cli.rewards_reply import run as reply
 
         return reply(options)
-    from envops.commands.validate import run as validate
+    from envops.cli.validate import run as validate
 
     return validate(options)

@@ -6,7 +6,7 @@ import argparse
 import threading
 
 from envops import exit_codes
-from envops.commands.results_gate import run as judge_results
+from envops.cli.results_gate import run as judge_results
 from envops.models.model_evaluation import MOST_TASKS_ELSEWHERE
 from envops.models.model_run import Refused, asked_of, chosen, relay_to, say, spent
 from envops.models.pool import evaluate_in_pool

@@ -12,7 +12,7 @@ from math import ceil
 from pathlib import Path
 
 from envops import __version__, exit_codes
-from envops.commands.seats import NotSeated, check_seat
+from envops.cli.harness_support import NotSeated, check_seat
 from envops.facts.observed import Facts, Stage
 from envops.facts.results import ResultsWriter
 from envops.models.model_evaluation import Evaluated, Opened, evaluate_speaker

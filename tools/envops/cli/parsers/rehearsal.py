@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from envops.command_line.arguments import Commands, command, positive, root, selection
+from envops.cli.arguments import Commands, command, positive, root, selection
 
 EMULATOR_EXAMPLES = """examples:
   envops emulator --port 8100        then, with the variables that it prints: prime env list --mine

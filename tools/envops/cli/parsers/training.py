@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from envops.command_line.arguments import Commands, command, cost, network, positive, printed, root
+from envops.cli.arguments import Commands, command, cost, network, positive, printed, root
 
 TRAIN_EXAMPLES = """examples:
   envops train --compile-only                  every declared run, into configs/rl/

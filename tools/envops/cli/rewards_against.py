@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from envops import __version__, exit_codes
-from envops.commands.rewards_printing import append_to_summary, print_text, write_report
+from envops.cli.rewards_printing import append_to_summary, print_text, write_report
 from envops.facts.observed import Facts, Failure
 from envops.reports.html.written import refresh_page
 from envops.reports.reward_diff import DiffResult, EnvironmentDiff, render_json, render_markdown, render_text

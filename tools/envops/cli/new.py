@@ -18,7 +18,7 @@ from envops.authoring.new.gather import Gathered, gather, sample, words_of
 from envops.authoring.new.plan import NAME, Generation, Kind, Plan, Provenance
 from envops.authoring.new.render import files_of, ignored_by
 from envops.authoring.new.write import Refused, refuse_taken, usual_owners, write
-from envops.command_line.authoring import ANSWERS, KINDS
+from envops.cli.parsers.authoring import ANSWERS, KINDS
 from envops.repository.registry import Registry, load_registry
 from envops.system.subprocesses import ProgramFailed
 

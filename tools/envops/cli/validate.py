@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from envops import __version__, exit_codes
-from envops.commands.choosing import chosen_environments
-from envops.commands.seats import NotSeated, check_seat
+from envops.cli.harness_support import NotSeated, check_seat
+from envops.cli.selection import chosen_environments
 from envops.reports.progress import open_progress
 from envops.reports.written import report
 from envops.repository.problem import DeclarationError
@@ -33,19 +33,19 @@ def run(options: argparse.Namespace) -> int:
         print(contradiction, file=sys.stderr)
         return exit_codes.USAGE
     if getattr(options, "results", None) is not None:
-        from envops.commands.results_gate import run as run_on_results
+        from envops.cli.results_gate import run as run_on_results
 
         return run_on_results(options)
     if getattr(options, "pool", None) is not None:
-        from envops.commands.pool_gate import run as run_in_pool
+        from envops.cli.pool_gate import run as run_in_pool
 
         return run_in_pool(options)
     if getattr(options, "hosted", False):
-        from envops.commands.hosted_gate import run as run_hosted
+        from envops.cli.hosted_gate import run as run_hosted
 
         return run_hosted(options)
     if getattr(options, "endpoint", None) is not None:
-        from envops.commands.model_gate import run as run_with_model
+        from envops.cli.model_gate import run as run_with_model
 
         return run_with_model(options)
     return _run_scripted(options)

@@ -7,7 +7,7 @@ import sys
 import threading
 
 from envops import exit_codes
-from envops.commands.rewards_printing import print_text
+from envops.cli.rewards_printing import print_text
 from envops.repository.repository import Repository
 from envops.repository.workspace import Workspace
 from envops.system.subprocesses import ProgramFailed

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from envops.command_line.arguments import Commands, command, model, network, positive, root, selection, validation
+from envops.cli.arguments import Commands, command, model, network, positive, root, selection, validation
 
 GATE_COMMANDS = {
     "validate": "prove environments: all gates",

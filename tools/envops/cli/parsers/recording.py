@@ -5,18 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from envops.command_line.arguments import (
-    Commands,
-    command,
-    cost,
-    date,
-    model,
-    network,
-    positive,
-    printed,
-    root,
-    selection,
-)
+from envops.cli.arguments import Commands, command, cost, date, model, network, positive, printed, root, selection
 
 RECORD_EXAMPLES = """examples:
   envops record gsm8k --endpoint qwen3-30b --max-cost 0.50

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from envops.command_line.arguments import Commands, command, root, selection
+from envops.cli.arguments import Commands, command, root, selection
 
 LOCK_EXAMPLES = """examples:
   envops lock                 all environments

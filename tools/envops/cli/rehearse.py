@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from envops import exit_codes
-from envops.commands.emulator import registered_owners
+from envops.cli.emulator import registered_owners
 from envops.emulator.behaviour import UnknownAnswer, behaviour
 from envops.emulator.faults import FaultError
 from envops.emulator.running import Running, emulator

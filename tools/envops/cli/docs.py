@@ -8,7 +8,7 @@ from pathlib import Path
 
 from envops import exit_codes
 from envops.__main__ import parser
-from envops.report.reference import CLI_FILE, REGISTRY_FILE, render_cli, render_registry
+from envops.cli.reference import CLI_FILE, REGISTRY_FILE, render_cli, render_registry
 from envops.reports.written import write_whole
 from envops.repository.codeowners import CODEOWNERS_FILE, render
 from envops.repository.registry import load_registry

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from envops import exit_codes
-from envops.commands.declared import run_result
+from envops.cli.declared import run_result
 from envops.hub.access import hub_access
 from envops.hub.client import HubUnavailable
 from envops.hub.prime import INSTALL, find_prime
@@ -36,15 +36,15 @@ def run(options: argparse.Namespace) -> int:
     if options.requirements:
         return _tell_requirements(options)
     if options.probe:
-        from envops.commands.probe import run as run_probe
+        from envops.cli.probe import run as run_probe
 
         return run_probe(options)
     if options.config:
-        from envops.commands.train_here import run_config
+        from envops.cli.train_here import run_config
 
         return run_config(options.config, options)
     if options.env or options.model:
-        from envops.commands.train_fast import run as run_fast
+        from envops.cli.train_fast import run as run_fast
 
         return run_fast(options)
     root = options.root.absolute()
@@ -52,7 +52,7 @@ def run(options: argparse.Namespace) -> int:
         return _compile(root, chosen_runs(root, options.names), options)
     here = _runs_of_this_machine(root, options.names)
     if here and not options.dry_run:
-        from envops.commands.train_here import run as run_here
+        from envops.cli.train_here import run as run_here
 
         code = run_here(options, chosen_runs(root, here))
         options.names = [name for name in options.names if name not in here]

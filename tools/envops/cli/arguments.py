@@ -11,7 +11,7 @@ Commands = argparse._SubParsersAction  # the only name argparse has for it
 def command(
     commands: Commands[argparse.ArgumentParser], name: str, summary: str, module: str, examples: str
 ) -> argparse.ArgumentParser:
-    """A command with its help, its examples and the module of `envops.commands` that runs it."""
+    """A command with its help, its examples and the module of `envops.cli` that runs it."""
     added = commands.add_parser(
         name,
         help=summary,

@@ -12,7 +12,7 @@ from envops.authoring.migrate.package import files_of, needs_more
 from envops.authoring.migrate.places import places_of
 from envops.authoring.migrate.reading import Unreadable
 from envops.authoring.new.write import Refused, refuse_taken, write
-from envops.commands import rewards_against
+from envops.cli import rewards_against
 from envops.repository.package import Package
 from envops.repository.problem import DeclarationError, Problem
 from envops.repository.repository import Repository

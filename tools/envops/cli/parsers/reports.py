@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from envops.command_line.arguments import Commands, command, printed, root
+from envops.cli.arguments import Commands, command, printed, root
 
 OPEN_EXAMPLES = """examples:
   envops report open                     show reports/validate.html in the browser

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from envops import __version__, exit_codes
-from envops.commands.rewards_printing import append_to_summary, print_text, write_report
+from envops.cli.rewards_printing import append_to_summary, print_text, write_report
 from envops.facts.limits import LOAD_SECONDS, TASKS_SCORED
 from envops.facts.observed import Dataset, Description, Task
 from envops.facts.spending import Estimate

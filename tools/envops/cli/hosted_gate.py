@@ -7,7 +7,7 @@ import threading
 from pathlib import Path
 
 from envops import exit_codes
-from envops.commands.results_gate import run as judge_results
+from envops.cli.results_gate import run as judge_results
 from envops.facts.limits import LOAD_SECONDS
 from envops.facts.observed import Dataset, Task
 from envops.hub.access import HubAccess

@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from envops import __version__, exit_codes
-from envops.commands.results_gate import known_environment
-from envops.commands.rewards_printing import append_to_summary, print_text, write_report
+from envops.cli.results_gate import known_environment
+from envops.cli.rewards_printing import append_to_summary, print_text, write_report
 from envops.facts.observed import Facts, Task
 from envops.facts.results import EvaluationRow, ResultsWriter, task_key
 from envops.facts.spending import estimate

@@ -7,7 +7,7 @@ import json
 import sys
 
 from envops import exit_codes
-from envops.commands.choosing import chosen_environments, loads
+from envops.cli.selection import chosen_environments, loads
 from envops.repository.workspace import Workspace
 from envops.validation.sharding import divided, worthwhile_count
 

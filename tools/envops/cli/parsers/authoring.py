@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from envops.command_line.arguments import Commands, command, positive, root
+from envops.cli.arguments import Commands, command, positive, root
 
 KINDS = ("single-turn", "multi-turn", "tool", "judge", "code", "multi-agent")
 ANSWERS = ("number", "choice", "boolean", "label", "json", "list", "latex", "code", "text")

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from envops import exit_codes
-from envops.commands.declared import run_result
+from envops.cli.declared import run_result
 from envops.hub.access import HubAccess
 from envops.hub.client import HubUnavailable
 from envops.hub.login import the_platform

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from envops.command_line.arguments import Commands, amount, command, positive, root, selection
+from envops.cli.arguments import Commands, amount, command, positive, root, selection
 
 SHARDS_EXAMPLES = """examples:
   envops shards                                        how the environments would be divided

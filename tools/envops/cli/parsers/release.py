@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from envops.command_line.arguments import Commands, command, printed, root, selection
+from envops.cli.arguments import Commands, command, printed, root, selection
 
 PLAN_EXAMPLES = """examples:
   envops plan                          the whole registry against the Hub

@@ -17,18 +17,12 @@ from envops.repository.package import Package
 from envops.repository.registry import EnvironmentEntry
 from envops.repository.workspace import Workspace
 from envops.validation.job import Confinement, worker_environment
-from envops.validation.starting import WORKER_FOLDER
+from envops.validation.starting import IMPORT_WORKER, WORKER_FOLDER
 from envops.validation.venv import VirtualEnvironment, venv_for
 from envops.validation.wheel import built_wheel
 
 HARNESS = "envops_chat"
-GUARD = """
-import importlib.util, sys
-folder = {folder!r}
-path = folder + "/__init__.py"
-spec = importlib.util.spec_from_file_location("envops_worker", path, submodule_search_locations=[folder])
-sys.modules["envops_worker"] = module = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(module)
+GUARD = f"""{IMPORT_WORKER}
 from envops_worker.confinement import NetworkGuard
 from envops_worker.failures import Sources
 NetworkGuard(Sources(), allowed=False).watch()
@@ -73,7 +67,7 @@ def confined_command(
 
 def guard(modules: Path) -> None:
     """Let every Python that has this folder first on its path refuse connections beyond this machine."""
-    (modules / "sitecustomize.py").write_text(GUARD.format(folder=str(WORKER_FOLDER)))
+    (modules / "sitecustomize.py").write_text(GUARD)
 
 
 def settings_of_v1(entry: EnvironmentEntry, relay: Relay) -> dict[str, Any]:

@@ -36,7 +36,7 @@ SLICES = (
 )
 """Each may import those before it."""
 PURE = {"rules": ("text", "envops_worker", "facts", "repository", "statistics"), "statistics": ("facts", "repository")}
-"""Slices without I/O, and what they may import beside themselves. Of `repository` they take types and plain functions."""
+"""Slices without I/O, and what else they may import. Of `repository` they take types and plain functions."""
 IO_MODULES = {
     "asyncio",
     "fcntl",

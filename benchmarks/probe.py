@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from envops.commands.probe import code_digest
-from envops.declare.repository import Repository
+from envops.repository.repository import Repository
 
 ROOT = Path(__file__).parents[1]
 SEEDS = range(5)

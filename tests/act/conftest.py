@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from envops.act.training.submission import Platform
 from envops.emulator.running import Running, emulator
-from envops.observe.hub.access import HubAccess
-from envops.observe.hub.prime import find_prime
+from envops.hub.access import HubAccess
+from envops.hub.prime import find_prime
+from envops.training.submit import Platform
 
 
 @pytest.fixture

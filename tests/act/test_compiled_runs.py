@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from envops.act.training.backend import Compiled, CompileError, Environment, Request
-from envops.act.training.backends import compile_run
-from envops.act.training.declared import declared_runs, leftover_configs, write_configs
-from envops.declare.repository import Repository
-from envops.declare.run import run_spec
-from envops.judge.knobs import knobs_of
-from envops.judge.trainers import TRAINERS
+from envops.repository.repository import Repository
+from envops.repository.run import run_spec
+from envops.rules.runs.trainer_settings import knobs_of
+from envops.rules.runs.trainers import TRAINERS
+from envops.training.declared_runs import declared_runs, leftover_configs, write_configs
+from envops.training.trainers import compile_run
+from envops.training.trainers.trainer import Compiled, CompileError, Environment, Request
 
 REPOSITORY = Path(__file__).parents[2]
 SUMS = Environment("sums", "sums", "acme/sums", "0.1.0", "v1")

@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 from envops.__main__ import main
-from envops.act.training.patching import registry_patch
-from envops.declare.document import parse_document
-from envops.declare.registry import registry_of
 from envops.emulator.running import Running
-from envops.judge.series import series_of
-from envops.observe.hub.histograms import histogram_of
-from envops.observe.training_log import NoMetrics, read_metrics
-from envops.report.run_report import read_run
+from envops.facts.training_log import NoMetrics, read_metrics
+from envops.hub.histograms import histogram_of
+from envops.reports.run_report import read_run
+from envops.repository.document import parse_document
+from envops.repository.registry import registry_of
+from envops.statistics.series import series_of
+from envops.training.registry_patch import registry_patch
 
 REGISTRY = """\
 version: 1

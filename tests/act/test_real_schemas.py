@@ -21,12 +21,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from envops.act.training.backend import Request, environment_of
-from envops.act.training.backends import compile_run
-from envops.act.training.declared import declared_runs
-from envops.declare.registry import Registry
-from envops.declare.repository import Repository
-from envops.declare.run import run_spec
+from envops.repository.registry import Registry
+from envops.repository.repository import Repository
+from envops.repository.run import run_spec
+from envops.training.declared_runs import declared_runs
+from envops.training.trainers import compile_run
+from envops.training.trainers.trainer import Request, environment_of
 from generated_runs import generated_run
 
 ROOT = Path(__file__).parents[2]

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from envops.act.training.backend import Environment, Request
-from envops.act.training.identity import RunIdentity, identity_of
-from envops.act.training.submission import Platform, submit
-from envops.declare.run import run_spec
 from envops.emulator.running import Running
-from envops.observe.hub.runs import RunsUnreadable, list_runs
+from envops.hub.runs import RunsUnreadable, list_runs
+from envops.repository.run import run_spec
+from envops.training.identity import RunIdentity, identity_of
+from envops.training.submit import Platform, submit
+from envops.training.trainers.trainer import Environment, Request
 
 DECLARED: dict[str, Any] = {
     "backend": "prime",

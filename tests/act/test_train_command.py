@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 from envops.__main__ import main
-from envops.declare.repository import Repository
 from envops.emulator.running import Running
+from envops.repository.repository import Repository
 from published import publish
 
 ROOT = Path(__file__).parents[2]
@@ -163,7 +163,7 @@ def test_what_cannot_be_run_says_what_to_write(
 
 
 def test_a_run_that_is_not_declared_is_named_with_the_nearest(repository: Path) -> None:
-    from envops.declare.problem import DeclarationError
+    from envops.repository.problem import DeclarationError
 
     with pytest.raises(DeclarationError) as caught:
         train(repository, "hostd", "--compile-only")

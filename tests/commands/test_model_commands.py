@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from envops import exit_codes
 from envops.__main__ import main
-from envops.declare.problem import DeclarationError
+from envops.repository.problem import DeclarationError
 from small_repository import small_repository
 
 sys.path.append(str(Path(__file__).parents[1] / "observe"))

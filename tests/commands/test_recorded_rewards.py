@@ -11,14 +11,14 @@ from pathlib import Path
 import pytest
 from envops import exit_codes
 from envops.__main__ import main
-from envops.declare.repository import Repository
-from envops.judge.engine import Subject, all_rules, apply
-from envops.observe.facts import Facts, Task
-from envops.observe.limits import LOAD_SECONDS
-from envops.observe.opened import opened_environment
-from envops.observe.process import checked
-from envops.observe.recording_check import check_recordings
-from envops.observe.workspace import Workspace
+from envops.facts.limits import LOAD_SECONDS
+from envops.facts.observed import Facts, Task
+from envops.repository.repository import Repository
+from envops.repository.workspace import Workspace
+from envops.rules.engine import Subject, all_rules, apply
+from envops.validation.job import checked
+from envops.validation.opened import opened_environment
+from envops.validation.recording_check import check_recordings
 from small_repository import edit, small_repository
 
 pytestmark = pytest.mark.worker

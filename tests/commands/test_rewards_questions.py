@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from envops import exit_codes
 from envops.__main__ import main, parser
-from envops.declare.problem import DeclarationError
+from envops.repository.problem import DeclarationError
 
 ROOT = Path(__file__).parents[2]
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from envops import exit_codes
 from envops.__main__ import main
-from envops.observe.sharding import LOCK_SECONDS, SHARD_SECONDS, Load, divided, worthwhile_count
-from envops.observe.timings import GUESSED_SECONDS, Timing, expected_timings, remember_timing
-from envops.observe.workspace import Workspace
+from envops.repository.workspace import Workspace
+from envops.validation.sharding import LOCK_SECONDS, SHARD_SECONDS, Load, divided, worthwhile_count
+from envops.validation.timings import GUESSED_SECONDS, Timing, expected_timings, remember_timing
 from small_repository import edit, git, small_repository
 
 

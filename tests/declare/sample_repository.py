@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from envops.declare.lock import inputs_digest, render
-from envops.declare.problem import DeclarationError, Problem
+from envops.repository.lock import inputs_digest, render
+from envops.repository.problem import DeclarationError, Problem
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping

@@ -8,7 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from envops.declare.changes import changed_environments
+from envops.repository.changes import changed_environments
 from sample_repository import only, refused, write, write_repository
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from envops.declare.codeowners import codeowners_problems, render
-from envops.declare.registry import EnvironmentEntry, Registry, load_registry
+from envops.repository.codeowners import codeowners_problems, render
+from envops.repository.registry import EnvironmentEntry, Registry, load_registry
 from sample_repository import only, write
 
 REGISTRY = Registry(

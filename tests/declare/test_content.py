@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from envops.declare.content import hub_content_hash, list_content, strict_digest
-from envops.declare.hub_ignore import UnreadablePatternError
+from envops.repository.content import hub_content_hash, list_content, strict_digest
+from envops.repository.hub_ignore import UnreadablePatternError
 from sample_repository import only, write
 
 if TYPE_CHECKING:

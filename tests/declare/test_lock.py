@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from envops.declare.lock import inputs_digest, read_lock, render
-from envops.declare.package import Lock
-from envops.declare.problem import Problem
-from envops.declare.pyproject import read_pyproject
+from envops.repository.lock import inputs_digest, read_lock, render
+from envops.repository.package import Lock
+from envops.repository.problem import Problem
+from envops.repository.pyproject import read_pyproject
 from sample_repository import lock_text, only, write, write_environment
 
 HASH = "--hash=sha256:" + "c" * 64

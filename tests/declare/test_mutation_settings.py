@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from envops.declare.mutation_settings import EquivalentMutant, read_mutation_settings
-from envops.declare.pyproject import read_pyproject
-from envops.declare.settings import read_settings
+from envops.repository.mutation_settings import EquivalentMutant, read_mutation_settings
+from envops.repository.pyproject import read_pyproject
+from envops.repository.settings import read_settings
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from envops.declare.mutation_settings import MutationDeclaration
-    from envops.declare.problem import Problem
+    from envops.repository.mutation_settings import MutationDeclaration
+    from envops.repository.problem import Problem
 
 
 def read(folder: Path, text: str) -> tuple[MutationDeclaration, list[Problem]]:

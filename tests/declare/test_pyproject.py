@@ -6,10 +6,10 @@ import time
 from pathlib import Path
 
 import pytest
-from envops.declare.package import AnswerDeclaration, RewardDeclaration
-from envops.declare.problem import Problem
-from envops.declare.pyproject import key_lines, read_pyproject
-from envops.declare.settings import read_settings
+from envops.repository.package import AnswerDeclaration, RewardDeclaration
+from envops.repository.problem import Problem
+from envops.repository.pyproject import key_lines, read_pyproject
+from envops.repository.settings import read_settings
 from sample_repository import only, refused, write
 
 LAYOUT = '''\

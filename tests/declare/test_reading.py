@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from envops.declare.content import hub_content_hash, strict_digest
-from envops.declare.package import Package
-from envops.declare.problem import Problem
-from envops.declare.reading import Reading, read_package
+from envops.repository.content import hub_content_hash, strict_digest
+from envops.repository.package import Package
+from envops.repository.problem import Problem
+from envops.repository.read_package import Reading, read_package
 from sample_repository import PYPROJECT, only, write_environment
 
 SOUND = PYPROJECT.format(name="sums")

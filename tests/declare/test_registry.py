@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from envops.declare import registry
-from envops.declare.document import parse_document
-from envops.declare.problem import Problem
-from envops.declare.registry import EnvironmentEntry, Registry, load_registry, registry_of
+from envops.repository import registry
+from envops.repository.document import parse_document
+from envops.repository.problem import Problem
+from envops.repository.registry import EnvironmentEntry, Registry, load_registry, registry_of
 from sample_repository import only, refused, write
 
 SCHEMA = json.loads(Path(registry.__file__).with_name("registry.schema.json").read_text())
@@ -261,5 +261,5 @@ def test_the_schema_is_sound() -> None:
 
 
 def test_jsonschema_is_imported_only_to_validate() -> None:
-    code = "import sys, envops.declare.repository; sys.exit('jsonschema' in sys.modules)"
+    code = "import sys, envops.repository.repository; sys.exit('jsonschema' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from envops.declare.document import parse_document
-from envops.declare.registry import registry_of
-from envops.declare.run import RunSpec
+from envops.repository.document import parse_document
+from envops.repository.registry import registry_of
+from envops.repository.run import RunSpec
 from sample_repository import only, refused
 
 HEAD = "version: 1\nowner: acme\nenvironments: {sums: }\nruns:\n  first:\n"

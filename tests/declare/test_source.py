@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from envops.declare.generation import generation_of
-from envops.declare.problem import Problem
-from envops.declare.source import Source, read_source
+from envops.repository.generation import generation_of
+from envops.repository.problem import Problem
+from envops.repository.source import Source, read_source
 from packaging.specifiers import SpecifierSet
 from sample_repository import only, write
 

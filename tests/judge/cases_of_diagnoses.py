@@ -6,8 +6,8 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from envops.judge.diagnosing import Diagnosed
-from envops.judge.series import Series
+from envops.rules.diagnosis.subject import Diagnosed
+from envops.statistics.series import Series
 from rule_cases import RuleCases
 from run_subjects import SOUND, spec_of
 

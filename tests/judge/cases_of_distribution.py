@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from envops.declare.package import RewardDeclaration
-from envops.declare.registry import DistributionGate
-from envops.observe.facts import FunctionScore
+from envops.facts.observed import FunctionScore
+from envops.repository.package import RewardDeclaration
+from envops.repository.registry import DistributionGate
 from rule_cases import RuleCases
 from subjects import failure, function, functions, rollouts, score, subject, unloaded
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from envops.declare.package import AnswerDeclaration, RewardDeclaration
-from envops.observe.facts import (
+from envops.facts.observed import (
     Act,
     Difference,
     Failure,
@@ -17,6 +16,7 @@ from envops.observe.facts import (
     Repetition,
     Task,
 )
+from envops.repository.package import AnswerDeclaration, RewardDeclaration
 from rule_cases import RuleCases
 from subjects import FACTS, functions, says, score, scores, subject
 

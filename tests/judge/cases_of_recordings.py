@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from envops.judge.recorded import measures
-from envops.observe.recording_facts import NotCompared, RecordedScore, RecordingFacts, RecordingProblem, ScoreChange
+from envops.facts.recordings import NotCompared, RecordedScore, RecordingFacts, RecordingProblem, ScoreChange
+from envops.statistics.recorded import measures
 from rule_cases import RuleCases
 from subjects import says, subject
 
 if TYPE_CHECKING:
-    from envops.judge.engine import Subject
+    from envops.rules.engine import Subject
 
 ROWS = tuple(
     RecordedScore(

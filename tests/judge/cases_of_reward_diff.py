@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from envops.judge.engine import Subject
-from envops.judge.reward_comparison import RewardComparison, ScoredReply, Scoring, Side
+from envops.rules.engine import Subject
+from envops.statistics.reward_comparison import RewardComparison, ScoredReply, Scoring, Side
 from rule_cases import RuleCases
 from subjects import CORRECT, FORMAT, LENGTH, functions, says, subject
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from envops.declare.package import AnswerDeclaration, RewardDeclaration, SourceNote
-from envops.observe.facts import FunctionScore, Place, TestOutcome, Validation
+from envops.facts.observed import FunctionScore, Place, TestOutcome, Validation
+from envops.repository.package import AnswerDeclaration, RewardDeclaration, SourceNote
 from rule_cases import RuleCases
 from subjects import (
     CORRECT,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from envops.declare.package import AnswerDeclaration, SourceNote
-from envops.observe.facts import FunctionScore
+from envops.facts.observed import FunctionScore
+from envops.repository.package import AnswerDeclaration, SourceNote
 from rule_cases import RuleCases
 from subjects import DESCRIPTION, FACTS, PACKAGE, README, attempt, dataset, score, subject, unloaded, v0
 

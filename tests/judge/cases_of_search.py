@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from envops.declare.package import RewardDeclaration
-from envops.observe.search_facts import Broken, Earned, Exploit, PanelTask, Search
+from envops.facts.search import Broken, Earned, Exploit, PanelTask, Search
+from envops.repository.package import RewardDeclaration
 from rule_cases import RuleCases
 from subjects import subject
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from envops.declare.release_history import ReleaseHistory
+from envops.repository.release_history import ReleaseHistory
 from rule_cases import RuleCases
 from subjects import subject
 
 if TYPE_CHECKING:
-    from envops.judge.engine import Subject
+    from envops.rules.engine import Subject
 
 HISTORY = ReleaseHistory(
     base="b" * 40,

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from envops.act.training.backend import CompileError, Environment, Request
-from envops.act.training.backends import compile_run
-from envops.declare.run import RunSpec, run_spec
-from envops.judge.runs import Recorded, RunSubject, TrainedOn
+from envops.repository.run import RunSpec, run_spec
+from envops.rules.runs.subject import Recorded, RunSubject, TrainedOn
+from envops.training.trainers import compile_run
+from envops.training.trainers.trainer import CompileError, Environment, Request
 
 SOUND: Mapping[str, Any] = {
     "backend": "prime-rl",

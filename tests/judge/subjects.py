@@ -6,10 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from envops.declare.package import CaseDeclaration, Lock, Package, RewardDeclaration
-from envops.declare.registry import DistributionGate, EnvironmentEntry, Gates, SmokeGate
-from envops.judge.engine import Subject
-from envops.observe.facts import (
+from envops.facts.observed import (
     Case,
     Dataset,
     Description,
@@ -28,6 +25,9 @@ from envops.observe.facts import (
     Validation,
     Wheel,
 )
+from envops.repository.package import CaseDeclaration, Lock, Package, RewardDeclaration
+from envops.repository.registry import DistributionGate, EnvironmentEntry, Gates, SmokeGate
+from envops.rules.engine import Subject
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

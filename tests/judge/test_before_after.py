@@ -5,10 +5,10 @@ from __future__ import annotations
 import random
 
 import pytest
-from envops.judge.before_after import before_after, least_tasks
-from envops.judge.outcomes import Outcome, Sample
-from envops.observe.facts import FunctionScore
-from envops.observe.reward_range import DeclaredRange
+from envops.facts.observed import FunctionScore
+from envops.statistics.before_after import before_after, least_tasks
+from envops.statistics.outcomes import Outcome, Sample
+from envops.statistics.reward_range import DeclaredRange
 
 RANGE = DeclaredRange(0.0, 1.0)
 

@@ -7,7 +7,7 @@ import random
 import statistics
 
 import pytest
-from envops.judge.clusters import (
+from envops.statistics.clusters import (
     clustered_deviation,
     clustered_mean,
     clustered_share,

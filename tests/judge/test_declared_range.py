@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from envops.declare.package import RewardDeclaration
-from envops.judge.declared_range import functions_of
-from envops.observe.facts import FunctionScore
+from envops.facts.observed import FunctionScore
+from envops.repository.package import RewardDeclaration
+from envops.statistics.declared_range import functions_of
 from subjects import function, score, subject
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from envops.judge.diagnosing import Diagnosed
-from envops.judge.rules.diagnosis_machinery import groups_are_dead_in_training
-from envops.judge.series import Series
+from envops.rules.diagnosis.machinery import groups_are_dead_in_training
+from envops.rules.diagnosis.subject import Diagnosed
+from envops.statistics.series import Series
 from run_subjects import SOUND, spec_of
 
 

@@ -6,17 +6,17 @@ import random
 
 import pytest
 from cases_of_groups import DEAD, LIVE, grouped, played
-from envops.declare.registry import DistributionGate
-from envops.judge.advice import advice
-from envops.judge.checks import checks_of, groups_are_live
-from envops.judge.declared_range import DeclaredRange
-from envops.judge.drift import answer_of
-from envops.judge.engine import findings
-from envops.judge.intervals import Estimate
-from envops.judge.measures import distribution_of
-from envops.judge.outcomes import FIXED_POLICIES, Outcome, Sample
-from envops.judge.verdict import judge
-from envops.observe.worker.policies import Policies
+from envops.repository.registry import DistributionGate
+from envops.rules.engine import findings
+from envops.rules.verdict import judge
+from envops.statistics.checks import checks_of, groups_are_live
+from envops.statistics.declared_range import DeclaredRange
+from envops.statistics.drift import answer_of
+from envops.statistics.intervals import Estimate
+from envops.statistics.measures import distribution_of
+from envops.statistics.outcomes import FIXED_POLICIES, Outcome, Sample
+from envops.statistics.training_advice import advice
+from envops_worker.policies.policies import Policies
 from subjects import subject
 
 GATE = DistributionGate()

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from envops.judge.engine import Finding
-from envops.judge.extracted import with_extracted
-from envops.observe.facts import Facts, Task
+from envops.facts.observed import Facts, Task
+from envops.rules.engine import Finding
+from envops.rules.extracted import with_extracted
 from subjects import subject
 
 FACTS = replace(subject().facts, tasks=(Task(4, (), "8", {"answer": "8"}),))

@@ -7,7 +7,7 @@ import random
 from statistics import fmean
 
 import pytest
-from envops.judge.groups import chance_of_live_group, pass_at, predicted_live
+from envops.statistics.groups import chance_of_live_group, pass_at, predicted_live
 
 
 def test_a_group_as_large_as_the_sample_is_what_was_seen():

@@ -6,9 +6,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from envops.declare.problem import Problem
-from envops.judge.health import Check, examined
-from envops.observe.machine import Machine, Reach
+from envops.repository.problem import Problem
+from envops.validation.machine import Machine, Reach
+from envops.validation.machine_health import Check, examined
 
 WELL = Machine(
     python="3.12.1",

@@ -6,7 +6,14 @@ import math
 import random
 
 import pytest
-from envops.judge.intervals import fold_that_decides, incomplete_beta, normal_quantile, t_quantile, wilson, wilson_of
+from envops.statistics.intervals import (
+    fold_that_decides,
+    incomplete_beta,
+    normal_quantile,
+    t_quantile,
+    wilson,
+    wilson_of,
+)
 
 
 @pytest.mark.parametrize(

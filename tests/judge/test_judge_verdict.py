@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from envops.judge import engine
-from envops.judge.engine import Found, Subject
-from envops.judge.verdict import STAGES_OF_GATE, judge, worst
+from envops.rules import engine
+from envops.rules.engine import Found, Subject
+from envops.rules.verdict import STAGES_OF_GATE, judge, worst
 from subjects import STAGES, failure, rollouts, score, scores, subject, unloaded
 
 BROKEN = ["timeout", "crash", "memory", "protocol", "infrastructure"]

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 
 import pytest
-from envops.judge.engine import Subject
-from envops.judge.profiles import MOST_TASKS, MOST_VALUES, Profile, profiles
-from envops.observe.facts import Failure, FunctionScore, Rollout, Score
-from envops.observe.recording_facts import RecordedScore, RecordingFacts
+from envops.facts.observed import Failure, FunctionScore, Rollout, Score
+from envops.facts.recordings import RecordedScore, RecordingFacts
+from envops.rules.engine import Subject
+from envops.rules.profiles import MOST_TASKS, MOST_VALUES, Profile, profiles
 from subjects import subject
 
 

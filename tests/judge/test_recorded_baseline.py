@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 from cases_of_recordings import BASELINE, ROWS
-from envops.judge.recorded import baseline_for, disagreements, measures
-from envops.observe.facts import Facts
-from envops.observe.results import task_key
+from envops.facts.observed import Facts
+from envops.facts.results import task_key
+from envops.statistics.recorded import baseline_for, disagreements, measures
 from subjects import subject
 
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from envops.declare.registry import ExternalEntry
-from envops.judge.engine import Finding
-from envops.judge.releasing import (
+from envops.hub.state import HubEnvironment, HubState, Identity, Reading
+from envops.release.steps import (
     Desired,
     ExternalStep,
     Plan,
@@ -16,8 +15,9 @@ from envops.judge.releasing import (
     orphans,
     step_of,
 )
-from envops.judge.version_steps import next_versions
-from envops.observe.hub.state import HubEnvironment, HubState, Identity, Reading
+from envops.repository.registry import ExternalEntry
+from envops.repository.version_steps import next_versions
+from envops.rules.engine import Finding
 
 DESIRED = Desired("sums", "acme", "0.2.0", "now", "PRIVATE")
 

@@ -6,25 +6,25 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from envops.commands.judging import Question, are_in_the_cache, remembered_result
-from envops.declare.registry import DistributionGate, Registry
-from envops.declare.repository import Repository
-from envops.judge.engine import GATES, Subject
-from envops.judge.verdict import judge
-from envops.observe.recordings import RECORDINGS
-from envops.observe.remembering import VERDICT, facts_file, facts_key, remember
-from envops.observe.requests import Wish
-from envops.observe.workspace import Workspace
-from envops.report import verdicts
-from envops.report.html.page import render_page
-from envops.report.json_report import render_json, report_data
-from envops.report.junit import render_junit
-from envops.report.markdown import render_markdown
-from envops.report.plain_data import plain_data
-from envops.report.result import EnvironmentResult, ValidationResult, environment_result, in_brief
-from envops.report.sarif import render_sarif
-from envops.report.terminal import render_text
-from envops.report.verdicts import KeptVerdict, code_digest
+from envops.reports import verdicts
+from envops.reports.html.page import render_page
+from envops.reports.json_report import render_json, report_data
+from envops.reports.junit import render_junit
+from envops.reports.markdown import render_markdown
+from envops.reports.sarif import render_sarif
+from envops.reports.terminal import render_text
+from envops.repository.recordings import RECORDINGS
+from envops.repository.registry import DistributionGate, Registry
+from envops.repository.repository import Repository
+from envops.repository.workspace import Workspace
+from envops.rules.engine import GATES, Subject
+from envops.rules.result import EnvironmentResult, ValidationResult, environment_result, in_brief
+from envops.rules.verdict import judge
+from envops.text.plain_data import plain_data
+from envops.validation.judging import Question, are_in_the_cache, remembered_result
+from envops.validation.remembered_verdicts import KeptVerdict, code_digest
+from envops.validation.remembering import VERDICT, facts_file, facts_key, remember
+from envops.validation.requests import Wish
 from rule_cases import all_cases
 from subjects import failure, subject
 

@@ -6,9 +6,9 @@ import math
 
 import pytest
 from cases_of_reward_diff import METRIC, MORE, OFFSET, SAME, reply, scoring, side
-from envops.judge.reward_comparison import RewardComparison, Scoring, Side, compare, same
-from envops.judge.task_matching import match_tasks
-from envops.observe.facts import FunctionScore, RewardFunction, Task
+from envops.facts.observed import FunctionScore, RewardFunction, Task
+from envops.statistics.reward_comparison import RewardComparison, Scoring, Side, compare, same
+from envops.statistics.task_matching import match_tasks
 
 
 def comparison(*replies: object, base: Side | None = None, head: Side | None = None) -> RewardComparison:

@@ -6,8 +6,8 @@ import re
 from pathlib import Path
 
 import pytest
-from envops.judge.statistics import chance_of_showing, coverage, mean
-from envops.observe.limits import TASKS_SPOKEN
+from envops.facts.limits import TASKS_SPOKEN
+from envops.statistics.summary import chance_of_showing, coverage, mean
 
 
 def test_mean_does_not_lose_small_values() -> None:

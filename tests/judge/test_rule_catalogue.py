@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from envops.judge.catalogue import CATALOGUE_FILE, UnknownRuleError, explain, render_catalogue
-from envops.judge.engine import all_rules
+from envops.rules.catalogue import CATALOGUE_FILE, UnknownRuleError, explain, render_catalogue
+from envops.rules.engine import all_rules
 
 REPOSITORY = Path(__file__).parents[2]
 

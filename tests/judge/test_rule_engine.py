@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from envops.judge.engine import ALL_GATES, Subject, all_rules, findings, rule
+from envops.rules.engine import ALL_GATES, Subject, all_rules, findings, rule
 from subjects import subject
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from envops.observe.workspace import Workspace
+from envops.repository.workspace import Workspace
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -12,22 +12,22 @@ from pathlib import Path
 from textwrap import dedent
 from typing import TYPE_CHECKING, Any
 
-from envops.declare.package import Package
-from envops.declare.reading import read_package
-from envops.declare.registry import DistributionGate, EnvironmentEntry, Gates, SmokeGate
-from envops.observe import observation, requests
-from envops.observe.observation import Watcher, observe
-from envops.observe.process import Confinement, Job
-from envops.observe.requests import Wish
-from envops.observe.templates import EnvironmentProcesses
-from envops.observe.venv import venv_for
+from envops.repository.package import Package
+from envops.repository.read_package import read_package
+from envops.repository.registry import DistributionGate, EnvironmentEntry, Gates, SmokeGate
+from envops.validation import observation, requests
+from envops.validation.job import Confinement, Job
+from envops.validation.observation import Watcher, observe
+from envops.validation.requests import Wish
+from envops.validation.templates import EnvironmentProcesses
+from envops.validation.venv import venv_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     import pytest
-    from envops.observe.facts import Case, Facts, Score
-    from envops.observe.workspace import Workspace
+    from envops.facts.observed import Case, Facts, Score
+    from envops.repository.workspace import Workspace
 
 REPOSITORY = Path(__file__).parents[2]
 EXEMPLARS = {"v0": "date_arithmetic", "v1": "reverse_text"}

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from envops.observe.requests import Wish
-from envops.observe.subprocesses import Interrupted
+from envops.system.subprocesses import Interrupted
+from envops.validation.requests import Wish
 from sample_packages import Seen, line_of, look_at, processes_with, worker_at, write_package
 
 if TYPE_CHECKING:
-    from envops.observe.workspace import Workspace
+    from envops.repository.workspace import Workspace
 
 pytestmark = pytest.mark.worker
 SCORING = Wish(use_cache=False, evaluate=False)

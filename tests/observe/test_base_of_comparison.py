@@ -6,9 +6,9 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from envops.declare.problem import DeclarationError
-from envops.declare.registry import EnvironmentEntry
-from envops.observe.base import NoBase, find_base
+from envops.repository.base_revision import NoBase, find_base
+from envops.repository.problem import DeclarationError
+from envops.repository.registry import EnvironmentEntry
 
 LOCK = "# inputs: sha256:" + "0" * 64 + "\nverifiers==0.4.0 \\\n    --hash=sha256:" + "1" * 64 + "\n"
 PYPROJECT = """[project]

@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING
 
 import psutil
 import pytest
-from envops.declare.reading import read_package
-from envops.observe import wheel
-from envops.observe.subprocesses import Interrupted, ProgramFailed
-from envops.observe.venv import venv_for
-from envops.observe.wheel import built_wheel, describe_wheel
+from envops.repository.read_package import read_package
+from envops.system.subprocesses import Interrupted, ProgramFailed
+from envops.validation import wheel
+from envops.validation.venv import venv_for
+from envops.validation.wheel import built_wheel, describe_wheel
 from sample_packages import write_package
 
 if TYPE_CHECKING:
-    from envops.declare.package import Package
-    from envops.observe.facts import Failure
-    from envops.observe.workspace import Workspace
+    from envops.facts.observed import Failure
+    from envops.repository.package import Package
+    from envops.repository.workspace import Workspace
 
 pytestmark = pytest.mark.worker
 

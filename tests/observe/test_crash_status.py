@@ -8,16 +8,16 @@ import os
 from typing import TYPE_CHECKING
 
 import pytest
-from envops.observe.requests import Wish
-from envops.observe.worker.channel import Channel
-from envops.observe.worker.crash_status import MOST_BYTES, new_crash_status, read_crash_status, write_crash_status
+from envops.validation.requests import Wish
+from envops_worker.channel import Channel
+from envops_worker.crash_status import MOST_BYTES, new_crash_status, read_crash_status, write_crash_status
 from sample_packages import look_at, write_package
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from envops.observe.workspace import Workspace
+    from envops.repository.workspace import Workspace
 
 MODULE = """
 import os, signal, time

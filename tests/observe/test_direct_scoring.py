@@ -7,9 +7,9 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from envops.observe.worker.direct_scoring import COMPARED, DirectScoring
-from envops.observe.worker.policies import says
-from envops.observe.worker.session import SCORED_TWICE, Session
+from envops_worker.direct_scoring import COMPARED, DirectScoring
+from envops_worker.policies.policies import says
+from envops_worker.session import SCORED_TWICE, Session
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -7,21 +7,21 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from envops.declare.registry import EnvironmentEntry
-from envops.declare.repository import Repository
-from envops.observe.facts import Rollout
-from envops.observe.limits import LOAD_SECONDS
-from envops.observe.opened import opened_environment
-from envops.observe.process import checked
+from envops.facts.limits import LOAD_SECONDS
+from envops.facts.observed import Rollout
+from envops.repository.registry import EnvironmentEntry
+from envops.repository.repository import Repository
+from envops.validation.job import checked
+from envops.validation.opened import opened_environment
 from sample_packages import EXEMPLARS, REPOSITORY, write_package
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from envops.declare.package import Package
-    from envops.observe.process import Job
-    from envops.observe.workspace import Workspace
+    from envops.repository.package import Package
+    from envops.repository.workspace import Workspace
+    from envops.validation.job import Job
 
 pytestmark = pytest.mark.worker
 TASKS, ROLLOUTS = 3, 4

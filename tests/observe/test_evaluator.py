@@ -8,20 +8,20 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from envops.declare.registry import EnvironmentEntry
-from envops.observe.evaluating import Evaluator, ScriptedEvaluation
-from envops.observe.facts import Failure
-from envops.observe.journal import Journal
-from envops.observe.process import StageFailed, WorkerLost
-from envops.observe.remembering import remembered
-from envops.observe.requests import Wish
+from envops.facts.observed import Failure
+from envops.repository.registry import EnvironmentEntry
+from envops.validation.evaluating import Evaluator, ScriptedEvaluation
+from envops.validation.job import StageFailed, WorkerLost
+from envops.validation.journal import Journal
+from envops.validation.remembering import remembered
+from envops.validation.requests import Wish
 from sample_packages import SMALL, look_at, write_package
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from envops.observe.facts import Facts
-    from envops.observe.workspace import Workspace
+    from envops.facts.observed import Facts
+    from envops.repository.workspace import Workspace
 
 MODULE = """
 import os, threading, time

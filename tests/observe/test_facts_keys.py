@@ -9,16 +9,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from envops.declare.package import CaseDeclaration, Lock, Package
-from envops.declare.registry import DistributionGate, EnvironmentEntry, Gates, SmokeGate
-from envops.observe import observation
-from envops.observe.facts import Started
-from envops.observe.observation import observe_unpacked
-from envops.observe.remembering import facts_key
-from envops.observe.requests import Wish
-from envops.observe.templates import Origin
-from envops.observe.venv import VirtualEnvironment
-from envops.observe.workspace import Workspace
+from envops.facts.observed import Started
+from envops.repository.package import CaseDeclaration, Lock, Package
+from envops.repository.registry import DistributionGate, EnvironmentEntry, Gates, SmokeGate
+from envops.repository.workspace import Workspace
+from envops.validation import observation
+from envops.validation.observation import observe_unpacked
+from envops.validation.remembering import facts_key
+from envops.validation.requests import Wish
+from envops.validation.templates import Origin
+from envops.validation.venv import VirtualEnvironment
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

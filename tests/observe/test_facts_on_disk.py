@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
-from envops.observe.facts import (
+from envops.facts.observed import (
     Case,
     Dataset,
     Description,
@@ -25,8 +25,8 @@ from envops.observe.facts import (
     Validation,
     Wheel,
 )
-from envops.observe.facts import TestOutcome as Outcome
-from envops.observe.facts_on_disk import as_json, read_facts, write_facts
+from envops.facts.observed import TestOutcome as Outcome
+from envops.validation.facts_on_disk import as_json, read_facts, write_facts
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -6,18 +6,18 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
-from envops.declare.registry import EnvironmentEntry
-from envops.judge.engine import Subject
-from envops.judge.verdict import judge
-from envops.observe.requests import Wish
+from envops.repository.registry import EnvironmentEntry
+from envops.rules.engine import Subject
+from envops.rules.verdict import judge
+from envops.validation.requests import Wish
 from sample_packages import SMALL, look_at, write_package
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from envops.declare.package import Package
-    from envops.observe.facts import Facts
-    from envops.observe.workspace import Workspace
+    from envops.facts.observed import Facts
+    from envops.repository.package import Package
+    from envops.repository.workspace import Workspace
 
 pytestmark = pytest.mark.worker
 WISH = Wish(use_cache=False, score=False, harness="talker", evaluations=("smoke",), tasks=2, rollouts=2)

@@ -7,11 +7,11 @@ from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from envops.observe.evaluating import Evaluator, ScriptedEvaluation
-from envops.observe.facts import Failure, Rollout
-from envops.observe.journal import Journal
-from envops.observe.pace import Pace
-from envops.observe.subprocesses import Interrupted
+from envops.facts.observed import Failure, Rollout
+from envops.system.subprocesses import Interrupted
+from envops.validation.evaluating import Evaluator, ScriptedEvaluation
+from envops.validation.journal import Journal
+from envops.validation.progress_line import Pace
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

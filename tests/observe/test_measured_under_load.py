@@ -7,12 +7,12 @@ import time
 from types import SimpleNamespace
 from typing import Any
 
-from envops.observe.worker.channel import Channel
-from envops.observe.worker.confinement import NetworkGuard
-from envops.observe.worker.growth import growths
-from envops.observe.worker.policies import says
-from envops.observe.worker.repetition import Unit, repetitions
-from envops.observe.worker.session import Session
+from envops_worker.channel import Channel
+from envops_worker.checks.growth import growths
+from envops_worker.checks.repetition import Unit, repetitions
+from envops_worker.confinement import NetworkGuard
+from envops_worker.policies.policies import says
+from envops_worker.session import Session
 
 TASK: Any = SimpleNamespace(index=0)
 

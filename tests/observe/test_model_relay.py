@@ -13,11 +13,11 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from envops.declare.endpoints import Endpoint
-from envops.observe import provider as providers
+from envops.facts.spending import Tokens, estimate
 from envops.observe.provider import EndpointRefuses, Scrubber, refusal_in, retry_after, sent_body
 from envops.observe.relay import Relay
-from envops.observe.spending import Tokens, estimate
+from envops.repository.endpoints import Endpoint
+from envops.validation import provider as providers
 from fake_provider import KEY, MODEL, FakeProvider
 
 MESSAGES = [{"role": "user", "content": "What is six times seven?"}]

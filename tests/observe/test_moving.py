@@ -10,14 +10,14 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from envops.observe.process import Confinement, worker_environment
-from envops.observe.starting import PACKAGE, WORKER_FOLDER
-from envops.observe.venv import venv_for
-from envops.observe.worker.moving import move, paths_below
+from envops.validation.job import Confinement, worker_environment
+from envops.validation.starting import PACKAGE, WORKER_FOLDER
+from envops.validation.venv import venv_for
+from envops_worker.moving import move, paths_below
 from sample_packages import EXEMPLARS, REPOSITORY
 
 if TYPE_CHECKING:
-    from envops.observe.workspace import Workspace
+    from envops.repository.workspace import Workspace
 
 KNOWN = {"sysconfig['_CONFIG_VARS']['userbase']"}
 """What keeps a path below the template's folder: where packages of a user would lie, which `python -s` leaves out."""

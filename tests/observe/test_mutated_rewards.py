@@ -8,25 +8,25 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import weak_packages
-from envops.declare.mutation_settings import EquivalentMutant, MutationDeclaration
-from envops.declare.registry import EnvironmentEntry
-from envops.observe.facts import Case, Description, Score
-from envops.observe.limits import POLICIES
-from envops.observe.mutation import Limits, mutation_of
-from envops.observe.process import Confinement, Job, checked
-from envops.observe.requests import Wish, requests_for
-from envops.observe.templates import EnvironmentProcesses
-from envops.observe.venv import venv_for
-from envops.observe.wheel import built_wheel
+from envops.facts.limits import POLICIES
+from envops.facts.observed import Case, Description, Score
+from envops.repository.mutation_settings import EquivalentMutant, MutationDeclaration
+from envops.repository.registry import EnvironmentEntry
+from envops.validation.job import Confinement, Job, checked
+from envops.validation.mutation import Limits, mutation_of
+from envops.validation.requests import Wish, requests_for
+from envops.validation.templates import EnvironmentProcesses
+from envops.validation.venv import venv_for
+from envops.validation.wheel import built_wheel
 from sample_packages import SMALL, write_package
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from envops.declare.package import Package
-    from envops.observe.mutation_facts import Mutant, Mutation
-    from envops.observe.workspace import Workspace
+    from envops.facts.mutation import Mutant, Mutation
+    from envops.repository.package import Package
+    from envops.repository.workspace import Workspace
 
 pytestmark = pytest.mark.worker
 ALL = Limits(mutants=500, seconds=30.0)

@@ -10,10 +10,10 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from envops.observe.worker import mutation_bench
-from envops.observe.worker.effort import Budget, BudgetSpent, processor_limit, processor_seconds
-from envops.observe.worker.failures import OutOfTime
-from envops.observe.worker.mutation_bench import Bench, Trial
+from envops_worker.effort import Budget, BudgetSpent, processor_limit, processor_seconds
+from envops_worker.failures import OutOfTime
+from envops_worker.mutation import bench as mutation_bench
+from envops_worker.mutation.bench import Bench, Trial
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -7,12 +7,12 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from envops.declare.cases import parse_expectation
-from envops.declare.package import Package, RewardDeclaration
-from envops.observe.facts import Case, Description, Failure, FunctionFailure, FunctionScore, RewardFunction, Score
-from envops.observe.mutation import LONGEST_REPLY, probes_of
-from envops.observe.reward_range import range_of
-from envops.observe.worker.mutation_bench import _otherwise_before, broken_expectation, differences
+from envops.facts.observed import Case, Description, Failure, FunctionFailure, FunctionScore, RewardFunction, Score
+from envops.repository.cases import parse_expectation
+from envops.repository.package import Package, RewardDeclaration
+from envops.statistics.reward_range import range_of
+from envops.validation.mutation import LONGEST_REPLY, probes_of
+from envops_worker.mutation.bench import _otherwise_before, broken_expectation, differences
 
 
 def described(*weights: tuple[str, float], conversational: bool = False) -> Description:

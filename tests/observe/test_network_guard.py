@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from envops.observe.confined_command import guard
-from envops.observe.worker import confinement
+from envops_worker import confinement
 
 
 @pytest.mark.parametrize(

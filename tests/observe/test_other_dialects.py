@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from envops.observe.venv import venv_for
-from envops.observe.worker.adapter import TaskView
-from envops.observe.worker.endpoint import Endpoint
-from envops.observe.worker.policies import AnswerSettings, Policies, says
-from envops.observe.workspace import Workspace
+from envops.repository.workspace import Workspace
+from envops.validation.venv import venv_for
+from envops_worker.adapters.adapter import TaskView
+from envops_worker.endpoint.server import Endpoint
+from envops_worker.policies.policies import AnswerSettings, Policies, says
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

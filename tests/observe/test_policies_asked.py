@@ -6,11 +6,11 @@ from collections import Counter
 from types import SimpleNamespace
 from typing import Any
 
-from envops.observe.limits import POLICIES, SAMPLED, TASKS_SCORED, TASKS_SPOKEN
-from envops.observe.worker.groups import score_together
-from envops.observe.worker.operations import rewards
-from envops.observe.worker.policies import says
-from envops.observe.worker.session import SCORED_TWICE, Session
+from envops.facts.limits import POLICIES, SAMPLED, TASKS_SCORED, TASKS_SPOKEN
+from envops_worker.adapters.groups import score_together
+from envops_worker.operations import rewards
+from envops_worker.policies.policies import says
+from envops_worker.session import SCORED_TWICE, Session
 
 
 class Policies:

@@ -15,18 +15,18 @@ from typing import TYPE_CHECKING
 
 import psutil
 import pytest
-from envops.declare.registry import EnvironmentEntry
-from envops.observe.observation import observe_unpacked
-from envops.observe.requests import Wish
-from envops.observe.templates import LockTemplates
-from envops.observe.venv import venv_for
+from envops.repository.registry import EnvironmentEntry
+from envops.validation.observation import observe_unpacked
+from envops.validation.requests import Wish
+from envops.validation.templates import LockTemplates
+from envops.validation.venv import venv_for
 from sample_packages import processes_with, write_package
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from envops.observe.facts import Facts
-    from envops.observe.workspace import Workspace
+    from envops.facts.observed import Facts
+    from envops.repository.workspace import Workspace
 
 pytestmark = [
     pytest.mark.worker,

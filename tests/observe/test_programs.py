@@ -10,13 +10,13 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from envops.observe.subprocesses import Interrupted, ProgramFailed, run_program
+from envops.system.subprocesses import Interrupted, ProgramFailed, run_program
 from sample_packages import processes_with
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from envops.observe.facts import Failure
+    from envops.facts.observed import Failure
 
 
 def run(folder: Path, code: str, *marks: str, seconds: float = 30.0, stop: threading.Event | None = None) -> str:
@@ -95,7 +95,7 @@ def test_a_program_and_its_children_end_with_a_host_that_is_killed(tmp_path: Pat
     host = f"""
 import os, sys, threading
 from pathlib import Path
-from envops.observe.subprocesses import run_program
+from envops.system.subprocesses import run_program
 command = [sys.executable, "-c", {program!r}, "orphaned-program"]
 run_program(command, environment=dict(os.environ), folder=Path(sys.argv[1]), seconds=600, stop=threading.Event())
 """

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from envops import exit_codes
 from envops.__main__ import main
-from envops.observe import pruning
-from envops.observe.pruning import Kept, dispensable, kept_in, remove
-from envops.observe.workspace import CACHE_DIR, InUse, Workspace
+from envops.repository.workspace import CACHE_DIR, InUse, Workspace
+from envops.validation import pruning
+from envops.validation.pruning import Kept, dispensable, kept_in, remove
 
 NOW = 1_000_000.0
 DAY = 86_400.0

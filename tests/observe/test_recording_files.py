@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from envops.declare.content import hub_content_hash, strict_digest
-from envops.observe.facts import FunctionScore
-from envops.observe.recordings import (
+from envops.facts.observed import FunctionScore
+from envops.facts.results import EvaluationRow
+from envops.repository.content import hub_content_hash, strict_digest
+from envops.repository.recordings import (
     MAX_BYTES,
     keep_from_hub,
     packed,
@@ -23,7 +24,6 @@ from envops.observe.recordings import (
     without_places,
     write_recording,
 )
-from envops.observe.results import EvaluationRow
 
 BASELINE = {"version": 1, "environment": "sums"}
 
@@ -138,7 +138,7 @@ def test_what_is_no_archive_too_large_or_missing_is_named(tmp_path: Path) -> Non
 
 def test_a_bomb_is_not_unpacked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = recorded(tmp_path)
-    monkeypatch.setattr("envops.observe.recordings.MAX_UNPACKED", 1_000_000)
+    monkeypatch.setattr("envops.repository.recordings.MAX_UNPACKED", 1_000_000)
     path.write_bytes(gzip.compress(b"\n" * 3_000_000))
     assert any("unpacks to more" in message for _, _, message in problems(tmp_path))
 

@@ -8,16 +8,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from envops.declare.package import Lock, Package
-from envops.declare.registry import DistributionGate, EnvironmentEntry, Gates, SmokeGate
-from envops.observe import observation, remembering
-from envops.observe.facts import Facts, Failure
-from envops.observe.facts_on_disk import write_facts
-from envops.observe.observation import Watcher, observe
-from envops.observe.remembering import FACTS_KEPT, facts_key, remembered
-from envops.observe.requests import Wish
-from envops.observe.subprocesses import ProgramFailed
-from envops.observe.workspace import Workspace
+from envops.facts.observed import Facts, Failure
+from envops.repository.package import Lock, Package
+from envops.repository.registry import DistributionGate, EnvironmentEntry, Gates, SmokeGate
+from envops.repository.workspace import Workspace
+from envops.system.subprocesses import ProgramFailed
+from envops.validation import observation, remembering
+from envops.validation.facts_on_disk import write_facts
+from envops.validation.observation import Watcher, observe
+from envops.validation.remembering import FACTS_KEPT, facts_key, remembered
+from envops.validation.requests import Wish
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -54,7 +54,7 @@ def key(entry: EnvironmentEntry = ENTRY, package: Package = PACKAGE, wish: Wish 
 def test_what_was_seen_with_an_open_network_holds_for_a_day(monkeypatch: pytest.MonkeyPatch) -> None:
     open_network = replace(WISH, allow_network=True)
     closed, opened = key(), key(wish=open_network)
-    monkeypatch.setattr("envops.observe.requests._today", lambda: "2031-04-05")
+    monkeypatch.setattr("envops.validation.requests._today", lambda: "2031-04-05")
     assert key(wish=open_network) != opened
     assert key() == closed
 

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from envops.observe.facts import Description, Facts, RewardFunction
+from envops.facts.observed import Description, Facts, RewardFunction
+from envops.facts.results import EvaluationRow, ResultsWriter, RowError
 from envops.observe.importing import Expected, Imported, NoResults, import_results
-from envops.observe.results import EvaluationRow, ResultsWriter, RowError
 
 SAMPLES = Path(__file__).parent / "samples"
 FUNCTIONS = {

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from envops.observe.worker.adapter import Trap, finite_or_none, is_number
-from envops.observe.worker.failures import Sources
+from envops_worker.adapters.adapter import Trap, finite_or_none, is_number
+from envops_worker.failures import Sources
 
 
 @pytest.fixture

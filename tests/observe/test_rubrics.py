@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from envops.observe.requests import Wish
+from envops.validation.requests import Wish
 from sample_packages import look_at, write_package
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from envops.observe.workspace import Workspace
+    from envops.repository.workspace import Workspace
 
 pytestmark = pytest.mark.worker
 REPLIES = Wish(use_cache=False, evaluate=False, only_replies=True)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from envops.observe import capacity
-from envops.observe.capacity import available_memory, usable_cores
-from envops.observe.scheduling import in_order, next_to_start
-from envops.observe.timings import Timing
+from envops.system import capacity
+from envops.system.capacity import available_memory, usable_cores
+from envops.validation.scheduling import in_order, next_to_start
+from envops.validation.timings import Timing
 
 GB = 10**9
 TIMINGS = {"long": Timing(90, 2 * GB), "short": Timing(5, GB), "middle": Timing(20, GB)}

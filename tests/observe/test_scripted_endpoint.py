@@ -10,11 +10,11 @@ import urllib.request
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from envops.observe.worker.adapter import TaskView
-from envops.observe.worker.blends import blend_named
-from envops.observe.worker.endpoint import Endpoint
-from envops.observe.worker.endpoint_faults import Fault, FaultError, FaultPlan, parse_fault
-from envops.observe.worker.policies import AnswerSettings, Policies, UnknownPolicy, says
+from envops_worker.adapters.adapter import TaskView
+from envops_worker.endpoint.faults import Fault, FaultError, FaultPlan, parse_fault
+from envops_worker.endpoint.server import Endpoint
+from envops_worker.policies.blends import blend_named
+from envops_worker.policies.policies import AnswerSettings, Policies, UnknownPolicy, says
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from envops.observe.worker.answers import JUNK
-from envops.observe.worker.policies import OVERRIDE, AnswerSettings, Policies, UnknownPolicy, says, text_of
+from envops_worker.policies.answers import JUNK
+from envops_worker.policies.policies import OVERRIDE, AnswerSettings, Policies, UnknownPolicy, says, text_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -8,14 +8,14 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from envops.observe.starting import PACKAGE, WORKER_FOLDER
-from envops.observe.venv import venv_for
+from envops.validation.starting import PACKAGE, WORKER_FOLDER
+from envops.validation.venv import venv_for
 from sample_packages import EXEMPLARS, REPOSITORY
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from envops.observe.workspace import Workspace
+    from envops.repository.workspace import Workspace
 
 pytestmark = pytest.mark.worker
 
@@ -91,10 +91,10 @@ class Tasks(vf.Taskset[Plain]):
 
 ASKED = """
 import asyncio, dataclasses, json, sys
-from envops_worker.adapter import Settings, TaskView
-from envops_worker.adapter_v1 import AdapterV1
+from envops_worker.adapters.adapter import Settings, TaskView
+from envops_worker.adapters.v1 import AdapterV1
 from envops_worker.failures import Sources
-from envops_worker.policies import says
+from envops_worker.policies.policies import says
 
 fields = {one.name: None for one in dataclasses.fields(Settings)}
 settings = object.__new__(Settings)

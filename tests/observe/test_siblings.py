@@ -6,13 +6,13 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 import pytest
-from envops.declare.reading import read_package
-from envops.observe.limits import TASKS_PLAYED
-from envops.observe.requests import Wish
+from envops.facts.limits import TASKS_PLAYED
+from envops.repository.read_package import read_package
+from envops.validation.requests import Wish
 from sample_packages import REPOSITORY, look_at
 
 if TYPE_CHECKING:
-    from envops.observe.workspace import Workspace
+    from envops.repository.workspace import Workspace
 
 
 @pytest.mark.worker

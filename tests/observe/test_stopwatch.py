@@ -9,12 +9,12 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from envops.observe.worker.channel import Channel
-from envops.observe.worker.confinement import NetworkGuard
-from envops.observe.worker.failures import OutOfTime
-from envops.observe.worker.policies import says
-from envops.observe.worker.session import Session, time_limit
-from envops.observe.worker.stopwatch import Stopwatch
+from envops_worker.author_tests.stopwatch import Stopwatch
+from envops_worker.channel import Channel
+from envops_worker.confinement import NetworkGuard
+from envops_worker.failures import OutOfTime
+from envops_worker.policies.policies import says
+from envops_worker.session import Session, time_limit
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

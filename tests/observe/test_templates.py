@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import psutil
 import pytest
-from envops.declare.registry import EnvironmentEntry
-from envops.observe.facts import Started
-from envops.observe.observation import Watcher, observe
-from envops.observe.process import Confinement, Job, StageFailed
-from envops.observe.requests import Wish, requests_for
-from envops.observe.starting import PACKAGE, WORKER_FOLDER
-from envops.observe.templates import EnvironmentProcesses, LockTemplates, Origin
-from envops.observe.venv import VirtualEnvironment, venv_for
+from envops.facts.observed import Started
+from envops.repository.registry import EnvironmentEntry
+from envops.validation.job import Confinement, Job, StageFailed
+from envops.validation.observation import Watcher, observe
+from envops.validation.requests import Wish, requests_for
+from envops.validation.starting import PACKAGE, WORKER_FOLDER
+from envops.validation.templates import EnvironmentProcesses, LockTemplates, Origin
+from envops.validation.venv import VirtualEnvironment, venv_for
 from sample_packages import EXEMPLARS, REPOSITORY, SMALL, load, look_at, package_at, processes_with, write_package
 from test_hostile_workers import GONE_WITHIN, SPAWN
 
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from envops.declare.package import Package
-    from envops.observe.facts import Failure
-    from envops.observe.workspace import Workspace
+    from envops.facts.observed import Failure
+    from envops.repository.package import Package
+    from envops.repository.workspace import Workspace
 
 pytestmark = pytest.mark.worker
 From = Literal["lock", "base", "process"]

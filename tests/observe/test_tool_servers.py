@@ -11,18 +11,18 @@ from typing import TYPE_CHECKING, Any
 
 import psutil
 import pytest
-from envops.declare.registry import EnvironmentEntry
-from envops.observe.process import Confinement
-from envops.observe.requests import Wish, requests_for
-from envops.observe.templates import EnvironmentProcesses
-from envops.observe.venv import venv_for
+from envops.repository.registry import EnvironmentEntry
+from envops.validation.job import Confinement
+from envops.validation.requests import Wish, requests_for
+from envops.validation.templates import EnvironmentProcesses
+from envops.validation.venv import venv_for
 from sample_packages import look_at, write_package
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from envops.declare.package import Package
-    from envops.observe.workspace import Workspace
+    from envops.repository.package import Package
+    from envops.repository.workspace import Workspace
 
 SERVER = '''\
 import json
@@ -167,8 +167,8 @@ def test_tool_server_ends_with_its_job(environments: Path, workspace: Workspace)
 SCRIPT = """
 import os, socket, sys, time
 from pathlib import Path
-from envops.observe.worker.template import Template
-from envops.observe.worker.tool_servers import ForkedServer, NotForked, run_module
+from envops_worker.template import Template
+from envops_worker.tool_servers import ForkedServer, NotForked, run_module
 
 control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
 base, for_forks = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)

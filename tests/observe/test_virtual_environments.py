@@ -11,11 +11,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from envops.declare.package import Package
-from envops.observe import venv
-from envops.observe.resolve import oldest_python
-from envops.observe.subprocesses import ProgramFailed
-from envops.observe.venv import (
+from envops.repository.package import Package
+from envops.repository.workspace import CACHE_DIR, Workspace
+from envops.system.subprocesses import ProgramFailed
+from envops.validation import venv
+from envops.validation.resolve import oldest_python
+from envops.validation.venv import (
     VirtualEnvironment,
     base_python,
     mark_imported,
@@ -24,7 +25,6 @@ from envops.observe.venv import (
     uv_program,
     venv_for,
 )
-from envops.observe.workspace import CACHE_DIR, Workspace
 
 if TYPE_CHECKING:
     from collections.abc import Callable

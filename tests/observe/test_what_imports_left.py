@@ -7,7 +7,7 @@ import sys
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-from envops.observe.worker import imported
+from envops_worker import imported
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from envops.observe.worker.channel import Channel, encoded
+from envops_worker.channel import Channel, encoded
 
 
 class Dribble(io.RawIOBase):

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 import obedient_packages
 import pytest
-from envops.observe.facts import Started
+from envops.facts.observed import Started
 from sample_packages import Seen, line_of, look_at, processes_with, write_package
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from envops.observe.workspace import Workspace
+    from envops.repository.workspace import Workspace
 
 pytestmark = pytest.mark.worker
 MODULES = {"v0": obedient_packages.V0_MODULE, "v1": obedient_packages.V1_MODULE}

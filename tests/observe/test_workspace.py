@@ -11,8 +11,8 @@ import time
 from pathlib import Path
 
 import pytest
-from envops.observe.subprocesses import Interrupted
-from envops.observe.workspace import CACHE_DIR, JUST_MADE_SECONDS, InUse, Workspace, made_once, users_folder
+from envops.repository.workspace import CACHE_DIR, JUST_MADE_SECONDS, InUse, Workspace, made_once, users_folder
+from envops.system.subprocesses import Interrupted
 
 SPAWNED = multiprocessing.get_context("fork")
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 from envops.emulator.running import Running, emulator
-from envops.observe.hub.access import HubAccess
-from envops.observe.hub.prime import Prime, find_prime
+from envops.hub.access import HubAccess
+from envops.hub.prime import Prime, find_prime
 
 sys.path.append(str(Path(__file__).parents[1] / "commands"))
 sys.path.append(str(Path(__file__).parents[1] / "declare"))

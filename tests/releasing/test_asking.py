@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 from envops.emulator.running import Running
-from envops.observe.hub.access import DEFAULT_URL, HubAccess, hub_access
-from envops.observe.hub.asking import Answer, Call, HubUnavailable, ask_hub
-from envops.observe.hub.prime import Prime, find_prime
-from envops.observe.hub.state import Identity, read_hub, reading_of
+from envops.hub.access import DEFAULT_URL, HubAccess, hub_access
+from envops.hub.client import Answer, Call, HubUnavailable, ask_hub
+from envops.hub.prime import Prime, find_prime
+from envops.hub.state import Identity, read_hub, reading_of
 from speaking import Speaker
 
 STOP = threading.Event()

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import pytest
-from envops.act.patience import Patience
-from envops.act.publishing import HubSide, Published, publish
-from envops.act.pushing import Push, SourceDiffers
-from envops.judge.releasing import Desired, Step
-from envops.observe.hub.state import HubEnvironment, Reading
-from envops.observe.subprocesses import Interrupted
+from envops.hub.retry_policy import Patience
+from envops.hub.state import HubEnvironment, Reading
+from envops.release.publishing import HubSide, Published, publish
+from envops.release.pushing import Push, SourceDiffers
+from envops.release.steps import Desired, Step
+from envops.system.subprocesses import Interrupted
 
 DESIRED = Desired("sums", "acme", "0.2.0", "new" * 10, "PRIVATE")
 BEFORE = HubEnvironment("PRIVATE", "0.1.0", "old" * 10)

@@ -14,12 +14,12 @@ import pytest
 from envops import exit_codes
 from envops.__main__ import main
 from envops.act.hosted import HostedRequest, HostedSide, NotEvaluated, followed, imported, submitted
-from envops.declare.repository import Repository
 from envops.emulator.running import Running
-from envops.judge.releasing import Desired
-from envops.observe.hub.access import HubAccess
-from envops.observe.hub.evaluations import EvaluationsUnreadable, read_samples
-from envops.observe.hub.prime import Prime
+from envops.hub.access import HubAccess
+from envops.hub.evaluations import EvaluationsUnreadable, read_samples
+from envops.hub.prime import Prime
+from envops.release.steps import Desired
+from envops.repository.repository import Repository
 from small_repository import small_repository
 from speaking import Speaker
 

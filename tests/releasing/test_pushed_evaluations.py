@@ -7,16 +7,16 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from envops.act.evaluations import EvaluationPusher
-from envops.act.patience import Patience
-from envops.declare.package import Package
-from envops.declare.reading import read_package
 from envops.emulator.running import Running
-from envops.judge.releasing import Desired
-from envops.observe.hub.access import HubAccess
-from envops.observe.hub.prime import Prime
-from envops.observe.recordings import packed, write_recording
-from envops.observe.results import EvaluationRow, FunctionScore
+from envops.facts.results import EvaluationRow, FunctionScore
+from envops.hub.access import HubAccess
+from envops.hub.prime import Prime
+from envops.hub.retry_policy import Patience
+from envops.release.evaluations import EvaluationPusher
+from envops.release.steps import Desired
+from envops.repository.package import Package
+from envops.repository.read_package import read_package
+from envops.repository.recordings import packed, write_recording
 from sample_repository import write_environment
 from speaking import Speaker
 

@@ -9,14 +9,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from envops.act.pushing import SourceDiffers, push_environment
-from envops.declare.package import Package
-from envops.declare.reading import read_package
 from envops.emulator.running import Running
-from envops.judge.releasing import Desired
-from envops.observe.hub.access import HubAccess
-from envops.observe.hub.asking import Call, ask_hub
-from envops.observe.hub.prime import Prime
+from envops.hub.access import HubAccess
+from envops.hub.client import Call, ask_hub
+from envops.hub.prime import Prime
+from envops.release.pushing import SourceDiffers, push_environment
+from envops.release.steps import Desired
+from envops.repository.package import Package
+from envops.repository.read_package import read_package
 from sample_repository import PYPROJECT, write, write_environment
 
 SPY = """

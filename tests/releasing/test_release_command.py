@@ -19,12 +19,12 @@ import envops
 import psutil
 import pytest
 from envops.__main__ import main
-from envops.declare.repository import Repository
 from envops.emulator.running import Running
-from envops.judge.engine import GATES
-from envops.observe.hub import prime as prime_module
-from envops.observe.wheel import built_wheel
-from envops.observe.workspace import Workspace
+from envops.hub import prime as prime_module
+from envops.repository.repository import Repository
+from envops.repository.workspace import Workspace
+from envops.rules.engine import GATES
+from envops.validation.wheel import built_wheel
 from small_repository import edit, git, small_repository
 from speaking import Speaker
 
@@ -200,7 +200,7 @@ def test_what_is_wrong_with_the_access_is_said_before_anything_is_written(
 def test_a_missing_prime_is_said(
     place: Place, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("envops.commands.planning.find_prime", lambda: None)
+    monkeypatch.setattr("envops.release.planning.find_prime", lambda: None)
     assert place.run("plan") == 2
     assert "the prime CLI is not installed" in capsys.readouterr().err
 
@@ -212,7 +212,7 @@ def test_an_old_prime_is_said(
     python.write_text('#!/bin/sh\necho \'{"prime": "0.6.34"}\'\n')
     python.chmod(0o755)
     old = prime_module.Prime(python, python)
-    monkeypatch.setattr("envops.commands.planning.find_prime", lambda: old)
+    monkeypatch.setattr("envops.release.planning.find_prime", lambda: old)
     assert place.run("plan") == 2
     assert "prime 0.6.34 is older than 0.13.0" in capsys.readouterr().err
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from envops.declare.problem import Problem
-from envops.judge.engine import GATES, Finding
-from envops.observe.facts import Failure, Place
-from envops.report.result import EnvironmentResult, ValidationResult
+from envops.facts.observed import Failure, Place
+from envops.repository.problem import Problem
+from envops.rules.engine import GATES, Finding
+from envops.rules.result import EnvironmentResult, ValidationResult
 
 HOSTILE = (
     "</script></details><img src=x onerror=alert(1)>\n"

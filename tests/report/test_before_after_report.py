@@ -6,7 +6,7 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
-from envops.report.before_after import (
+from envops.reports.before_after import (
     FOLDER,
     ComparisonReport,
     FunctionReport,
@@ -16,7 +16,7 @@ from envops.report.before_after import (
     read_comparisons,
     render_json,
 )
-from envops.report.before_after_text import render_markdown, render_text
+from envops.reports.before_after_text import render_markdown, render_text
 
 SIDE = SideReport("base", "endpoint", "acme/base", False, 16, 16, 8, Interval(0.25, 0.1, 0.4), 0.0, None)
 REPORT = ComparisonReport(

@@ -8,14 +8,14 @@ from importlib.resources import files
 
 import jsonschema
 import pytest
-from envops.declare.registry import DistributionGate
-from envops.judge.declared_range import DeclaredRange
-from envops.judge.measures import distribution_of
-from envops.judge.outcomes import Outcome, Sample
-from envops.report.json_report import render_json
-from envops.report.markdown import render_markdown
-from envops.report.result import ValidationResult
-from envops.report.terminal import render_text
+from envops.reports.json_report import render_json
+from envops.reports.markdown import render_markdown
+from envops.reports.terminal import render_text
+from envops.repository.registry import DistributionGate
+from envops.rules.result import ValidationResult
+from envops.statistics.declared_range import DeclaredRange
+from envops.statistics.measures import distribution_of
+from envops.statistics.outcomes import Outcome, Sample
 from sample_results import ALL_PASS
 
 
@@ -62,7 +62,7 @@ def test_page_and_file_have_it_always():
     whole = result(*MIXED, gates=("schema", "rewards", "smoke", "distribution"))
     assert "<b>distribution</b>" in render_markdown(whole)
     written = json.loads(render_json(whole))
-    schema = json.loads(files("envops.report").joinpath("validate.schema.json").read_text())
+    schema = json.loads(files("envops.reports").joinpath("validate.schema.json").read_text())
     jsonschema.validate(written, schema, jsonschema.Draft202012Validator)
     data = written["environments"][0]["distributions"][0]
     assert data["mean"]["value"] == 0.5

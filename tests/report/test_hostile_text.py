@@ -8,18 +8,18 @@ from html.parser import HTMLParser
 from xml.etree import ElementTree
 
 import pytest
-from envops.report.annotations import render_annotations
-from envops.report.html.page import render_page
-from envops.report.json_report import render_json, report_data
-from envops.report.junit import render_junit
-from envops.report.markdown import render_markdown
-from envops.report.markdown_text import code_span, fenced, inside_html, prose, table_cell
-from envops.report.plain_data import plain_data
-from envops.report.result import ValidationResult
-from envops.report.sarif import render_sarif
-from envops.report.terminal import render_text
-from envops.report.visible_text import fitting, shortened, visible, without_workflow_commands
-from envops.report.written import print_result
+from envops.reports.annotations import render_annotations
+from envops.reports.html.page import render_page
+from envops.reports.json_report import render_json, report_data
+from envops.reports.junit import render_junit
+from envops.reports.markdown import render_markdown
+from envops.reports.sarif import render_sarif
+from envops.reports.terminal import render_text
+from envops.reports.written import print_result
+from envops.rules.result import ValidationResult
+from envops.text.markdown import code_span, fenced, inside_html, prose, table_cell
+from envops.text.plain_data import plain_data
+from envops.text.visible_text import fitting, shortened, visible, without_workflow_commands
 from markdown_it import MarkdownIt
 from sample_results import HOSTILE, hostile
 

@@ -11,18 +11,18 @@ from typing import Any
 import pytest
 from envops import exit_codes
 from envops.__main__ import main
-from envops.judge.engine import Finding
-from envops.report.html import page
-from envops.report.html.compact import MOST_FINDINGS, Beside, page_environment
-from envops.report.html.embedding import code, embedded, policy
-from envops.report.html.fitting import fitted, page_run
-from envops.report.html.page import render_page
-from envops.report.html.written import read_diff, write_page
-from envops.report.json_report import report_data
-from envops.report.plain_data import plain_data
-from envops.report.result import ValidationResult
-from envops.report.run_report import Curve, CurvePoint, RunReport
-from envops.report.written import write_reports
+from envops.reports.html import page
+from envops.reports.html.compact import MOST_FINDINGS, Beside, page_environment
+from envops.reports.html.embedding import code, embedded, policy
+from envops.reports.html.page import render_page
+from envops.reports.html.size_budget import fitted, page_run
+from envops.reports.html.written import read_diff, write_page
+from envops.reports.json_report import report_data
+from envops.reports.run_report import Curve, CurvePoint, RunReport
+from envops.reports.written import write_reports
+from envops.rules.engine import Finding
+from envops.rules.result import ValidationResult
+from envops.text.plain_data import plain_data
 from sample_results import ALL_PASS, FAILING, HOSTILE, MISSED_GOLD, mixed
 
 

@@ -8,14 +8,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
-from envops.report.kept import Kept, KeptResults
-from envops.report.written import write_reports
+from envops.reports.spill_list import Kept, KeptResults
+from envops.reports.written import write_reports
 from sample_results import hostile, interrupted, mixed
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from envops.report.result import ValidationResult
+    from envops.rules.result import ValidationResult
 
 
 def kept(result: ValidationResult, folder: Path | None) -> ValidationResult:

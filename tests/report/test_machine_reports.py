@@ -7,13 +7,13 @@ from xml.etree import ElementTree
 
 import jsonschema
 import pytest
-from envops.judge.engine import Finding
-from envops.observe.facts import Place
-from envops.report.annotations import render_annotations
-from envops.report.json_report import render_json
-from envops.report.junit import render_junit
-from envops.report.markdown import LIMIT_BYTES, render_markdown
-from envops.report.result import ValidationResult
+from envops.facts.observed import Place
+from envops.reports.annotations import render_annotations
+from envops.reports.json_report import render_json
+from envops.reports.junit import render_junit
+from envops.reports.markdown import LIMIT_BYTES, render_markdown
+from envops.rules.engine import Finding
+from envops.rules.result import ValidationResult
 from sample_results import (
     ALL_PASS,
     FAILING,
@@ -32,7 +32,7 @@ RESULTS = [passing, mixed, mistaken, interrupted, hostile]
 
 @pytest.mark.parametrize("result", RESULTS)
 def test_json_report_keeps_to_its_schema(result) -> None:
-    schema = json.loads(files("envops.report").joinpath("validate.schema.json").read_text())
+    schema = json.loads(files("envops.reports").joinpath("validate.schema.json").read_text())
     jsonschema.Draft202012Validator.check_schema(schema)
     jsonschema.validate(json.loads(render_json(result())), schema, jsonschema.Draft202012Validator)
 

@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 from envops import exit_codes
 from envops.__main__ import main
-from envops.declare.problem import DeclarationError
-from envops.declare.repository import Repository
-from envops.report.json_report import render_json
-from envops.report.merging import merged
-from envops.report.reading import read_report, result_of
-from envops.report.result import Share, ValidationResult
+from envops.reports.json_report import render_json
+from envops.reports.merge import merged
+from envops.reports.reading import read_report, result_of
+from envops.repository.problem import DeclarationError
+from envops.repository.repository import Repository
+from envops.rules.result import Share, ValidationResult
 from sample_results import ALL_PASS, BROKEN, FAILING, hostile, mixed, passing
 
 ROOT = Path(__file__).parents[2]

@@ -7,16 +7,16 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from envops.observe.mutation_facts import Mutant, Mutation, ToldApart
-from envops.report.html.compact import Beside, page_environment
-from envops.report.html.page import overview_row
-from envops.report.json_report import render_json
-from envops.report.markdown import render_markdown
-from envops.report.mutation import mutation_sentence, score_text
-from envops.report.result import EnvironmentResult, ValidationResult
-from envops.report.site.badge import badge
-from envops.report.site.build import mutation_badge
-from envops.report.terminal import render_text
+from envops.facts.mutation import Mutant, Mutation, ToldApart
+from envops.reports.html.compact import Beside, page_environment
+from envops.reports.html.page import overview_row
+from envops.reports.json_report import render_json
+from envops.reports.markdown import render_markdown
+from envops.reports.mutation import mutation_sentence, score_text
+from envops.reports.site.badge import badge
+from envops.reports.site.build import mutation_badge
+from envops.reports.terminal import render_text
+from envops.rules.result import EnvironmentResult, ValidationResult
 
 DIFF = "--- a/a.py\n+++ b/a.py\n@@ -1 +1 @@\n-x == 1\n+x != 1\n"
 APART = ToldApart(0, ({"role": "assistant", "content": "\x1b[31mhostile"},), {"reward": 0.0}, {"reward": 1.0})

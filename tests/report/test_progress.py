@@ -6,9 +6,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import pytest
-from envops.report.live_progress import LiveProgress
-from envops.report.progress import PlainProgress, Progress, open_progress
-from envops.report.result import EnvironmentResult
+from envops.reports.live_progress import LiveProgress
+from envops.reports.progress import PlainProgress, Progress, open_progress
+from envops.rules.result import EnvironmentResult
 from rich.console import Console
 from sample_results import ALL_PASS, FAILING, HOSTILE
 

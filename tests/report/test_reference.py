@@ -6,8 +6,8 @@ import argparse
 from pathlib import Path
 
 from envops.__main__ import parser
-from envops.declare.schema import registry_schema
 from envops.report.reference import CLI_FILE, REGISTRY_FILE, render_cli, render_registry
+from envops.repository.schema import registry_schema
 
 REPOSITORY = Path(__file__).parents[2]
 

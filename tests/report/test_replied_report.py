@@ -7,10 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from envops.declare.package import Package
-from envops.observe.facts import Description, Failure, FunctionFailure, FunctionScore, Place, Task
-from envops.observe.replying import Extracted, Replied
-from envops.report.replied import render_json, render_text
+from envops.facts.observed import Description, Failure, FunctionFailure, FunctionScore, Place, Task
+from envops.repository.package import Package
+from envops.validation.reply import Extracted, Replied
+from envops.validation.reply_text import render_json, render_text
 
 PACKAGE = Package("plain-sums", Path(), "plain_sums", "0.1.0", "", (), "", (), (), "", "v0", None)
 SAID: Any = ({"role": "assistant", "content": "<answer>4</answer>"},)

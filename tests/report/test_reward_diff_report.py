@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from envops.judge.engine import Finding
-from envops.judge.reward_comparison import PromptDifference, RewardComparison, ScoredReply, Scoring, Side
-from envops.observe.facts import Failure, FunctionScore, RewardFunction
-from envops.report.reward_diff import DiffResult, EnvironmentDiff, render_json, render_markdown, render_text
+from envops.facts.observed import Failure, FunctionScore, RewardFunction
+from envops.reports.reward_diff import DiffResult, EnvironmentDiff, render_json, render_markdown, render_text
+from envops.rules.engine import Finding
+from envops.statistics.reward_comparison import PromptDifference, RewardComparison, ScoredReply, Scoring, Side
 
 FUNCTIONS = (RewardFunction("correct", 1.0, "reward"),)
 BASE = Side("main (abc)", "plain-sums", "0.1.0", "v0", "sha256:0", (*FUNCTIONS, RewardFunction("old", 0.0, "metric")))

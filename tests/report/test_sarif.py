@@ -7,10 +7,10 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from envops.judge.engine import Finding
-from envops.observe.facts import Place
-from envops.report.result import ValidationResult
-from envops.report.sarif import MOST_RESULTS, render_sarif
+from envops.facts.observed import Place
+from envops.reports.sarif import MOST_RESULTS, render_sarif
+from envops.rules.engine import Finding
+from envops.rules.result import ValidationResult
 from sample_results import FAILING, IGNORED, MISSED_GOLD, mistaken, mixed, passing
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 
 import pytest
-from envops.observe.search_facts import Exploit, PanelTask, Search
-from envops.report.json_report import render_json
-from envops.report.markdown import render_markdown
-from envops.report.result import EnvironmentResult, ValidationResult
-from envops.report.search import search_sentence
-from envops.report.terminal import render_text
+from envops.facts.search import Exploit, PanelTask, Search
+from envops.reports.json_report import render_json
+from envops.reports.markdown import render_markdown
+from envops.reports.search import search_sentence
+from envops.reports.terminal import render_text
+from envops.rules.result import EnvironmentResult, ValidationResult
 
 FIND = Exploit("blind", "keyword", "its words stand in the source", "\x1b[31mquod erat", "seeds", 40, ())
 SEARCH = Search(

@@ -9,8 +9,8 @@ from xml.etree import ElementTree
 import pytest
 from envops import exit_codes
 from envops.__main__ import main
-from envops.report.site.badge import badge
-from envops.report.site.readme import readme_html
+from envops.reports.site.badge import badge
+from envops.reports.site.readme import readme_html
 from sample_results import HOSTILE
 
 ROOT = Path(__file__).parents[2]

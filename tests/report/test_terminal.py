@@ -4,8 +4,8 @@ import re
 from dataclasses import replace
 
 import pytest
-from envops.report.result import ValidationResult
-from envops.report.terminal import render_text
+from envops.reports.terminal import render_text
+from envops.rules.result import ValidationResult
 from sample_results import ALL_PASS, FAILING, MISSED_GOLD, hostile, interrupted, mistaken, mixed, passing
 
 MIXED = """\

@@ -7,13 +7,13 @@ import sys
 from pathlib import Path
 
 import pytest
-from envops.declare.package import Package
-from envops.judge.engine import GATES
-from envops.judge.verdict import GateVerdict, Judgement
-from envops.observe.facts import Facts, Failure, Place, Rollout, Score
-from envops.report import written
-from envops.report.result import EnvironmentResult, environment_result, path_in_repository, where
-from envops.report.written import print_result, report, tell_github, write_reports, write_whole
+from envops.facts.observed import Facts, Failure, Place, Rollout, Score
+from envops.reports import written
+from envops.reports.written import print_result, report, tell_github, write_reports, write_whole
+from envops.repository.package import Package
+from envops.rules.engine import GATES
+from envops.rules.result import EnvironmentResult, environment_result, path_in_repository, where
+from envops.rules.verdict import GateVerdict, Judgement
 from sample_results import mixed, passing
 
 
@@ -116,7 +116,7 @@ def test_github_is_told_only_inside_a_workflow(tmp_path: Path) -> None:
 def test_rich_is_not_imported_before_it_is_needed() -> None:
     code = """
 import sys
-import envops.report.written, envops.report.progress
+import envops.reports.written, envops.reports.progress
 assert "rich" not in sys.modules
 """
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)

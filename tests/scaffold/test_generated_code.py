@@ -11,7 +11,7 @@ from itertools import product
 import pytest
 import yaml
 from envops.command_line.authoring import ANSWERS, KINDS
-from envops.judge.readme import missing_sections, names, text_about_rewards
+from envops.rules.readme import missing_sections, names, text_about_rewards
 from envops.scaffold.gather import sample, words_of
 from envops.scaffold.plan import Plan, Provenance
 from envops.scaffold.render import files_of

@@ -86,8 +86,8 @@ def test_every_kind_and_format_passes_on_a_few_tasks(
     with (root / "registry.yaml").open("a") as registry:
         registry.write(SMALL_GATES)
     monkeypatch.setattr("envops.commands.new.sample", lambda answer: sample(answer)[:FEW])
-    monkeypatch.setattr("envops.observe.searching.SECONDS", 0.3)
-    monkeypatch.setattr("envops.observe.observation.mutation_of", lambda *_: None)
+    monkeypatch.setattr("envops.validation.searching.SECONDS", 0.3)
+    monkeypatch.setattr("envops.validation.observation.mutation_of", lambda *_: None)
     verdicts = validated(root, ALL, capsys)
     assert verdicts == dict.fromkeys(verdicts, "pass")
     assert len(verdicts) == len(ALL) == 11 * len(ANSWERS)

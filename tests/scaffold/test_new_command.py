@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 from envops.__main__ import main
-from envops.declare.codeowners import codeowners_problems
-from envops.declare.registry import load_registry
-from envops.declare.repository import Repository
+from envops.repository.codeowners import codeowners_problems
+from envops.repository.registry import load_registry
+from envops.repository.repository import Repository
 
 ROOT = Path(__file__).parents[2]
 ROWS = [{"question": f"What is {n} plus 5?", "answer": f"Count on.\n#### {n + 5:,}"} for n in range(990, 1010)]
@@ -130,7 +130,7 @@ def test_a_failure_while_writing_leaves_nothing_behind(repository: Path, monkeyp
     def full(_registry: object) -> str:
         raise OSError("no space left on device")
 
-    monkeypatch.setattr("envops.declare.codeowners.render", full)
+    monkeypatch.setattr("envops.repository.codeowners.render", full)
     with pytest.raises(OSError, match="no space left"):
         new(repository, "more-sums")
     assert contents(repository) == before

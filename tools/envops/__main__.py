@@ -29,7 +29,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def run() -> None:
     """The entry point of the `envops` script."""
     gc.disable()  # until the command is imported: what imports make stays
-    from envops.declare.problem import DeclarationError
+    from envops.repository.problem import DeclarationError
 
     try:
         code = main()

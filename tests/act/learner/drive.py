@@ -19,11 +19,11 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from envops.act.training.learner.ground import Ground, Pace, opened_ground
-from envops.act.training.learner.settings import LearnerSettings, RolloutSettings
-from envops.act.training.learner.training import Learner
-from envops.declare.repository import Repository
-from envops.observe.workspace import Workspace
+from envops.repository.repository import Repository
+from envops.repository.workspace import Workspace
+from envops.training.learner.environment import Ground, Pace, opened_ground
+from envops.training.learner.settings import LearnerSettings, RolloutSettings
+from envops.training.learner.training import Learner
 
 ROOT = Path(__file__).parents[3]
 SAID_BY = re.compile(r"<\|im_start\|>(\w+)\n(.*?)(?=<\|im_start\|>|$)", re.DOTALL)

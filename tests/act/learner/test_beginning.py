@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from envops.act.training.learner.beginning import Beginning
-from envops.act.training.learner.settings import UnfitSettings
+from envops.training.learner.resume import Beginning
+from envops.training.learner.settings import UnfitSettings
 
 IDENTITY: dict[str, Any] = {
     "grpo": {"learning_rate": 1e-5},

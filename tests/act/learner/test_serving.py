@@ -9,9 +9,9 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
-from envops.act.training.learner.conversations import LostTurn, Spoken, Turn, joined
-from envops.act.training.learner.rendering import TemplateRenderer
-from envops.act.training.learner.serving import PolicyServer
+from envops.training.learner.conversations import LostTurn, Spoken, Turn, joined
+from envops.training.learner.rendering import TemplateRenderer
+from envops.training.learner.serving import PolicyServer
 from letters import CHAT, Letters, end
 
 ASKED = [{"role": "user", "content": "Say ab."}]

@@ -7,11 +7,11 @@ import tomllib
 from pathlib import Path
 
 import pytest
-from envops.act.training.learner.checkpoints import finished_model, last_checkpoint, step_of
-from envops.act.training.learner.metrics import MetricsFile
-from envops.act.training.learner.rollouts import tally
-from envops.act.training.learner.settings import RolloutSettings, UnfitSettings, read_settings
-from envops.observe.training_log import read_metrics
+from envops.facts.training_log import read_metrics
+from envops.training.learner.checkpoints import finished_model, last_checkpoint, step_of
+from envops.training.learner.metrics import MetricsFile
+from envops.training.learner.rollouts import tally
+from envops.training.learner.settings import RolloutSettings, UnfitSettings, read_settings
 
 ROOT = Path(__file__).parents[3]
 LEAST = 'model = "m"\n[rollouts]\nenvironment = "sums"\n'

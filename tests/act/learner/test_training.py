@@ -179,7 +179,7 @@ def test_a_run_is_interrupted_and_gone_on_with_and_loses_no_finished_step(
 
 RATES = """\
 import io, json, torch
-from envops.act.training.learner.rate import ask_for
+from envops.training.learner.learning_rate import ask_for
 def made(rate):
     optimizer = torch.optim.AdamW([torch.nn.Parameter(torch.ones(1))], lr=rate)
     return optimizer, torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 1 - step / 10)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from envops.act.training.probe.fitness import NotForAProbe, speaks_once
-from envops.act.training.probe.vocabulary import END, ROLES, START, Vocabulary, shared, vocabulary_of
-from envops.observe.facts import Description
+from envops.facts.observed import Description
+from envops.training.probe.eligibility import NotForAProbe, speaks_once
+from envops.training.probe.vocabulary import END, ROLES, START, Vocabulary, shared, vocabulary_of
 
 PROMPTS = [[{"role": "user", "content": f"Reverse <text>{text}</text> now."}] for text in ("abc", "cab")]
 GOLD = ["<out>cba</out>", "<out>bac</out>"]

@@ -22,18 +22,13 @@ from typing import Any
 
 from filelock import FileLock
 
-from envops.act.doubt import Doubt
-from envops.judge.releasing import Desired
-from envops.observe.hub.access import HubAccess
-from envops.observe.hub.evaluations import (
-    EvaluationsUnreadable,
-    PlatformEvaluation,
-    list_evaluations,
-    read_evaluation,
-)
-from envops.observe.hub.prime import Prime
-from envops.observe.subprocesses import Interrupted, ProgramFailed, run_program
-from envops.report.written import write_whole
+from envops.hub.access import HubAccess
+from envops.hub.evaluations import EvaluationsUnreadable, PlatformEvaluation, list_evaluations, read_evaluation
+from envops.hub.pending_submission import Doubt
+from envops.hub.prime import Prime
+from envops.release.steps import Desired
+from envops.reports.written import write_whole
+from envops.system.subprocesses import Interrupted, ProgramFailed, run_program
 
 SUBMIT_SECONDS = 120.0
 DOUBT_SECONDS = 900.0

@@ -8,12 +8,12 @@ from pathlib import Path
 from packaging.version import InvalidVersion, Version
 
 from envops import exit_codes
-from envops.declare.problem import DeclarationError, Problem
-from envops.declare.pyproject import read_pyproject
-from envops.declare.registry import load_registry
-from envops.declare.repository import Repository
-from envops.declare.version_edit import write_version
-from envops.judge.version_steps import next_versions
+from envops.repository.problem import DeclarationError, Problem
+from envops.repository.pyproject import read_pyproject
+from envops.repository.registry import load_registry
+from envops.repository.repository import Repository
+from envops.repository.version_edit import write_version
+from envops.repository.version_steps import next_versions
 
 _PLACES = ("patch", "minor", "major")
 

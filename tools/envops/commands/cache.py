@@ -8,8 +8,8 @@ import sys
 import time
 
 from envops import exit_codes
-from envops.observe.pruning import KINDS, Kept, dispensable, kept_in, remove
-from envops.observe.workspace import InUse, Workspace
+from envops.repository.workspace import InUse, Workspace
+from envops.validation.pruning import KINDS, Kept, dispensable, kept_in, remove
 
 DAY_SECONDS = 86_400.0
 

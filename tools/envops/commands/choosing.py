@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from envops.declare.repository import Repository
-from envops.observe.sharding import Load, divided
-from envops.observe.timings import expected_timings
-from envops.observe.workspace import Workspace
-from envops.report.result import Share
+from envops.repository.repository import Repository
+from envops.repository.workspace import Workspace
+from envops.rules.result import Share
+from envops.validation.sharding import Load, divided
+from envops.validation.timings import expected_timings
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ def _selected(root: Path, options: argparse.Namespace) -> Choice:
     if options.changed is None:
         repository = Repository.load(root, options.names or None)
         return Choice(repository, repository.select(options.names))
-    from envops.declare.changes import changed_environments
+    from envops.repository.changes import changed_environments
 
     change = changed_environments(root, options.changed or None)
     repository = Repository.load(root, only=None if change.everything else change.names)

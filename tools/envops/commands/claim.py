@@ -8,8 +8,8 @@ import sys
 from pathlib import Path
 
 from envops import exit_codes
-from envops.act.claiming import claim, close
-from envops.act.github import GitHub, GitHubError
+from envops.github.api import GitHub, GitHubError
+from envops.github.commit_status_lock import claim, close
 
 
 def run(options: argparse.Namespace) -> int:

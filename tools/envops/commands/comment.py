@@ -9,10 +9,10 @@ import sys
 from pathlib import Path
 
 from envops import exit_codes
-from envops.act.commenting import LONGEST, MARK, comment, pull_request_of
-from envops.act.github import GitHub, GitHubError
-from envops.declare.problem import DeclarationError
-from envops.report.conversation import conversation
+from envops.github.api import GitHub, GitHubError
+from envops.github.comment import LONGEST, MARK, comment, pull_request_of
+from envops.reports.comment import conversation
+from envops.repository.problem import DeclarationError
 
 
 def run(options: argparse.Namespace) -> int:

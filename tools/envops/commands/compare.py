@@ -36,21 +36,11 @@ from envops.commands.model_run import (
 )
 from envops.commands.results_gate import known_environment
 from envops.commands.rewards_printing import append_to_summary, print_text, write_report
-from envops.commands.termination import terminated_like_interrupted
-from envops.declare.endpoints import Endpoint
-from envops.declare.package import Package
-from envops.declare.registry import EnvironmentEntry
-from envops.declare.repository import Repository
-from envops.judge.before_after import BeforeAfter, before_after
-from envops.judge.declared_range import DeclaredRange, declared_range
-from envops.judge.outcomes import Sample, outcome_of_rollout
-from envops.observe.facts import Facts, Task
-from envops.observe.journal import Journal
+from envops.facts.observed import Facts, Task
+from envops.facts.results import EvaluationRow, ResultsWriter, task_key
+from envops.facts.spending import estimate
 from envops.observe.model_evaluation import MOST_TASKS, Asked, Opened, evaluate_speaker
-from envops.observe.results import EvaluationRow, ResultsWriter, task_key
-from envops.observe.spending import estimate
-from envops.observe.workspace import Workspace
-from envops.report.before_after import (
+from envops.reports.before_after import (
     FOLDER,
     ComparisonReport,
     FunctionReport,
@@ -60,8 +50,18 @@ from envops.report.before_after import (
     interval_of,
     render_json,
 )
-from envops.report.before_after_text import render_markdown, render_text
-from envops.report.html.written import refresh_page
+from envops.reports.before_after_text import render_markdown, render_text
+from envops.reports.html.written import refresh_page
+from envops.repository.endpoints import Endpoint
+from envops.repository.package import Package
+from envops.repository.registry import EnvironmentEntry
+from envops.repository.repository import Repository
+from envops.repository.workspace import Workspace
+from envops.statistics.before_after import BeforeAfter, before_after
+from envops.statistics.declared_range import DeclaredRange, declared_range
+from envops.statistics.outcomes import Sample, outcome_of_rollout
+from envops.system.termination import terminated_like_interrupted
+from envops.validation.journal import Journal
 
 
 @dataclass(frozen=True)

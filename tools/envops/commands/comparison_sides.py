@@ -11,16 +11,16 @@ from typing import Any, Literal
 
 from envops.commands.model_run import Refused
 from envops.commands.results_gate import say_problems
-from envops.declare.endpoints import ENDPOINTS_FILE, Endpoint, read_endpoints
-from envops.declare.package import Package
-from envops.declare.problem import nearest
-from envops.declare.registry import EnvironmentEntry
-from envops.declare.reward_digest import reward_digest
-from envops.observe.facts import Facts
+from envops.facts.observed import Facts
+from envops.facts.results import EvaluationRow
 from envops.observe.importing import Expected, NoResults, import_results
 from envops.observe.model_evaluation import sampling_of
-from envops.observe.recordings import RecordingOnDisk, read_recordings
-from envops.observe.results import EvaluationRow
+from envops.repository.endpoints import ENDPOINTS_FILE, Endpoint, read_endpoints
+from envops.repository.package import Package
+from envops.repository.problem import nearest
+from envops.repository.recordings import RecordingOnDisk, read_recordings
+from envops.repository.registry import EnvironmentEntry
+from envops.repository.reward_digest import reward_digest
 
 Kind = Literal["endpoint", "results", "recording"]
 Place = Literal["before", "after"]

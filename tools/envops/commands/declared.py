@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from envops.act.training.declared import DeclaredRun
-from envops.report.declared_runs import RunResult
+from envops.reports.declared_runs import RunResult
+from envops.training.declared_runs import DeclaredRun
 
 
 def run_result(run: DeclaredRun, state: str = "", then: str = "") -> RunResult:

@@ -9,16 +9,16 @@ import threading
 from dataclasses import asdict
 
 from envops import exit_codes
-from envops.act.training.following import Followed, diagnose, report_of
-from envops.commands.watching import NotFound, Place, followed, place_of
-from envops.observe.hub.access import hub_access
-from envops.observe.hub.asking import HubUnavailable
-from envops.observe.hub.runs import RunsUnreadable
-from envops.observe.subprocesses import Interrupted
-from envops.observe.training_log import NoMetrics
-from envops.report.plain_data import plain_data
-from envops.report.run_report import RunReport, write_run
-from envops.report.run_text import render_run, render_run_markdown
+from envops.facts.training_log import NoMetrics
+from envops.hub.access import hub_access
+from envops.hub.client import HubUnavailable
+from envops.hub.runs import RunsUnreadable
+from envops.reports.run_report import RunReport, write_run
+from envops.reports.run_text import render_run, render_run_markdown
+from envops.system.subprocesses import Interrupted
+from envops.text.plain_data import plain_data
+from envops.training.find_run import NotFound, Place, followed, place_of
+from envops.training.follow import Followed, diagnose, report_of
 
 ENDED = ("finished", "failed", "stopped")
 

@@ -8,12 +8,12 @@ from pathlib import Path
 
 from envops import exit_codes
 from envops.__main__ import parser
-from envops.declare.codeowners import CODEOWNERS_FILE, render
-from envops.declare.registry import load_registry
-from envops.declare.schema import registry_schema
-from envops.judge.catalogue import CATALOGUE_FILE, render_catalogue
 from envops.report.reference import CLI_FILE, REGISTRY_FILE, render_cli, render_registry
-from envops.report.written import write_whole
+from envops.reports.written import write_whole
+from envops.repository.codeowners import CODEOWNERS_FILE, render
+from envops.repository.registry import load_registry
+from envops.repository.schema import registry_schema
+from envops.rules.catalogue import CATALOGUE_FILE, render_catalogue
 
 
 def run(options: argparse.Namespace) -> int:

@@ -10,9 +10,9 @@ import sys
 from dataclasses import asdict, replace
 
 from envops import exit_codes
-from envops.judge.health import Check, examined
-from envops.observe.machine import Machine, look
-from envops.observe.workspace import InUse, Workspace
+from envops.repository.workspace import InUse, Workspace
+from envops.validation.machine import Machine, look
+from envops.validation.machine_health import Check, examined
 
 SIGNS = {"ok": "✓", "advice": "!", "fail": "✗"}
 

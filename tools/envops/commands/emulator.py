@@ -9,13 +9,13 @@ import threading
 from pathlib import Path
 
 from envops import exit_codes
-from envops.declare.problem import DeclarationError
-from envops.declare.registry import load_registry
 from envops.emulator.accounts import READ_ONLY_KEY
 from envops.emulator.assumptions import assumptions
 from envops.emulator.behaviour import UnknownAnswer, behaviour
 from envops.emulator.faults import FaultError
 from envops.emulator.running import Running, emulator
+from envops.repository.problem import DeclarationError
+from envops.repository.registry import load_registry
 
 FOLDER = Path(".envops/emulator")
 

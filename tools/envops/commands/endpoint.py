@@ -8,11 +8,11 @@ import sys
 import threading
 
 from envops import exit_codes
-from envops.declare.repository import Repository
-from envops.observe.opened import opened_environment
-from envops.observe.process import StageFailed
-from envops.observe.subprocesses import Interrupted, ProgramFailed
-from envops.observe.workspace import Workspace
+from envops.repository.repository import Repository
+from envops.repository.workspace import Workspace
+from envops.system.subprocesses import Interrupted, ProgramFailed
+from envops.validation.job import StageFailed
+from envops.validation.opened import opened_environment
 
 MOST_TASKS = 20_000
 FOR_EVER = 10 * 365 * 86_400.0

@@ -6,9 +6,9 @@ import argparse
 import sys
 
 from envops import exit_codes
-from envops.declare.problem import nearest
-from envops.judge.catalogue import explain
-from envops.judge.engine import all_rules
+from envops.repository.problem import nearest
+from envops.rules.catalogue import explain
+from envops.rules.engine import all_rules
 
 
 def run(options: argparse.Namespace) -> int:

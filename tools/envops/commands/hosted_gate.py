@@ -9,29 +9,29 @@ from pathlib import Path
 from envops import exit_codes
 from envops.act.hosted import HostedRequest, HostedSide, NotEvaluated, followed, imported, submitted
 from envops.commands.model_run import Refused, approve_bound, asked_of, ceiling_of, chosen, say
-from envops.commands.planning import desired_of
-from envops.commands.platform import the_platform
 from envops.commands.results_gate import run as judge_results
-from envops.commands.termination import terminated_like_interrupted
-from envops.declare.endpoints import Endpoint, find_endpoint
-from envops.declare.package import Package
-from envops.declare.registry import EnvironmentEntry
-from envops.judge.releasing import Desired
-from envops.observe.facts import Dataset, Task
+from envops.facts.limits import LOAD_SECONDS
+from envops.facts.observed import Dataset, Task
+from envops.hub.access import HubAccess
+from envops.hub.client import HubUnavailable
+from envops.hub.evaluations import EvaluationsUnreadable, read_samples
+from envops.hub.login import the_platform
+from envops.hub.prime import Prime
+from envops.hub.state import read_hub
 from envops.observe.hosted_results import write_samples
-from envops.observe.hub.access import HubAccess
-from envops.observe.hub.asking import HubUnavailable
-from envops.observe.hub.evaluations import EvaluationsUnreadable, read_samples
-from envops.observe.hub.prime import Prime
-from envops.observe.hub.state import read_hub
-from envops.observe.limits import LOAD_SECONDS
 from envops.observe.model_evaluation import MOST_TASKS_ELSEWHERE, Asked, Opened, sampling_of
-from envops.observe.opened import opened_environment
-from envops.observe.process import StageFailed, checked
 from envops.observe.provider import PRIME_KEY
 from envops.observe.relay import hide_memory
-from envops.observe.subprocesses import Interrupted, ProgramFailed
-from envops.observe.workspace import Workspace
+from envops.release.planning import desired_of
+from envops.release.steps import Desired
+from envops.repository.endpoints import Endpoint, find_endpoint
+from envops.repository.package import Package
+from envops.repository.registry import EnvironmentEntry
+from envops.repository.workspace import Workspace
+from envops.system.subprocesses import Interrupted, ProgramFailed
+from envops.system.termination import terminated_like_interrupted
+from envops.validation.job import StageFailed, checked
+from envops.validation.opened import opened_environment
 
 LOOK_SECONDS = 10.0
 

@@ -7,9 +7,9 @@ import sys
 import threading
 
 from envops import exit_codes
-from envops.declare.repository import Repository
-from envops.observe.resolve import resolve_locks, resolve_tool_locks
-from envops.observe.subprocesses import ProgramFailed
+from envops.repository.repository import Repository
+from envops.system.subprocesses import ProgramFailed
+from envops.validation.resolve import resolve_locks, resolve_tool_locks
 
 
 def run(options: argparse.Namespace) -> int:

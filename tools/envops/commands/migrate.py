@@ -9,15 +9,15 @@ from pathlib import Path
 
 from envops import exit_codes
 from envops.commands import rewards_against
-from envops.declare.package import Package
-from envops.declare.problem import DeclarationError, Problem
-from envops.declare.repository import Repository
 from envops.migrate.package import files_of, needs_more
 from envops.migrate.places import places_of
 from envops.migrate.reading import Unreadable
-from envops.observe.resolve import resolve_locks
-from envops.observe.subprocesses import ProgramFailed
+from envops.repository.package import Package
+from envops.repository.problem import DeclarationError, Problem
+from envops.repository.repository import Repository
 from envops.scaffold.write import Refused, refuse_taken, write
+from envops.system.subprocesses import ProgramFailed
+from envops.validation.resolve import resolve_locks
 
 
 def run(options: argparse.Namespace) -> int:

@@ -14,23 +14,23 @@ from pathlib import Path
 from envops import __version__, exit_codes
 from envops.commands.model_run import Meter, Refused, approve, asked_of, chosen, refused_by, relay_to, say, spent
 from envops.commands.seats import NotSeated, check_seat
-from envops.declare.package import Package
-from envops.declare.registry import EnvironmentEntry
-from envops.declare.repository import Repository
-from envops.judge.engine import Gate, Subject, Verdict
-from envops.judge.recorded import baseline_for
-from envops.judge.verdict import GateVerdict, Judgement, judge, worst
-from envops.observe.facts import Facts, Stage
+from envops.facts.observed import Facts, Stage
+from envops.facts.results import ResultsWriter
 from envops.observe.model_evaluation import Evaluated, Opened, evaluate_speaker
-from envops.observe.process import StageFailed
-from envops.observe.recordings import read_recordings
 from envops.observe.relay import Relay
-from envops.observe.results import ResultsWriter
-from envops.observe.subprocesses import Interrupted, ProgramFailed
-from envops.observe.workspace import Workspace
-from envops.report.result import EnvironmentResult, ValidationResult, environment_result
-from envops.report.visible_text import on_one_line
-from envops.report.written import report
+from envops.reports.written import report
+from envops.repository.package import Package
+from envops.repository.recordings import read_recordings
+from envops.repository.registry import EnvironmentEntry
+from envops.repository.repository import Repository
+from envops.repository.workspace import Workspace
+from envops.rules.engine import Gate, Subject, Verdict
+from envops.rules.result import EnvironmentResult, ValidationResult, environment_result
+from envops.rules.verdict import GateVerdict, Judgement, judge, worst
+from envops.statistics.recorded import baseline_for
+from envops.system.subprocesses import Interrupted, ProgramFailed
+from envops.text.visible_text import on_one_line
+from envops.validation.job import StageFailed
 
 PLAYED: Mapping[Gate, Stage] = {"smoke": "smoke", "distribution": "distribution"}
 

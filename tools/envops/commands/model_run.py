@@ -13,18 +13,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from envops import exit_codes
-from envops.declare.endpoints import ENDPOINTS_FILE, Endpoint, find_endpoint
-from envops.declare.package import Package
-from envops.declare.registry import EnvironmentEntry
-from envops.declare.repository import Repository
+from envops.facts.results import EvaluationRow, ResultsWriter
+from envops.facts.spending import Estimate, Spending, estimate
 from envops.observe.model_evaluation import MOST_TASKS, Asked, NoKey, Opened, key_of
-from envops.observe.process import StageFailed
 from envops.observe.provider import EndpointRefuses
 from envops.observe.relay import Relay
-from envops.observe.results import EvaluationRow, ResultsWriter
-from envops.observe.spending import Estimate, Spending, estimate
-from envops.observe.subprocesses import Interrupted, ProgramFailed
-from envops.report.visible_text import fitting, on_one_line
+from envops.repository.endpoints import ENDPOINTS_FILE, Endpoint, find_endpoint
+from envops.repository.package import Package
+from envops.repository.registry import EnvironmentEntry
+from envops.repository.repository import Repository
+from envops.system.subprocesses import Interrupted, ProgramFailed
+from envops.text.visible_text import fitting, on_one_line
+from envops.validation.job import StageFailed
 
 DEFAULT_CEILING = 1.0
 """Dollars that a run may cost where nobody says anything else."""

@@ -9,18 +9,18 @@ from pathlib import Path
 
 from envops import exit_codes
 from envops.command_line.authoring import ANSWERS, KINDS
-from envops.declare.registry import Registry, load_registry
 from envops.judge.dataset.advice import recommended_kind
 from envops.judge.dataset.layout import AnswerFormat
 from envops.judge.dataset.recognition import NothingToAnswer, Recognised, layout_as, recognise
 from envops.observe.dataset.hub import open_hub
 from envops.observe.dataset.rows import numbered
 from envops.observe.dataset.source import Source, SourceProblem, open_local
-from envops.observe.subprocesses import ProgramFailed
+from envops.repository.registry import Registry, load_registry
 from envops.scaffold.gather import Gathered, gather, sample, words_of
 from envops.scaffold.plan import NAME, Generation, Kind, Plan, Provenance
 from envops.scaffold.render import files_of, ignored_by
 from envops.scaffold.write import Refused, refuse_taken, usual_owners, write
+from envops.system.subprocesses import ProgramFailed
 
 MOST_ROWS = 10_000
 """Rows of a split that go into a package; it is uploaded and installed as a whole."""

@@ -11,22 +11,13 @@ from envops import __version__, exit_codes
 from envops.act.prompt_placing import NotPlaceable, Placement, placement
 from envops.commands.model_run import Refused, breaking_off, refused_by, relay_to, say, spent
 from envops.commands.rewards_printing import append_to_summary, print_text, write_report
-from envops.commands.termination import terminated_like_interrupted
-from envops.declare.package import Package
-from envops.declare.registry import EnvironmentEntry
-from envops.declare.repository import Repository
-from envops.judge.clusters import paired_difference
-from envops.observe.facts import Dataset, Description, Task
-from envops.observe.limits import LOAD_SECONDS, TASKS_SCORED
-from envops.observe.opened import opened_environment
-from envops.observe.process import checked
+from envops.facts.limits import LOAD_SECONDS, TASKS_SCORED
+from envops.facts.observed import Dataset, Description, Task
+from envops.facts.spending import Estimate
 from envops.observe.prompt_optimization import Budget, NoGepa, Optimized, estimate_of_search, optimize_prompt
 from envops.observe.relay import Relay
-from envops.observe.spending import Estimate
-from envops.observe.subprocesses import ProgramFailed
-from envops.observe.workspace import Workspace
-from envops.report.before_after import interval_of
-from envops.report.optimized import (
+from envops.reports.before_after import interval_of
+from envops.reports.optimized import (
     CandidateReport,
     OptimizationReport,
     files,
@@ -34,7 +25,16 @@ from envops.report.optimized import (
     render_markdown,
     render_text,
 )
-from envops.report.written import write_whole
+from envops.reports.written import write_whole
+from envops.repository.package import Package
+from envops.repository.registry import EnvironmentEntry
+from envops.repository.repository import Repository
+from envops.repository.workspace import Workspace
+from envops.statistics.clusters import paired_difference
+from envops.system.subprocesses import ProgramFailed
+from envops.system.termination import terminated_like_interrupted
+from envops.validation.job import checked
+from envops.validation.opened import opened_environment
 
 TRAIN, VALIDATION = 24, 16
 """Tasks of either kind where nobody says anything else."""

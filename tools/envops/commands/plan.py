@@ -8,10 +8,10 @@ import threading
 from pathlib import Path
 
 from envops import exit_codes
-from envops.commands.planning import make_plan
-from envops.observe.hub.asking import HubUnavailable
-from envops.observe.subprocesses import Interrupted
-from envops.report.plan_written import print_plan, write_plan
+from envops.hub.client import HubUnavailable
+from envops.release.plan_written import print_plan, write_plan
+from envops.release.planning import make_plan
+from envops.system.subprocesses import Interrupted
 
 
 def run(options: argparse.Namespace) -> int:

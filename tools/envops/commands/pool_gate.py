@@ -8,11 +8,11 @@ import threading
 from envops import exit_codes
 from envops.commands.model_run import Refused, asked_of, chosen, relay_to, say, spent
 from envops.commands.results_gate import run as judge_results
-from envops.commands.termination import terminated_like_interrupted
 from envops.observe.model_evaluation import MOST_TASKS_ELSEWHERE
 from envops.observe.pool import evaluate_in_pool
-from envops.observe.subprocesses import ProgramFailed
-from envops.observe.workspace import Workspace
+from envops.repository.workspace import Workspace
+from envops.system.subprocesses import ProgramFailed
+from envops.system.termination import terminated_like_interrupted
 
 
 def run(options: argparse.Namespace) -> int:

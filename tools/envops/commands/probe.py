@@ -13,15 +13,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from envops import exit_codes
-from envops.declare.repository import Repository
-from envops.observe.process import StageFailed, WorkerLost
-from envops.observe.subprocesses import ProgramFailed
-from envops.observe.workspace import Workspace
-from envops.report.run_report import Curve, CurvePoint, RunReport, write_run
+from envops.reports.run_report import Curve, CurvePoint, RunReport, write_run
+from envops.repository.repository import Repository
+from envops.repository.workspace import Workspace
+from envops.system.subprocesses import ProgramFailed
+from envops.validation.job import StageFailed, WorkerLost
 
 if TYPE_CHECKING:
-    from envops.act.training.probe.learning import Step
-    from envops.act.training.probe.probing import Probed
+    from envops.training.probe.learning import Step
+    from envops.training.probe.probing import Probed
 
 NEEDED = ("torch", "trl", "transformers", "datasets", "accelerate")
 WHAT_IT_PROVES = (
@@ -50,9 +50,9 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _probe(root: Path, name: str, options: argparse.Namespace) -> int:
-    from envops.act.training.learner.ground import opened_ground
-    from envops.act.training.probe.fitness import NotForAProbe
-    from envops.act.training.probe.probing import probe
+    from envops.training.learner.environment import opened_ground
+    from envops.training.probe.eligibility import NotForAProbe
+    from envops.training.probe.probing import probe
 
     repository = Repository.load(root, [name])
     (chosen,) = repository.select([name])

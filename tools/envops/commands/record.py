@@ -24,17 +24,12 @@ from envops.commands.model_run import (
     say,
     spent,
 )
-from envops.declare.package import Package
-from envops.declare.reading import read_package
-from envops.declare.registry import EnvironmentEntry
-from envops.declare.repository import Repository
-from envops.declare.reward_digest import reward_digest
-from envops.judge.engine import Subject
-from envops.judge.recorded import measures
-from envops.judge.statistics import coverage
+from envops.facts.recordings import RecordedScore
 from envops.observe.model_evaluation import Asked, Evaluated, Opened, evaluate_speaker, sampling_of
-from envops.observe.recording_facts import RecordedScore
-from envops.observe.recordings import (
+from envops.observe.relay import Relay
+from envops.repository.package import Package
+from envops.repository.read_package import read_package
+from envops.repository.recordings import (
     MAX_BYTES,
     Packed,
     keep_from_hub,
@@ -43,8 +38,13 @@ from envops.observe.recordings import (
     without_places,
     write_recording,
 )
-from envops.observe.relay import Relay
-from envops.observe.workspace import Workspace
+from envops.repository.registry import EnvironmentEntry
+from envops.repository.repository import Repository
+from envops.repository.reward_digest import reward_digest
+from envops.repository.workspace import Workspace
+from envops.rules.engine import Subject
+from envops.statistics.recorded import measures
+from envops.statistics.summary import coverage
 
 MIN_COVERAGE = 0.9
 """The least share of rollouts with a reward that is worth keeping."""

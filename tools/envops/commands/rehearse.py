@@ -15,12 +15,12 @@ from typing import Any
 
 from envops import exit_codes
 from envops.commands.emulator import registered_owners
-from envops.declare.registry import load_registry
 from envops.emulator.behaviour import UnknownAnswer, behaviour
 from envops.emulator.faults import FaultError
 from envops.emulator.running import Running, emulator
 from envops.emulator.stage import staged_copy
-from envops.observe.workspace import CACHE_DIR, users_folder
+from envops.repository.registry import load_registry
+from envops.repository.workspace import CACHE_DIR, users_folder
 
 KEY = "rehearsal-key"
 EVIDENCE = "reports/validate.json"

@@ -13,26 +13,26 @@ from pathlib import Path
 from typing import Any
 
 from envops import __version__, exit_codes
-from envops.act.evidence import Evidence, NoEvidence, read_evidence
-from envops.act.ledger import Entry, Ledger
-from envops.act.releasing import Release
-from envops.commands.planning import Planned, make_plan
-from envops.commands.termination import terminated_like_interrupted
-from envops.commands.training_runs import Situation, SubmittedRun, submit_runs
-from envops.declare.git import git
-from envops.declare.problem import DeclarationError, Problem
-from envops.declare.registry import REGISTRY_FILE, load_registry
-from envops.declare.repository import ENVIRONMENTS_FOLDER, Repository
-from envops.judge.releasing import PlannedRun
-from envops.observe.hub.asking import HubUnavailable
+from envops.hub.client import HubUnavailable
 from envops.observe.relay import hide_memory
-from envops.observe.subprocesses import Interrupted
-from envops.observe.workspace import Workspace
-from envops.report.plan import render_plan_text
-from envops.report.plan_written import append_to_summary, print_plan, print_text, write_plan
-from envops.report.release import render_release_markdown, render_release_text
-from envops.report.written import write_whole
-from envops.scrubbing import SECRET_NAME
+from envops.release.due_runs import Situation, SubmittedRun, submit_runs
+from envops.release.evidence import Evidence, NoEvidence, read_evidence
+from envops.release.ledger import Entry, Ledger
+from envops.release.plan_text import render_plan_text
+from envops.release.plan_written import append_to_summary, print_plan, print_text, write_plan
+from envops.release.planning import Planned, make_plan
+from envops.release.release import Release
+from envops.release.release_text import render_release_markdown, render_release_text
+from envops.release.steps import PlannedRun
+from envops.reports.written import write_whole
+from envops.repository.git import git
+from envops.repository.problem import DeclarationError, Problem
+from envops.repository.registry import REGISTRY_FILE, load_registry
+from envops.repository.repository import ENVIRONMENTS_FOLDER, Repository
+from envops.repository.workspace import Workspace
+from envops.system.subprocesses import Interrupted
+from envops.system.termination import terminated_like_interrupted
+from envops.text.scrubbing import SECRET_NAME
 
 LEDGER = "release.json"
 

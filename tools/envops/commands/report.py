@@ -8,7 +8,7 @@ import webbrowser
 from pathlib import Path
 
 from envops import exit_codes
-from envops.report.html.written import write_page
+from envops.reports.html.written import write_page
 
 
 def run(options: argparse.Namespace) -> int:

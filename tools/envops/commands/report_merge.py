@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from envops import exit_codes
-from envops.declare.problem import DeclarationError, Problem
-from envops.declare.registry import REGISTRY_FILE
-from envops.declare.repository import Repository
-from envops.report.json_report import head_data, plain_json_parts
-from envops.report.merging import merged, missing_shards
-from envops.report.reading import read_report, result_of
-from envops.report.written import print_result, tell_github, write_reports
+from envops.reports.json_report import head_data, plain_json_parts
+from envops.reports.merge import merged, missing_shards
+from envops.reports.reading import read_report, result_of
+from envops.reports.written import print_result, tell_github, write_reports
+from envops.repository.problem import DeclarationError, Problem
+from envops.repository.registry import REGISTRY_FILE
+from envops.repository.repository import Repository
 
 REPORT = "validate.json"
 

@@ -12,22 +12,22 @@ from dataclasses import replace
 from pathlib import Path
 
 from envops import __version__, exit_codes
-from envops.declare.package import Package
-from envops.declare.registry import EnvironmentEntry
-from envops.declare.repository import Repository
-from envops.judge.engine import Subject
-from envops.judge.verdict import judge
-from envops.observe.facts import Facts, Stage
+from envops.facts.observed import Facts, Stage
+from envops.facts.results import LineProblem
 from envops.observe.importing import Expected, Imported, NoResults, import_results
-from envops.observe.observation import Watcher, observe
-from envops.observe.remembering import remembered
-from envops.observe.requests import Wish
-from envops.observe.results import LineProblem
-from envops.observe.workspace import Workspace
-from envops.report.progress import open_progress
-from envops.report.result import ValidationResult, environment_result
-from envops.report.visible_text import on_one_line
-from envops.report.written import report
+from envops.reports.progress import open_progress
+from envops.reports.written import report
+from envops.repository.package import Package
+from envops.repository.registry import EnvironmentEntry
+from envops.repository.repository import Repository
+from envops.repository.workspace import Workspace
+from envops.rules.engine import Subject
+from envops.rules.result import ValidationResult, environment_result
+from envops.rules.verdict import judge
+from envops.text.visible_text import on_one_line
+from envops.validation.observation import Watcher, observe
+from envops.validation.remembering import remembered
+from envops.validation.requests import Wish
 
 STAGES: tuple[Stage, ...] = ("venv", "wheel", "load", "tasks", "smoke", "distribution")
 MOST_LINES_SAID = 20

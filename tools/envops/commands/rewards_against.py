@@ -12,25 +12,25 @@ from pathlib import Path
 
 from envops import __version__, exit_codes
 from envops.commands.rewards_printing import append_to_summary, print_text, write_report
-from envops.declare.changes import changed_environments
-from envops.declare.package import Package
-from envops.declare.problem import DeclarationError, Problem
-from envops.declare.registry import EnvironmentEntry
-from envops.declare.repository import Repository
-from envops.judge.engine import Finding, Subject, Verdict, all_rules, apply
-from envops.judge.reward_comparison import RewardComparison, ScoredReply, Scoring, Side, compare
-from envops.judge.task_matching import match_tasks
-from envops.judge.verdict import worst
-from envops.observe.base import Base, NoBase, find_base
-from envops.observe.facts import Facts, Failure
-from envops.observe.observation import Watcher, observe
-from envops.observe.remembering import remembered
-from envops.observe.requests import Wish
-from envops.observe.rescoring import Rescored, Scorer
-from envops.observe.reward_diff import Exchanged, SideFailed, corpus_of, exchange, open_both
-from envops.observe.workspace import Workspace
-from envops.report.html.written import refresh_page
-from envops.report.reward_diff import DiffResult, EnvironmentDiff, render_json, render_markdown, render_text
+from envops.facts.observed import Facts, Failure
+from envops.reports.html.written import refresh_page
+from envops.reports.reward_diff import DiffResult, EnvironmentDiff, render_json, render_markdown, render_text
+from envops.repository.base_revision import Base, NoBase, find_base
+from envops.repository.changes import changed_environments
+from envops.repository.package import Package
+from envops.repository.problem import DeclarationError, Problem
+from envops.repository.registry import EnvironmentEntry
+from envops.repository.repository import Repository
+from envops.repository.workspace import Workspace
+from envops.rules.engine import Finding, Subject, Verdict, all_rules, apply
+from envops.rules.verdict import worst
+from envops.statistics.reward_comparison import RewardComparison, ScoredReply, Scoring, Side, compare
+from envops.statistics.task_matching import match_tasks
+from envops.validation.observation import Watcher, observe
+from envops.validation.remembering import remembered
+from envops.validation.requests import Wish
+from envops.validation.rescoring import Rescored, Scorer
+from envops.validation.reward_diff import Exchanged, SideFailed, corpus_of, exchange, open_both
 
 
 @dataclass(frozen=True)

@@ -10,17 +10,17 @@ from dataclasses import dataclass
 
 from envops import exit_codes
 from envops.commands.rewards_printing import print_text
-from envops.declare.repository import Repository
-from envops.judge.catalogue import UnknownRuleError, explain
-from envops.judge.engine import Finding, Rule, Subject, all_rules, findings
-from envops.observe.facts import Facts
-from envops.observe.observation import Watcher, observe
-from envops.observe.remembering import remembered
-from envops.observe.requests import Wish
-from envops.observe.workspace import Workspace
-from envops.report.evidence import shown_evidence
-from envops.report.page import Page
-from envops.report.plain_data import plain_data
+from envops.facts.observed import Facts
+from envops.reports.evidence import shown_evidence
+from envops.reports.page import Page
+from envops.repository.repository import Repository
+from envops.repository.workspace import Workspace
+from envops.rules.catalogue import UnknownRuleError, explain
+from envops.rules.engine import Finding, Rule, Subject, all_rules, findings
+from envops.text.plain_data import plain_data
+from envops.validation.observation import Watcher, observe
+from envops.validation.remembering import remembered
+from envops.validation.requests import Wish
 
 
 @dataclass(frozen=True)

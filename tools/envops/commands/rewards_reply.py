@@ -8,12 +8,12 @@ import threading
 
 from envops import exit_codes
 from envops.commands.rewards_printing import print_text
-from envops.declare.repository import Repository
-from envops.observe.process import StageFailed
-from envops.observe.replying import OneReplyError, UnknownTaskError, reply_to
-from envops.observe.subprocesses import ProgramFailed
-from envops.observe.workspace import Workspace
-from envops.report.replied import render_json, render_text
+from envops.repository.repository import Repository
+from envops.repository.workspace import Workspace
+from envops.system.subprocesses import ProgramFailed
+from envops.validation.job import StageFailed
+from envops.validation.reply import OneReplyError, UnknownTaskError, reply_to
+from envops.validation.reply_text import render_json, render_text
 
 
 def run(options: argparse.Namespace) -> int:

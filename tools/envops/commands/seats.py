@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from envops.declare.repository import Repository
+from envops.repository.repository import Repository
 
 
 class NotSeated(Exception):

@@ -8,8 +8,8 @@ import sys
 
 from envops import exit_codes
 from envops.commands.choosing import chosen_environments, loads
-from envops.observe.sharding import divided, worthwhile_count
-from envops.observe.workspace import Workspace
+from envops.repository.workspace import Workspace
+from envops.validation.sharding import divided, worthwhile_count
 
 
 def run(options: argparse.Namespace) -> int:

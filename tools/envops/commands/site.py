@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from envops import exit_codes
-from envops.declare.repository import Repository
-from envops.report.html.written import read_diff
-from envops.report.reading import read_report
-from envops.report.run_report import read_runs
-from envops.report.site.build import NotOurs, build_site
-from envops.report.site.catalogue import Catalogue, listing_of
+from envops.reports.html.written import read_diff
+from envops.reports.reading import read_report
+from envops.reports.run_report import read_runs
+from envops.reports.site.build import NotOurs, build_site
+from envops.reports.site.catalogue import Catalogue, listing_of
+from envops.repository.repository import Repository
 
 
 def run(options: argparse.Namespace) -> int:

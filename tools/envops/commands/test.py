@@ -7,10 +7,10 @@ import sys
 import threading
 
 from envops import exit_codes
-from envops.declare.repository import Repository
-from envops.observe.authors_pytest import run_pytest
-from envops.observe.subprocesses import ProgramFailed
-from envops.observe.workspace import Workspace
+from envops.repository.repository import Repository
+from envops.repository.workspace import Workspace
+from envops.system.subprocesses import ProgramFailed
+from envops.validation.authors_pytest import run_pytest
 
 MEANING = {0: exit_codes.PASS, 1: exit_codes.FAIL, 2: exit_codes.INTERRUPTED, 4: exit_codes.USAGE, 5: exit_codes.USAGE}
 """pytest's exit codes; 5 says that nothing was selected."""

@@ -7,10 +7,10 @@ import sys
 import threading
 
 from envops import exit_codes
-from envops.declare.repository import Repository
-from envops.observe.subprocesses import ProgramFailed
-from envops.observe.together import import_together
-from envops.observe.workspace import Workspace
+from envops.repository.repository import Repository
+from envops.repository.workspace import Workspace
+from envops.system.subprocesses import ProgramFailed
+from envops.validation.co_install import import_together
 
 
 def run(options: argparse.Namespace) -> int:

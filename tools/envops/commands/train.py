@@ -9,21 +9,21 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from envops import exit_codes
-from envops.act.training.declared import DeclaredRun, declared_runs, leftover_configs, write_configs
 from envops.commands.declared import run_result
-from envops.commands.planning import desired_of
-from envops.commands.training_runs import DecidedRun, Situation, carry_out, decided_runs
-from envops.declare.problem import DeclarationError, Problem, nearest
-from envops.declare.registry import Registry, load_registry
-from envops.declare.repository import Repository
-from envops.judge.releasing import step_of
-from envops.observe.hub.access import hub_access
-from envops.observe.hub.asking import HubUnavailable
-from envops.observe.hub.prime import INSTALL, find_prime
-from envops.observe.hub.state import read_hub
-from envops.observe.subprocesses import Interrupted
-from envops.report.declared_runs import RunResult, render_runs, render_runs_markdown, runs_as_json
-from envops.report.written import write_whole
+from envops.hub.access import hub_access
+from envops.hub.client import HubUnavailable
+from envops.hub.prime import INSTALL, find_prime
+from envops.hub.state import read_hub
+from envops.release.due_runs import DecidedRun, Situation, carry_out, decided_runs
+from envops.release.planning import desired_of
+from envops.release.steps import step_of
+from envops.reports.declared_runs import RunResult, render_runs, render_runs_markdown, runs_as_json
+from envops.reports.written import write_whole
+from envops.repository.problem import DeclarationError, Problem, nearest
+from envops.repository.registry import Registry, load_registry
+from envops.repository.repository import Repository
+from envops.system.subprocesses import Interrupted
+from envops.training.declared_runs import DeclaredRun, declared_runs, leftover_configs, write_configs
 
 HERE = "trl"
 

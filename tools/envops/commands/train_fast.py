@@ -11,22 +11,22 @@ from pathlib import Path
 from typing import Any
 
 from envops import exit_codes
-from envops.act.training.declared import DeclaredRun, declared_runs
-from envops.act.training.identity import RunIdentity, identity_of
-from envops.act.training.submission import Platform, submit
 from envops.commands.declared import run_result
-from envops.commands.platform import the_platform
-from envops.declare.git import git
-from envops.declare.registry import ExternalEntry, Registry
-from envops.declare.run import run_spec
-from envops.observe.hub.access import HubAccess
-from envops.observe.hub.asking import HubUnavailable
-from envops.observe.hub.prime import Prime
-from envops.observe.hub.state import read_hub
-from envops.observe.subprocesses import Interrupted
-from envops.observe.workspace import Workspace
-from envops.report.declared_runs import render_runs
-from envops.report.written import write_whole
+from envops.hub.access import HubAccess
+from envops.hub.client import HubUnavailable
+from envops.hub.login import the_platform
+from envops.hub.prime import Prime
+from envops.hub.state import read_hub
+from envops.reports.declared_runs import render_runs
+from envops.reports.written import write_whole
+from envops.repository.git import git
+from envops.repository.registry import ExternalEntry, Registry
+from envops.repository.run import run_spec
+from envops.repository.workspace import Workspace
+from envops.system.subprocesses import Interrupted
+from envops.training.declared_runs import DeclaredRun, declared_runs
+from envops.training.identity import RunIdentity, identity_of
+from envops.training.submit import Platform, submit
 
 ADDRESS = re.compile(r"[A-Za-z0-9]+([._-][A-Za-z0-9]+)*/[A-Za-z0-9]+([._-][A-Za-z0-9]+)*(@[0-9][A-Za-z0-9.+!_-]*)?")
 BATCH, GROUP = 128, 8

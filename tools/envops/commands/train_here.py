@@ -15,19 +15,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from envops import exit_codes
-from envops.act.training.declared import DeclaredRun
-from envops.act.training.learner.settings import LearnerSettings, UnfitSettings, read_settings
-from envops.declare.problem import nearest
-from envops.declare.repository import Repository
-from envops.declare.reward_digest import reward_digest
-from envops.judge.engine import Finding
-from envops.observe.facts import Failure
-from envops.observe.process import StageFailed, WorkerLost
-from envops.observe.subprocesses import Interrupted, ProgramFailed
-from envops.observe.workspace import Workspace
+from envops.facts.observed import Failure
+from envops.repository.problem import nearest
+from envops.repository.repository import Repository
+from envops.repository.reward_digest import reward_digest
+from envops.repository.workspace import Workspace
+from envops.rules.engine import Finding
+from envops.system.subprocesses import Interrupted, ProgramFailed
+from envops.training.declared_runs import DeclaredRun
+from envops.training.learner.settings import LearnerSettings, UnfitSettings, read_settings
+from envops.validation.job import StageFailed, WorkerLost
 
 if TYPE_CHECKING:
-    from envops.act.training.learner.training import Trained
+    from envops.training.learner.training import Trained
 
 NEEDED = ("torch", "trl", "transformers", "datasets", "accelerate", "peft")
 REQUIREMENTS = "tools/requirements-trl.txt"
@@ -99,10 +99,10 @@ def _train(root: Path, settings: LearnerSettings) -> Trained:
     if missing := [secret for secret in entry.secrets if not os.environ.get(secret)]:
         raise UnfitSettings(f"the environment {name} needs {', '.join(missing)}, which is not set")
     _say(f"{settings.name}: {settings.model} on {name}")
-    from envops.act.training.learner.ground import Pace, opened_ground
-    from envops.act.training.learner.rendering import UnfitTemplate
-    from envops.act.training.learner.rollouts import NothingPlayed
-    from envops.act.training.learner.training import Learner
+    from envops.training.learner.environment import Pace, opened_ground
+    from envops.training.learner.rendering import UnfitTemplate
+    from envops.training.learner.rollouts import NothingPlayed
+    from envops.training.learner.training import Learner
 
     rollouts = settings.rollouts
     pace = Pace(rollouts.max_concurrent, rollouts.seconds)

@@ -11,19 +11,19 @@ from dataclasses import replace
 
 from envops import __version__, exit_codes
 from envops.commands.choosing import chosen_environments
-from envops.commands.judging import BRIEF_FROM, Question
-from envops.commands.running import run_all
 from envops.commands.seats import NotSeated, check_seat
-from envops.declare.problem import DeclarationError
-from envops.declare.repository import Repository
-from envops.judge.engine import GATES, Gate
-from envops.judge.verdict import worst
-from envops.observe.capacity import usable_cores
-from envops.observe.requests import Wish
-from envops.observe.workspace import Workspace
-from envops.report.progress import open_progress
-from envops.report.result import ValidationResult
-from envops.report.written import report
+from envops.reports.progress import open_progress
+from envops.reports.written import report
+from envops.repository.problem import DeclarationError
+from envops.repository.repository import Repository
+from envops.repository.workspace import Workspace
+from envops.rules.engine import GATES, Gate
+from envops.rules.result import ValidationResult
+from envops.rules.verdict import worst
+from envops.system.capacity import usable_cores
+from envops.validation.judging import BRIEF_FROM, Question
+from envops.validation.requests import Wish
+from envops.validation.running import run_all
 
 
 def run(options: argparse.Namespace) -> int:
@@ -131,7 +131,7 @@ def _check_runs(repository: Repository) -> None:
     """Raise `DeclarationError` where a declared training run fails its rules: it could not start."""
     if not repository.registry.specs:
         return
-    from envops.act.training.declared import run_problems
+    from envops.training.declared_runs import run_problems
 
     problems = run_problems(repository.registry, repository.packages)
     if problems:

@@ -11,15 +11,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from envops.declare.package import Package
-from envops.declare.registry import EnvironmentEntry
 from envops.observe.model_evaluation import sampling_of
-from envops.observe.process import Confinement, worker_environment
 from envops.observe.relay import Relay
-from envops.observe.starting import WORKER_FOLDER
-from envops.observe.venv import VirtualEnvironment, venv_for
-from envops.observe.wheel import built_wheel
-from envops.observe.workspace import Workspace
+from envops.repository.package import Package
+from envops.repository.registry import EnvironmentEntry
+from envops.repository.workspace import Workspace
+from envops.validation.job import Confinement, worker_environment
+from envops.validation.starting import WORKER_FOLDER
+from envops.validation.venv import VirtualEnvironment, venv_for
+from envops.validation.wheel import built_wheel
 
 HARNESS = "envops_chat"
 GUARD = """
@@ -64,7 +64,7 @@ def confined_command(
         variables = worker_environment(venv, overlay, scratch, Confinement(secrets, allow_network))
         modules = scratch / "modules"
         modules.mkdir()
-        shutil.copy(WORKER_FOLDER / "chat_harness.py", modules / f"{HARNESS}.py")
+        shutil.copy(WORKER_FOLDER / "adapters" / "chat_harness.py", modules / f"{HARNESS}.py")
         if not allow_network:
             guard(modules)
         variables["PYTHONPATH"] = f"{modules}:{variables['PYTHONPATH']}"

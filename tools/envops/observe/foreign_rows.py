@@ -11,9 +11,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from envops.observe.facts import Facts, FunctionScore, Message, RewardFunction
-from envops.observe.results import CLASS_OF_KIND, EvaluationRow, RowError, Tokens, task_key
-from envops.observe.worker.rollout_errors import kind_of_error
+from envops.facts.observed import Facts, FunctionScore, Message, RewardFunction
+from envops.facts.results import CLASS_OF_KIND, EvaluationRow, RowError, Tokens, task_key
+from envops_worker.adapters.rollout_errors import kind_of_error
 
 GENERATED = 1_000_000
 """Where the numbers of tasks begin that nothing gives a number to."""

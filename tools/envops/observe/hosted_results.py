@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from envops.observe.facts import Task
+from envops.facts.observed import Task
 
 
 def write_samples(

@@ -14,9 +14,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from envops.observe.facts import Facts
+from envops.facts.observed import Facts
+from envops.facts.results import EvaluationRow, LineProblem, MalformedRow, RowError, objects_of, row_of
 from envops.observe.foreign_rows import Known, UnreadableRow, row_of_episode, row_of_v0
-from envops.observe.results import EvaluationRow, LineProblem, MalformedRow, RowError, objects_of, row_of
 
 Format = Literal["envops", "v0", "v1"]
 FILES = ("results.jsonl", "traces.jsonl", "rollouts.jsonl")

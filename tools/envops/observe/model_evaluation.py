@@ -12,18 +12,18 @@ from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import urlsplit
 
-from envops.declare.endpoints import Endpoint
-from envops.declare.package import Package
-from envops.declare.registry import EnvironmentEntry
-from envops.observe.facts import Dataset, Description, Facts, Failure, Rollout, Stage, Task
-from envops.observe.harness import seat_harness
-from envops.observe.journal import Journal
-from envops.observe.limits import LOAD_SECONDS, TASKS_SCORED
-from envops.observe.opened import opened_environment
-from envops.observe.process import Job, StageFailed, checked
+from envops.facts.limits import LOAD_SECONDS, TASKS_SCORED
+from envops.facts.observed import Dataset, Description, Facts, Failure, Rollout, Stage, Task
+from envops.facts.results import EvaluationRow, rows_of_rollouts, task_key
 from envops.observe.relay import Relay
-from envops.observe.results import EvaluationRow, rows_of_rollouts, task_key
-from envops.observe.workspace import Workspace
+from envops.repository.endpoints import Endpoint
+from envops.repository.package import Package
+from envops.repository.registry import EnvironmentEntry
+from envops.repository.workspace import Workspace
+from envops.validation.harness import seat_harness
+from envops.validation.job import Job, StageFailed, checked
+from envops.validation.journal import Journal
+from envops.validation.opened import opened_environment
 
 MOST_TASKS = TASKS_SCORED
 MOST_TASKS_ELSEWHERE = 100_000

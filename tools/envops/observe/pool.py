@@ -12,14 +12,14 @@ import shutil
 import threading
 from pathlib import Path
 
-from envops.declare.package import Package
-from envops.declare.registry import EnvironmentEntry
 from envops.observe.confined_command import confined_command, flags, settings_of_v1
 from envops.observe.importing import FILES
 from envops.observe.model_evaluation import Asked, sampling_of
 from envops.observe.relay import Relay
-from envops.observe.subprocesses import run_program
-from envops.observe.workspace import Workspace
+from envops.repository.package import Package
+from envops.repository.registry import EnvironmentEntry
+from envops.repository.workspace import Workspace
+from envops.system.subprocesses import run_program
 
 
 def evaluate_in_pool(

@@ -14,16 +14,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from envops.declare.package import Package
-from envops.declare.registry import EnvironmentEntry
+from envops.facts.observed import Failure, Task, adapter
+from envops.facts.spending import CALLS_OF_CONVERSATION, Estimate, Tokens, bound_of_prompt
 from envops.observe.confined_command import confined_command, flags, settings_of_v1
-from envops.observe.facts import Failure, Task, adapter
 from envops.observe.model_evaluation import sampling_of
 from envops.observe.relay import Relay
-from envops.observe.spending import CALLS_OF_CONVERSATION, Estimate, Tokens, bound_of_prompt
-from envops.observe.starting import WORKER_FOLDER
-from envops.observe.subprocesses import ProgramFailed, run_program
-from envops.observe.workspace import Workspace
+from envops.repository.package import Package
+from envops.repository.registry import EnvironmentEntry
+from envops.repository.workspace import Workspace
+from envops.system.subprocesses import ProgramFailed, run_program
+from envops.validation.starting import WORKER_FOLDER
 
 MINIBATCH = 3
 """Tasks that one reflection looks at: GEPA's own default in both generations."""
@@ -134,7 +134,7 @@ def optimize_prompt(
     with confined_command(entry, package, workspace, stop, allow_network=allow_network) as confined:
         scratch = confined.scratch
         result, progress = scratch / "result.json", Progress(scratch / "progress", seen)
-        shutil.copy(WORKER_FOLDER / "gepa.py", confined.modules / f"{MODULE}.py")
+        shutil.copy(WORKER_FOLDER / "adapters" / "gepa.py", confined.modules / f"{MODULE}.py")
         options = _options_v0 if package.generation == "v0" else _options_v1
         arguments = [package.module, *options(entry, relay, budget, scratch / "out")]
         asked = {"generation": package.generation, "arguments": arguments}

@@ -20,10 +20,9 @@ from typing import Any, Literal
 from urllib.parse import urlsplit
 
 import aiohttp
-
-from envops.declare.endpoints import Endpoint
-from envops.observe.spending import Purse, Tokens, bound_of_prompt
-from envops.scrubbing import Scrubber
+from envops.facts.spending import Purse, Tokens, bound_of_prompt
+from envops.repository.endpoints import Endpoint
+from envops.text.scrubbing import Scrubber
 
 ATTEMPTS = 6
 WORTH_ANOTHER_TRY = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 520, 522, 524, 529})

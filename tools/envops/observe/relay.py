@@ -19,11 +19,10 @@ from types import TracebackType
 from typing import Any, Self
 
 from aiohttp import web
-
-from envops.declare.endpoints import Endpoint
-from envops.loopback import served
+from envops.facts.spending import Purse, Spending
 from envops.observe.provider import Answer, EndpointRefuses, Provider, error_answer
-from envops.observe.spending import Purse, Spending
+from envops.repository.endpoints import Endpoint
+from envops.system.loopback import served
 
 MAXIMUM_BODY = 64 * 2**20
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
-
 from envops.judge.dataset.advice import Advice
 from envops.judge.dataset.recognition import Recognised
 from envops.observe.dataset.profile import Profile, SplitProfile, row_text
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
 
 SAMPLE_ROWS = 3
 LONGEST = 160

@@ -23,11 +23,11 @@ interrupted. nox itself makes 1 of each of them but 0.
 _REGISTRY = """\
 # registry.yaml
 
-Made from `tools/envops/declare/registry.schema.json` by `nox -s docs`; a test compares. Do not edit by hand.
+Made from `tools/envops/repository/registry.schema.json` by `nox -s docs`; a test compares. Do not edit by hand.
 
 What the repository publishes and trains on. Unknown keys are mistakes, and are told with line and nearest key. The
 first line of the file tells editors where the schema is, so they complete and check it:
-`# yaml-language-server: $schema=tools/envops/declare/registry.schema.json`.
+`# yaml-language-server: $schema=tools/envops/repository/registry.schema.json`.
 """
 
 

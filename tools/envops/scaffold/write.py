@@ -9,11 +9,11 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from envops.declare import codeowners
-from envops.declare.document import load_document
-from envops.declare.lock import LOCK_FILE, inputs_digest
-from envops.declare.problem import DeclarationError
-from envops.declare.registry import REGISTRY_FILE, Registry, load_registry
+from envops.repository import codeowners
+from envops.repository.document import load_document
+from envops.repository.lock import LOCK_FILE, inputs_digest
+from envops.repository.problem import DeclarationError
+from envops.repository.registry import REGISTRY_FILE, Registry, load_registry
 from envops.scaffold.registry_text import NoPlace, with_entry
 from envops.scaffold.render import REQUIRES, REQUIRES_PYTHON
 
@@ -104,7 +104,7 @@ def _lock(root: Path, generation: str) -> str:
     equal = equal_lock(root, generation)
     if equal is not None:
         return equal.read_text("utf-8")
-    from envops.observe.resolve import resolved_lock
+    from envops.validation.resolve import resolved_lock
 
     return resolved_lock(REQUIRES[generation], REQUIRES_PYTHON[generation], threading.Event())
 

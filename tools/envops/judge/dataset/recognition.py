@@ -44,7 +44,7 @@ from envops.judge.dataset.values import (
     unit_of,
     words,
 )
-from envops.judge.intervals import Estimate, wilson_of
+from envops.statistics.intervals import Estimate, wilson_of
 
 ENOUGH = 0.8
 """The share of rows that a format must explain to be taken."""

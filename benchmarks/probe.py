@@ -16,7 +16,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from envops.commands.probe import code_digest
+from envops.cli.probe import code_digest
 from envops.repository.repository import Repository
 
 ROOT = Path(__file__).parents[1]

@@ -32,11 +32,11 @@ def test_help_of_a_command_imports_nothing_heavy() -> None:
 
 
 def test_the_host_never_imports_verifiers() -> None:
-    assert "verifiers" not in imported_by("import envops.commands.validate, envops.commands.lock, envops.commands.docs")
+    assert "verifiers" not in imported_by("import envops.cli.validate, envops.cli.lock, envops.cli.docs")
 
 
 def test_validating_loads_rich_only_for_a_terminal() -> None:
-    assert "rich" not in imported_by("import envops.commands.validate")
+    assert "rich" not in imported_by("import envops.cli.validate")
 
 
 @pytest.mark.parametrize(

@@ -41,7 +41,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def models(root: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, FakeProvider]]:
     monkeypatch.setenv("FAKE_KEY", KEY)
-    monkeypatch.setattr("envops.observe.provider.FIRST_WAIT", 0.01)
+    monkeypatch.setattr("envops.models.provider.FIRST_WAIT", 0.01)
     with FakeProvider(copies) as base, FakeProvider(solves) as trained:
         declare(root, base=base.url, trained=trained.url)
         yield {"base": base, "trained": trained}

@@ -68,7 +68,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def fake(root: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeProvider]:
     monkeypatch.setenv("FAKE_KEY", KEY)
-    monkeypatch.setattr("envops.observe.provider.FIRST_WAIT", 0.01)
+    monkeypatch.setattr("envops.models.provider.FIRST_WAIT", 0.01)
     with FakeProvider(lambda _: "Let me see.\n<answer>12</answer>") as made:
         declare(root, made.url)
         yield made

@@ -6,9 +6,9 @@ import ast
 from pathlib import Path
 
 import pytest
-from envops.migrate.package import files_of, needs_more
-from envops.migrate.places import places_of
-from envops.migrate.reading import Unreadable
+from envops.authoring.migrate.package import files_of, needs_more
+from envops.authoring.migrate.places import places_of
+from envops.authoring.migrate.reading import Unreadable
 from old_packages import WITH_TOOLS, old_package
 
 SIMPLE = '''import verifiers as vf

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from envops.judge.dataset.layout import example_of
-from envops.judge.dataset.recognition import recognise
+from envops.authoring.dataset.layout import example_of
+from envops.authoring.dataset.recognition import recognise
 
 Rows = list[dict[str, Any]]
 SHAPES: dict[str, tuple[Rows, str]] = {

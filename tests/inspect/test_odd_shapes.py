@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from envops.judge.dataset.layout import example_of
-from envops.judge.dataset.recognition import NothingToAnswer, recognise
+from envops.authoring.dataset.layout import example_of
+from envops.authoring.dataset.recognition import NothingToAnswer, recognise
 
 Row = dict[str, Any]
 MOODS = ("joy", "anger", "fear", "calm")

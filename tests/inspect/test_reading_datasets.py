@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 from envops.__main__ import main
-from envops.observe.dataset.profile import profiled
-from envops.observe.dataset.source import SourceProblem, is_hub_name, open_local, split_named_by
+from envops.authoring.dataset.profile import profiled
+from envops.authoring.dataset.source import SourceProblem, is_hub_name, open_local, split_named_by
 
 DATASETS = Path(__file__).parent / "datasets"
 

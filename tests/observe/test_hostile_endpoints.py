@@ -11,8 +11,8 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 import pytest
-from envops.observe.provider import EndpointRefuses
-from envops.observe.relay import Relay
+from envops.models.provider import EndpointRefuses
+from envops.models.relay import Relay
 from envops.repository.endpoints import Endpoint
 from envops.validation import provider as providers
 from fake_provider import KEY, MODEL

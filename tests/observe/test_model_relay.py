@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 from envops.facts.spending import Tokens, estimate
-from envops.observe.provider import EndpointRefuses, Scrubber, refusal_in, retry_after, sent_body
-from envops.observe.relay import Relay
+from envops.models.provider import EndpointRefuses, Scrubber, refusal_in, retry_after, sent_body
+from envops.models.relay import Relay
 from envops.repository.endpoints import Endpoint
 from envops.validation import provider as providers
 from fake_provider import KEY, MODEL, FakeProvider

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from envops.observe.confined_command import guard
+from envops.models.confined_command import guard
 from envops_worker import confinement
 
 

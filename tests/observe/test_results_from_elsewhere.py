@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from envops.facts.observed import Description, Facts, RewardFunction
 from envops.facts.results import EvaluationRow, ResultsWriter, RowError
-from envops.observe.importing import Expected, Imported, NoResults, import_results
+from envops.models.import_results import Expected, Imported, NoResults, import_results
 
 SAMPLES = Path(__file__).parent / "samples"
 FUNCTIONS = {

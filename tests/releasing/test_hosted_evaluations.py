@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 from envops import exit_codes
 from envops.__main__ import main
-from envops.act.hosted import HostedRequest, HostedSide, NotEvaluated, followed, imported, submitted
 from envops.emulator.running import Running
 from envops.hub.access import HubAccess
 from envops.hub.evaluations import EvaluationsUnreadable, read_samples
 from envops.hub.prime import Prime
+from envops.models.hosted_evaluation import HostedRequest, HostedSide, NotEvaluated, followed, imported, submitted
 from envops.release.steps import Desired
 from envops.repository.repository import Repository
 from small_repository import small_repository
@@ -188,7 +188,7 @@ def root(tmp_path: Path, hub: Running, monkeypatch: pytest.MonkeyPatch) -> Path:
         monkeypatch.setenv(name, value)
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.delenv("PRIME_TEAM_ID", raising=False)
-    monkeypatch.setattr("envops.commands.hosted_gate.LOOK_SECONDS", 0.1)
+    monkeypatch.setattr("envops.cli.hosted_gate.LOOK_SECONDS", 0.1)
     return made
 
 

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from envops.__main__ import parser
-from envops.report.reference import CLI_FILE, REGISTRY_FILE, render_cli, render_registry
+from envops.cli.reference import CLI_FILE, REGISTRY_FILE, render_cli, render_registry
 from envops.repository.schema import registry_schema
 
 REPOSITORY = Path(__file__).parents[2]

@@ -10,11 +10,11 @@ from itertools import product
 
 import pytest
 import yaml
-from envops.command_line.authoring import ANSWERS, KINDS
+from envops.authoring.new.gather import sample, words_of
+from envops.authoring.new.plan import Plan, Provenance
+from envops.authoring.new.render import files_of
+from envops.cli.parsers.authoring import ANSWERS, KINDS
 from envops.rules.readme import missing_sections, names, text_about_rewards
-from envops.scaffold.gather import sample, words_of
-from envops.scaffold.plan import Plan, Provenance
-from envops.scaffold.render import files_of
 
 COMBINATIONS = [
     (generation, kind, answer)

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 from envops.__main__ import main
-from envops.command_line.authoring import ANSWERS, KINDS
-from envops.scaffold.gather import sample
+from envops.authoring.new.gather import sample
+from envops.cli.parsers.authoring import ANSWERS, KINDS
 
 ROOT = Path(__file__).parents[2]
 pytestmark = pytest.mark.worker
@@ -85,7 +85,7 @@ def test_every_kind_and_format_passes_on_a_few_tasks(
     root = repository(tmp_path / "repository")
     with (root / "registry.yaml").open("a") as registry:
         registry.write(SMALL_GATES)
-    monkeypatch.setattr("envops.commands.new.sample", lambda answer: sample(answer)[:FEW])
+    monkeypatch.setattr("envops.cli.new.sample", lambda answer: sample(answer)[:FEW])
     monkeypatch.setattr("envops.validation.searching.SECONDS", 0.3)
     monkeypatch.setattr("envops.validation.observation.mutation_of", lambda *_: None)
     verdicts = validated(root, ALL, capsys)

@@ -10,7 +10,7 @@ from importlib import import_module
 
 from envops import __version__, exit_codes
 
-# Modules of envops.command_line, in the order of --help.
+# Modules of envops.cli.parsers, in the order of --help.
 GROUPS = ("gates", "recording", "release", "rehearsal", "authoring", "reports", "scale", "training", "project")
 
 

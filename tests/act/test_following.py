@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from envops.__main__ import main
+from envops.cli.main import main
 from envops.emulator.running import Running
 from envops.facts.training_log import NoMetrics, read_metrics
 from envops.hub.histograms import histogram_of

@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from envops.__main__ import main
+from envops.cli.main import main
 
 ROOT = Path(__file__).parents[2]
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from envops.__main__ import main
+from envops.cli.main import main
 from envops.emulator.running import Running
 from envops.repository.repository import Repository
 from published import publish

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from envops import exit_codes
-from envops.__main__ import main, parser
+from envops.cli.main import main, parser
 
 ROOT = Path(__file__).parents[2]
 HEAVY = ("verifiers", "datasets", "rich", "jsonschema", "yaml", "pydantic", "psutil")
@@ -24,11 +24,11 @@ def imported_by(statement: str) -> set[str]:
 
 
 def test_help_imports_nothing_heavy() -> None:
-    assert imported_by("from envops.__main__ import main; main(['--help'])") == set()
+    assert imported_by("from envops.cli.main import main; main(['--help'])") == set()
 
 
 def test_help_of_a_command_imports_nothing_heavy() -> None:
-    assert imported_by("from envops.__main__ import main; main(['validate', '--help'])") == set()
+    assert imported_by("from envops.cli.main import main; main(['validate', '--help'])") == set()
 
 
 def test_the_host_never_imports_verifiers() -> None:

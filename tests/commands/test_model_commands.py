@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 from envops import exit_codes
-from envops.__main__ import main
+from envops.cli.main import main
 from envops.repository.problem import DeclarationError
 from small_repository import small_repository
 

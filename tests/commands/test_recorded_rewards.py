@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from envops import exit_codes
-from envops.__main__ import main
+from envops.cli.main import main
 from envops.facts.limits import LOAD_SECONDS
 from envops.facts.observed import Facts, Task
 from envops.repository.repository import Repository

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from envops import exit_codes
-from envops.__main__ import main
+from envops.cli.main import main
 from small_repository import ROOT, small_repository
 
 pytestmark = pytest.mark.worker

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from envops import exit_codes
-from envops.__main__ import main
+from envops.cli.main import main
 from small_repository import ROOT, edit, git, small_repository
 
 pytestmark = pytest.mark.worker

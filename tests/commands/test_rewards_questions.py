@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from envops import exit_codes
-from envops.__main__ import main, parser
+from envops.cli.main import main, parser
 from envops.repository.problem import DeclarationError
 
 ROOT = Path(__file__).parents[2]

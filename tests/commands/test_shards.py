@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from envops import exit_codes
-from envops.__main__ import main
+from envops.cli.main import main
 from envops.repository.workspace import Workspace
 from envops.validation.sharding import LOCK_SECONDS, SHARD_SECONDS, Load, divided, worthwhile_count
 from envops.validation.timings import GUESSED_SECONDS, Timing, expected_timings, remember_timing

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from envops import exit_codes
-from envops.__main__ import main
+from envops.cli.main import main
 
 ROOT = Path(__file__).parents[2]
 

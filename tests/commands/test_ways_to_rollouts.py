@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from envops import exit_codes
-from envops.__main__ import main
+from envops.cli.main import main
 
 
 @pytest.mark.parametrize(

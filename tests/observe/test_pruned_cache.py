@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from envops import exit_codes
-from envops.__main__ import main
+from envops.cli.main import main
 from envops.repository.workspace import CACHE_DIR, InUse, Workspace
 from envops.validation import pruning
 from envops.validation.pruning import Kept, dispensable, kept_in, remove

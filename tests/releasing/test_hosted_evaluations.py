@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from envops import exit_codes
-from envops.__main__ import main
+from envops.cli.main import main
 from envops.emulator.running import Running
 from envops.hub.access import HubAccess
 from envops.hub.evaluations import EvaluationsUnreadable, read_samples

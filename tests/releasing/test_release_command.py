@@ -18,7 +18,7 @@ from typing import Any
 import envops
 import psutil
 import pytest
-from envops.__main__ import main
+from envops.cli.main import main
 from envops.emulator.running import Running
 from envops.hub import prime as prime_module
 from envops.repository.repository import Repository

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from envops import exit_codes
-from envops.__main__ import main
+from envops.cli.main import main
 from envops.reports.html import page
 from envops.reports.html.compact import MOST_FINDINGS, Beside, page_environment
 from envops.reports.html.embedding import code, embedded, policy

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from envops import exit_codes
-from envops.__main__ import main
+from envops.cli.main import main
 from envops.reports.json_report import render_json
 from envops.reports.merge import merged
 from envops.reports.reading import read_report, result_of

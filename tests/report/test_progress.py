@@ -7,7 +7,8 @@ from dataclasses import replace
 
 import pytest
 from envops.reports.live_progress import LiveProgress
-from envops.reports.progress import PlainProgress, Progress, open_progress
+from envops.reports.open_progress import open_progress
+from envops.reports.progress import PlainProgress, Progress
 from envops.rules.result import EnvironmentResult
 from rich.console import Console
 from sample_results import ALL_PASS, FAILING, HOSTILE

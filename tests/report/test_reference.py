@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from envops.__main__ import parser
+from envops.cli.main import parser
 from envops.cli.reference import CLI_FILE, REGISTRY_FILE, render_cli, render_registry
 from envops.repository.schema import registry_schema
 

@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 
 import pytest
 from envops import exit_codes
-from envops.__main__ import main
+from envops.cli.main import main
 from envops.reports.site.badge import badge
 from envops.reports.site.readme import readme_html
 from sample_results import HOSTILE

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 from envops.facts.observed import Facts, Failure, Place, Rollout, Score
+from envops.files.atomic_write import write_whole
 from envops.reports import written
-from envops.reports.written import print_result, report, tell_github, write_reports, write_whole
+from envops.reports.written import print_result, report, tell_github, write_reports
 from envops.repository.package import Package
 from envops.rules.engine import GATES
 from envops.rules.result import EnvironmentResult, environment_result, path_in_repository, where

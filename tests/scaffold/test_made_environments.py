@@ -9,8 +9,8 @@ from itertools import product
 from pathlib import Path
 
 import pytest
-from envops.__main__ import main
 from envops.authoring.new.gather import sample
+from envops.cli.main import main
 from envops.cli.parsers.authoring import ANSWERS, KINDS
 
 ROOT = Path(__file__).parents[2]

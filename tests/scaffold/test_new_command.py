@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from envops.__main__ import main
+from envops.cli.main import main
 from envops.repository.codeowners import codeowners_problems
 from envops.repository.registry import load_registry
 from envops.repository.repository import Repository

@@ -14,7 +14,6 @@ from envops.cli.results_gate import known_environment
 from envops.cli.rewards_printing import append_to_summary, print_text, write_report
 from envops.facts.observed import Facts, Task
 from envops.facts.results import EvaluationRow, ResultsWriter, task_key
-from envops.facts.spending import estimate
 from envops.models.comparison_sides import (
     Place,
     Rollouts,
@@ -40,6 +39,7 @@ from envops.models.model_run import (
     say,
     spent,
 )
+from envops.models.spending import estimate
 from envops.reports.before_after import (
     FOLDER,
     ComparisonReport,

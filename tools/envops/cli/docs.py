@@ -7,9 +7,9 @@ import sys
 from pathlib import Path
 
 from envops import exit_codes
-from envops.__main__ import parser
+from envops.cli.main import parser
 from envops.cli.reference import CLI_FILE, REGISTRY_FILE, render_cli, render_registry
-from envops.reports.written import write_whole
+from envops.files.atomic_write import write_whole
 from envops.repository.codeowners import CODEOWNERS_FILE, render
 from envops.repository.registry import load_registry
 from envops.repository.schema import registry_schema

@@ -11,11 +11,12 @@ from envops import __version__, exit_codes
 from envops.cli.rewards_printing import append_to_summary, print_text, write_report
 from envops.facts.limits import LOAD_SECONDS, TASKS_SCORED
 from envops.facts.observed import Dataset, Description, Task
-from envops.facts.spending import Estimate
+from envops.files.atomic_write import write_whole
 from envops.models.model_run import Refused, breaking_off, refused_by, relay_to, say, spent
 from envops.models.prompt_optimization import Budget, NoGepa, Optimized, estimate_of_search, optimize_prompt
 from envops.models.prompt_placing import NotPlaceable, Placement, placement
 from envops.models.relay import Relay
+from envops.models.spending import Estimate
 from envops.reports.before_after import interval_of
 from envops.reports.optimized import (
     CandidateReport,
@@ -25,7 +26,6 @@ from envops.reports.optimized import (
     render_markdown,
     render_text,
 )
-from envops.reports.written import write_whole
 from envops.repository.package import Package
 from envops.repository.registry import EnvironmentEntry
 from envops.repository.repository import Repository

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from envops import __version__, exit_codes
+from envops.files.atomic_write import write_whole
 from envops.hub.client import HubUnavailable
 from envops.models.relay import hide_memory
 from envops.release.due_runs import Situation, SubmittedRun, submit_runs
@@ -24,7 +25,6 @@ from envops.release.planning import Planned, make_plan
 from envops.release.release import Release
 from envops.release.release_text import render_release_markdown, render_release_text
 from envops.release.steps import PlannedRun
-from envops.reports.written import write_whole
 from envops.repository.git import git
 from envops.repository.problem import DeclarationError, Problem
 from envops.repository.registry import REGISTRY_FILE, load_registry

@@ -7,15 +7,12 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 
 from envops import __version__, exit_codes
 from envops.facts.observed import Facts, Stage
-from envops.facts.results import LineProblem
-from envops.models.import_results import Expected, Imported, NoResults, import_results
-from envops.reports.progress import open_progress
+from envops.models.import_results import Expected, Imported, NoResults, import_results, say_problems
+from envops.reports.open_progress import open_progress
 from envops.reports.written import report
 from envops.repository.package import Package
 from envops.repository.registry import EnvironmentEntry
@@ -24,13 +21,11 @@ from envops.repository.workspace import Workspace
 from envops.rules.engine import Subject
 from envops.rules.result import ValidationResult, environment_result
 from envops.rules.verdict import judge
-from envops.text.visible_text import on_one_line
 from envops.validation.observation import Watcher, observe
 from envops.validation.remembering import remembered
 from envops.validation.requests import Wish
 
 STAGES: tuple[Stage, ...] = ("venv", "wheel", "load", "tasks", "smoke", "distribution")
-MOST_LINES_SAID = 20
 
 
 def run(options: argparse.Namespace) -> int:
@@ -99,15 +94,3 @@ def facts_of(imported: Imported, known: Facts) -> Facts:
         completed=tuple(dict.fromkeys((*known.completed, *STAGES))),
         failures={stage: failure for stage, failure in known.failures.items() if stage not in STAGES},
     )
-
-
-def say_problems(path: Path, problems: Sequence[LineProblem], what: str) -> None:
-    """Name the lines of a file that are not what they should be, on standard error."""
-    if not problems:
-        return
-    print(f"{path}: {len(problems)} problem{'s' if len(problems) > 1 else ''}; {what}", file=sys.stderr)
-    for problem in problems[:MOST_LINES_SAID]:
-        print(f"  {on_one_line(str(problem))[:500]}", file=sys.stderr)
-    if len(problems) > MOST_LINES_SAID:
-        lines = ", ".join(str(problem.line) for problem in problems[MOST_LINES_SAID:])
-        print(f"  and lines {lines}", file=sys.stderr)

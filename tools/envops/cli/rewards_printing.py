@@ -8,8 +8,8 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+from envops.files.atomic_write import write_whole
 from envops.reports.annotations import wants_annotations
-from envops.reports.written import write_whole
 from envops.text.visible_text import fitting, without_workflow_commands
 
 DEFAULT_WIDTH = 100

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from envops import exit_codes
 from envops.cli.declared import run_result
+from envops.files.atomic_write import write_whole
 from envops.hub.access import hub_access
 from envops.hub.client import HubUnavailable
 from envops.hub.prime import INSTALL, find_prime
@@ -18,7 +19,6 @@ from envops.release.due_runs import DecidedRun, Situation, carry_out, decided_ru
 from envops.release.planning import desired_of
 from envops.release.steps import step_of
 from envops.reports.declared_runs import RunResult, render_runs, render_runs_markdown, runs_as_json
-from envops.reports.written import write_whole
 from envops.repository.problem import DeclarationError, Problem, nearest
 from envops.repository.registry import Registry, load_registry
 from envops.repository.repository import Repository

@@ -12,7 +12,7 @@ from dataclasses import replace
 from envops import __version__, exit_codes
 from envops.cli.harness_support import NotSeated, check_seat
 from envops.cli.selection import chosen_environments
-from envops.reports.progress import open_progress
+from envops.reports.open_progress import open_progress
 from envops.reports.written import report
 from envops.repository.problem import DeclarationError
 from envops.repository.repository import Repository

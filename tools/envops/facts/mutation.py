@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal
 
@@ -136,3 +136,15 @@ class Mutation:
         """The score if no undecided mutant was noticed, and if all were; `None` where there are none at all."""
         judged = self.killed + len(self.survivors) + self.undecided
         return (self.killed / judged, (self.killed + self.undecided) / judged) if judged else None
+
+
+_NOTICED: tuple[Outcome, ...] = ("killed", "timeout", "skipped")
+
+
+def brief(mutation: Mutation | None) -> Mutation | None:
+    """The same counts, and only those mutants that somebody may want to look at."""
+    if mutation is None:
+        return None
+    listed = tuple(mutant for mutant in mutation.mutants if mutant.outcome not in _NOTICED)
+    unlisted = {outcome: count for outcome in _NOTICED if (count := mutation.count(outcome))}
+    return replace(mutation, mutants=listed, unlisted=unlisted)

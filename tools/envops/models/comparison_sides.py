@@ -9,10 +9,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from envops.cli.results_gate import say_problems
 from envops.facts.observed import Facts
 from envops.facts.results import EvaluationRow
-from envops.models.import_results import Expected, NoResults, import_results
+from envops.models.import_results import Expected, NoResults, import_results, say_problems
 from envops.models.model_evaluation import sampling_of
 from envops.models.model_run import Refused
 from envops.repository.endpoints import ENDPOINTS_FILE, Endpoint, read_endpoints

@@ -22,12 +22,12 @@ from typing import Any
 
 from filelock import FileLock
 
+from envops.files.atomic_write import write_whole
 from envops.hub.access import HubAccess
 from envops.hub.evaluations import EvaluationsUnreadable, PlatformEvaluation, list_evaluations, read_evaluation
 from envops.hub.pending_submission import Doubt
 from envops.hub.prime import Prime
 from envops.release.steps import Desired
-from envops.reports.written import write_whole
 from envops.system.subprocesses import Interrupted, ProgramFailed, run_program
 
 SUBMIT_SECONDS = 120.0

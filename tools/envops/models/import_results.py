@@ -8,8 +8,9 @@ too, and then the whole file is refused: it is evidence of something else.
 from __future__ import annotations
 
 import json
+import sys
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -17,6 +18,9 @@ from typing import Any, Literal
 from envops.facts.observed import Facts
 from envops.facts.results import EvaluationRow, LineProblem, MalformedRow, RowError, objects_of, row_of
 from envops.models.foreign_rows import Known, UnreadableRow, row_of_episode, row_of_v0
+from envops.text.visible_text import on_one_line
+
+MOST_LINES_SAID = 20
 
 Format = Literal["envops", "v0", "v1"]
 FILES = ("results.jsonl", "traces.jsonl", "rollouts.jsonl")
@@ -199,3 +203,15 @@ def _why_no_reward(raw: Mapping[str, Any]) -> str:
     if "reward" in raw and raw["reward"] is not None:
         return f"reward is {raw['reward']!r}, which is no finite number: it counts as missing"
     return "has no reward, and no error that says why: it counts as missing"
+
+
+def say_problems(path: Path, problems: Sequence[LineProblem], what: str) -> None:
+    """Name the lines of a file that are not what they should be, on standard error."""
+    if not problems:
+        return
+    print(f"{path}: {len(problems)} problem{'s' if len(problems) > 1 else ''}; {what}", file=sys.stderr)
+    for problem in problems[:MOST_LINES_SAID]:
+        print(f"  {on_one_line(str(problem))[:500]}", file=sys.stderr)
+    if len(problems) > MOST_LINES_SAID:
+        lines = ", ".join(str(problem.line) for problem in problems[MOST_LINES_SAID:])
+        print(f"  and lines {lines}", file=sys.stderr)

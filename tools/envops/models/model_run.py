@@ -14,10 +14,11 @@ from pathlib import Path
 
 from envops import exit_codes
 from envops.facts.results import EvaluationRow, ResultsWriter
-from envops.facts.spending import Estimate, Spending, estimate
+from envops.facts.spending import Spending
 from envops.models.model_evaluation import MOST_TASKS, Asked, NoKey, Opened, key_of
 from envops.models.provider import EndpointRefuses
 from envops.models.relay import Relay
+from envops.models.spending import Estimate, estimate
 from envops.repository.endpoints import ENDPOINTS_FILE, Endpoint, find_endpoint
 from envops.repository.package import Package
 from envops.repository.registry import EnvironmentEntry

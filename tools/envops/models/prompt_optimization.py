@@ -15,10 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from envops.facts.observed import Failure, Task, adapter
-from envops.facts.spending import CALLS_OF_CONVERSATION, Estimate, Tokens, bound_of_prompt
+from envops.facts.spending import Tokens
 from envops.models.confined_command import confined_command, flags, settings_of_v1
 from envops.models.model_evaluation import sampling_of
 from envops.models.relay import Relay
+from envops.models.spending import CALLS_OF_CONVERSATION, Estimate, bound_of_prompt
 from envops.repository.package import Package
 from envops.repository.registry import EnvironmentEntry
 from envops.repository.workspace import Workspace

@@ -21,7 +21,8 @@ from urllib.parse import urlsplit
 
 import aiohttp
 
-from envops.facts.spending import Purse, Tokens, bound_of_prompt
+from envops.facts.spending import Tokens
+from envops.models.spending import Purse, bound_of_prompt
 from envops.repository.endpoints import Endpoint
 from envops.text.scrubbing import Scrubber
 

@@ -20,8 +20,9 @@ from typing import Any, Self
 
 from aiohttp import web
 
-from envops.facts.spending import Purse, Spending
+from envops.facts.spending import Spending
 from envops.models.provider import Answer, EndpointRefuses, Provider, error_answer
+from envops.models.spending import Purse
 from envops.repository.endpoints import Endpoint
 from envops.system.loopback import served
 

@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TextIO
 
+from envops.files.atomic_write import write_whole
 from envops.release.plan_text import render_plan_json, render_plan_markdown, render_plan_text
 from envops.release.steps import REFUSED
 from envops.reports.annotations import first_of_each_kind, wants_annotations, workflow_command
-from envops.reports.written import write_whole
 from envops.text.scrubbing import Scrubber
 from envops.text.visible_text import fitting, without_workflow_commands
 

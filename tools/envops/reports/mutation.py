@@ -12,7 +12,6 @@ if TYPE_CHECKING:
 
     from envops.facts.mutation import Mutation, Outcome
 
-_NOTICED: tuple[Outcome, ...] = ("killed", "timeout", "skipped")
 _ENDINGS = {"all": "all there are", "count": "a sample of {exist}", "time": "of {exist}, not all of them decided"}
 
 
@@ -59,10 +58,3 @@ def mutation_data(mutation: Mutation | None) -> dict[str, Any] | None:
     return {"score": mutation.score, "score_range": mutation.score_range, "counts": mutation.outcomes, **told}
 
 
-def brief(mutation: Mutation | None) -> Mutation | None:
-    """The same counts, and only those mutants that somebody may want to look at."""
-    if mutation is None:
-        return None
-    listed = tuple(mutant for mutant in mutation.mutants if mutant.outcome not in _NOTICED)
-    unlisted = {outcome: count for outcome in _NOTICED if (count := mutation.count(outcome))}
-    return replace(mutation, mutants=listed, unlisted=unlisted)

@@ -223,19 +223,3 @@ def _still_running(row: Row, now: float) -> str:
     return f"{row.name} ({stage}{count}, {seconds_text(now - row.since)})"
 
 
-def open_progress(
-    names: Iterable[str],
-    *,
-    quiet: bool = False,
-    stream: TextIO | None = None,
-    environ: Mapping[str, str] = os.environ,
-) -> Progress:
-    """The kind of progress that suits the stream: nothing, plain lines, or a live table."""
-    stream = stream or sys.stderr
-    if quiet:
-        return Progress(names)
-    if not stream.isatty() or environ.get("TERM") in ("dumb", "unknown"):
-        return PlainProgress(names, stream)
-    from envops.reports.live_progress import LiveProgress
-
-    return LiveProgress(names, stream, colour=not environ.get("NO_COLOR"))

@@ -11,7 +11,8 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, Literal
 
 from envops.reports.page import (Column, Page)
-from envops.rules.evidence import number, of_functions, reply_text
+from envops.rules.evidence import (of_functions, reply_text)
+from envops.facts.reward_numbers import (number)
 from envops.text.markdown import code_span, fenced, prose, table_cell
 from envops.text.plain_data import plain_data
 from envops.text.visible_text import on_one_line, shortened

@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TextIO
 
+from envops.files.atomic_write import write_whole
 from envops.reports.annotations import (render_annotations, wants_annotations)
 from envops.reports.html.written import (PAGE, page_parts_of)
 from envops.reports.json_report import (environment_data, head_data, json_parts, plain_json_parts)
@@ -83,19 +84,6 @@ def _told(result: ValidationResult, folder: Path) -> Kept[dict[str, Any]]:
     for environment in result.environments:
         told.append(environment_data(environment))
     return told
-
-
-def write_whole(path: Path, text: str | Iterable[str]) -> None:
-    """Write aside and rename, so that an interruption never leaves half a file; the text perhaps in parts."""
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    aside = Path(name)
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
-            file.writelines([text] if isinstance(text, str) else text)
-        aside.chmod(0o644)
-        aside.replace(path)
-    finally:
-        aside.unlink(missing_ok=True)
 
 
 def print_result(

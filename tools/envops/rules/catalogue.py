@@ -25,7 +25,7 @@ _SEVERITIES: dict[Severity, str] = {
 _INTRODUCTION = """\
 # Rules
 
-Made from the rules in `tools/envops/judge/rules` by `envops docs`; a test compares. Do not edit by hand.
+Made from the rules in `tools/envops/rules` by `envops docs`; a test compares. Do not edit by hand.
 
 A rule that fires fails its gate when its severity is *error* and the evidence is conclusive; too little evidence is
 *inconclusive*; warnings and advice are only shown. `envops explain RULE` prints one entry.

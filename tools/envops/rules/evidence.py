@@ -104,8 +104,3 @@ def _lines(message: Message) -> list[str]:
         written = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
         lines.append(f"    calls {function.get('name', '?')}({written})")
     return lines
-
-
-def number(value: float | None) -> str:
-    """A reward as text: as many digits as tell it from its neighbours."""
-    return "none" if value is None else f"{value:.7g}"

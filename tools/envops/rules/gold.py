@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from typing import TYPE_CHECKING, TypeGuard
+from typing import TYPE_CHECKING
 
 from envops.rules.evidence import reply_text
 
@@ -18,11 +17,6 @@ NO_ORACLE = "NoOracle"
 ORACLE_ERROR = "OracleError"
 """Type of the worker's failure where tests/oracle.py answers something no model could say."""
 ORACLE_FILE = "tests/oracle.py"
-
-
-def is_reward_number(reward: float | None) -> TypeGuard[float]:
-    """Whether a reward is there and finite."""
-    return reward is not None and math.isfinite(reward)
 
 
 def scores_of(subject: Subject, policy: str) -> list[Score]:

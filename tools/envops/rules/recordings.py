@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from envops.facts.observed import Place
 from envops.facts.recordings import RecordingFacts
+from envops.facts.reward_numbers import number
 from envops.rules.engine import Found, Subject, rule
-from envops.rules.evidence import number, reply_text, shortened
+from envops.rules.evidence import reply_text, shortened
 from envops.statistics.recorded import disagreements
 
 if TYPE_CHECKING:

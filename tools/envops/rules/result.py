@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
-from envops.facts.mutation import Mutation
+from envops.facts.mutation import Mutation, brief
 from envops.facts.observed import Facts, Failure, Place, Stage, Started, Wheel
 from envops.facts.recordings import RecordingFacts
 from envops.facts.search import Search
@@ -195,8 +195,6 @@ def in_brief(result: EnvironmentResult) -> EnvironmentResult:
 
     Only what passed is told in brief, and only in reports of very many environments.
     """
-    from envops.reports.mutation import brief
-
     if result.verdict != "pass":
         return result
     measured = tuple(replace(one, checks=(), advice=()) for one in result.distributions)

@@ -11,7 +11,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from envops.rules.gold import is_reward_number
+from envops.facts.reward_numbers import is_reward_number
 from envops.statistics.checks import MIN_COVERAGE
 from envops.statistics.clusters import clustered_mean, paired_difference
 from envops.statistics.intervals import Estimate, fold_that_decides

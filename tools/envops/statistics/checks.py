@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from envops.rules.gold import is_reward_number
+from envops.facts.reward_numbers import is_reward_number
 from envops.statistics.clusters import clustered_deviation, clustered_mean, clustered_share, share_of_tasks
 from envops.statistics.groups import chance_of_live_group
 from envops.statistics.intervals import Estimate, fold_that_decides

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING
 
 from envops.facts.limits import POLICIES
 from envops.facts.results import CLASS_OF_KIND, ErrorClass
-from envops.rules.evidence import number
-from envops.rules.gold import is_reward_number
+from envops.facts.reward_numbers import is_reward_number, number
 from envops.statistics.summary import coverage
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from envops.rules.gold import is_reward_number
+from envops.facts.reward_numbers import is_reward_number
 from envops.statistics.clusters import variance_parts
 from envops.statistics.groups import distinct
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+from envops.facts.reward_numbers import number
 from envops.reports.page import Column, Page
-from envops.rules.evidence import number, of_functions, reply_text
+from envops.rules.evidence import of_functions, reply_text
 from envops.text.plain_data import plain_data
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from envops.reports.mutation import score_text
 from envops.reports.run_report import run_file
 from envops.reports.site.badge import (COLOURS, OTHER, badge)
 from envops.reports.site.readme import readme_html
-from envops.reports.written import write_whole
+from envops.files.atomic_write import (write_whole)
 from envops.rules.rewards.mutation import GOOD_SCORE
 
 if TYPE_CHECKING:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from envops.facts.observed import Place
+from envops.facts.reward_numbers import number
 from envops.rules.engine import Found, Subject, rule
-from envops.rules.evidence import number, of_functions, reply_text, shortened
+from envops.rules.evidence import of_functions, reply_text, shortened
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

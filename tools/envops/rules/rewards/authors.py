@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from envops.facts.observed import Case, Place
+from envops.facts.reward_numbers import number
 from envops.repository.cases import parse_expectation
 from envops.repository.problem import nearest
 from envops.rules.engine import Found, Subject, rule
-from envops.rules.evidence import described, merged, number, of_case, of_failure, shortened
+from envops.rules.evidence import described, merged, of_case, of_failure, shortened
 from envops.rules.failures import is_nobodys_fault
 
 if TYPE_CHECKING:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from envops.facts.observed import Place
+from envops.facts.reward_numbers import number
 from envops.repository.problem import nearest
 from envops.rules.engine import Found, Subject, rule
-from envops.rules.evidence import number
 from envops.rules.schema.metadata import in_pyproject
 
 if TYPE_CHECKING:

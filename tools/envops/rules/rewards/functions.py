@@ -6,8 +6,9 @@ import math
 from collections import defaultdict
 from typing import TYPE_CHECKING, Literal
 
+from envops.facts.reward_numbers import number
 from envops.rules.engine import Found, Subject, rule
-from envops.rules.evidence import described, merged, number, of_conversation, of_failure, shortened
+from envops.rules.evidence import described, merged, of_conversation, of_failure, shortened
 from envops.rules.failures import is_nobodys_fault
 from envops.rules.gold import place_of
 from envops.statistics.declared_range import is_reward, speakers

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from envops.facts.observed import Failure, Place, Score
+from envops.facts.reward_numbers import number
 from envops.rules.engine import Found, Subject, rule
-from envops.rules.evidence import described, merged, number, of_conversation, of_failure
+from envops.rules.evidence import described, merged, of_conversation, of_failure
 from envops.rules.gold import NO_ORACLE, ORACLE_ERROR, ORACLE_FILE, is_of_the_oracle, scores_of, worst_paid
 
 if TYPE_CHECKING:

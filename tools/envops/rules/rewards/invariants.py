@@ -6,9 +6,10 @@ import math
 from typing import TYPE_CHECKING
 
 from envops.facts.observed import Place
+from envops.facts.reward_numbers import is_reward_number, number
 from envops.rules.engine import Found, Subject, rule
-from envops.rules.evidence import described, merged, number, of_conversation, of_failure, reply_text, shortened
-from envops.rules.gold import best_paid, is_reward_number, worst_paid
+from envops.rules.evidence import described, merged, of_conversation, of_failure, reply_text, shortened
+from envops.rules.gold import best_paid, worst_paid
 from envops.statistics.declared_range import speakers
 
 if TYPE_CHECKING:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from envops.facts.observed import Place
+from envops.facts.reward_numbers import number
 from envops.rules.engine import Found, Subject, rule
-from envops.rules.evidence import described, number, of_failure, reply_text
+from envops.rules.evidence import described, of_failure, reply_text
 from envops.rules.ready_case import ready_case
 from envops.rules.schema.metadata import in_pyproject
 

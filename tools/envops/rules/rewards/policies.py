@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
+from envops.facts.reward_numbers import is_reward_number, number
 from envops.rules.engine import Found, Subject, rule
-from envops.rules.evidence import merged, number, of_conversation
-from envops.rules.gold import best_paid, differing_from_gold, is_reward_number, reaching_gold, scores_of
+from envops.rules.evidence import merged, of_conversation
+from envops.rules.gold import best_paid, differing_from_gold, reaching_gold, scores_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

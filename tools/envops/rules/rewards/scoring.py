@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from envops.facts.reward_numbers import number
 from envops.rules.engine import Found, Subject, rule
-from envops.rules.evidence import described, merged, number, of_conversation, of_failure
+from envops.rules.evidence import described, merged, of_conversation, of_failure
 from envops.rules.failures import is_nobodys_fault, own_failure
 from envops.rules.gold import best_paid, is_of_the_oracle
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from envops.facts.reward_numbers import number
 from envops.rules.engine import Found, Subject, rule
-from envops.rules.evidence import number, shortened
+from envops.rules.evidence import shortened
 from envops.rules.exploits import (
     ENOUGH_TASKS,
     beyond_form,

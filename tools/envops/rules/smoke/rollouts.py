@@ -7,10 +7,11 @@ from collections import Counter, defaultdict
 from typing import TYPE_CHECKING
 
 from envops.facts.observed import Place
+from envops.facts.reward_numbers import is_reward_number, number
 from envops.rules.engine import Found, Subject, rule
-from envops.rules.evidence import described, merged, number, of_conversation, of_failure
+from envops.rules.evidence import described, merged, of_conversation, of_failure
 from envops.rules.failures import OUTSIDE_FAULT, is_nobodys_fault, own_failure
-from envops.rules.gold import gold_by_task, is_reward_number
+from envops.rules.gold import gold_by_task
 from envops.statistics.declared_range import speakers
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from envops import exit_codes
 from envops.cli.main import main
 from small_repository import edit, git, small_repository
 
-sys.path.append(str(Path(__file__).parents[1] / "observe"))
+sys.path.append(str(Path(__file__).parents[1] / "validation"))
 from fake_provider import KEY, MODEL, FakeProvider
 
 worker = pytest.mark.worker

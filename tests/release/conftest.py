@@ -11,8 +11,8 @@ from envops.emulator.running import Running, emulator
 from envops.hub.access import HubAccess
 from envops.hub.prime import Prime, find_prime
 
-sys.path.append(str(Path(__file__).parents[1] / "commands"))
-sys.path.append(str(Path(__file__).parents[1] / "declare"))
+sys.path.append(str(Path(__file__).parents[1] / "cli"))
+sys.path.append(str(Path(__file__).parents[1] / "repository"))
 sys.path.append(str(Path(__file__).parents[1] / "emulator"))
 
 

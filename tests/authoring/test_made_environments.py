@@ -105,6 +105,6 @@ def test_every_kind_and_format_passes(generation: str, kind: str, tmp_path: Path
 def test_a_file_of_questions_is_proven_in_one_go(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     """The way of a newcomer: an unknown file, two commands, a pass."""
     root = repository(tmp_path / "repository")
-    data = ROOT / "tests" / "inspect" / "datasets" / "choice_columns.csv"
+    data = ROOT / "tests" / "dataset" / "datasets" / "choice_columns.csv"
     assert main(["new", "capitals", "--data", str(data), "--root", str(root)]) == 0
     assert main(["validate", "capitals", "--root", str(root), "--quiet"]) == 0, capsys.readouterr().out

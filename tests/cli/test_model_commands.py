@@ -19,7 +19,7 @@ from envops.cli.main import main
 from envops.repository.problem import DeclarationError
 from small_repository import small_repository
 
-sys.path.append(str(Path(__file__).parents[1] / "observe"))
+sys.path.append(str(Path(__file__).parents[1] / "validation"))
 from fake_provider import KEY, MODEL, FakeProvider
 
 worker = pytest.mark.worker

@@ -17,7 +17,7 @@ from envops.cli.main import main
 from small_repository import ROOT, small_repository
 
 pytestmark = pytest.mark.worker
-TRACES = ROOT / "tests" / "observe" / "samples" / "v1_0.4.0" / "traces.jsonl"
+TRACES = ROOT / "tests" / "validation" / "samples" / "v1_0.4.0" / "traces.jsonl"
 
 
 @pytest.fixture(scope="module")

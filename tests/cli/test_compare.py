@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from envops import exit_codes
 from envops.cli.main import main
+from envops.system.retry_policy import MODEL_ENDPOINT
 from small_repository import small_repository
 
 sys.path.append(str(Path(__file__).parents[1] / "validation"))
@@ -41,7 +43,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def models(root: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, FakeProvider]]:
     monkeypatch.setenv("FAKE_KEY", KEY)
-    monkeypatch.setattr("envops.models.provider.FIRST_WAIT", 0.01)
+    monkeypatch.setattr("envops.models.provider.MODEL_ENDPOINT", replace(MODEL_ENDPOINT, first_seconds=0.01))
     with FakeProvider(copies) as base, FakeProvider(solves) as trained:
         declare(root, base=base.url, trained=trained.url)
         yield {"base": base, "trained": trained}

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
-from envops.hub.retry_policy import Patience
 from envops.hub.state import HubEnvironment, Reading
 from envops.release.publishing import HubSide, Published, publish
 from envops.release.pushing import Push, SourceDiffers
 from envops.release.steps import Desired, Step
+from envops.system.retry_policy import HUB_PUSH
 from envops.system.subprocesses import Interrupted
 
 DESIRED = Desired("sums", "acme", "0.2.0", "new" * 10, "PRIVATE")
@@ -24,7 +24,7 @@ RESET = Push(1, "Upload failed: Request failed: ReadError at POST http://hub/fin
 SAME = Push(1, "Failed to prepare wheel upload: HTTP 409: An environment version with content hash x already exists")
 OTHER = Push(1, "Failed to prepare wheel upload: HTTP 409: Version 0.2.0 already exists with different content")
 FORBIDDEN = Push(1, "API Error: HTTP 403: no")
-IMPATIENT = Patience(first_seconds=0.0)
+WITHOUT_PAUSES = replace(HUB_PUSH, first_seconds=0.0)
 
 
 @dataclass
@@ -54,7 +54,7 @@ class ScriptedHub:
         return Reading("found" if found else "missing", found), self.contents
 
     def publish(self, step: Step = STEP) -> Published:
-        return publish(step, HubSide(self.push, self.read, self.stop, IMPATIENT))
+        return publish(step, HubSide(self.push, self.read, self.stop, WITHOUT_PAUSES))
 
 
 def test_what_is_there_afterwards_is_published() -> None:

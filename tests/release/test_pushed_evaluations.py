@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,12 +12,12 @@ from envops.emulator.running import Running
 from envops.facts.results import EvaluationRow, FunctionScore
 from envops.hub.access import HubAccess
 from envops.hub.prime import Prime
-from envops.hub.retry_policy import Patience
 from envops.release.evaluations import EvaluationPusher
 from envops.release.steps import Desired
 from envops.repository.package import Package
 from envops.repository.read_package import read_package
 from envops.repository.recordings import packed, write_recording
+from envops.system.retry_policy import HUB_PUSH
 from sample_repository import write_environment
 from speaking import Speaker
 
@@ -54,7 +55,7 @@ def recorded(root: Path, model: str | None = MODEL, version: str = "0.1.0") -> P
 @pytest.fixture
 def pusher(hub: Running, access: HubAccess, prime: Prime) -> EvaluationPusher:
     Speaker(hub.url, hub.key).push("word-sums")
-    return EvaluationPusher(prime, access, threading.Event(), Patience(first_seconds=0.05))
+    return EvaluationPusher(prime, access, threading.Event(), replace(HUB_PUSH, first_seconds=0.05))
 
 
 def pushed(pusher: EvaluationPusher, package: Package) -> Sequence[str]:

@@ -8,6 +8,7 @@ import socket
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -24,7 +25,7 @@ SOUND = {"choices": [{"message": {"role": "assistant", "content": "a"}}], "usage
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(providers, "FIRST_WAIT", 0.01)
+    monkeypatch.setattr(providers, "MODEL_ENDPOINT", replace(providers.MODEL_ENDPOINT, first_seconds=0.01))
     monkeypatch.setattr(providers, "LONGEST_ANSWER", 2**20)
 
 
@@ -102,7 +103,7 @@ def test_an_answer_that_is_none_ends_and_is_charged_at_most(speak: Speak) -> Non
         status, answer = ask(relay)
         spending = relay.spending
     assert (status, answer["error"]["code"]) == (502, "endpoint_unavailable")
-    assert len(heard) == providers.ATTEMPTS
+    assert len(heard) == providers.MODEL_ENDPOINT.attempts
     assert spending.answered == 0
     assert 0 <= spending.cost < 1.0
     assert KEY not in json.dumps(answer)

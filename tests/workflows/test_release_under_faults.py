@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 from envops.emulator.running import Running, emulator
 from envops.facts.observed import Wheel
-from envops.hub.retry_policy import Patience
 from envops.release.evidence import Evidence
 from envops.release.ledger import Entry
 from envops.release.planning import make_plan
@@ -17,6 +17,7 @@ from envops.release.verifying import Verified
 from envops.repository.repository import Repository
 from envops.repository.workspace import Workspace
 from envops.rules.engine import GATES
+from envops.system.retry_policy import HUB_PUSH
 from envops.validation.wheel import built_wheel
 from merged_repository import Origin, origin_with
 
@@ -43,7 +44,7 @@ MODES = {
     "an effect that shows late": "later reads=2",
     "an error, and an effect that shows late": "later reads=3 answer=504",
 }
-QUICK = Patience(first_seconds=0.01, longest_seconds=0.02)
+QUICK = replace(HUB_PUSH, first_seconds=0.01, longest_seconds=0.02)
 MOST_RELEASES = 3
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import count
 from typing import Any
 
-from envops.github.api import TRIES, GitHub, GitHubError
+from envops.github.api import GitHub, GitHubError, wait_after
 
 MARK = "<!-- envops: validate -->"
 AUTHOR = "github-actions[bot]"
@@ -33,7 +34,7 @@ def comment(github: GitHub, number: int, text: str) -> str:
     Raises `GitHubError`.
     """
     body = f"{MARK}\n{text}"
-    for attempt in range(TRIES):
+    for attempt in count():
         found = _own(github, number)
         if found is not None and found["body"] == body:
             return "unchanged" if attempt == 0 else "edited"
@@ -44,8 +45,7 @@ def comment(github: GitHub, number: int, text: str) -> str:
             github.send("PATCH", f"issues/comments/{found['id']}", {"body": body})
             return "edited"
         except GitHubError as error:
-            if attempt == TRIES - 1 or (error.status is not None and error.status < 500):
-                raise
+            wait_after(error, attempt)
     raise AssertionError
 
 

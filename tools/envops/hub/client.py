@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Literal
 
 from envops.hub.access import HubAccess
 from envops.hub.prime import INSTALL, OLDEST_PRIME, Prime
+from envops.system.retry_policy import HUB_READ
 from envops.system.subprocesses import ProgramFailed, run_program
 
 CHILD = Path(__file__).with_name("child.py")
@@ -72,11 +73,12 @@ class Answers:
 def ask_hub(
     prime: Prime, access: HubAccess, calls: Sequence[Call], stop: threading.Event, *, check: Call | None = None
 ) -> Answers:
-    """Make the calls, at most 32 at a time, each at most three times; `check` goes first and must succeed.
+    """Make the calls, at most 32 at a time, each as often as `HUB_READ` allows; `check` goes first and must succeed.
 
     Raises `HubUnavailable` when prime is too old or cannot be run, `Interrupted` when `stop` is set.
     """
-    wanted = {"calls": [call.asked() for call in calls], "concurrency": CONCURRENCY}
+    retry = {**asdict(HUB_READ), "statuses": sorted(HUB_READ.statuses)}
+    wanted = {"calls": [call.asked() for call in calls], "concurrency": CONCURRENCY, "retry": retry}
     if check is not None:
         wanted["check"] = check.asked()
     with TemporaryDirectory(prefix="envops-hub-") as home:

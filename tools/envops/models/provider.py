@@ -9,13 +9,11 @@ import asyncio
 import hashlib
 import json
 import os
-import random
 import time
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
@@ -24,14 +22,10 @@ import aiohttp
 from envops.facts.spending import Tokens
 from envops.models.spending import Purse, bound_of_prompt
 from envops.repository.endpoints import Endpoint
+from envops.system.retry_policy import LONGEST_REQUESTED_SECONDS, MODEL_ENDPOINT, retry_after
 from envops.text.scrubbing import Scrubber
 
-ATTEMPTS = 6
-WORTH_ANOTHER_TRY = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 520, 522, 524, 529})
 PERMANENT = {401: "unauthorised", 403: "unauthorised"}
-FIRST_WAIT = 0.5
-LONGEST_WAIT = 30.0
-LONGEST_RETRY_AFTER = 120.0
 LONGEST_ANSWER = 32 * 2**20
 MOST_TOKENS = 10**9
 """Of one call; an endpoint that claims more is not believed."""
@@ -92,9 +86,7 @@ def bound_of_call(endpoint: Endpoint, body: Mapping[str, Any]) -> Tokens:
 class Provider:
     """One endpoint with its key; use as an asynchronous context manager, in one event loop."""
 
-    def __init__(
-        self, endpoint: Endpoint, key: str, purse: Purse, *, attempts: int = ATTEMPTS, seed: int | None = None
-    ) -> None:
+    def __init__(self, endpoint: Endpoint, key: str, purse: Purse, *, seed: int | None = None) -> None:
         self._seed = seed
         self._asked: Counter[str] = Counter()
         self.earlier_rollouts = 0
@@ -102,10 +94,8 @@ class Provider:
         self._endpoint = endpoint
         self._key = key
         self._purse = purse
-        self._attempts = attempts
         self._gate = asyncio.Semaphore(endpoint.concurrency)
         self._quiet_until = 0.0
-        self._jitter = random.Random()
         self.scrubber = Scrubber(key, shapes=False)  # a reply may look like a key and is kept
         self.refusal: EndpointRefuses | None = None
         self.ceiling_reached = False
@@ -137,7 +127,7 @@ class Provider:
         body = sent_body(self._endpoint, asked) | self._seeded(asked)
         bound = bound_of_call(self._endpoint, body)
         said = ""
-        for attempt in range(self._attempts):
+        for attempt in range(MODEL_ENDPOINT.attempts):
             if self.refusal is not None:
                 self._purse.count(refused=1)
                 return error_answer(403, f"endpoint_{self.refusal.kind}", str(self.refusal))
@@ -151,10 +141,12 @@ class Provider:
             answer, wait, said = await self._attempt(path, body, bound)
             if answer is not None:
                 return self._final(answer)
-            if attempt + 1 < self._attempts:
-                await asyncio.sleep(self._wait_before(attempt, wait))
+            if attempt + 1 < MODEL_ENDPOINT.attempts:
+                await asyncio.sleep(MODEL_ENDPOINT.pause(attempt, wait))
         self._purse.count(failed=1)
-        return error_answer(502, "endpoint_unavailable", f"{self.name}: {said}, after {self._attempts} attempts")
+        return error_answer(
+            502, "endpoint_unavailable", f"{self.name}: {said}, after {MODEL_ENDPOINT.attempts} attempts"
+        )
 
     def _seeded(self, asked: Mapping[str, Any]) -> dict[str, int]:
         """The seed of a call: another one each time that a conversation is sent, and the same ones in every run.
@@ -192,9 +184,10 @@ class Provider:
                 used = bound
                 status, headers, raw = await self._exchange("POST", path, body)
             answer = self._read(status, raw)
-            if status in WORTH_ANOTHER_TRY:
+            if MODEL_ENDPOINT.allows(status):
                 used = None
                 wait = retry_after(headers.get("Retry-After"), datetime.now(UTC))
+                wait = min(wait, LONGEST_REQUESTED_SECONDS) if wait is not None else None
                 if status == 429 and wait:
                     self._quiet_until = max(self._quiet_until, time.monotonic() + wait)
                 return None, wait, f"answered {status}: {answer.message if answer else self._shown(raw)}"
@@ -249,14 +242,6 @@ class Provider:
             self.refusal = EndpointRefuses(kind, f"{self.name} answered {answer.status}: {answer.message}")
         return answer
 
-    def _wait_before(self, attempt: int, wanted: float | None) -> float:
-        """Exponential backoff with full jitter, and never sooner than the endpoint asks.
-
-        Source: M. Brooker, "Exponential Backoff And Jitter", AWS Architecture Blog, 2015.
-        """
-        most = min(LONGEST_WAIT, FIRST_WAIT * 2**attempt)
-        return (wanted or 0.0) + self._jitter.uniform(0.0, most)
-
     def _shown(self, raw: bytes) -> str:
         return repr(self.scrubber.text(raw[:4_000].decode("utf-8", "replace"))[:120])
 
@@ -284,7 +269,7 @@ class Provider:
             used = Tokens() if status != 200 else (used_by(answer.body) if answer else None) or bound
         finally:
             self._purse.settle(bound, used)
-        if status >= 400 and status not in WORTH_ANOTHER_TRY and not (answer and "max_tokens" in answer.message):
+        if status >= 400 and not MODEL_ENDPOINT.allows(status) and not (answer and "max_tokens" in answer.message):
             said = answer.message if answer else "nothing that can be read"
             raise EndpointRefuses("refused", f"{self.name} answered {status}: {said}")
 
@@ -297,7 +282,7 @@ class Provider:
                 if attempt == 2:
                     message = f"{self.name} cannot be reached: {self._said(error)}"
                     raise EndpointRefuses("unreachable", message) from None
-                await asyncio.sleep(self._wait_before(attempt, None))
+                await asyncio.sleep(MODEL_ENDPOINT.pause(attempt))
         answer = self._read(status, raw)
         if 300 <= status < 400:
             raise EndpointRefuses("refused", f"{self.name} answered {status}, a redirection: give the address itself")
@@ -328,17 +313,3 @@ def used_by(body: Mapping[str, Any]) -> Tokens | None:
     if any(type(number) is not int or not 0 <= number <= MOST_TOKENS for number in numbers):
         return None
     return Tokens(*numbers)
-
-
-def retry_after(header: str | None, now: datetime) -> float | None:
-    """Seconds that a Retry-After header asks for, given as a number or as a date (RFC 9110, 10.2.3)."""
-    if not header:
-        return None
-    try:
-        seconds = float(header)
-    except ValueError:
-        try:
-            seconds = (parsedate_to_datetime(header) - now).total_seconds()
-        except (ValueError, TypeError):
-            return None
-    return min(max(seconds, 0.0), LONGEST_RETRY_AFTER) if seconds == seconds else None

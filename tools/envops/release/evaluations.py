@@ -17,11 +17,11 @@ from typing import Any, Literal
 from envops.hub.access import HubAccess
 from envops.hub.client import Call, ask_hub
 from envops.hub.prime import Prime
-from envops.hub.retry_policy import USUAL_PATIENCE, Patience
 from envops.release.pushing import Push
 from envops.release.steps import Desired
 from envops.repository.package import Package
 from envops.repository.recordings import RecordingOnDisk, read_recordings
+from envops.system.retry_policy import HUB_PUSH, RetryPolicy
 from envops.system.subprocesses import ProgramFailed, run_program
 
 PUSH_SECONDS = 900.0
@@ -52,7 +52,7 @@ class EvaluationPusher:
     prime: Prime
     access: HubAccess
     stop: threading.Event
-    patience: Patience = USUAL_PATIENCE
+    retry: RetryPolicy = HUB_PUSH
 
     def push_all(self, desired: Desired, package: Package) -> tuple[PushedEvaluation, ...]:
         """Push what is recorded of real models; what a scripted policy said is left out.
@@ -80,7 +80,7 @@ class EvaluationPusher:
     def _pushed(self, name: str, desired: Desired, recording: RecordingOnDisk) -> PushedEvaluation:
         """Push one until the Hub lists it as complete, or somebody has to look."""
         said = ""
-        for turn in range(self.patience.pushes):
+        for turn in range(self.retry.attempts):
             known = self._known(name, desired)
             if known is None:
                 said = said or "the Hub's evaluations cannot be read"
@@ -97,7 +97,7 @@ class EvaluationPusher:
                     said = "" if push.exit_code == 0 else push.short
                     if push.blame not in ("none", "passing"):
                         return PushedEvaluation(name, "failed", said)
-            self.patience.wait(turn, self.stop)
+            self.retry.wait(turn, self.stop)
         known = self._known(name, desired)
         if known is not None and known.status == COMPLETE:
             return PushedEvaluation(name, "pushed", known.id)

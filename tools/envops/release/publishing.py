@@ -12,13 +12,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-from envops.hub.retry_policy import USUAL_PATIENCE, Patience
 from envops.hub.state import HubEnvironment, Reading
 from envops.release.pushing import Push, SourceDiffers
 from envops.release.steps import Desired, Step
+from envops.system.retry_policy import HUB_PUSH, RetryPolicy
 
 Outcome = Literal["published", "unchanged", "failed", "wedged", "unknown"]
 """Failed stays failed until somebody acts; wedged needs a new version; unknown is settled by another run."""
+
+READS = 4
+"""How often the Hub is read after a push that should show there."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +45,7 @@ class HubSide:
     read: Callable[[], tuple[Reading, frozenset[str]]]
     """The environment as it is now, and every content hash among its versions."""
     stop: threading.Event
-    patience: Patience = USUAL_PATIENCE
+    retry: RetryPolicy = HUB_PUSH
 
 
 def publish(step: Step, hub: HubSide) -> Published:
@@ -51,7 +54,7 @@ def publish(step: Step, hub: HubSide) -> Published:
     Raises `Interrupted` when asked to stop.
     """
     said: list[str] = []
-    for turn in range(hub.patience.pushes):
+    for turn in range(hub.retry.attempts):
         try:
             pushed = hub.push()
         except SourceDiffers as error:
@@ -61,7 +64,7 @@ def publish(step: Step, hub: HubSide) -> Published:
         told = _told(step, pushed, reading, contents, len(said), tuple(said))
         if told is not None:
             return told
-        hub.patience.wait(turn, hub.stop)
+        hub.retry.wait(turn, hub.stop)
     message = f"nothing was published in {len(said)} tries: {said[-1]}"
     return Published("failed", message, "run the release again when the Hub answers", len(said), tuple(said))
 
@@ -73,13 +76,13 @@ def _read_back(step: Step, pushed: Push, hub: HubSide) -> tuple[Reading, frozens
     there may be where the version is listed and is not the latest.
     """
     reading, contents = hub.read()
-    patience = {"none": hub.patience.reads, "taken": hub.patience.reads, "passing": 2}.get(pushed.blame, 1)
-    for turn in range(hub.patience.reads - 1):
+    looks = {"none": READS, "taken": READS, "passing": 2}.get(pushed.blame, 1)
+    for turn in range(READS - 1):
         readable = reading.standing in ("found", "missing")
         between = step.desired.content_hash in contents  # an effect may show between the two answers of one look
-        if readable and (_is_whole(step.desired, reading.environment) or (turn + 1 >= patience and not between)):
+        if readable and (_is_whole(step.desired, reading.environment) or (turn + 1 >= looks and not between)):
             break
-        hub.patience.wait(turn, hub.stop)
+        hub.retry.wait(turn, hub.stop)
         reading, contents = hub.read()
     return reading, contents
 

@@ -24,6 +24,7 @@ from envops.hub.prime import Prime
 from envops.release.steps import Desired
 from envops.repository.content import hub_content_hash, hub_files
 from envops.repository.package import Package
+from envops.system.retry_policy import HUB_PUSH
 from envops.system.subprocesses import ProgramFailed, run_program
 
 PUSH_SECONDS = 900.0
@@ -42,7 +43,6 @@ Blame = Literal["none", "passing", "rights", "taken", "refused", "local"]
 already, another refusal that stays, or our side."""
 
 _STATUS = re.compile(r"(?:HTTP |(?:Client|Server) error ')(\d{3})")
-_PASSING = frozenset({408, 425, 429, 500, 502, 503, 504, 520, 522, 524, 529})
 _WORDS: Mapping[str, Blame] = {
     "API key unauthorized": "rights",
     "Payment required": "refused",
@@ -75,7 +75,7 @@ class Push:
             if words in self.said:
                 return blame
         statuses = [int(found) for found in _STATUS.findall(self.said)]
-        if not statuses or statuses[-1] in _PASSING:
+        if not statuses or HUB_PUSH.allows(statuses[-1]):
             return "passing"  # a reset, a timeout, an answer that is not the Hub's
         return "rights" if statuses[-1] in (401, 403) else "taken" if statuses[-1] == 409 else "refused"
 

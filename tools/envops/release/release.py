@@ -13,7 +13,6 @@ from typing import TypeVar
 from envops.hub.access import HubAccess
 from envops.hub.client import Call, ask_hub
 from envops.hub.prime import Prime
-from envops.hub.retry_policy import USUAL_PATIENCE, Patience
 from envops.hub.state import Identity, Reading, reading_of
 from envops.release.evaluations import EvaluationPusher
 from envops.release.evidence import Evidence
@@ -24,6 +23,7 @@ from envops.release.steps import REFUSED, WRITES, Plan, Step
 from envops.release.verifying import Fetched, Verified, Verifier
 from envops.repository.repository import Repository
 from envops.repository.workspace import Workspace
+from envops.system.retry_policy import HUB_PUSH, RetryPolicy
 from envops.system.subprocesses import Interrupted, ProgramFailed
 from envops.validation.wheel import BuiltWheel, built_wheel
 
@@ -48,7 +48,7 @@ class Release:
     """Environment → what of it git does not have."""
     stop: threading.Event
     tell: Callable[[str], None]
-    patience: Patience = USUAL_PATIENCE
+    retry: RetryPolicy = HUB_PUSH
 
     def apply(self, plan: Plan, done: Callable[[Entry], None]) -> None:
         """Carry out the plan; `done` gets each entry whenever something came of it, from several threads.
@@ -171,7 +171,7 @@ class Release:
 
     @property
     def _verifier(self) -> Verifier:
-        return Verifier(self.prime, self.access, self.workspace, self.stop, self.patience)
+        return Verifier(self.prime, self.access, self.workspace, self.stop, self.retry)
 
     def _loaded(self, known: Entry, fetched: Mapping[str, Fetched]) -> Entry:
         """Install and load what was published."""
@@ -200,7 +200,7 @@ class Release:
         def push() -> Push:
             return push_environment(step.desired, package, wheel, self.prime, self.access, self.stop)
 
-        return HubSide(push, lambda: self._read(step), self.stop, self.patience)
+        return HubSide(push, lambda: self._read(step), self.stop, self.retry)
 
     def _read(self, step: Step) -> tuple[Reading, frozenset[str]]:
         address = step.desired.address
@@ -217,5 +217,5 @@ class Release:
         desired = known.step.desired
         if not known.is_ready or not self.repository.registry.environments[desired.name].publish_evals:
             return known
-        pusher = EvaluationPusher(self.prime, self.access, self.stop, self.patience)
+        pusher = EvaluationPusher(self.prime, self.access, self.stop, self.retry)
         return replace(known, evaluations=pusher.push_all(desired, self.repository.packages[desired.name]))

@@ -13,11 +13,12 @@ from envops.facts.observed import Wheel
 from envops.hub.access import HubAccess
 from envops.hub.client import Answer, Call, ask_hub
 from envops.hub.prime import Prime
-from envops.hub.retry_policy import USUAL_PATIENCE, Patience
+from envops.release.publishing import READS
 from envops.release.steps import Desired
 from envops.repository.package import Package
 from envops.repository.registry import EnvironmentEntry
 from envops.repository.workspace import Workspace
+from envops.system.retry_policy import HUB_PUSH, RetryPolicy
 from envops.system.subprocesses import ProgramFailed, run_program
 from envops.text.scrubbing import SECRET_NAME
 from envops.validation.job import StageFailed, WorkerLost
@@ -59,7 +60,7 @@ class Verifier:
     access: HubAccess
     workspace: Workspace
     stop: threading.Event
-    patience: Patience = USUAL_PATIENCE
+    retry: RetryPolicy = HUB_PUSH
 
     def fetch(self, desired: Desired, proven: Wheel, folder: Path) -> Fetched | Verified:
         """Fetch the published wheel and compare it with the proven one; the verdict where it ends here.
@@ -124,11 +125,11 @@ class Verifier:
 
     def _asked(self, call: Call) -> Answer:
         """What the Hub says, asked again with pauses while that fails: no later release looks at this version."""
-        for turn in range(self.patience.reads - 1):
+        for turn in range(READS - 1):
             answer = ask_hub(self.prime, self.access, [call], self.stop)[call.id]
             if answer.outcome != "failed":
                 return answer
-            self.patience.wait(turn, self.stop)
+            self.retry.wait(turn, self.stop)
         return ask_hub(self.prime, self.access, [call], self.stop)[call.id]
 
     def _install(self, wanted: list[str], overlay: Path) -> None:

@@ -89,9 +89,9 @@ def test_what_may_still_come_to_be_is_not_asked_for_twice(hub: Running, side: Ho
     assert submitted(REQUEST, replace(side, notes=side.notes.with_name("waited")))[1]
 
 
-def test_a_refusal_leaves_no_doubt(hub: Running, side: HostedSide) -> None:
+def test_a_refusal_leaves_no_note(hub: Running, side: HostedSide) -> None:
     hub.break_with(f"{CREATE} status code=402")
-    with pytest.raises(NotEvaluated, match=r"did not take it: .*Payment required"):
+    with pytest.raises(NotEvaluated, match=r"refused the evaluation: .*Payment required"):
         submitted(REQUEST, side)
     assert submitted(REQUEST, side)[1]
 

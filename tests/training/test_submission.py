@@ -81,11 +81,11 @@ def test_no_fault_makes_a_second_run(hub: Running, platform: Platform, fault: st
         assert second.outcome in ("unknown", "already-submitted")
 
 
-def test_a_run_that_is_not_there_after_the_doubt_is_submitted_again(hub: Running, platform: Platform) -> None:
+def test_a_run_that_never_came_to_be_is_submitted_again(hub: Running, platform: Platform) -> None:
     hub.break_with("POST /training/runs reset effect=none")
-    impatient = replace(platform, doubt_seconds=0.0)
-    assert submit(request(), identity(), impatient).outcome == "unknown"
-    assert submit(request(), identity(), impatient).outcome == "submitted"
+    at_once = replace(platform, pending_seconds=0.0)
+    assert submit(request(), identity(), at_once).outcome == "unknown"
+    assert submit(request(), identity(), at_once).outcome == "submitted"
     assert len(created(hub)) == 1
 
 

@@ -20,21 +20,15 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from filelock import FileLock
-
 from envops.files.atomic_write import write_whole
 from envops.hub.access import HubAccess
 from envops.hub.evaluations import EvaluationsUnreadable, PlatformEvaluation, list_evaluations, read_evaluation
-from envops.hub.pending_submission import Doubt
+from envops.hub.pending_submission import PAUSES, PENDING_SECONDS, PendingSubmission, is_refusal, telling_line
 from envops.hub.prime import Prime
 from envops.release.steps import Desired
 from envops.system.subprocesses import Interrupted, ProgramFailed, run_program
 
 SUBMIT_SECONDS = 120.0
-DOUBT_SECONDS = 900.0
-"""How long a submission without a verdict may still come to be."""
-PAUSES = (0.0, 1.0, 2.0, 4.0, 8.0)
-"""Seconds before each look at the list, after the call."""
 LOOK_SECONDS = 10.0
 """Between two looks at an evaluation that is on its way."""
 UNREADABLE = 10
@@ -84,7 +78,7 @@ class HostedSide:
     notes: Path
     stop: threading.Event
     pauses: Sequence[float] = PAUSES
-    doubt_seconds: float = DOUBT_SECONDS
+    pending_seconds: float = PENDING_SECONDS
     look_seconds: float = LOOK_SECONDS
 
     def note(self, request: HostedRequest, ending: str) -> Path:
@@ -117,48 +111,39 @@ def submitted(request: HostedRequest, side: HostedSide, *, again: bool = False) 
     complete one that is not still to be imported here, another is created.
     Raises `NotEvaluated`, `HubUnavailable` and `Interrupted`.
     """
-    side.notes.mkdir(parents=True, exist_ok=True)
-    doubt = Doubt(side.note(request, "json"), side.doubt_seconds)
-    with FileLock(f"{doubt.note}.lock"):
+    pending = PendingSubmission(side.note(request, "json"), side.pending_seconds)
+    with pending.lock:
         try:
-            return _submitted(request, side, doubt, again=again)
+            return _submitted(request, side, pending, again=again)
         except EvaluationsUnreadable as error:
-            then = f" before {doubt.hour}" if doubt.holds else ""
+            then = f" before {pending.hour}" if pending.holds else ""
             raise NotEvaluated(f"{error}\nRun it again: nothing is created before the list was read{then}.") from None
 
 
 def _submitted(
-    request: HostedRequest, side: HostedSide, doubt: Doubt, *, again: bool
+    request: HostedRequest, side: HostedSide, pending: PendingSubmission, *, again: bool
 ) -> tuple[PlatformEvaluation, bool]:
     tries = side.tries(request)
     number = max(tries, default=0)
     latest = tries.get(number)
     wanted = not again or _awaited(request, side) == number
     if latest is not None and (not latest.has_ended or (latest.status == "COMPLETED" and wanted)):
-        doubt.end()
+        pending.end()
         return latest, False
-    if doubt.holds:
-        raise NotEvaluated(
-            "an earlier submission has no verdict yet, and may still come to be\n"
-            f"Look with `prime eval list`; run it again after {doubt.hour}: nothing is tried before."
-        )
-    doubt.begin(name_of_try(request, number + 1))
+    then = "Look with `prime eval list`; run it again after {}: nothing is submitted before."
+    if pending.holds:
+        message = "an earlier submission has no result yet, and may still come to be"
+        raise NotEvaluated(f"{message}\n{then.format(pending.hour)}")
     write_whole(side.note(request, "awaited"), f"{number + 1}\n")
-    said = _create(request, name_of_try(request, number + 1), side)
-    for pause in side.pauses:
-        if side.stop.wait(pause):
-            raise Interrupted
-        found = side.tries(request).get(number + 1)
-        if found is not None:
-            doubt.end()
-            return found, True
-    if _is_refusal(said):
-        doubt.end()
-        raise NotEvaluated(f"the platform did not take it: {said}")
-    raise NotEvaluated(
-        f"what became of the submission is not known: {said}\n"
-        f"Look with `prime eval list`; run it again after {doubt.hour}: nothing is tried before."
+    name = name_of_try(request, number + 1)
+    found, printed = pending.submit(
+        name, lambda: _create(request, name, side), lambda: side.tries(request).get(number + 1), side.stop, side.pauses
     )
+    if found is not None:
+        return found, True
+    if is_refusal(printed):
+        raise NotEvaluated(f"the platform refused the evaluation: {printed}")
+    raise NotEvaluated(f"what became of the submission is not known: {printed}\n{then.format(pending.hour)}")
 
 
 def imported(request: HostedRequest, side: HostedSide) -> None:
@@ -189,15 +174,7 @@ def _create(request: HostedRequest, name: str, side: HostedSide) -> str:
             )
         except ProgramFailed as error:
             said = error.failure.message
-    lines = [line.strip() for line in side.access.scrubber.text(said).splitlines() if line.strip()]
-    telling = [line for line in lines if "rror" in line or "failed" in line]
-    return (telling or lines or ["the CLI said nothing"])[0][:400]
-
-
-def _is_refusal(said: str) -> bool:
-    """Whether the CLI's words leave no doubt that nothing was created."""
-    refusals = ("Validation failed", "API key unauthorized", "Payment required", "HTTP 400", "HTTP 403", "HTTP 404")
-    return any(words in said for words in (*refusals, "hosted evaluations require", "HTTP 409"))
+    return telling_line(side.access.scrubber.text(said))
 
 
 def followed(

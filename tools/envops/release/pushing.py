@@ -20,6 +20,7 @@ from tempfile import TemporaryDirectory
 from typing import Literal
 
 from envops.hub.access import HubAccess
+from envops.hub.pending_submission import telling_line
 from envops.hub.prime import Prime
 from envops.release.steps import Desired
 from envops.repository.content import hub_content_hash, hub_files
@@ -82,9 +83,7 @@ class Push:
     @property
     def short(self) -> str:
         """The line that matters most."""
-        lines = [line.strip() for line in self.said.splitlines() if line.strip()]
-        telling = [line for line in lines if re.search(r"error|failed|HTTP \d|exists", line, re.IGNORECASE)]
-        return (telling or lines or ["it said nothing"])[0][:300]
+        return telling_line(self.said)
 
 
 class SourceDiffers(Exception):

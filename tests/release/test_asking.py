@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from envops.emulator.running import Running
+from envops.emulator.server import EmulatedHub
 from envops.hub.access import DEFAULT_URL, HubAccess, hub_access
 from envops.hub.client import Answer, Call, HubUnavailable, ask_hub
 from envops.hub.prime import Prime, find_prime
@@ -95,7 +95,7 @@ def test_a_prime_that_its_python_cannot_import_is_said(tmp_path: Path, access: H
         ask_hub(replace(venvless, python=script), access, [], STOP)
 
 
-def test_all_pages_of_a_list_are_read(hub: Running, access: HubAccess, prime: Prime) -> None:
+def test_all_pages_of_a_list_are_read(hub: EmulatedHub, access: HubAccess, prime: Prime) -> None:
     speaker = Speaker(hub.url, hub.key)
     for index in range(5):
         speaker.push(f"sums-{index}", until="wheel")
@@ -104,13 +104,13 @@ def test_all_pages_of_a_list_are_read(hub: Running, access: HubAccess, prime: Pr
     assert state.listed["acme"] == tuple(f"acme/sums-{index}" for index in range(5))
 
 
-def test_a_list_that_cannot_be_read_is_said(hub: Running, access: HubAccess, prime: Prime) -> None:
+def test_a_list_that_cannot_be_read_is_said(hub: EmulatedHub, access: HubAccess, prime: Prime) -> None:
     hub.break_with("GET /environmentshub/ status code=500 times=always")
     state = read_hub(prime, access, [], STOP, owners=["acme"])
     assert (dict(state.listed), list(state.unlisted)) == ({}, ["acme"])
 
 
-def test_what_is_there_is_read_with_its_hash(hub: Running, access: HubAccess, prime: Prime) -> None:
+def test_what_is_there_is_read_with_its_hash(hub: EmulatedHub, access: HubAccess, prime: Prime) -> None:
     Speaker(hub.url, hub.key).push("sums")
     state = read_hub(prime, access, ["acme/sums", "acme/more"], STOP, pinned=["acme/sums@0.1.0", "acme/sums@9"])
     found = state.readings["acme/sums"].environment
@@ -158,7 +158,7 @@ class Recorder(BaseHTTPRequestHandler):
 
 
 def test_a_download_takes_the_key_to_the_hub_alone(
-    tmp_path: Path, hub: Running, access: HubAccess, prime: Prime
+    tmp_path: Path, hub: EmulatedHub, access: HubAccess, prime: Prime
 ) -> None:
     seen: list[str | None] = []
     server = ThreadingHTTPServer(("127.0.0.1", 0), type("Mine", (Recorder,), {"seen": seen}))

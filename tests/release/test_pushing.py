@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from envops.emulator.running import Running
+from envops.emulator.server import EmulatedHub
 from envops.hub.access import HubAccess
 from envops.hub.client import Call, ask_hub
 from envops.hub.prime import Prime
@@ -120,7 +120,7 @@ def test_a_key_without_rights_is_told_from_a_hub_that_is_busy(
 
 
 def test_neither_the_key_nor_an_upload_address_is_said(
-    tmp_path: Path, hub: Running, access: HubAccess, prime: Prime, wheel: Path
+    tmp_path: Path, hub: EmulatedHub, access: HubAccess, prime: Prime, wheel: Path
 ) -> None:
     package = package_with(tmp_path, {})
     hub.break_with("PUT /uploads/* status code=500")

@@ -19,7 +19,7 @@ import envops
 import psutil
 import pytest
 from envops.cli.main import main
-from envops.emulator.running import Running
+from envops.emulator.server import EmulatedHub
 from envops.hub import prime as prime_module
 from envops.repository.repository import Repository
 from envops.repository.workspace import Workspace
@@ -36,7 +36,7 @@ class Place:
     """A repository whose Hub is on loopback."""
 
     root: Path
-    hub: Running
+    hub: EmulatedHub
 
     def run(self, *arguments: str) -> int:
         return main([*arguments, "--root", str(self.root)])
@@ -66,7 +66,7 @@ class Place:
 
 
 @pytest.fixture
-def place(tmp_path: Path, hub: Running, monkeypatch: pytest.MonkeyPatch) -> Place:
+def place(tmp_path: Path, hub: EmulatedHub, monkeypatch: pytest.MonkeyPatch) -> Place:
     root = small_repository(tmp_path / "repository", "reverse_text")
     for name, value in hub.environment.items():
         monkeypatch.setenv(name, value)
@@ -296,7 +296,7 @@ def hub_process(process: psutil.Process, url: str) -> bool:
 
 
 @pytest.fixture
-def several(tmp_path: Path, hub: Running, monkeypatch: pytest.MonkeyPatch) -> Place:
+def several(tmp_path: Path, hub: EmulatedHub, monkeypatch: pytest.MonkeyPatch) -> Place:
     """Three environments of two owners, one of which the Hub has at a later version."""
     root = small_repository(tmp_path / "several", "reverse_text", "gsm8k", "word_problems")
     edit(root / "registry.yaml", "  gsm8k: {}", "  gsm8k: {owner: ada}")

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
-from envops.emulator.running import Running, emulator
+from envops.emulator.server import EmulatedHub, emulator
 from envops.facts.observed import Wheel
 from envops.release.evidence import Evidence
 from envops.release.ledger import Entry
@@ -91,13 +91,13 @@ def publisher(tmp_path_factory: pytest.TempPathFactory) -> Publisher:
 
 
 @pytest.fixture(scope="module")
-def serving(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+def serving(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmulatedHub]:
     with emulator(tmp_path_factory.mktemp("hub"), teams=["acme"]) as running:
         yield running
 
 
 @pytest.fixture
-def hub(serving: Running, monkeypatch: pytest.MonkeyPatch) -> Iterator[Running]:
+def hub(serving: EmulatedHub, monkeypatch: pytest.MonkeyPatch) -> Iterator[EmulatedHub]:
     """Empty, and the one that the CLI finds; what is downloaded and loaded afterwards another test proves."""
 
     class Content:
@@ -115,7 +115,7 @@ def hub(serving: Running, monkeypatch: pytest.MonkeyPatch) -> Iterator[Running]:
     serving.assume()
 
 
-def _published(hub: Running, publisher: Publisher) -> None:
+def _published(hub: EmulatedHub, publisher: Publisher) -> None:
     """Exactly what is wanted is there, once."""
     (environment,) = hub.state()["environment"]
     versions = [version for version in hub.state()["version"] if version["complete"]]
@@ -125,7 +125,7 @@ def _published(hub: Running, publisher: Publisher) -> None:
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("step", STEPS)
-def test_a_release_converges(hub: Running, publisher: Publisher, step: str, mode: str) -> None:
+def test_a_release_converges(hub: EmulatedHub, publisher: Publisher, step: str, mode: str) -> None:
     hub.break_with(f"{STEPS[step]} {MODES[mode]}")
 
     results = publisher.until_there()
@@ -137,14 +137,16 @@ def test_a_release_converges(hub: Running, publisher: Publisher, step: str, mode
 
 @pytest.mark.parametrize("after", [0, 500])
 @pytest.mark.parametrize("step", ["wheel upload", "source upload"])
-def test_a_release_converges_after_a_broken_upload(hub: Running, publisher: Publisher, step: str, after: int) -> None:
+def test_a_release_converges_after_a_broken_upload(
+    hub: EmulatedHub, publisher: Publisher, step: str, after: int
+) -> None:
     hub.break_with(f"{STEPS[step]} cut-upload after={after}")
 
     assert publisher.until_there()[-1] == "unchanged"
     _published(hub, publisher)
 
 
-def test_a_half_that_is_wedged_is_told_and_nothing_is_tried_for_ever(hub: Running, publisher: Publisher) -> None:
+def test_a_half_that_is_wedged_is_told_and_nothing_is_tried_for_ever(hub: EmulatedHub, publisher: Publisher) -> None:
     hub.assume("halves=wedged")
     hub.break_with(f"{STEPS['source']} status code=503")
 
@@ -155,7 +157,7 @@ def test_a_half_that_is_wedged_is_told_and_nothing_is_tried_for_ever(hub: Runnin
 @pytest.mark.parametrize(
     "answer", ["same-content=400", "same-content=422", "paging=ignored", "page-limit=1", "default-visibility=PUBLIC"]
 )
-def test_a_release_does_not_depend_on_what_is_only_assumed(hub: Running, publisher: Publisher, answer: str) -> None:
+def test_a_release_does_not_depend_on_what_is_only_assumed(hub: EmulatedHub, publisher: Publisher, answer: str) -> None:
     hub.assume(answer)
     hub.break_with(f"{STEPS['wheel finalize']} reset", f"{STEPS['source finalize']} reset")
 

@@ -56,7 +56,7 @@ class Behaviour:
     prepare: str = "unsupported"
 
 
-class UnknownAnswer(ValueError):
+class UnknownAssumption(ValueError):
     """A setting that is none."""
 
 
@@ -68,12 +68,12 @@ def behaviour(settings: Iterable[str]) -> Behaviour:
         name = name.strip().replace("-", "_")
         if name not in ASSUMPTIONS:
             known = ", ".join(each.name.replace("_", "-") for each in fields(Behaviour))
-            raise UnknownAnswer(f"{setting}: there is no such question; there are {known}")
+            raise UnknownAssumption(f"{setting}: there is no such question; there are {known}")
         allowed = ASSUMPTIONS[name].allowed
         if not allowed and not answer.isdecimal():
-            raise UnknownAnswer(f"{setting}: the answer is a whole number")
+            raise UnknownAssumption(f"{setting}: the answer is a whole number")
         if allowed and answer not in allowed:
-            raise UnknownAnswer(f"{setting}: the answers are {' and '.join(allowed)}")
+            raise UnknownAssumption(f"{setting}: the answers are {' and '.join(allowed)}")
         value: Any = answer if allowed else int(answer)
         chosen = replace(chosen, **{name: value})
     return chosen

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-Kind = Literal["status", "reset", "cut-upload", "delay", "later", "garbage"]
+FaultKind = Literal["status", "reset", "cut-upload", "delay", "later", "garbage"]
 GARBAGE: Mapping[str, bytes] = {
     "text": b"upstream connect error or disconnect/reset before headers",
     "html": b"<!DOCTYPE html><html><body><h1>502 Bad Gateway</h1></body></html>",
@@ -39,17 +39,17 @@ USAGE = """METHOD PATH KIND [KEY=VALUE…]
 """
 
 
-class FaultError(ValueError):
+class FaultSyntaxError(ValueError):
     """A fault that cannot be understood; the message says what is wrong."""
 
 
 @dataclass
-class Fault:
+class HubFault:
     """One thing that goes wrong, and how often still."""
 
     method: str
     path: str
-    kind: Kind
+    kind: FaultKind
     settings: Mapping[str, str]
     left: float
     skip: int
@@ -82,21 +82,21 @@ class Fault:
 class Faults:
     """All of them; the first that takes a request is the one that happens."""
 
-    def __init__(self, faults: Sequence[Fault] = ()) -> None:
+    def __init__(self, faults: Sequence[HubFault] = ()) -> None:
         self.all = list(faults)
 
-    def of(self, method: str, path: str) -> Fault | None:
+    def of(self, method: str, path: str) -> HubFault | None:
         return next((fault for fault in self.all if fault.takes(method, path)), None)
 
 
-def parse_fault(text: str) -> Fault:
+def parse_fault(text: str) -> HubFault:
     """A fault from its words. Raises `FaultError`."""
     words = text.split()
     if len(words) < 3:
-        raise FaultError(f"{text!r} is no fault; it is written {USAGE}")
+        raise FaultSyntaxError(f"{text!r} is no fault; it is written {USAGE}")
     method, path, kind, *rest = words
     if kind not in _KEYS:
-        raise FaultError(f"{text!r}: there is no fault {kind}; there are {', '.join(_KEYS)}")
+        raise FaultSyntaxError(f"{text!r}: there is no fault {kind}; there are {', '.join(_KEYS)}")
     settings = dict(_setting(word, kind, text) for word in rest)
     times, skip = settings.pop("times", "1"), settings.pop("skip", "0")
     left = float("inf") if times == "always" else _number(times, text)
@@ -104,17 +104,17 @@ def parse_fault(text: str) -> Fault:
         if key in settings:
             _number(settings[key], text)
     if settings.get("what", "text") not in GARBAGE:
-        raise FaultError(f"{text!r}: what= is one of {', '.join(GARBAGE)}")
+        raise FaultSyntaxError(f"{text!r}: what= is one of {', '.join(GARBAGE)}")
     if settings.get("effect", "done") not in ("done", "none"):
-        raise FaultError(f"{text!r}: effect= is done or none")
-    return Fault(method.upper(), path, kind, settings, left, int(_number(skip, text)))  # type: ignore[arg-type]
+        raise FaultSyntaxError(f"{text!r}: effect= is done or none")
+    return HubFault(method.upper(), path, kind, settings, left, int(_number(skip, text)))  # type: ignore[arg-type]
 
 
 def _setting(word: str, kind: str, text: str) -> tuple[str, str]:
     key, equals, value = word.partition("=")
     if not equals or key not in _KEYS[kind] | _ALWAYS:
         known = ", ".join(sorted(_KEYS[kind] | _ALWAYS))
-        raise FaultError(f"{text!r}: {kind} has no setting {word}; it has {known}")
+        raise FaultSyntaxError(f"{text!r}: {kind} has no setting {word}; it has {known}")
     return key, value
 
 
@@ -124,7 +124,7 @@ def _number(value: str, text: str) -> float:
     except ValueError:
         number = -1.0
     if not 0 <= number < 1e9:
-        raise FaultError(f"{text!r}: {value} is not a number")
+        raise FaultSyntaxError(f"{text!r}: {value} is not a number")
     return number
 
 

@@ -19,7 +19,7 @@ CREATE TABLE IF NOT EXISTS journal (number INTEGER PRIMARY KEY AUTOINCREMENT, bo
 CREATE TABLE IF NOT EXISTS pending (number INTEGER PRIMARY KEY, due REAL NOT NULL, reads INTEGER, body TEXT NOT NULL);
 """
 
-Document = dict[str, Any]
+StoredDocument = dict[str, Any]
 
 
 class Store:
@@ -53,7 +53,7 @@ class Store:
             raise
         self._database.execute("COMMIT")
 
-    def get(self, kind: str, id: str) -> Document | None:
+    def get(self, kind: str, id: str) -> StoredDocument | None:
         row = self._database.execute("SELECT body FROM documents WHERE kind = ? AND id = ?", (kind, id)).fetchone()
         return json.loads(row[0]) if row else None
 
@@ -68,7 +68,7 @@ class Store:
     def delete(self, kind: str, id: str) -> None:
         self._database.execute("DELETE FROM documents WHERE kind = ? AND id = ?", (kind, id))
 
-    def all(self, kind: str, parent: str | None = None) -> list[Document]:
+    def all(self, kind: str, parent: str | None = None) -> list[StoredDocument]:
         """Every document of a kind, oldest first; of one parent where one is named."""
         if parent is None:
             rows = self._database.execute("SELECT body FROM documents WHERE kind = ? ORDER BY place", (kind,))
@@ -87,7 +87,7 @@ class Store:
     def end_request(self, number: int, entry: Mapping[str, Any]) -> None:
         self._database.execute("UPDATE journal SET body = ? WHERE number = ?", (json.dumps(entry), number))
 
-    def journal(self) -> list[Document]:
+    def journal(self) -> list[StoredDocument]:
         """Every request so far with its number, oldest first; one that was cut off by a kill holds nothing else."""
         rows = self._database.execute("SELECT number, body FROM journal ORDER BY number")
         return [{"number": number, **json.loads(body)} for number, body in rows]
@@ -100,7 +100,7 @@ class Store:
         """One read passed: postponed requests that wait for reads come closer."""
         self._database.execute("UPDATE pending SET reads = reads - 1 WHERE reads IS NOT NULL")
 
-    def take_due(self, now: float) -> list[tuple[int, Document]]:
+    def take_due(self, now: float) -> list[tuple[int, StoredDocument]]:
         """Postponed requests whose time has come, in their order; they are not kept any longer."""
         due = "(reads <= 0) OR (reads IS NULL AND due <= ?)"
         rows = self._database.execute(f"SELECT number, body FROM pending WHERE {due} ORDER BY number", (now,))

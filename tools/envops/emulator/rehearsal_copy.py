@@ -12,7 +12,7 @@ CACHE = ".envops"
 _NOBODY = ("-c", "user.name=rehearsal", "-c", "user.email=rehearsal@example.org", "-c", "commit.gpgsign=false")
 
 
-def staged_copy(root: Path, folder: Path) -> bool:
+def rehearsal_copy(root: Path, folder: Path) -> bool:
     """Clone the repository into a folder and commit there what is not committed here; says whether there was any.
 
     The cache is shared, so that what was proven need not be proven again. Raises `DeclarationError`

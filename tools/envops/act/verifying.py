@@ -20,7 +20,7 @@ from envops.observe.limits import LOAD_SECONDS
 from envops.observe.process import StageFailed, WorkerLost
 from envops.observe.requests import Wish, requests_for
 from envops.observe.subprocesses import ProgramFailed, run_program
-from envops.observe.templates import EnvironmentProcesses
+from envops.observe.templates import environment_processes
 from envops.observe.venv import PYTHON, uv_program, venv_for
 from envops.observe.workspace import Workspace
 from envops.scrubbing import SECRET_NAME
@@ -110,7 +110,7 @@ class Verifier:
                 requests = requests_for(replace(entry, secrets=()), Wish())
                 settings = requests.settings(package, overlay)
                 with (
-                    EnvironmentProcesses(
+                    environment_processes(
                         venv, package, overlay, settings, requests.confinement, self.workspace, self.stop
                     ) as processes,
                     processes.unloaded_job() as worker,

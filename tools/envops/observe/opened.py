@@ -13,7 +13,7 @@ from envops.observe.facts import Description
 from envops.observe.limits import LOAD_SECONDS
 from envops.observe.process import Job, checked
 from envops.observe.requests import Wish, requests_for
-from envops.observe.templates import EnvironmentProcesses
+from envops.observe.templates import environment_processes
 from envops.observe.venv import venv_for
 from envops.observe.wheel import built_wheel
 from envops.observe.workspace import Workspace
@@ -41,7 +41,7 @@ def opened_environment(
     requests = requests_for(entry, Wish(allow_network=allow_network))
     settings = requests.settings(package, overlay)
     with (
-        EnvironmentProcesses(venv, package, overlay, settings, requests.confinement, workspace, stop) as processes,
+        environment_processes(venv, package, overlay, settings, requests.confinement, workspace, stop) as processes,
         processes.unloaded_job() as worker,
     ):
         parts = dict(worker.request("load", LOAD_SECONDS, settings=settings))

@@ -12,7 +12,7 @@ from ..adapter import Adapter, Settings
 from ..channel import Request
 from ..confinement import NetworkGuard
 from ..failures import Sources
-from ..imported import collector_at_rest, import_verifiers, remember_what_is_imported
+from ..imported import collector_at_rest, import_verifiers
 from ..judges import ScriptedJudge
 from ..oracle import AuthorsOracle, DerivedOracle
 from ..policies import AnswerSettings, Policies
@@ -33,7 +33,6 @@ def answer(session: Session, request: Request) -> None:
         import_verifiers(settings.generation)
     gc.freeze()  # what was imported stays, and is not looked through again
     imported = time.perf_counter()
-    remember_what_is_imported()
     importlib.invalidate_caches()  # the overlay may be younger than this process
     session.adapter = _adapter(session, settings)
     loaded = time.perf_counter()

@@ -408,6 +408,15 @@ def test_base_that_is_refused_says_why(environments: Path, workspace: Workspace)
     assert "sitecustomize.py" in refused(package, workspace)
 
 
+def test_reason_in_wheel_names_entry_points_that_imports_look_for(tmp_path: Path, origins: Origins) -> None:
+    points = tmp_path / "sums-1.dist-info/entry_points.txt"
+    points.parent.mkdir()
+    points.write_text("[console_scripts]\nsums = sums:main\n\n[verifiers.environments]\nsums = sums:load\n")
+    assert templates.reason_in_wheel(origins.venv, tmp_path) == ""
+    points.write_text(points.read_text() + "[fsspec.specs]\nsums = sums:Files\n")
+    assert "fsspec.specs" in templates.reason_in_wheel(origins.venv, tmp_path)
+
+
 def test_base_of_a_wheel_that_hides_a_module_of_verifiers_is_refused(environments: Path, workspace: Workspace) -> None:
     package = write_package(environments / "hiding", "v1", {"module.py": V1})
     (package.folder / "overlay/pydantic").mkdir(parents=True)
@@ -467,7 +476,7 @@ from envops_worker.template import open_descriptors, reason_not_to_fork
 held = []
 known = open_descriptors()
 {module}
-print(reason_not_to_fork(known, tolerated=["tqdm"]))
+print(reason_not_to_fork(known))
 """
 TQDM = """
 class Monitor(threading.Thread):

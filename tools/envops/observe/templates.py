@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import select
 import socket
 import subprocess
@@ -19,6 +20,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -39,6 +41,8 @@ MOST_TEMPLATES = 6
 LOOK_SECONDS = 0.1
 PATIENCE_SECONDS = 1.0
 SITE_MODULES = {"sitecustomize.py", "usercustomize.py", "sitecustomize", "usercustomize"}
+HARMLESS_ENTRY_POINTS = {"console_scripts", "gui_scripts", "verifiers.environments"}
+"""Groups that no import looks for. Many published environments are in the last one."""
 
 
 class ForkingProcess:
@@ -70,11 +74,8 @@ class LockTemplate(ForkingProcess):
         with ExitStack() as stack:
             scratch = stack.enter_context(workspace.scratch())
             environment = worker_environment(venv, scratch, scratch, confinement)
-            for name in (
-                "PYTHONPATH",
-                "PYTHONDONTWRITEBYTECODE",
-            ):
-                del environment[name]
+            for name in ("PYTHONPATH", "PYTHONDONTWRITEBYTECODE"):
+                del environment[name]  # it runs no environment's code, and compiles for all
             start = {"role": "template", "generation": generation, "allow_network": confinement.allow_network}
             super().__init__(partial(new_process, venv.python, scratch, environment, start), "lifeline")
             self._scratch = stack.pop_all()
@@ -83,8 +84,9 @@ class LockTemplate(ForkingProcess):
         mark_imported(venv.folder)
 
     def end(self) -> None:
-        super().end()
-        self._scratch.close()
+        with self._asking:
+            super().end()
+            self._scratch.close()
 
     def refusal(self, stop: threading.Event) -> str:
         """Why forks of it would not be sound, or nothing. Raises `Interrupted` when `stop` is set meanwhile."""
@@ -160,8 +162,10 @@ def reason_in_wheel(venv: VirtualEnvironment, overlay: Path) -> str:
     for name in sorted(os.listdir(overlay)):  # noqa: PTH208
         if name in SITE_MODULES:
             return f"the wheel brings {name}, which Python imports first of all"
-        if name.endswith(".dist-info") and (overlay / name / "entry_points.txt").is_file():
-            return "the wheel has entry points, which imports may look for"
+        points = overlay / name / "entry_points.txt"
+        listed = points.read_text("utf-8", "replace") if points.is_file() else ""
+        if groups := {*re.findall(r"^\s*\[\s*(.*?)\s*\]", listed, re.MULTILINE)} - HARMLESS_ENTRY_POINTS:
+            return f"the wheel has entry points in {min(groups)}, which imports may look for"
     hidden = modules_in(overlay) & (modules_in(venv.site_packages) | sys.stdlib_module_names)
     return f"the wheel hides the module {min(hidden)}" if hidden else ""
 
@@ -205,6 +209,7 @@ def environment_processes(
         yield EnvironmentProcesses(base, begin, settings, memory, stop, reason, stack)
 
 
+@dataclass(eq=False)
 class EnvironmentProcesses:
     """Makes the jobs of one environment.
 
@@ -212,36 +217,29 @@ class EnvironmentProcesses:
     the base that loads by itself; where there is no base, it is a new process.
     """
 
-    def __init__(
-        self,
-        base: ForkingProcess | None,
-        begin: Callable[[Descriptors], Process],
-        settings: Mapping[str, Any],
-        memory: MemoryWatch,
-        stop: threading.Event,
-        reason: str,
-        open: ExitStack,
-    ) -> None:
-        """Without a `base`, for the given reason, `begin` starts each job. What stays open is closed with `open`."""
-        self._base = base
-        self._begin = begin
-        self._settings = dict(settings)
-        self._memory = memory
-        self._stop = stop
-        self._reason = reason
-        self._open = open
-        self._template: socket.socket | None = None
+    base: ForkingProcess | None
+    begin: Callable[[Descriptors], Process]
+    """Starts a job anew, where there is no base."""
+    settings: Mapping[str, Any]
+    memory: MemoryWatch
+    stop: threading.Event
+    reason: str
+    """Why jobs do not come from something that costs less."""
+    stack: ExitStack
+    """Closed when the environment ends."""
+    template: socket.socket | None = None
+    """How the environment template is asked."""
 
     @property
     def peak_memory(self) -> int:
         """Bytes that the processes held at most, as far as that was looked at."""
-        return self._memory.peak
+        return self.memory.peak
 
     @property
     def started(self) -> Started:
         """From what jobs are made, and why not from something that costs less."""
-        origin: JobOrigin = "environment" if self._template else "lock" if self._base else "process"
-        return Started("forked" if self._base else "fresh", self._reason, origin)
+        origin: JobOrigin = "environment" if self.template else "lock" if self.base else "process"
+        return Started("forked" if self.base else "fresh", self.reason, origin)
 
     def load(self) -> Iterator[tuple[Stage, Iterator[tuple[str, Any]]]]:
         """Load the environment and read its tasks; what has done so becomes the template of all jobs.
@@ -249,21 +247,21 @@ class EnvironmentProcesses:
         Yields each stage with what is sent in it. Raises `StageFailed` where that cannot be done.
         """
         control: socket.socket | None = None
-        if self._base is None:
-            job = self._open.enter_context(self.unloaded_job())
+        if self.base is None:
+            job = self.stack.enter_context(self.unloaded_job())
         else:
             control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-            self._open.callback(control.close)
+            self.stack.callback(control.close)
             with theirs:
-                job = self._open.enter_context(self._forked(self._base.control, control=theirs.fileno()))
-        yield "load", job.request("load", LOAD_SECONDS, settings=self._settings)
+                job = self.stack.enter_context(self._forked(self.base.control, control=theirs.fileno()))
+        yield "load", job.request("load", LOAD_SECONDS, settings=self.settings)
         yield "tasks", job.request("tasks", LOAD_SECONDS, keep=TASKS_SCORED)
         refusal = "" if control is None else str(dict(job.request("template", LOAD_SECONDS))["refusal"])
         if control is None or refusal:
-            self._reason = f"it cannot be forked once it is loaded: {refusal}" if refusal else self._reason
+            self.reason = f"it cannot be forked once it is loaded: {refusal}" if refusal else self.reason
             job.end()
         else:
-            self._template = control
+            self.template = control
 
     @contextmanager
     def job(self) -> Iterator[Job]:
@@ -271,12 +269,12 @@ class EnvironmentProcesses:
 
         Raises `StageFailed` where the environment cannot be loaded once more, and `WorkerLost`.
         """
-        if self._template is not None:
-            with self._forked(self._template) as job:
+        if self.template is not None:
+            with self._forked(self.template) as job:
                 yield job
             return
         with self.unloaded_job() as job:
-            for _ in job.request("load", LOAD_SECONDS, settings=self._settings):
+            for _ in job.request("load", LOAD_SECONDS, settings=self.settings):
                 pass
             for _ in job.request("tasks", LOAD_SECONDS, keep=TASKS_SCORED, facts=False):
                 pass
@@ -284,13 +282,13 @@ class EnvironmentProcesses:
 
     def unloaded_job(self) -> Job:
         """A job that has imported verifiers at most."""
-        if self._base is not None:
-            return self._forked(self._base.control)
-        return Job(self._begin, self._memory, self._stop)
+        if self.base is not None:
+            return self._forked(self.base.control)
+        return Job(self.begin, self.memory, self.stop)
 
     def _forked(self, template: socket.socket, **given: int) -> Job:
         """A job that a template forks. Raises `WorkerLost` where none comes: the template was ended."""
         try:
-            return Job(lambda pipes: fork(template, {}, {**pipes, **given}), self._memory, self._stop)
+            return Job(lambda pipes: fork(template, {}, {**pipes, **given}), self.memory, self.stop)
         except NotForked as error:
             raise WorkerLost(Failure("crash", "WorkerDied", str(error))) from None

@@ -47,7 +47,7 @@ def main(start: Mapping[str, Any]) -> NoReturn:
     if refusal:
         os._exit(0)
     remembered = paths_below(str(Path(os.environ["HOME"]).parent))
-    request = Template(control).serve()
+    request = Template(control, adopts=True).serve()
     os.setsid()
     fork_worker(request.descriptors["supervised"])
     os.environ.clear()

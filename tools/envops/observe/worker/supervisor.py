@@ -38,7 +38,7 @@ def fork_worker(lifeline: int, *, leaves_others: bool = False) -> None:
     With `leaves_others`, what the worker started has supervisors of its own and outlives it.
     """
     os.set_inheritable(lifeline, False)
-    _prctl(PR_SET_CHILD_SUBREAPER, int(not leaves_others))
+    adopt_strays(adopts=not leaves_others)
     supervisor = os.getpid()
     worker = os.fork()
     if worker == 0:
@@ -64,6 +64,11 @@ def guard(lifeline: int, command: list[str]) -> None:
     except OSError as error:
         print(f"{command[0]} cannot be started: {error}", file=sys.stderr, flush=True)
         os._exit(127)
+
+
+def adopt_strays(*, adopts: bool) -> None:
+    """Have the kernel give this process whatever its descendants leave behind; or not."""
+    _prctl(PR_SET_CHILD_SUBREAPER, int(adopts))
 
 
 def die_with_parent(parent: int) -> None:

@@ -20,13 +20,13 @@ import socket
 import stat
 import sys
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from .forking import NUMBER
-from .supervisor import die_with_parent, end_group, woken_by_children
+from .supervisor import adopt_strays, die_with_parent, end_group, woken_by_children
 
 MOST_BYTES = 1 << 17
 """Of the settings of one request; a module to run comes with all of its variables."""
@@ -55,8 +55,13 @@ class _Child:
 class Template:
     """Forks on request until the host is gone."""
 
-    def __init__(self, control: socket.socket, *others: socket.socket) -> None:
-        """Serve requests that come over any of the sockets; the process ends when `control` is closed."""
+    def __init__(self, control: socket.socket, *others: socket.socket, adopts: bool = False) -> None:
+        """Serve requests that come over any of the sockets; the process ends when `control` is closed.
+
+        With `adopts`, it ends what its forks leave behind: supervisors leave something where they are killed.
+        """
+        adopt_strays(adopts=adopts)
+        self._adopts = adopts
         self._control = control
         self._sockets = {one.fileno(): one for one in (control, *others)}
         self._children: dict[int, _Child] = {}
@@ -123,6 +128,15 @@ class Template:
                 if child is not None:
                     _report(child, os.waitstatus_to_exitcode(status))
                     child.close()
+                if self._adopts:
+                    self._end_adopted()
+
+    def _end_adopted(self) -> None:
+        """End children that it did not fork; the end of each of them hands on what it left behind itself."""
+        with contextlib.suppress(OSError):  # the kernel keeps no list of them
+            adopted = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
+            for process in {*map(int, adopted)} - self._children.keys():
+                os.kill(process, signal.SIGKILL)
 
 
 def _be_job(descriptors: dict[str, int], template: int) -> None:
@@ -153,14 +167,11 @@ def open_descriptors() -> set[int]:
     return {int(name) for name in listed if os.path.exists(f"{folder}/{name}")}  # noqa: PTH110 - not the one that listed
 
 
-def reason_not_to_fork(known: set[int], *, tolerated: Sequence[str] = ()) -> str:
-    """What forks of this process could not carry, or nothing: threads, and channels that were not open before.
-
-    Threads whose class is of one of the `tolerated` modules do not count.
-    """
-    main = threading.main_thread()
-    others = [one for one in threading.enumerate() if one is not main]
-    threads = [one.name for one in others if not type(one).__module__.startswith(tuple(tolerated) or "\0")]
+def reason_not_to_fork(known: set[int]) -> str:
+    """What forks of this process could not carry, or nothing: threads, and channels that were not open before."""
+    others = [one for one in threading.enumerate() if one is not threading.main_thread()]
+    # The thread of a progress bar need not run in forks.
+    threads = [one.name for one in others if not type(one).__module__.startswith("tqdm")]
     if threads:
         return f"threads are left behind: {', '.join(threads)}"
     for descriptor in open_descriptors() - known:

@@ -8,13 +8,10 @@ from ..channel import Request
 from ..session import Session
 from ..template import reason_not_to_fork
 
-TOLERATED = ("tqdm",)
-"""Modules whose threads need not run in forks: nobody sees their progress bars."""
-
 
 def answer(session: Session, _request: Request) -> None:
     """Send why forks would not be sound, or nothing; then the process is a template from now on."""
     gc.collect()  # garbage may keep a channel open
-    reason = reason_not_to_fork(session.descriptors_before_loading, tolerated=TOLERATED)
+    reason = reason_not_to_fork(session.descriptors_before_loading)
     session.channel.item("refusal", reason)
     session.is_template = not reason

@@ -1,0 +1,79 @@
+"""What a worker was scoring when it died or hung is in the failure's message."""
+
+from __future__ import annotations
+
+import io
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+from envops.validation.requests import Wish
+from envops_worker.channel import Channel
+from sample_packages import look_at, write_package
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from envops.repository.workspace import Workspace
+
+MODULE = """
+import os, signal, time
+import verifiers as vf
+from datasets import Dataset
+
+
+def right(completion, answer, **kwargs):
+    said = completion[-1]["content"]
+    if said == "" and answer == "word 7":
+        {end}
+    return float(said == answer)
+
+
+def load_environment(**kwargs):
+    rows = [{{"prompt": [{{"role": "user", "content": f"{{i}}?"}}], "answer": f"word {{i}}"}} for i in range(9)]
+    return vf.SingleTurnEnv(dataset=Dataset.from_list(rows), rubric=vf.Rubric(funcs=[right]))
+"""
+ORACLE = """
+def reply(task, messages):
+    return task["answer"]
+"""
+HANG = "signal.signal(signal.SIGALRM, signal.SIG_IGN); time.sleep(600)"
+
+
+def test_channel_sends_what_it_is_about_with_the_request() -> None:
+    answers = io.BytesIO()
+    channel = Channel(io.BytesIO(b'{"id": 1}\n{"id": 2}\n'), answers)
+    for _ in channel.requests():
+        channel.be_about({"task": 7})
+    assert [json.loads(line) for line in answers.getvalue().splitlines()] == [
+        {"event": "about", "id": number, "value": {"task": 7}} for number in (1, 2)
+    ]
+
+
+@pytest.mark.worker
+@pytest.mark.parametrize(
+    ("end", "limits", "how"),
+    [
+        ("os._exit(3)", {}, "the worker ended with exit code 3"),
+        (HANG, {"STAGE_SECONDS": 15.0}, "no answer after 15 s"),
+    ],
+    ids=["crash", "hang"],
+)
+def test_worker_that_does_not_come_back_says_what_it_was_scoring(
+    end: str,
+    limits: dict[str, float],
+    how: str,
+    workspace: Workspace,
+    tmp_path: Path,
+    patch: pytest.MonkeyPatch,
+) -> None:
+    files = {"module.py": MODULE.format(end=end), "tests/oracle.py": ORACLE}
+    package = write_package(tmp_path / "environments/leaving", "v0", files)
+    wish = Wish(use_cache=False, evaluate=False, only_replies=True)
+    facts = look_at(package, workspace, patch, wish=wish, **limits).facts
+    message, _, about = facts.failures["rewards"].message.partition("\nwhile scoring ")
+    assert message == how
+    assert json.loads(about) == {"task": 7, "policy": "nop", "completion": [{"role": "assistant", "content": ""}]}
+    by_task = [{score.policy for score in facts.scores if score.task == task} for task in (5, 6)]
+    assert by_task[0] == by_task[1], "what was scored before is lost"
+    assert len(by_task[0]) > 10

@@ -1,0 +1,295 @@
+"""The processes of environments: what imports verifiers once per lock, and what jobs are forked from.
+
+    lock template ──► base ──► environment template ──► jobs
+                        └────► tool servers, jobs that load by themselves
+
+docs/architecture.md says what each of them has done, what it shares, and what happens when it dies.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import select
+import socket
+import subprocess
+import sys
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from envops_worker.forking import Descriptors, NotForked, fork, pipe
+
+from envops.facts.limits import LOAD_SECONDS, TASKS_SCORED
+from envops.facts.observed import Failure, JobOrigin, Stage, Started
+from envops.repository.package import Package
+from envops.repository.workspace import Workspace
+from envops.system.subprocesses import Interrupted
+from envops.validation.job import MARK, Confinement, Job, Process, WorkerLost, end_marked, worker_environment
+from envops.validation.memory import MemoryWatch
+from envops.validation.starting import new_process
+from envops.validation.venv import VirtualEnvironment, mark_imported
+
+MOST_TEMPLATES = 6
+"""Of locks, at one time: each holds an import of verifiers in memory, some 200 MB."""
+LOOK_SECONDS = 0.1
+PATIENCE_SECONDS = 1.0
+SITE_MODULES = {"sitecustomize.py", "usercustomize.py", "sitecustomize", "usercustomize"}
+HARMLESS_ENTRY_POINTS = {"console_scripts", "gui_scripts", "verifiers.environments"}
+"""Groups that no import looks for. Many published environments are in the last one."""
+
+
+class ForkingProcess:
+    """The host's end of a lock template or a base, which forks others on request."""
+
+    def __init__(self, begin: Callable[[Descriptors], Process], lifeline: str) -> None:
+        """Begin it with a control socket and a lifeline, which goes by this name."""
+        with ExitStack() as theirs, ExitStack() as ours:
+            self.control, given = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            ours.enter_context(self.control)
+            theirs.enter_context(given)
+            watched, _ = pipe(theirs, ours)
+            self.supervisor = begin({"control": given.fileno(), lifeline: watched})
+            self._open = ours.pop_all()
+
+    def end(self) -> None:
+        """End it; with a base ends everything that was forked from it."""
+        self._open.close()
+        with suppress(subprocess.TimeoutExpired):
+            self.supervisor.wait(PATIENCE_SECONDS)
+
+
+class LockTemplate(ForkingProcess):
+    """A process that imports verifiers, or has done so, with the variables of some environments."""
+
+    def __init__(
+        self, venv: VirtualEnvironment, generation: str, confinement: Confinement, workspace: Workspace
+    ) -> None:
+        with ExitStack() as stack:
+            scratch = stack.enter_context(workspace.scratch())
+            environment = worker_environment(venv, scratch, scratch, confinement)
+            for name in ("PYTHONPATH", "PYTHONDONTWRITEBYTECODE"):
+                del environment[name]  # it runs no environment's code, and compiles for all
+            start = {"role": "template", "generation": generation, "allow_network": confinement.allow_network}
+            super().__init__(partial(new_process, venv.python, scratch, environment, start), "lifeline")
+            self._scratch = stack.pop_all()
+        self._asking = threading.Lock()
+        self._refusal: str | None = None
+        mark_imported(venv.folder)
+
+    def end(self) -> None:
+        with self._asking:
+            super().end()
+            self._scratch.close()
+
+    def refusal(self, stop: threading.Event) -> str:
+        """Why forks of it would not be sound, or nothing. Raises `Interrupted` when `stop` is set meanwhile."""
+        with self._asking:
+            deadline = time.monotonic() + LOAD_SECONDS
+            while self._refusal is None:
+                if stop.is_set():
+                    raise Interrupted
+                if time.monotonic() > deadline:
+                    self._refusal = f"verifiers was not imported within {LOAD_SECONDS:g} s"
+                elif select.select([self.control], [], [], LOOK_SECONDS)[0]:
+                    self._refusal = "the process that imports verifiers ended"
+                    with suppress(OSError, ValueError):
+                        self._refusal = str(json.loads(self.control.recv(1 << 16))["refusal"])
+            return self._refusal
+
+
+class LockTemplates(ExitStack):
+    """The lock templates of one run, begun when they are first needed; use as a context manager."""
+
+    def __init__(self, workspace: Workspace, stop: threading.Event) -> None:
+        super().__init__()
+        self._workspace = workspace
+        self._stop = stop
+        self._templates: dict[tuple[Any, ...], LockTemplate] = {}
+        """The one that was used last stands last."""
+        self._bookkeeping = threading.Lock()
+
+    def begin(self, venv: VirtualEnvironment, package: Package, confinement: Confinement) -> LockTemplate | None:
+        """The template of this environment, which imports from now on; `None` where it may not have one."""
+        if reason_against_forks(package):
+            return None
+        generation = package.generation or "v1"
+        heeded = (confinement.hash_seed, confinement.allow_network, *sorted(confinement.secrets.items()))
+        key = (venv.folder.name, generation, *heeded)
+        with self._bookkeeping:
+            if key not in self._templates and len(self._templates) >= MOST_TEMPLATES:
+                self._templates.pop(next(iter(self._templates))).end()  # what was forked from it goes on
+            template = self._templates.pop(key, None)
+            if template is None:
+                template = LockTemplate(venv, generation, confinement, self._workspace)
+                self.callback(template.end)
+            self._templates[key] = template
+            return template
+
+    def fork_base(
+        self,
+        venv: VirtualEnvironment,
+        package: Package,
+        overlay: Path,
+        confinement: Confinement,
+        settings: Mapping[str, Any],
+    ) -> ForkingProcess:
+        """The base of an environment. Raises `NotForked` where there can be none, and `Interrupted`."""
+        if reason := reason_against_forks(package) or reason_in_wheel(venv, overlay):
+            raise NotForked(reason)
+        template = self.begin(venv, package, confinement)
+        assert template is not None
+        if reason := template.refusal(self._stop):
+            raise NotForked(reason)
+        return ForkingProcess(partial(fork, template.control, settings), "supervised")
+
+
+def reason_against_forks(package: Package) -> str:
+    """Why this environment must import verifiers by itself, whatever its wheel holds, or nothing."""
+    if sys.platform != "linux":
+        return "processes are forked on Linux only"
+    return "pyproject.toml asks for a fresh process" if package.fresh_process else ""
+
+
+def reason_in_wheel(venv: VirtualEnvironment, overlay: Path) -> str:
+    """Why importing verifiers with this unpacked wheel on the path is something else than without it, or nothing."""
+    for name in sorted(os.listdir(overlay)):  # noqa: PTH208
+        if name in SITE_MODULES:
+            return f"the wheel brings {name}, which Python imports first of all"
+        points = overlay / name / "entry_points.txt"
+        listed = points.read_text("utf-8", "replace") if points.is_file() else ""
+        if groups := {*re.findall(r"^\s*\[\s*(.*?)\s*\]", listed, re.MULTILINE)} - HARMLESS_ENTRY_POINTS:
+            return f"the wheel has entry points in {min(groups)}, which imports may look for"
+    hidden = modules_in(overlay) & (modules_in(venv.site_packages) | sys.stdlib_module_names)
+    return f"the wheel hides the module {min(hidden)}" if hidden else ""
+
+
+def modules_in(folder: Path) -> set[str]:
+    """What can be imported from a folder, and a little more."""
+    return {name.partition(".")[0] for name in os.listdir(folder)}  # noqa: PTH208
+
+
+@contextmanager
+def environment_processes(
+    venv: VirtualEnvironment,
+    package: Package,
+    overlay: Path,
+    settings: Mapping[str, Any],
+    confinement: Confinement,
+    workspace: Workspace,
+    stop: threading.Event,
+    templates: LockTemplates | None = None,
+) -> Iterator[EnvironmentProcesses]:
+    """The processes of one environment, all of which end with the block.
+
+    Without `templates`, all of them are new ones: one alone is as fast so. Raises `Interrupted` when `stop` is set.
+    """
+    with ExitStack() as stack:
+        scratch = stack.enter_context(workspace.scratch())
+        mark = uuid.uuid4().hex
+        variables = {**worker_environment(venv, overlay, scratch, confinement), MARK: mark}
+        stack.callback(end_marked, mark)  # what left its family, whose supervisor may have been killed
+        base: ForkingProcess | None = None
+        reason = ""
+        if templates is not None:
+            place = {"environment": variables, "folder": str(scratch), "overlay": str(overlay.resolve())}
+            try:
+                base = templates.fork_base(venv, package, overlay, confinement, place)
+                stack.callback(base.end)
+            except NotForked as error:
+                reason = str(error)
+        begin = partial(new_process, venv.python, scratch, variables, {"role": "job"})
+        memory = MemoryWatch(confinement.memory, base.supervisor.pid if base else 0)
+        yield EnvironmentProcesses(base, begin, settings, memory, stop, reason, stack)
+
+
+@dataclass(eq=False)
+class EnvironmentProcesses:
+    """Makes the jobs of one environment.
+
+    A job is a fork of the environment template. Where loading left something that no fork can carry, it is a fork of
+    the base that loads by itself; where there is no base, it is a new process.
+    """
+
+    base: ForkingProcess | None
+    begin: Callable[[Descriptors], Process]
+    """Starts a job anew, where there is no base."""
+    settings: Mapping[str, Any]
+    memory: MemoryWatch
+    stop: threading.Event
+    reason: str
+    """Why jobs do not come from something that costs less."""
+    stack: ExitStack
+    """Closed when the environment ends."""
+    template: socket.socket | None = None
+    """How the environment template is asked."""
+
+    @property
+    def peak_memory(self) -> int:
+        """Bytes that the processes held at most, as far as that was looked at."""
+        return self.memory.peak
+
+    @property
+    def started(self) -> Started:
+        """From what jobs are made, and why not from something that costs less."""
+        origin: JobOrigin = "environment" if self.template else "lock" if self.base else "process"
+        return Started("forked" if self.base else "fresh", self.reason, origin)
+
+    def load(self) -> Iterator[tuple[Stage, Iterator[tuple[str, Any]]]]:
+        """Load the environment and read its tasks; what has done so becomes the template of all jobs.
+
+        Yields each stage with what is sent in it. Raises `StageFailed` where that cannot be done.
+        """
+        control: socket.socket | None = None
+        if self.base is None:
+            job = self.stack.enter_context(self.unloaded_job())
+        else:
+            control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            self.stack.callback(control.close)
+            with theirs:
+                job = self.stack.enter_context(self._forked(self.base.control, control=theirs.fileno()))
+        yield "load", job.request("load", LOAD_SECONDS, settings=self.settings)
+        yield "tasks", job.request("tasks", LOAD_SECONDS, keep=TASKS_SCORED)
+        refusal = "" if control is None else str(dict(job.request("template", LOAD_SECONDS))["refusal"])
+        if control is None or refusal:
+            self.reason = f"it cannot be forked once it is loaded: {refusal}" if refusal else self.reason
+            job.end()
+        else:
+            self.template = control
+
+    @contextmanager
+    def job(self) -> Iterator[Job]:
+        """A job that has loaded the environment and done nothing else; it ends with the block.
+
+        Raises `StageFailed` where the environment cannot be loaded once more, and `WorkerLost`.
+        """
+        if self.template is not None:
+            with self._forked(self.template) as job:
+                yield job
+            return
+        with self.unloaded_job() as job:
+            for _ in job.request("load", LOAD_SECONDS, settings=self.settings):
+                pass
+            for _ in job.request("tasks", LOAD_SECONDS, keep=TASKS_SCORED, facts=False):
+                pass
+            yield job
+
+    def unloaded_job(self) -> Job:
+        """A job that has imported verifiers at most."""
+        if self.base is not None:
+            return self._forked(self.base.control)
+        return Job(self.begin, self.memory, self.stop)
+
+    def _forked(self, template: socket.socket, **given: int) -> Job:
+        """A job that a template forks. Raises `WorkerLost` where none comes: the template was ended."""
+        try:
+            return Job(lambda pipes: fork(template, {}, {**pipes, **given}), self.memory, self.stop)
+        except NotForked as error:
+            raise WorkerLost(Failure("crash", "WorkerDied", str(error))) from None

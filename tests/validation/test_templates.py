@@ -408,13 +408,18 @@ def test_base_that_is_refused_says_why(environments: Path, workspace: Workspace)
     assert "sitecustomize.py" in refused(package, workspace)
 
 
-def test_reason_in_wheel_names_entry_points_that_imports_look_for(tmp_path: Path, origins: Origins) -> None:
-    points = tmp_path / "sums-1.dist-info/entry_points.txt"
-    points.parent.mkdir()
-    points.write_text("[console_scripts]\nsums = sums:main\n\n[verifiers.environments]\nsums = sums:load\n")
-    assert templates.reason_in_wheel(origins.venv, tmp_path) == ""
-    points.write_text(points.read_text() + "[fsspec.specs]\nsums = sums:Files\n")
-    assert "fsspec.specs" in templates.reason_in_wheel(origins.venv, tmp_path)
+def test_environment_with_entry_points_has_a_template_that_is_a_new_process(
+    environments: Path, workspace: Workspace, patch: pytest.MonkeyPatch
+) -> None:
+    points = "\n[project.entry-points.'fsspec.specs']\npointing = 'pointing:Files'\n"
+    package = write_package(
+        environments / "pointing", "v1", {"module.py": V1, "tests/cases.yaml": CASES}, settings=points
+    )
+    facts = look_at(package, workspace, patch, wish=Wish(use_cache=False, evaluate=False)).facts
+    assert facts.failures == {}
+    assert facts.started == Started("fresh", "the wheel has entry points, which imports may look for", "environment")
+    assert facts.scores
+    assert facts.repetitions
 
 
 def test_base_of_a_wheel_that_hides_a_module_of_verifiers_is_refused(environments: Path, workspace: Workspace) -> None:

@@ -41,7 +41,6 @@ def main(start: Mapping[str, Any]) -> NoReturn:
     guard = NetworkGuard(Sources(), allowed=start["allow_network"])
     guard.watch()
     control = socket.socket(fileno=start["control"])
-    control.set_inheritable(False)
     refusal = _import_everything(start["generation"])
     control.send(json.dumps({"refusal": refusal}).encode())
     if refusal:

@@ -28,6 +28,8 @@ PATIENCE_SECONDS = 5.0
 def begin() -> dict[str, Any]:
     """Fork the worker of a new process, and return in it what the variable `ENVOPS_START` says that it is to be."""
     start: dict[str, Any] = json.loads(os.environ.pop("ENVOPS_START"))
+    if "control" in start:
+        os.set_inheritable(start["control"], False)
     fork_worker(start["lifeline"], leaves_others=start["role"] == "template")
     return start
 

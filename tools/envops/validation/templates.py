@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import select
 import socket
 import subprocess
@@ -42,8 +41,6 @@ MOST_TEMPLATES = 6
 LOOK_SECONDS = 0.1
 PATIENCE_SECONDS = 1.0
 SITE_MODULES = {"sitecustomize.py", "usercustomize.py", "sitecustomize", "usercustomize"}
-HARMLESS_ENTRY_POINTS = {"console_scripts", "gui_scripts", "verifiers.environments"}
-"""Groups that no import looks for. Many published environments are in the last one."""
 
 
 class ForkingProcess:
@@ -163,10 +160,8 @@ def reason_in_wheel(venv: VirtualEnvironment, overlay: Path) -> str:
     for name in sorted(os.listdir(overlay)):  # noqa: PTH208
         if name in SITE_MODULES:
             return f"the wheel brings {name}, which Python imports first of all"
-        points = overlay / name / "entry_points.txt"
-        listed = points.read_text("utf-8", "replace") if points.is_file() else ""
-        if groups := {*re.findall(r"^\s*\[\s*(.*?)\s*\]", listed, re.MULTILINE)} - HARMLESS_ENTRY_POINTS:
-            return f"the wheel has entry points in {min(groups)}, which imports may look for"
+        if name.endswith(".dist-info") and (overlay / name / "entry_points.txt").is_file():
+            return "the wheel has entry points, which imports may look for"
     hidden = modules_in(overlay) & (modules_in(venv.site_packages) | sys.stdlib_module_names)
     return f"the wheel hides the module {min(hidden)}" if hidden else ""
 
@@ -207,23 +202,25 @@ def environment_processes(
                 reason = str(error)
         begin = partial(new_process, venv.python, scratch, variables, {"role": "job"})
         memory = MemoryWatch(confinement.memory, base.supervisor.pid if base else 0)
-        yield EnvironmentProcesses(base, begin, settings, memory, stop, reason, stack)
+        yield EnvironmentProcesses(base, begin, settings, memory, stop, reason_against_forks(package), reason, stack)
 
 
 @dataclass(eq=False)
 class EnvironmentProcesses:
     """Makes the jobs of one environment.
 
-    A job is a fork of the environment template. Where loading left something that no fork can carry, it is a fork of
-    the base that loads by itself; where there is no base, it is a new process.
+    The environment template is a fork of the base, or a new process where there is no base. A job is a fork of that
+    template. Where loading left something that no fork can carry, each job is made like the template.
     """
 
     base: ForkingProcess | None
     begin: Callable[[Descriptors], Process]
-    """Starts a job anew, where there is no base."""
+    """Starts a process anew, where there is no base."""
     settings: Mapping[str, Any]
     memory: MemoryWatch
     stop: threading.Event
+    against_forks: str
+    """Why there is no template at all, or nothing."""
     reason: str
     """Why jobs do not come from something that costs less."""
     stack: ExitStack
@@ -247,22 +244,19 @@ class EnvironmentProcesses:
 
         Yields each stage with what is sent in it. Raises `StageFailed` where that cannot be done.
         """
-        control: socket.socket | None = None
-        if self.base is None:
-            job = self.stack.enter_context(self.unloaded_job())
-        else:
-            control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-            self.stack.callback(control.close)
-            with theirs:
-                job = self.stack.enter_context(self._forked(self.base.control, control=theirs.fileno()))
+        control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self.stack.callback(control.close)
+        with theirs:
+            job = self.stack.enter_context(self.unloaded_job(control=theirs.fileno()))
         yield "load", job.request("load", LOAD_SECONDS, settings=self.settings)
         yield "tasks", job.request("tasks", LOAD_SECONDS, keep=TASKS_SCORED)
-        refusal = "" if control is None else str(dict(job.request("template", LOAD_SECONDS))["refusal"])
-        if control is None or refusal:
-            self.reason = f"it cannot be forked once it is loaded: {refusal}" if refusal else self.reason
+        refusal = self.against_forks or str(dict(job.request("template", LOAD_SECONDS))["refusal"])
+        if refusal:
+            self.reason = self.reason or f"it cannot be forked once it is loaded: {refusal}"
             job.end()
         else:
             self.template = control
+            self.memory.root = self.memory.root or job.pid
 
     @contextmanager
     def job(self) -> Iterator[Job]:
@@ -281,11 +275,11 @@ class EnvironmentProcesses:
                 pass
             yield job
 
-    def unloaded_job(self) -> Job:
+    def unloaded_job(self, **given: int) -> Job:
         """A job that has imported verifiers at most."""
         if self.base is not None:
-            return self._forked(self.base.control)
-        return Job(self.begin, self.memory, self.stop)
+            return self._forked(self.base.control, **given)
+        return Job(lambda pipes: self.begin({**pipes, **given}), self.memory, self.stop)
 
     def _forked(self, template: socket.socket, **given: int) -> Job:
         """A job that a template forks. Raises `WorkerLost` where none comes: the template was ended."""

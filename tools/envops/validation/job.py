@@ -30,6 +30,8 @@ ERRORS_KEPT = 16_384
 LOOK_SECONDS = 0.25
 PATIENCE_SECONDS = 1.0
 MARK = "ENVOPS_WORKER"
+MOST_SCANS = 5
+"""For strays: one that forks during a scan may be gone before it is reached, and its fork appear behind it."""
 
 
 Process = subprocess.Popen[bytes] | ForkedProcess
@@ -233,10 +235,15 @@ def end_marked(mark: str) -> None:
     """End processes that carry a worker's mark although they left its group and its family."""
     import psutil
 
-    for process in psutil.process_iter():
-        with suppress(psutil.Error, OSError):
-            if process.environ().get(MARK) == mark:
-                process.kill()
+    for _ in range(MOST_SCANS):
+        found = False
+        for process in psutil.process_iter():
+            with suppress(psutil.Error, OSError):
+                if process.environ().get(MARK) == mark:
+                    process.kill()
+                    found = True
+        if not found:
+            return
 
 
 def worker_environment(

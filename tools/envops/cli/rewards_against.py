@@ -24,13 +24,14 @@ from envops.repository.repository import Repository
 from envops.repository.workspace import Workspace
 from envops.rules.engine import Finding, Subject, Verdict, all_rules, apply
 from envops.rules.verdict import worst
-from envops.statistics.reward_comparison import RewardComparison, ScoredReply, Scoring, Side, compare
+from envops.statistics.reward_comparison import ComparedVersion, RewardComparison, compare
 from envops.statistics.task_matching import match_tasks
+from envops.statistics.two_sides import TwoSides
 from envops.validation.observation import Watcher, observe
 from envops.validation.remembering import remembered
 from envops.validation.requests import Wish
-from envops.validation.rescoring import Rescored, Scorer
-from envops.validation.reward_diff import Exchanged, SideFailed, corpus_of, exchange, open_both
+from envops.validation.rescoring import Scorer
+from envops.validation.reward_diff import SideFailed, corpus_of, open_both, score_both
 
 
 @dataclass(frozen=True)
@@ -130,17 +131,17 @@ def _compared(shared: Run, there: Declared, here: Declared) -> tuple[RewardCompa
         Scorer(*here, shared.workspace, network, shared.stop) as head,
     ):
         shared.note(f"{package.name}: loading both versions …")
-        open_both(base, head, shared.stop)
-        matching = match_tasks(base.listing.tasks.values(), head.listing.tasks.values())
-        to_base = {match.head.index: match.base.index for match in matching.matches}
-        corpus = corpus_of(base, head, facts, to_base)
+        scorers = TwoSides(base, head)
+        open_both(scorers, shared.stop)
+        matching = match_tasks(*scorers.each(lambda scorer: scorer.listing.tasks.values()))
+        to_base = {match.tasks.after.index: match.tasks.before.index for match in matching.matches}
+        corpus = corpus_of(scorers, facts, to_base)
         shared.note(f"{package.name}: scoring {len(corpus.replies):,} replies twice …")
-        exchanged = exchange(corpus, base, head, shared.stop)
+        replies = score_both(corpus, scorers, shared.stop)
         comparison = compare(
-            _side(base, there[0], shared.base.label),
-            _side(head, entry, "the working tree"),
+            TwoSides(_version(base, there[0], shared.base.label), _version(head, entry, "the working tree")),
             matching,
-            [_scored_reply(one) for one in exchanged],
+            replies,
             unmatched=corpus.unmatched,
             left_out=corpus.left_out,
         )
@@ -155,21 +156,11 @@ def _facts(shared: Run, entry: EnvironmentEntry, package: Package) -> Facts:
     return observe(entry, package, shared.workspace, shared.wish, watcher, shared.stop)
 
 
-def _side(scorer: Scorer, entry: EnvironmentEntry, label: str) -> Side:
+def _version(scorer: Scorer, entry: EnvironmentEntry, label: str) -> ComparedVersion:
     package, described = scorer.package, scorer.description
-    return Side(
+    return ComparedVersion(
         label, package.name, package.version, described.generation, package.digest, described.functions, entry.args
     )
-
-
-def _scored_reply(one: Exchanged) -> ScoredReply:
-    return ScoredReply(
-        one.said_by, one.base_task, one.head_task, one.completion, _scoring(one.base), _scoring(one.head)
-    )
-
-
-def _scoring(said: Rescored) -> Scoring:
-    return Scoring(said.reward, said.functions, said.problem)
 
 
 def _findings(subject: Subject) -> tuple[Finding, ...]:
@@ -197,7 +188,7 @@ def _failed(name: str, error: SideFailed, label: str) -> EnvironmentDiff:
     failure: Failure = error.failure
     first = (failure.message.strip().splitlines() or [""])[0]
     own = failure.kind in ("raised", "missing-secret", "network")
-    if error.side == "base":
+    if error.side == "before":
         reason = f"the code of {label} could not be run: {failure.type}: {first}"
         return EnvironmentDiff(name, "inconclusive" if own else "error", "failed", reason, failure=failure)
     reason = f"the working tree's code could not be run: {failure.type}: {first}"

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 from envops.emulator.server import EmulatedHub
 from envops.hub.access import DEFAULT_URL, HubAccess, hub_access
-from envops.hub.client import Answer, Call, HubUnavailable, ask_hub
+from envops.hub.client import HubAnswer, HubCall, HubUnavailable, ask_hub
 from envops.hub.prime import Prime, find_prime
-from envops.hub.state import Identity, read_hub, reading_of
+from envops.hub.state import HubIdentity, read_hub, reading_of
 from speaking import Speaker
 
 STOP = threading.Event()
@@ -123,22 +123,22 @@ def test_what_is_there_is_read_with_its_hash(hub: EmulatedHub, access: HubAccess
 @pytest.mark.parametrize(
     ("answer", "owner", "standing"),
     [
-        (Answer("missing", 404), "ada", "missing"),
-        (Answer("missing", 404), "strangers", "no-access"),
-        (Answer("refused", 403, message="no"), "ada", "no-access"),
-        (Answer("failed", 503, message="busy"), "ada", "unreadable"),
-        (Answer("ok", 200, []), "ada", "unreadable"),
-        (Answer("ok", 200, {"data": {"name": "x"}}), "ada", "unreadable"),
-        (Answer("ok", 200, {"data": {"latest_version": {"semantic_version": 3}}}), "ada", "unreadable"),
-        (Answer("ok", 200, {"data": {"latest_version": None}}), "ada", "found"),
+        (HubAnswer("missing", 404), "ada", "missing"),
+        (HubAnswer("missing", 404), "strangers", "no-access"),
+        (HubAnswer("refused", 403, message="no"), "ada", "no-access"),
+        (HubAnswer("failed", 503, message="busy"), "ada", "unreadable"),
+        (HubAnswer("ok", 200, []), "ada", "unreadable"),
+        (HubAnswer("ok", 200, {"data": {"name": "x"}}), "ada", "unreadable"),
+        (HubAnswer("ok", 200, {"data": {"latest_version": {"semantic_version": 3}}}), "ada", "unreadable"),
+        (HubAnswer("ok", 200, {"data": {"latest_version": None}}), "ada", "found"),
     ],
 )
-def test_only_a_clear_answer_is_taken_for_one(answer: Answer, owner: str, standing: str) -> None:
-    assert reading_of(answer, f"{owner}/sums", Identity("ada", {})).standing == standing
+def test_only_a_clear_answer_is_taken_for_one(answer: HubAnswer, owner: str, standing: str) -> None:
+    assert reading_of(answer, f"{owner}/sums", HubIdentity("ada", {})).standing == standing
 
 
 def test_where_teams_cannot_be_read_a_404_says_nothing() -> None:
-    assert reading_of(Answer("missing", 404), "acme/sums", Identity("ada", None)).standing == "unreadable"
+    assert reading_of(HubAnswer("missing", 404), "acme/sums", HubIdentity("ada", None)).standing == "unreadable"
 
 
 class Recorder(BaseHTTPRequestHandler):
@@ -164,7 +164,7 @@ def test_a_download_takes_the_key_to_the_hub_alone(
     server = ThreadingHTTPServer(("127.0.0.1", 0), type("Mine", (Recorder,), {"seen": seen}))
     threading.Thread(target=server.serve_forever, daemon=True).start()
     url = f"http://127.0.0.1:{server.server_port}/a.whl"
-    call = Call("wheel", download=url, to=str(tmp_path / "a.whl"))
+    call = HubCall("wheel", download=url, to=str(tmp_path / "a.whl"))
     try:
         elsewhere = ask_hub(prime, access, [call], STOP)["wheel"]
         own = ask_hub(prime, replace(access, url=f"http://127.0.0.1:{server.server_port}"), [call], STOP)["wheel"]

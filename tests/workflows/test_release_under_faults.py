@@ -9,8 +9,8 @@ from dataclasses import replace
 import pytest
 from envops.emulator.server import EmulatedHub, emulator
 from envops.facts.observed import Wheel
-from envops.release.evidence import Evidence
-from envops.release.ledger import Entry
+from envops.release.evidence import ValidationEvidence
+from envops.release.ledger import LedgerEntry
 from envops.release.planning import make_plan
 from envops.release.release import Release
 from envops.release.verifying import Verified
@@ -56,7 +56,7 @@ class Publisher:
         self.workspace = Workspace(self.root)
         self.wanted = Repository.load(self.root, [NAME]).packages[NAME].hub_hash
 
-    def release(self) -> Entry:
+    def release(self) -> LedgerEntry:
         """Plan and apply; what became of the environment in the end."""
         planned = make_plan(self.root, [NAME], None, self.stop)
         assert planned.prime
@@ -64,12 +64,14 @@ class Publisher:
         repository = Repository.load(self.root, [NAME])
         package = repository.packages[NAME]
         wheel = built_wheel(package, self.workspace, self.stop).wheel
-        proof = Evidence(NAME, "pass", package.digest, package.hub_hash, dict.fromkeys(GATES, "pass"), wheel.sha256)
+        proof = ValidationEvidence(
+            NAME, "pass", package.digest, package.hub_hash, dict.fromkeys(GATES, "pass"), wheel.sha256
+        )
         release = Release(
             repository, self.workspace, planned.prime, planned.access, planned.hub.identity, {NAME: proof}, "",
             {}, self.stop, lambda _: None, QUICK,
         )  # fmt: skip
-        entries: list[Entry] = []
+        entries: list[LedgerEntry] = []
         release.apply(planned.plan, entries.append)
         return entries[-1]
 

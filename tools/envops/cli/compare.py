@@ -23,10 +23,10 @@ from envops.models.comparison_sides import (
     sampling_of_side,
     side_of,
 )
-from envops.models.model_evaluation import MOST_TASKS, Asked, Opened, evaluate_speaker
+from envops.models.model_evaluation import MOST_TASKS, EvaluationSize, OpenedTasks, evaluate_speaker
 from envops.models.model_run import (
-    Meter,
-    Refused,
+    EvaluationProgress,
+    RunRefused,
     approve,
     asked_of,
     breaking_off,
@@ -90,7 +90,7 @@ class Comparison:
 
 
 @dataclass(frozen=True)
-class Evaluated:
+class EvaluatedSide:
     """What an endpoint said, and what it cost."""
 
     rollouts: SideRollouts
@@ -110,12 +110,12 @@ def run(options: argparse.Namespace) -> int:
             side_of(root, package, "before", options.before), side_of(root, package, "after", options.after)
         )
         if (sides.before.kind, sides.before.name) == (sides.after.kind, sides.after.name):
-            raise Refused(f"before and after are both {options.before}: there is nothing to compare")
+            raise RunRefused(f"before and after are both {options.before}: there is nothing to compare")
         comparison = Comparison(root, entry, package, options, threading.Event(), sides)
         _refuse_to_overwrite(comparison)
         with terminated_like_interrupted():
             report, journals = _compared(comparison)
-    except Refused as error:
+    except RunRefused as error:
         say(f"{error}")
         return error.code
     _write(report, comparison)
@@ -132,7 +132,7 @@ def _refuse_to_overwrite(comparison: Comparison) -> None:
             continue
         written = comparison.rollouts_file(asked)
         if written.exists() and written.samefile(read.path):
-            raise Refused(f"{read.name}: the rollouts of {asked.name} are written there; compare a copy of it")
+            raise RunRefused(f"{read.name}: the rollouts of {asked.name} are written there; compare a copy of it")
 
 
 def _compared(comparison: Comparison) -> tuple[ComparisonReport, list[Journal]]:
@@ -142,7 +142,7 @@ def _compared(comparison: Comparison) -> tuple[ComparisonReport, list[Journal]]:
     comparison = replace(comparison, sides=sides)
     differs = sampling_difference(sides.each(lambda side: sampling_of_side(side, held)))
     if differs and not comparison.options.any_sampling:
-        raise Refused(f"sampled differently: {differs}.\nMake them alike, or say --any-sampling and read it so.")
+        raise RunRefused(f"sampled differently: {differs}.\nMake them alike, or say --any-sampling and read it so.")
     asked = _asked(comparison, facts, held)
     evaluated = _evaluate(comparison, asked)
     rollouts = held | {place: each.rollouts for place, each in evaluated.items()}
@@ -166,11 +166,11 @@ def _on_file(comparison: Comparison) -> tuple[Facts | None, dict[SideName, SideR
     if known.description is None:
         failure = next(iter(known.failures.values()), None)
         said = f"{failure.type}: {failure.message}" if failure else "it does not load"
-        raise Refused(f"{entry.name}: {said}\nnox -s schema -- {entry.name} says more", exit_codes.FAIL)
+        raise RunRefused(f"{entry.name}: {said}\nnox -s schema -- {entry.name} says more", exit_codes.FAIL)
     return known, {side.side: rollouts_on_file(side, entry, package, known) for side in files}
 
 
-def _asked(comparison: Comparison, facts: Facts | None, held: Mapping[SideName, SideRollouts]) -> Asked | None:
+def _asked(comparison: Comparison, facts: Facts | None, held: Mapping[SideName, SideRollouts]) -> EvaluationSize | None:
     """What endpoints are asked: the tasks of the side that is there already, or as many as the package wants."""
     if not comparison.endpoints:
         return None
@@ -183,7 +183,7 @@ def _asked(comparison: Comparison, facts: Facts | None, held: Mapping[SideName, 
         indices = tuple(sorted({places[row.task_key] for row in there.rows if row.task_key in places}))
         indices = indices[: options.tasks or len(indices)]
         if not indices:
-            raise Refused(
+            raise RunRefused(
                 f"{there.side.name}: none of its tasks is among the first {MOST_TASKS} of {facts.environment}"
             )
         tasks, rollouts = len(indices), there.rollouts
@@ -191,14 +191,14 @@ def _asked(comparison: Comparison, facts: Facts | None, held: Mapping[SideName, 
     return replace(asked, tasks=len(indices) or asked.tasks, indices=indices)
 
 
-def _evaluate(comparison: Comparison, asked: Asked | None) -> dict[SideName, Evaluated]:
+def _evaluate(comparison: Comparison, asked: EvaluationSize | None) -> dict[SideName, EvaluatedSide]:
     """The sides that are endpoints, one after the other, together below one ceiling."""
     ceilings = [ceiling_of(comparison.options, endpoint) for endpoint in comparison.endpoints]
     ceiling = ceilings[0] if ceilings else None
     for endpoint in comparison.endpoints[1:]:
         with relay_for(endpoint, ceiling):
             pass  # it answers: nothing is spent on the other side before that is known
-    found: dict[SideName, Evaluated] = {}
+    found: dict[SideName, EvaluatedSide] = {}
     for side in comparison.sides:
         if side.endpoint is not None and asked is not None:
             dollars = sum(each.dollars for each in found.values())
@@ -211,16 +211,16 @@ def _evaluated(
     comparison: Comparison,
     side: ComparisonSide,
     endpoint: Endpoint,
-    asked: Asked,
+    asked: EvaluationSize,
     ceiling: float | None,
     *,
     first: bool,
-) -> Evaluated:
+) -> EvaluatedSide:
     entry, package, options = comparison.entry, comparison.package, comparison.options
     path = comparison.rollouts_file(side)
     with relay_for(endpoint, ceiling, options.seed) as relay:
 
-        def begin(opened: Opened) -> None:
+        def begin(opened: OpenedTasks) -> None:
             if first:
                 _approve_both(comparison, opened, asked, ceiling)
             approve(entry, opened, relay, replace(asked, max_concurrent=endpoint.concurrency))
@@ -229,7 +229,7 @@ def _evaluated(
 
         try:
             with ExitStack() as files, breaking_off(entry.name, comparison.stop):
-                meter = Meter(f"{entry.name}, {side.name}", None, relay, options.quiet)
+                meter = EvaluationProgress(f"{entry.name}, {side.name}", None, relay, options.quiet)
                 evaluated = evaluate_speaker(
                     entry,
                     package,
@@ -248,13 +248,13 @@ def _evaluated(
             raise refused_by(relay.refusal)
         if relay.ceiling_reached:
             again = "what was paid for is kept: the same command with a higher --max-cost goes on"
-            raise Refused(f"{side.name}: cut short by the ceiling; {again}", exit_codes.INCONCLUSIVE)
+            raise RunRefused(f"{side.name}: cut short by the ceiling; {again}", exit_codes.INCONCLUSIVE)
         cost = relay.spending.cost
     say(f"{side.name}: every rollout is in {path}")
-    return Evaluated(SideRollouts(side, evaluated.rows), evaluated.facts, evaluated.journal, cost)
+    return EvaluatedSide(SideRollouts(side, evaluated.rows), evaluated.facts, evaluated.journal, cost)
 
 
-def _approve_both(comparison: Comparison, opened: Opened, asked: Asked, ceiling: float | None) -> None:
+def _approve_both(comparison: Comparison, opened: OpenedTasks, asked: EvaluationSize, ceiling: float | None) -> None:
     """Refuse where both sides together could cost more than the ceiling."""
     prompts, conversational = [task.prompt for task in opened.tasks], opened.description.conversational
     bounds = [
@@ -264,7 +264,7 @@ def _approve_both(comparison: Comparison, opened: Opened, asked: Asked, ceiling:
     total = sum(bound.cost or 0.0 for bound, _ in bounds)
     if ceiling is not None and len(bounds) > 1 and total > ceiling:
         said = "\n".join(described(bound, endpoint) for bound, endpoint in bounds)
-        raise Refused(
+        raise RunRefused(
             f"refused: both sides could cost ${total:.4f}, --max-cost is ${ceiling:g}.\n{said}\n"
             "Ask for fewer tasks (-n) or rollouts (-r), lower max_tokens of the endpoints, or raise --max-cost."
         )

@@ -19,7 +19,7 @@ CHILD = Path(__file__).with_name("child.py")
 CONCURRENCY = 32
 SECONDS = 600.0
 
-Outcome = Literal["ok", "missing", "refused", "failed"]
+CallOutcome = Literal["ok", "missing", "refused", "failed"]
 
 
 class HubUnavailable(Exception):
@@ -32,7 +32,7 @@ class HubUnavailable(Exception):
 
 
 @dataclass(frozen=True)
-class Call:
+class HubCall:
     """One reading call: a path below /api/v1, or an address to download."""
 
     id: str
@@ -50,29 +50,29 @@ class Call:
 
 
 @dataclass(frozen=True)
-class Answer:
+class HubAnswer:
     """What came of one call."""
 
-    outcome: Outcome
+    outcome: CallOutcome
     status: int | None = None
     data: Any = None
     message: str = ""
 
 
 @dataclass(frozen=True)
-class Answers:
+class HubAnswers:
     """What came of all, by the id of the call; `prime` is the version that asked."""
 
     prime: str
-    of: Mapping[str, Answer]
+    of: Mapping[str, HubAnswer]
 
-    def __getitem__(self, id: str) -> Answer:
-        return self.of.get(id, Answer("failed", message="the call was not answered"))
+    def __getitem__(self, id: str) -> HubAnswer:
+        return self.of.get(id, HubAnswer("failed", message="the call was not answered"))
 
 
 def ask_hub(
-    prime: Prime, access: HubAccess, calls: Sequence[Call], stop: threading.Event, *, check: Call | None = None
-) -> Answers:
+    prime: Prime, access: HubAccess, calls: Sequence[HubCall], stop: threading.Event, *, check: HubCall | None = None
+) -> HubAnswers:
     """Make the calls, at most 32 at a time, each as often as `HUB_READ` allows; `check` goes first and must succeed.
 
     Raises `HubUnavailable` when prime is too old or cannot be run, `Interrupted` when `stop` is set.
@@ -100,9 +100,9 @@ def ask_hub(
             prime_version = str(message["prime"])
         elif "id" in message:
             said = access.scrubber.text(str(message.get("message", "")))
-            answers[message["id"]] = Answer(message["outcome"], message.get("status"), message.get("data"), said)
+            answers[message["id"]] = HubAnswer(message["outcome"], message.get("status"), message.get("data"), said)
     _refuse_old(prime_version)
-    return Answers(prime_version, answers)
+    return HubAnswers(prime_version, answers)
 
 
 def _parsed(line: str) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from envops.hub.access import HubAccess
-from envops.hub.client import Answer, Call, ask_hub
+from envops.hub.client import HubAnswer, HubCall, ask_hub
 from envops.hub.histograms import Histogram, histogram_of
 from envops.hub.prime import Prime
 
@@ -59,7 +59,7 @@ def _listed(prime: Prime, access: HubAccess, stop: threading.Event) -> tuple[tup
         params: dict[str, Any] = {"page": page, "limit": PAGE}
         if access.team:
             params["team_id"] = access.team
-        answer = ask_hub(prime, access, [Call("runs", "/rft/runs", params)], stop)["runs"]
+        answer = ask_hub(prime, access, [HubCall("runs", "/rft/runs", params)], stop)["runs"]
         rows, said = _page(answer)
         if rows is None:
             return (), said
@@ -76,13 +76,13 @@ def _listed(prime: Prime, access: HubAccess, stop: threading.Event) -> tuple[tup
     return (), f"there are more than {MOST_PAGES * PAGE}"
 
 
-def said_total(answer: Answer) -> int | None:
+def said_total(answer: HubAnswer) -> int | None:
     """How many runs the platform says there are; `None` where it does not count them."""
     total = answer.data.get("total") if isinstance(answer.data, Mapping) else None
     return total if isinstance(total, int) else None
 
 
-def _page(answer: Answer) -> tuple[list[PlatformRun] | None, str]:
+def _page(answer: HubAnswer) -> tuple[list[PlatformRun] | None, str]:
     if answer.outcome != "ok":
         return None, answer.message or f"HTTP {answer.status}"
     rows = answer.data.get("runs") if isinstance(answer.data, Mapping) else None
@@ -133,7 +133,7 @@ def read_run(prime: Prime, access: HubAccess, id: str, stop: threading.Event) ->
         "distributions": (f"{base}/distributions", {"type": "rewards"}),
         "usage": (f"/billing/runs/{id}/usage", None),
     }
-    answers = ask_hub(prime, access, [Call(name, path, params) for name, (path, params) in paths.items()], stop)
+    answers = ask_hub(prime, access, [HubCall(name, path, params) for name, (path, params) in paths.items()], stop)
     if answers["run"].outcome == "missing":
         return None
     row = _inner(answers["run"], "run")
@@ -156,10 +156,10 @@ def read_run(prime: Prime, access: HubAccess, id: str, stop: threading.Event) ->
     )
 
 
-def _inner(answer: Answer, key: str) -> Any:
+def _inner(answer: HubAnswer, key: str) -> Any:
     return answer.data.get(key) if isinstance(answer.data, Mapping) else None
 
 
-def _rows(answer: Answer, key: str) -> tuple[Mapping[str, Any], ...]:
+def _rows(answer: HubAnswer, key: str) -> tuple[Mapping[str, Any], ...]:
     found = _inner(answer, key)
     return tuple(row for row in found if isinstance(row, Mapping)) if isinstance(found, list) else ()

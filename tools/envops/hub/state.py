@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from envops.hub.access import HubAccess
-from envops.hub.client import Answer, Answers, Call, HubUnavailable, ask_hub
+from envops.hub.client import HubAnswer, HubAnswers, HubCall, HubUnavailable, ask_hub
 from envops.hub.prime import INSTALL, Prime
 
-Standing = Literal["found", "missing", "no-access", "unreadable"]
+ReadStatus = Literal["found", "missing", "no-access", "unreadable"]
 
 
 @dataclass(frozen=True)
@@ -25,17 +25,17 @@ class HubEnvironment:
 
 
 @dataclass(frozen=True)
-class Reading:
+class HubReading:
     """What came of reading one environment."""
 
-    standing: Standing
+    standing: ReadStatus
     environment: HubEnvironment | None = None
     why: str = ""
     """Where it is not found: in words."""
 
 
 @dataclass(frozen=True)
-class Identity:
+class HubIdentity:
     """Whose key it is."""
 
     slug: str
@@ -55,10 +55,10 @@ class Identity:
 class HubState:
     """Everything that a plan is made from."""
 
-    identity: Identity
-    readings: Mapping[str, Reading] = field(default_factory=dict)
+    identity: HubIdentity
+    readings: Mapping[str, HubReading] = field(default_factory=dict)
     """`owner/name` → what is there."""
-    pinned: Mapping[str, Reading] = field(default_factory=dict)
+    pinned: Mapping[str, HubReading] = field(default_factory=dict)
     """`owner/name@version` → whether it is there."""
     listed: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Owner → every environment of theirs that the key can see."""
@@ -85,12 +85,12 @@ def read_hub(
     if not access.key:
         raise HubUnavailable("there is no key for the Hub", "set PRIME_API_KEY, or run: prime login")
     addresses, pinned, owners = list(addresses), list(pinned), list(owners)
-    calls = [Call("teams", "/user/teams", pages="offset")]
-    calls += [Call(f"at {each}", f"/environmentshub/{each}/status") for each in addresses]
-    calls += [Call(f"pinned {each}", _path_of_version(each)) for each in pinned]
-    calls += [Call(f"of {each}", "/environmentshub/", _listing(each), pages="offset") for each in owners]
+    calls = [HubCall("teams", "/user/teams", pages="offset")]
+    calls += [HubCall(f"at {each}", f"/environmentshub/{each}/status") for each in addresses]
+    calls += [HubCall(f"pinned {each}", _path_of_version(each)) for each in pinned]
+    calls += [HubCall(f"of {each}", "/environmentshub/", _listing(each), pages="offset") for each in owners]
     params = {"teamId": access.team} if access.team else None
-    answers = ask_hub(prime, access, calls, stop, check=Call("whoami", "/user/whoami", params))
+    answers = ask_hub(prime, access, calls, stop, check=HubCall("whoami", "/user/whoami", params))
     identity = _identity(answers, access)
     return HubState(
         identity,
@@ -111,7 +111,7 @@ def _path_of_version(address: str) -> str:
     return f"/environmentshub/{name}/@{version}"
 
 
-def _identity(answers: Answers, access: HubAccess) -> Identity:
+def _identity(answers: HubAnswers, access: HubAccess) -> HubIdentity:
     said = answers["whoami"]
     if access.team and said.status in (403, 404):
         message = f"the Hub does not let this key act for the team {access.team} (HTTP {said.status})"
@@ -131,7 +131,7 @@ def _identity(answers: Answers, access: HubAccess) -> Identity:
         known = ", ".join(sorted(teams)) or "none"
         message = f"PRIME_TEAM_ID names {access.team}, which is none of this key's teams ({known})"
         raise HubUnavailable(message, "set PRIME_TEAM_ID to the id that prime teams list shows, or unset it")
-    return Identity(str(data.get("slug") or ""), teams, _may_write(data.get("scope")))
+    return HubIdentity(str(data.get("slug") or ""), teams, _may_write(data.get("scope")))
 
 
 def _may_write(scope: Any) -> bool:
@@ -139,34 +139,34 @@ def _may_write(scope: Any) -> bool:
     return all(not isinstance(each, dict) or each.get("write") is not False for each in rights)
 
 
-def _teams(answer: Answer) -> Mapping[str, str] | None:
+def _teams(answer: HubAnswer) -> Mapping[str, str] | None:
     if answer.outcome != "ok" or not isinstance(answer.data, dict):
         return None
     listed = [team for team in answer.data.get("items", ()) if isinstance(team, dict)]
     return {str(team["slug"]): str(team.get("teamId") or team.get("id") or "") for team in listed if team.get("slug")}
 
 
-def reading_of(answer: Answer, address: str, identity: Identity) -> Reading:
+def reading_of(answer: HubAnswer, address: str, identity: HubIdentity) -> HubReading:
     """What a status call says; without rights at that owner, nothing there cannot be told from not seeing it."""
     owner = address.partition("/")[0]
     if answer.outcome == "missing":
         mine = identity.owns(owner)
         if mine:
-            return Reading("missing")
+            return HubReading("missing")
         whose = f"{owner} is neither the key's user ({identity.slug or 'without a name'}) nor one of its teams"
         if mine is None:
-            return Reading(
+            return HubReading(
                 "unreadable", why=f"nothing is seen there, and whether {owner} is a team of this key's cannot be read"
             )
-        return Reading("no-access", why=f"nothing is seen there, and {whose}")
+        return HubReading("no-access", why=f"nothing is seen there, and {whose}")
     if answer.outcome == "refused":
-        return Reading("no-access", why=answer.message or f"HTTP {answer.status}")
+        return HubReading("no-access", why=answer.message or f"HTTP {answer.status}")
     if answer.outcome != "ok":
-        return Reading("unreadable", why=answer.message)
+        return HubReading("unreadable", why=answer.message)
     environment = _environment(answer.data)
     if environment is None:
-        return Reading("unreadable", why="the answer is not the status of an environment")
-    return Reading("found", environment)
+        return HubReading("unreadable", why="the answer is not the status of an environment")
+    return HubReading("found", environment)
 
 
 def _environment(data: Any) -> HubEnvironment | None:
@@ -185,19 +185,19 @@ def _environment(data: Any) -> HubEnvironment | None:
     )
 
 
-def _pinned(answer: Answer) -> Reading:
+def _pinned(answer: HubAnswer) -> HubReading:
     if answer.outcome == "ok":
         data = answer.data.get("data", answer.data) if isinstance(answer.data, dict) else None
         if not isinstance(data, dict):
-            return Reading("unreadable", why="the answer is not a version of an environment")
+            return HubReading("unreadable", why="the answer is not a version of an environment")
         found = HubEnvironment(str(data.get("visibility") or ""), str(data.get("semantic_version") or ""))
-        return Reading("found", found)
+        return HubReading("found", found)
     if answer.outcome == "missing":
-        return Reading("missing", why="there is no such version, or this key may not see it")
-    return Reading("no-access" if answer.outcome == "refused" else "unreadable", why=answer.message)
+        return HubReading("missing", why="there is no such version, or this key may not see it")
+    return HubReading("no-access" if answer.outcome == "refused" else "unreadable", why=answer.message)
 
 
-def _names(answer: Answer) -> tuple[str, ...]:
+def _names(answer: HubAnswer) -> tuple[str, ...]:
     listed = [entry for entry in answer.data["items"] if isinstance(entry, dict)]
     return tuple(sorted({name for entry in listed if (name := _address(entry))}))
 

@@ -13,7 +13,7 @@ from envops.facts.observed import Facts
 from envops.facts.results import EvaluationRow
 from envops.models.import_results import Expected, NoResults, import_results, say_problems
 from envops.models.model_evaluation import sampling_of
-from envops.models.model_run import Refused
+from envops.models.model_run import RunRefused
 from envops.repository.endpoints import ENDPOINTS_FILE, Endpoint, read_endpoints
 from envops.repository.package import Package
 from envops.repository.problem import nearest
@@ -82,10 +82,10 @@ def side_of(root: Path, package: Package, side: SideName, text: str) -> Comparis
         return meant[0]
     if meant:
         ways = " or ".join(f"{each.kind}:{name}" for each in meant)
-        raise Refused(f"{text} is several things: say {ways}")
+        raise RunRefused(f"{text} is several things: say {ways}")
     known = [*endpoints, *recordings]
     near = nearest(name, known)
-    raise Refused(
+    raise RunRefused(
         f"{text} is no {wanted or 'endpoint, no recording and no file'}"
         + (f"; did you mean {near}?" if near else "")
         + f"\nendpoints ({ENDPOINTS_FILE}): {', '.join(endpoints) or 'none'}"
@@ -117,7 +117,7 @@ def rollouts_on_file(side: ComparisonSide, entry: EnvironmentEntry, package: Pac
             first.setdefault(row.speaker, number)
     if len(first) > 1:
         said = ", ".join(f"{speaker} (from row {number})" for speaker, number in first.items())
-        raise Refused(f"{side.name}: one side is one speaker, here are {said}")
+        raise RunRefused(f"{side.name}: one side is one speaker, here are {said}")
     return SideRollouts(side, rows, date)
 
 
@@ -128,10 +128,10 @@ def _imported(
     try:
         imported = import_results(side.path, Expected(entry.name, package.module, package.digest, known))
     except (NoResults, OSError) as error:
-        raise Refused(f"{side.name}: {error}") from None
+        raise RunRefused(f"{side.name}: {error}") from None
     if imported.refusals:
         say_problems(imported.path, imported.refusals, "not compared, because the file is evidence of something else")
-        raise Refused(f"{side.name}: refused; evaluate this version of {entry.name} with what spoke there")
+        raise RunRefused(f"{side.name}: refused; evaluate this version of {entry.name} with what spoke there")
     say_problems(imported.path, imported.problems, "compared all the same: what cannot be used counts as missing")
     return tuple(imported.rows)
 
@@ -140,14 +140,16 @@ def _recorded(recording: RecordingOnDisk, entry: EnvironmentEntry, package: Pack
     place = f"{package.folder.name}/{recording.file}"
     for problem in recording.problems[:1]:
         line = f":{problem.line}" if problem.line else ""
-        raise Refused(f"{package.folder.name}/{problem.file}{line}: {problem.message}")
+        raise RunRefused(f"{package.folder.name}/{problem.file}{line}: {problem.message}")
     said = recording.baseline
     if said.get("environment") != entry.name:
-        raise Refused(f"{place}: is of environment {said.get('environment')!r}, not {entry.name!r}")
+        raise RunRefused(f"{place}: is of environment {said.get('environment')!r}, not {entry.name!r}")
     now = reward_digest(entry, package)
     if said.get("reward_digest") != now:
         renewal = f"nox -s record -- {entry.name} --endpoint {said.get('endpoint') or 'ENDPOINT'}"
-        raise Refused(f"{place}: is of code with the digest {said.get('reward_digest')}, here it is {now}: {renewal}")
+        raise RunRefused(
+            f"{place}: is of code with the digest {said.get('reward_digest')}, here it is {now}: {renewal}"
+        )
     return tuple(row for _, row in recording.rows)
 
 

@@ -25,7 +25,7 @@ class UnreadableRow(ValueError):
 
 
 @dataclass
-class Known:
+class KnownEnvironment:
     """What is known of the environment that the results should be of."""
 
     environment: str
@@ -36,7 +36,7 @@ class Known:
     """Whether all tasks of all splits are known."""
 
     @classmethod
-    def of(cls, environment: str, facts: Facts) -> Known:
+    def of(cls, environment: str, facts: Facts) -> KnownEnvironment:
         described = facts.description
         tasks = {task_key(task.prompt, task.data): task.index for task in facts.tasks}
         datasets = described.datasets if described else ()
@@ -55,7 +55,7 @@ class Known:
         return self.tasks[key]
 
 
-def row_of_v0(raw: Mapping[str, Any], metadata: Mapping[str, Any], known: Known) -> EvaluationRow:
+def row_of_v0(raw: Mapping[str, Any], metadata: Mapping[str, Any], known: KnownEnvironment) -> EvaluationRow:
     """A line of results.jsonl. Raises `UnreadableRow`."""
     prompt = _messages(raw.get("prompt"))
     key = task_key(prompt, raw)
@@ -91,7 +91,7 @@ def row_of_v0(raw: Mapping[str, Any], metadata: Mapping[str, Any], known: Known)
     )
 
 
-def row_of_episode(raw: Mapping[str, Any], known: Known) -> EvaluationRow:
+def row_of_episode(raw: Mapping[str, Any], known: KnownEnvironment) -> EvaluationRow:
     """A line of traces.jsonl: an episode, or (0.2.1) a trace. Raises `UnreadableRow`."""
     traces = [_mapping(one, "a trace") for one in raw["traces"]] if "traces" in raw else [raw]
     mine = [one for one in traces if (one.get("agent") or {}).get("trainable", True)]
@@ -148,7 +148,7 @@ def _messages(value: Any) -> list[Message]:
     return value
 
 
-def _function(name: str, value: Any, known: Known) -> FunctionScore:
+def _function(name: str, value: Any, known: KnownEnvironment) -> FunctionScore:
     declared = known.functions.get(name)
     kind: Literal["reward", "metric"] = declared.kind if declared else "metric"
     return FunctionScore(finite(value), declared.weight if declared else 0.0, kind)
@@ -180,7 +180,7 @@ def _error_v1(raw: Mapping[str, Any], traces: Iterable[Mapping[str, Any]]) -> tu
     return error, error.kind == "timeout"
 
 
-def _functions_v1(traces: Iterable[Mapping[str, Any]], known: Known) -> dict[str, FunctionScore]:
+def _functions_v1(traces: Iterable[Mapping[str, Any]], known: KnownEnvironment) -> dict[str, FunctionScore]:
     functions: dict[str, FunctionScore] = {}
     for trace in traces:
         for name, said in (trace.get("rewards") or {}).items():

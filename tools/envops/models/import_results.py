@@ -17,7 +17,7 @@ from typing import Any, Literal
 
 from envops.facts.observed import Facts
 from envops.facts.results import EvaluationRow, LineProblem, MalformedRow, RowError, objects_of, row_of
-from envops.models.foreign_rows import Known, UnreadableRow, row_of_episode, row_of_v0
+from envops.models.foreign_rows import KnownEnvironment, UnreadableRow, row_of_episode, row_of_v0
 from envops.text.visible_text import on_one_line
 
 MOST_LINES_SAID = 20
@@ -94,7 +94,7 @@ class _Reader:
         self._imported = imported
         self._expected = expected
         self._metadata = metadata
-        self._known = Known.of(expected.environment, expected.facts)
+        self._known = KnownEnvironment.of(expected.environment, expected.facts)
         self._numbers: Counter[tuple[str, str]] = Counter()
         self._seen: dict[tuple[str, str, int], int] = {}
         if metadata.get("env_id") and not self._is_ours(str(metadata["env_id"])):

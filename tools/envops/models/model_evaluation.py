@@ -38,7 +38,7 @@ class NoKey(Exception):
 
 
 @dataclass(frozen=True)
-class Asked:
+class EvaluationSize:
     """How much is to be evaluated."""
 
     tasks: int
@@ -57,7 +57,7 @@ class Asked:
 
 
 @dataclass(frozen=True)
-class Opened:
+class OpenedTasks:
     """What is known once the environment is loaded, and before anything is spent."""
 
     description: Description
@@ -66,7 +66,7 @@ class Opened:
 
 
 @dataclass(frozen=True)
-class Evaluated:
+class ModelEvaluation:
     """What came of it: for rules, and for files."""
 
     facts: Facts
@@ -98,14 +98,14 @@ def evaluate_speaker(
     package: Package,
     workspace: Workspace,
     speaker: Relay | str,
-    asked: Asked,
+    asked: EvaluationSize,
     stop: threading.Event,
     *,
-    approve: Callable[[Opened], None],
+    approve: Callable[[OpenedTasks], None],
     seen: Callable[[EvaluationRow, int], None],
     allow_network: bool = False,
     keep: bool = False,
-) -> Evaluated:
+) -> ModelEvaluation:
     """Load the environment, let `approve` see what is coming, and make the rollouts.
 
     `approve` may raise, and then nothing is spent. `seen` gets each row as it comes, and how
@@ -128,7 +128,7 @@ def evaluate_speaker(
         datasets = tuple(checked(Dataset, value) for kind, value in parts if kind == "dataset")
         description = replace(opened.description, datasets=datasets)
         chosen = asked.chosen(tasks)
-        approve(Opened(description, chosen))
+        approve(OpenedTasks(description, chosen))
         if asked.harness is not None:
             seat_harness(opened.worker, asked.harness, workspace, allow_network=allow_network)
         total = len(chosen) * asked.rollouts
@@ -153,11 +153,11 @@ def evaluate_speaker(
         rollouts_asked={name: total},
         completed=STAGES,
     )
-    return Evaluated(facts, tuple(rows), journal)
+    return ModelEvaluation(facts, tuple(rows), journal)
 
 
 def _rollouts(
-    worker: Job, name: str, relay: Relay | None, asked: Asked, journal: Journal | None, grouped: bool
+    worker: Job, name: str, relay: Relay | None, asked: EvaluationSize, journal: Journal | None, grouped: bool
 ) -> Iterator[Rollout]:
     """What an earlier run that was cut short paid for already, and then the rest."""
     most = MOST_TASKS if asked.indices else asked.tasks

@@ -15,10 +15,10 @@ from pathlib import Path
 from envops import exit_codes
 from envops.facts.results import EvaluationRow, ResultsWriter
 from envops.facts.spending import Spending
-from envops.models.model_evaluation import MOST_TASKS, Asked, NoKey, Opened, key_of
+from envops.models.model_evaluation import MOST_TASKS, EvaluationSize, NoKey, OpenedTasks, key_of
 from envops.models.provider import EndpointRefuses
 from envops.models.relay import Relay
-from envops.models.spending import Estimate, estimate
+from envops.models.spending import CostEstimate, estimate
 from envops.repository.endpoints import ENDPOINTS_FILE, Endpoint, find_endpoint
 from envops.repository.package import Package
 from envops.repository.registry import EnvironmentEntry
@@ -33,7 +33,7 @@ LONGEST_SECONDS = 6 * 3600.0
 SECONDS_PER_CALL = 60.0
 
 
-class Refused(Exception):
+class RunRefused(Exception):
     """The run is not begun or not gone on with; `code` is the exit code."""
 
     def __init__(self, message: str, code: int = exit_codes.USAGE) -> None:
@@ -50,7 +50,7 @@ def chosen(options: argparse.Namespace) -> tuple[Repository, tuple[str, ...]]:
     """The environments that were named; a model is never let loose on all of them by accident."""
     root = options.root.absolute()
     if not options.names:
-        raise Refused("name the environments that the model is to be evaluated on")
+        raise RunRefused("name the environments that the model is to be evaluated on")
     repository = Repository.load(root, options.names)
     return repository, repository.select(options.names)
 
@@ -61,7 +61,7 @@ def ceiling_of(options: argparse.Namespace, endpoint: Endpoint) -> float | None:
     if wanted == "none":
         return None
     if not endpoint.has_prices:
-        raise Refused(
+        raise RunRefused(
             f"nobody can say what {endpoint.name} costs: {ENDPOINTS_FILE}:{endpoint.line} has no input_price and "
             "output_price (dollars for a million tokens).\nAdd them, or say --max-cost none to spend without a ceiling."
         )
@@ -85,7 +85,7 @@ def relay_for(endpoint: Endpoint, ceiling: float | None, seed: int | None = None
     try:
         key = key_of(endpoint)
     except NoKey as error:
-        raise Refused(f"{error}\nSet it for this command alone, and never write it into a file.") from None
+        raise RunRefused(f"{error}\nSet it for this command alone, and never write it into a file.") from None
     with Relay(endpoint, key, ceiling, seed=seed) as relay:
         try:
             relay.check()
@@ -107,10 +107,10 @@ def breaking_off(name: str, stop: threading.Event) -> Iterator[None]:
     except (StageFailed, ProgramFailed) as error:
         own = error.failure.kind in ("raised", "missing-secret", "network")
         message = f"{name} could not be evaluated: {error.failure.type}: {error.failure.message}"
-        raise Refused(message, exit_codes.FAIL if own else exit_codes.ERROR) from None
+        raise RunRefused(message, exit_codes.FAIL if own else exit_codes.ERROR) from None
 
 
-def refused_by(error: EndpointRefuses) -> Refused:
+def refused_by(error: EndpointRefuses) -> RunRefused:
     """Unreachable is nobody's fault; a wrong key or model is a declaration's."""
     fixes = {
         "unreachable": "Is it up, and is this machine allowed to reach it?",
@@ -119,43 +119,48 @@ def refused_by(error: EndpointRefuses) -> Refused:
         "refused": "The endpoint's own message says why.",
     }
     code = exit_codes.ERROR if error.kind in ("unreachable", "refused") else exit_codes.USAGE
-    return Refused(f"{error.kind.replace('-', ' ')}: {on_one_line(str(error))}\n{fixes[error.kind]}", code)
+    return RunRefused(f"{error.kind.replace('-', ' ')}: {on_one_line(str(error))}\n{fixes[error.kind]}", code)
 
 
 def asked_of(
     options: argparse.Namespace, endpoint: Endpoint | None, tasks: int, rollouts: int, most: int = MOST_TASKS
-) -> Asked:
+) -> EvaluationSize:
     """How much to evaluate: as the flags say, else so many tasks and rollouts."""
     tasks, rollouts = options.tasks or tasks, options.rollouts or rollouts
     if tasks > most:
-        raise Refused(f"-n {tasks}: at most {most:,} tasks here; --pool and --hosted play more")
+        raise RunRefused(f"-n {tasks}: at most {most:,} tasks here; --pool and --hosted play more")
     concurrent = endpoint.concurrency if endpoint else 32
     seconds = min(LONGEST_SECONDS, max(600.0, tasks * rollouts / concurrent * SECONDS_PER_CALL))
-    return Asked(tasks, rollouts, concurrent, seconds, getattr(options, "harness", None))
+    return EvaluationSize(tasks, rollouts, concurrent, seconds, getattr(options, "harness", None))
 
 
-def approve(entry: EnvironmentEntry, opened: Opened, relay: Relay, asked: Asked) -> Estimate:
+def approve(entry: EnvironmentEntry, opened: OpenedTasks, relay: Relay, asked: EvaluationSize) -> CostEstimate:
     """Say what is coming; raise `Refused` where it could cost more than is left below the ceiling."""
     return approve_bound(entry, opened, asked, relay.endpoint, relay.ceiling, relay.spending.cost)
 
 
 def approve_bound(
-    entry: EnvironmentEntry, opened: Opened, asked: Asked, endpoint: Endpoint, ceiling: float | None, spent: float = 0.0
-) -> Estimate:
+    entry: EnvironmentEntry,
+    opened: OpenedTasks,
+    asked: EvaluationSize,
+    endpoint: Endpoint,
+    ceiling: float | None,
+    spent: float = 0.0,
+) -> CostEstimate:
     """The same for an endpoint that no relay of ours speaks to."""
     prompts = [task.prompt for task in opened.tasks]
     bound = estimate(endpoint, prompts, asked.rollouts, conversational=opened.description.conversational)
     say(f"{entry.name}: {described(bound, endpoint)}")
     if ceiling is not None and bound.cost is not None and spent + bound.cost > ceiling:
         before = f", after ${spent:.4f} that is spent already" if spent else ""
-        raise Refused(
+        raise RunRefused(
             f"refused: {described(bound, endpoint)}{before}; --max-cost is ${ceiling:g}.\n"
             "Ask for fewer tasks (-n) or rollouts (-r), lower max_tokens of the endpoint, or raise --max-cost."
         )
     return bound
 
 
-def described(bound: Estimate, endpoint: Endpoint) -> str:
+def described(bound: CostEstimate, endpoint: Endpoint) -> str:
     """An estimate in a sentence."""
     rollouts = f"{bound.rollouts:,} rollouts (tasks: {bound.tasks}) by {endpoint.model} at {endpoint.name}"
     calls = f"{bound.calls:,} calls, taken at {bound.calls // max(1, bound.rollouts)} a conversation; "
@@ -165,7 +170,7 @@ def described(bound: Estimate, endpoint: Endpoint) -> str:
 
 
 @dataclass
-class Meter:
+class EvaluationProgress:
     """Shows how far an evaluation is, and keeps every row on disk as it comes."""
 
     name: str

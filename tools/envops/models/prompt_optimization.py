@@ -19,7 +19,7 @@ from envops.facts.spending import Tokens
 from envops.models.confined_command import confined_command, flags, settings_of_v1
 from envops.models.model_evaluation import sampling_of
 from envops.models.relay import Relay
-from envops.models.spending import CALLS_OF_CONVERSATION, Estimate, bound_of_prompt
+from envops.models.spending import CALLS_OF_CONVERSATION, CostEstimate, bound_of_prompt
 from envops.repository.package import Package
 from envops.repository.registry import EnvironmentEntry
 from envops.repository.workspace import Workspace
@@ -34,7 +34,7 @@ MODULE = "envops_gepa"
 
 
 @dataclass(frozen=True)
-class Budget:
+class SearchBudget:
     """How much is spent on the search."""
 
     calls: int
@@ -72,7 +72,7 @@ class Optimized:
 
 
 @dataclass
-class Progress:
+class SearchProgress:
     """Tells of each batch of rollouts that GEPA has made, as its process writes their number down."""
 
     path: Path
@@ -94,7 +94,9 @@ class NoGepa(Exception):
     """This release of verifiers has no GEPA, or the package `gepa` is not in the environment's lock."""
 
 
-def estimate_of_search(relay: Relay, tasks: tuple[Task, ...], budget: Budget, *, conversational: bool) -> Estimate:
+def estimate_of_search(
+    relay: Relay, tasks: tuple[Task, ...], budget: SearchBudget, *, conversational: bool
+) -> CostEstimate:
     """The upper bound of a search.
 
     Every prompt is taken to be the longest one with a system prompt as long as a reply may be,
@@ -112,7 +114,9 @@ def estimate_of_search(relay: Relay, tasks: tuple[Task, ...], budget: Budget, *,
         calls * rollout.completion + reflections * reflection.completion,
     )
     cost = endpoint.cost(tokens.prompt, tokens.completion) if endpoint.has_prices else None
-    return Estimate(budget.train + budget.validation, calls, calls * turns + reflections, tokens, cost, conversational)
+    return CostEstimate(
+        budget.train + budget.validation, calls, calls * turns + reflections, tokens, cost, conversational
+    )
 
 
 def optimize_prompt(
@@ -120,7 +124,7 @@ def optimize_prompt(
     package: Package,
     workspace: Workspace,
     relay: Relay,
-    budget: Budget,
+    budget: SearchBudget,
     stop: threading.Event,
     *,
     seen: Callable[[int], None],
@@ -134,7 +138,7 @@ def optimize_prompt(
     """
     with confined_command(entry, package, workspace, stop, allow_network=allow_network) as confined:
         scratch = confined.scratch
-        result, progress = scratch / "result.json", Progress(scratch / "progress", seen)
+        result, progress = scratch / "result.json", SearchProgress(scratch / "progress", seen)
         shutil.copy(WORKER_FOLDER / "adapters" / "gepa.py", confined.modules / f"{MODULE}.py")
         options = _options_v0 if package.generation == "v0" else _options_v1
         arguments = [package.module, *options(entry, relay, budget, scratch / "out")]
@@ -164,14 +168,14 @@ def _optimized(path: Path) -> Optimized:
     return found
 
 
-def _options_v0(entry: EnvironmentEntry, relay: Relay, budget: Budget, out: Path) -> list[str]:
+def _options_v0(entry: EnvironmentEntry, relay: Relay, budget: SearchBudget, out: Path) -> list[str]:
     where = ["-m", relay.endpoint.model, "-b", relay.base_url, "-k", "ENVOPS_ENDPOINT_KEY", "-o", str(out)]
     size = ["-B", budget.calls, "-n", budget.train, "-N", budget.validation, "--minibatch-size", MINIBATCH]
     how = ["-c", relay.endpoint.concurrency, "--seed", budget.seed, "-S", json.dumps(sampling_of(relay.endpoint))]
     return [*where, "-a", json.dumps(dict(entry.args)), *map(str, [*size, *how])]
 
 
-def _options_v1(entry: EnvironmentEntry, relay: Relay, budget: Budget, out: Path) -> list[str]:
+def _options_v1(entry: EnvironmentEntry, relay: Relay, budget: SearchBudget, out: Path) -> list[str]:
     settings: dict[str, Any] = {
         "model": relay.endpoint.model,
         "max-total-rollouts": budget.calls,

@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 import aiohttp
 
 from envops.facts.spending import Tokens
-from envops.models.spending import Purse, bound_of_prompt
+from envops.models.spending import SpendingLimit, bound_of_prompt
 from envops.repository.endpoints import Endpoint
 from envops.system.retry_policy import LONGEST_REQUESTED_SECONDS, MODEL_ENDPOINT, retry_after
 from envops.text.scrubbing import Scrubber
@@ -32,19 +32,19 @@ MOST_TOKENS = 10**9
 SHOWN = 400
 PRIME_KEY = "PRIME_API_KEY"
 
-Refusal = Literal["unreachable", "unauthorised", "unknown-model", "refused"]
+RefusalKind = Literal["unreachable", "unauthorised", "unknown-model", "refused"]
 
 
 class EndpointRefuses(Exception):
     """No call to this endpoint will be answered; `str` names the endpoint and what it said."""
 
-    def __init__(self, kind: Refusal, message: str) -> None:
-        self.kind: Refusal = kind
+    def __init__(self, kind: RefusalKind, message: str) -> None:
+        self.kind: RefusalKind = kind
         super().__init__(message)
 
 
 @dataclass(frozen=True)
-class Answer:
+class ProviderAnswer:
     """What a call came to: a status and an object, in the shape that OpenAI's clients read."""
 
     status: int
@@ -58,8 +58,8 @@ class Answer:
         return " ".join(str(text or error).split())[:SHOWN]
 
 
-def error_answer(status: int, code: str, message: str) -> Answer:
-    return Answer(status, {"error": {"message": message, "type": "relay_error", "code": code}})
+def error_answer(status: int, code: str, message: str) -> ProviderAnswer:
+    return ProviderAnswer(status, {"error": {"message": message, "type": "relay_error", "code": code}})
 
 
 def sent_body(endpoint: Endpoint, asked: Mapping[str, Any]) -> dict[str, Any]:
@@ -86,14 +86,14 @@ def bound_of_call(endpoint: Endpoint, body: Mapping[str, Any]) -> Tokens:
 class Provider:
     """One endpoint with its key; use as an asynchronous context manager, in one event loop."""
 
-    def __init__(self, endpoint: Endpoint, key: str, purse: Purse, *, seed: int | None = None) -> None:
+    def __init__(self, endpoint: Endpoint, key: str, limit: SpendingLimit, *, seed: int | None = None) -> None:
         self._seed = seed
         self._asked: Counter[str] = Counter()
         self.earlier_rollouts = 0
         """How many rollouts earlier runs of this evaluation wrote down; with another number, seeds are others."""
         self._endpoint = endpoint
         self._key = key
-        self._purse = purse
+        self._limit = limit
         self._gate = asyncio.Semaphore(endpoint.concurrency)
         self._quiet_until = 0.0
         self.scrubber = Scrubber(key, shapes=False)  # a reply may look like a key and is kept
@@ -121,29 +121,29 @@ class Provider:
     def name(self) -> str:
         return f"endpoint {self._endpoint.name} ({self.scrubber.text(self._endpoint.url)})"
 
-    async def call(self, path: str, asked: Mapping[str, Any]) -> Answer:
+    async def call(self, path: str, asked: Mapping[str, Any]) -> ProviderAnswer:
         """Make a call of the environment's, as often as it takes and makes sense."""
-        self._purse.count(calls=1)
+        self._limit.count(calls=1)
         body = sent_body(self._endpoint, asked) | self._seeded(asked)
         bound = bound_of_call(self._endpoint, body)
         said = ""
         for attempt in range(MODEL_ENDPOINT.attempts):
             if self.refusal is not None:
-                self._purse.count(refused=1)
+                self._limit.count(refused=1)
                 return error_answer(403, f"endpoint_{self.refusal.kind}", str(self.refusal))
             if not await self._set_aside(bound):
                 self.ceiling_reached = True
-                self._purse.count(refused=1)
-                message = f"not asked: this call could take the run above its ceiling of ${self._purse.ceiling:g}"
+                self._limit.count(refused=1)
+                message = f"not asked: this call could take the run above its ceiling of ${self._limit.ceiling:g}"
                 return error_answer(402, "cost_ceiling_reached", message)
             if attempt:
-                self._purse.count(retries=1)
+                self._limit.count(retries=1)
             answer, wait, said = await self._attempt(path, body, bound)
             if answer is not None:
                 return self._final(answer)
             if attempt + 1 < MODEL_ENDPOINT.attempts:
                 await asyncio.sleep(MODEL_ENDPOINT.pause(attempt, wait))
-        self._purse.count(failed=1)
+        self._limit.count(failed=1)
         return error_answer(
             502, "endpoint_unavailable", f"{self.name}: {said}, after {MODEL_ENDPOINT.attempts} attempts"
         )
@@ -164,15 +164,15 @@ class Provider:
 
     async def _set_aside(self, bound: Tokens) -> bool:
         """Whether the call fits below the ceiling, perhaps once others have used less than they might have."""
-        while not self._purse.reserve(bound):
-            if not self._purse.is_waiting:
+        while not self._limit.reserve(bound):
+            if not self._limit.is_waiting:
                 return False
             await asyncio.sleep(0.05)
         return True
 
     async def _attempt(
         self, path: str, body: Mapping[str, Any], bound: Tokens
-    ) -> tuple[Answer | None, float | None, str]:
+    ) -> tuple[ProviderAnswer | None, float | None, str]:
         """An answer, or how long the endpoint wants us to wait and what was wrong.
 
         What may have been worked on without our being told is charged with its upper bound.
@@ -192,7 +192,7 @@ class Provider:
                     self._quiet_until = max(self._quiet_until, time.monotonic() + wait)
                 return None, wait, f"answered {status}: {answer.message if answer else self._shown(raw)}"
             if answer is None or (status == 200 and not isinstance(answer.body.get("choices"), list)):
-                self._purse.count(unmeasured=1)
+                self._limit.count(unmeasured=1)
             if answer is None:
                 return None, None, f"answered {status} with something that is not a JSON object: {self._shown(raw)}"
             if status == 200 and not isinstance(answer.body.get("choices"), list):
@@ -200,16 +200,16 @@ class Provider:
             used = used_by(answer.body) if status == 200 else Tokens()
             if used is None:
                 used = bound
-                self._purse.count(unmeasured=1)
+                self._limit.count(unmeasured=1)
             return answer, None, ""
         except aiohttp.ClientConnectorError as error:
             used = None
             return None, None, f"cannot be reached: {self._said(error)}"
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            self._purse.count(unmeasured=1)
+            self._limit.count(unmeasured=1)
             return None, None, f"broke off: {self._said(error)}"
         finally:
-            self._purse.settle(bound, used)
+            self._limit.settle(bound, used)
 
     async def _exchange(
         self, method: str, path: str, body: Mapping[str, Any] | None = None, seconds: float | None = None
@@ -224,19 +224,19 @@ class Provider:
                 raise aiohttp.ClientPayloadError(f"an answer of over {LONGEST_ANSWER >> 20} MiB")
             return response.status, response.headers, raw
 
-    def _read(self, status: int, raw: bytes) -> Answer | None:
+    def _read(self, status: int, raw: bytes) -> ProviderAnswer | None:
         try:
             body = self.scrubber.value(json.loads(raw))
         except (ValueError, RecursionError):
             return None
-        return Answer(status, body) if isinstance(body, dict) else None
+        return ProviderAnswer(status, body) if isinstance(body, dict) else None
 
-    def _final(self, answer: Answer) -> Answer:
+    def _final(self, answer: ProviderAnswer) -> ProviderAnswer:
         """An answer for the environment; after some of them there is no use in asking again."""
         if answer.status == 200:
-            self._purse.count(answered=1)
+            self._limit.count(answered=1)
             return answer
-        self._purse.count(failed=1)
+        self._limit.count(failed=1)
         kind = refusal_in(answer)
         if kind:
             self.refusal = EndpointRefuses(kind, f"{self.name} answered {answer.status}: {answer.message}")
@@ -261,19 +261,21 @@ class Provider:
                 return
         body = sent_body(self._endpoint, {"messages": [{"role": "user", "content": "."}], "max_tokens": 1})
         bound = bound_of_call(self._endpoint, body)
-        if not self._purse.reserve(bound):
+        if not self._limit.reserve(bound):
             return  # not even a token may be spent: the run itself will say so
         used: Tokens | None = bound
         try:
             status, answer = await self._checked("POST", "chat/completions", body)
             used = Tokens() if status != 200 else (used_by(answer.body) if answer else None) or bound
         finally:
-            self._purse.settle(bound, used)
+            self._limit.settle(bound, used)
         if status >= 400 and not MODEL_ENDPOINT.allows(status) and not (answer and "max_tokens" in answer.message):
             said = answer.message if answer else "nothing that can be read"
             raise EndpointRefuses("refused", f"{self.name} answered {status}: {said}")
 
-    async def _checked(self, method: str, path: str, body: Mapping[str, Any] | None) -> tuple[int, Answer | None]:
+    async def _checked(
+        self, method: str, path: str, body: Mapping[str, Any] | None
+    ) -> tuple[int, ProviderAnswer | None]:
         for attempt in range(3):
             try:
                 status, _, raw = await self._exchange(method, path, body, seconds=30)
@@ -286,14 +288,14 @@ class Provider:
         answer = self._read(status, raw)
         if 300 <= status < 400:
             raise EndpointRefuses("refused", f"{self.name} answered {status}, a redirection: give the address itself")
-        kind = refusal_in(answer or Answer(status, {})) if method == "POST" or status in PERMANENT else None
+        kind = refusal_in(answer or ProviderAnswer(status, {})) if method == "POST" or status in PERMANENT else None
         if kind:
             said = answer.message if answer else self._shown(raw)
             raise EndpointRefuses(kind, f"{self.name} answered {status}: {said}")
         return status, answer
 
 
-def refusal_in(answer: Answer) -> Refusal | None:
+def refusal_in(answer: ProviderAnswer) -> RefusalKind | None:
     """Whether an answer means that all further ones will be the same."""
     if answer.status in (401, 403):
         return "unauthorised"

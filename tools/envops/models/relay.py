@@ -21,8 +21,8 @@ from typing import Any, Self
 from aiohttp import web
 
 from envops.facts.spending import Spending
-from envops.models.provider import Answer, EndpointRefuses, Provider, error_answer
-from envops.models.spending import Purse
+from envops.models.provider import EndpointRefuses, Provider, ProviderAnswer, error_answer
+from envops.models.spending import SpendingLimit
 from envops.repository.endpoints import Endpoint
 from envops.system.loopback import served
 
@@ -36,7 +36,7 @@ class Relay:
         self.endpoint = endpoint
         self.seed = seed
         """With it, the n-th call of a conversation is sampled with the same seed in every run that is not cut short."""
-        self._purse = Purse(endpoint, ceiling)
+        self._limit = SpendingLimit(endpoint, ceiling)
         self._key = key
         self._path = secrets.token_urlsafe(24)
         self._serving = ExitStack()
@@ -60,11 +60,11 @@ class Relay:
 
     @property
     def spending(self) -> Spending:
-        return self._purse.spending
+        return self._limit.spending
 
     @property
     def ceiling(self) -> float | None:
-        return self._purse.ceiling
+        return self._limit.ceiling
 
     @property
     def ceiling_reached(self) -> bool:
@@ -103,7 +103,7 @@ class Relay:
         for path in ("chat/completions", "completions"):
             application.router.add_post(f"/{self._path}/v1/{path}", self._completions)
         application.router.add_post(f"/{self._path}/v1/{{other:.*}}", self._other)
-        async with Provider(self.endpoint, self._key, self._purse, seed=self.seed) as self._provider:
+        async with Provider(self.endpoint, self._key, self._limit, seed=self.seed) as self._provider:
             yield application
 
     async def _models(self, _request: web.Request) -> web.Response:
@@ -141,11 +141,11 @@ def hide_memory() -> None:
         ctypes.CDLL(None, use_errno=True).prctl(4, 0, 0, 0, 0)
 
 
-def _response(answer: Answer) -> web.Response:
+def _response(answer: ProviderAnswer) -> web.Response:
     return web.json_response(answer.body, status=answer.status)
 
 
-async def _streamed(request: web.Request, answer: Answer) -> web.StreamResponse:
+async def _streamed(request: web.Request, answer: ProviderAnswer) -> web.StreamResponse:
     """A whole answer in the form of a stream, for clients that insist on one."""
     response = web.StreamResponse(headers={"Content-Type": "text/event-stream", "Cache-Control": "no-cache"})
     await response.prepare(request)

@@ -17,7 +17,7 @@ CALLS_OF_CONVERSATION = 10
 """Calls that a rollout of an environment that answers back is taken to make, where nobody knows."""
 
 
-class Purse:
+class SpendingLimit:
     """Holds a run to its ceiling, whatever is in flight; safe to be used by several threads."""
 
     def __init__(self, endpoint: Endpoint, ceiling: float | None) -> None:
@@ -79,7 +79,7 @@ def bound_of_prompt(messages: Sequence[Mapping[str, Any]], tools: Any = None) ->
 
 
 @dataclass(frozen=True)
-class Estimate:
+class CostEstimate:
     """What an evaluation may use at most, before it is begun."""
 
     tasks: int
@@ -94,7 +94,7 @@ class Estimate:
 
 def estimate(
     endpoint: Endpoint, prompts: Sequence[Sequence[Mapping[str, Any]]], rollouts: int, *, conversational: bool
-) -> Estimate:
+) -> CostEstimate:
     """The upper bound for so many rollouts on each of these tasks.
 
     Later calls of a conversation send what was said before once more.
@@ -105,4 +105,4 @@ def estimate(
     tokens = Tokens(rollouts * (opening * turns + repeated), rollouts * len(prompts) * endpoint.max_tokens * turns)
     cost = endpoint.cost(tokens.prompt, tokens.completion) if endpoint.has_prices else None
     count = len(prompts) * rollouts
-    return Estimate(len(prompts), count, count * turns, tokens, cost, conversational)
+    return CostEstimate(len(prompts), count, count * turns, tokens, cost, conversational)

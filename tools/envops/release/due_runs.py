@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from envops.hub.access import HubAccess
-from envops.hub.client import Call, HubUnavailable, ask_hub
+from envops.hub.client import HubCall, HubUnavailable, ask_hub
 from envops.hub.prime import Prime
 from envops.hub.runs import PlatformRun, RunsUnreadable, list_runs
 from envops.release.steps import PlannedRun, address_of
@@ -168,7 +168,7 @@ def _external_ready(situation: Situation, runs: Iterable[DeclaredRun]) -> frozen
     calls = []
     for name in sorted(wanted):
         address, _, version = address_of(external[name]).partition("@")
-        calls.append(Call(name, f"/environmentshub/{address}/@{version}"))
+        calls.append(HubCall(name, f"/environmentshub/{address}/@{version}"))
     try:
         answers = ask_hub(situation.prime, situation.access, calls, situation.stop)
     except HubUnavailable:

@@ -15,7 +15,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, Literal
 
 from envops.hub.access import HubAccess
-from envops.hub.client import Call, ask_hub
+from envops.hub.client import HubCall, ask_hub
 from envops.hub.prime import Prime
 from envops.release.pushing import Push
 from envops.release.steps import Desired
@@ -106,7 +106,7 @@ class EvaluationPusher:
     def _known(self, name: str, desired: Desired) -> _Known | None:
         """The evaluation of this name, an empty one where there is none; `None` where that cannot be read."""
         params = {"environment_name": desired.name, **({"team_id": self.access.team} if self.access.team else {})}
-        call = Call("evaluations", "/evaluations/", params, pages="skip")
+        call = HubCall("evaluations", "/evaluations/", params, pages="skip")
         answer = ask_hub(self.prime, self.access, [call], self.stop)["evaluations"]
         if answer.outcome != "ok":
             return None
@@ -117,7 +117,7 @@ class EvaluationPusher:
         return next((each for each in found if each.status == COMPLETE), found[0] if found else _Known("", ""))
 
     def _samples(self, id: str) -> int | None:
-        call = Call("samples", f"/evaluations/{id}/samples", {"page": 1, "limit": 1})
+        call = HubCall("samples", f"/evaluations/{id}/samples", {"page": 1, "limit": 1})
         answer = ask_hub(self.prime, self.access, [call], self.stop)["samples"]
         total = answer.data.get("total") if isinstance(answer.data, dict) else None
         return total if isinstance(total, int) else None

@@ -14,7 +14,7 @@ from envops.rules.engine import GATES
 
 
 @dataclass(frozen=True)
-class Evidence:
+class ValidationEvidence:
     """What a validation said of one environment."""
 
     name: str
@@ -47,7 +47,7 @@ class NoEvidence(Exception):
     """A file that should hold evidence does not."""
 
 
-def read_evidence(path: Path) -> dict[str, Evidence]:
+def read_evidence(path: Path) -> dict[str, ValidationEvidence]:
     """The evidence of a `validate.json`, by environment. Raises `NoEvidence`."""
     try:
         data = json.loads(path.read_bytes())
@@ -59,12 +59,12 @@ def read_evidence(path: Path) -> dict[str, Evidence]:
         raise NoEvidence(f"{path} is no validate.json: {type(error).__name__} {error}") from None
 
 
-def _evidence(entry: Mapping[str, Any]) -> Evidence:
+def _evidence(entry: Mapping[str, Any]) -> ValidationEvidence:
     fired = [
         each["rule"] for each in entry.get("findings", ()) if each.get("severity") == "error" and not each["ignored"]
     ]
     broke = [f"{each['stage']}: {each['message']}" for each in entry.get("failures", ())]
-    return Evidence(
+    return ValidationEvidence(
         name=str(entry["name"]),
         verdict=str(entry["verdict"]),
         digest=str(entry["digest"]),

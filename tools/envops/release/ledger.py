@@ -8,29 +8,29 @@ from datetime import UTC, datetime
 from typing import Any, Literal
 
 from envops.release.evaluations import PushedEvaluation
-from envops.release.evidence import Evidence
+from envops.release.evidence import ValidationEvidence
 from envops.release.publishing import Published
-from envops.release.steps import Step
+from envops.release.steps import ReleaseStep
 from envops.release.verifying import Verified
 from envops.text.scrubbing import Scrubber
 
 FORMAT_VERSION = 1
 
-Result = Literal["published", "unchanged", "refused", "failed", "wedged", "unknown", "not-reached"]
+ReleaseResult = Literal["published", "unchanged", "refused", "failed", "wedged", "unknown", "not-reached"]
 
 
 @dataclass(frozen=True)
-class Entry:
+class LedgerEntry:
     """One environment's line."""
 
-    step: Step
-    result: Result
+    step: ReleaseStep
+    result: ReleaseResult
     message: str
     next: str = ""
     digest: str = ""
     wheel: str = ""
     """sha256 of the wheel that was proven."""
-    evidence: Evidence | None = None
+    evidence: ValidationEvidence | None = None
     """The validation that entitles it to be published."""
     published: Published | None = None
     verified: Verified | None = None
@@ -44,7 +44,7 @@ class Entry:
 
 
 @dataclass
-class Ledger:
+class ReleaseLedger:
     """The whole release."""
 
     commit: str
@@ -52,7 +52,7 @@ class Ledger:
     prime: str
     tool: str
     began: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
-    entries: list[Entry] = field(default_factory=list)
+    entries: list[LedgerEntry] = field(default_factory=list)
     runs: list[dict[str, Any]] = field(default_factory=list)
     interrupted: bool = False
 
@@ -76,7 +76,7 @@ class Ledger:
         return json.dumps(scrubber.value(self.data()), indent=2, ensure_ascii=True) + "\n"
 
 
-def _entry_data(entry: Entry) -> dict[str, Any]:
+def _entry_data(entry: LedgerEntry) -> dict[str, Any]:
     wanted, published = entry.step.desired, entry.published
     return {
         "name": wanted.name,

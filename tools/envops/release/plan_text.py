@@ -14,7 +14,7 @@ from envops.text.visible_text import on_one_line, visible
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from envops.release.steps import Plan, Step
+    from envops.release.steps import ReleasePlan, ReleaseStep
     from envops.rules.engine import Finding
 
 FORMAT_VERSION = 1
@@ -33,7 +33,7 @@ MOST_ROWS = 300
 """A job's summary holds a megabyte; beyond this the JSON is the place to look."""
 
 
-def render_plan_text(plan: Plan, *, quiet: bool = False) -> str:
+def render_plan_text(plan: ReleasePlan, *, quiet: bool = False) -> str:
     """The plan for a terminal; with `quiet` only what a release would do or cannot do."""
     lines = [*_heads(plan)]
     width = max((len(step.desired.address) for step in plan.steps), default=0)
@@ -51,7 +51,7 @@ def render_plan_text(plan: Plan, *, quiet: bool = False) -> str:
     return "\n".join(visible(line).replace("\n", " ") for line in lines) + "\n"
 
 
-def _heads(plan: Plan) -> Iterator[str]:
+def _heads(plan: ReleasePlan) -> Iterator[str]:
     if plan.not_asked:
         yield f"The Hub was not asked: {plan.not_asked}. This is what is declared."
     else:
@@ -65,7 +65,7 @@ def _worded(finding: Finding) -> str:
     return f"{finding.rule} ({weight}): {finding.message} → {finding.fix}"
 
 
-def _others(plan: Plan) -> Iterator[str]:
+def _others(plan: ReleasePlan) -> Iterator[str]:
     for each in plan.external:
         if each.standing == "found":
             continue
@@ -81,7 +81,7 @@ def _others(plan: Plan) -> Iterator[str]:
         yield f"{sign} run {run.name}  {run.action}  {'; '.join(filter(None, (run.reason, run.next)))}"
 
 
-def _sum(plan: Plan) -> str:
+def _sum(plan: ReleasePlan) -> str:
     counted: dict[str, int] = {}
     for step in plan.steps:
         counted[step.action] = counted.get(step.action, 0) + 1
@@ -94,7 +94,7 @@ def _sum(plan: Plan) -> str:
     return said
 
 
-def render_plan_markdown(plan: Plan) -> str:
+def render_plan_markdown(plan: ReleasePlan) -> str:
     """The plan as a page of Markdown that cannot be made to act by what it shows."""
     parts = ["## What merging would publish\n" if not plan.not_asked else "## What is declared\n"]
     parts += [f"{prose(line)}\n" for line in _heads(plan) if line]
@@ -117,20 +117,20 @@ def render_plan_markdown(plan: Plan) -> str:
     return "\n".join(parts) + "\n"
 
 
-def _row(step: Step) -> str:
+def _row(step: ReleaseStep) -> str:
     sign = "✗" if step.action in REFUSED else "+" if step.action in WRITES else "?"
     what = prose(_reason(step) + (f". {step.next}" if step.next else "")).replace("|", "&#124;")
     address, version = table_cell(step.desired.address), table_cell(step.desired.version or "-")
     return f"| {sign} | {address} | {step.action} | {version} | {what} |"
 
 
-def _reason(step: Step) -> str:
+def _reason(step: ReleaseStep) -> str:
     if step.action == "not-asked":
         return f"{step.desired.visibility} at version {step.desired.version}"
     return step.reason
 
 
-def plan_data(plan: Plan) -> dict[str, Any]:
+def plan_data(plan: ReleasePlan) -> dict[str, Any]:
     """The plan as plain data; the shape of plan.json."""
     return {
         "version": FORMAT_VERSION,
@@ -147,7 +147,7 @@ def plan_data(plan: Plan) -> dict[str, Any]:
     }
 
 
-def _step_data(plan: Plan, step: Step) -> dict[str, Any]:
+def _step_data(plan: ReleasePlan, step: ReleaseStep) -> dict[str, Any]:
     return {
         **asdict(step.desired),
         "address": step.desired.address,
@@ -174,6 +174,6 @@ def finding_data(finding: Finding) -> dict[str, Any]:
     }
 
 
-def render_plan_json(plan: Plan) -> str:
+def render_plan_json(plan: ReleasePlan) -> str:
     """The plan as JSON in plain ASCII."""
     return json.dumps(plain_data(plan_data(plan)), indent=2, ensure_ascii=True, allow_nan=False) + "\n"

@@ -16,12 +16,12 @@ from envops.text.scrubbing import Scrubber
 from envops.text.visible_text import fitting, without_workflow_commands
 
 if TYPE_CHECKING:
-    from envops.release.steps import Plan
+    from envops.release.steps import ReleasePlan
 
-Form = Literal["text", "json", "markdown"]
+PlanFormat = Literal["text", "json", "markdown"]
 
 
-def write_plan(plan: Plan, folder: Path, scrubber: Scrubber) -> tuple[Path, ...]:
+def write_plan(plan: ReleasePlan, folder: Path, scrubber: Scrubber) -> tuple[Path, ...]:
     """Write both files, scrubbed. Raises `OSError` where that cannot be done."""
     folder.mkdir(parents=True, exist_ok=True)
     texts = {"plan.json": render_plan_json(plan), "plan.md": render_plan_markdown(plan)}
@@ -30,7 +30,7 @@ def write_plan(plan: Plan, folder: Path, scrubber: Scrubber) -> tuple[Path, ...]
     return tuple(folder / name for name in texts)
 
 
-def print_plan(plan: Plan, form: Form, scrubber: Scrubber, *, quiet: bool = False) -> None:
+def print_plan(plan: ReleasePlan, form: PlanFormat, scrubber: Scrubber, *, quiet: bool = False) -> None:
     """Print the plan in the chosen form; inside a GitHub job, append the page to its summary too."""
     if form == "json":
         text = render_plan_json(plan)
@@ -44,7 +44,7 @@ def print_plan(plan: Plan, form: Form, scrubber: Scrubber, *, quiet: bool = Fals
         )
 
 
-def plan_annotations(plan: Plan) -> list[str]:
+def plan_annotations(plan: ReleasePlan) -> list[str]:
     """What the rules of versions found, and what needs a decision, as commands of GitHub's workflows."""
     commands = []
     for step in plan.steps:

@@ -13,7 +13,7 @@ from envops.hub.client import HubUnavailable
 from envops.hub.prime import INSTALL, Prime, find_prime
 from envops.hub.state import HubState, read_hub
 from envops.release.due_runs import Situation, planned_runs
-from envops.release.steps import WRITES, Desired, Plan, Step, address_of, external_step, orphans, step_of
+from envops.release.steps import WRITES, Desired, ReleasePlan, ReleaseStep, address_of, external_step, orphans, step_of
 from envops.repository.changes import Change, changed_environments
 from envops.repository.git import ContentMissing
 from envops.repository.package import Package
@@ -29,7 +29,7 @@ from envops.rules.engine import Finding, Subject, findings
 class Planned:
     """A plan and what it was made from."""
 
-    plan: Plan
+    plan: ReleasePlan
     registry: Registry
     access: HubAccess
     prime: Prime | None
@@ -68,7 +68,7 @@ def make_plan(root: Path, names: Sequence[str], changed: str | None, stop: threa
     ready = there | {step.desired.name for step in steps if step.action in WRITES}
     situation = Situation(root, registry, access, prime if hub else None, ready, stop)
     runs = planned_runs(situation) if concerned else ()
-    plan = Plan(
+    plan = ReleasePlan(
         steps=steps,
         runs=tuple(run for run in runs if run.name in concerned),
         findings=findings,
@@ -134,7 +134,7 @@ def _asked(
 
 
 def _version_findings(
-    root: Path, choice: _Choice, steps: Sequence[Step]
+    root: Path, choice: _Choice, steps: Sequence[ReleaseStep]
 ) -> tuple[dict[str, tuple[Finding, ...]], list[str]]:
     """What the rules of versions find, and what a reader should know of how they looked."""
     try:

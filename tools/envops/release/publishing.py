@@ -12,12 +12,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-from envops.hub.state import HubEnvironment, Reading
+from envops.hub.state import HubEnvironment, HubReading
 from envops.release.pushing import Push, SourceDiffers
-from envops.release.steps import Desired, Step
+from envops.release.steps import Desired, ReleaseStep
 from envops.system.retry_policy import HUB_PUSH, RetryPolicy
 
-Outcome = Literal["published", "unchanged", "failed", "wedged", "unknown"]
+PublishOutcome = Literal["published", "unchanged", "failed", "wedged", "unknown"]
 """Failed stays failed until somebody acts; wedged needs a new version; unknown is settled by another run."""
 
 READS = 4
@@ -28,7 +28,7 @@ READS = 4
 class Published:
     """What came of one environment."""
 
-    outcome: Outcome
+    outcome: PublishOutcome
     message: str
     next: str = ""
     pushes: int = 0
@@ -42,13 +42,13 @@ class HubSide:
     """The two things that are done at the Hub; apart, so that the way between them can be tested alone."""
 
     push: Callable[[], Push]
-    read: Callable[[], tuple[Reading, frozenset[str]]]
+    read: Callable[[], tuple[HubReading, frozenset[str]]]
     """The environment as it is now, and every content hash among its versions."""
     stop: threading.Event
     retry: RetryPolicy = HUB_PUSH
 
 
-def publish(step: Step, hub: HubSide) -> Published:
+def publish(step: ReleaseStep, hub: HubSide) -> Published:
     """Bring the Hub to what is wanted of one environment, whatever happens on the way.
 
     Raises `Interrupted` when asked to stop.
@@ -69,7 +69,7 @@ def publish(step: Step, hub: HubSide) -> Published:
     return Published("failed", message, "run the release again when the Hub answers", len(said), tuple(said))
 
 
-def _read_back(step: Step, pushed: Push, hub: HubSide) -> tuple[Reading, frozenset[str]]:
+def _read_back(step: ReleaseStep, pushed: Push, hub: HubSide) -> tuple[HubReading, frozenset[str]]:
     """What the Hub shows; asked again while it cannot be read, or does not show what was said to be there.
 
     After a push that may have had an effect all the same, it gets a second look before another push; and as many as
@@ -88,11 +88,11 @@ def _read_back(step: Step, pushed: Push, hub: HubSide) -> tuple[Reading, frozens
 
 
 def _told(
-    step: Step, pushed: Push, reading: Reading, contents: frozenset[str], pushes: int, said: tuple[str, ...]
+    step: ReleaseStep, pushed: Push, reading: HubReading, contents: frozenset[str], pushes: int, said: tuple[str, ...]
 ) -> Published | None:
     """What came of it, or `None` where nothing happened and another push makes sense."""
 
-    def published(outcome: Outcome, message: str, then: str = "") -> Published:
+    def published(outcome: PublishOutcome, message: str, then: str = "") -> Published:
         return Published(outcome, message, then, pushes, said, reading.environment)
 
     wanted, found = step.desired, reading.environment

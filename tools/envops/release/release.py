@@ -11,15 +11,15 @@ from pathlib import Path
 from typing import TypeVar
 
 from envops.hub.access import HubAccess
-from envops.hub.client import Call, ask_hub
+from envops.hub.client import HubCall, ask_hub
 from envops.hub.prime import Prime
-from envops.hub.state import Identity, Reading, reading_of
+from envops.hub.state import HubIdentity, HubReading, reading_of
 from envops.release.evaluations import EvaluationPusher
-from envops.release.evidence import Evidence
-from envops.release.ledger import Entry
+from envops.release.evidence import ValidationEvidence
+from envops.release.ledger import LedgerEntry
 from envops.release.publishing import HubSide, publish
 from envops.release.pushing import Push, push_environment
-from envops.release.steps import REFUSED, WRITES, Plan, Step
+from envops.release.steps import REFUSED, WRITES, ReleasePlan, ReleaseStep
 from envops.release.verifying import Fetched, Verified, Verifier
 from envops.repository.repository import Repository
 from envops.repository.workspace import Workspace
@@ -40,8 +40,8 @@ class Release:
     workspace: Workspace
     prime: Prime
     access: HubAccess
-    identity: Identity
-    evidence: Mapping[str, Evidence]
+    identity: HubIdentity
+    evidence: Mapping[str, ValidationEvidence]
     no_evidence: str
     """What to say where an environment has none."""
     uncommitted: Mapping[str, str]
@@ -50,7 +50,7 @@ class Release:
     tell: Callable[[str], None]
     retry: RetryPolicy = HUB_PUSH
 
-    def apply(self, plan: Plan, done: Callable[[Entry], None]) -> None:
+    def apply(self, plan: ReleasePlan, done: Callable[[LedgerEntry], None]) -> None:
         """Carry out the plan; `done` gets each entry whenever something came of it, from several threads.
 
         First wheels are built, then everything is published, then what the Hub hands out is
@@ -61,14 +61,14 @@ class Release:
         built: dict[str, BuiltWheel] = {}
         fetched: dict[str, Fetched] = {}
 
-        def prepare(step: Step) -> Entry:
-            entry = Entry(step, "not-reached", "nothing came of it yet")
+        def prepare(step: ReleaseStep) -> LedgerEntry:
+            entry = LedgerEntry(step, "not-reached", "nothing came of it yet")
             return self._timed(entry, lambda known: self._refused(plan, step) or self._prepared(known, built))
 
-        def push(entry: Entry) -> Entry:
+        def push(entry: LedgerEntry) -> LedgerEntry:
             return self._timed(entry, lambda known: self._pushed(known, built, fetched, folder))
 
-        def load(entry: Entry) -> Entry:
+        def load(entry: LedgerEntry) -> LedgerEntry:
             return self._timed(entry, lambda known: self._loaded(known, fetched))
 
         with self.workspace.scratch() as folder:
@@ -77,9 +77,9 @@ class Release:
                 entries = self._side_by_side(act, entries, done)
 
     def _side_by_side(
-        self, act: Callable[[_Given], Entry], given: Sequence[_Given], done: Callable[[Entry], None]
-    ) -> list[Entry]:
-        def carried_out(one: _Given) -> Entry:
+        self, act: Callable[[_Given], LedgerEntry], given: Sequence[_Given], done: Callable[[LedgerEntry], None]
+    ) -> list[LedgerEntry]:
+        def carried_out(one: _Given) -> LedgerEntry:
             entry = act(one)
             done(entry)
             return entry
@@ -94,7 +94,7 @@ class Release:
                     future.cancel()
                 raise
 
-    def _timed(self, known: Entry, act: Callable[[Entry], Entry]) -> Entry:
+    def _timed(self, known: LedgerEntry, act: Callable[[LedgerEntry], LedgerEntry]) -> LedgerEntry:
         """What came of one part of the way; whatever goes wrong here is this environment's alone."""
         started = time.monotonic()
         try:
@@ -108,26 +108,26 @@ class Release:
             entry = replace(known, result="unknown", message=said, next="run the release again, and report this")
         return replace(entry, seconds=known.seconds + time.monotonic() - started)
 
-    def _refused(self, plan: Plan, step: Step) -> Entry | None:
+    def _refused(self, plan: ReleasePlan, step: ReleaseStep) -> LedgerEntry | None:
         """What needs no push, or may have none."""
         name = step.desired.name
         if step.action == "unchanged":
-            return Entry(step, "unchanged", step.reason)
+            return LedgerEntry(step, "unchanged", step.reason)
         if step.action in REFUSED:
-            return Entry(step, "refused", step.reason, step.next)
+            return LedgerEntry(step, "refused", step.reason, step.next)
         if step.action not in WRITES:
-            return Entry(step, "unknown", step.reason, step.next)
+            return LedgerEntry(step, "unknown", step.reason, step.next)
         blocked = plan.blocked(name)
         if blocked:
-            return Entry(step, "refused", f"{blocked[0].rule}: {blocked[0].message}", blocked[0].fix)
+            return LedgerEntry(step, "refused", f"{blocked[0].rule}: {blocked[0].message}", blocked[0].fix)
         if name in self.uncommitted:
             message = f"not committed: {self.uncommitted[name]}"
-            return Entry(step, "refused", message, "commit it: what is published must be found in git")
+            return LedgerEntry(step, "refused", message, "commit it: what is published must be found in git")
         if self.identity.owns(step.desired.owner) is False and step.action == "create":
-            return Entry(step, "refused", f"{step.desired.owner} is not this key's", "use a key of that owner")
+            return LedgerEntry(step, "refused", f"{step.desired.owner} is not this key's", "use a key of that owner")
         return None
 
-    def _prepared(self, known: Entry, built: dict[str, BuiltWheel]) -> Entry:
+    def _prepared(self, known: LedgerEntry, built: dict[str, BuiltWheel]) -> LedgerEntry:
         """Look at the evidence, and build the wheel that it is about."""
         name = known.step.desired.name
         package = self.repository.packages[name]
@@ -149,8 +149,8 @@ class Release:
         return known
 
     def _pushed(
-        self, known: Entry, built: Mapping[str, BuiltWheel], fetched: dict[str, Fetched], folder: Path
-    ) -> Entry:
+        self, known: LedgerEntry, built: Mapping[str, BuiltWheel], fetched: dict[str, Fetched], folder: Path
+    ) -> LedgerEntry:
         """Publish, and fetch what the Hub hands out then."""
         step, name = known.step, known.step.desired.name
         if name not in built:
@@ -173,7 +173,7 @@ class Release:
     def _verifier(self) -> Verifier:
         return Verifier(self.prime, self.access, self.workspace, self.stop, self.retry)
 
-    def _loaded(self, known: Entry, fetched: Mapping[str, Fetched]) -> Entry:
+    def _loaded(self, known: LedgerEntry, fetched: Mapping[str, Fetched]) -> LedgerEntry:
         """Install and load what was published."""
         desired = known.step.desired
         if desired.name not in fetched:
@@ -181,7 +181,7 @@ class Release:
         entry, package = self.repository.registry.environments[desired.name], self.repository.packages[desired.name]
         return self._verified(known, self._verifier.load(fetched[desired.name], desired, entry, package))
 
-    def _verified(self, known: Entry, verified: Verified) -> Entry:
+    def _verified(self, known: LedgerEntry, verified: Verified) -> LedgerEntry:
         desired = known.step.desired
         if not verified.seen:
             then = f"look at {desired.address}@{desired.version} on the Hub: no later release looks at it again"
@@ -194,7 +194,7 @@ class Release:
         self.tell(f"{desired.address}: {desired.version} is there, {verified.message}")
         return replace(known, verified=verified)
 
-    def _hub_side(self, step: Step, wheel: Path) -> HubSide:
+    def _hub_side(self, step: ReleaseStep, wheel: Path) -> HubSide:
         package = self.repository.packages[step.desired.name]
 
         def push() -> Push:
@@ -202,17 +202,17 @@ class Release:
 
         return HubSide(push, lambda: self._read(step), self.stop, self.retry)
 
-    def _read(self, step: Step) -> tuple[Reading, frozenset[str]]:
+    def _read(self, step: ReleaseStep) -> tuple[HubReading, frozenset[str]]:
         address = step.desired.address
         place = f"/environmentshub/{address}"
-        calls = [Call("status", f"{place}/status"), Call("all", f"{place}/versions")]
+        calls = [HubCall("status", f"{place}/status"), HubCall("all", f"{place}/versions")]
         answers = ask_hub(self.prime, self.access, calls, self.stop)
         data = answers["all"].data
         versions = data.get("data", {}).get("versions", ()) if isinstance(data, dict) else ()
         contents = frozenset(str(each.get("sha256")) for each in versions if isinstance(each, dict))
         return reading_of(answers["status"], address, self.identity), contents
 
-    def _with_evaluations(self, known: Entry) -> Entry:
+    def _with_evaluations(self, known: LedgerEntry) -> LedgerEntry:
         """Also where nothing was published now: an earlier release may have been cut short before this."""
         desired = known.step.desired
         if not known.is_ready or not self.repository.registry.environments[desired.name].publish_evals:

@@ -10,12 +10,12 @@ from envops.text.visible_text import on_one_line
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from envops.release.ledger import Entry, Ledger
+    from envops.release.ledger import LedgerEntry, ReleaseLedger
 
 _SIGNS = {"published": "+", "unchanged": " ", "refused": "!", "failed": "!", "wedged": "!", "unknown": "?"}
 
 
-def render_release_text(ledger: Ledger) -> str:
+def render_release_text(ledger: ReleaseLedger) -> str:
     """The release for a terminal."""
     width = max((len(entry.step.desired.address) for entry in ledger.entries), default=0)
     lines = []
@@ -31,7 +31,7 @@ def render_release_text(ledger: Ledger) -> str:
     return "\n".join([*lines, sum_of(ledger)]) + "\n"
 
 
-def _besides(entry: Entry) -> Iterator[str]:
+def _besides(entry: LedgerEntry) -> Iterator[str]:
     if entry.verified:
         yield entry.verified.message
     for each in entry.evaluations:
@@ -40,7 +40,7 @@ def _besides(entry: Entry) -> Iterator[str]:
         yield f"next: {entry.next}"
 
 
-def sum_of(ledger: Ledger) -> str:
+def sum_of(ledger: ReleaseLedger) -> str:
     """One line about the whole."""
     counted: dict[str, int] = {}
     for entry in ledger.entries:
@@ -49,7 +49,7 @@ def sum_of(ledger: Ledger) -> str:
     return f"{said}{'; interrupted' if ledger.interrupted else ''}."
 
 
-def render_release_markdown(ledger: Ledger) -> str:
+def render_release_markdown(ledger: ReleaseLedger) -> str:
     """The release as a page of Markdown."""
     busy = [entry for entry in ledger.entries if entry.result != "unchanged"]
     parts = [f"## Release of {code_span(ledger.commit[:12] or 'an unknown commit')}\n"]
@@ -66,7 +66,7 @@ def render_release_markdown(ledger: Ledger) -> str:
     return "\n".join(parts) + "\n"
 
 
-def _row(entry: Entry) -> str:
+def _row(entry: LedgerEntry) -> str:
     sign = {"+": "✓", "!": "✗"}.get(_SIGNS.get(entry.result, "?"), "?")
     what = prose(on_one_line(entry.message)).replace("|", "&#124;")
     wanted = entry.step.desired

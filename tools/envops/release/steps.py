@@ -10,15 +10,15 @@ from packaging.version import InvalidVersion, Version
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from envops.hub.state import HubEnvironment, HubState, Reading
+    from envops.hub.state import HubEnvironment, HubReading, HubState
     from envops.repository.registry import ExternalEntry
     from envops.rules.engine import Finding, Verdict
 
-Action = Literal[
+ReleaseAction = Literal[
     "create", "publish", "visibility", "unchanged", "conflict", "drift", "no-access", "unreadable", "not-asked"
 ]
-WRITES: frozenset[Action] = frozenset({"create", "publish", "visibility"})
-REFUSED: frozenset[Action] = frozenset({"conflict", "drift", "no-access"})
+WRITES: frozenset[ReleaseAction] = frozenset({"create", "publish", "visibility"})
+REFUSED: frozenset[ReleaseAction] = frozenset({"conflict", "drift", "no-access"})
 """The Hub has what a release cannot replace: somebody has to decide."""
 
 
@@ -38,11 +38,11 @@ class Desired:
 
 
 @dataclass(frozen=True)
-class Step:
+class ReleaseStep:
     """What a release would do to one environment, and why."""
 
     desired: Desired
-    action: Action
+    action: ReleaseAction
     reason: str
     next: str = ""
     """What somebody has to do; only where a release does nothing."""
@@ -60,24 +60,24 @@ class ExternalStep:
     why: str = ""
 
 
-def step_of(desired: Desired, reading: Reading | None) -> Step:
+def step_of(desired: Desired, reading: HubReading | None) -> ReleaseStep:
     """The one thing to do about one environment; nothing is decided from a failed read."""
     if reading is None:
-        return Step(desired, "not-asked", "the Hub was not asked")
+        return ReleaseStep(desired, "not-asked", "the Hub was not asked")
     if reading.standing == "unreadable":
         then = "try again; nothing is done to an environment whose present state is not known"
-        return Step(desired, "unreadable", reading.why, then)
+        return ReleaseStep(desired, "unreadable", reading.why, then)
     if reading.standing == "no-access":
         then = f"use a key that may write for {desired.owner}, or name another owner in registry.yaml"
-        return Step(desired, "no-access", reading.why, then)
+        return ReleaseStep(desired, "no-access", reading.why, then)
     if reading.standing == "missing" or reading.environment is None:
-        return Step(desired, "create", f"{desired.visibility} at version {desired.version}")
+        return ReleaseStep(desired, "create", f"{desired.visibility} at version {desired.version}")
     return _beside(desired, reading.environment)
 
 
-def _beside(desired: Desired, found: HubEnvironment) -> Step:
+def _beside(desired: Desired, found: HubEnvironment) -> ReleaseStep:
     if not found.version:
-        return Step(
+        return ReleaseStep(
             desired, "publish", f"the Hub has the name, without a version; {desired.version} is the first", found=found
         )
     if found.content_hash == desired.content_hash:
@@ -85,31 +85,31 @@ def _beside(desired: Desired, found: HubEnvironment) -> Step:
     order = compared(desired.version, found.version)
     if order is None:
         then = f"delete that version by hand, or choose one above it (nox -s bump -- {desired.name})"
-        return Step(
+        return ReleaseStep(
             desired, "drift", f"the Hub's version {found.version!r} is not one that can be compared", then, found
         )
     if order > 0:
-        return Step(
+        return ReleaseStep(
             desired, "publish", f"{found.version} → {desired.version}{_also_visibility(desired, found)}", found=found
         )
     if order == 0:
         reason = f"version {desired.version} is taken by other content ({found.content_hash[:12] or 'without a hash'})"
         then = f"nox -s bump -- {desired.name}; what is published under a version is never replaced"
-        return Step(desired, "conflict", reason, then, found)
+        return ReleaseStep(desired, "conflict", reason, then, found)
     reason = f"the Hub has {found.version}, which is ahead of {desired.version} here"
     then = (
         f"bring here what was published by hand, or go past it: nox -s bump -- {desired.name} --above {found.version}"
     )
-    return Step(desired, "drift", reason, then, found)
+    return ReleaseStep(desired, "drift", reason, then, found)
 
 
-def _same_content(desired: Desired, found: HubEnvironment) -> Step:
+def _same_content(desired: Desired, found: HubEnvironment) -> ReleaseStep:
     if compared(found.version, desired.version) != 0:
         reason = f"the Hub has this content as version {found.version}, and it says {desired.version} here"
-        return Step(desired, "drift", reason, f"nox -s bump -- {desired.name}", found)
+        return ReleaseStep(desired, "drift", reason, f"nox -s bump -- {desired.name}", found)
     if found.visibility and found.visibility != desired.visibility:
-        return Step(desired, "visibility", f"{found.visibility} → {desired.visibility}", found=found)
-    return Step(desired, "unchanged", f"{found.version} is there", found=found)
+        return ReleaseStep(desired, "visibility", f"{found.visibility} → {desired.visibility}", found=found)
+    return ReleaseStep(desired, "unchanged", f"{found.version} is there", found=found)
 
 
 def _also_visibility(desired: Desired, found: HubEnvironment) -> str:
@@ -162,10 +162,10 @@ class PlannedRun:
 
 
 @dataclass(frozen=True)
-class Plan:
+class ReleasePlan:
     """Everything that a release would do."""
 
-    steps: tuple[Step, ...] = ()
+    steps: tuple[ReleaseStep, ...] = ()
     external: tuple[ExternalStep, ...] = ()
     orphans: tuple[str, ...] = ()
     runs: tuple[PlannedRun, ...] = ()
@@ -180,17 +180,17 @@ class Plan:
     """What a reader should know besides: what was chosen, what could not be listed."""
 
     @property
-    def writes(self) -> tuple[Step, ...]:
+    def writes(self) -> tuple[ReleaseStep, ...]:
         """The steps that change something on the Hub."""
         return tuple(step for step in self.steps if step.action in WRITES)
 
     @property
-    def refused(self) -> tuple[Step, ...]:
+    def refused(self) -> tuple[ReleaseStep, ...]:
         """The steps that need somebody's decision first."""
         return tuple(step for step in self.steps if step.action in REFUSED)
 
     @property
-    def unreadable(self) -> tuple[Step, ...]:
+    def unreadable(self) -> tuple[ReleaseStep, ...]:
         """The steps that could not be decided, because the Hub could not be read."""
         return tuple(step for step in self.steps if step.action == "unreadable")
 

@@ -11,7 +11,7 @@ from typing import Any
 from envops.facts.limits import LOAD_SECONDS
 from envops.facts.observed import Wheel
 from envops.hub.access import HubAccess
-from envops.hub.client import Answer, Call, ask_hub
+from envops.hub.client import HubAnswer, HubCall, ask_hub
 from envops.hub.prime import Prime
 from envops.release.publishing import READS
 from envops.release.steps import Desired
@@ -67,7 +67,7 @@ class Verifier:
 
         Raises `Interrupted` when asked to stop.
         """
-        said = self._asked(Call("details", f"/environmentshub/{desired.address}/@{desired.version}"))
+        said = self._asked(HubCall("details", f"/environmentshub/{desired.address}/@{desired.version}"))
         if said.outcome == "failed":
             return Verified(False, f"what is there cannot be read: {said.message}", seen=False)
         details = _details(said)
@@ -79,7 +79,7 @@ class Verifier:
         place = folder / desired.name
         place.mkdir()
         wheel = place / proven.filename
-        answer = self._asked(Call("wheel", download=address, to=str(wheel)))
+        answer = self._asked(HubCall("wheel", download=address, to=str(wheel)))
         if answer.outcome != "ok":
             seen = answer.outcome != "failed"
             return Verified(False, f"its wheel cannot be fetched: {answer.message}", seen=seen)
@@ -123,7 +123,7 @@ class Verifier:
             return Verified(False, f"installed as {how} it does not load: {said}", fetched.sha256, how)
         return Verified(True, f"installed as {how} and loaded", fetched.sha256, how)
 
-    def _asked(self, call: Call) -> Answer:
+    def _asked(self, call: HubCall) -> HubAnswer:
         """What the Hub says, asked again with pauses while that fails: no later release looks at this version."""
         for turn in range(READS - 1):
             answer = ask_hub(self.prime, self.access, [call], self.stop)[call.id]
@@ -153,6 +153,6 @@ class Verifier:
         )
 
 
-def _details(answer: Answer) -> dict[str, Any]:
+def _details(answer: HubAnswer) -> dict[str, Any]:
     data = answer.data.get("data", answer.data) if isinstance(answer.data, dict) else None
     return data if isinstance(data, dict) else {}

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 from envops.emulator.server import EmulatedHub, emulator
-from envops.hub.access import HubAccess
-from envops.hub.prime import Prime, find_prime
+from envops.hub.access import HubAccess, Prime, find_prime
 
 sys.path.append(str(Path(__file__).parents[1] / "cli"))
 sys.path.append(str(Path(__file__).parents[1] / "repository"))

@@ -12,9 +12,8 @@ from typing import Any
 
 import pytest
 from envops.emulator.server import EmulatedHub
-from envops.hub.access import DEFAULT_URL, HubAccess, hub_access
-from envops.hub.client import HubAnswer, HubCall, HubUnavailable, ask_hub
-from envops.hub.prime import Prime, find_prime
+from envops.hub.access import DEFAULT_URL, HubAccess, HubUnavailable, Prime, find_prime, hub_access
+from envops.hub.client import HubAnswer, HubCall, ask_hub
 from envops.hub.state import HubIdentity, read_hub, reading_of
 from speaking import Speaker
 

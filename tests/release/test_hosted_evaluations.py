@@ -14,9 +14,8 @@ import pytest
 from envops import exit_codes
 from envops.cli.main import main
 from envops.emulator.server import EmulatedHub
-from envops.hub.access import HubAccess
+from envops.hub.access import HubAccess, Prime
 from envops.hub.evaluations import EvaluationsUnreadable, read_samples
-from envops.hub.prime import Prime
 from envops.models.hosted_evaluation import HostedRequest, HostedSide, NotEvaluated, followed, imported, submitted
 from envops.release.steps import Desired
 from envops.repository.repository import Repository

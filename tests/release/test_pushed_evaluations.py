@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 from envops.emulator.server import EmulatedHub
 from envops.facts.results import EvaluationRow, FunctionScore
-from envops.hub.access import HubAccess
-from envops.hub.prime import Prime
+from envops.hub.access import HubAccess, Prime
 from envops.release.evaluations import EvaluationPusher
 from envops.release.steps import Desired
 from envops.repository.package import Package

@@ -10,9 +10,8 @@ from pathlib import Path
 
 import pytest
 from envops.emulator.server import EmulatedHub
-from envops.hub.access import HubAccess
+from envops.hub.access import HubAccess, Prime
 from envops.hub.client import HubCall, ask_hub
-from envops.hub.prime import Prime
 from envops.release.pushing import SourceDiffers, push_environment
 from envops.release.steps import Desired
 from envops.repository.package import Package

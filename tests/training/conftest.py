@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 from envops.emulator.server import EmulatedHub, emulator
-from envops.hub.access import HubAccess
-from envops.hub.prime import find_prime
+from envops.hub.access import HubAccess, find_prime
 from envops.training.submit import Platform
 
 

@@ -12,7 +12,7 @@ import pytest
 from envops.cli.main import main
 from envops.emulator.server import EmulatedHub
 from envops.facts.training_log import NoMetrics, read_metrics
-from envops.hub.histograms import histogram_of
+from envops.hub.runs import histogram_of
 from envops.reports.run_report import read_run
 from envops.repository.document import parse_document
 from envops.repository.registry import registry_of

@@ -10,11 +10,8 @@ from envops import exit_codes
 from envops.cli.results_gate import run as judge_results
 from envops.facts.limits import LOAD_SECONDS
 from envops.facts.observed import Dataset, Task
-from envops.hub.access import HubAccess
-from envops.hub.client import HubUnavailable
+from envops.hub.access import HubAccess, HubUnavailable, Prime, the_platform
 from envops.hub.evaluations import EvaluationsUnreadable, read_samples
-from envops.hub.login import the_platform
-from envops.hub.prime import Prime
 from envops.hub.state import read_hub
 from envops.models.hosted_evaluation import HostedRequest, HostedSide, NotEvaluated, followed, imported, submitted
 from envops.models.hosted_results import write_samples

@@ -14,7 +14,7 @@ from typing import Any
 
 from envops import __version__, exit_codes
 from envops.files.atomic_write import write_whole
-from envops.hub.client import HubUnavailable
+from envops.hub.access import HubUnavailable
 from envops.models.relay import hide_memory
 from envops.release.due_runs import Situation, SubmittedRun, submit_runs
 from envops.release.evidence import NoEvidence, ValidationEvidence, read_evidence

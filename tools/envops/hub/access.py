@@ -1,24 +1,40 @@
-"""What the Hub is asked with: the key, the team and the address, as the prime CLI itself would find them.
+"""What the Hub is asked with: the prime CLI, and the key, team and address that it would use itself.
 
-Our calls run in a throwaway home, because the CLI writes keys into the one that it finds. So
-its own files are read here, once, and handed on as variables.
+Our calls run in a throwaway home, because the CLI writes keys into the one that it finds. So its own files are read
+here, once, and handed on as variables.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import re
+import shutil
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from envops.text.scrubbing import Scrubber
 
+OLDEST_PRIME = "0.13.0"
+"""The first whose hosted training takes the configs that are written here; `env push --runtime` is older."""
+TESTED_PRIME = "0.18.0"
+INSTALL = f"nox installs it (nox -s plan); by hand: uv tool install prime=={TESTED_PRIME}"
 DEFAULT_URL = "https://api.primeintellect.ai"
 _PASSED = frozenset(
     {"PATH", "LANG", "LC_ALL", "TMPDIR", "TZ", "HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY", "SSL_CERT_FILE"}
     | {"REQUESTS_CA_BUNDLE", "PRIME_FRONTEND_URL", "PRIME_INFERENCE_URL"}
 )
+
+
+class HubUnavailable(Exception):
+    """The Hub cannot be asked at all; says why and what to do next."""
+
+    def __init__(self, message: str, fix: str) -> None:
+        self.message = message
+        self.fix = fix
+        super().__init__(f"{message}\n    fix: {fix}")
 
 
 @dataclass(frozen=True)
@@ -84,3 +100,49 @@ def _saved(environ: Mapping[str, str]) -> Mapping[str, object]:
     except (OSError, ValueError):
         return {}
     return data if isinstance(data, dict) else {}
+
+
+@dataclass(frozen=True)
+class Prime:
+    """A prime CLI: its program, and the interpreter that can import it."""
+
+    program: Path
+    python: Path
+
+
+def find_prime(search: str | None = None) -> Prime | None:
+    """The prime beside our own Python, or else the first on the path; `None` where there is neither."""
+    beside = Path(sys.executable).parent / "prime"
+    found = str(beside) if search is None and os.access(beside, os.X_OK) else shutil.which("prime", path=search)
+    if found is None:
+        return None
+    program = Path(found)
+    return Prime(program, _interpreter(program))
+
+
+def _interpreter(program: Path) -> Path:
+    """The Python that a console script runs in, by its first lines (pip's long form included)."""
+    try:
+        head = program.read_bytes()[:2_000].decode("utf-8", "replace")
+    except OSError:
+        head = ""
+    named = re.match(r"#!\s*(/[^\n]*python[\d.]*)\s*\n", head) or re.search(
+        r"exec['\" ]+(/[^'\"\n]*python[\d.]*)", head
+    )
+    candidates = [Path(named[1])] if named else []
+    candidates.append(program.resolve().parent / "python")
+    return next((path for path in candidates if os.access(path, os.X_OK)), Path(sys.executable))
+
+
+def the_platform(otherwise: str = "") -> tuple[Prime, HubAccess]:
+    """The prime CLI and the key to ask with; `otherwise` is what else the user can do.
+
+    Raises `HubUnavailable`.
+    """
+    access, prime = hub_access(), find_prime()
+    if not access.key:
+        ways = ["set PRIME_API_KEY", "or run: prime login", otherwise]
+        raise HubUnavailable("there is no key for the platform", ", ".join(filter(None, ways)))
+    if prime is None:
+        raise HubUnavailable("the prime CLI is not installed", INSTALL)
+    return prime, access

@@ -10,8 +10,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Literal
 
-from envops.hub.access import HubAccess
-from envops.hub.prime import INSTALL, OLDEST_PRIME, Prime
+from envops.hub.access import INSTALL, OLDEST_PRIME, HubAccess, HubUnavailable, Prime
 from envops.system.retry_policy import HUB_READ
 from envops.system.subprocesses import ProgramFailed, run_program
 
@@ -20,15 +19,6 @@ CONCURRENCY = 32
 SECONDS = 600.0
 
 CallOutcome = Literal["ok", "missing", "refused", "failed"]
-
-
-class HubUnavailable(Exception):
-    """The Hub cannot be asked at all; says why and what to do next."""
-
-    def __init__(self, message: str, fix: str) -> None:
-        self.message = message
-        self.fix = fix
-        super().__init__(f"{message}\n    fix: {fix}")
 
 
 @dataclass(frozen=True)

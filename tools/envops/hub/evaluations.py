@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from math import ceil
 from typing import Any
 
-from envops.hub.access import HubAccess
+from envops.hub.access import HubAccess, Prime
 from envops.hub.client import HubAnswer, HubCall, ask_hub
-from envops.hub.prime import Prime
 
 SAMPLES_OF_PAGE = 100
 TRIES = 3

@@ -7,9 +7,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from envops.hub.access import HubAccess
-from envops.hub.client import HubAnswer, HubAnswers, HubCall, HubUnavailable, ask_hub
-from envops.hub.prime import INSTALL, Prime
+from envops.hub.access import INSTALL, HubAccess, HubUnavailable, Prime
+from envops.hub.client import HubAnswer, HubAnswers, HubCall, ask_hub
 
 ReadStatus = Literal["found", "missing", "no-access", "unreadable"]
 

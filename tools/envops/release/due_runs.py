@@ -11,9 +11,8 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from envops.hub.access import HubAccess
-from envops.hub.client import HubCall, HubUnavailable, ask_hub
-from envops.hub.prime import Prime
+from envops.hub.access import HubAccess, HubUnavailable, Prime
+from envops.hub.client import HubCall, ask_hub
 from envops.hub.runs import PlatformRun, RunsUnreadable, list_runs
 from envops.release.steps import PlannedRun, address_of
 from envops.repository.git import git

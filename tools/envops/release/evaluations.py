@@ -14,9 +14,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Literal
 
-from envops.hub.access import HubAccess
+from envops.hub.access import HubAccess, Prime
 from envops.hub.client import HubCall, ask_hub
-from envops.hub.prime import Prime
 from envops.release.pushing import Push
 from envops.release.steps import Desired
 from envops.repository.package import Package

@@ -8,9 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from envops.facts.observed import Facts
-from envops.hub.access import HubAccess, hub_access
-from envops.hub.client import HubUnavailable
-from envops.hub.prime import INSTALL, Prime, find_prime
+from envops.hub.access import INSTALL, HubAccess, HubUnavailable, Prime, find_prime, hub_access
 from envops.hub.state import HubState, read_hub
 from envops.release.due_runs import Situation, planned_runs
 from envops.release.steps import WRITES, Desired, ReleasePlan, ReleaseStep, address_of, external_step, orphans, step_of

@@ -19,9 +19,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Literal
 
-from envops.hub.access import HubAccess
+from envops.hub.access import HubAccess, Prime
 from envops.hub.pending_submission import telling_line
-from envops.hub.prime import Prime
 from envops.release.steps import Desired
 from envops.repository.content import hub_content_hash, hub_files
 from envops.repository.package import Package

@@ -10,9 +10,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
-from envops.hub.access import HubAccess
+from envops.hub.access import HubAccess, Prime
 from envops.hub.client import HubCall, ask_hub
-from envops.hub.prime import Prime
 from envops.hub.state import HubIdentity, HubReading, reading_of
 from envops.release.evaluations import EvaluationPusher
 from envops.release.evidence import ValidationEvidence

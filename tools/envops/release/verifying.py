@@ -10,9 +10,8 @@ from typing import Any
 
 from envops.facts.limits import LOAD_SECONDS
 from envops.facts.observed import Wheel
-from envops.hub.access import HubAccess
+from envops.hub.access import HubAccess, Prime
 from envops.hub.client import HubAnswer, HubCall, ask_hub
-from envops.hub.prime import Prime
 from envops.release.publishing import READS
 from envops.release.steps import Desired
 from envops.repository.package import Package

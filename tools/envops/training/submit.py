@@ -13,10 +13,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Literal
 
-from envops.hub.access import HubAccess
-from envops.hub.client import HubUnavailable
+from envops.hub.access import HubAccess, HubUnavailable, Prime
 from envops.hub.pending_submission import PAUSES, PENDING_SECONDS, PendingSubmission, is_refusal, telling_line
-from envops.hub.prime import Prime
 from envops.hub.runs import PlatformRun, RunsUnreadable, list_runs
 from envops.system.subprocesses import ProgramFailed, run_program
 from envops.training.identity import RunIdentity

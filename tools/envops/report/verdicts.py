@@ -9,16 +9,15 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import cache
 from pathlib import Path
 
 import packaging
 
 import envops
+from envops.code_digest import code_digest
 from envops.declare.package import Package
 from envops.declare.registry import EnvironmentEntry
 from envops.judge.engine import Gate
@@ -28,8 +27,6 @@ from envops.observe.recordings import recordings_content
 from envops.observe.remembering import VERDICT
 from envops.observe.workspace import mark_used
 from envops.report.result import EnvironmentResult
-
-CODE = (".py", ".json", ".lock")
 
 
 @dataclass(frozen=True)
@@ -81,17 +78,3 @@ def kept_verdict(
     key = hashlib.sha256(json.dumps(judged).encode()).hexdigest()
     form = "-".join((*gates, "brief") if brief else gates)
     return KeptVerdict(facts.with_suffix(f".{form}{VERDICT}"), key)
-
-
-@cache
-def code_digest(folder: Path) -> str:
-    """Digest of the tool's own files: with another version of any rule, or of what it calls, all is judged anew."""
-    digest = hashlib.sha256()
-    for parent, folders, names in os.walk(folder):
-        folders[:] = sorted(name for name in folders if name != "__pycache__")
-        for name in sorted(names):
-            if name.endswith(CODE):
-                content = Path(parent, name).read_bytes()
-                digest.update(f"{os.path.relpath(parent, folder)}/{name}\0{len(content)}\0".encode())
-                digest.update(content)
-    return digest.hexdigest()

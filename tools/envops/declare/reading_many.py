@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -24,7 +25,7 @@ PARTS = 4
 
 
 def read_packages(folders: Sequence[Path], root: Path, *, with_locks: bool) -> list[Reading]:
-    """Every folder, read by `read_package`, in the same order. Of many, those that did not change are not parsed again."""
+    """Every folder, read by `read_package`, in the same order. Of many, only those that changed are parsed again."""
     if len(folders) < MANY:
         return [read_package(folder, root, with_lock=with_locks) for folder in folders]
     if not with_locks:
@@ -44,10 +45,19 @@ def read_packages(folders: Sequence[Path], root: Path, *, with_locks: bool) -> l
 
 
 def _read_and_keep(folder: Path, root: Path, remembered: RememberedPackages) -> Reading:
+    before = _digest_of(folder, remembered)
     reading = read_package(folder, root)
-    if reading.package and not reading.problems:
-        remembered.keep(reading.package)
+    package = reading.package
+    # A file that changed while it was read would be remembered as it was, under the digest of what it is now.
+    if package and not reading.problems and package.digest == before:
+        remembered.keep(package)
     return reading
+
+
+def _digest_of(folder: Path, remembered: RememberedPackages) -> str | None:
+    with suppress(OSError):  # which reading tells of, or raises
+        return remembered.digest_of(folder)
+    return None
 
 
 def _read_side_by_side(read: partial[Reading], folders: Sequence[Path]) -> list[Reading]:

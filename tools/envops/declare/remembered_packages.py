@@ -1,8 +1,8 @@
 """Packages as an earlier run read them, kept in `.envops/packages/` under a digest of all that reading looks at.
 
-Hashing the files of 1,000 environments takes 0.4 s, parsing them 5 s. Every file is hashed each time: size and time of a
-file alone would miss an edit within the clock's grain. Only folders of ordinary files without any problem are kept, so a
-link whose target lies outside the digest is followed each time, and every problem is reported with its place.
+Hashing the files of 1,000 environments takes 0.4 s, parsing them 5 s. Every file is hashed each time: its size and time
+alone would miss an edit within the clock's grain. Only folders of plain files without any problem are kept. So a link
+is followed each time, and every problem is reported with its place.
 """
 
 from __future__ import annotations
@@ -55,32 +55,30 @@ class RememberedPackages:
         reader = json.dumps([code_digest(Path(envops.__file__).parent), versions, markers])
         return cls(root, hashlib.sha256(reader.encode()).hexdigest())
 
+    def digest_of(self, folder: Path) -> str | None:
+        """The digest under which a folder is remembered; `None` where it does not cover all that reading looks at."""
+        content = list_content(folder, self.root)
+        return strict_digest(folder, content.files) if content.ordinary else None
+
     def read(self, folder: Path) -> Package | None:
         """The package in a folder; `None` where it must be read after all."""
         try:
-            content = list_content(folder, self.root)
-            if not content.ordinary:
-                return None
-            digest = strict_digest(folder, content.files)
-            path = self._path(folder)
+            digest, path = self.digest_of(folder), self._path(folder)
             kept = _adapter().validate_json(path.read_bytes(), strict=False)
-            if kept.key != self._key(folder, digest):
+            if digest is None or kept.key != self._key(folder, digest):
                 return None
-            hub_hash = hub_content_hash(folder)  # covers recordings, which the digest leaves out
+            hub_hash = hub_content_hash(folder)  # of recordings, too, which the digest leaves out
         except (OSError, ValueError):
             return None
         with suppress(OSError):
             os.utime(path)  # what is pruned goes by its last use
-        return replace(kept.package, folder=folder, files=content.files, hub_hash=hub_hash)
+        return replace(kept.package, folder=folder, hub_hash=hub_hash)
 
     def keep(self, package: Package) -> None:
         """Remember a package that was read without any problem. Where that fails, it is read again the next time."""
+        bare = replace(package, folder=Path(), hub_hash="")  # both are found anew each time
+        kept = _Kept(self._key(package.folder, package.digest), bare)
         with suppress(OSError, ValueError):
-            if not list_content(package.folder, self.root).ordinary:
-                return
-            # These three are found anew each time, or are the caller's.
-            bare = replace(package, folder=Path(), files=(), hub_hash="")
-            kept = _Kept(self._key(package.folder, package.digest), bare)
             text = _adapter().dump_json(kept)
             # TOML and YAML hold values that JSON does not, such as dates: what would come back as another is not kept.
             if repr(_adapter().validate_json(text, strict=False)) == repr(kept):

@@ -11,7 +11,7 @@ import pytest
 from envops.emulator.server import EmulatedHub
 from envops.facts.results import EvaluationRow, FunctionScore
 from envops.hub.access import HubAccess, Prime
-from envops.release.evaluations import EvaluationPusher
+from envops.release.pushed_evaluations import EvaluationPusher
 from envops.release.steps import Desired
 from envops.repository.package import Package
 from envops.repository.read_package import read_package

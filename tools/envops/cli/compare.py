@@ -11,7 +11,7 @@ from pathlib import Path
 
 from envops import __version__, exit_codes
 from envops.cli.results_gate import known_environment
-from envops.cli.rewards_printing import append_to_summary, print_text, write_report
+from envops.cli.rewards_printing import write_report
 from envops.facts.observed import Facts, Task
 from envops.facts.results import EvaluationRow, ResultsWriter, task_key
 from envops.models.comparison_sides import (
@@ -51,6 +51,7 @@ from envops.reports.before_after import (
 )
 from envops.reports.before_after_text import render_markdown, render_text
 from envops.reports.html.written import refresh_page
+from envops.reports.printing import append_to_summary, for_terminal, print_text
 from envops.repository.endpoints import Endpoint
 from envops.repository.package import Package
 from envops.repository.registry import EnvironmentEntry
@@ -369,7 +370,9 @@ def _write(report: ComparisonReport, comparison: Comparison) -> None:
     append_to_summary(written["markdown"])
     form = options.format if options.format in written else None
     print_text(
-        lambda width, colour: (
-            written[form] if form else render_text(report, width=width, colour=colour, quiet=options.quiet)
+        for_terminal(
+            lambda width, colour: (
+                written[form] if form else render_text(report, width=width, colour=colour, quiet=options.quiet)
+            )
         )
     )

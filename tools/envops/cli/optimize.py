@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from envops import __version__, exit_codes
-from envops.cli.rewards_printing import append_to_summary, print_text, write_report
+from envops.cli.rewards_printing import write_report
 from envops.facts.limits import LOAD_SECONDS, TASKS_SCORED
 from envops.facts.observed import Dataset, Description, Task
 from envops.files.atomic_write import write_whole
@@ -26,6 +26,7 @@ from envops.reports.optimized import (
     render_markdown,
     render_text,
 )
+from envops.reports.printing import append_to_summary, for_terminal, print_text
 from envops.repository.package import Package
 from envops.repository.registry import EnvironmentEntry
 from envops.repository.repository import Repository
@@ -248,7 +249,9 @@ def _show(report: OptimizationReport, search: Search) -> None:
     append_to_summary(written["markdown"])
     form = options.format if options.format in written else None
     print_text(
-        lambda width, colour: (
-            written[form] if form else render_text(report, width=width, colour=colour, quiet=options.quiet)
+        for_terminal(
+            lambda width, colour: (
+                written[form] if form else render_text(report, width=width, colour=colour, quiet=options.quiet)
+            )
         )
     )

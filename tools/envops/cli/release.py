@@ -18,13 +18,12 @@ from envops.hub.access import HubUnavailable
 from envops.models.relay import hide_memory
 from envops.release.due_runs import Situation, SubmittedRun, submit_runs
 from envops.release.evidence import NoEvidence, ValidationEvidence, read_evidence
-from envops.release.ledger import LedgerEntry, ReleaseLedger
-from envops.release.plan_text import render_plan_text
-from envops.release.plan_written import append_to_summary, print_plan, print_text, write_plan
+from envops.release.ledger import LedgerEntry, ReleaseLedger, render_release_markdown, render_release_text
+from envops.release.plan_report import print_plan, render_plan_text, write_plan
 from envops.release.planning import Planned, make_plan
 from envops.release.release import Release
-from envops.release.release_text import render_release_markdown, render_release_text
 from envops.release.steps import PlannedRun
+from envops.reports.printing import append_to_summary, print_text
 from envops.repository.git import git
 from envops.repository.problem import DeclarationError, Problem
 from envops.repository.registry import REGISTRY_FILE, load_registry

@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from envops import __version__, exit_codes
-from envops.cli.rewards_printing import append_to_summary, print_text, write_report
+from envops.cli.rewards_printing import write_report
 from envops.facts.observed import Facts, Failure
 from envops.reports.html.written import refresh_page
+from envops.reports.printing import append_to_summary, for_terminal, print_text
 from envops.reports.reward_diff import DiffResult, EnvironmentDiff, render_json, render_markdown, render_text
 from envops.repository.base_revision import Base, NoBase, find_base
 from envops.repository.changes import changed_environments
@@ -86,7 +87,9 @@ def _report(result: DiffResult, options: argparse.Namespace, folder: Path) -> No
     refresh_page(folder)
     append_to_summary(written["reward-diff.md"])
     form = {"json": "reward-diff.json", "markdown": "reward-diff.md"}.get(options.format)
-    print_text(lambda width, colour: written[form] if form else render_text(result, width=width, colour=colour))
+    print_text(
+        for_terminal(lambda width, colour: written[form] if form else render_text(result, width=width, colour=colour))
+    )
 
 
 def _compare_one(shared: Run, repository: Repository, name: str) -> EnvironmentDiff:

@@ -16,6 +16,7 @@ from typing import Any, Literal
 
 from envops.hub.access import HubAccess, Prime
 from envops.hub.client import HubCall, ask_hub
+from envops.hub.evaluations import EvaluationsUnreadable, PlatformEvaluation, list_evaluations
 from envops.release.pushing import Push
 from envops.release.steps import Desired
 from envops.repository.package import Package
@@ -34,14 +35,6 @@ class PushedEvaluation:
     name: str
     outcome: Literal["pushed", "there", "left-out", "failed"]
     message: str
-
-
-@dataclass(frozen=True)
-class _Known:
-    """An evaluation as the Hub lists it."""
-
-    id: str
-    status: str
 
 
 @dataclass(frozen=True)
@@ -102,18 +95,15 @@ class EvaluationPusher:
             return PushedEvaluation(name, "pushed", known.id)
         return PushedEvaluation(name, "failed", said or "the Hub does not list it as complete")
 
-    def _known(self, name: str, desired: Desired) -> _Known | None:
-        """The evaluation of this name, an empty one where there is none; `None` where that cannot be read."""
-        params = {"environment_name": desired.name, **({"team_id": self.access.team} if self.access.team else {})}
-        call = HubCall("evaluations", "/evaluations/", params, pages="skip")
-        answer = ask_hub(self.prime, self.access, [call], self.stop)["evaluations"]
-        if answer.outcome != "ok":
+    def _known(self, name: str, desired: Desired) -> PlatformEvaluation | None:
+        """The evaluation of this name, one without an id where there is none; `None` where that cannot be read."""
+        try:
+            listed = list_evaluations(self.prime, self.access, desired.name, self.stop)
+        except EvaluationsUnreadable:
             return None
-        same = [each for each in answer.data["items"] if isinstance(each, dict) and each.get("name") == name]
-        found = [
-            _Known(str(each.get("evaluation_id") or each.get("id") or ""), str(each.get("status"))) for each in same
-        ]
-        return next((each for each in found if each.status == COMPLETE), found[0] if found else _Known("", ""))
+        same = [each for each in listed if each.name == name]
+        complete = [each for each in same if each.status == COMPLETE]
+        return next(iter([*complete, *same]), PlatformEvaluation("", name, ""))
 
     def _samples(self, id: str) -> int | None:
         call = HubCall("samples", f"/evaluations/{id}/samples", {"page": 1, "limit": 1})

@@ -1,14 +1,21 @@
-"""A plan for people and for machines: text, Markdown for the job's summary, JSON."""
+"""A release plan as people and machines read it: text, Markdown and JSON, printed and written."""
 
 from __future__ import annotations
 
 import json
+import os
+import sys
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
 
+from envops.files.atomic_write import write_whole
 from envops.release.steps import REFUSED, WRITES
+from envops.reports.annotations import first_of_each_kind, wants_annotations, workflow_command
+from envops.reports.printing import append_to_summary, print_text
 from envops.text.markdown import code_span, prose, table_cell
 from envops.text.plain_data import plain_data
+from envops.text.scrubbing import Scrubber
 from envops.text.visible_text import on_one_line, visible
 
 if TYPE_CHECKING:
@@ -16,6 +23,8 @@ if TYPE_CHECKING:
 
     from envops.release.steps import ReleasePlan, ReleaseStep
     from envops.rules.engine import Finding
+
+PlanFormat = Literal["text", "json", "markdown"]
 
 FORMAT_VERSION = 1
 SIGNS = {
@@ -177,3 +186,45 @@ def finding_data(finding: Finding) -> dict[str, Any]:
 def render_plan_json(plan: ReleasePlan) -> str:
     """The plan as JSON in plain ASCII."""
     return json.dumps(plain_data(plan_data(plan)), indent=2, ensure_ascii=True, allow_nan=False) + "\n"
+
+
+def write_plan(plan: ReleasePlan, folder: Path, scrubber: Scrubber) -> tuple[Path, ...]:
+    """Write both files, scrubbed. Raises `OSError` where that cannot be done."""
+    folder.mkdir(parents=True, exist_ok=True)
+    texts = {"plan.json": render_plan_json(plan), "plan.md": render_plan_markdown(plan)}
+    for name, text in texts.items():
+        write_whole(folder / name, scrubber.text(text))
+    return tuple(folder / name for name in texts)
+
+
+def print_plan(plan: ReleasePlan, form: PlanFormat, scrubber: Scrubber, *, quiet: bool = False) -> None:
+    """Print the plan in the chosen form; inside a GitHub job, append the page to its summary too."""
+    if form == "json":
+        text = render_plan_json(plan)
+    else:
+        text = render_plan_markdown(plan) if form == "markdown" else render_plan_text(plan, quiet=quiet)
+    print_text(scrubber.text(text), guard=form != "json")
+    append_to_summary(scrubber.text(render_plan_markdown(plan)))
+    if wants_annotations(os.environ):
+        print_text(
+            scrubber.text("".join(f"{line}\n" for line in plan_annotations(plan))), guard=False, stream=sys.stderr
+        )
+
+
+def plan_annotations(plan: ReleasePlan) -> list[str]:
+    """What the rules of versions found, and what needs a decision, as commands of GitHub's workflows."""
+    commands = []
+    for step in plan.steps:
+        folder = f"environments/{step.desired.name.replace('-', '_')}"
+        for found in plan.findings.get(step.desired.name, ()):
+            if found.ignored is None:
+                kind = "error" if found.severity == "error" else "warning"
+                place = found.place
+                file = f"{folder}/{place.file}" if place else f"{folder}/pyproject.toml"
+                said = f"{found.message}\nFix: {found.fix}"
+                title = f"{found.rule} {step.desired.name}"
+                commands.append(workflow_command(kind, file, place.line if place else None, title, said))
+        if step.action in REFUSED:
+            said, title = f"{step.reason}\nNext: {step.next}", f"{step.action} {step.desired.address}"
+            commands.append(workflow_command("error", f"{folder}/pyproject.toml", None, title, said))
+    return first_of_each_kind(commands)

@@ -13,8 +13,15 @@ from envops.facts.observed import Dataset, Task
 from envops.hub.access import HubAccess, HubUnavailable, Prime, the_platform
 from envops.hub.evaluations import EvaluationsUnreadable, read_samples
 from envops.hub.state import read_hub
-from envops.models.hosted_evaluation import HostedRequest, HostedSide, NotEvaluated, followed, imported, submitted
-from envops.models.hosted_evaluation import write_samples
+from envops.models.hosted_evaluation import (
+    HostedRequest,
+    HostedSide,
+    NotEvaluated,
+    followed,
+    imported,
+    submitted,
+    write_samples,
+)
 from envops.models.model_evaluation import MOST_TASKS_ELSEWHERE, EvaluationSize, OpenedTasks, sampling_of
 from envops.models.model_run import RunRefused, approve_bound, asked_of, ceiling_of, chosen, say
 from envops.models.provider import PRIME_KEY

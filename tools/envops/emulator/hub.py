@@ -17,7 +17,7 @@ from typing import Any, Literal, TypeVar
 from envops.emulator.behaviour import Behaviour
 from envops.emulator.store import Store, StoredDocument
 
-Row = TypeVar("Row")
+Listed = TypeVar("Listed")
 KEY = "emulated-key"
 READ_ONLY_KEY = "emulated-key-read-only"
 SECRET_KEYS = frozenset({"value", "wandbApiKey", "hfToken", "custom_secrets"})
@@ -255,7 +255,7 @@ class Hub:
             raise HttpRefusal(404, "Environment not found")
         return found
 
-    def page(self, request: HubRequest, rows: list[Row], offset: str, usual: int) -> list[Row]:
+    def page(self, request: HubRequest, rows: list[Listed], offset: str, usual: int) -> list[Listed]:
         """The part of a list that is asked for."""
         if self.behaviour.paging == "ignored":
             return rows

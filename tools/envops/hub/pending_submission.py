@@ -36,7 +36,7 @@ REFUSALS = (
 )
 """What the CLI prints where nothing can have been created."""
 
-Found = TypeVar("Found")
+Submitted = TypeVar("Submitted")
 
 
 @dataclass(frozen=True)
@@ -56,10 +56,10 @@ class PendingSubmission:
         self,
         name: str,
         create: Callable[[], str],
-        look: Callable[[], Found | None],
+        look: Callable[[], Submitted | None],
         stop: threading.Event,
         pauses: Sequence[float] = PAUSES,
-    ) -> tuple[Found | None, str]:
+    ) -> tuple[Submitted | None, str]:
         """Create it once and look for it; what is there then, and what the CLI printed that matters.
 
         The note stays where it is not there and was not refused, and where this is interrupted.

@@ -11,10 +11,9 @@ import libcst as cst
 from libcst import matchers as m
 
 from envops.authoring.migrate import rendering
-from envops.authoring.migrate.parts import parts_of, unmoved_places
-from envops.authoring.migrate.places import MARK
 from envops.authoring.migrate.reading import LOAD, TOOLS, TURNS, Original, code_of, read
-from envops.authoring.migrate.rewriting import lists_will_do, rewritten
+from envops.authoring.migrate.rewriting import lists_will_do, parts_of, rewritten, unmoved_places
+from envops.authoring.migrate.unfinished import MARK
 
 KEPT = (".toml", ".txt", ".json", ".jsonl", ".csv", ".yaml")
 """Data files of a package, taken over as they are."""

@@ -150,9 +150,9 @@ def _strangers(place: Place) -> list[str]:
 @pytest.mark.parametrize(
     ("prepare", "said"),
     [
-        (_old_evidence, "what was validated is"),
-        (_other_wheel, "is not the one that was tested"),
-        (_failed, "the validation says fail: RWD001"),
+        (_old_evidence, "the validation is of"),
+        (_other_wheel, "is not the wheel that was tested"),
+        (_failed, "the validation is fail: RWD001"),
         (_one_gate, "did not judge rewards, smoke, distribution"),
         (_uncommitted, "not committed"),
         (_strangers, "nor one of its teams"),

@@ -23,4 +23,4 @@ def platform(hub: EmulatedHub, tmp_path: Path) -> Platform:
     prime = find_prime()
     assert prime is not None, "the tests' lock brings the prime CLI"
     access = HubAccess(key=hub.key, url=hub.url, source="the test")
-    return Platform(prime, access, tmp_path / "notes", threading.Event(), pauses=(0.2, 0.2), doubt_seconds=60.0)
+    return Platform(prime, access, tmp_path / "notes", threading.Event(), pauses=(0.0, 0.2, 0.2), pending_seconds=60.0)

@@ -126,7 +126,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _refuse_to_overwrite(comparison: Comparison) -> None:
-    """Raise `Refused` where the rollouts of one side would take the place of the file that the other side is."""
+    """Raise `RunRefused` where the rollouts of one side would take the place of the file that the other side is."""
     before, after = comparison.sides
     for asked, read in ((before, after), (after, before)):
         if asked.endpoint is None or read.path is None:

@@ -66,7 +66,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _evaluated(root: Path, options: argparse.Namespace, stop: threading.Event) -> Path:
-    """The folder of what the platform's evaluation left behind. Raises `Refused` and much else."""
+    """The folder of what the platform's evaluation left behind. Raises `RunRefused` and much else."""
     repository, names = chosen(options)
     if len(names) != 1:
         raise RunRefused("--hosted belongs to one environment")
@@ -130,7 +130,7 @@ def _fetch(
 
 
 def _check_published(prime: Prime, access: HubAccess, desired: Desired, stop: threading.Event) -> None:
-    """Raise `Refused` unless the Hub's latest version is exactly what lies here: the platform evaluates that one."""
+    """Raise `RunRefused` unless the Hub's latest version is exactly what lies here: the platform evaluates that one."""
     reading = read_hub(prime, access, [desired.address], stop).readings[desired.address]
     found = reading.environment
     if reading.standing == "unreadable":

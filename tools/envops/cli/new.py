@@ -127,7 +127,7 @@ def _tell(source: DatasetSource, found: Recognised, gathered: Gathered) -> None:
 def _ask(options: argparse.Namespace) -> None:
     """Ask for what was not said, where somebody can answer.
 
-    Raises `Refused` in CI and where there is no terminal.
+    Raises `NotWritten` in CI and where there is no terminal.
     """
     if os.environ.get("CI") or not (sys.stdin.isatty() and sys.stderr.isatty()):
         raise NotWritten("NAME is missing. For example: envops new capital-cities --data questions.jsonl")

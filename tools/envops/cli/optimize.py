@@ -88,7 +88,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _approved(search: Search, relay: Relay) -> tuple[SearchBudget, CostEstimate]:
-    """What is going to be spent, said before anything is; raises `Refused` where it could be too much."""
+    """What is going to be spent, said before anything is; raises `RunRefused` where it could be too much."""
     description, tasks = _looked_at(search)
     budget = _budget(search, description, tasks, relay.endpoint.concurrency)
     bound = estimate_of_search(relay, tasks, budget, conversational=description.conversational)

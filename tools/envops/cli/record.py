@@ -142,7 +142,7 @@ def _evaluated(shared: Run, entry: EnvironmentEntry, package: Package, asked: Ev
 
 
 def _check_worth(shared: Run, package: Package, evaluated: ModelEvaluation) -> None:
-    """Raise `Refused` where the evaluation was cut short or has too few rewards: nothing is written then."""
+    """Raise `RunRefused` where the evaluation was cut short or has too few rewards: nothing is written then."""
     relay = shared.relay
     if relay is not None and relay.refusal is not None:
         raise refused_by(relay.refusal)

@@ -61,7 +61,7 @@ class UnknownAssumption(ValueError):
 
 
 def behaviour(settings: Iterable[str]) -> Behaviour:
-    """The behaviour that `question=answer` texts ask for. Raises `UnknownAnswer`, which says what there is."""
+    """The behaviour that `question=answer` texts ask for. Raises `UnknownAssumption`, which says what there is."""
     chosen = Behaviour()
     for setting in settings:
         name, _, answer = setting.partition("=")

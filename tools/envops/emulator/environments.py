@@ -24,7 +24,7 @@ def version_number(version: StoredDocument) -> str:
 
 
 def environment_of_id(hub: Hub, account: Account | None, id: str) -> StoredDocument:
-    """The environment with this id, where the account may see it. Raises `Refused` (404)."""
+    """The environment with this id, where the account may see it. Raises `HttpRefusal` (404)."""
     address = hub.store.get("address", id)
     if address is None:
         raise HttpRefusal(404, "Environment not found")

@@ -41,7 +41,7 @@ class Account:
         return (self.slug, *self.teams)
 
     def team_of(self, named: str) -> str:
-        """The slug of a team that is named by its slug or its id. Raises `Refused` for a foreign one."""
+        """The slug of a team that is named by its slug or its id. Raises `HttpRefusal` for a foreign one."""
         for slug in self.teams:
             if named in (slug, team_id(slug)):
                 return slug
@@ -103,7 +103,7 @@ class HubRequest:
         return f"{kind}_{hashlib.sha256(f'{kind} {self.number}'.encode()).hexdigest()[:20]}"
 
     def text(self, key: str) -> str:
-        """A text of the body. Raises `Refused` (422) without one."""
+        """A text of the body. Raises `HttpRefusal` (422) without one."""
         value = self.body.get(key) if isinstance(self.body, dict) else None
         if not isinstance(value, str) or not value:
             detail = [{"loc": ["body", key], "msg": "Field required", "type": "missing"}]
@@ -249,7 +249,7 @@ class Hub:
         return environment["visibility"] == "PUBLIC" or (account is not None and environment["owner"] in account.owners)
 
     def visible(self, account: Account | None, owner: str, name: str) -> StoredDocument:
-        """The environment, where the account may see it. Raises `Refused`: 404, not 403."""
+        """The environment, where the account may see it. Raises `HttpRefusal`: 404, not 403."""
         found = self.environment(owner, name)
         if found is None or not self.sees(account, found):
             raise HttpRefusal(404, "Environment not found")

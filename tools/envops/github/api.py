@@ -36,7 +36,7 @@ class GitHubError(Exception):
 
 @dataclass(frozen=True)
 class GitHub:
-    """One repository, and who asks."""
+    """One repository, and the token to use it with."""
 
     repository: str
     token: str = field(repr=False)
@@ -44,7 +44,7 @@ class GitHub:
 
     @classmethod
     def of_workflow(cls, environ: Mapping[str, str] = os.environ) -> GitHub:
-        """From the variables of a workflow's job. Raises `GitHubError` outside of one."""
+        """From the variables of a job of GitHub Actions. Raises `GitHubError` outside of one."""
         missing = [name for name in ("GITHUB_REPOSITORY", "GITHUB_TOKEN") if not environ.get(name)]
         if missing:
             raise GitHubError(f"{' and '.join(missing)} must be set: this runs in a job of GitHub Actions")
@@ -69,7 +69,7 @@ class GitHub:
                 return
 
     def send(self, method: str, path: str, body: Mapping[str, Any]) -> Any:
-        """Write, once: whoever calls looks first what became of it. Raises `GitHubError`."""
+        """Write, once: callers check the result before they write again. Raises `GitHubError`."""
         return self._ask(method, path, json.dumps(body).encode())
 
     def _ask(self, method: str, path: str, content: bytes | None = None) -> Any:

@@ -17,7 +17,7 @@ LONGEST = 60_000
 def pull_request_of(github: GitHub, event: Mapping[str, Any]) -> int | None:
     """The open pull request whose head is the commit that was validated; `None` where it has moved on.
 
-    It is asked of GitHub: an artifact can claim any number, and the event names none for forks.
+    GitHub is asked, because an artifact can claim any number, and the event has none for forks.
     """
     run = event["workflow_run"]
     head = f"{run['head_repository']['owner']['login']}:{run['head_branch']}"
@@ -28,9 +28,9 @@ def pull_request_of(github: GitHub, event: Mapping[str, Any]) -> int | None:
 
 
 def comment(github: GitHub, number: int, text: str) -> str:
-    """Make the comment say this; returns what was done: made, edited or unchanged.
+    """Create or edit the comment; returns made, edited or unchanged.
 
-    An answer that was lost is no reason to write twice: before each try the comments are read.
+    The comments are read before each attempt, so that a lost answer does not lead to a second comment.
     Raises `GitHubError`.
     """
     body = f"{MARK}\n{text}"
@@ -50,7 +50,7 @@ def comment(github: GitHub, number: int, text: str) -> str:
 
 
 def _own(github: GitHub, number: int) -> dict[str, Any] | None:
-    """Ours: by its mark and its author, since anybody can write the mark."""
+    """The comment with our mark by our author, because anybody can write the mark."""
     for each in github.all(f"issues/{number}/comments"):
         if each["user"]["login"] == AUTHOR and str(each["body"]).startswith(MARK):
             return dict(each)

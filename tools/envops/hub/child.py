@@ -1,16 +1,16 @@
-"""Runs in the Python that has the prime CLI: calls of the Hub, many at a time, through the CLI's own client.
+"""Calls of the Hub, many at a time, through the prime CLI's own client. Runs in the Python that has the CLI.
 
-A start of the CLI takes a second; a thousand of them would take a quarter of an hour. This
-starts once. It reads one JSON document from standard input, writes a JSON line per answer, and
-only ever reads from the Hub.
+Starting the CLI takes a second, and a thousand starts would take a quarter of an hour. This starts
+once. It reads one JSON document from standard input, writes a JSON line per answer, and never
+writes to the Hub.
 
     {"check": CALL, "calls": [CALL, …], "concurrency": 32, "retry": RETRY}
     CALL: {"id": "…", "path": "/user/whoami", "params": {…}, "pages": ""}
           {"id": "…", "download": "https://…", "to": "/where/it/goes"}
     RETRY: {"attempts": 3, "statuses": [429, …], "first_seconds": 0.7, "longest_seconds": 20}
 
-With `pages`, the name of the parameter that says where a page begins, the whole list is fetched.
-A download gets the key only where it is the Hub itself that answers: the CLI would send it to
+With `pages`, the name of the parameter for the beginning of a page, the whole list is fetched.
+A download gets the key only if its address is that of the Hub: the CLI would send it to
 whatever address the Hub names. `check` goes first; where it fails, no other call is made. An
 answer is `{"id", "outcome", "status", "data", "message"}`, where the outcome is ok, missing
 (404), refused (401, 403) or failed (all else, after every attempt).

@@ -1,4 +1,4 @@
-"""Asking the Hub: one child process in prime's Python makes all calls and answers in JSON lines."""
+"""Reading from the Hub: one child process in prime's Python makes all calls and answers in JSON lines."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ CallOutcome = Literal["ok", "missing", "refused", "failed"]
 
 @dataclass(frozen=True)
 class HubCall:
-    """One reading call: a path below /api/v1, or an address to download."""
+    """One call: a path below /api/v1 to read, or an address to download."""
 
     id: str
     path: str = ""
     params: Mapping[str, Any] | None = None
     pages: str = ""
-    """The parameter that says where a page begins (offset, skip), where all pages are wanted."""
+    """The parameter for the beginning of a page (offset, skip); empty where one page is enough."""
     download: str = ""
     to: str = ""
 
@@ -41,7 +41,7 @@ class HubCall:
 
 @dataclass(frozen=True)
 class HubAnswer:
-    """What came of one call."""
+    """The answer to one call."""
 
     outcome: CallOutcome
     status: int | None = None
@@ -51,7 +51,7 @@ class HubAnswer:
 
 @dataclass(frozen=True)
 class HubAnswers:
-    """What came of all, by the id of the call; `prime` is the version that asked."""
+    """The answers to all calls by their ids; `prime` is the version of the CLI."""
 
     prime: str
     of: Mapping[str, HubAnswer]
@@ -106,8 +106,8 @@ def _parsed(line: str) -> dict[str, Any]:
 def _said(error: ProgramFailed, access: HubAccess) -> str:
     text = access.scrubber.text(error.failure.message).strip()
     if "PackageNotFoundError" in text or "No module named 'prime_cli" in text:
-        return "the prime CLI that was found cannot be imported by its own Python"
-    return f"the Hub's client did not run: {text[-600:]}"
+        return "the prime CLI cannot be imported by its own Python"
+    return f"the client of the Hub failed: {text[-600:]}"
 
 
 def _refuse_old(found: str) -> None:

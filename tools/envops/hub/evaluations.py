@@ -1,4 +1,4 @@
-"""Evaluations on the platform: what is listed, how one stands, and its samples."""
+"""Evaluations on the platform: the list, the status of one, and its samples."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ENDED = frozenset({"COMPLETED", "FAILED", "CANCELLED", "TIMEOUT"})
 
 
 class EvaluationsUnreadable(Exception):
-    """What the platform says of evaluations cannot be used; says why."""
+    """The platform's evaluations could not be read; the message has the reason."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ def list_evaluations(
 
 
 def read_evaluation(prime: Prime, access: HubAccess, id: str, stop: threading.Event) -> PlatformEvaluation:
-    """How one stands. Raises `EvaluationsUnreadable`, `HubUnavailable` and `Interrupted`."""
+    """The status of one. Raises `EvaluationsUnreadable`, `HubUnavailable` and `Interrupted`."""
     answer = ask_hub(prime, access, [HubCall("evaluation", f"/evaluations/{id}")], stop)["evaluation"]
     if answer.outcome != "ok" or not isinstance(answer.data, Mapping) or not answer.data.get("status"):
         raise EvaluationsUnreadable(f"the evaluation {id} cannot be read: {_why(answer)}")
@@ -62,7 +62,7 @@ def read_evaluation(prime: Prime, access: HubAccess, id: str, stop: threading.Ev
 def read_samples(prime: Prime, access: HubAccess, id: str, stop: threading.Event) -> list[dict[str, Any]]:
     """All samples of an evaluation, each once.
 
-    Read again where the pages do not fit together. Raises `EvaluationsUnreadable`, `HubUnavailable` and `Interrupted`.
+    Everything is read again where the pages do not fit together. Raises `EvaluationsUnreadable`, `HubUnavailable` and `Interrupted`.
     """
     why = ""
     for _ in range(TRIES):

@@ -1,4 +1,4 @@
-"""Training runs as the platform has them: listed whole, or not at all."""
+"""Training runs on the platform: listed completely, or not at all."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from envops.hub.client import HubAnswer, HubCall, ask_hub
 PAGE = 100
 MOST_PAGES = 200
 TRIES = 3
-"""Runs that come and go while pages are read shift them: then everything is read again."""
+"""Runs that appear or end between two pages shift the pages; then everything is read again."""
 
 
 class RunsUnreadable(Exception):
-    """The runs of the platform are not known, so nothing may be submitted."""
+    """The platform's runs could not be read, so nothing may be submitted."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class PlatformRun:
 
     @property
     def ended(self) -> bool:
-        """Whether nothing more will come of it."""
+        """Whether it is over."""
         return self.status.upper() in ("COMPLETED", "FAILED", "STOPPED", "CANCELLED")
 
 
@@ -50,7 +50,7 @@ def list_runs(prime: Prime, access: HubAccess, stop: threading.Event) -> tuple[P
 
 
 def _listed(prime: Prime, access: HubAccess, stop: threading.Event) -> tuple[tuple[PlatformRun, ...], str]:
-    """The runs, and why they are not all; one page after the other."""
+    """The runs, page by page, and why they are incomplete; empty where they are complete."""
     found: dict[str, PlatformRun] = {}
     total: int | None = None
     for page in range(1, MOST_PAGES + 1):
@@ -75,7 +75,7 @@ def _listed(prime: Prime, access: HubAccess, stop: threading.Event) -> tuple[tup
 
 
 def said_total(answer: HubAnswer) -> int | None:
-    """How many runs the platform says there are; `None` where it does not count them."""
+    """The number of runs in the list; `None` where the platform does not count them."""
     total = answer.data.get("total") if isinstance(answer.data, Mapping) else None
     return total if isinstance(total, int) else None
 
@@ -105,7 +105,7 @@ COUNT = ("count", "frequency", "value", "y", "n")
 
 @dataclass(frozen=True)
 class Bin:
-    """So many rollouts earned from `low` to `high`."""
+    """The number of rollouts with a reward from `low` to `high`."""
 
     low: float
     high: float
@@ -114,7 +114,7 @@ class Bin:
 
 @dataclass(frozen=True)
 class Histogram:
-    """The rewards of one step; `None` where the platform does not say of which."""
+    """The rewards of one step; `step` is `None` where the platform does not name it."""
 
     step: int | None
     bins: tuple[Bin, ...]
@@ -122,7 +122,7 @@ class Histogram:
 
 @dataclass(frozen=True)
 class RunDetails:
-    """What the platform tells of one run."""
+    """Everything that the platform has about one run."""
 
     run: PlatformRun
     model: str = ""
@@ -132,16 +132,16 @@ class RunDetails:
     checkpoints: tuple[Mapping[str, Any], ...] = ()
     samples: tuple[Mapping[str, Any], ...] = ()
     histogram: Histogram | None = None
-    """How rewards spread at the latest step."""
+    """The distribution of rewards at the latest step."""
     dollars: float | None = None
     unread: tuple[str, ...] = ()
-    """What could not be read, and why."""
+    """Parts that could not be read, and why."""
 
 
 def read_run(prime: Prime, access: HubAccess, id: str, stop: threading.Event) -> RunDetails | None:
-    """Everything about one run; `None` where the platform has none of this id.
+    """Everything about one run; `None` where no run has this id.
 
-    Raises `HubUnavailable`, `Interrupted`, and `RunsUnreadable` where nothing can be said of it.
+    Raises `HubUnavailable`, `Interrupted`, and `RunsUnreadable` where the run itself could not be read.
     """
     base = f"/rft/runs/{id}"
     paths = {

@@ -1,4 +1,4 @@
-"""The Hub's present state, as far as this repository is concerned."""
+"""The state of the Hub, as far as this repository is concerned."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ReadStatus = Literal["found", "missing", "no-access", "unreadable"]
 
 @dataclass(frozen=True)
 class HubEnvironment:
-    """One environment as the Hub describes it; version and hash are empty where nothing is published yet."""
+    """One environment on the Hub; version and hash are empty where nothing is published yet."""
 
     visibility: str
     version: str = ""
@@ -25,26 +25,26 @@ class HubEnvironment:
 
 @dataclass(frozen=True)
 class HubReading:
-    """What came of reading one environment."""
+    """The result of reading one environment."""
 
     standing: ReadStatus
     environment: HubEnvironment | None = None
     why: str = ""
-    """Where it is not found: in words."""
+    """Why it was not found."""
 
 
 @dataclass(frozen=True)
 class HubIdentity:
-    """Whose key it is."""
+    """The user of the key, and their teams."""
 
     slug: str
     teams: Mapping[str, str] | None = None
     """Slug of each team → its id; `None` where the teams could not be read."""
     may_write: bool = True
-    """Whether the key's scope lets it write environments, as far as it says."""
+    """False where the scope of the key excludes writing environments."""
 
     def owns(self, owner: str) -> bool | None:
-        """Whether new environments of this owner are this key's to make; `None` where that is not known."""
+        """Whether the key may create environments of this owner; `None` where that is not known."""
         if owner.casefold() in {self.slug.casefold(), *(slug.casefold() for slug in self.teams or ())}:
             return True
         return None if self.teams is None else False
@@ -56,13 +56,13 @@ class HubState:
 
     identity: HubIdentity
     readings: Mapping[str, HubReading] = field(default_factory=dict)
-    """`owner/name` → what is there."""
+    """`owner/name` → the environment at that address."""
     pinned: Mapping[str, HubReading] = field(default_factory=dict)
-    """`owner/name@version` → whether it is there."""
+    """`owner/name@version` → that version."""
     listed: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Owner → every environment of theirs that the key can see."""
+    """Owner → all their environments that the key can see."""
     unlisted: Mapping[str, str] = field(default_factory=dict)
-    """Owner → why theirs could not be listed."""
+    """Owner → why their environments could not be listed."""
     prime: str = ""
 
 
@@ -82,7 +82,7 @@ def read_hub(
     unusable prime), `Interrupted` when `stop` is set.
     """
     if not access.key:
-        raise HubUnavailable("there is no key for the Hub", "set PRIME_API_KEY, or run: prime login")
+        raise HubUnavailable("no API key for the Hub", "set PRIME_API_KEY, or run: prime login")
     addresses, pinned, owners = list(addresses), list(pinned), list(owners)
     calls = [HubCall("teams", "/user/teams", pages="offset")]
     calls += [HubCall(f"at {each}", f"/environmentshub/{each}/status") for each in addresses]
@@ -123,7 +123,7 @@ def _identity(answers: HubAnswers, access: HubAccess) -> HubIdentity:
         raise HubUnavailable(message, "try again; if it stays so, look at PRIME_API_BASE_URL and at the Hub's status")
     data = said.data.get("data") if isinstance(said.data, dict) else None
     if not isinstance(data, dict):
-        message = f"what answers at {access.url} is not the Hub: whoami says nothing of a user"
+        message = f"{access.url} is not the Hub: whoami returned no user"
         raise HubUnavailable(message, f"look at PRIME_API_BASE_URL, or bring prime up to date ({INSTALL})")
     teams = _teams(answers["teams"])
     if access.team and teams is not None and access.team not in {*teams, *teams.values()}:
@@ -146,7 +146,9 @@ def _teams(answer: HubAnswer) -> Mapping[str, str] | None:
 
 
 def reading_of(answer: HubAnswer, address: str, identity: HubIdentity) -> HubReading:
-    """What a status call says; without rights at that owner, nothing there cannot be told from not seeing it."""
+    """The environment in the answer to a status call.
+
+    Without rights at that owner, an absent environment cannot be told from an invisible one."""
     owner = address.partition("/")[0]
     if answer.outcome == "missing":
         mine = identity.owns(owner)
@@ -154,10 +156,8 @@ def reading_of(answer: HubAnswer, address: str, identity: HubIdentity) -> HubRea
             return HubReading("missing")
         whose = f"{owner} is neither the key's user ({identity.slug or 'without a name'}) nor one of its teams"
         if mine is None:
-            return HubReading(
-                "unreadable", why=f"nothing is seen there, and whether {owner} is a team of this key's cannot be read"
-            )
-        return HubReading("no-access", why=f"nothing is seen there, and {whose}")
+            return HubReading("unreadable", why="nothing was found, and the teams of this key could not be read")
+        return HubReading("no-access", why=f"nothing was found, and {whose}")
     if answer.outcome == "refused":
         return HubReading("no-access", why=answer.message or f"HTTP {answer.status}")
     if answer.outcome != "ok":
@@ -192,7 +192,7 @@ def _pinned(answer: HubAnswer) -> HubReading:
         found = HubEnvironment(str(data.get("visibility") or ""), str(data.get("semantic_version") or ""))
         return HubReading("found", found)
     if answer.outcome == "missing":
-        return HubReading("missing", why="there is no such version, or this key may not see it")
+        return HubReading("missing", why="the version does not exist, or this key cannot see it")
     return HubReading("no-access" if answer.outcome == "refused" else "unreadable", why=answer.message)
 
 
@@ -202,7 +202,7 @@ def _names(answer: HubAnswer) -> tuple[str, ...]:
 
 
 def _address(entry: Mapping[str, Any]) -> str:
-    """`owner/name` of an entry of the Hub's list, in each of the forms that it has had."""
+    """`owner/name` of an entry in the Hub's list, in each of the forms that releases of the Hub had."""
     name, owner = str(entry.get("name") or ""), entry.get("owner")
     slug = owner.get("slug") or owner.get("name") if isinstance(owner, dict) else owner or entry.get("owner_name")
     return f"{slug}/{name}" if name and slug else str(entry.get("environment") or "")

@@ -63,7 +63,7 @@ class SideRollouts:
 
 
 def side_of(root: Path, package: Package, side: SideName, text: str) -> ComparisonSide:
-    """What a side's name means. Raises `Refused` where it means nothing, or two things."""
+    """What a side's name means. Raises `RunRefused` where it means nothing, or two things."""
     kind, _, rest = text.partition(":")
     wanted = kind if kind in KINDS and rest else None
     name = rest if wanted else text
@@ -106,7 +106,7 @@ def _name_of(recording: RecordingOnDisk) -> str:
 
 
 def rollouts_on_file(side: ComparisonSide, entry: EnvironmentEntry, package: Package, known: Facts) -> SideRollouts:
-    """The rollouts of a file or a recording. Raises `Refused`, by name and line, where they are of something else."""
+    """The rollouts of a file or a recording. Raises `RunRefused`, by name and line, where they are of something else."""
     if side.recording is not None:
         rows, date = _recorded(side.recording, entry, package), str(side.recording.baseline.get("date") or "")
     else:

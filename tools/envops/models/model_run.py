@@ -56,7 +56,7 @@ def chosen(options: argparse.Namespace) -> tuple[Repository, tuple[str, ...]]:
 
 
 def ceiling_of(options: argparse.Namespace, endpoint: Endpoint) -> float | None:
-    """What the run may cost. Raises `Refused` where nobody can know and nobody said that it does not matter."""
+    """What the run may cost. Raises `RunRefused` where nobody can know and nobody said that it does not matter."""
     wanted = options.max_cost
     if wanted == "none":
         return None
@@ -72,7 +72,7 @@ def ceiling_of(options: argparse.Namespace, endpoint: Endpoint) -> float | None:
 def relay_to(root: Path, options: argparse.Namespace) -> Iterator[Relay]:
     """The relay to the endpoint that was named, after it answered a cheap question.
 
-    Raises `Refused` with what is wrong and what the endpoint said, and `DeclarationError`.
+    Raises `RunRefused` with what is wrong and what the endpoint said, and `DeclarationError`.
     """
     endpoint = find_endpoint(root, options.endpoint)
     with relay_for(endpoint, ceiling_of(options, endpoint)) as relay:
@@ -81,7 +81,7 @@ def relay_to(root: Path, options: argparse.Namespace) -> Iterator[Relay]:
 
 @contextmanager
 def relay_for(endpoint: Endpoint, ceiling: float | None, seed: int | None = None) -> Iterator[Relay]:
-    """The relay to an endpoint, after it answered a cheap question. Raises `Refused`."""
+    """The relay to an endpoint, after it answered a cheap question. Raises `RunRefused`."""
     try:
         key = key_of(endpoint)
     except NoKey as error:
@@ -96,7 +96,7 @@ def relay_for(endpoint: Endpoint, ceiling: float | None, seed: int | None = None
 
 @contextmanager
 def breaking_off(name: str, stop: threading.Event) -> Iterator[None]:
-    """An evaluation inside: what breaks it off as a whole becomes `Refused`, with the code of whose fault it is."""
+    """An evaluation inside: what breaks it off as a whole becomes `RunRefused`, with the code of whose fault it is."""
     try:
         yield
     except KeyboardInterrupt:
@@ -135,7 +135,7 @@ def asked_of(
 
 
 def approve(entry: EnvironmentEntry, opened: OpenedTasks, relay: Relay, asked: EvaluationSize) -> CostEstimate:
-    """Say what is coming; raise `Refused` where it could cost more than is left below the ceiling."""
+    """Say what is coming; raise `RunRefused` where it could cost more than is left below the ceiling."""
     return approve_bound(entry, opened, asked, relay.endpoint, relay.ceiling, relay.spending.cost)
 
 

@@ -1,4 +1,4 @@
-"""What a release did: as data that is kept as an artifact, and as text and Markdown for people."""
+"""The result of a release: as data for an artifact, and as text and Markdown for people."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ReleaseResult = Literal["published", "unchanged", "refused", "failed", "wedged",
 
 @dataclass(frozen=True)
 class LedgerEntry:
-    """One environment's line."""
+    """The result for one environment."""
 
     step: ReleaseStep
     result: ReleaseResult
@@ -33,9 +33,9 @@ class LedgerEntry:
     next: str = ""
     digest: str = ""
     wheel: str = ""
-    """sha256 of the wheel that was proven."""
+    """sha256 of the wheel that was tested."""
     evidence: ValidationEvidence | None = None
-    """The validation that entitles it to be published."""
+    """The validation that it was published on."""
     published: Published | None = None
     verified: Verified | None = None
     evaluations: tuple[PushedEvaluation, ...] = ()
@@ -76,7 +76,7 @@ class ReleaseLedger:
         }
 
     def text(self, scrubber: Scrubber) -> str:
-        """The ledger as JSON, without anything secret."""
+        """The ledger as JSON, without secrets."""
         return json.dumps(scrubber.value(self.data()), indent=2, ensure_ascii=True) + "\n"
 
 
@@ -131,7 +131,7 @@ def _besides(entry: LedgerEntry) -> Iterator[str]:
 
 
 def sum_of(ledger: ReleaseLedger) -> str:
-    """One line about the whole."""
+    """The summary in one line."""
     counted: dict[str, int] = {}
     for entry in ledger.entries:
         counted[entry.result] = counted.get(entry.result, 0) + 1

@@ -39,11 +39,11 @@ SIGNS = {
     "not-asked": "?",
 }
 MOST_ROWS = 300
-"""A job's summary holds a megabyte; beyond this the JSON is the place to look."""
+"""The summary of a job is limited to a megabyte; the JSON has all rows."""
 
 
 def render_plan_text(plan: ReleasePlan, *, quiet: bool = False) -> str:
-    """The plan for a terminal; with `quiet` only what a release would do or cannot do."""
+    """The plan for a terminal; with `quiet` without what is unchanged."""
     lines = [*_heads(plan)]
     width = max((len(step.desired.address) for step in plan.steps), default=0)
     shown = [step for step in plan.steps if step.action != "unchanged" or not (quiet or len(plan.steps) > 50)]
@@ -62,7 +62,7 @@ def render_plan_text(plan: ReleasePlan, *, quiet: bool = False) -> str:
 
 def _heads(plan: ReleasePlan) -> Iterator[str]:
     if plan.not_asked:
-        yield f"The Hub was not asked: {plan.not_asked}. This is what is declared."
+        yield f"The Hub was not read: {plan.not_asked}. This plan shows what is declared."
     else:
         yield f"Read from the Hub as {plan.whose or 'a user without a name'}, with prime {plan.prime}."
     yield from plan.notes
@@ -84,7 +84,7 @@ def _others(plan: ReleasePlan) -> Iterator[str]:
             else f"? {each.address}  external  {each.standing}"
         )
     for address in plan.orphans:
-        yield f"? {address}  orphan  on the Hub and not in registry.yaml; it is left alone"
+        yield f"? {address}  orphan  on the Hub and not in registry.yaml; releases do not change it"
     for run in plan.runs:
         sign = "+" if run.action == "submit" else "!" if run.action == "refused" else " "
         yield f"{sign} run {run.name}  {run.action}  {'; '.join(filter(None, (run.reason, run.next)))}"
@@ -99,12 +99,12 @@ def _sum(plan: ReleasePlan) -> str:
     if any(plan.blocked(name) for name in plan.findings):
         said += " Version rules stop this release."
     elif plan.refused:
-        said += " Somebody has to decide what is marked with !."
+        said += " Steps marked with ! need a decision."
     return said
 
 
 def render_plan_markdown(plan: ReleasePlan) -> str:
-    """The plan as a page of Markdown that cannot be made to act by what it shows."""
+    """The plan as a page of Markdown, in which names and messages are escaped."""
     parts = ["## What merging would publish\n" if not plan.not_asked else "## What is declared\n"]
     parts += [f"{prose(line)}\n" for line in _heads(plan) if line]
     busy = [step for step in plan.steps if step.action != "unchanged" or plan.findings.get(step.desired.name)]
@@ -212,7 +212,7 @@ def print_plan(plan: ReleasePlan, form: PlanFormat, scrubber: Scrubber, *, quiet
 
 
 def plan_annotations(plan: ReleasePlan) -> list[str]:
-    """What the rules of versions found, and what needs a decision, as commands of GitHub's workflows."""
+    """Findings of the rules of versions, and steps that need a decision, as workflow commands of GitHub."""
     commands = []
     for step in plan.steps:
         folder = f"environments/{step.desired.name.replace('-', '_')}"

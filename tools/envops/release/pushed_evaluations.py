@@ -1,7 +1,7 @@
 """Recorded baselines as evaluations on the Hub: `prime eval push`, once per version and model.
 
-An evaluation's name is its key: it holds the environment's version and the model. The verdict
-is what the Hub lists afterwards; one that broke off is taken up where it stands.
+An evaluation's name identifies it: it contains the environment's version and the model. What the
+Hub lists afterwards decides, and an interrupted push continues where it stopped.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ COMPLETE = "COMPLETED"
 
 @dataclass(frozen=True)
 class PushedEvaluation:
-    """What became of one recorded baseline."""
+    """The result for one recorded baseline."""
 
     name: str
     outcome: Literal["pushed", "there", "left-out", "failed"]
@@ -47,7 +47,7 @@ class EvaluationPusher:
     retry: RetryPolicy = HUB_PUSH
 
     def push_all(self, desired: Desired, package: Package) -> tuple[PushedEvaluation, ...]:
-        """Push what is recorded of real models; what a scripted policy said is left out.
+        """Push the recordings of real models; those of scripted policies are left out.
 
         Raises `Interrupted`.
         """
@@ -58,11 +58,11 @@ class EvaluationPusher:
             model = str(recording.baseline.get("model") or "")
             name = evaluation_name(desired, model)
             if recording.problems:
-                yield PushedEvaluation(recording.file, "failed", "its files are damaged: nox -s validate says how")
-            elif not model:
                 yield PushedEvaluation(
-                    recording.file, "left-out", "a scripted policy spoke, which says nothing of a model"
+                    recording.file, "failed", "its files are damaged: run nox -s validate for details"
                 )
+            elif not model:
+                yield PushedEvaluation(recording.file, "left-out", "recorded with a scripted policy, not with a model")
             elif recording.baseline.get("package_version") != desired.version:
                 made_of = recording.baseline.get("package_version")
                 yield PushedEvaluation(recording.file, "left-out", f"it was recorded with version {made_of}")
@@ -70,12 +70,12 @@ class EvaluationPusher:
                 yield self._pushed(name, desired, recording)
 
     def _pushed(self, name: str, desired: Desired, recording: RecordingOnDisk) -> PushedEvaluation:
-        """Push one until the Hub lists it as complete, or somebody has to look."""
+        """Push one until the Hub lists it as complete, or a person has to act."""
         said = ""
         for turn in range(self.retry.attempts):
             known = self._known(name, desired)
             if known is None:
-                said = said or "the Hub's evaluations cannot be read"
+                said = said or "the Hub's evaluations could not be read"
             elif known.status == COMPLETE:
                 return PushedEvaluation(name, "pushed" if turn else "there", known.id)
             else:
@@ -129,7 +129,7 @@ class EvaluationPusher:
 
 
 def evaluation_name(desired: Desired, model: str) -> str:
-    """The one name of an evaluation of a version by a model."""
+    """The name of the evaluation of a version by a model."""
     return f"{desired.name} {desired.version} by {model}"
 
 

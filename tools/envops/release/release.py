@@ -1,4 +1,4 @@
-"""A release: every planned step, side by side, each on its own evidence; one that fails stops no other."""
+"""A release: all planned steps in parallel, each on its own evidence; a failing one does not stop the others."""
 
 from __future__ import annotations
 
@@ -42,26 +42,26 @@ class Release:
     identity: HubIdentity
     evidence: Mapping[str, ValidationEvidence]
     no_evidence: str
-    """What to say where an environment has none."""
+    """The message for an environment without evidence."""
     uncommitted: Mapping[str, str]
-    """Environment → what of it git does not have."""
+    """Environment → its uncommitted files."""
     stop: threading.Event
     tell: Callable[[str], None]
     retry: RetryPolicy = HUB_PUSH
 
     def apply(self, plan: ReleasePlan, done: Callable[[LedgerEntry], None]) -> None:
-        """Carry out the plan; `done` gets each entry whenever something came of it, from several threads.
+        """Carry out the plan; `done` gets each entry whenever it changes, from several threads.
 
-        First wheels are built, then everything is published, then what the Hub hands out is
-        loaded, then evaluations are pushed: an environment's code, its build among it, never runs
-        beside a process that holds the key in its variables. Raises `KeyboardInterrupt` once what
-        was under way has come to its end.
+        All wheels are built, then everything is published, then the published wheels are loaded,
+        then evaluations are pushed: an environment's code, including its build, never runs beside
+        a process that has the key in its variables. Raises `KeyboardInterrupt` once the running
+        steps have ended.
         """
         built: dict[str, BuiltWheel] = {}
         fetched: dict[str, Fetched] = {}
 
         def prepare(step: ReleaseStep) -> LedgerEntry:
-            entry = LedgerEntry(step, "not-reached", "nothing came of it yet")
+            entry = LedgerEntry(step, "not-reached", "not started")
             return self._timed(entry, lambda known: self._refused(plan, step) or self._prepared(known, built))
 
         def push(entry: LedgerEntry) -> LedgerEntry:
@@ -94,12 +94,12 @@ class Release:
                 raise
 
     def _timed(self, known: LedgerEntry, act: Callable[[LedgerEntry], LedgerEntry]) -> LedgerEntry:
-        """What came of one part of the way; whatever goes wrong here is this environment's alone."""
+        """The entry after one part of the release; an exception is the result of this environment alone."""
         started = time.monotonic()
         try:
             entry = act(known)
         except Interrupted:
-            then = "run it again: it reads first"
+            then = "run the release again"
             cut = replace(known, result="not-reached", message="interrupted", next=then)
             entry = replace(known, next=f"interrupted; {then}") if known.is_ready else cut
         except Exception as error:
@@ -108,7 +108,7 @@ class Release:
         return replace(entry, seconds=known.seconds + time.monotonic() - started)
 
     def _refused(self, plan: ReleasePlan, step: ReleaseStep) -> LedgerEntry | None:
-        """What needs no push, or may have none."""
+        """The entry of a step that needs no push or may not be pushed; `None` for others."""
         name = step.desired.name
         if step.action == "unchanged":
             return LedgerEntry(step, "unchanged", step.reason)
@@ -121,13 +121,13 @@ class Release:
             return LedgerEntry(step, "refused", f"{blocked[0].rule}: {blocked[0].message}", blocked[0].fix)
         if name in self.uncommitted:
             message = f"not committed: {self.uncommitted[name]}"
-            return LedgerEntry(step, "refused", message, "commit it: what is published must be found in git")
+            return LedgerEntry(step, "refused", message, "commit it: what is published must be in git")
         if self.identity.owns(step.desired.owner) is False and step.action == "create":
             return LedgerEntry(step, "refused", f"{step.desired.owner} is not this key's", "use a key of that owner")
         return None
 
     def _prepared(self, known: LedgerEntry, built: dict[str, BuiltWheel]) -> LedgerEntry:
-        """Look at the evidence, and build the wheel that it is about."""
+        """Check the evidence, and build the wheel that it names."""
         name = known.step.desired.name
         package = self.repository.packages[name]
         known = replace(known, digest=package.digest)
@@ -150,7 +150,7 @@ class Release:
     def _pushed(
         self, known: LedgerEntry, built: Mapping[str, BuiltWheel], fetched: dict[str, Fetched], folder: Path
     ) -> LedgerEntry:
-        """Publish, and fetch what the Hub hands out then."""
+        """Publish, and fetch the published wheel."""
         step, name = known.step, known.step.desired.name
         if name not in built:
             return known
@@ -183,14 +183,14 @@ class Release:
     def _verified(self, known: LedgerEntry, verified: Verified) -> LedgerEntry:
         desired = known.step.desired
         if not verified.seen:
-            then = f"look at {desired.address}@{desired.version} on the Hub: no later release looks at it again"
+            then = f"check {desired.address}@{desired.version} on the Hub: no later release checks it again"
             message = f"published, but {verified.message}"
             return replace(known, result="unknown", message=message, next=then, verified=verified)
         if not verified.sound:
             then = f"do not use {desired.address}@{desired.version}; then: nox -s bump -- {desired.name}"
             message = f"published, but {verified.message}"
             return replace(known, result="failed", message=message, next=then, verified=verified)
-        self.tell(f"{desired.address}: {desired.version} is there, {verified.message}")
+        self.tell(f"{desired.address}: {desired.version} is published, {verified.message}")
         return replace(known, verified=verified)
 
     def _hub_side(self, step: ReleaseStep, wheel: Path) -> HubSide:
@@ -212,7 +212,7 @@ class Release:
         return reading_of(answers["status"], address, self.identity), contents
 
     def _with_evaluations(self, known: LedgerEntry) -> LedgerEntry:
-        """Also where nothing was published now: an earlier release may have been cut short before this."""
+        """Push evaluations, even if nothing was published now: an earlier release may have been interrupted before this."""
         desired = known.step.desired
         if not known.is_ready or not self.repository.registry.environments[desired.name].publish_evals:
             return known

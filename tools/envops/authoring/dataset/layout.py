@@ -194,7 +194,7 @@ def alone(value: Any) -> Any:
 def example_of(row: DatasetRow, layout: RowLayout) -> Example:
     """A row as an example.
 
-    Raises `Unreadable`, which says what is wrong with the row.
+    Raises `UnreadableExample`, which says what is wrong with the row.
     """
     roles = layout.roles
     said = raw_example(row, roles)

@@ -24,7 +24,7 @@ REQUIRES_PYTHON = ">=3.11,<3.15"
 def files_of(folder: Path, old: str, new: str) -> dict[str, str]:
     """The new package's files by path, made from the old package's folder; both names as in the registry.
 
-    Raises `Unreadable` where the old package is not of a shape that can be moved.
+    Raises `NotMovable` where the old package is not of a shape that can be moved.
     """
     was, becomes = old.replace("-", "_"), new.replace("-", "_")
     original = read(folder, was)

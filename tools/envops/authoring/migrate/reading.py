@@ -71,7 +71,7 @@ class Original:
 def read(folder: Path, module: str) -> Original:
     """Take the package apart.
 
-    Raises `Unreadable` where `load_environment` is not found, or makes no environment that can be moved.
+    Raises `NotMovable` where `load_environment` is not found, or makes no environment that can be moved.
     """
     modules = {_name(path, folder / module): _parsed(path) for path in sorted((folder / module).rglob("*.py"))}
     homes = [name for name, parsed in modules.items() if LOAD in _functions(parsed)]

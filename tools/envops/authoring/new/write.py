@@ -66,7 +66,7 @@ class NotWritten(Exception):
 
 
 def refuse_taken(root: Path, registry: Registry, name: str) -> None:
-    """Raise `Refused` where something of this name is there already."""
+    """Raise `NotWritten` where something of this name is there already."""
     folder = root / "environments" / name.replace("-", "_")
     if name in registry.environments or name in registry.external:
         known = load_document(root / REGISTRY_FILE, root).line(("environments", name))
@@ -100,7 +100,7 @@ def write(
 ) -> list[Path]:
     """Write package, lock, registry entry and CODEOWNERS; the paths of what changed, below the root.
 
-    `ignored` are rules that the registry is to ignore, and why. Everything is made aside first. Raises `Refused` where
+    `ignored` are rules that the registry is to ignore, and why. Everything is made aside first. Raises `NotWritten` where
     the registry's text cannot take the entry, and `ProgramFailed` where a lock must be resolved and uv finds none;
     nothing is changed then.
     """

@@ -172,9 +172,9 @@ def test_without_what_it_takes_nothing_is_published(
 @pytest.mark.parametrize(
     ("variables", "said", "fix"),
     [
-        ({"PRIME_API_KEY": ""}, "there is no key", "PRIME_API_KEY"),
+        ({"PRIME_API_KEY": ""}, "no API key", "PRIME_API_KEY"),
         ({"PRIME_API_KEY": "canary-key-of-nobody"}, "refuses the key from PRIME_API_KEY", "make a new key"),
-        ({"PRIME_API_KEY": "emulated-key-read-only"}, "may read environments and not write", "write access"),
+        ({"PRIME_API_KEY": "emulated-key-read-only"}, "may read environments but not write", "write access"),
         ({"PRIME_TEAM_ID": "cteamofstrangers"}, "for the team cteamofstrangers", "prime teams list"),
         ({"PRIME_API_BASE_URL": "http://127.0.0.1:9"}, "does not answer", "PRIME_API_BASE_URL"),
     ],

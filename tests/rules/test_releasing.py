@@ -42,7 +42,7 @@ def found(version: str = "0.2.0", content: str = "now", visibility: str = "PRIVA
         (found("newest", "x"), "drift", "not one that can be compared"),
         (HubReading("no-access", why="HTTP 403"), "no-access", "HTTP 403"),
         (HubReading("unreadable", why="HTTP 503"), "unreadable", "HTTP 503"),
-        (None, "not-asked", "not asked"),
+        (None, "not-asked", "not read"),
     ],
 )
 def test_one_step_for_every_state(reading: HubReading | None, action: str, said: str) -> None:

@@ -142,7 +142,7 @@ def the_platform(otherwise: str = "") -> tuple[Prime, HubAccess]:
     access, prime = hub_access(), find_prime()
     if not access.key:
         ways = ["set PRIME_API_KEY", "or run: prime login", otherwise]
-        raise HubUnavailable("there is no key for the platform", ", ".join(filter(None, ways)))
+        raise HubUnavailable("no API key for the platform", ", ".join(filter(None, ways)))
     if prime is None:
         raise HubUnavailable("the prime CLI is not installed", INSTALL)
     return prime, access

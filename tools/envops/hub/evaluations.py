@@ -62,7 +62,8 @@ def read_evaluation(prime: Prime, access: HubAccess, id: str, stop: threading.Ev
 def read_samples(prime: Prime, access: HubAccess, id: str, stop: threading.Event) -> list[dict[str, Any]]:
     """All samples of an evaluation, each once.
 
-    Everything is read again where the pages do not fit together. Raises `EvaluationsUnreadable`, `HubUnavailable` and `Interrupted`.
+    Everything is read again where the pages do not fit together. Raises `EvaluationsUnreadable`, `HubUnavailable` and
+    `Interrupted`.
     """
     why = ""
     for _ in range(TRIES):

@@ -106,7 +106,7 @@ def _name_of(recording: RecordingOnDisk) -> str:
 
 
 def rollouts_on_file(side: ComparisonSide, entry: EnvironmentEntry, package: Package, known: Facts) -> SideRollouts:
-    """The rollouts of a file or a recording. Raises `RunRefused`, by name and line, where they are of something else."""
+    """The rollouts of a file or a recording. Raises `RunRefused` with file and line if they are of something else."""
     if side.recording is not None:
         rows, date = _recorded(side.recording, entry, package), str(side.recording.baseline.get("date") or "")
     else:

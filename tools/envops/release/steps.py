@@ -95,7 +95,8 @@ def _beside(desired: Desired, found: HubEnvironment) -> ReleaseStep:
         then = f"nox -s bump -- {desired.name}; a published version is never replaced"
         return ReleaseStep(desired, "conflict", reason, then, found)
     reason = f"the Hub has {found.version}, which is ahead of {desired.version} here"
-    then = f"copy here what was published by hand, or choose a higher version: nox -s bump -- {desired.name} --above {found.version}"
+    bump = f"nox -s bump -- {desired.name} --above {found.version}"
+    then = f"copy here what was published by hand, or choose a higher version: {bump}"
     return ReleaseStep(desired, "drift", reason, then, found)
 
 

@@ -225,7 +225,7 @@ def test_a_hosted_evaluation_is_imported_and_judged(
     assert code == exit_codes.INCONCLUSIVE  # eight rollouts prove little
     assert "8 rollouts (tasks: 4)" in said
     assert "at most $" in said
-    assert "metadata.json speaks of 4 × 2 = 8 rollouts, here are 7" in said
+    assert "metadata.json declares 4 × 2 = 8 rollouts, the file has 7" in said
     report = json.loads((root / "reports/validate.json").read_text())
     (measured,) = report["environments"][0]["distributions"]
     assert (measured["attempted"], measured["scored"], measured["policy"]) == (8, 7, MODEL)

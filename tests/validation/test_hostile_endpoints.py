@@ -133,7 +133,7 @@ def test_a_redirection_takes_the_key_nowhere() -> None:
             connection.sendall(f"HTTP/1.1 307 Away\r\nLocation: {elsewhere}\r\nContent-Length: 0\r\n\r\n".encode())
 
         with relayed(redirects) as (relay, heard):
-            with pytest.raises(EndpointRefuses, match="a redirection: give the address itself"):
+            with pytest.raises(EndpointRefuses, match="a redirection: configure the final address"):
                 relay.check()
             status, _ = ask(relay)
     assert status == 502

@@ -92,7 +92,7 @@ def _approved(search: Search, relay: Relay) -> tuple[SearchBudget, CostEstimate]
     description, tasks = _looked_at(search)
     budget = _budget(search, description, tasks, relay.endpoint.concurrency)
     bound = estimate_of_search(relay, tasks, budget, conversational=description.conversational)
-    cost = "at a price that nobody has said" if bound.cost is None else f"at most ${bound.cost:.4f}"
+    cost = "no price configured" if bound.cost is None else f"at most ${bound.cost:.4f}"
     said = (
         f"{search.entry.name}: GEPA with {budget.train} training and {budget.validation} validation tasks, stopping at "
         f"{budget.calls} rollouts (the last round may make {budget.most_calls - budget.calls} more), at most "

@@ -1,4 +1,4 @@
-"""The two sides of `envops compare`: an endpoint, a file of results, or a recording, and what each one holds."""
+"""The two sides of `envops compare`: each an endpoint, a file of results, or a recording, with its rollouts."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ from envops.statistics.two_sides import SideName, TwoSides
 
 SideKind = Literal["endpoint", "results", "recording"]
 KINDS: tuple[SideKind, ...] = ("endpoint", "results", "recording")
+PHRASES = {"endpoint": "an endpoint", "results": "a file of results", "recording": "a recording"}
 
 
 @dataclass(frozen=True)
@@ -32,7 +33,7 @@ class ComparisonSide:
 
     side: SideName
     name: str
-    """As it was written on the command line, without its kind."""
+    """As on the command line, without its kind."""
     kind: SideKind
     endpoint: Endpoint | None = None
     path: Path | None = None
@@ -41,7 +42,7 @@ class ComparisonSide:
 
 @dataclass(frozen=True)
 class SideRollouts:
-    """What one side holds."""
+    """The rollouts of one side."""
 
     side: ComparisonSide
     rows: tuple[EvaluationRow, ...]
@@ -53,7 +54,7 @@ class SideRollouts:
 
     @property
     def sampling(self) -> Mapping[str, Any]:
-        """How it was sampled; empty where the source does not say."""
+        """How it was sampled; empty where that is unknown."""
         return next((row.sampling for row in self.rows if row.sampling), {})
 
     @property
@@ -63,7 +64,7 @@ class SideRollouts:
 
 
 def side_of(root: Path, package: Package, side: SideName, text: str) -> ComparisonSide:
-    """What a side's name means. Raises `RunRefused` where it means nothing, or two things."""
+    """The side that a name stands for. Raises `RunRefused` if it stands for nothing, or for several things."""
     kind, _, rest = text.partition(":")
     wanted = kind if kind in KINDS and rest else None
     name = rest if wanted else text
@@ -82,11 +83,11 @@ def side_of(root: Path, package: Package, side: SideName, text: str) -> Comparis
         return meant[0]
     if meant:
         ways = " or ".join(f"{each.kind}:{name}" for each in meant)
-        raise RunRefused(f"{text} is several things: say {ways}")
+        raise RunRefused(f"{text} is ambiguous: write {ways}")
     known = [*endpoints, *recordings]
     near = nearest(name, known)
     raise RunRefused(
-        f"{text} is no {wanted or 'endpoint, no recording and no file'}"
+        f"{text} is not {PHRASES[wanted] if wanted else 'an endpoint, a recording or a file'}"
         + (f"; did you mean {near}?" if near else "")
         + f"\nendpoints ({ENDPOINTS_FILE}): {', '.join(endpoints) or 'none'}"
         + f"\nrecordings of {package.name}: {', '.join(recordings) or 'none'}"
@@ -113,11 +114,11 @@ def rollouts_on_file(side: ComparisonSide, entry: EnvironmentEntry, package: Pac
         rows, date = _imported(side, entry, package, known), ""
     first: dict[str, int] = {}
     for number, row in enumerate(rows, start=1):
-        if row.policy or row.model:  # a line that cannot be read says nothing of who spoke
+        if row.policy or row.model:  # an unreadable line has neither
             first.setdefault(row.speaker, number)
     if len(first) > 1:
         said = ", ".join(f"{speaker} (from row {number})" for speaker, number in first.items())
-        raise RunRefused(f"{side.name}: one side is one speaker, here are {said}")
+        raise RunRefused(f"{side.name}: one side must have one model or policy, and this one has {said}")
     return SideRollouts(side, rows, date)
 
 
@@ -130,9 +131,9 @@ def _imported(
     except (NoResults, OSError) as error:
         raise RunRefused(f"{side.name}: {error}") from None
     if imported.refusals:
-        say_problems(imported.path, imported.refusals, "not compared, because the file is evidence of something else")
-        raise RunRefused(f"{side.name}: refused; evaluate this version of {entry.name} with what spoke there")
-    say_problems(imported.path, imported.problems, "compared all the same: what cannot be used counts as missing")
+        say_problems(imported.path, imported.refusals, "not compared: the file is not about this environment")
+        raise RunRefused(f"{side.name}: refused; evaluate this version of {entry.name} with the same model")
+    say_problems(imported.path, imported.problems, "compared nevertheless: unusable lines count as missing")
     return tuple(imported.rows)
 
 
@@ -147,14 +148,13 @@ def _recorded(recording: RecordingOnDisk, entry: EnvironmentEntry, package: Pack
     now = reward_digest(entry, package)
     if said.get("reward_digest") != now:
         renewal = f"nox -s record -- {entry.name} --endpoint {said.get('endpoint') or 'ENDPOINT'}"
-        raise RunRefused(
-            f"{place}: is of code with the digest {said.get('reward_digest')}, here it is {now}: {renewal}"
-        )
+        digest = said.get("reward_digest")
+        raise RunRefused(f"{place}: recorded with the reward digest {digest}, and the package has {now}: {renewal}")
     return tuple(row for _, row in recording.rows)
 
 
 def sampled_alike(sides: TwoSides[ComparisonSide], held: Mapping[SideName, SideRollouts]) -> TwoSides[ComparisonSide]:
-    """Both sides with the smaller limit of a reply, where an endpoint can be held to it."""
+    """Both sides with the smaller limit of tokens; only endpoints can be limited."""
     known = [limit for side in sides if (limit := _limit(side, held)) is not None]
 
     def held_to(side: ComparisonSide) -> ComparisonSide:
@@ -173,13 +173,13 @@ def _limit(side: ComparisonSide, held: Mapping[SideName, SideRollouts]) -> int |
 
 
 def sampling_of_side(side: ComparisonSide, held: Mapping[SideName, SideRollouts]) -> Mapping[str, Any]:
-    """How a side is or was sampled, without its seed."""
+    """How a side is sampled, without its seed."""
     said = sampling_of(side.endpoint) if side.endpoint is not None else held[side.side].sampling
     return {key: value for key, value in said.items() if key != "seed" and value is not None}
 
 
 def sampling_difference(sampling: TwoSides[Mapping[str, Any]]) -> str:
-    """What is sampled differently, in words; empty where nothing is, or one side does not say."""
+    """The differences in sampling; empty where there are none, or where one side is unknown."""
     before, after = sampling
     if not before or not after:
         return ""

@@ -1,7 +1,7 @@
 """GEPA on one environment: verifiers' own command, in the environment's own virtual environment.
 
-The command runs a system prompt on training tasks, lets a model reflect on what came of it, and
-keeps what does better on validation tasks. It reaches the model through the host's relay.
+The command runs a system prompt on training tasks, lets a model reflect on the results, and keeps
+prompts that do better on validation tasks. It reaches the model through the host's relay.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ from envops.system.subprocesses import ProgramFailed, run_program
 from envops.validation.starting import WORKER_FOLDER
 
 MINIBATCH = 3
-"""Tasks that one reflection looks at: GEPA's own default in both generations."""
+"""Tasks of one reflection: GEPA's own default in both generations."""
 TEMPLATE_TOKENS = 2_000
-"""What GEPA's question to the reflecting model holds around the rollouts, at most."""
+"""The most tokens of GEPA's prompt for a reflection, without its rollouts."""
 MODULE = "envops_gepa"
 
 
 @dataclass(frozen=True)
 class SearchBudget:
-    """How much is spent on the search."""
+    """The size of a search."""
 
     calls: int
     """Rollouts at which GEPA stops; it ends the round that it has begun."""
@@ -48,7 +48,7 @@ class SearchBudget:
 
     @property
     def most_calls(self) -> int:
-        """Rollouts that can come of it: a round is two minibatches and a look at all validation tasks."""
+        """The most rollouts: a round is two minibatches and all validation tasks."""
         return self.calls + 2 * MINIBATCH + self.validation
 
     @property
@@ -59,28 +59,28 @@ class SearchBudget:
 
 @dataclass(frozen=True)
 class Optimized:
-    """What GEPA came to. Scores are means of rewards on the validation tasks."""
+    """The result of GEPA. Scores are means of rewards on the validation tasks."""
 
     candidates: tuple[str, ...]
-    """System prompts that were scored on them, the one that it began with first."""
+    """System prompts that were scored on them, beginning with the initial one."""
     scores: tuple[float, ...]
     subscores: tuple[Mapping[str, float], ...]
     """Validation task → score, for each candidate."""
     best: int
     calls: int | None
-    """Rollouts that were made, where GEPA says."""
+    """The number of rollouts; `None` where GEPA does not report it."""
 
 
 @dataclass
 class SearchProgress:
-    """Tells of each batch of rollouts that GEPA has made, as its process writes their number down."""
+    """Reports each batch of rollouts; the process of GEPA writes their number to a file."""
 
     path: Path
     seen: Callable[[int], None]
     rollouts: int = 0
 
     def look(self) -> None:
-        """Tell where there is something new."""
+        """Report new rollouts."""
         try:
             now = int(self.path.read_text(encoding="utf-8"))
         except (OSError, ValueError):  # nothing yet, or it is being written

@@ -1,6 +1,6 @@
-"""Calls to a real model's endpoint: with the key, within the ceiling, again where that can help.
+"""Calls to a model's endpoint: with the key, within the spending limit, and with retries.
 
-Nothing in here says the key: whatever an endpoint answers is scrubbed before anyone sees it.
+The key is in no message: whatever an endpoint answers is scrubbed first.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from envops.text.scrubbing import Scrubber
 PERMANENT = {401: "unauthorised", 403: "unauthorised"}
 LONGEST_ANSWER = 32 * 2**20
 MOST_TOKENS = 10**9
-"""Of one call; an endpoint that claims more is not believed."""
+"""The most tokens of one call that an endpoint can plausibly report."""
 SHOWN = 400
 PRIME_KEY = "PRIME_API_KEY"
 
@@ -36,7 +36,7 @@ RefusalKind = Literal["unreachable", "unauthorised", "unknown-model", "refused"]
 
 
 class EndpointRefuses(Exception):
-    """No call to this endpoint will be answered; `str` names the endpoint and what it said."""
+    """The endpoint will answer no call; `str` has its name and message."""
 
     def __init__(self, kind: RefusalKind, message: str) -> None:
         self.kind: RefusalKind = kind
@@ -45,14 +45,14 @@ class EndpointRefuses(Exception):
 
 @dataclass(frozen=True)
 class ProviderAnswer:
-    """What a call came to: a status and an object, in the shape that OpenAI's clients read."""
+    """The answer to a call: a status and an object in the form of OpenAI's API."""
 
     status: int
     body: dict[str, Any]
 
     @property
     def message(self) -> str:
-        """What the endpoint says went wrong, in a line."""
+        """The endpoint's error message in one line."""
         error = self.body.get("error", self.body.get("detail", self.body.get("message", self.body)))
         text = error.get("message") if isinstance(error, dict) else error
         return " ".join(str(text or error).split())[:SHOWN]
@@ -63,7 +63,7 @@ def error_answer(status: int, code: str, message: str) -> ProviderAnswer:
 
 
 def sent_body(endpoint: Endpoint, asked: Mapping[str, Any]) -> dict[str, Any]:
-    """What is sent on: the endpoint's own model and no more tokens than it was declared with."""
+    """The body to send: with the endpoint's own model, and its declared limit of tokens."""
     left_out = {"stream", "stream_options", "max_tokens", "max_completion_tokens"}
     if endpoint.style == "reasoning":
         left_out |= {"temperature", "top_p", "presence_penalty", "frequency_penalty", "logprobs"}
@@ -75,7 +75,7 @@ def sent_body(endpoint: Endpoint, asked: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def bound_of_call(endpoint: Endpoint, body: Mapping[str, Any]) -> Tokens:
-    """What a call may use at most."""
+    """The most tokens that a call may use."""
     raw = body.get("messages") or [{"role": "user", "content": body.get("prompt")}]
     choices = body.get("n")
     number = choices if isinstance(choices, int) and choices > 0 else 1
@@ -90,7 +90,7 @@ class Provider:
         self._seed = seed
         self._asked: Counter[str] = Counter()
         self.earlier_rollouts = 0
-        """How many rollouts earlier runs of this evaluation wrote down; with another number, seeds are others."""
+        """The number of rollouts that earlier runs of this evaluation kept; seeds depend on it."""
         self._endpoint = endpoint
         self._key = key
         self._limit = limit
@@ -122,7 +122,7 @@ class Provider:
         return f"endpoint {self._endpoint.name} ({self.scrubber.text(self._endpoint.url)})"
 
     async def call(self, path: str, asked: Mapping[str, Any]) -> ProviderAnswer:
-        """Make a call of the environment's, as often as it takes and makes sense."""
+        """Make a call for the environment, with retries."""
         self._limit.count(calls=1)
         body = sent_body(self._endpoint, asked) | self._seeded(asked)
         bound = bound_of_call(self._endpoint, body)
@@ -134,7 +134,7 @@ class Provider:
             if not await self._set_aside(bound):
                 self.ceiling_reached = True
                 self._limit.count(refused=1)
-                message = f"not asked: this call could take the run above its ceiling of ${self._limit.ceiling:g}"
+                message = f"not sent: this call could exceed the limit of ${self._limit.ceiling:g}"
                 return error_answer(402, "cost_ceiling_reached", message)
             if attempt:
                 self._limit.count(retries=1)
@@ -163,7 +163,7 @@ class Provider:
         return {"seed": int.from_bytes(digest[:4], "big") >> 1}  # fits a signed 32-bit number, which all servers take
 
     async def _set_aside(self, bound: Tokens) -> bool:
-        """Whether the call fits below the ceiling, perhaps once others have used less than they might have."""
+        """Reserve the cost of a call; wait for running calls that may use less than reserved."""
         while not self._limit.reserve(bound):
             if not self._limit.is_waiting:
                 return False
@@ -173,9 +173,9 @@ class Provider:
     async def _attempt(
         self, path: str, body: Mapping[str, Any], bound: Tokens
     ) -> tuple[ProviderAnswer | None, float | None, str]:
-        """An answer, or how long the endpoint wants us to wait and what was wrong.
+        """An answer, or the requested pause and the problem.
 
-        What may have been worked on without our being told is charged with its upper bound.
+        A call that the endpoint may have processed without an answer is charged at its maximum.
         """
         used: Tokens | None = None
         try:
@@ -194,7 +194,7 @@ class Provider:
             if answer is None or (status == 200 and not isinstance(answer.body.get("choices"), list)):
                 self._limit.count(unmeasured=1)
             if answer is None:
-                return None, None, f"answered {status} with something that is not a JSON object: {self._shown(raw)}"
+                return None, None, f"answered {status} with something other than a JSON object: {self._shown(raw)}"
             if status == 200 and not isinstance(answer.body.get("choices"), list):
                 return None, None, f"answered without choices: {answer.message}"
             used = used_by(answer.body) if status == 200 else Tokens()
@@ -232,7 +232,7 @@ class Provider:
         return ProviderAnswer(status, body) if isinstance(body, dict) else None
 
     def _final(self, answer: ProviderAnswer) -> ProviderAnswer:
-        """An answer for the environment; after some of them there is no use in asking again."""
+        """An answer for the environment; some of them make every further call useless."""
         if answer.status == 200:
             self._limit.count(answered=1)
             return answer
@@ -249,7 +249,7 @@ class Provider:
         return self.scrubber.text(f"{type(error).__name__} {error}".strip())[:SHOWN]
 
     async def check(self) -> None:
-        """Find out cheaply whether calls will be answered at all.
+        """Test cheaply whether the endpoint answers calls.
 
         The list of models costs nothing; where it does not name the model, a call of one
         token decides. Raises `EndpointRefuses`.
@@ -262,7 +262,7 @@ class Provider:
         body = sent_body(self._endpoint, {"messages": [{"role": "user", "content": "."}], "max_tokens": 1})
         bound = bound_of_call(self._endpoint, body)
         if not self._limit.reserve(bound):
-            return  # not even a token may be spent: the run itself will say so
+            return  # not even one token may be spent: the run itself reports that
         used: Tokens | None = bound
         try:
             status, answer = await self._checked("POST", "chat/completions", body)
@@ -270,7 +270,7 @@ class Provider:
         finally:
             self._limit.settle(bound, used)
         if status >= 400 and not MODEL_ENDPOINT.allows(status) and not (answer and "max_tokens" in answer.message):
-            said = answer.message if answer else "nothing that can be read"
+            said = answer.message if answer else "an unreadable body"
             raise EndpointRefuses("refused", f"{self.name} answered {status}: {said}")
 
     async def _checked(
@@ -287,7 +287,9 @@ class Provider:
                 await asyncio.sleep(MODEL_ENDPOINT.pause(attempt))
         answer = self._read(status, raw)
         if 300 <= status < 400:
-            raise EndpointRefuses("refused", f"{self.name} answered {status}, a redirection: give the address itself")
+            raise EndpointRefuses(
+                "refused", f"{self.name} answered {status}, a redirection: configure the final address"
+            )
         kind = refusal_in(answer or ProviderAnswer(status, {})) if method == "POST" or status in PERMANENT else None
         if kind:
             said = answer.message if answer else self._shown(raw)
@@ -296,7 +298,7 @@ class Provider:
 
 
 def refusal_in(answer: ProviderAnswer) -> RefusalKind | None:
-    """Whether an answer means that all further ones will be the same."""
+    """Why all further calls would fail, too; `None` where they may succeed."""
     if answer.status in (401, 403):
         return "unauthorised"
     error = answer.body.get("error")
@@ -307,7 +309,7 @@ def refusal_in(answer: ProviderAnswer) -> RefusalKind | None:
 
 
 def used_by(body: Mapping[str, Any]) -> Tokens | None:
-    """The tokens that an answer says it took, `None` where it does not say."""
+    """The tokens that an answer reports, or `None`."""
     usage = body.get("usage")
     if not isinstance(usage, Mapping):
         return None

@@ -101,7 +101,7 @@ def write(
     """Write package, lock, registry entry and CODEOWNERS; the paths of what changed, below the root.
 
     `ignored` are rules that the registry will ignore, with reasons. Everything is made aside first. Raises `NotWritten`
-    where the registry's text cannot take the entry, and `ProgramFailed` where a lock must be resolved and uv finds none;
+    where the registry's text cannot take the entry, and `ProgramFailed` where uv cannot resolve a lock that is needed;
     nothing is changed then.
     """
     registry_file, owners_file = root / REGISTRY_FILE, root / codeowners.CODEOWNERS_FILE

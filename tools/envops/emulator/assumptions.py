@@ -1,4 +1,4 @@
-"""What is known and what is assumed about the real Hub, as text."""
+"""The documentation of what is known and what is assumed about the real Hub."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ _HEAD = """# What the emulator knows and what it assumes
 
 - **measured**: the real prime CLI (0.18.0) was run against a recording server.
 - **read**: the CLI's source says so.
-- **assumed**: about the real server, which nobody could look at. A release must not depend on it.
+- **assumed**: about the real server, which was not available. A release must not depend on it.
 """
 
 
 def assumptions() -> str:
-    """Markdown: the open questions with their settings, and every endpoint."""
+    """The page as Markdown: the open questions with their settings, and every route."""
     return "\n".join([_HEAD, *_questions(), "", *_endpoints()]) + "\n"
 
 

@@ -1,4 +1,4 @@
-"""What nobody knows about the real server, as settings: a release has to come through with each of them."""
+"""Open questions about the real server, as settings: a release must succeed with each of them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class Assumption:
 
     question: str
     allowed: tuple[str, ...]
-    """The answers to choose from, the assumed one first; a number where it is empty."""
+    """The possible answers, the assumed one first; empty where the answer is a number."""
 
 
 ASSUMPTIONS = {
@@ -43,7 +43,7 @@ ASSUMPTIONS = {
 
 @dataclass(frozen=True)
 class Behaviour:
-    """The answers that this emulator goes by."""
+    """The answers that an emulator uses."""
 
     halves: str = "accepted"
     same_content: int = 409
@@ -57,18 +57,18 @@ class Behaviour:
 
 
 class UnknownAssumption(ValueError):
-    """A setting that is none."""
+    """A setting does not exist, or not with this answer."""
 
 
 def behaviour(settings: Iterable[str]) -> Behaviour:
-    """The behaviour that `question=answer` texts ask for. Raises `UnknownAssumption`, which says what there is."""
+    """The behaviour that `question=answer` texts ask for. Raises `UnknownAssumption`, with the possible settings."""
     chosen = Behaviour()
     for setting in settings:
         name, _, answer = setting.partition("=")
         name = name.strip().replace("-", "_")
         if name not in ASSUMPTIONS:
             known = ", ".join(each.name.replace("_", "-") for each in fields(Behaviour))
-            raise UnknownAssumption(f"{setting}: there is no such question; there are {known}")
+            raise UnknownAssumption(f"{setting}: unknown setting; the settings are {known}")
         allowed = ASSUMPTIONS[name].allowed
         if not allowed and not answer.isdecimal():
             raise UnknownAssumption(f"{setting}: the answer is a whole number")

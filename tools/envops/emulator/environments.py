@@ -52,7 +52,7 @@ def status(hub: Hub, request: HubRequest) -> HubResponse:
 
 @route("GET", "/environmentshub/{owner}/{name}/versions", MEASURED)
 def versions(hub: Hub, request: HubRequest) -> HubResponse:
-    """Every complete version, newest first; what is called sha256 is the content hash, and size a count of files."""
+    """Every complete version, newest first; `sha256` is the content hash, and `size` the number of files."""
     environment = hub.visible(request.account, request.parts["owner"], request.parts["name"])
     rows = [
         {"version": version_number(each), "created_at": each["created_at"], "sha256": each["content_hash"], "size": 2}

@@ -37,7 +37,7 @@ def create_hosted(hub: Hub, request: HubRequest) -> HubResponse:
 
 @route("GET", "/hosted-evaluations/{evaluation}/logs", MEASURED)
 def logs(hub: Hub, request: HubRequest) -> HubResponse:
-    """What a hosted evaluation printed."""
+    """The log of a hosted evaluation."""
     return HubResponse(
         {"logs": (hub.store.get("told", _existing(hub, request)["evaluation_id"]) or {}).get("logs", "")}
     )
@@ -55,7 +55,7 @@ def cancel(hub: Hub, request: HubRequest) -> HubResponse:
 
 @route("POST", "/evaluations/", MEASURED, "names need not be unique")
 def create(hub: Hub, request: HubRequest) -> HubResponse:
-    """Make an evaluation whose samples follow."""
+    """Create an evaluation; its samples follow."""
     account = request.writer()
     environments = request.body.get("environments")
     if not isinstance(environments, list) or not environments:
@@ -88,7 +88,7 @@ def get(hub: Hub, request: HubRequest) -> HubResponse:
 
 @route("PUT", "/evaluations/{evaluation}", READ)
 def update(hub: Hub, request: HubRequest) -> HubResponse:
-    """Change what is said about an evaluation."""
+    """Change the data of an evaluation."""
     request.writer()
     sent = {key: value for key, value in without_secrets(request.body).items() if value is not None}
     return HubResponse(_changed(hub, _existing(hub, request), **sent))
@@ -129,7 +129,7 @@ def finalize(hub: Hub, request: HubRequest) -> HubResponse:
 
 
 def play(hub: Hub, evaluation: str, rows: list[dict[str, Any]]) -> int:
-    """What a hosted evaluation came to, in the place of the platform's runner; how many samples it has now."""
+    """Add samples to a hosted evaluation, as the runner of the platform does; the number of its samples now."""
     before = sum(len(batch["rows"]) for batch in hub.store.all("samples", evaluation))
     hub.store.put("samples", f"{evaluation}-{before}", {"rows": rows}, evaluation)
     return before + len(rows)

@@ -1,4 +1,4 @@
-"""What goes wrong on demand: which requests, in which way, how often."""
+"""Faults on demand: which requests fail, how, and how often."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ USAGE = """METHOD PATH KIND [KEY=VALUE…]
 
 
 class FaultSyntaxError(ValueError):
-    """A fault that cannot be understood; the message says what is wrong."""
+    """The text is not a fault; the message has the reason."""
 
 
 @dataclass
 class HubFault:
-    """One thing that goes wrong, and how often still."""
+    """One kind of failure, and how often it still happens."""
 
     method: str
     path: str
@@ -56,7 +56,7 @@ class HubFault:
     fired: int = 0
 
     def takes(self, method: str, path: str) -> bool:
-        """Whether this request is hit; counts it."""
+        """Whether this request fails; counts it."""
         if self.method not in ("*", method) or not _pattern(self.path).fullmatch(path) or self.left <= 0:
             return False
         if self.skip > 0:
@@ -74,13 +74,13 @@ class HubFault:
         return float(self.settings.get(key, otherwise))
 
     def described(self) -> dict[str, Any]:
-        """For people and for the control endpoint."""
+        """The fault as text, with how often it happened."""
         settings = " ".join(f"{key}={value}" for key, value in self.settings.items())
         return {"fault": f"{self.method} {self.path} {self.kind} {settings}".strip(), "fired": self.fired}
 
 
 class Faults:
-    """All of them; the first that takes a request is the one that happens."""
+    """All faults; the first that matches a request happens."""
 
     def __init__(self, faults: Sequence[HubFault] = ()) -> None:
         self.all = list(faults)
@@ -90,7 +90,7 @@ class Faults:
 
 
 def parse_fault(text: str) -> HubFault:
-    """A fault from its words. Raises `FaultError`."""
+    """A fault from its text. Raises `FaultSyntaxError`."""
     words = text.split()
     if len(words) < 3:
         raise FaultSyntaxError(f"{text!r} is no fault; it is written {USAGE}")

@@ -64,7 +64,7 @@ class Accounts:
 
 
 def team_id(slug: str) -> str:
-    """A team's id, in the shape that the CLI knows ids by."""
+    """A team's id in the form of real ids."""
     return _id("team", slug)
 
 
@@ -80,26 +80,26 @@ ASSUMED: Provenance = "assumed"
 
 @dataclass(frozen=True)
 class HubRequest:
-    """One request as an endpoint sees it."""
+    """One request."""
 
     number: int
-    """Its own, also after a restart: whatever a request creates is named after it."""
+    """Unique, also after a restart: the ids of what a request creates are made from it."""
     method: str
     path: str
     """Below /api/v1, or from the root for uploads and downloads."""
     account: Account | None
-    """Whose key came with it; `None` without a key or with an unknown one."""
+    """The account of its key; `None` without a key or with an unknown one."""
     address: str
-    """Of the emulator, as the caller reached it: http://127.0.0.1:8000."""
+    """The address of the emulator that the caller used: http://127.0.0.1:8000."""
     parts: Mapping[str, str] = field(default_factory=dict)
     query: Mapping[str, str] = field(default_factory=dict)
     body: Any = None
-    """The JSON document that was sent."""
+    """The JSON document of the body."""
     content: bytes = b""
-    """What was sent, where it is no JSON document."""
+    """The body, where it is not a JSON document."""
 
     def named(self, kind: str) -> str:
-        """The id of what this request creates: the same if it is carried out a second time, later."""
+        """The id of what this request creates: the same when a postponed request is repeated."""
         return f"{kind}_{hashlib.sha256(f'{kind} {self.number}'.encode()).hexdigest()[:20]}"
 
     def text(self, key: str) -> str:
@@ -111,13 +111,13 @@ class HubRequest:
         return value
 
     def signed_in(self) -> Account:
-        """Whose key it is. Raises `HttpRefusal` (401) without a known one."""
+        """The account of the key. Raises `HttpRefusal` (401) without a known key."""
         if self.account is None:
             raise HttpRefusal(401, "Invalid or missing API key")
         return self.account
 
     def writer(self) -> Account:
-        """Whose key it is, where it may write. Raises `HttpRefusal`."""
+        """The account of the key. Raises `HttpRefusal` where it may not write."""
         account = self.signed_in()
         if not account.writes:
             raise HttpRefusal(403, "This API key has no write permission")
@@ -135,7 +135,7 @@ class HubRequest:
 
 @dataclass(frozen=True)
 class HubResponse:
-    """What is answered: a JSON document or bytes."""
+    """The response: a JSON document or bytes."""
 
     body: Any = None
     status: int = 200
@@ -149,7 +149,7 @@ class HubResponse:
 
 
 class HttpRefusal(Exception):
-    """The answer is an error; nothing of the request takes effect."""
+    """The response is an error, and the request has no effect."""
 
     def __init__(self, status: int, detail: Any) -> None:
         self.status = status
@@ -166,7 +166,7 @@ Handler = Callable[["Hub", HubRequest], HubResponse]
 
 @dataclass(frozen=True)
 class Route:
-    """A way to ask, how it is known, and what had to be assumed about the real server."""
+    """A method and path, how it is known, and what is assumed about the real server."""
 
     method: str
     path: str
@@ -185,7 +185,7 @@ ROUTES: list[Route] = []
 
 
 def route(method: str, path: str, known: Provenance, *assumes: str) -> Callable[[Handler], Handler]:
-    """Put a handler into the table; `{name}` in the path is a part without a slash, `{name:path}` one with."""
+    """Register a handler; `{name}` in the path is a part without a slash, `{name:path}` a part with slashes."""
 
     def added(handler: Handler) -> Handler:
         pattern = re.sub(r"\\\{(\w+):path\\\}", r"(?P<\1>.+)", re.escape(path))
@@ -198,12 +198,12 @@ def route(method: str, path: str, known: Provenance, *assumes: str) -> Callable[
 
 
 def now() -> str:
-    """The time as the Hub writes it."""
+    """The time in the Hub's format."""
     return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 class Hub:
-    """State, accounts and behaviour; the endpoints work on it."""
+    """State, accounts and behaviour, which the handlers work on."""
 
     def __init__(self, store: Store, accounts: Accounts, behaviour: Behaviour | None = None) -> None:
         self.store = store
@@ -212,7 +212,7 @@ class Hub:
         self.began = now()
 
     def answer(self, request: HubRequest, *, effect: bool = True) -> HubResponse:
-        """Carry a request out; without `effect`, say what would be answered and leave everything as it was."""
+        """Carry out a request; without `effect`, return the same response and change nothing."""
         try:
             found, parts = _endpoint(request)
             with self.store.transaction():
@@ -226,7 +226,7 @@ class Hub:
         return reply
 
     def postpone(self, request: HubRequest, seconds: float, reads: int | None) -> HubResponse:
-        """Answer now, and let it take effect later."""
+        """Respond now, and carry out the request later."""
         reply = self.answer(request, effect=False)
         if reply.status < 400:
             kept = asdict(replace(request, body=without_secrets(request.body), content=b""))
@@ -236,7 +236,7 @@ class Hub:
         return reply
 
     def catch_up(self) -> None:
-        """Carry out what was postponed and is due."""
+        """Carry out postponed requests that are due."""
         for number, kept in self.store.take_due(time.time()):
             account = Account(**kept["account"]) if kept["account"] else None
             content = self.store.read_file(f"pending-{number}") or b""
@@ -264,7 +264,7 @@ class Hub:
 
 
 def without_secrets(body: Any) -> Any:
-    """What was sent, without what may not be written down."""
+    """A body without its secrets."""
     if isinstance(body, dict):
         return {key: "…" if key in SECRET_KEYS else without_secrets(value) for key, value in body.items()}
     return [without_secrets(value) for value in body] if isinstance(body, list) else body

@@ -67,7 +67,7 @@ def lookup(hub: Hub, request: HubRequest) -> HubResponse:
     "halves: whether a wheel without its source may be pushed again (--assume halves=wedged)",
 )
 def begin_wheel(hub: Hub, request: HubRequest) -> HubResponse:
-    """Announce a wheel; answers where to upload it."""
+    """Announce a wheel; responds with the address for its upload."""
     environment = _own(hub, request)
     content, sha256 = request.text("content_hash"), request.text("sha256")
     _refuse_published(hub, environment, content, request.text("semantic_version"))
@@ -85,7 +85,7 @@ def begin_wheel(hub: Hub, request: HubRequest) -> HubResponse:
 
 @route("POST", "/environmentshub/{id}/wheels/{wheel}/finalize", MEASURED, "what was uploaded is checked by its hash")
 def end_wheel(hub: Hub, request: HubRequest) -> HubResponse:
-    """Say that a wheel is uploaded."""
+    """Confirm the upload of a wheel."""
     environment = _own(hub, request)
     wheel = _child(hub, "wheel", request.parts["wheel"])
     _check_upload(hub, wheel)
@@ -100,7 +100,7 @@ def end_wheel(hub: Hub, request: HubRequest) -> HubResponse:
     "a version needs a complete wheel of the same content (400 without one)",
 )
 def begin_version(hub: Hub, request: HubRequest) -> HubResponse:
-    """Announce a version's source archive; answers where to upload it."""
+    """Announce a version's source archive; responds with the address for its upload."""
     environment = _own(hub, request)
     content, version = request.text("content_hash"), request.text("semantic_version")
     _refuse_published(hub, environment, content, version)
@@ -136,7 +136,7 @@ def end_version(hub: Hub, request: HubRequest) -> HubResponse:
 
 @route("PUT", "/uploads/{id}", MEASURED, "a signature stands in the address, and a wrong one is refused with 403")
 def upload(hub: Hub, request: HubRequest) -> HubResponse:
-    """Take the bytes of a wheel or a source archive; no key is sent here."""
+    """Store the bytes of a wheel or a source archive; no key is sent here."""
     if request.query.get("X-Amz-Signature") != _signature(request.parts["id"]):
         raise HttpRefusal(403, "SignatureDoesNotMatch")
     hub.store.write_file(request.parts["id"], request.content)

@@ -1,4 +1,4 @@
-"""Secrets and variables, global and of an environment. Values are taken and never kept."""
+"""Secrets and variables, global and of an environment. Values are accepted and never stored."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ class _Transport:
         self.faults = faults
 
     async def serve(self, request: web.Request) -> web.StreamResponse:
-        """Answer one request, or let it go wrong, and note it in the journal."""
+        """Respond to one request, perhaps with a fault, and record it in the journal."""
         path = request.path.removeprefix(API)
         if request.host.rpartition(":")[0] not in LOOPBACK:
             return web.json_response({"detail": "this emulator answers on loopback only"}, status=403)
@@ -108,7 +108,7 @@ class _Transport:
         self.hub.store.end_request(number, entry)
 
     async def control(self, request: web.Request) -> web.StreamResponse:
-        """Not part of the Hub: faults, journal, state, and what becomes of runs."""
+        """Endpoints that the Hub does not have: faults, journal, state, and the progress of runs."""
         what = request.match_info["what"]
         if request.host.rpartition(":")[0] not in LOOPBACK:
             return web.json_response({"detail": "this emulator answers on loopback only"}, status=403)
@@ -152,7 +152,7 @@ class _Transport:
         raise LookupError
 
     def _stand_in(self, owner: str, name: str, version: str, content: str) -> Any:
-        """Somebody else's public environment: there, and empty."""
+        """Another owner's public environment without content."""
         made = {"id": f"env_{owner}_{name}", "owner": owner, "name": name, "visibility": "PUBLIC"}
         file = {"content_hash": content, "sha256": "0" * 64, "semantic_version": version, "complete": True}
         named = {"metadata": {"description": "a stand-in"}, "filename": f"{name}-{version}", "created_at": now()}
@@ -165,7 +165,7 @@ class _Transport:
         return made
 
     def _tell(self, kind: str, subject: str, body: Mapping[str, Any]) -> Any:
-        """Say how a run goes: its own keys (status, startedAt …), and logs, metrics and so on beside them."""
+        """Set the progress of a run: its own keys (status, startedAt …), and logs, metrics and so on."""
         found = self.hub.store.get(kind, subject)
         if found is None:
             raise LookupError
@@ -226,7 +226,7 @@ class EmulatedHub:
 
     @property
     def environment(self) -> dict[str, str]:
-        """The variables that send the prime CLI here."""
+        """Variables that make the prime CLI use this emulator."""
         return {
             "PRIME_API_KEY": self.key,
             "PRIME_API_BASE_URL": self.url,
@@ -235,25 +235,25 @@ class EmulatedHub:
         }
 
     def journal(self, method: str = "", path: str = "") -> list[dict[str, Any]]:
-        """Requests so far; of one method, with a text in their path."""
+        """The requests so far, of one method and with a text in their path."""
         rows = self.control("GET", "journal")
         return [row for row in rows if method in row.get("method", "") and path in row.get("path", "")]
 
     def writes(self) -> list[dict[str, Any]]:
-        """Requests so far that were made to change something."""
+        """The writing requests so far."""
         return [row for row in self.journal() if row.get("method") not in ("GET", None)]
 
     def state(self) -> dict[str, list[dict[str, Any]]]:
-        """Everything there is, by kind."""
+        """All documents, by kind."""
         found: dict[str, list[dict[str, Any]]] = self.control("GET", "state")
         return found
 
     def break_with(self, *faults: str) -> None:
-        """These faults from now on, instead of earlier ones."""
+        """Replace the faults."""
         self.control("PUT", "faults", {"faults": list(faults)})
 
     def assume(self, *settings: str) -> None:
-        """These answers to open questions from now on, instead of earlier ones."""
+        """Replace the answers to open questions."""
         self.control("PUT", "assume", {"settings": list(settings)})
 
     def control(self, method: str, what: str, body: Any = None) -> Any:

@@ -1,4 +1,4 @@
-"""Training runs: preparing, submitting, and what can be read about them afterwards."""
+"""Training runs: preparing, submitting, and reading."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ DOLLARS_PER_GPU_HOUR = 3.5
 
 @route("POST", "/training/runs/prepare", READ, "prepare: missing answers 404, which the CLI skips as well")
 def prepare(hub: Hub, request: HubRequest) -> HubResponse:
-    """Say which prime-rl a config would be checked with; here no config is, and the CLI goes on without."""
+    """The prime-rl that would check a config; none does here, and the CLI continues without."""
     request.signed_in()
     if hub.behaviour.prepare == "missing":
         raise HttpRefusal(404, "Not Found")
@@ -143,7 +143,7 @@ def pause(hub: Hub, request: HubRequest) -> HubResponse:
 
 @route("POST", "/training/runs/{run}/resume", READ, "the run that goes on is a new one")
 def resume(hub: Hub, request: HubRequest) -> HubResponse:
-    """Go on with a paused run."""
+    """Continue a paused run."""
     run = _run(hub, request)
     request.writer()
     if run["status"] != "PAUSED":
@@ -257,7 +257,7 @@ def gpu_types(_hub: Hub, request: HubRequest) -> HubResponse:
 
 @route("GET", "/training/available-fft-models", READ, "any model may be trained; this list is a hint")
 def models(_hub: Hub, request: HubRequest) -> HubResponse:
-    """Models that are at hand."""
+    """Available models."""
     request.signed_in()
     offer = {"gpuType": GPU, "pricePerGpuHour": DOLLARS_PER_GPU_HOUR, "availableNow": True, "isBeta": False}
     return HubResponse({"models": [], "onDemand": [offer], "onDemandBetaAccess": True})

@@ -1,4 +1,4 @@
-"""When a call to a service is made again: one policy per service, with the HTTP statuses that may pass."""
+"""Retries of calls to services: one policy per service, with its transient HTTP statuses."""
 
 from __future__ import annotations
 

@@ -94,7 +94,7 @@ def test_a_folder_with_two_splits_keeps_them_apart(repository: Path, tmp_path: P
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["reverse-text"], "registry.yaml:6: reverse-text is declared already"),
+        (["reverse-text"], "registry.yaml:6: reverse-text is already declared"),
         (["Reverse_Text"], "is no name"),
         (["1st"], "is no name"),
         (["more-sums", "--kind", "multi-agent", "--v0"], "knows one agent only"),
@@ -114,7 +114,7 @@ def test_what_is_refused_says_why_and_changes_nothing(
 def test_a_folder_that_is_there_already_is_not_touched(repository: Path, capsys: pytest.CaptureFixture[str]):
     (repository / "environments/more_sums").mkdir()
     assert new(repository, "more-sums") == 2
-    assert "environments/more_sums is there already" in capsys.readouterr().err
+    assert "environments/more_sums already exists" in capsys.readouterr().err
 
 
 def test_programs_without_tests_are_not_run(repository: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):

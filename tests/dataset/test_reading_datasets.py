@@ -74,12 +74,12 @@ def test_compressed_files_are_read(tmp_path: Path):
 @pytest.mark.parametrize(
     ("name", "content", "said"),
     [
-        ("a.jsonl", b'{"q": 1}\n{"q": \n', "a.jsonl:2: is no JSON"),
+        ("a.jsonl", b'{"q": 1}\n{"q": \n', "a.jsonl:2: is not JSON"),
         ("a.jsonl", b"[1, 2]\n", "is list, not an object"),
         ("a.jsonl", b'{"q": "\xff"}\n', "is not UTF-8"),
-        ("a.parquet", b"PAR1 and then nothing", "is no Parquet"),
-        ("a.csv", b"What is 2 plus 2?,4\nWhat is 3 plus 2?,5\n", "a.csv:1: the first line has no names of columns"),
-        ("a.xlsx", b"", "is of no known format"),
+        ("a.parquet", b"PAR1 and then nothing", "is not Parquet"),
+        ("a.csv", b"What is 2 plus 2?,4\nWhat is 3 plus 2?,5\n", "a.csv:1: the first line is a row"),
+        ("a.xlsx", b"", "has an unknown format"),
         ("a.jsonl.gz", gzip.compress(b'{"q": 1}\n' * 999, mtime=0)[:-20], "cannot be read"),
     ],
 )

@@ -77,7 +77,7 @@ def test_rows_that_speak_against_a_format_are_named_with_their_number():
     found = recognised("boolean_mixed_case.csv")
     assert [(one.number, one.reason) for one in found.against] == [
         (5, "has no answer"),
-        (18, "answers 'unknown', which is no boolean"),
+        (18, "answers 'unknown', which is not a valid boolean"),
     ]
 
 

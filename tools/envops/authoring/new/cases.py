@@ -1,4 +1,4 @@
-"""tests/cases.yaml of a new environment: the mistakes that replies make, told about its first task."""
+"""tests/cases.yaml of a new environment: typical mistakes of replies to its first task."""
 
 from __future__ import annotations
 

@@ -4,7 +4,6 @@ Each check is for one variable, and skipped without it (docs/training.md says ho
 
     ENVOPS_PRIME_RL    a checkout of prime-rl whose .venv has packages/prime-rl-configs (Python 3.12)
     ENVOPS_PRIME_LORA  a Python with prime==0.12.0
-    ENVOPS_TRL         a Python with trl and torch
     ENVOPS_TINKER      a Python with tinker-cookbook
     ENVOPS_RLLM        a checkout of rLLM whose .venv has hydra-core and verl (without its dependencies)
     ENVOPS_SKYRL       a checkout of SkyRL whose .venv has omegaconf and what its config module imports
@@ -16,6 +15,7 @@ import json
 import os
 import shlex
 import subprocess
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -218,8 +218,8 @@ def test_skyrl_takes_every_override(repository: Repository) -> None:
     check(checkout / ".venv" / "bin" / "python", code, [json.dumps(sets)], checkout)
 
 
+@pytest.mark.torch
 def test_trl_takes_every_setting(repository: Repository, tmp_path: Path) -> None:
-    python = given("ENVOPS_TRL")
     files = [str(ROOT / "configs" / "rl" / "reverse-text-here.toml")]
     for number, declared in enumerate(old_runs()):
         file = tmp_path / f"{number}.toml"
@@ -235,4 +235,4 @@ def test_trl_takes_every_setting(repository: Repository, tmp_path: Path) -> None
         "    asked = grpo['per_device_train_batch_size'] * grpo['gradient_accumulation_steps']\n"
         "    assert made.generation_batch_size == asked\n"
     )
-    check(python, code, files)
+    check(Path(sys.executable), code, files)

@@ -49,7 +49,8 @@ def resolve_tool_locks(tools: Path, stop: threading.Event) -> Iterator[Path]:
     _replace(own, _HEADER + _compile([tools / "pyproject.toml"], OLDEST_PYTHON, tools, stop))
     yield own
     written = [own]
-    for group in ("prime", "inspect", "tests", "lint"):  # some are installed together, so each agrees with those before
+    # some are installed together, so each agrees with those before
+    for group in ("prime", "inspect", "tests", "lint", "trl"):
         path = tools / f"requirements-{group}.lock"
         agreeing: list[str | Path] = [part for lock in written for part in ("--constraint", lock)]
         wanted: list[str | Path] = ["--group", f"{tools / 'pyproject.toml'}:{group}", *agreeing]

@@ -212,7 +212,7 @@ def learner(session: nox.Session) -> None:
 
 def longest_first() -> list[str]:
     """The folders of tests, with those first that take minutes: no core is left without work at the end."""
-    long = ["docs", "scaffold", "e2e", "workflows", "defects", "observe"]
+    long = ["docs", "authoring", "e2e", "workflows", "defects", "validation"]
     found = [path for path in Path("tests").iterdir() if path.match("test_*.py") or any(path.rglob("test_*.py"))]
     return [str(path) for path in sorted(found, key=lambda path: ([*long, path.name].index(path.name), path))]
 

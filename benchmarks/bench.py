@@ -243,13 +243,13 @@ def evaluation() -> list[Measurement]:
 
 def scoring_ratio(name: str) -> tuple[float, float, float]:
     """The ratio, and replies per second of a plain loop and of the worker, in one process."""
-    from envops.declare.repository import Repository
-    from envops.observe.process import Confinement, worker_environment
-    from envops.observe.requests import Wish, requests_for
-    from envops.observe.starting import WORKER_FOLDER
-    from envops.observe.venv import venv_for
-    from envops.observe.wheel import built_wheel
-    from envops.observe.workspace import Workspace
+    from envops.repository.repository import Repository
+    from envops.repository.workspace import Workspace
+    from envops.validation.job import Confinement, worker_environment
+    from envops.validation.requests import Wish, requests_for
+    from envops.validation.starting import WORKER_FOLDER
+    from envops.validation.venv import venv_for
+    from envops.validation.wheel import built_wheel
 
     repository = Repository.load(ROOT, [name])
     entry, package = repository.registry.environments[name], repository.packages[name]

@@ -21,19 +21,19 @@ from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
 
-from envops.declare.registry import DistributionGate
-from envops.declare.repository import Repository
-from envops.judge.checks import checks_of
-from envops.judge.clusters import paired_difference
-from envops.judge.declared_range import DeclaredRange
-from envops.judge.drift import answer_of
-from envops.judge.engine import Subject
-from envops.judge.outcomes import Outcome, Sample, samples_of_rollouts
-from envops.observe.facts import FunctionScore
-from envops.observe.observation import Watcher, observe
-from envops.observe.requests import Wish
-from envops.observe.worker.policies import BLEND_SHAPE
-from envops.observe.workspace import Workspace
+from envops.facts.observed import FunctionScore
+from envops.repository.registry import DistributionGate
+from envops.repository.repository import Repository
+from envops.repository.workspace import Workspace
+from envops.rules.engine import Subject
+from envops.statistics.checks import checks_of
+from envops.statistics.clusters import paired_difference
+from envops.statistics.declared_range import DeclaredRange
+from envops.statistics.drift import answer_of
+from envops.statistics.outcomes import Outcome, Sample, samples_of_rollouts
+from envops.validation.observation import Watcher, observe
+from envops.validation.requests import Wish
+from envops_worker.policies.policies import BLEND_SHAPE
 
 ROOT = Path(__file__).parents[1]
 GATE = DistributionGate()

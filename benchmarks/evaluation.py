@@ -70,12 +70,12 @@ def endpoint_of(name: str, root: Path = ROOT) -> Iterator[str]:
 
 def beside(generation: str) -> Beside:
     """One environment both ways."""
-    from envops.declare.repository import Repository
-    from envops.observe.limits import LOAD_SECONDS
-    from envops.observe.opened import opened_environment
-    from envops.observe.venv import venv_for
-    from envops.observe.wheel import built_wheel
-    from envops.observe.workspace import Workspace
+    from envops.facts.limits import LOAD_SECONDS
+    from envops.repository.repository import Repository
+    from envops.repository.workspace import Workspace
+    from envops.validation.opened import opened_environment
+    from envops.validation.venv import venv_for
+    from envops.validation.wheel import built_wheel
 
     name = ENVIRONMENTS[generation]
     repository = Repository.load(ROOT, [name])
@@ -116,7 +116,7 @@ def verifiers_own(generation: str, module: str, venv: Path, overlay: Path, url: 
     folder = Path(tempfile.mkdtemp(prefix="envops-bench-"))
     try:
         (folder / "modules").mkdir()
-        harness = ROOT / "tools/envops/observe/worker/chat_harness.py"
+        harness = ROOT / "tools/envops_worker/adapters/chat_harness.py"
         shutil.copy(harness, folder / "modules/envops_chat.py")
         common = ["-m", "oracle", "-n", str(TASKS), "-r", str(ROLLOUTS), "-c", str(CONCURRENCY), "-o", str(folder)]
         if generation == "v0":

@@ -9,10 +9,10 @@ import sys
 import time
 from pathlib import Path
 
-from envops.declare.repository import Repository
-from envops.judge.engine import Subject, all_rules
-from envops.judge.verdict import judge
-from envops.observe.facts import Facts, FunctionScore, Rollout
+from envops.facts.observed import Facts, FunctionScore, Rollout
+from envops.repository.repository import Repository
+from envops.rules.engine import Subject, all_rules
+from envops.rules.verdict import judge
 
 GROUP = 8
 

@@ -15,8 +15,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from envops.report.result import ValidationResult
-from envops.report.written import write_reports
+from envops.reports.written import write_reports
+from envops.rules.result import ValidationResult
 from sample_reports import sample_result, sample_subject
 
 ENVIRONMENTS, ROLLOUTS = 200, 50_000

@@ -17,8 +17,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from envops.commands.probe import code_digest
-from envops.declare.repository import Repository
+from envops.cli.probe import code_digest
+from envops.repository.repository import Repository
 
 ROOT = Path(__file__).parents[1]
 SEEDS = range(5)

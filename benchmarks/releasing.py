@@ -16,9 +16,9 @@ import tempfile
 import time
 from pathlib import Path
 
-from envops.declare.content import hub_content_hash
 from envops.emulator.running import Running, emulator
 from envops.emulator.store import Store
+from envops.repository.content import hub_content_hash
 from monorepo import make_monorepo  # beside this file
 
 ROOT = Path(__file__).parents[1]

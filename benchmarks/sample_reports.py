@@ -10,25 +10,17 @@ import random
 from collections.abc import Iterator
 from pathlib import Path
 
-from envops.declare.package import Package
-from envops.declare.registry import EnvironmentEntry
-from envops.judge.engine import GATES, Finding, Subject
-from envops.judge.profiles import profiles
-from envops.observe.facts import (
-    Description,
-    Facts,
-    FunctionScore,
-    Place,
-    RewardFunction,
-    Rollout,
-    Score,
-)
-from envops.observe.limits import POLICIES
-from envops.observe.mutation_facts import Mutant, Mutation, ToldApart
-from envops.observe.recording_facts import RecordedScore, RecordingFacts, ScoreChange
-from envops.observe.search_facts import Earned, Exploit, Search
-from envops.report.result import EnvironmentResult, ValidationResult
-from envops.report.run_report import Curve, CurvePoint, RewardBin, RunFinding, RunReport
+from envops.facts.limits import POLICIES
+from envops.facts.mutation import Mutant, Mutation, ToldApart
+from envops.facts.observed import Description, Facts, FunctionScore, Place, RewardFunction, Rollout, Score
+from envops.facts.recordings import RecordedScore, RecordingFacts, ScoreChange
+from envops.facts.search import Earned, Exploit, Search
+from envops.reports.run_report import Curve, CurvePoint, RewardBin, RunFinding, RunReport
+from envops.repository.package import Package
+from envops.repository.registry import EnvironmentEntry
+from envops.rules.engine import GATES, Finding, Subject
+from envops.rules.profiles import profiles
+from envops.rules.result import EnvironmentResult, ValidationResult
 
 FUNCTIONS = (
     RewardFunction("correct_answer", 0.8, "reward"),

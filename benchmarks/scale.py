@@ -155,10 +155,10 @@ def plant_facts(root: Path, made: Sequence[Synthetic]) -> None:
 
     No verdict is planted: the first run over them judges.
     """
-    from envops.declare.repository import Repository
-    from envops.observe.remembering import facts_key
-    from envops.observe.requests import Wish
-    from envops.observe.workspace import Workspace
+    from envops.repository.repository import Repository
+    from envops.repository.workspace import Workspace
+    from envops.validation.remembering import facts_key
+    from envops.validation.requests import Wish
 
     donors = {(one.template, one.extra): one for one in reversed(made)}
     donated = ROOT / ".envops/bench-donors"
@@ -272,7 +272,7 @@ def touch(root: Path, one: Synthetic) -> None:
 
 def fields_way(root: Path, one: Synthetic) -> Cost:
     """A fresh venv, the package installed, then import, load and a tiny evaluation as separate processes."""
-    from envops.observe.venv import uv_program
+    from envops.validation.venv import uv_program
 
     package = root / "environments" / one.module
     # Removed with everything else in the end: a disk is slower where thousands of files have just been deleted.
@@ -313,7 +313,7 @@ def evaluating(folder: Path, module: str, url: str, v1: bool) -> list[str | Path
     if not v1:
         options = ["-b", url, "-k", "ENVOPS_ENDPOINT_KEY", "-s", "-d", "--disable-env-server"]
         return [folder / "venv/bin/vf-eval", module, *options, *common]
-    harness = ROOT / "tools/envops/observe/worker/chat_harness.py"
+    harness = ROOT / "tools/envops_worker/adapters/chat_harness.py"
     site = folder / "modules"
     site.mkdir()
     shutil.copy(harness, site / "envops_chat.py")
@@ -339,7 +339,7 @@ def model(root: Path, one: Synthetic) -> Iterator[str]:
 
 
 def uv_cache() -> str:
-    from envops.observe.venv import uv_program
+    from envops.validation.venv import uv_program
 
     return subprocess.run([uv_program(), "cache", "dir"], capture_output=True, text=True, check=True).stdout.strip()
 

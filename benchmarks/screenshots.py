@@ -12,12 +12,12 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from envops.report.json_report import report_data
-from envops.report.plain_data import plain_data
-from envops.report.run_report import write_run
-from envops.report.site.build import build_site
-from envops.report.site.catalogue import Catalogue, Listing
-from envops.report.written import write_reports
+from envops.reports.json_report import report_data
+from envops.reports.run_report import write_run
+from envops.reports.site.build import build_site
+from envops.reports.site.catalogue import Catalogue, Listing
+from envops.reports.written import write_reports
+from envops.text.plain_data import plain_data
 from sample_reports import WORDS, sample_report, sample_run
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-WORKER = ROOT / "tools" / "envops" / "observe" / "worker"
+WORKER = ROOT / "tools" / "envops_worker"
 
 
 def pytest_configure(config):
@@ -23,9 +23,9 @@ def pytest_configure(config):
         spec = importlib.util.spec_from_file_location("envops_worker", place, submodule_search_locations=[str(WORKER)])
         sys.modules["envops_worker"] = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(sys.modules["envops_worker"])
-    from envops_worker.authors_plugin import AuthorsPlugin
-    from envops_worker.grader import Grader
-    from envops_worker.testing import opened, settings_of
+    from envops_worker.author_tests.grader import Grader
+    from envops_worker.author_tests.plugin import AuthorsPlugin
+    from envops_worker.author_tests.testing import opened, settings_of
 
     @cache
     def grader_of(folder):

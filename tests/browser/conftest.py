@@ -13,7 +13,7 @@ from browsing import Visit
 from playwright.sync_api import Browser, expect, sync_playwright
 
 ROOT = Path(__file__).parents[2]
-sys.path[:0] = [str(ROOT / "tests" / "report"), str(ROOT / "benchmarks")]
+sys.path[:0] = [str(ROOT / "tests" / "reports"), str(ROOT / "benchmarks")]
 
 PROGRAMS = ("chromium", "chromium-browser", "google-chrome")
 QUIET = ("--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking")

@@ -8,18 +8,11 @@ from pathlib import Path
 
 import pytest
 from browsing import WIDTHS, Visit
-from envops.judge.engine import Finding
-from envops.report.before_after import (
-    ComparisonReport,
-    FunctionReport,
-    Interval,
-    SideReport,
-    TaskReport,
-    render_json,
-)
-from envops.report.result import ValidationResult
-from envops.report.run_report import RunReport, write_run
-from envops.report.written import write_reports
+from envops.reports.before_after import ComparisonReport, FunctionReport, Interval, SideReport, TaskReport, render_json
+from envops.reports.run_report import RunReport, write_run
+from envops.reports.written import write_reports
+from envops.rules.engine import Finding
+from envops.rules.result import ValidationResult
 from playwright.sync_api import expect
 from sample_reports import sample_report, sample_run
 from sample_results import ALL_PASS, HOSTILE, hostile, mistaken

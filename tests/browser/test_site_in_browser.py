@@ -9,11 +9,11 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 from browsing import WIDTHS, Visit
-from envops.declare.registry import ExternalEntry
-from envops.report.json_report import report_data
-from envops.report.plain_data import plain_data
-from envops.report.site.build import build_site
-from envops.report.site.catalogue import Catalogue, Listing
+from envops.reports.json_report import report_data
+from envops.reports.site.build import build_site
+from envops.reports.site.catalogue import Catalogue, Listing
+from envops.repository.registry import ExternalEntry
+from envops.text.plain_data import plain_data
 from playwright.sync_api import expect
 from sample_reports import sample_report, sample_run
 from sample_results import HOSTILE

@@ -6,9 +6,9 @@ import threading
 from typing import TYPE_CHECKING
 
 import pytest
-from envops.observe import requests
-from envops.observe.templates import LockTemplates
-from envops.observe.workspace import Workspace
+from envops.repository.workspace import Workspace
+from envops.validation import requests
+from envops.validation.templates import LockTemplates
 from observed import Observations
 
 if TYPE_CHECKING:

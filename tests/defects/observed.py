@@ -7,16 +7,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from envops.declare.package import AnswerDeclaration, Package, RewardDeclaration
-from envops.declare.registry import EnvironmentEntry
-from envops.declare.source import read_source
-from envops.judge.engine import Finding, Gate, Subject, findings
-from envops.observe.facts import Facts
-from envops.observe.observation import observe_unpacked
-from envops.observe.requests import Wish
-from envops.observe.templates import LockTemplates
-from envops.observe.venv import venv_for
-from envops.observe.workspace import Workspace
+from envops.facts.observed import Facts
+from envops.repository.package import AnswerDeclaration, Package, RewardDeclaration
+from envops.repository.registry import EnvironmentEntry
+from envops.repository.source import read_source
+from envops.repository.workspace import Workspace
+from envops.rules.engine import Finding, Gate, Subject, findings
+from envops.validation.observation import observe_unpacked
+from envops.validation.requests import Wish
+from envops.validation.templates import LockTemplates
+from envops.validation.venv import venv_for
 from planted import Planted
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 import pytest
-from envops.judge.engine import all_rules
+from envops.rules.engine import all_rules
 from observed import found_in, in_short
 from table import DEFECTS, SOUND
 

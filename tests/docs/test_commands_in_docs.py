@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from commands_in_pages import NOX, PAGES, ROOT, Block, blocks, sessions
 from documented_commands import NOWHERE, WHERE, Documented, documented, texts_in
-from envops.__main__ import parser
+from envops.cli.main import parser
 
 ALL = [block for page in PAGES for block in blocks(page, (ROOT / page).read_text("utf-8"))]
 RUN = [

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from envops.declare.repository import Repository
-from envops.judge.engine import Subject
-from envops.judge.verdict import judge
-from envops.observe.observation import Watcher, observe
-from envops.observe.requests import Wish
-from envops.observe.workspace import Workspace
+from envops.repository.repository import Repository
+from envops.repository.workspace import Workspace
+from envops.rules.engine import Subject
+from envops.rules.verdict import judge
+from envops.validation.observation import Watcher, observe
+from envops.validation.requests import Wish
 
 ROOT = Path(__file__).parents[2]
 

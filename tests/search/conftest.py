@@ -7,9 +7,9 @@ import threading
 from pathlib import Path
 
 import pytest
-from envops.observe.searching import SEARCH_LOCK
-from envops.observe.venv import venv_for
-from envops.observe.workspace import Workspace
+from envops.repository.workspace import Workspace
+from envops.validation.searching import SEARCH_LOCK
+from envops.validation.venv import venv_for
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "defects"))  # forked workers and sound oddities are kept there
 
@@ -22,7 +22,7 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
 @pytest.fixture(scope="session")
 def hypothesis(workspace: Workspace) -> None:
     """hypothesis can be imported, prepared as in the worker."""
-    from envops.observe.worker.search import properties
+    from envops_worker.search import properties
 
     toolbox = str(venv_for(SEARCH_LOCK, workspace, threading.Event()).site_packages)
     if toolbox not in sys.path:

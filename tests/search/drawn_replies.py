@@ -12,8 +12,8 @@ from typing import Any
 
 if __name__ == "__main__":
     sys.path.append(sys.argv[2])
-    from envops.observe.worker.search import properties
-    from envops.observe.worker.search.grading import Grader
+    from envops_worker.search import properties
+    from envops_worker.search.grading import Grader
     from hunting import hunted
     from rewards_to_search import LISTS, SOUND, WORDS
 

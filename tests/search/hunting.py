@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from envops.observe.worker.effort import Budget
-from envops.observe.worker.search.coverage import Coverage
-from envops.observe.worker.search.grading import Grader
-from envops.observe.worker.search.hunt import Ground, Hunt
-from envops.observe.worker.search.panel import PANEL, Entrant, panel_of
+from envops_worker.effort import Budget
+from envops_worker.search.coverage import Coverage
+from envops_worker.search.exploit_search import Ground, Hunt
+from envops_worker.search.grading import Grader
+from envops_worker.search.probe_tasks import PANEL, Entrant, panel_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from envops.declare.registry import EnvironmentEntry
-from envops.judge.engine import Finding, Subject, all_rules, apply
-from envops.observe.facts import Facts
+from envops.facts.observed import Facts
+from envops.repository.registry import EnvironmentEntry
+from envops.rules.engine import Finding, Subject, all_rules, apply
 from observed import Observations, written
 from planted import Planted as Environment
 

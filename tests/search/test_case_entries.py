@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from envops.declare.cases import read_cases
-from envops.judge.exploits import case_entry
+from envops.repository.cases import read_cases
+from envops.rules.exploits import case_entry
 
 if TYPE_CHECKING:
     from pathlib import Path

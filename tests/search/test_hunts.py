@@ -10,16 +10,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from envops.observe.searching import SEARCH_LOCK
-from envops.observe.venv import venv_for
-from envops.observe.worker.search.hunt import Hunt
+from envops.validation.searching import SEARCH_LOCK
+from envops.validation.venv import venv_for
+from envops_worker.search.exploit_search import Hunt
 from hunting import hunted, panel_for
 from rewards_to_search import DEFECTS, SOUND
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from envops.observe.workspace import Workspace
+    from envops.repository.workspace import Workspace
     from rewards_to_search import Planted
 
 pytestmark = [pytest.mark.usefixtures("hypothesis"), pytest.mark.filterwarnings("ignore:Possible nested set")]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from envops.observe.worker.effort import Budget
-from envops.observe.worker.search.grading import Graded, Grader
+from envops_worker.effort import Budget
+from envops_worker.search.grading import Graded, Grader
 
 
 def unused(_place: int, _reply: str, _blind: bool) -> Any:

@@ -9,15 +9,15 @@ from importlib.util import module_from_spec, spec_from_file_location
 from typing import TYPE_CHECKING
 
 import pytest
-from envops.observe.worker.adapter import calls_rewards
-from envops.observe.worker.effort import Budget
-from envops.observe.worker.search import properties
-from envops.observe.worker.search.breeding import LONGEST, Breeder
-from envops.observe.worker.search.coverage import ALL_WATCHED, Coverage
-from envops.observe.worker.search.form import form_of
-from envops.observe.worker.search.grading import Grader, Spent
-from envops.observe.worker.search.shrinking import shortest
-from envops.observe.worker.search.source import constants_of
+from envops_worker.adapters.adapter import calls_rewards
+from envops_worker.effort import Budget
+from envops_worker.search import properties
+from envops_worker.search.coverage import ALL_WATCHED, Coverage
+from envops_worker.search.evolution import LONGEST, Breeder
+from envops_worker.search.form import form_of
+from envops_worker.search.grading import Grader, Spent
+from envops_worker.search.shrinking import shortest
+from envops_worker.search.source import constants_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 import yaml
-from envops.declare.cases import parse_expectation, read_cases
-from envops.observe import searching
-from envops.observe.templates import LockTemplates
+from envops.repository.cases import parse_expectation, read_cases
+from envops.validation import searching
+from envops.validation.templates import LockTemplates
 from observed import Observations
 from oddities import ODDITIES
 from planted import Planted as Environment
@@ -23,7 +23,7 @@ from searched import environment, fired, searched
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from envops.observe.workspace import Workspace
+    from envops.repository.workspace import Workspace
 
 pytestmark = pytest.mark.worker
 PLANTED = {

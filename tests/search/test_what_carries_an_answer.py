@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from envops.observe.worker.answers import find_payload, near_misses
-from envops.observe.worker.search.form import form_of
-from envops.observe.worker.search.panel import Entrant, chance_of, exclude_each_other, panel_of
-from envops.observe.worker.search.wrong import wrong_replies
+from envops_worker.policies.answers import find_payload, near_misses
+from envops_worker.search.form import form_of
+from envops_worker.search.probe_tasks import Entrant, chance_of, exclude_each_other, panel_of
+from envops_worker.search.wrong import wrong_replies
 
 
 @pytest.mark.parametrize(

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from envops.act.claiming import claim, close
-from envops.act.commenting import AUTHOR, LONGEST, MARK, comment, pull_request_of
-from envops.act.github import GitHub, GitHubError
-from envops.declare.problem import DeclarationError
-from envops.report.conversation import conversation
+from envops.github.api import GitHub, GitHubError
+from envops.github.comment import AUTHOR, LONGEST, MARK, comment, pull_request_of
+from envops.github.commit_status_lock import claim, close
+from envops.reports.comment import conversation
+from envops.repository.problem import DeclarationError
 from markdown_it import MarkdownIt
 from merged_repository import origin_with
 from workflow_runner import Runner

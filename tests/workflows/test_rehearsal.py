@@ -9,9 +9,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from envops.declare.problem import DeclarationError
-from envops.declare.repository import Repository
 from envops.emulator.stage import staged_copy
+from envops.repository.problem import DeclarationError
+from envops.repository.repository import Repository
 from merged_repository import Origin, origin_with
 
 

@@ -6,8 +6,8 @@ import json
 from collections.abc import Iterator
 
 import pytest
-from envops.declare.repository import Repository
 from envops.emulator.running import Running, emulator
+from envops.repository.repository import Repository
 from merged_repository import Origin, origin_with
 from workflow_runner import WHEELS, Job, Runner
 

@@ -6,18 +6,18 @@ import threading
 from collections.abc import Iterator
 
 import pytest
-from envops.act.evidence import Evidence
-from envops.act.ledger import Entry
-from envops.act.patience import Patience
-from envops.act.releasing import Release
-from envops.act.verifying import Verified
-from envops.commands.planning import make_plan
-from envops.declare.repository import Repository
 from envops.emulator.running import Running, emulator
-from envops.judge.engine import GATES
-from envops.observe.facts import Wheel
-from envops.observe.wheel import built_wheel
-from envops.observe.workspace import Workspace
+from envops.facts.observed import Wheel
+from envops.hub.retry_policy import Patience
+from envops.release.evidence import Evidence
+from envops.release.ledger import Entry
+from envops.release.planning import make_plan
+from envops.release.release import Release
+from envops.release.verifying import Verified
+from envops.repository.repository import Repository
+from envops.repository.workspace import Workspace
+from envops.rules.engine import GATES
+from envops.validation.wheel import built_wheel
 from merged_repository import Origin, origin_with
 
 pytestmark = pytest.mark.e2e
@@ -108,7 +108,7 @@ def hub(serving: Running, monkeypatch: pytest.MonkeyPatch) -> Iterator[Running]:
 
     for name, value in serving.environment.items():
         monkeypatch.setenv(name, value)
-    monkeypatch.setattr("envops.act.releasing.Verifier", Content)
+    monkeypatch.setattr("envops.release.release.Verifier", Content)
     serving.control("POST", "reset")
     yield serving
     serving.assume()

@@ -18,7 +18,7 @@ from envops.emulator.faults import Faults, parse_fault
 from envops.emulator.hub import Hub
 from envops.emulator.server import CONTROL, application
 from envops.emulator.store import Store
-from envops.loopback import served
+from envops.system.loopback import served
 
 
 @dataclass(frozen=True)

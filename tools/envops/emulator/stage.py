@@ -5,8 +5,8 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from envops.declare.git import git
-from envops.declare.problem import DeclarationError, Problem
+from envops.repository.git import git
+from envops.repository.problem import DeclarationError, Problem
 
 CACHE = ".envops"
 _NOBODY = ("-c", "user.name=rehearsal", "-c", "user.email=rehearsal@example.org", "-c", "commit.gpgsign=false")

@@ -1,0 +1,72 @@
+"""Every kind and every format of an answer, in both generations: what is generated is whole and well formed."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+import tomllib
+from itertools import product
+
+import pytest
+import yaml
+from envops.authoring.new.gather import sample, words_of
+from envops.authoring.new.plan import Plan, Provenance
+from envops.authoring.new.render import files_of
+from envops.cli.parsers.authoring import ANSWERS, KINDS
+from envops.rules.readme import missing_sections, names, text_about_rewards
+
+COMBINATIONS = [
+    (generation, kind, answer)
+    for generation, kind, answer in product(("v1", "v0"), KINDS, ANSWERS)
+    if (generation, kind) != ("v0", "multi-agent")
+]
+
+
+def plan_of(generation: str, kind: str, answer: str, *, splits: int = 1) -> Plan:
+    examples = sample(answer)
+    divided = {"train": examples} if splits == 1 else {"train": examples[:10], "test": examples[10:]}
+    words = words_of(answer, examples)
+    return Plan("my-task", kind, answer, generation, divided, Provenance("q.jsonl", made_up=True), words)
+
+
+@pytest.mark.parametrize("splits", [1, 2])
+@pytest.mark.parametrize(("generation", "kind", "answer"), COMBINATIONS)
+def test_files_are_whole(generation: str, kind: str, answer: str, splits: int):
+    plan = plan_of(generation, kind, answer, splits=splits)
+    files = files_of(plan)
+    for path, text in files.items():
+        assert text.endswith("\n"), path
+        assert not text.endswith("\n\n"), path
+        if path.endswith(".py"):
+            ast.parse(text)
+            assert max(map(len, text.splitlines())) <= 120, path
+            assert not re.search(r"\{%|%\}|\n{4}", text), path
+    assert tomllib.loads(files["pyproject.toml"])["project"]["name"] == "my-task"
+    assert missing_sections(files["README.md"]) == ()
+    assert names(text_about_rewards(files["README.md"]), plan.reward_name)
+    cases = yaml.safe_load(files["tests/cases.yaml"])
+    assert len({case["name"] for case in cases}) == len(cases) >= 10
+    for split in plan.splits:
+        rows = [json.loads(line) for line in files[f"my_task/data/{split}.jsonl"].splitlines()]
+        assert len(rows) == len(plan.splits[split])
+
+
+@pytest.mark.parametrize(("generation", "kind", "answer"), COMBINATIONS)
+def test_code_is_short_enough_to_be_read(generation: str, kind: str, answer: str):
+    files = files_of(plan_of(generation, kind, answer))
+    lines = {path: len(text.splitlines()) for path, text in files.items() if path.endswith(".py")}
+    assert max(lines.values()) <= 140
+    assert sum(count for path, count in lines.items() if "jail" not in path and "tests/" not in path) <= 220
+
+
+def test_labels_with_quotes_and_braces_are_data_and_not_code():
+    examples = [
+        type(one)(f"Which? {{x}} {n}", label)
+        for n, one in enumerate(sample("label"))
+        for label in ['say "x"', "it's {y}", "back\\slash"]
+    ]
+    plan = Plan("odd", "single-turn", "label", "v1", {"train": examples}, Provenance("q"), words_of("label", examples))
+    namespace: dict[str, object] = {}
+    exec(files_of(plan)["odd/answers.py"], namespace)
+    assert set(namespace["LABELS"]) == {'say "x"', "it's {y}", "back\\slash"}  # type: ignore[call-overload]

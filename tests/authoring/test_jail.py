@@ -1,0 +1,102 @@
+"""Programs that nobody trusts: what the jail of code environments holds against."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from envops.authoring.new.render import TEMPLATES
+
+JAIL = (TEMPLATES / "code" / "jail.py").read_text("utf-8")
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the kernel confines programs on Linux only")
+
+
+def run(folder: Path, program: str, calls: list[str] | None = None, given: str = "") -> dict[str, Any] | None:
+    """What a program prints and what the calls give, as the sandbox of an environment learns it."""
+    (folder / "job.json").write_text(json.dumps({"program": program, "calls": calls or [], "input": given}))
+    command = [sys.executable, "-I", "-S", "-c", JAIL]
+    done = subprocess.run(command, cwd=folder, capture_output=True, timeout=60, check=False)
+    assert b"cannot confine" not in done.stderr
+    assert len(done.stdout) + len(done.stderr) < 10_000
+    result = folder / "result.json"
+    return json.loads(result.read_text()) if result.exists() else None
+
+
+def test_a_program_is_called_and_fed(tmp_path: Path):
+    assert run(tmp_path, "def add(a, b):\n    return a + b", ["add(1, 2)", "add(1, 'a')"]) == {
+        "values": ["3", None],
+        "printed": "",
+    }
+    assert run(tmp_path, "import math, collections\nprint(int(input()) * 2)", given="21\n")["printed"] == "42\n"
+
+
+def test_the_standard_library_is_at_hand(tmp_path: Path):
+    modules = "bisect, collections, datetime, decimal, fractions, functools, heapq, itertools, json, math, random, re"
+    assert run(tmp_path, f"import {modules}, statistics, string, textwrap, typing\nprint('ok')") == {
+        "values": [],
+        "printed": "ok\n",
+    }
+
+
+def test_a_program_that_exits_has_still_printed(tmp_path: Path):
+    assert run(tmp_path, "import sys\nprint(1)\nsys.exit(0)", ["f(1)"]) == {"values": [None], "printed": "1\n"}
+
+
+@pytest.mark.parametrize(
+    ("attack", "program"),
+    [
+        ("forks", "import os\nwhile True:\n    os.fork()"),
+        ("takes all memory", "x = 'a' * 10**10"),
+        ("takes memory piece by piece", "x = []\nwhile True:\n    x.append('a' * 10**6)"),
+        ("never ends", "while True:\n    pass"),
+        ("raises again and again", "def f():\n    f()\nf()"),
+        ("reads the password file", "print(open('/etc/passwd').read())"),
+        ("reads the data set", f"print(open({str(TEMPLATES / 'code' / 'jail.py')!r}).read())"),
+        ("reads its surroundings", "print(open('/proc/self/environ').read())"),
+        ("lists folders", "import os\nprint(os.listdir('/'))"),
+        ("goes up", "print(open('../../etc/passwd').read())"),
+        ("opens a connection", "import socket\nsocket.create_connection(('127.0.0.1', 80))"),
+        ("starts a shell", "import os\nassert os.system('true') == 0"),
+        ("starts a program", "import subprocess\nsubprocess.run(['true'], check=True)"),
+        ("starts a thread", "import threading\nthreading.Thread(target=print).start()"),
+        ("kills its parent", "import os\nos.kill(os.getppid(), 9)"),
+        ("changes modes", "import os\nos.chmod('/tmp', 0o777)"),
+        ("lifts its limits", "import resource\nresource.setrlimit(resource.RLIMIT_CPU, (99, 99))"),
+        ("ends at once", "import os\nos._exit(0)"),
+        ("writes without end", "f = open('x', 'w')\nwhile True:\n    f.write('x' * 10**6)"),
+        ("does not parse", "def ("),
+        ("is nested deeply", "(" * 100_000),
+    ],
+)
+def test_hostile_programs_come_to_nothing(tmp_path: Path, attack: str, program: str):
+    (tmp_path / "within").mkdir()
+    assert run(tmp_path / "within", program, ["add(1, 2)"]) is None, attack
+
+
+def test_what_is_printed_without_end_is_bounded(tmp_path: Path):
+    assert run(tmp_path, "import os\nwhile True:\n    os.write(1, b'x' * 10**6)") is None
+    assert run(tmp_path, "while True:\n    print('x' * 10**6)") is None
+
+
+def test_a_result_of_an_earlier_program_is_not_taken_for_this_one(tmp_path: Path):
+    assert run(tmp_path, "print('yes')") == {"values": [], "printed": "yes\n"}
+    assert run(tmp_path, "import os\nos._exit(0)") is None
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        "import builtins\nbuiltins.repr = lambda value: '3'",
+        "import json\njson.dump = lambda *_: open('result.json', 'w').write('[]')",
+        "class Equal:\n    __eq__ = lambda *_: True\n    __repr__ = lambda _: 'anything'\nadd = lambda *_: Equal()",
+        "import sys\nframe = sys._getframe(1)\nprint({**frame.f_locals, **frame.f_globals, **frame.f_back.f_locals})",
+    ],
+)
+def test_what_is_expected_is_nowhere_to_be_found(tmp_path: Path, program: str):
+    """The job names calls and inputs alone; whatever a program does to its checker, it can only guess values."""
+    result = run(tmp_path, program, ["add(19283700, 46)"])
+    assert "19283746" not in json.dumps(result)

@@ -1,0 +1,286 @@
+"""`envops compare`: two models behind the relay, files and recordings, on the same tasks of a real environment."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from envops import exit_codes
+from envops.cli.main import main
+from small_repository import small_repository
+
+sys.path.append(str(Path(__file__).parents[1] / "validation"))
+from fake_provider import KEY, MODEL, FakeProvider
+
+worker = pytest.mark.worker
+PRICES = "input_price = 1.0\noutput_price = 10.0\n"
+
+
+def copies(_: list[dict[str, Any]]) -> str:
+    return "<answer>2020-01-01</answer> <reversed_text>never this</reversed_text>"
+
+
+def solves(messages: list[dict[str, Any]]) -> str:
+    """Right on reverse-text, and in the right form on date-arithmetic."""
+    text = messages[-1]["content"].partition("<text>")[2].partition("</text>")[0]
+    reversed_text = f"<reversed_text>{text[::-1]}</reversed_text>"
+    return reversed_text if text else "<think>a guess</think><answer>1583-01-01</answer>"
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = small_repository(tmp_path_factory.mktemp("repository") / "r", "reverse_text", "date_arithmetic")
+    (made / "configs").mkdir()
+    return made
+
+
+@pytest.fixture
+def models(root: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, FakeProvider]]:
+    monkeypatch.setenv("FAKE_KEY", KEY)
+    monkeypatch.setattr("envops.models.provider.FIRST_WAIT", 0.01)
+    with FakeProvider(copies) as base, FakeProvider(solves) as trained:
+        declare(root, base=base.url, trained=trained.url)
+        yield {"base": base, "trained": trained}
+
+
+def declare(root: Path, more: str = PRICES, **urls: str) -> None:
+    entries = [
+        f'[[endpoint]]\nendpoint_id = "{name}"\nmodel = "{MODEL}"\nurl = "{url}"\nkey = "FAKE_KEY"\n'
+        f"max_tokens = {200 if name == 'base' else 100}\n{more}"
+        for name, url in urls.items()
+    ]
+    (root / "configs" / "endpoints.toml").write_text("\n".join(entries))
+
+
+@pytest.fixture
+def compare(root: Path, capfd: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str]]:
+    def envops(name: str, before: str, after: str, *arguments: str) -> tuple[int, str]:
+        code = main(["compare", name, "--before", before, "--after", after, *arguments, "--root", str(root)])
+        out, err = capfd.readouterr()
+        assert KEY not in out + err
+        return code, out + err
+
+    return envops
+
+
+def report(root: Path, file: str) -> dict[str, Any]:
+    return json.loads((root / "reports" / "comparisons" / f"{file}.json").read_text())
+
+
+@pytest.fixture(scope="module")
+def files(root: Path) -> dict[str, Path]:
+    """What both models said on nine tasks, twice each, as files that are compared without asking anybody."""
+    with pytest.MonkeyPatch.context() as patch, FakeProvider(copies) as base, FakeProvider(solves) as trained:
+        patch.setenv("FAKE_KEY", KEY)
+        declare(root, base=base.url, trained=trained.url)
+        arguments = ["compare", "reverse-text", "--before", "base", "--after", "trained", "-n", "9", "-r", "2"]
+        assert main([*arguments, "--quiet", "--root", str(root)]) == exit_codes.PASS
+        asked = [
+            sorted((json.dumps(one.body["messages"]), one.body["seed"], one.body["max_tokens"]) for one in side.chats)
+            for side in (base, trained)
+        ]
+    assert asked[0] == asked[1]
+    assert len({seed for _, seed, _ in asked[0]}) == 18
+    assert {limit for _, _, limit in asked[0]} == {100}  # the smaller limit of the two
+    made = {name: root / f"{name}.jsonl" for name in ("base", "trained")}
+    for (name, path), place in zip(made.items(), ("before", "after"), strict=True):
+        path.write_bytes((root / "reports" / "rollouts" / f"reverse-text--{name}--compare-{place}.jsonl").read_bytes())
+    return made
+
+
+@worker
+def test_the_better_of_two_models_is_found_and_the_worse_one_fails(
+    root: Path, files: dict[str, Path], compare: Callable[..., tuple[int, str]]
+) -> None:
+    found = report(root, "reverse-text--base--trained")
+    assert (found["answer"], found["verdict"], len(found["tasks"])) == ("better", "pass", 9)
+    assert found["difference"]["low"] > 0
+    assert {one["name"] for one in found["functions"]} == {"reversed_text", "exact_match", "answer_format"}
+    code, said = compare("reverse-text", str(files["trained"]), str(files["base"]))
+    assert code == exit_codes.FAIL, said
+    assert "is worse than" in said
+
+
+@worker
+def test_v0_is_compared_too(
+    root: Path, models: dict[str, FakeProvider], compare: Callable[..., tuple[int, str]]
+) -> None:
+    code, said = compare("date-arithmetic", "base", "trained", "-n", "8", "-r", "1", "--quiet")
+    assert code == exit_codes.PASS, said
+    assert len(models["base"].chats) == len(models["trained"].chats) == 8
+    by_name = {one["name"]: one for one in report(root, "date-arithmetic--base--trained")["functions"]}
+    assert by_name["format_reward"]["difference"]["value"] == 1.0
+
+
+@worker
+def test_two_models_that_say_the_same_are_not_told_apart(
+    root: Path, files: dict[str, Path], compare: Callable[..., tuple[int, str]]
+) -> None:
+    same = root / "same.jsonl"
+    same.write_bytes(files["base"].read_bytes())
+    code, said = compare("reverse-text", str(files["base"]), str(same), "--format", "markdown")
+    assert code == exit_codes.INCONCLUSIVE
+    assert "**undecided**" in said
+
+
+@worker
+def test_an_endpoint_is_asked_the_tasks_of_the_file_and_no_others(
+    root: Path, files: dict[str, Path], models: dict[str, FakeProvider], compare: Callable[..., tuple[int, str]]
+) -> None:
+    odd = root / "odd.jsonl"
+    odd.write_text("".join(f"{one}\n" for one in files["base"].read_text().splitlines() if json.loads(one)["task"] % 2))
+    code, said = compare("reverse-text", str(odd), "trained", "--format", "json", "--quiet")
+    assert code == exit_codes.INCONCLUSIVE, said  # four tasks decide nothing
+    assert len(models["trained"].chats) == 8
+
+
+@worker
+def test_no_file_that_a_side_is_read_from_is_written_or_lost(
+    root: Path, files: dict[str, Path], models: dict[str, FakeProvider], compare: Callable[..., tuple[int, str]]
+) -> None:
+    folder = root / "reports" / "rollouts"
+    by_distribution = folder / "reverse-text--base.jsonl"
+    by_distribution.write_bytes(files["base"].read_bytes())
+    ours = folder / "reverse-text--base--compare-after.jsonl"
+    ours.write_text("of an earlier comparison\n")
+    code, said = compare("reverse-text", str(by_distribution), "base", "--max-cost", "0.0001", "--quiet")
+    assert code == exit_codes.USAGE
+    assert "--max-cost is $0.0001" in said
+    assert ours.read_text() == "of an earlier comparison\n"  # what is refused leaves everything as it was
+    code, said = compare("reverse-text", str(by_distribution), "base", "--quiet")
+    assert code == exit_codes.INCONCLUSIVE, said
+    assert by_distribution.read_bytes() == files["base"].read_bytes()
+    assert len(ours.read_text().splitlines()) == 18
+    models["base"].seen.clear()
+    code, said = compare("reverse-text", str(ours), "base")
+    assert code == exit_codes.USAGE
+    assert "the rollouts of base are written there" in said
+    assert models["base"].chats == []
+
+
+@worker
+def test_a_torn_line_is_a_rollout_without_a_reward_and_nobodys_words(
+    root: Path, files: dict[str, Path], compare: Callable[..., tuple[int, str]]
+) -> None:
+    torn = root / "torn.jsonl"
+    torn.write_text("{half a li\n" + files["base"].read_text())
+    code, said = compare("reverse-text", str(torn), str(files["trained"]))
+    assert code == exit_codes.PASS, said
+    assert "line 1: is not JSON" in said
+    assert "18 of 19" in said
+
+
+@worker
+def test_results_of_something_else_are_refused_by_line(
+    root: Path, files: dict[str, Path], models: dict[str, FakeProvider], compare: Callable[..., tuple[int, str]]
+) -> None:
+    lines = [json.loads(line) for line in files["base"].read_text().splitlines()]
+    elsewhere = root / "elsewhere.jsonl"
+    for line, key, value, said in (
+        (2, "digest", "sha256:other", "line 3: is of digest sha256:other, the package here has"),
+        (4, "environment", "gsm8k", "line 5: is of environment 'gsm8k', not 'reverse-text'"),
+    ):
+        changed = [{**each, key: value} if number == line else each for number, each in enumerate(lines)]
+        elsewhere.write_text("".join(json.dumps(each) + "\n" for each in changed))
+        code, told = compare("reverse-text", str(elsewhere), "trained")
+        assert code == exit_codes.USAGE
+        assert said in told
+    changed = [{**each, "model": "another"} if number == 4 else each for number, each in enumerate(lines)]
+    elsewhere.write_text("".join(json.dumps(each) + "\n" for each in changed))
+    code, told = compare("reverse-text", str(elsewhere), "trained")
+    assert code == exit_codes.USAGE
+    assert f"one side is one speaker, here are {MODEL} (from row 1), another (from row 5)" in told
+    assert models["trained"].chats == []
+
+
+@worker
+def test_sides_that_were_sampled_differently_are_refused_before_anything_is_spent(
+    root: Path, files: dict[str, Path], models: dict[str, FakeProvider], compare: Callable[..., tuple[int, str]]
+) -> None:
+    lines = [json.loads(line) for line in files["base"].read_text().splitlines()]
+    cold = root / "cold.jsonl"
+    cold.write_text("".join(json.dumps({**each, "sampling": {"temperature": 0.0}}) + "\n" for each in lines))
+    code, said = compare("reverse-text", str(cold), "trained")
+    assert code == exit_codes.USAGE
+    assert "temperature 0.0 before and 1.0 after" in said
+    assert models["trained"].chats == []
+    code, said = compare("reverse-text", str(cold), str(files["trained"]), "--any-sampling")
+    assert code == exit_codes.PASS
+    assert "sampled differently" in said
+
+
+@worker
+def test_a_recording_of_other_code_is_refused_and_one_of_this_code_is_compared(
+    root: Path, compare: Callable[..., tuple[int, str]], capfd: pytest.CaptureFixture[str]
+) -> None:
+    recorded = ("record", "reverse-text", "-n", "8", "-r", "2", "--date", "2026-11-20", "--root", str(root))
+    for policy in ("nop", "oracle"):
+        assert main([*recorded, "--policy", policy]) == exit_codes.PASS
+    capfd.readouterr()
+    code, said = compare("reverse-text", "recording:nop", "oracle")
+    assert code == exit_codes.PASS, said
+    assert "a scripted policy spoke" in said
+    baseline = root / "environments" / "reverse_text" / "recordings" / "nop.json"
+    baseline.write_text(baseline.read_text().replace('"reward_digest": "', '"reward_digest": "of-other-code-'))
+    code, said = compare("reverse-text", "nop", "oracle")
+    assert code == exit_codes.USAGE
+    assert "reverse_text/recordings/nop.jsonl.gz: is of code with the digest of-other-code-" in said
+    assert "nox -s record -- reverse-text" in said
+
+
+@worker
+def test_what_an_interrupted_comparison_paid_for_is_not_paid_again(
+    models: dict[str, FakeProvider], compare: Callable[..., tuple[int, str]]
+) -> None:
+    models["trained"].always = "401"
+    code, _ = compare("reverse-text", "base", "trained", "-n", "6", "-r", "2", "--quiet")
+    assert code == exit_codes.USAGE
+    models["trained"].always = None
+    for fake in models.values():
+        fake.seen.clear()
+    code, said = compare("reverse-text", "base", "trained", "-n", "6", "-r", "2", "--quiet")
+    assert code == exit_codes.PASS, said
+    assert models["base"].chats == []
+    assert len(models["trained"].chats) == 12
+
+
+@worker
+def test_the_rollouts_that_a_cut_off_comparison_lacks_have_seeds_of_their_own(
+    models: dict[str, FakeProvider], compare: Callable[..., tuple[int, str]]
+) -> None:
+    trained = models["trained"]
+    trained.faults, trained.always = ["", ""], "401"
+    code, _ = compare("reverse-text", "base", "trained", "-n", "1", "-r", "4", "--quiet")
+    assert code == exit_codes.USAGE
+    answered = {one.body["seed"] for one in trained.chats[:2]}
+    trained.always = None
+    trained.seen.clear()
+    code, said = compare("reverse-text", "base", "trained", "-n", "1", "-r", "4", "--quiet")
+    assert code == exit_codes.INCONCLUSIVE, said  # one task decides nothing
+    assert len(trained.chats) == 2
+    assert len({one.body["seed"] for one in trained.chats} | answered) == 4
+
+
+@worker
+def test_both_sides_together_stay_below_the_ceiling(
+    models: dict[str, FakeProvider], compare: Callable[..., tuple[int, str]]
+) -> None:
+    code, said = compare("reverse-text", "base", "trained", "-n", "6", "-r", "2", "--max-cost", "0.02")
+    assert code == exit_codes.USAGE
+    assert "both sides could cost" in said
+    assert [fake.chats for fake in models.values()] == [[], []]
+
+
+def test_sides_that_are_nothing_or_the_same_are_named(
+    compare: Callable[..., tuple[int, str]], models: dict[str, FakeProvider]
+) -> None:
+    code, said = compare("reverse-text", "bas", "trained")
+    assert code == exit_codes.USAGE
+    assert "bas is no endpoint, no recording and no file; did you mean base?" in said
+    assert compare("reverse-text", "base", "base")[0] == exit_codes.USAGE
+    assert compare("reverse-text", "results:base", "trained")[0] == exit_codes.USAGE
+    assert not any(fake.chats for fake in models.values())

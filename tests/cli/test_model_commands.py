@@ -1,0 +1,323 @@
+"""A model behind the relay, through the real commands and real workers: nothing of the key gets out."""
+
+from __future__ import annotations
+
+import fcntl
+import gzip
+import json
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from envops import exit_codes
+from envops.cli.main import main
+from envops.repository.problem import DeclarationError
+from small_repository import small_repository
+
+sys.path.append(str(Path(__file__).parents[1] / "validation"))
+from fake_provider import KEY, MODEL, FakeProvider
+
+worker = pytest.mark.worker
+LOOKS_FOR_THE_KEY = """
+import os
+if "canary" in repr(dict(os.environ)) or "canary" in open("/proc/self/environ").read():
+    raise RuntimeError("the key is here")
+"""
+TALKER = """
+import aiohttp
+import verifiers.v1 as vf
+
+
+class TalkerConfig(vf.HarnessConfig):
+    pass
+
+
+class Talker(vf.Harness[TalkerConfig]):
+    EXECUTES_CODE = False
+    NEEDS_CONTAINER = False
+
+    async def launch(self, ctx, trace, runtime, endpoint, secret, mcp_urls, data=None, **_):
+        body = {"model": ctx.model, "messages": [{"role": "user", "content": "this harness says: " + data.prompt}]}
+        async with aiohttp.ClientSession(headers={"Authorization": f"Bearer {secret}"}) as session:
+            async with session.post(f"{endpoint}/chat/completions", json=body) as answer:
+                return vf.ProgramResult(exit_code=int(answer.status != 200), stdout="", stderr=await answer.text())
+"""
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = small_repository(tmp_path_factory.mktemp("repository") / "r", "word_problems", "date_arithmetic")
+    (made / "configs").mkdir()
+    for recordings in made.glob("environments/*/recordings"):
+        shutil.rmtree(recordings)
+    for package in ("word_problems/word_problems", "date_arithmetic/date_arithmetic"):
+        path = made / "environments" / package / "__init__.py"
+        path.write_text(path.read_text() + LOOKS_FOR_THE_KEY)
+    path = made / "environments/word_problems/word_problems"
+    (path / "talker.py").write_text(TALKER)
+    with (path / "__init__.py").open("a") as module:
+        module.write("\nfrom word_problems.talker import Talker\n\n__all__ += ['Talker']\n")
+    return made
+
+
+@pytest.fixture
+def fake(root: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeProvider]:
+    monkeypatch.setenv("FAKE_KEY", KEY)
+    monkeypatch.setattr("envops.models.provider.FIRST_WAIT", 0.01)
+    with FakeProvider(lambda _: "Let me see.\n<answer>12</answer>") as made:
+        declare(root, made.url)
+        yield made
+
+
+def declare(root: Path, url: str, prices: str = "input_price = 1.0\noutput_price = 10.0\n") -> None:
+    known = {"endpoint_id": "fake", "model": MODEL, "url": url, "key": "FAKE_KEY"}
+    lines = [f'{key} = "{value}"' for key, value in known.items()]
+    text = "\n".join(["[[endpoint]]", *lines, "max_tokens = 100", prices])
+    (root / "configs" / "endpoints.toml").write_text(text)
+
+
+@pytest.fixture
+def run(root: Path, capfd: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str]]:
+    def envops(*arguments: str) -> tuple[int, str]:
+        code = main([*arguments, "--root", str(root)])
+        out, err = capfd.readouterr()
+        assert KEY not in out + err
+        return code, out + err
+
+    return envops
+
+
+def files_with(root: Path, text: bytes) -> list[Path]:
+    found = []
+    for path in root.rglob("*"):
+        if path.is_file() and "venvs" not in path.parts:
+            content = path.read_bytes()
+            if text in (gzip.decompress(content) if path.suffix == ".gz" else content):
+                found.append(path)
+    return found
+
+
+def rows(root: Path, name: str) -> list[dict[str, Any]]:
+    path = root / "reports" / "rollouts" / f"{name}--fake.jsonl"
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+@worker
+@pytest.mark.parametrize("name", ["word-problems", "date-arithmetic"])
+def test_a_provider_in_a_bad_mood_costs_time_and_no_reward(
+    name: str, root: Path, fake: FakeProvider, run: Callable[..., tuple[int, str]]
+) -> None:
+    fake.faults = ["429", "500", "cut", "malformed"]
+    code, said = run("smoke", name, "--endpoint", "fake", "-n", "3", "-r", "2", "--quiet")
+    assert code == exit_codes.PASS, said
+    assert "at most $" in said
+    assert [one["error"] for one in rows(root, name)] == [None] * 6
+    assert {(one["model"], one["policy"], one["endpoint"]) for one in rows(root, name)} == {(MODEL, None, "fake")}
+    assert {one.authorization for one in fake.seen} == {f"Bearer {KEY}"}
+    assert files_with(root, KEY.encode()) == []
+
+
+@worker
+@pytest.mark.parametrize("gate", ["smoke", "distribution"])
+def test_another_harness_lets_the_model_speak(
+    gate: str, root: Path, fake: FakeProvider, run: Callable[..., tuple[int, str]]
+) -> None:
+    """One that the environment's own package brings; without `--harness` it would not play."""
+    code, said = run(gate, "word-problems", "--endpoint", "fake", "--harness", "word-problems", "-n", "2", "-r", "2")
+    assert code == (exit_codes.PASS if gate == "smoke" else exit_codes.INCONCLUSIVE), said
+    assert [one["error"] for one in rows(root, "word-problems")] == [None] * 4
+    assert {one.body["messages"][-1]["content"][:18] for one in fake.chats} == {"this harness says:"}
+
+
+@worker
+def test_a_harness_that_cannot_be_had_is_an_error_and_nothing_is_spent(
+    fake: FakeProvider, run: Callable[..., tuple[int, str]]
+) -> None:
+    code, said = run("smoke", "word-problems", "--endpoint", "fake", "--harness", "codex", "-n", "2", "-r", "1")
+    assert code == exit_codes.ERROR
+    assert "wants a container" in " ".join(said.split())
+    assert fake.chats == []
+
+
+@worker
+@pytest.mark.parametrize("name", ["word-problems", "date-arithmetic"])
+def test_an_outage_is_inconclusive_and_never_a_reward(
+    name: str, root: Path, fake: FakeProvider, run: Callable[..., tuple[int, str]]
+) -> None:
+    fake.always = "503"
+    code, _ = run("smoke", name, "--endpoint", "fake", "-n", "2", "-r", "1", "--quiet")
+    assert code == exit_codes.INCONCLUSIVE
+    assert [one["reward"] for one in rows(root, name)] == [None, None]
+    assert files_with(root, KEY.encode()) == []
+
+
+@worker
+def test_a_run_that_reaches_its_ceiling_is_inconclusive_and_says_so(
+    root: Path, fake: FakeProvider, run: Callable[..., tuple[int, str]]
+) -> None:
+    declare(root, fake.url, "input_price = 1.0\noutput_price = 10.0\nconcurrency = 1\n")
+    fake.usage = {"prompt_tokens": 9_000, "completion_tokens": 100}  # more than any tokenizer makes of that prompt
+    code, said = run("smoke", "word-problems", "--endpoint", "fake", "-n", "4", "-r", "1", "--max-cost", "0.01")
+    assert code == exit_codes.INCONCLUSIVE, said
+    assert "ceiling of $0.01" in said
+    assert [one["reward"] for one in rows(root, "word-problems")].count(None) >= 2
+
+
+@worker
+@pytest.mark.usefixtures("fake")
+def test_recording_writes_two_small_files_without_key_or_machine(
+    root: Path, run: Callable[..., tuple[int, str]]
+) -> None:
+    arguments = ("record", "word-problems", "--endpoint", "fake", "-n", "3", "-r", "2", "--date", "2026-11-20")
+    code, said = run(*arguments)
+    assert code == exit_codes.PASS, said
+    folder = root / "environments" / "word_problems" / "recordings"
+    first = {path.name: path.read_bytes() for path in folder.iterdir()}
+    assert set(first) == {"fake.json", "fake.jsonl.gz"}
+    run(*arguments)
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == first
+    baseline = json.loads(first["fake.json"])
+    assert (baseline["model"], baseline["rollouts"], baseline["date"]) == (MODEL, 6, "2026-11-20")
+    assert baseline["sampling"] == {"temperature": 1.0, "max_tokens": 100}
+    assert files_with(root / "environments", KEY.encode()) == []
+    assert files_with(folder, str(root).encode()) == []
+
+
+@worker
+def test_nothing_is_recorded_of_an_outage(root: Path, fake: FakeProvider, run: Callable[..., tuple[int, str]]) -> None:
+    fake.always = "429"
+    code, said = run("record", "date-arithmetic", "--endpoint", "fake", "-n", "2", "-r", "1")
+    assert code == exit_codes.INCONCLUSIVE
+    assert "nothing is recorded" in said
+    assert not (root / "environments" / "date_arithmetic" / "recordings").exists()
+
+
+@worker
+def test_a_run_that_could_cost_too_much_is_not_begun(fake: FakeProvider, run: Callable[..., tuple[int, str]]) -> None:
+    code, said = run("smoke", "word-problems", "--endpoint", "fake", "--max-cost", "0.001")
+    assert code == exit_codes.USAGE
+    assert "30 rollouts" in said
+    assert "--max-cost is $0.001" in said
+    assert fake.chats == []
+
+
+def test_without_prices_nothing_is_spent_by_accident(
+    root: Path, fake: FakeProvider, run: Callable[..., tuple[int, str]]
+) -> None:
+    declare(root, fake.url, prices="")
+    code, said = run("smoke", "word-problems", "--endpoint", "fake")
+    assert code == exit_codes.USAGE
+    assert "configs/endpoints.toml:1" in said
+    assert "--max-cost none" in said
+    assert fake.seen == []
+
+
+def test_a_key_that_is_refused(fake: FakeProvider, run: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FAKE_KEY", "sk-another-000000000")
+    code, said = run("smoke", "word-problems", "--endpoint", "fake")
+    assert code == exit_codes.USAGE
+    assert "401" in said
+    assert "sk-another-000000000" not in said
+    assert fake.chats == []
+
+
+@pytest.mark.usefixtures("fake")
+def test_an_endpoint_that_nobody_serves(root: Path, run: Callable[..., Any]) -> None:
+    declare(root, "http://127.0.0.1:9/v1")
+    code, said = run("smoke", "word-problems", "--endpoint", "fake")
+    assert code == exit_codes.ERROR
+    assert "unreachable" in said
+    assert "127.0.0.1:9" in said
+
+
+def test_a_key_that_is_not_set(root: Path, run: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("FAKE_KEY", raising=False)
+    declare(root, "https://api.example.org/v1")
+    code, said = run("record", "word-problems", "--endpoint", "fake")
+    assert code == exit_codes.USAGE
+    assert "FAKE_KEY" in said
+
+
+def test_flags_that_do_not_fit(fake: FakeProvider, run: Callable[..., Any]) -> None:
+    for arguments in (
+        ("smoke", "word-problems", "--max-cost", "3"),
+        ("smoke", "date-arithmetic", "--harness", "null"),
+        ("smoke", "date-arithmetic", "--harness", "null", "--endpoint", "fake"),
+        ("distribution", "word-problems", "--harness", "null", "--endpoint", "fake", "--pool", "2"),
+        ("distribution", "word-problems", "--harness", "null", "--endpoint", "fake", "--hosted"),
+        ("distribution", "word-problems", "--endpoint", "fake", "--pool", "2", "--hosted"),
+        ("distribution", "word-problems", "--endpoint", "fake", "--hosted"),
+        ("distribution", "word-problems", "--hosted"),
+        ("distribution", "word-problems", "--results", "nowhere.jsonl"),
+        ("smoke", "--endpoint", "fake"),
+        ("record", "word-problems"),
+        ("record", "word-problems", "--endpoint", "fake", "--policy", "blend"),
+        ("record", "word-problems", "--policy", "blend", "-n", "1000"),
+    ):
+        assert run(*arguments)[0] == exit_codes.USAGE
+    with pytest.raises(DeclarationError, match="nearest: fake"):
+        run("smoke", "word-problems", "--endpoint", "fakee")
+    assert fake.seen == []
+
+
+@worker
+def test_what_was_paid_for_is_not_paid_for_again(
+    root: Path, fake: FakeProvider, run: Callable[..., tuple[int, str]]
+) -> None:
+    declare(root, fake.url, "input_price = 1.0\noutput_price = 10.0\nconcurrency = 1\n")
+    fake.faults = ["slow", "slow", "401"]
+    arguments = ("smoke", "date-arithmetic", "--endpoint", "fake", "-n", "2", "-r", "2", "--quiet")
+    code, _ = run(*arguments)
+    assert code == exit_codes.USAGE
+    assert len(fake.chats) == 3
+    code, said = run(*arguments)
+    assert code == exit_codes.PASS, said
+    assert len(fake.chats) == 5
+    assert [one["reward"] is not None for one in rows(root, "date-arithmetic")] == [True] * 4
+
+
+def is_held(lock: Path) -> bool:
+    """Whether another process holds a lock."""
+    with lock.open("r+b") as file:
+        try:
+            fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            return True
+    return False
+
+
+@worker
+def test_two_runs_at_once_pay_once(root: Path, fake: FakeProvider, run: Callable[..., tuple[int, str]]) -> None:
+    """The second one says that it is not alone; what the first one wrote down stays."""
+    arguments = ("smoke", "word-problems", "--endpoint", "fake", "-n", "2", "-r", "2", "--quiet")
+    fake.always = "slow"
+    command = [sys.executable, "-m", "envops", *arguments, "--root", str(root)]
+    first = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    while not any(map(is_held, root.glob(".envops/rollouts/word-problems/fake-*.lock"))):
+        assert first.poll() is None
+        time.sleep(0.02)
+    code, said = run(*arguments)
+    assert first.wait() == exit_codes.PASS
+    assert code == exit_codes.ERROR, said
+    assert "another run evaluates word-problems with the same model" in " ".join(said.split())
+    assert len(fake.chats) == len(rows(root, "word-problems")) == 4
+
+
+@worker
+@pytest.mark.parametrize("name", ["word-problems", "date-arithmetic"])
+def test_a_pool_of_verifiers_own_is_judged_like_our_own_evaluation(
+    name: str, root: Path, fake: FakeProvider, run: Callable[..., tuple[int, str]]
+) -> None:
+    code, said = run("distribution", name, "--endpoint", "fake", "--pool", "2", "-n", "3", "-r", "2", "--quiet")
+    report = json.loads((root / "reports/validate.json").read_text())
+    (measured,) = report["environments"][0]["distributions"]
+    assert (measured["attempted"], measured["scored"], measured["policy"]) == (6, 6, MODEL), said
+    assert code in (exit_codes.FAIL, exit_codes.INCONCLUSIVE), said  # the fake always answers 12
+    assert "6 of 6 calls answered" in said
+    assert {one.authorization for one in fake.seen} == {f"Bearer {KEY}"}
+    assert files_with(root, KEY.encode()) == []

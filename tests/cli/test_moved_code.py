@@ -1,0 +1,208 @@
+"""What becomes of the code of verifiers 0.3, and what is left to the author."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+from envops.authoring.migrate.package import files_of, needs_more
+from envops.authoring.migrate.places import places_of
+from envops.authoring.migrate.reading import Unreadable
+from old_packages import WITH_TOOLS, old_package
+
+SIMPLE = '''import verifiers as vf
+from datasets import Dataset
+
+def load_environment({arguments}):
+    """Questions."""
+    dataset = Dataset.from_list([{{"question": "1 + 1?", "answer": "2"}}])
+{before}
+    return vf.SingleTurnEnv(dataset=dataset, rubric={rubric}{more})
+
+def right(completion, answer, parser):
+    return float(parser.parse_answer(completion) == answer)
+'''
+
+
+def moved(folder: Path, source: str, **more: str) -> dict[str, str]:
+    files = files_of(old_package(folder, "old-one", source, **more), "old-one", "new-one")
+    for name, text in files.items():
+        if name.endswith(".py"):
+            ast.parse(text, name)
+    return files
+
+
+def simple(
+    folder: Path,
+    rubric: str = "vf.Rubric(funcs=[right], weights=[0.5])",
+    *,
+    before: str = "",
+    more: str = "",
+    arguments: str = "",
+) -> dict[str, str]:
+    return moved(folder, SIMPLE.format(rubric=rubric, before=before, more=more, arguments=arguments))
+
+
+def reasons(files: dict[str, str]) -> list[str]:
+    return [place.reason for place in places_of(files)]
+
+
+def test_a_rubric_function_becomes_a_reward_with_its_weight(tmp_path: Path):
+    taskset = simple(tmp_path)["new_one/taskset.py"]
+    assert "@vf.reward(weight=0.5)\n    async def right(self, trace: vf.Trace) -> float:" in taskset
+    assert "right(completion=completion_of(trace), answer=self.data.answer, parser=parser)" in taskset
+
+
+def test_what_is_moved_whole_has_no_marks(tmp_path: Path):
+    assert reasons(simple(tmp_path)) == []
+
+
+def test_a_function_without_weight_counts_whole_and_one_with_zero_is_a_metric(tmp_path: Path):
+    before = "    rubric = vf.Rubric(funcs=[right])\n    rubric.add_metric(long)\n    def long(completion): return 1"
+    taskset = simple(tmp_path, "rubric", before=before)["new_one/taskset.py"]
+    assert "@vf.reward(weight=1.0)\n    async def right(" in taskset
+    assert "@vf.metric\n    async def long(" in taskset
+
+
+def test_arguments_become_the_config_and_both_splits_can_be_loaded(tmp_path: Path):
+    taskset = simple(tmp_path, more=", eval_dataset=dataset", arguments="size: int = 3, hard=False")[
+        "new_one/taskset.py"
+    ]
+    assert "    size: int = 3\n    hard: Any = False\n" in taskset
+    assert 'split: Literal["train", "eval"] = "train"' in taskset
+
+
+def test_a_column_that_a_reward_reads_becomes_a_field(tmp_path: Path):
+    before = "    def fits(completion, difficulty): return 1.0"
+    taskset = simple(tmp_path, "vf.Rubric(funcs=[fits])", before=before)["new_one/taskset.py"]
+    assert "    difficulty: Any = None\n" in taskset
+    assert "difficulty=self.data.difficulty" in taskset
+
+
+def test_neither_the_old_verifiers_nor_datasets_is_needed_any_more(tmp_path: Path):
+    files = simple(tmp_path)
+    assert 'dependencies = ["verifiers>=0.4.0,<0.5"]' in files["pyproject.toml"]
+    assert not any("from datasets" in text or "import verifiers as" in text for text in files.values())
+
+
+def test_a_data_set_of_the_hub_keeps_its_library(tmp_path: Path):
+    source = SIMPLE.format(rubric="None", before="    load_dataset('a/b')", more="", arguments="")
+    files = moved(tmp_path, "from datasets import load_dataset\n" + source)
+    assert '"datasets>=3.3,<6"' in files["pyproject.toml"]
+    assert needs_more(files["pyproject.toml"])
+    assert "from datasets import load_dataset" in files["new_one/parts.py"]
+
+
+def test_declarations_about_answers_stay(tmp_path: Path):
+    assert '[tool.envops.answer]\ntype = "number"' in simple(tmp_path)["pyproject.toml"]
+
+
+def test_modules_keep_their_names_under_the_new_package(tmp_path: Path):
+    source = SIMPLE.format(rubric="None", before="", more="", arguments="")
+    files = moved(tmp_path, "from old_one.words import WORDS\n" + source, words="WORDS = ['a']\n")
+    assert "from new_one.words import WORDS" in files["new_one/parts.py"]
+    assert files["new_one/words.py"] == "WORDS = ['a']\n"
+
+
+def test_tools_become_a_toolset_under_the_names_that_the_model_knew(tmp_path: Path):
+    server = moved(tmp_path, WITH_TOOLS)["new_one/server.py"]
+    assert "TOOL_PREFIX = None" in server
+    assert "async def price_of(self, product: str) -> str:" in server
+    assert "return str(price_of(product))" in server
+    assert "return str(await add(a, b))" in server
+
+
+def test_the_command_line_in_the_readme_is_the_new_one(tmp_path: Path):
+    readme = simple(tmp_path)["README.md"]
+    assert "vf-eval new-one -m MODEL -n 5 --env.agent.harness.id null" in readme
+    assert " -a " not in readme
+
+
+def test_what_the_parser_says_about_form_becomes_a_reward(tmp_path: Path):
+    before = "    parser = vf.XMLParser(['answer'])\n    form = parser.get_format_reward_func()"
+    files = simple(
+        tmp_path, "vf.Rubric(funcs=[right, form], weights=[1.0, 0.2])", before=before, more=", parser=parser"
+    )
+    assert reasons(files) == []
+    taskset = files["new_one/taskset.py"]
+    assert "@vf.reward(weight=0.2)\n    async def format_reward_func(self, trace: vf.Trace) -> float:" in taskset
+    assert "parser.format_reward_func(completion_of(trace))" in taskset
+
+
+def test_the_rubrics_of_a_group_give_their_functions_in_turn(tmp_path: Path):
+    before = "    first = vf.Rubric(funcs=[right])\n    second = vf.Rubric(funcs=[long], weights=[0.5])\n"
+    before += "    second.add_metric(right)\n    def long(completion): return 1"
+    files = simple(tmp_path, "vf.RubricGroup(rubrics=[first, second])", before=before)
+    assert reasons(files) == []
+    assert "Rubric" not in files["new_one/parts.py"]
+    taskset = files["new_one/taskset.py"]
+    weights = ["@vf.reward(weight=1.0)", "@vf.reward(weight=0.5)", "@vf.metric"]
+    assert [line.strip() for line in taskset.splitlines() if line.strip().startswith("@vf.")][:3] == weights
+
+
+def test_of_a_group_with_a_judge_only_the_judge_is_left(tmp_path: Path):
+    files = simple(tmp_path, "vf.RubricGroup([vf.Rubric(funcs=[right]), vf.JudgeRubric()])")
+    assert reasons(files) == ["Only a vf.Rubric of functions is moved; a judge becomes a vf.Judge."]
+    assert "async def right(" in files["new_one/taskset.py"]
+
+
+def test_rows_that_are_more_than_rows_keep_their_library(tmp_path: Path):
+    files = simple(tmp_path, before="    dataset = dataset.select(range(1))")
+    assert 'Dataset.from_list([{"question"' in files["new_one/parts.py"]
+    assert '"datasets>=3.3,<6"' in files["pyproject.toml"]
+
+
+def test_a_judge_is_left_with_its_code_beside_it(tmp_path: Path):
+    files = simple(tmp_path, "vf.JudgeRubric(judge_model='x')")
+    assert reasons(files) == ["Only a vf.Rubric of functions is moved; a judge becomes a vf.Judge."]
+    assert "#     vf.JudgeRubric(judge_model='x')" in files["new_one/parts.py"]
+
+
+@pytest.mark.parametrize(
+    ("rubric", "before", "more", "arguments", "reason"),
+    [
+        ("vf.Rubric(funcs=[lambda completion: 1.0])", "", "", "", "The reward"),
+        ("vf.Rubric(funcs=[near])", "    def near(completion): return limit", "", "limit=1", "The reward near"),
+        ("vf.Rubric(funcs=[right])", "", ", parser=vf.XMLParser([tag])", "tag='a'", "The parser depends"),
+        ("vf.Rubric(funcs=[right])", "", ", max_workers=3", "", "The argument max_workers"),
+        ("vf.Rubric(funcs=[right])", "    vf.ensure_keys(['A'])", "", "", "vf.ensure_keys has no plain"),
+    ],
+)
+def test_what_needs_understanding_is_marked(
+    tmp_path: Path, rubric: str, before: str, more: str, arguments: str, reason: str
+):
+    found = reasons(simple(tmp_path, rubric, before=before, more=more, arguments=arguments))
+    assert len(found) == 1
+    assert found[0].startswith(reason)
+
+
+def test_a_mark_names_file_and_line(tmp_path: Path):
+    files = simple(tmp_path, "vf.JudgeRubric()")
+    (place,) = places_of(files)
+    assert "MIGRATE" in files[place.file].splitlines()[place.line - 1]
+
+
+def test_a_test_that_loads_the_old_environment_is_skipped_and_marked(tmp_path: Path):
+    folder = old_package(tmp_path, "old-one", SIMPLE.format(rubric="None", before="", more="", arguments=""))
+    text = "from old_one import load_environment, right\n\n"
+    text += "def test_it():\n    load_environment()\n\ndef test_other():\n    right\n"
+    (folder / "tests" / "test_old_one.py").write_text(text)
+    files = files_of(folder, "old-one", "new-one")
+    tests = files["tests/test_new_one.py"]
+    assert tests.count("@pytest.mark.skip") == 1
+    assert "from new_one.parts import right\n" in tests
+    assert len(places_of(files)) == 1
+
+
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        ("x = 1\n", "no modules define load_environment"),
+        ("import verifiers as vf\ndef load_environment():\n    return vf.EnvGroup([])\n", "makes 0 environments"),
+        ("def load_environment(:\n", "this is no Python"),
+    ],
+)
+def test_what_cannot_be_read_is_said(tmp_path: Path, source: str, said: str):
+    with pytest.raises(Unreadable, match=said):
+        moved(tmp_path, source)

@@ -1,0 +1,159 @@
+"""`envops optimize`: verifiers' own GEPA of both generations, with one model on loopback that plays and reflects."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from envops import exit_codes
+from envops.cli.main import main
+from small_repository import edit, git, small_repository
+
+sys.path.append(str(Path(__file__).parents[1] / "validation"))
+from fake_provider import KEY, MODEL, FakeProvider
+
+worker = pytest.mark.worker
+BETTER = "Think first.\nReverse it, and guess in the form that is asked for."
+SMALL = ("--max-calls", "16", "--train-tasks", "3", "--validation-tasks", "4")
+LOOKS_FOR_THE_KEY = """
+import os
+if "canary" in repr(dict(os.environ)) or "canary" in open("/proc/self/environ").read():
+    raise RuntimeError("the key is here")
+if any("envops_gepa" in part for part in __import__("sys").orig_argv):
+    import socket
+    try:
+        socket.create_connection(("192.0.2.1", 80), timeout=1)
+    except OSError as error:
+        if type(error).__name__ != "NetworkBlocked":
+            raise RuntimeError("nothing stands between GEPA and the network") from None
+"""
+
+
+def plays_and_reflects(messages: list[dict[str, Any]]) -> str:
+    """Earns something only under the prompt that it proposes itself when GEPA asks for one."""
+    said = messages[-1]["content"]
+    if "```" in said and "no idea" in said:
+        return f"This will do better:\n```\n{BETTER}\n```"
+    if BETTER not in messages[0]["content"]:
+        return "no idea"
+    text = said.partition("<text>")[2].partition("</text>")[0]
+    return f"<reversed_text>{text[::-1]}</reversed_text>" if text else "<think>a</think><answer>1583-01-01</answer>"
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = small_repository(
+        tmp_path_factory.mktemp("repository") / "r", "date_arithmetic", "reverse_text", "meeting_time"
+    )
+    (made / "configs").mkdir()
+    taskset = made / "environments" / "reverse_text" / "reverse_text" / "taskset.py"
+    edit(taskset, "def final_answer(", 'SYSTEM_PROMPT = "Answer in tags."\n\n\ndef final_answer(')
+    edit(taskset, "ReverseTextData(prompt=", "ReverseTextData(system_prompt=SYSTEM_PROMPT, prompt=")
+    for package in ("reverse_text/reverse_text", "date_arithmetic/date_arithmetic"):
+        path = made / "environments" / package / "__init__.py"
+        path.write_text(path.read_text() + LOOKS_FOR_THE_KEY)
+    git(made, "commit", "-q", "-am", "a system prompt")
+    return made
+
+
+@pytest.fixture
+def fake(root: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeProvider]:
+    monkeypatch.setenv("FAKE_KEY", KEY)
+    monkeypatch.setattr("envops.models.provider.FIRST_WAIT", 0.01)
+    with FakeProvider(plays_and_reflects) as made:
+        text = f'[[endpoint]]\nendpoint_id = "fake"\nmodel = "{MODEL}"\nurl = "{made.url}"\nkey = "FAKE_KEY"\n'
+        prices = "max_tokens = 100\ninput_price = 1.0\noutput_price = 10.0\n"
+        (root / "configs" / "endpoints.toml").write_text(text + prices)
+        yield made
+
+
+@pytest.fixture
+def optimize(root: Path, capfd: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str]]:
+    def envops(name: str, *arguments: str) -> tuple[int, str]:
+        code = main(["optimize", name, "--endpoint", "fake", *arguments, "--root", str(root)])
+        out, err = capfd.readouterr()
+        assert KEY not in out + err
+        return code, out + err
+
+    return envops
+
+
+def report(root: Path, name: str) -> dict[str, Any]:
+    return json.loads((root / "reports" / "prompts" / f"{name}.json").read_text())
+
+
+@worker
+def test_v1_finds_a_better_prompt_and_writes_it_where_the_old_one_stood(
+    root: Path, fake: FakeProvider, optimize: Callable[..., tuple[int, str]]
+) -> None:
+    code, said = optimize("reverse-text", *SMALL, "--write")
+    assert code == exit_codes.PASS, said
+    found = report(root, "reverse-text")
+    assert (found["before"], found["after"], found["scores"]) == ("Answer in tags.", BETTER, [0.0, 1.0])
+    assert found["placed"] == "written"
+    told = re.findall(r"reverse-text: (\d+) of 16 rollouts, (\d+) calls of at most \d+, \$([\d.]+) of at most", said)
+    assert int(told[0][0]) >= 4  # at least the validation tasks, with the prompt that it begins with
+    assert [int(calls) for _, calls, _ in told] == sorted(int(calls) for _, calls, _ in told)
+    assert int(told[-1][0]) == found["rollouts"]
+    assert float(told[-1][2]) > 0
+    assert "nox -s bump -- reverse-text --minor" in said
+    assert git(root, "diff", "--name-only") == "environments/reverse_text/reverse_text/taskset.py"
+    source = (root / "environments" / "reverse_text" / "reverse_text" / "taskset.py").read_text()
+    assert f'SYSTEM_PROMPT = """{BETTER}"""' in source
+    assert {one.authorization for one in fake.seen} == {f"Bearer {KEY}"}
+    git(root, "checkout", "-q", "--", "environments")
+
+
+@worker
+def test_v0_shows_the_change_and_says_why_it_cannot_be_placed(
+    root: Path, fake: FakeProvider, optimize: Callable[..., tuple[int, str]]
+) -> None:
+    code, said = optimize("date-arithmetic", *SMALL, "--write")
+    assert code == exit_codes.USAGE, said
+    assert "+Think first." in said
+    assert "most likely from date_arithmetic/__init__.py:14" in said
+    found = report(root, "date-arithmetic")
+    assert found["scores"] == [0.0, pytest.approx(0.2)]
+    assert found["rollouts"] <= 16 + 6 + 4
+    assert (root / "reports" / "prompts" / "date-arithmetic.txt").read_text() == BETTER
+    assert len(fake.chats) <= 16 + 6 + 4 + 10
+    assert git(root, "diff", "--", "environments") == ""
+
+
+@worker
+def test_lost_calls_make_no_prompt_better(
+    root: Path, fake: FakeProvider, optimize: Callable[..., tuple[int, str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("envops.models.provider.LONGEST_WAIT", 0.01)
+    fake.faults = ["400"] * 2
+    code, said = optimize("reverse-text", *SMALL, "--write")
+    assert code == exit_codes.INCONCLUSIVE, said
+    assert "2 calls got no answer" in said
+    assert git(root, "diff", "--", "environments") == ""
+
+
+@worker
+def test_what_could_cost_too_much_or_has_no_prompt_is_refused_before_a_model_is_asked(
+    root: Path, fake: FakeProvider, optimize: Callable[..., tuple[int, str]]
+) -> None:
+    code, said = optimize("reverse-text", *SMALL, "--max-cost", "0.01")
+    assert code == exit_codes.USAGE
+    assert "--max-cost is $0.01" in said
+    code, said = optimize("reverse-text", "--train-tasks", "190", "--validation-tasks", "20")
+    assert code == exit_codes.USAGE
+    assert "reverse-text has 200 tasks" in said
+    taskset = root / "environments" / "reverse_text" / "reverse_text" / "taskset.py"
+    edit(taskset, "system_prompt=SYSTEM_PROMPT, ", "")
+    code, said = optimize("reverse-text", *SMALL)
+    git(root, "checkout", "-q", "--", "environments")
+    assert code == exit_codes.USAGE
+    assert "--initial-prompt TEXT" in said
+    code, said = optimize("meeting-time", *SMALL, "--initial-prompt", "Be quick.", "--max-cost", "20")
+    assert code == exit_codes.USAGE, said
+    assert "meeting-time has several agents" in said
+    assert fake.chats == []

@@ -1,0 +1,113 @@
+"""Recordings against changed code: one reply is scored in place, a conversation is played again."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from envops import exit_codes
+from envops.cli.main import main
+from envops.facts.limits import LOAD_SECONDS
+from envops.facts.observed import Facts, Task
+from envops.repository.repository import Repository
+from envops.repository.workspace import Workspace
+from envops.rules.engine import Subject, all_rules, apply
+from envops.validation.job import checked
+from envops.validation.opened import opened_environment
+from envops.validation.recording_check import check_recordings
+from small_repository import edit, small_repository
+
+pytestmark = pytest.mark.worker
+
+WORDS = Path("environments", "word_problems")
+GUESS = Path("environments", "number_guess")
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Both environments with a scripted recording each."""
+    made = small_repository(tmp_path_factory.mktemp("repository") / "r", "word_problems", "number_guess")
+    for recordings in made.glob("environments/*/recordings"):
+        shutil.rmtree(recordings)
+    for name in ("word-problems", "number-guess"):
+        size = ("-n", "5", "-r", "3", "--date", "2026-11-20", "--quiet")
+        assert main(["record", name, "--policy", "blend", *size, "--root", str(made)]) == exit_codes.PASS
+    return made
+
+
+def subject(root: Path, name: str) -> Subject:
+    """The environment as it is now, with nothing seen but its recordings."""
+    repository = Repository.load(root, [name])
+    entry, package = repository.registry.environments[name], repository.packages[name]
+    with opened_environment(entry, package, Workspace(root), False, threading.Event()) as opened:
+        parts = opened.worker.request("tasks", LOAD_SECONDS, keep=10)
+        tasks = tuple(checked(Task, value) for kind, value in list(parts) if kind == "task")
+        found = check_recordings(opened.worker.request, entry, package, opened.description, tasks)
+    facts = Facts(name, "", package.digest, description=opened.description, tasks=tasks, recordings=tuple(found))
+    return Subject(entry, package, facts)
+
+
+def fired(each: Subject) -> set[str]:
+    rules = [known for known in all_rules().values() if known.id.startswith("REC")]
+    return {finding.rule for known in rules for finding in apply(known, each)}
+
+
+@pytest.mark.parametrize("name", ["word-problems", "number-guess"])
+def test_unchanged_code_pays_what_was_recorded(root: Path, name: str) -> None:
+    each = subject(root, name)
+    (recording,) = each.facts.recordings
+    assert (recording.compared, recording.change_count, recording.not_compared) == (15, 0, ())
+    assert recording.replayed is (name == "number-guess")
+    assert fired(each) == set()
+
+
+def test_a_changed_reward_is_found_and_a_new_version_excuses_it(root: Path, changed: Callable[..., None]) -> None:
+    changed(WORDS / "word_problems" / "taskset.py", "== self.data.answer)", "!= self.data.answer)")
+    each = subject(root, "word-problems")
+    assert fired(each) == {"REC001"}
+    (recording,) = each.facts.recordings
+    assert recording.change_count == 15
+    assert recording.changes[0].completion
+    assert fired(replace(each, package=replace(each.package, version="0.2.0"))) == {"REC006"}
+
+
+def test_code_that_changed_and_pays_the_same_is_stale(root: Path, changed: Callable[..., None]) -> None:
+    path = root / WORDS / "word_problems" / "answers.py"
+    changed(WORDS / "word_problems" / "answers.py", path.read_text(), path.read_text() + "\n# a comment\n")
+    assert fired(subject(root, "word-problems")) == {"REC003"}
+
+
+def test_other_tasks_cannot_be_compared(root: Path, changed: Callable[..., None]) -> None:
+    changed(WORDS / "word_problems" / "taskset.py", "seed: int = 0", "seed: int = 7")
+    each = subject(root, "word-problems")
+    assert fired(each) == {"REC003", "REC005"}
+    assert each.facts.recordings[0].compared == 0
+
+
+def test_a_game_that_answers_otherwise_is_not_held_against_its_rewards(
+    root: Path, changed: Callable[..., None]
+) -> None:
+    source = (root / GUESS / "number_guess" / "game.py").read_text()
+    word = next(word for word in ("higher", "Higher", "HIGHER") if word in source)
+    changed(GUESS / "number_guess" / "game.py", word, f"{word}, much")
+    each = subject(root, "number-guess")
+    assert "REC005" in fired(each)
+    assert "something else" in each.facts.recordings[0].not_compared[0].reason
+
+
+@pytest.fixture
+def changed(root: Path) -> Callable[..., None]:  # type: ignore[misc]
+    """Replaces text in a file, and puts it back after the test."""
+    before: dict[Path, str] = {}
+
+    def change(path: Path, old: str, new: str) -> None:
+        before.setdefault(root / path, (root / path).read_text())
+        edit(root / path, old, new)
+
+    yield change
+    for path, text in before.items():
+        path.write_text(text)

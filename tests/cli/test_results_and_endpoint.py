@@ -1,0 +1,63 @@
+"""Results that came from elsewhere are judged by the command, and scripted policies are served by one."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+import pytest
+from envops import exit_codes
+from envops.cli.main import main
+from small_repository import ROOT, small_repository
+
+pytestmark = pytest.mark.worker
+TRACES = ROOT / "tests" / "validation" / "samples" / "v1_0.4.0" / "traces.jsonl"
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return small_repository(tmp_path_factory.mktemp("repository") / "r", "reverse_text")
+
+
+def test_a_few_results_of_verifiers_own_command_are_too_few_to_judge(root: Path, capsys: pytest.CaptureFixture[str]):
+    code = main(["distribution", "reverse-text", "--results", str(TRACES), "--root", str(root), "--quiet"])
+    assert code == exit_codes.INCONCLUSIVE
+    assert "DST001" in capsys.readouterr().out
+
+
+def test_results_of_another_environment_are_a_mistake(root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    other = tmp_path / "traces.jsonl"
+    other.write_text(TRACES.read_text().replace('"reverse_text"', '"word_problems"'))
+    assert main(["distribution", "reverse-text", "--results", str(other), "--root", str(root)]) == exit_codes.USAGE
+    assert "word_problems" in capsys.readouterr().err
+
+
+def test_policies_are_served_with_faults_until_they_are_stopped(root: Path):
+    command = [sys.executable, "-m", "envops", "endpoint", "reverse-text", "--port", "0", "--fault", "503:at=1"]
+    environment = os.environ | {"PYTHONPATH": str(ROOT / "tools")}
+    with subprocess.Popen(command, cwd=root, env=environment, stdout=subprocess.PIPE, text=True) as serving:
+        assert serving.stdout is not None
+        url = serving.stdout.readline().strip()
+        seen = [_asked(url) for _ in range(3)]
+        serving.send_signal(signal.SIGINT)
+        ended = serving.wait()
+    assert (seen, ended) == ([404, 503, 404], exit_codes.PASS)  # no task says hello
+
+
+def _asked(url: str) -> int:
+    """The status of what a policy is asked about no task."""
+    body = {"model": "nop", "messages": [{"role": "user", "content": "hello"}]}
+    headers = {"Content-Type": "application/json", "Authorization": "Bearer any"}
+    request = urllib.request.Request(f"{url}/chat/completions", json.dumps(body).encode(), headers)
+    direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    try:
+        with direct.open(request, timeout=60) as answer:
+            return int(answer.status)
+    except urllib.error.HTTPError as error:
+        return error.code

@@ -1,0 +1,234 @@
+"""The questions of `envops rewards`, and `envops test`, asked of real environments of both generations."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from envops import exit_codes
+from envops.cli.main import main
+from small_repository import ROOT, edit, git, small_repository
+
+pytestmark = pytest.mark.worker
+
+WORDS = Path("environments", "word_problems")
+LENIENT = "float(abs((whole_number(final_answer(trace.last_reply)) or -9) - self.data.answer) <= 1)"
+EXACT = "float(whole_number(final_answer(trace.last_reply)) == self.data.answer)"
+V0_PORT = '''"""The same questions in the first generation."""
+
+from itertools import islice
+
+import verifiers as vf
+from datasets import Dataset
+
+from .answers import final_answer, whole_number
+from .stories import stories
+
+PROMPT = """{story}
+
+Work it out step by step, then give the answer as a whole number in <answer>…</answer>."""
+
+
+def correct_answer(completion, answer, **_):
+    return float(whole_number(final_answer(completion[-1]["content"])) == int(answer))
+
+
+def load_environment(num_tasks=200, seed=0):
+    rows = [
+        {"prompt": [{"role": "user", "content": PROMPT.format(story=story.text)}], "answer": str(story.answer)}
+        for story in islice(stories(seed), num_tasks)
+    ]
+    return vf.SingleTurnEnv(dataset=Dataset.from_list(rows), rubric=vf.Rubric(funcs=[correct_answer]))
+'''
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = tmp_path_factory.mktemp("asked") / "repository"
+    return small_repository(made, "word_problems", "number_guess", "date_arithmetic")
+
+
+@pytest.fixture
+def clean(root: Path) -> Path:
+    """The repository as it was committed."""
+    git(root, "reset", "-q", "--hard")
+    git(root, "clean", "-q", "-d", "-f")
+    return root
+
+
+def rewards(root: Path, *arguments: str) -> int:
+    return main(["rewards", "--root", str(root), "--quiet", *arguments])
+
+
+def diff(root: Path) -> dict[str, Any]:
+    whole: dict[str, Any] = json.loads((root / "reports" / "reward-diff.json").read_text())
+    (environment,) = whole["environments"]
+    return dict(environment)
+
+
+def test_a_changed_reward_needs_a_new_version(clean: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    edit(clean / WORDS / "word_problems" / "taskset.py", EXACT, LENIENT)
+    assert rewards(clean, "word-problems", "--against", "main") == exit_codes.FAIL
+    found = diff(clean)
+    assert {one["rule"] for one in found["findings"]} == {"RWD090"}
+    assert {one["policy"] for one in found["changed"]} >= {"near-miss", "case off by one is wrong"}
+    assert {(one["base"]["reward"], one["head"]["reward"]) for one in found["changed"]} == {(0.0, 1.0)}
+    assert "RWD090" in capsys.readouterr().out
+    assert "RWD090" in (clean / "reports" / "reward-diff.md").read_text()
+
+    edit(clean / WORDS / "pyproject.toml", 'version = "0.1.0"', 'version = "0.2.0"')
+    assert rewards(clean, "word-problems", "--against", "main") == exit_codes.PASS
+    assert {one["rule"] for one in diff(clean)["findings"]} == {"RWD091"}
+
+
+def test_what_did_not_change_is_not_run(clean: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (clean / "README.md").write_text("elsewhere\n")
+    assert rewards(clean, "--against", "main") == exit_codes.PASS
+    assert capsys.readouterr().out.count("nothing to compare") == 3
+
+
+def test_conversations_are_played_again_at_the_base(clean: Path) -> None:
+    edit(clean / "environments" / "number_guess" / "number_guess" / "__init__.py", "0.75", "0.5")
+    rewards(clean, "number-guess", "--against", "main")
+    found = diff(clean)
+    assert found["replies"] > 10
+    assert found["tasks"] == {"matched": 200, "only_base": [], "only_head": []}
+    assert {one["policy"] for one in found["changed"]} >= {
+        "case the last guess earns the success and a quarter of the efficiency"
+    }
+    assert next(iter(found["functions"]["weights"].values())) == [0.75, 0.5]
+
+
+def test_a_port_to_the_other_generation_is_compared(clean: Path, tmp_path: Path) -> None:
+    old = tmp_path / "word_problems_old"
+    old.mkdir()
+    module = old / "word_problems_old"
+    here = clean / WORDS
+    module.mkdir()
+    for name in ("answers.py", "stories.py", "stories.toml"):
+        (module / name).write_bytes((here / "word_problems" / name).read_bytes())
+    (module / "__init__.py").write_text(V0_PORT)
+    lines = (clean / "environments" / "date_arithmetic" / "pyproject.toml").read_text()
+    lines = lines.partition("[tool.hatch.build.targets.wheel.force-include]")[0]
+    text = lines.replace("date-arithmetic", "word-problems-old").replace("date_arithmetic", "word_problems_old")
+    (old / "pyproject.toml").write_text(text)
+    (old / "README.md").write_text("# old\n")
+    lock = clean / "environments" / "date_arithmetic" / "requirements.lock"
+    (old / "requirements.lock").write_bytes(lock.read_bytes())
+    assert rewards(clean, "word-problems", "--against", str(old)) == exit_codes.PASS
+    found = diff(clean)
+    assert (found["base"]["generation"], found["head"]["generation"]) == ("v0", "v1")
+    assert found["tasks"]["matched"] == 200
+    assert found["changed"] == []
+    assert found["prompts"] == []
+
+    edit(module / "__init__.py", "…</answer>.", "…</answer>!")
+    edit(module / "__init__.py", "== int(answer)", "is not None")
+    assert rewards(clean, "word-problems", "--against", str(old)) == exit_codes.FAIL
+    found = diff(clean)
+    assert {one["rule"] for one in found["findings"]} == {"RWD092"}
+    assert len(found["prompts"]) == 200
+
+
+def test_a_base_that_does_not_load_is_inconclusive(clean: Path) -> None:
+    edit(
+        clean / WORDS / "word_problems" / "taskset.py",
+        "class WordProblemsTaskset",
+        "raise SystemExit(3)\nclass WordProblemsTaskset",
+    )
+    git(clean, "commit", "-q", "-a", "-m", "broken")
+    try:
+        git(clean, "checkout", "-q", "HEAD~1", "--", ".")
+        assert rewards(clean, "word-problems", "--against", "HEAD") == exit_codes.INCONCLUSIVE
+        assert "could not be run" in diff(clean)["reason"]
+    finally:
+        git(clean, "reset", "-q", "--hard", "HEAD~1")
+
+
+def test_a_reply_is_told_function_by_function(clean: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    reply = "<think>Thursday.</think>\n<answer>2050-12-08</answer>"
+    options = ("date-arithmetic", "--reply", reply, "--task", "0", "--format", "json")
+    assert rewards(clean, *options) == exit_codes.PASS
+    said = json.loads(capsys.readouterr().out)
+    assert said["reward"] == 0.2
+    assert said["functions"]["correct_answer"] == {"score": 0.0, "weight": 1.0, "kind": "reward"}
+    extracted = {one["by"]: one["value"] for one in said["extracted"]}
+    assert extracted["parser.parse"] == {"think": "Thursday.", "answer": "2050-12-08"}
+    assert extracted["parser.parse_answer"] == extracted["envops"] == "2050-12-08"
+    assert said["task"]["answer"] == "2050-12-07"
+
+
+def test_several_replies_are_the_turns_of_a_conversation(clean: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    turns = ("--reply", "<guess>4165</guess>", "--reply", "<guess>4159</guess>")
+    assert rewards(clean, "number-guess", *turns, "--task", "3") == exit_codes.PASS
+    text = capsys.readouterr().out
+    assert "My number is lower" in text
+    assert text.rstrip().endswith("reward  1")
+
+
+def test_a_reply_that_fits_nothing_is_a_usage_error(clean: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert rewards(clean, "word-problems", "--reply", "4", "--task", "200") == exit_codes.USAGE
+    assert "there are 200, from 0 to 199" in capsys.readouterr().err
+    assert rewards(clean, "word-problems", "--reply", "4", "--reply", "5") == exit_codes.USAGE
+    assert "does not answer back" in capsys.readouterr().err
+
+
+def test_a_rule_is_explained_with_what_it_found(clean: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    edit(clean / WORDS / "word_problems" / "taskset.py", EXACT, LENIENT)
+    assert rewards(clean, "word-problems", "--explain", "rwd040") == exit_codes.FAIL
+    text = capsys.readouterr().out
+    assert "A case of tests/cases.yaml does not hold" in text
+    assert "<answer>2458</answer>" in text
+    assert "environments/word_problems/tests/cases.yaml:" in text
+
+
+def test_cases_are_pytests(clean: Path) -> None:
+    edit(clean / WORDS / "word_problems" / "taskset.py", EXACT, LENIENT)
+    (clean / WORDS / "tests" / "test_fixtures.py").write_text(FIXTURES)
+    done = run_test(clean, "word-problems", "-k", "off or thousands or fixtures", "-v")
+    assert done.returncode == exit_codes.FAIL
+    assert "cases.yaml::a thousands separator is accepted PASSED" in done.stdout
+    assert "cases.yaml::off by one is wrong FAILED" in done.stdout
+    assert "test_fixtures.py::test_everything PASSED" in done.stdout
+    row = next(line.split() for line in done.stdout.split("\n") if line.strip().startswith("reward "))
+    assert row == ["reward", "0", "1", "<--"]
+    assert "| <answer>2458</answer>" in done.stdout
+    again = run_test(clean, "word-problems", "--lf", "-q")
+    assert "1 failed" in again.stdout
+    assert "passed" not in again.stdout
+    one = run_test(clean, "word-problems", "tests/cases.yaml::a thousands separator is accepted")
+    assert one.returncode == exit_codes.PASS
+    assert run_test(clean, "word-problems", "-k", "nothing_is_called_this").returncode == exit_codes.USAGE
+
+
+FIXTURES = """
+def test_everything(tasks, score, oracle):
+    assert len(tasks) == 200
+    assert tasks[3].index == 3 and "answer" in tasks[3]
+    for task in tasks[:3]:
+        result = score(task, oracle(task))
+        assert result.reward == 1.0 == result["correct_answer"]
+    assert score(0, "nothing").reward == 0.0
+"""
+
+
+def test_fixtures_play_conversations(clean: Path) -> None:
+    path = clean / "environments" / "number_guess" / "tests" / "test_fixtures.py"
+    path.write_text(
+        "def test_play(tasks, score, oracle):\n"
+        "    result = score(tasks[3], oracle)\n"
+        "    assert result.reward == 1.0 and len(result.completion) > 1\n"
+        "    assert score(3, ['<guess>4165</guess>', '<guess>4159</guess>'])['num_turns'] == 2\n"
+    )
+    done = run_test(clean, "number-guess", "tests/test_fixtures.py")
+    assert done.returncode == exit_codes.PASS, done.stdout
+
+
+def run_test(root: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "envops", "test", "--root", str(root), *arguments]
+    environment = {"PYTHONPATH": str(ROOT / "tools"), "PATH": "/usr/bin:/bin"}
+    return subprocess.run(command, capture_output=True, text=True, env=environment, check=False)

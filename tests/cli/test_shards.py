@@ -1,0 +1,108 @@
+"""Environments divided among machines."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from envops import exit_codes
+from envops.cli.main import main
+from envops.repository.workspace import Workspace
+from envops.validation.sharding import LOCK_SECONDS, SHARD_SECONDS, Load, divided, worthwhile_count
+from envops.validation.timings import GUESSED_SECONDS, Timing, expected_timings, remember_timing
+from small_repository import edit, git, small_repository
+
+
+def matrix_of(root: Path, capsys: pytest.CaptureFixture[str], *arguments: str) -> list[dict[str, object]]:
+    """What `envops shards --format json` prints."""
+    capsys.readouterr()
+    assert main(["shards", "--root", str(root), "--format", "json", *arguments]) == exit_codes.PASS
+    entries: list[dict[str, object]] = json.loads(capsys.readouterr().out)["include"]
+    return entries
+
+
+def test_every_environment_is_in_exactly_one_shard() -> None:
+    loads = [Load(f"e{index}", float(index % 7), f"lock{index % 3}") for index in range(50)]
+    for count in (1, 2, 7, 60):
+        names = [name for shard in divided(loads, count) for name in shard.names]
+        assert sorted(names) == sorted(load.name for load in loads)
+
+
+def test_shards_take_about_equally_long() -> None:
+    loads = [Load(f"e{index}", float(1 + index * index), "lock") for index in range(20)]
+    seconds = [shard.seconds for shard in divided(loads, 4)]
+    assert max(seconds) <= 4 / 3 * (sum(load.seconds for load in loads) / 4 + LOCK_SECONDS)
+
+
+def test_environments_of_a_lock_stay_together_where_that_saves_time() -> None:
+    loads = [Load(f"{lock}{index}", 1.0, lock) for lock in "ab" for index in range(4)]
+    assert [shard.locks for shard in divided(loads, 2)] == [{"a"}, {"b"}]
+
+
+def test_the_same_division_comes_out_of_any_order() -> None:
+    loads = [Load(f"e{index}", float(index % 4), "lock") for index in range(12)]
+    assert [s.names for s in divided(loads, 3)] == [s.names for s in divided(loads[::-1], 3)]
+
+
+def test_as_many_machines_as_the_work_is_worth() -> None:
+    assert worthwhile_count([]) == 0
+    assert worthwhile_count([Load("a", 5.0, "lock")]) == 1
+    long = [Load(f"e{index}", SHARD_SECONDS, "lock") for index in range(400)]
+    assert worthwhile_count(long) == 256
+    assert worthwhile_count(long, 20) == 20
+
+
+def test_past_timings_are_what_is_expected(tmp_path: Path) -> None:
+    workspace = Workspace(tmp_path)
+    remember_timing("slow", Timing(90.0, 1 << 30), workspace)
+    remember_timing("quick", Timing(4.0, 1 << 20), workspace)
+    (workspace.timings / "torn.json").write_text('{"seconds": 1')
+    (workspace.timings / "absurd.json").write_text('{"seconds": "NaN", "memory": 1}')
+    found = expected_timings(["slow", "quick", "torn", "absurd", "new"], workspace)
+    assert found["slow"] == Timing(90.0, 1 << 30)
+    assert found["new"] == found["torn"] == found["absurd"] == Timing(47.0, 1 << 30)
+    assert expected_timings(["new"], Workspace(tmp_path / "elsewhere"))["new"].seconds == GUESSED_SECONDS
+
+
+def test_a_matrix_for_what_changed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    root = small_repository(tmp_path / "repository", "reverse_text", "word_problems")
+    git(root, "switch", "-q", "-c", "topic")
+    assert matrix_of(root, capsys, "--changed", "main") == []
+    edit(root / "environments/reverse_text/README.md", "reverse-text", "reverse-text ")
+    entry = matrix_of(root, capsys, "--changed", "main")[0]
+    assert (entry["names"], entry["index"], entry["total"]) == ("reverse-text", 1, 1)
+
+
+def test_a_matrix_of_everything_has_a_place_for_everything(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    root = small_repository(tmp_path / "repository", "reverse_text", "word_problems")
+    for name in ("reverse-text", "word-problems"):
+        remember_timing(name, Timing(SHARD_SECONDS, 1), Workspace(root))
+    entries = matrix_of(root, capsys)
+    assert [entry["names"] for entry in entries] == ["reverse-text", "word-problems"]
+    assert [entry["names"] for entry in matrix_of(root, capsys, "--max", "1")] == ["reverse-text word-problems"]
+
+
+def test_an_unchanged_shard_says_what_the_whole_was(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    root = small_repository(tmp_path / "repository", "reverse_text", "word_problems")
+    git(root, "switch", "-q", "-c", "topic")
+    code = main(["validate", "--root", str(root), "--changed", "main", "--shard", "2/2", "--format", "json"])
+    report = json.loads(capsys.readouterr().out)
+    assert code == exit_codes.PASS
+    assert report["shard"] == {"index": 2, "of": 2, "environments": []}
+
+
+@pytest.mark.parametrize("text", ["0/2", "3/2", "2", "a/b"])
+def test_what_is_no_shard_is_refused(text: str) -> None:
+    with pytest.raises(SystemExit) as refused:
+        main(["validate", "--shard", text])
+    assert refused.value.code == exit_codes.USAGE
+
+
+def test_only_changed_environments_are_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    root = small_repository(tmp_path / "repository", "reverse_text", "word_problems")
+    git(root, "switch", "-q", "-c", "topic")
+    (root / "environments/new_one").mkdir()
+    (root / "environments/new_one/pyproject.toml").write_text("[project]\nname = 'new-one'\n")
+    assert main(["validate", "--root", str(root), "--changed", "main", "--quiet"]) == exit_codes.USAGE
+    assert "is not in registry.yaml" in capsys.readouterr().out

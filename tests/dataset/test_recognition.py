@@ -1,0 +1,136 @@
+"""Which format the answers of a dataset are of: small datasets as people have them, with their oddities."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from envops.authoring.dataset.advice import advice_on
+from envops.authoring.dataset.layout import example_of
+from envops.authoring.dataset.profile import profiled
+from envops.authoring.dataset.recognition import NothingToAnswer, Recognised, recognise
+from envops.authoring.dataset.source import open_local
+
+DATASETS = Path(__file__).parent / "datasets"
+EXPECTED = [  # file, format, question, answer, kind, words of the task, rows that it does not explain
+    ("boolean_mixed_case.csv", "boolean", "statement", "answer", "single-turn", "yes/no", 2),
+    ("boolean_real.jsonl", "boolean", "question", "answer", "single-turn", "true/false", 0),
+    ("zero_one.csv", "boolean", "question", "is_true", "single-turn", "yes/no", 0),
+    ("choice_by_text.jsonl", "choice", "prompt", "gold", "single-turn", "in the column options", 0),
+    ("choice_columns.csv", "choice", "question", "answer", "single-turn", "option_a, option_b, option_c, option_d", 0),
+    ("choice_in_text.jsonl", "choice", "input", "target", "single-turn", "the options are in the question", 0),
+    ("choice_index.jsonl", "choice", "question", "answer", "single-turn", "in the column choices", 0),
+    ("choice_records.parquet", "choice", "question", "answerKey", "single-turn", "in the column choices", 0),
+    ("distractors.csv", "choice", "question", "correct_answer", "single-turn", "wrong options are in the columns", 0),
+    ("code_asserts.jsonl", "code", "text", "code", "code", "tests in the column test_list", 0),
+    ("code_check.jsonl", "code", "prompt", "canonical_solution", "code", "tests in the column test", 0),
+    ("code_input_output.jsonl", "code", "question", "solution", "code", "tests in the column input_output", 0),
+    ("hash_numbers.jsonl", "number", "question", "answer", "single-turn", "numbers behind ####", 1),
+    ("plain_numbers.csv", "number", "problem", "result", "single-turn", "numbers", 0),
+    ("other_names.csv", "number", "frage", "antwort", "single-turn", "numbers", 0),
+    ("said_in_words.jsonl", "number", "question", "rationale_and_answer", "single-turn", "the answer is", 0),
+    ("splits", "number", "question", "answer", "single-turn", "numbers", 0),
+    ("conversations.jsonl", "number", "", "", "single-turn", "conversations; the last reply: numbers", 0),
+    ("conversations_from_value.jsonl", "text", "", "", "judge", "conversations; the last reply: free text", 0),
+    ("tool_calls.jsonl", "json", "", "", "single-turn", "calls of tools", 0),
+    ("free_text.jsonl", "text", "instruction", "response", "judge", "free text", 0),
+    ("short_text.tsv", "text", "question", "answer", "single-turn", "short texts", 0),
+    ("json_objects.jsonl", "json", "order", "expected", "single-turn", "JSON", 0),
+    ("json_text.jsonl", "json", "instruction", "output", "single-turn", "JSON", 0),
+    ("label_ids.csv", "label", "text", "label", "single-turn", "one of 4 labels", 0),
+    ("labels.csv", "label", "review", "sentiment", "single-turn", "one of 3 labels", 0),
+    ("latex_boxed.jsonl", "latex", "problem", "solution", "single-turn", "\\boxed{}", 0),
+    ("latex_plain.csv", "latex", "problem", "answer", "single-turn", "formulas", 0),
+    ("lists_in_text.csv", "list", "question", "answer", "single-turn", "lists", 0),
+    ("lists_python.csv", "list", "prompt", "target", "single-turn", "lists", 0),
+    ("lists_real.jsonl", "list", "task", "answers", "single-turn", "lists", 0),
+]
+
+
+def recognised(name: str) -> Recognised:
+    return recognise(profiled(open_local(DATASETS / name)).largest().sample)
+
+
+@pytest.mark.parametrize(
+    ("name", "form", "question", "answer", "kind", "task", "against"), EXPECTED, ids=[row[0] for row in EXPECTED]
+)
+def test_small_datasets_of_every_format_are_recognised(name, form, question, answer, kind, task, against):
+    found = recognised(name)
+    assert (found.layout.answer, found.layout.roles.question, found.layout.roles.answer) == (form, question, answer)
+    assert found.unexplained == against
+    assert task in found.task
+    assert advice_on(found, name).kind == kind
+
+
+def test_every_dataset_here_is_expected_to_be_something():
+    assert sorted(path.name for path in DATASETS.iterdir()) == sorted(row[0] for row in EXPECTED)
+
+
+def test_ten_rows_that_agree_are_less_sure_than_a_thousand():
+    few = recognise([(n, {"question": f"How many are {n}?", "answer": str(n)}) for n in range(1, 11)])
+    many = recognise([(n, {"question": f"How many are {n}?", "answer": str(n)}) for n in range(1, 1001)])
+    assert few.share.value == many.share.value == 1.0
+    assert few.share.low < 0.8 < many.share.low
+
+
+def test_rows_that_speak_against_a_format_are_named_with_their_number():
+    found = recognised("boolean_mixed_case.csv")
+    assert [(one.number, one.reason) for one in found.against] == [
+        (5, "has no answer"),
+        (18, "answers 'unknown', which is no boolean"),
+    ]
+
+
+def test_half_numbers_and_half_words_are_text():
+    rows = [(n, {"question": f"What is it, {n}?", "answer": str(n) if n % 2 else f"thing {n}"}) for n in range(1, 31)]
+    found = recognise(rows)
+    assert found.layout.answer == "text"
+    assert found.shares["number"] == 0.5
+
+
+def test_positions_from_one_are_told_from_positions_from_zero():
+    rows = [(n, {"question": f"Q{n}?", "options": ["w", "x", "y"], "answer": n % 3 + 1}) for n in range(1, 20)]
+    layout = recognise(rows).layout
+    assert layout.first_index == 1
+    assert [example_of(row, layout).answer for _, row in rows[:3]] == ["B", "C", "A"]
+
+
+def test_choices_that_are_numbers_are_chosen_by_their_text():
+    rows = [(n, {"question": f"Q{n}?", "options": ["10", "20", "30"], "answer": "20"}) for n in range(1, 20)]
+    layout = recognise(rows).layout
+    assert (layout.answer, example_of(rows[0][1], layout).answer) == ("choice", "B")
+
+
+def test_assertions_are_taken_apart_so_that_what_is_expected_stays_outside():
+    tests = "assert add(1, 2) == 3\nassert not add(0, 0)"
+    row = {"q": "Add?", "code": "def add(a, b):\n    return a + b", "tests": tests}
+    example = example_of(row, recognise([(1, row), (2, row)]).layout)
+    assert [(test.call, test.expected) for test in example.tests] == [("add(1, 2)", "3"), ("add(0, 0)", "False")]
+
+
+def test_only_the_body_of_a_function_is_joined_with_its_head():
+    found = recognised("code_check.jsonl")
+    rows = profiled(open_local(DATASETS / "code_check.jsonl")).largest().sample
+    namespace: dict[str, object] = {}
+    exec(str(example_of(rows[0][1], found.layout).answer), namespace)
+    assert namespace["add"](1, 2) == 3  # type: ignore[operator]
+
+
+def test_conversations_give_what_was_asked_and_the_tools_that_are_called():
+    found = recognised("tool_calls.jsonl")
+    rows = profiled(open_local(DATASETS / "tool_calls.jsonl")).largest().sample
+    example = example_of(rows[0][1], found.layout)
+    assert example.question == "How will the weather be in France in 0 days?".replace("France", "Paris")
+    assert example.answer == '[{"name": "weather", "arguments": {"city": "Paris", "day": 0}}]'
+    assert example.document.startswith("Tools:\n")
+    assert found.tool_calls
+
+
+def test_columns_may_be_named_by_the_author():
+    rows = [(n, {"a": f"What is {n}?", "b": f"no {n}", "c": str(n)}) for n in range(1, 20)]
+    assert recognise(rows, "a", "c").layout.answer == "number"
+
+
+def test_rows_without_any_answer_are_nothing_to_go_by():
+    with pytest.raises(NothingToAnswer):
+        recognise([(1, {"question": "Why?"}), (2, {"question": "When?"})])

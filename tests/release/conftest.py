@@ -1,0 +1,34 @@
+"""A Hub on loopback that the real prime CLI speaks with, and a repository to release."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from envops.emulator.running import Running, emulator
+from envops.hub.access import HubAccess
+from envops.hub.prime import Prime, find_prime
+
+sys.path.append(str(Path(__file__).parents[1] / "cli"))
+sys.path.append(str(Path(__file__).parents[1] / "repository"))
+sys.path.append(str(Path(__file__).parents[1] / "emulator"))
+
+
+@pytest.fixture
+def hub(tmp_path: Path) -> Iterator[Running]:
+    with emulator(tmp_path / "hub", user="ada", teams=["acme"], key="canary-key-0123456789") as running:
+        yield running
+
+
+@pytest.fixture
+def access(hub: Running) -> HubAccess:
+    return HubAccess(hub.key, url=hub.url, source="the test")
+
+
+@pytest.fixture(scope="session")
+def prime() -> Prime:
+    found = find_prime()
+    assert found is not None, "the tests need the prime CLI (tools/requirements-prime.lock)"
+    return found

@@ -1,0 +1,176 @@
+"""What the Hub is asked with, and what its answers are taken for."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import threading
+from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+from envops.emulator.running import Running
+from envops.hub.access import DEFAULT_URL, HubAccess, hub_access
+from envops.hub.client import Answer, Call, HubUnavailable, ask_hub
+from envops.hub.prime import Prime, find_prime
+from envops.hub.state import Identity, read_hub, reading_of
+from speaking import Speaker
+
+STOP = threading.Event()
+
+
+def saved(home: Path, name: str = "config.json", **settings: str) -> dict[str, str]:
+    path = home / ".prime" / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(settings))
+    return {"HOME": str(home)}
+
+
+def test_variables_come_before_what_was_saved(tmp_path: Path) -> None:
+    environ = saved(tmp_path, api_key="saved", team_id="cteam", base_url="https://saved/api/v1")
+    assert hub_access(environ) == HubAccess("saved", "cteam", "https://saved", "prime login")
+    given = {"PRIME_API_KEY": " given\n", "PRIME_TEAM_ID": "cother", "PRIME_API_BASE_URL": "http://127.0.0.1:1/"}
+    assert hub_access(environ | given) == HubAccess("given", "cother", "http://127.0.0.1:1", "PRIME_API_KEY")
+
+
+def test_a_context_is_read_from_its_own_file(tmp_path: Path) -> None:
+    saved(tmp_path, api_key="usual")
+    environ = saved(tmp_path, "environments/staging.json", api_key="staging")
+    assert hub_access(environ | {"PRIME_CONTEXT": "staging"}).key == "staging"
+    assert hub_access(environ | {"PRIME_CONTEXT": "../config"}).key == "usual"
+
+
+@pytest.mark.parametrize("text", ["", "[]", "no json"])
+def test_a_damaged_file_is_no_access(tmp_path: Path, text: str) -> None:
+    environ = saved(tmp_path)
+    (tmp_path / ".prime" / "config.json").write_text(text)
+    assert hub_access(environ) == HubAccess("", "", DEFAULT_URL, "")
+
+
+def test_the_key_is_not_shown() -> None:
+    assert "canary" not in repr(HubAccess("canary-key"))
+
+
+def test_the_client_gets_the_key_and_no_other_secret(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HF_TOKEN", "canary-token")
+    environment = HubAccess("canary-key", team="c1", url="http://127.0.0.1:1").environment(tmp_path)
+    assert environment["PRIME_API_KEY"] == "canary-key"
+    assert environment["HOME"] == str(tmp_path)
+    assert "127.0.0.1" in environment["NO_PROXY"].split(",")
+    assert "HF_TOKEN" not in environment
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "#!{python}\n# -*- coding: utf-8 -*-\n",
+        "#!/bin/sh\n'''exec' \"{python}\" \"$0\" \"$@\"\n' '''\n",
+        "#!/bin/sh\n'''exec' '{python}' \"$0\" \"$@\"\n' '''\n",
+        "#!/usr/bin/env bash\n",
+    ],
+)
+def test_the_interpreter_of_a_console_script_is_found(tmp_path: Path, text: str) -> None:
+    python = tmp_path / "python"
+    python.write_text("#!/bin/sh\n")
+    program = tmp_path / "prime"
+    program.write_text(text.format(python=python))
+    for path in (python, program):
+        path.chmod(0o755)
+    assert find_prime(str(tmp_path)) == Prime(program, python)
+
+
+def test_no_prime_is_no_prime(tmp_path: Path) -> None:
+    assert find_prime(str(tmp_path)) is None
+
+
+def test_a_prime_that_its_python_cannot_import_is_said(tmp_path: Path, access: HubAccess) -> None:
+    base = Path(shutil.which("python3") or "python3").resolve()
+    venvless = Prime(tmp_path / "prime", base)
+    script = tmp_path / "python"
+    script.write_text(f'#!/bin/sh\nexec {base} -I -S "$2"\n')
+    script.chmod(0o755)
+    with pytest.raises(HubUnavailable, match="cannot be imported"):
+        ask_hub(replace(venvless, python=script), access, [], STOP)
+
+
+def test_all_pages_of_a_list_are_read(hub: Running, access: HubAccess, prime: Prime) -> None:
+    speaker = Speaker(hub.url, hub.key)
+    for index in range(5):
+        speaker.push(f"sums-{index}", until="wheel")
+    hub.assume("page-limit=2")
+    state = read_hub(prime, access, [], STOP, owners=["acme"])
+    assert state.listed["acme"] == tuple(f"acme/sums-{index}" for index in range(5))
+
+
+def test_a_list_that_cannot_be_read_is_said(hub: Running, access: HubAccess, prime: Prime) -> None:
+    hub.break_with("GET /environmentshub/ status code=500 times=always")
+    state = read_hub(prime, access, [], STOP, owners=["acme"])
+    assert (dict(state.listed), list(state.unlisted)) == ({}, ["acme"])
+
+
+def test_what_is_there_is_read_with_its_hash(hub: Running, access: HubAccess, prime: Prime) -> None:
+    Speaker(hub.url, hub.key).push("sums")
+    state = read_hub(prime, access, ["acme/sums", "acme/more"], STOP, pinned=["acme/sums@0.1.0", "acme/sums@9"])
+    found = state.readings["acme/sums"].environment
+    assert found is not None
+    assert (found.version, found.visibility, len(found.content_hash)) == ("0.1.0", "PRIVATE", 64)
+    assert state.readings["acme/more"].standing == "missing"
+    assert [state.pinned[f"acme/sums@{version}"].standing for version in ("0.1.0", "9")] == ["found", "missing"]
+
+
+@pytest.mark.parametrize(
+    ("answer", "owner", "standing"),
+    [
+        (Answer("missing", 404), "ada", "missing"),
+        (Answer("missing", 404), "strangers", "no-access"),
+        (Answer("refused", 403, message="no"), "ada", "no-access"),
+        (Answer("failed", 503, message="busy"), "ada", "unreadable"),
+        (Answer("ok", 200, []), "ada", "unreadable"),
+        (Answer("ok", 200, {"data": {"name": "x"}}), "ada", "unreadable"),
+        (Answer("ok", 200, {"data": {"latest_version": {"semantic_version": 3}}}), "ada", "unreadable"),
+        (Answer("ok", 200, {"data": {"latest_version": None}}), "ada", "found"),
+    ],
+)
+def test_only_a_clear_answer_is_taken_for_one(answer: Answer, owner: str, standing: str) -> None:
+    assert reading_of(answer, f"{owner}/sums", Identity("ada", {})).standing == standing
+
+
+def test_where_teams_cannot_be_read_a_404_says_nothing() -> None:
+    assert reading_of(Answer("missing", 404), "acme/sums", Identity("ada", None)).standing == "unreadable"
+
+
+class Recorder(BaseHTTPRequestHandler):
+    """Another server than the Hub, which writes down what it is sent."""
+
+    seen: list[str | None]
+
+    def do_GET(self) -> None:
+        self.seen.append(self.headers.get("Authorization"))
+        self.send_response(200)
+        self.send_header("Content-Length", "5")
+        self.end_headers()
+        self.wfile.write(b"wheel")
+
+    def log_message(self, *_: Any) -> None:
+        """Say nothing."""
+
+
+def test_a_download_takes_the_key_to_the_hub_alone(
+    tmp_path: Path, hub: Running, access: HubAccess, prime: Prime
+) -> None:
+    seen: list[str | None] = []
+    server = ThreadingHTTPServer(("127.0.0.1", 0), type("Mine", (Recorder,), {"seen": seen}))
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    url = f"http://127.0.0.1:{server.server_port}/a.whl"
+    call = Call("wheel", download=url, to=str(tmp_path / "a.whl"))
+    try:
+        elsewhere = ask_hub(prime, access, [call], STOP)["wheel"]
+        own = ask_hub(prime, replace(access, url=f"http://127.0.0.1:{server.server_port}"), [call], STOP)["wheel"]
+    finally:
+        server.shutdown()
+        server.server_close()
+    assert (elsewhere.data["bytes"], (tmp_path / "a.whl").read_bytes()) == (5, b"wheel")
+    assert own.outcome == "ok"
+    assert seen == [None, f"Bearer {hub.key}"]

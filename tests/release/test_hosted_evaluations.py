@@ -1,0 +1,265 @@
+"""Evaluations made by the platform: through the real `prime eval run --hosted`, once, whatever breaks."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from envops import exit_codes
+from envops.cli.main import main
+from envops.emulator.running import Running
+from envops.hub.access import HubAccess
+from envops.hub.evaluations import EvaluationsUnreadable, read_samples
+from envops.hub.prime import Prime
+from envops.models.hosted_evaluation import HostedRequest, HostedSide, NotEvaluated, followed, imported, submitted
+from envops.release.steps import Desired
+from envops.repository.repository import Repository
+from small_repository import small_repository
+from speaking import Speaker
+
+MODEL = "qwen/qwen3-30b"
+SAMPLING = {"temperature": 1.0, "max_tokens": 64}
+REQUEST = HostedRequest(
+    Desired("word-sums", "ada", "0.1.0", "a" * 64, "PRIVATE"), MODEL, 3, 2, 4, SAMPLING, {"split": "train"}, 90.0
+)
+CREATE = "POST /hosted-evaluations"
+LIST = "GET /evaluations/"
+
+
+@pytest.fixture
+def side(tmp_path: Path, hub: Running, access: HubAccess, prime: Prime) -> HostedSide:
+    Speaker(hub.url, hub.key).push("word-sums", owner="ada")
+    return HostedSide(prime, access, tmp_path / "notes", threading.Event(), (0.0, 0.1), look_seconds=0.05)
+
+
+def created(hub: Running) -> int:
+    return len(hub.journal("POST", "/hosted-evaluations"))
+
+
+def tell(hub: Running, id: str, **what: Any) -> None:
+    hub.control("PATCH", f"evaluations/{id}", what)
+
+
+def test_it_is_submitted_once_and_with_what_was_asked(hub: Running, side: HostedSide) -> None:
+    evaluation, new = submitted(REQUEST, side)
+    assert (evaluation.status, new) == ("PENDING", True)
+    assert submitted(REQUEST, side) == (evaluation, False)
+    (made,) = hub.state()["evaluation"]
+    assert (made["name"], made["model_name"], made["is_hosted"]) == (REQUEST.name, MODEL, True)
+    sent = made["metadata"]
+    assert (sent["num_examples"], sent["rollouts_per_example"], sent["max_concurrent"]) == (3, 2, 4)
+    assert (sent["sampling_args"], sent["env_args"], sent["timeout_minutes"]) == (SAMPLING, {"split": "train"}, 2)
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        f"{CREATE} reset effect=done",
+        f"{CREATE} status code=503 effect=done",
+        f"{CREATE} garbage what=html effect=done",
+        f"{CREATE} later seconds=0.05 answer=503",
+        f"{LIST} status code=503 times=2",
+        f"{LIST} garbage what=truncated skip=1",
+    ],
+)
+def test_whatever_breaks_it_is_there_once(hub: Running, side: HostedSide, fault: str) -> None:
+    hub.break_with(fault)
+    side = replace(side, pauses=(0.0, 0.2, 0.4))
+    evaluation, _ = submitted(REQUEST, side)
+    assert evaluation.status == "PENDING"
+    assert [each["name"] for each in hub.state()["evaluation"]] == [REQUEST.name]
+    assert created(hub) == 1
+
+
+def test_what_may_still_come_to_be_is_not_asked_for_twice(hub: Running, side: HostedSide) -> None:
+    hub.break_with(f"{CREATE} status code=504 times=always")
+    for _ in range(2):
+        with pytest.raises(NotEvaluated, match=r"run it again after \d\d:\d\d:\d\d UTC"):
+            submitted(REQUEST, side)
+    assert created(hub) == 1
+    hub.break_with()
+    with pytest.raises(NotEvaluated, match="may still come to be"):
+        submitted(REQUEST, side)
+    assert submitted(REQUEST, replace(side, notes=side.notes.with_name("waited")))[1]
+
+
+def test_a_refusal_leaves_no_doubt(hub: Running, side: HostedSide) -> None:
+    hub.break_with(f"{CREATE} status code=402")
+    with pytest.raises(NotEvaluated, match=r"did not take it: .*Payment required"):
+        submitted(REQUEST, side)
+    assert submitted(REQUEST, side)[1]
+
+
+def test_nothing_is_created_while_the_list_cannot_be_read(hub: Running, side: HostedSide) -> None:
+    hub.break_with(f"{LIST} status code=500 times=always")
+    with pytest.raises(NotEvaluated, match="nothing is created before the list was read"):
+        submitted(REQUEST, side)
+    assert created(hub) == 0
+
+
+def test_it_is_followed_to_its_end(hub: Running, side: HostedSide) -> None:
+    evaluation, _ = submitted(REQUEST, side)
+    told: list[str] = []
+
+    def heard(line: str) -> None:
+        told.append(line)
+        going_on = {"status": "RUNNING", "samples": [{"example_id": 0, "reward": 1.0}]}
+        tell(hub, evaluation.id, **(going_on if len(told) == 1 else {"status": "COMPLETED"}))
+        hub.break_with("GET /evaluations/* status code=502 times=4")
+
+    assert followed(evaluation, REQUEST, side, heard).status == "COMPLETED"
+    assert [line.rpartition(": ")[2] for line in told] == ["pending, 0 samples so far", "running, 1 samples so far"]
+
+
+@pytest.mark.parametrize("status", ["FAILED", "CANCELLED", "TIMEOUT"])
+def test_one_that_ends_badly_says_why_and_may_be_tried_again(hub: Running, side: HostedSide, status: str) -> None:
+    evaluation, _ = submitted(REQUEST, side)
+    tell(hub, evaluation.id, status=status, error_message="the sandbox did not start")
+    with pytest.raises(NotEvaluated, match=f"ended as {status}: the sandbox did not start"):
+        followed(evaluation, REQUEST, side, lambda _: None)
+    again, new = submitted(REQUEST, side)
+    assert (again.name, new) == (f"{REQUEST.name}, try 2", True)
+    tell(hub, again.id, status="COMPLETED")
+    assert submitted(REQUEST, side)[0].id == again.id
+
+
+def test_one_that_was_never_imported_is_taken_even_where_another_is_asked_for(hub: Running, side: HostedSide) -> None:
+    first, _ = submitted(REQUEST, side, again=True)
+    tell(hub, first.id, status="COMPLETED")
+    assert submitted(REQUEST, side, again=True)[0].id == first.id
+    imported(REQUEST, side)
+    assert submitted(REQUEST, side, again=True)[0].name == f"{REQUEST.name}, try 2"
+
+
+def test_all_pages_of_samples_are_read_or_none(hub: Running, side: HostedSide) -> None:
+    evaluation, _ = submitted(REQUEST, side)
+    tell(hub, evaluation.id, samples=[{"example_id": number, "reward": 0.5} for number in range(250)])
+    read = read_samples(side.prime, side.access, evaluation.id, side.stop)
+    assert [each["example_id"] for each in read] == list(range(250))
+    hub.break_with("GET /evaluations/*/samples garbage what=list skip=1 times=always")
+    with pytest.raises(EvaluationsUnreadable, match="cannot be read whole"):
+        read_samples(side.prime, side.access, evaluation.id, side.stop)
+
+
+@pytest.mark.parametrize("change", [{"model": "other"}, {"tasks": 4}, {"sampling": {}}, {"args": {}}])
+def test_every_other_request_has_another_name(change: dict[str, Any]) -> None:
+    content = replace(REQUEST, desired=replace(REQUEST.desired, content_hash="b" * 64))
+    assert len({REQUEST.name, content.name, replace(REQUEST, **change).name}) == 3
+
+
+# The gate as a whole.
+
+
+@contextmanager
+def platform(hub: Running, samples: list[dict[str, Any]], status: str = "COMPLETED") -> Iterator[None]:
+    """A runner of the platform's that completes whatever is pending."""
+    over = threading.Event()
+
+    def run() -> None:
+        while not over.wait(0.1):
+            for each in hub.state()["evaluation"]:
+                if each["status"] == "PENDING":
+                    tell(hub, each["evaluation_id"], status=status, samples=samples)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
+@pytest.fixture
+def root(tmp_path: Path, hub: Running, monkeypatch: pytest.MonkeyPatch) -> Path:
+    made = small_repository(tmp_path / "repository", "date_arithmetic")
+    (made / "configs").mkdir()
+    endpoint = {"endpoint_id": "hosted", "model": MODEL, "url": "https://api.pinference.ai/api/v1"}
+    lines = [f'{key} = "{value}"' for key, value in {**endpoint, "key": "PRIME_API_KEY"}.items()]
+    prices = ["input_price = 0.2", "output_price = 0.8"]
+    (made / "configs" / "endpoints.toml").write_text("\n".join(["[[endpoint]]", *lines, *prices]))
+    for name, value in hub.environment.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("PRIME_TEAM_ID", raising=False)
+    monkeypatch.setattr("envops.cli.hosted_gate.LOOK_SECONDS", 0.1)
+    return made
+
+
+def publish(hub: Running, root: Path, *, content: str = "") -> None:
+    package = Repository.load(root).packages["date-arithmetic"]
+    made = {"version": package.version, "content_hash": content or package.hub_hash}
+    hub.control("PUT", "environments/acme/date-arithmetic", made)
+
+
+def distribution(root: Path, *arguments: str) -> int:
+    flags = ("--endpoint", "hosted", "--hosted", "-n", "4", "-r", "2", "--quiet")
+    return main(["distribution", "date-arithmetic", *flags, *arguments, "--root", str(root)])
+
+
+@pytest.mark.worker
+def test_a_hosted_evaluation_is_imported_and_judged(
+    root: Path, hub: Running, capfd: pytest.CaptureFixture[str]
+) -> None:
+    publish(hub, root)
+    samples = [
+        {
+            "example_id": task,
+            "reward": float(number),
+            "metrics": {},
+            "completion": [{"role": "assistant", "content": "1"}],
+        }
+        for task in range(4)
+        for number in range(2)
+    ]
+    with platform(hub, samples[:-1]):
+        code = distribution(root)
+    said = capfd.readouterr().err
+    assert code == exit_codes.INCONCLUSIVE  # eight rollouts prove little
+    assert "8 rollouts (tasks: 4)" in said
+    assert "at most $" in said
+    assert "metadata.json speaks of 4 × 2 = 8 rollouts, here are 7" in said
+    report = json.loads((root / "reports/validate.json").read_text())
+    (measured,) = report["environments"][0]["distributions"]
+    assert (measured["attempted"], measured["scored"], measured["policy"]) == (8, 7, MODEL)
+    with platform(hub, samples):
+        assert distribution(root) == exit_codes.INCONCLUSIVE
+    assert created(hub) == 1
+    assert "there already" in capfd.readouterr().err
+
+
+def test_what_is_not_published_as_it_lies_here_is_not_evaluated(
+    root: Path, hub: Running, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert distribution(root) == exit_codes.USAGE
+    assert "nox -s release -- date-arithmetic" in capfd.readouterr().err
+    publish(hub, root, content="f" * 64)
+    assert distribution(root) == exit_codes.USAGE
+    assert "the Hub has" in capfd.readouterr().err
+    assert created(hub) == 0
+
+
+@pytest.mark.worker
+def test_a_bound_above_the_ceiling_is_refused_before_anything_is_submitted(
+    root: Path, hub: Running, capfd: pytest.CaptureFixture[str]
+) -> None:
+    publish(hub, root)
+    assert distribution(root, "--max-cost", "0.001") == exit_codes.USAGE
+    assert "--max-cost is $0.001" in capfd.readouterr().err
+    assert created(hub) == 0
+
+
+@pytest.mark.worker
+def test_an_evaluation_that_failed_there_is_an_error_here(
+    root: Path, hub: Running, capfd: pytest.CaptureFixture[str]
+) -> None:
+    publish(hub, root)
+    with platform(hub, [], status="FAILED"):
+        assert distribution(root) == exit_codes.ERROR
+    assert "ended as FAILED" in capfd.readouterr().err

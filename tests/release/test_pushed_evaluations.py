@@ -1,0 +1,107 @@
+"""Recorded baselines on the Hub: once per version and model, through the real `prime eval push`."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from envops.emulator.running import Running
+from envops.facts.results import EvaluationRow, FunctionScore
+from envops.hub.access import HubAccess
+from envops.hub.prime import Prime
+from envops.hub.retry_policy import Patience
+from envops.release.evaluations import EvaluationPusher
+from envops.release.steps import Desired
+from envops.repository.package import Package
+from envops.repository.read_package import read_package
+from envops.repository.recordings import packed, write_recording
+from sample_repository import write_environment
+from speaking import Speaker
+
+MODEL = "qwen/qwen3-30b"
+DESIRED = Desired("word-sums", "acme", "0.1.0", "hash", "PRIVATE")
+
+
+def recorded(root: Path, model: str | None = MODEL, version: str = "0.1.0") -> Package:
+    """An environment with six recorded rollouts."""
+    folder = write_environment(root, "word-sums")
+    rows = [
+        EvaluationRow(
+            environment="word-sums",
+            digest=None,
+            generation="v1",
+            task=task,
+            task_key=f"task{task}",
+            rollout=rollout,
+            reward=float(rollout),
+            functions={"correct": FunctionScore(float(rollout), 1.0, "reward")},
+            model=model,
+            policy=None if model else "blend",
+            completion=({"role": "assistant", "content": "42"},),
+        )
+        for task in range(3)
+        for rollout in range(2)
+    ]
+    baseline = {"version": 1, "model": model, "package_version": version, "mean": 0.5, "asked_rollouts": 2}
+    write_recording(folder, "qwen", packed(rows), baseline)
+    package = read_package(folder, root).package
+    assert package is not None
+    return package
+
+
+@pytest.fixture
+def pusher(hub: Running, access: HubAccess, prime: Prime) -> EvaluationPusher:
+    Speaker(hub.url, hub.key).push("word-sums")
+    return EvaluationPusher(prime, access, threading.Event(), Patience(first_seconds=0.05))
+
+
+def pushed(pusher: EvaluationPusher, package: Package) -> Sequence[str]:
+    return [each.outcome for each in pusher.push_all(DESIRED, package)]
+
+
+def test_a_baseline_is_pushed_once(tmp_path: Path, hub: Running, pusher: EvaluationPusher) -> None:
+    package = recorded(tmp_path)
+    assert pushed(pusher, package) == ["pushed"]
+    writes = len(hub.writes())
+    assert pushed(pusher, package) == ["there"]
+    assert len(hub.writes()) == writes
+    (made,) = hub.state()["evaluation"]
+    assert (made["name"], made["model_name"]) == (f"word-sums 0.1.0 by {MODEL}", MODEL)
+    assert (made["status"], made["total_samples"], made["metrics"]) == ("COMPLETED", 6, {"reward": 0.5})
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        "POST /evaluations/ reset effect=done",
+        "POST /evaluations/*/samples status code=500",
+        "POST /evaluations/*/finalize reset effect=done",
+        "GET /evaluations/ status code=500 times=4",
+    ],
+)
+def test_whatever_breaks_there_is_one_in_the_end(
+    tmp_path: Path, hub: Running, pusher: EvaluationPusher, fault: str
+) -> None:
+    package = recorded(tmp_path)
+    hub.break_with(fault)
+    assert pushed(pusher, package) == ["pushed"]
+    (made,) = hub.state()["evaluation"]
+    assert (made["status"], made["total_samples"]) == ("COMPLETED", 6)
+
+
+def test_a_scripted_policy_says_nothing_of_a_model(tmp_path: Path, hub: Running, pusher: EvaluationPusher) -> None:
+    before = len(hub.writes())
+    assert pushed(pusher, recorded(tmp_path, model=None)) == ["left-out"]
+    assert len(hub.writes()) == before
+
+
+def test_a_baseline_of_another_version_is_left_out(tmp_path: Path, pusher: EvaluationPusher) -> None:
+    assert pushed(pusher, recorded(tmp_path, version="0.0.9")) == ["left-out"]
+
+
+def test_a_damaged_recording_is_said(tmp_path: Path, pusher: EvaluationPusher) -> None:
+    package = recorded(tmp_path)
+    (package.folder / "recordings" / "qwen.jsonl.gz").write_bytes(b"no gzip")
+    assert pushed(pusher, package) == ["failed"]

@@ -1,0 +1,130 @@
+"""The real `prime env push`, with the proven wheel and nothing built beside the key."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+import zipfile
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from envops.emulator.running import Running
+from envops.hub.access import HubAccess
+from envops.hub.client import Call, ask_hub
+from envops.hub.prime import Prime
+from envops.release.pushing import SourceDiffers, push_environment
+from envops.release.steps import Desired
+from envops.repository.package import Package
+from envops.repository.read_package import read_package
+from sample_repository import PYPROJECT, write, write_environment
+
+SPY = """
+from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+class CustomBuildHook(BuildHookInterface):
+    def initialize(self, version, build_data):
+        import os, pathlib
+        pathlib.Path({seen!r}).write_text(repr(dict(os.environ)))
+"""
+STOP = threading.Event()
+
+
+@pytest.fixture
+def wheel(tmp_path: Path) -> Path:
+    path = tmp_path / "word_sums-0.1.0-py3-none-any.whl"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("word_sums/__init__.py", "")
+        about = "Metadata-Version: 2.1\nName: word-sums\nVersion: 0.1.0\nRequires-Dist: verifiers>=0.4\n"
+        archive.writestr("word_sums-0.1.0.dist-info/METADATA", about)
+    return path
+
+
+def package_with(root: Path, files: dict[str, str]) -> Package:
+    package = read_package(write_environment(root, "word-sums", files), root).package
+    assert package is not None
+    return package
+
+
+def desired_of(package: Package, visibility: str = "PRIVATE") -> Desired:
+    return Desired("word-sums", "acme", package.version, package.hub_hash, visibility)
+
+
+def status(prime: Prime, access: HubAccess) -> dict[str, object]:
+    answer = ask_hub(prime, access, [Call("s", "/environmentshub/acme/word-sums/status")], STOP)["s"]
+    data: dict[str, object] = answer.data["data"]
+    return data
+
+
+def test_the_proven_wheel_is_published_and_no_hook_sees_the_key(
+    tmp_path: Path, access: HubAccess, prime: Prime, wheel: Path
+) -> None:
+    seen = tmp_path / "seen.txt"
+    package = package_with(
+        tmp_path,
+        {
+            "pyproject.toml": PYPROJECT.format(name="word-sums") + "[tool.hatch.build.hooks.custom]\n",
+            "hatch_build.py": SPY.format(seen=str(seen)),
+            "tests/oracle.py": "",
+            "recordings/blend.json": "{}",
+        },
+    )
+    before = sorted(path for path in package.folder.rglob("*"))
+    push = push_environment(desired_of(package), package, wheel, prime, access, STOP)
+    assert push.exit_code == 0, push.said
+    assert not seen.exists()
+    assert sorted(path for path in package.folder.rglob("*")) == before
+    shown = status(prime, access)
+    assert shown["visibility"] == "PRIVATE"
+    assert shown["latest_version"]["content_hash"] == package.hub_hash  # type: ignore[index]
+    published = [path.read_bytes() for path in (tmp_path / "hub").rglob("*") if path.is_file()]
+    assert hashlib.sha256(wheel.read_bytes()).digest() in {hashlib.sha256(each).digest() for each in published}
+
+
+def test_the_runtime_is_the_generation(tmp_path: Path, access: HubAccess, prime: Prime, wheel: Path) -> None:
+    package = package_with(tmp_path, {})
+    assert package.generation == "v1"
+    assert (
+        "verifiers v1 (from --runtime)"
+        in push_environment(desired_of(package), package, wheel, prime, access, STOP).said
+    )
+
+
+def test_files_that_changed_since_are_not_sent(tmp_path: Path, access: HubAccess, prime: Prime, wheel: Path) -> None:
+    package = package_with(tmp_path, {})
+    write(package.folder, {"word_sums/__init__.py": "X = 1\n"})
+    with pytest.raises(SourceDiffers):
+        push_environment(desired_of(package), package, wheel, prime, access, STOP)
+
+
+def test_a_wheel_that_is_gone_ends_the_push_before_the_hub_hears_of_it(
+    tmp_path: Path, access: HubAccess, prime: Prime, wheel: Path
+) -> None:
+    package = package_with(tmp_path, {})
+    wheel.unlink()
+    push = push_environment(desired_of(package), package, wheel, prime, access, STOP)
+    assert (push.exit_code, push.blame) == (1, "local")
+    answer = ask_hub(prime, access, [Call("s", "/environmentshub/acme/word-sums/status")], STOP)["s"]
+    assert answer.outcome == "missing"
+
+
+@pytest.mark.parametrize(
+    ("owner", "key", "blame"), [("strangers", None, "rights"), ("acme", "another-key-0123456789", "rights")]
+)
+def test_a_key_without_rights_is_told_from_a_hub_that_is_busy(
+    tmp_path: Path, access: HubAccess, prime: Prime, wheel: Path, owner: str, key: str | None, blame: str
+) -> None:
+    package = package_with(tmp_path, {})
+    asks = access if key is None else replace(access, key=key)
+    push = push_environment(replace(desired_of(package), owner=owner), package, wheel, prime, asks, STOP)
+    assert push.blame == blame
+
+
+def test_neither_the_key_nor_an_upload_address_is_said(
+    tmp_path: Path, hub: Running, access: HubAccess, prime: Prime, wheel: Path
+) -> None:
+    package = package_with(tmp_path, {})
+    hub.break_with("PUT /uploads/* status code=500")
+    said = push_environment(desired_of(package), package, wheel, prime, access, STOP).said
+    assert "500" in said
+    assert hub.key not in said
+    assert "Signature=[key]" in said

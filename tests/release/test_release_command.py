@@ -1,0 +1,334 @@
+"""`envops plan` and `envops release` against a Hub on loopback, through the real prime CLI."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import envops
+import psutil
+import pytest
+from envops.cli.main import main
+from envops.emulator.running import Running
+from envops.hub import prime as prime_module
+from envops.repository.repository import Repository
+from envops.repository.workspace import Workspace
+from envops.rules.engine import GATES
+from envops.validation.wheel import built_wheel
+from small_repository import edit, git, small_repository
+from speaking import Speaker
+
+VERSION = Repository.load(Path(__file__).parents[2], ["reverse-text"]).packages["reverse-text"].version
+
+
+@dataclass(frozen=True)
+class Place:
+    """A repository whose Hub is on loopback."""
+
+    root: Path
+    hub: Running
+
+    def run(self, *arguments: str) -> int:
+        return main([*arguments, "--root", str(self.root)])
+
+    def report(self, name: str) -> Any:
+        return json.loads((self.root / "reports" / name).read_text())
+
+    def evidence(self, **changes: Any) -> str:
+        """A validation that passed of what lies here, with changes."""
+        package = Repository.load(self.root).packages["reverse-text"]
+        wheel = built_wheel(package, Workspace(self.root), threading.Event()).wheel
+        passed = {
+            "name": package.name,
+            "verdict": "pass",
+            "digest": package.digest,
+            "hub_hash": package.hub_hash,
+            "gates": dict.fromkeys(GATES, "pass"),
+            "wheel": {"filename": wheel.filename, "sha256": wheel.sha256},
+            "findings": [],
+            "failures": [],
+        }
+        path = self.root / "reports" / "proof.json"
+        path.parent.mkdir(exist_ok=True)
+        failed = {**passed, "name": "gsm8k", "verdict": "fail"}
+        path.write_text(json.dumps({"environments": [{**passed, **changes}, failed]}))
+        return str(path)
+
+
+@pytest.fixture
+def place(tmp_path: Path, hub: Running, monkeypatch: pytest.MonkeyPatch) -> Place:
+    root = small_repository(tmp_path / "repository", "reverse_text")
+    for name, value in hub.environment.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("PRIME_TEAM_ID", raising=False)
+    return Place(root, hub)
+
+
+def commit(place: Place) -> None:
+    git(place.root, "commit", "-qam", "change")
+
+
+@pytest.mark.worker
+def test_a_release_publishes_once_what_was_proven(
+    place: Place, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """On the way the Hub breaks off once; planted secrets stand in no file and in nothing that was said."""
+    for name in ("HF_TOKEN", "WANDB_API_KEY", "ACME_PASSWORD"):
+        monkeypatch.setenv(name, f"canary-of-{name.lower()}")
+    edit(place.root / "registry.yaml", "reverse-text: {}", "reverse-text: {visibility: PUBLIC}")
+    commit(place)
+    place.hub.break_with("PUT /uploads/* status code=500")
+    proof = place.evidence()
+    assert place.run("release", "--evidence", proof) == 0
+    (entry,) = place.report("release.json")["environments"]
+    assert (entry["result"], entry["pushes"], entry["after"]["version"]) == ("published", 2, VERSION)
+    assert entry["verified"]["sha256"] == entry["wheel"] == entry["evidence"]["wheel"]
+    assert entry["evidence"]["digest"] == entry["digest"]
+    assert entry["verified"]["installed"] == f"reverse-text=={VERSION}"
+    everything = b"".join(written(place.root))
+    writes = len(place.hub.writes())
+    assert place.run("release") == 0
+    assert place.report("release.json")["environments"][0]["result"] == "unchanged"
+    assert len(place.hub.writes()) == writes
+    said = capfd.readouterr()
+    everything += (said.out + said.err).encode() + b"".join(written(place.root))
+    assert b"Signature=[key]" in everything
+    assert b"canary" not in everything
+    assert re.search(rb"Signature=[0-9a-f]", everything) is None
+
+
+def written(root: Path) -> Iterator[bytes]:
+    """Every file of a repository, but for the shared virtual environments, which a link leads to."""
+    for folder, _, files in os.walk(root):
+        yield from ((Path(folder) / name).read_bytes() for name in files)
+
+
+def _old_evidence(place: Place) -> list[str]:
+    proof = place.evidence()
+    edit(place.root / "environments/reverse_text/README.md", "#", "# A")
+    commit(place)
+    return ["--evidence", proof]
+
+
+def _other_wheel(place: Place) -> list[str]:
+    return ["--evidence", place.evidence(wheel={"filename": "x.whl", "sha256": "0" * 64})]
+
+
+def _failed(place: Place) -> list[str]:
+    return [
+        "--evidence",
+        place.evidence(verdict="fail", findings=[{"rule": "RWD001", "severity": "error", "ignored": 0}]),
+    ]
+
+
+def _one_gate(place: Place) -> list[str]:
+    return ["--evidence", place.evidence(gates={"schema": "pass"})]
+
+
+def _uncommitted(place: Place) -> list[str]:
+    place.run("bump", "reverse-text")
+    return ["--evidence", place.evidence()]
+
+
+def _strangers(place: Place) -> list[str]:
+    edit(place.root / "registry.yaml", "owner: acme", "owner: strangers")
+    commit(place)
+    return ["--evidence", place.evidence()]
+
+
+@pytest.mark.parametrize(
+    ("prepare", "said"),
+    [
+        (_old_evidence, "what was validated is"),
+        (_other_wheel, "is not the one that was tested"),
+        (_failed, "the validation says fail: RWD001"),
+        (_one_gate, "did not judge rewards, smoke, distribution"),
+        (_uncommitted, "not committed"),
+        (_strangers, "nor one of its teams"),
+    ],
+)
+def test_without_what_it_takes_nothing_is_published(
+    place: Place, prepare: Callable[[Place], list[str]], said: str
+) -> None:
+    assert place.run("release", *prepare(place)) == 1
+    (entry,) = place.report("release.json")["environments"]
+    assert entry["result"] == "refused"
+    assert said in entry["message"]
+    assert entry["next"]
+    assert place.hub.writes() == []
+
+
+@pytest.mark.parametrize(
+    ("variables", "said", "fix"),
+    [
+        ({"PRIME_API_KEY": ""}, "there is no key", "PRIME_API_KEY"),
+        ({"PRIME_API_KEY": "canary-key-of-nobody"}, "refuses the key from PRIME_API_KEY", "make a new key"),
+        ({"PRIME_API_KEY": "emulated-key-read-only"}, "may read environments and not write", "write access"),
+        ({"PRIME_TEAM_ID": "cteamofstrangers"}, "for the team cteamofstrangers", "prime teams list"),
+        ({"PRIME_API_BASE_URL": "http://127.0.0.1:9"}, "does not answer", "PRIME_API_BASE_URL"),
+    ],
+)
+def test_what_is_wrong_with_the_access_is_said_before_anything_is_written(
+    place: Place,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    variables: dict[str, str],
+    said: str,
+    fix: str,
+) -> None:
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    assert place.run("release") == 2
+    error = capsys.readouterr().err
+    assert said in error
+    assert fix in error
+    assert "canary" not in error
+    assert place.hub.writes() == []
+
+
+def test_a_missing_prime_is_said(
+    place: Place, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("envops.release.planning.find_prime", lambda: None)
+    assert place.run("plan") == 2
+    assert "the prime CLI is not installed" in capsys.readouterr().err
+
+
+def test_an_old_prime_is_said(
+    place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    python = tmp_path / "python"
+    python.write_text('#!/bin/sh\necho \'{"prime": "0.6.34"}\'\n')
+    python.chmod(0o755)
+    old = prime_module.Prime(python, python)
+    monkeypatch.setattr("envops.release.planning.find_prime", lambda: old)
+    assert place.run("plan") == 2
+    assert "prime 0.6.34 is older than 0.13.0" in capsys.readouterr().err
+
+
+def test_a_dry_run_needs_no_key_and_writes_no_ledger(
+    place: Place, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv("PRIME_API_KEY")
+    assert place.run("release", "--dry-run") == 0
+    assert f"PRIVATE at version {VERSION}" in capsys.readouterr().out
+    assert not (place.root / "reports" / "release.json").exists()
+
+
+def test_a_plan_reads_each_environment_once_and_writes_nothing(place: Place) -> None:
+    assert place.run("plan", "--format", "json") == 0
+    plan = place.report("plan.json")
+    assert [(each["address"], each["action"]) for each in plan["environments"]] == [("acme/reverse-text", "create")]
+    assert len(place.hub.journal("GET", "/status")) == 1
+    assert place.hub.writes() == []
+
+
+def test_a_read_that_keeps_failing_is_planned_as_unreadable(place: Place) -> None:
+    place.hub.break_with("GET /environmentshub/*/*/status status code=503 times=always")
+    assert place.run("plan") == 4
+    assert place.report("plan.json")["environments"][0]["action"] == "unreadable"
+
+
+def test_a_read_that_fails_once_is_tried_again(place: Place) -> None:
+    place.hub.break_with("GET /environmentshub/*/*/status status code=503")
+    assert place.run("plan") == 0
+
+
+def test_what_a_commit_changed_without_a_new_version_stops_the_plan(place: Place) -> None:
+    edit(place.root / "environments/reverse_text/README.md", "#", "# A")
+    commit(place)
+    assert place.run("plan", "--changed", "HEAD~1") == 1
+    (found,) = place.report("plan.json")["environments"][0]["findings"]
+    assert (found["rule"], found["fix"]) == ("REL001", "nox -s bump -- reverse-text")
+    assert place.run("bump", "reverse-text") == 0
+    assert place.run("plan", "--changed", "HEAD~1") == 0
+
+
+def test_nothing_that_changed_is_nothing_to_ask_the_hub(place: Place) -> None:
+    assert place.run("plan", "--changed", "HEAD") == 0
+    assert place.report("plan.json")["environments"] == []
+    assert place.hub.journal() == []
+
+
+def test_the_summary_of_a_job_shows_the_plan(place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "summary.md"))
+    assert place.run("plan") == 0
+    assert "What merging would publish" in (tmp_path / "summary.md").read_text()
+    assert os.environ["GITHUB_ACTIONS"] == "true"
+
+
+@pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_release_says_what_it_did_not_reach(place: Place, sign: signal.Signals) -> None:
+    proof = place.evidence()
+    place.hub.break_with("POST /environmentshub/*/versions delay seconds=30")
+    heard = ["env", "--default-signal=INT"]  # what a shell runs in the background ignores it
+    command = [*heard, sys.executable, "-m", "envops", "release", "--evidence", proof, "--root", str(place.root)]
+    environment = {**os.environ, "PYTHONPATH": str(Path(envops.__file__).parents[1])}
+    process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    while process.poll() is None and not place.hub.journal("POST", "/versions"):
+        time.sleep(0.1)
+    process.send_signal(sign)
+    assert process.wait(20) == 130
+    ledger = place.report("release.json")
+    assert ledger["interrupted"]
+    assert ledger["environments"][0]["result"] == "not-reached"
+    assert [each for each in psutil.process_iter() if hub_process(each, place.hub.url)] == []
+
+
+def hub_process(process: psutil.Process, url: str) -> bool:
+    """Whether a prime CLI still speaks with this Hub."""
+    try:
+        return "prime" in " ".join(process.cmdline()) and process.environ().get("PRIME_API_BASE_URL") == url
+    except psutil.Error:
+        return False
+
+
+@pytest.fixture
+def several(tmp_path: Path, hub: Running, monkeypatch: pytest.MonkeyPatch) -> Place:
+    """Three environments of two owners, one of which the Hub has at a later version."""
+    root = small_repository(tmp_path / "several", "reverse_text", "gsm8k", "word_problems")
+    edit(root / "registry.yaml", "  gsm8k: {}", "  gsm8k: {owner: ada}")
+    git(root, "commit", "-qam", "owner")
+    for name, value in hub.environment.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("PRIME_TEAM_ID", raising=False)
+    speaker = Speaker(hub.url, hub.key)
+    speaker.push("word-problems", "0.9.0")
+    speaker.push("forgotten")
+    return Place(root, hub)
+
+
+def test_a_plan_tells_drift_owners_and_orphans(several: Place) -> None:
+    assert several.run("plan") == 1
+    plan = several.report("plan.json")
+    assert {each["address"]: each["action"] for each in plan["environments"]} == {
+        "acme/reverse-text": "create",
+        "ada/gsm8k": "create",
+        "acme/word-problems": "drift",
+    }
+    assert plan["orphans"] == ["acme/forgotten"]
+    assert several.run("bump", "word-problems", "--above", "0.9.0") == 0
+    assert several.run("plan", "word-problems") == 0
+
+
+@pytest.mark.worker
+def test_one_that_cannot_be_published_stops_no_other(several: Place) -> None:
+    """One of three has evidence that it passed; the orphan stays."""
+    proof = several.evidence()
+    assert several.run("release", "--evidence", proof) == 1
+    results = {each["name"]: each["result"] for each in several.report("release.json")["environments"]}
+    assert results == {"reverse-text": "published", "gsm8k": "refused", "word-problems": "refused"}
+    assert Speaker(several.hub.url, several.hub.key).latest("acme/forgotten") == "0.1.0"

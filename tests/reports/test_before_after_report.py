@@ -1,0 +1,67 @@
+"""A comparison on disk, in Markdown and on a terminal; comparisons of other packages are not shown."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+from envops.reports.before_after import (
+    FOLDER,
+    ComparisonReport,
+    FunctionReport,
+    Interval,
+    SideReport,
+    TaskReport,
+    read_comparisons,
+    render_json,
+)
+from envops.reports.before_after_text import render_markdown, render_text
+
+SIDE = SideReport("base", "endpoint", "acme/base", False, 16, 16, 8, Interval(0.25, 0.1, 0.4), 0.0, None)
+REPORT = ComparisonReport(
+    environment="gsm8k",
+    digest="sha256:1",
+    answer="worse",
+    reason="the whole interval is below 0, over 8 tasks",
+    confidence=0.95,
+    range=(0.0, 2.0),
+    difference=Interval(-0.2, -0.3, -0.1),
+    before=SIDE,
+    after=replace(SIDE, name="outputs/a b/results.jsonl", kind="results"),
+    functions=(FunctionReport("exact|match", "reward", 1.0, 0.5, 0.25, None),),
+    tasks=(TaskReport(3, "k3", "@someone | says <b>", 1.0, 0.5, (2, 2)), TaskReport(None, "k9", "", 0.0, 0.1, (2, 2))),
+)
+
+
+def test_what_is_written_is_read_again_for_the_same_package_and_for_no_other(tmp_path: Path) -> None:
+    (tmp_path / FOLDER).mkdir()
+    (tmp_path / FOLDER / f"{REPORT.file}.json").write_text(render_json(REPORT))
+    for name, text in (("torn", "{"), ("list", "[]"), ("other", json.dumps({"verdict": "pass"}))):
+        (tmp_path / FOLDER / f"{name}.json").write_text(text)
+    [found] = read_comparisons(tmp_path, {"gsm8k": "sha256:1"})
+    assert (found["answer"], found["verdict"], found["tasks"][0]["index"]) == ("worse", "fail", 3)
+    assert read_comparisons(tmp_path, {"gsm8k": "sha256:2"}) == []
+    assert REPORT.file == "gsm8k--base--outputs-a-b-results.jsonl"
+
+
+def test_the_answer_its_interval_and_the_tasks_are_said() -> None:
+    text = render_text(REPORT)
+    assert "gsm8k: outputs/a b/results.jsonl is worse than base" in text
+    assert "-0.200 (-0.300 to -0.100) of the range 0 to 2, 95% interval, paired over 2 tasks" in text
+    assert "got worse  task 3: 1.000 to 0.500" in text
+    assert "got better  k9: 0.000 to 0.100" in text
+    assert "acme" not in render_text(REPORT, quiet=True)
+
+
+def test_what_a_task_says_stays_text_in_markdown() -> None:
+    page = render_markdown(REPORT)
+    assert "| worse: 3 | 1.000 | 0.500 | `@someone \\x7c says <b>` |" in page
+    assert "**worse**: the whole interval is below 0, over 8 tasks" in page
+
+
+def test_a_long_name_takes_no_number_from_the_table() -> None:
+    long = replace(REPORT, before=replace(SIDE, name="/a/rather/long/path/to/" * 5 + "results.jsonl"))
+    text = render_text(long)
+    assert text.count("16 of 16") == 2
+    assert text.count("0.250 (0.100 to 0.400)") == 2

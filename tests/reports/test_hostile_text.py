@@ -1,0 +1,209 @@
+"""A reply may hold anything. No report may break on it, act on it or hide it."""
+
+import io
+import json
+import re
+import unicodedata
+from html.parser import HTMLParser
+from xml.etree import ElementTree
+
+import pytest
+from envops.reports.annotations import render_annotations
+from envops.reports.html.page import render_page
+from envops.reports.json_report import render_json, report_data
+from envops.reports.junit import render_junit
+from envops.reports.markdown import render_markdown
+from envops.reports.sarif import render_sarif
+from envops.reports.terminal import render_text
+from envops.reports.written import print_result
+from envops.rules.result import ValidationResult
+from envops.text.markdown import code_span, fenced, inside_html, prose, table_cell
+from envops.text.plain_data import plain_data
+from envops.text.visible_text import fitting, shortened, visible, without_workflow_commands
+from markdown_it import MarkdownIt
+from sample_results import HOSTILE, hostile
+
+
+def page_without_code(result: ValidationResult) -> str:
+    """The HTML report but for our own scripts and the libraries."""
+    return re.sub(r"<script>.*?</script>", "", render_page(plain_data(report_data(result))), flags=re.DOTALL)
+
+
+RENDERINGS = [
+    render_text,
+    render_markdown,
+    render_junit,
+    render_json,
+    render_sarif,
+    lambda result: page_without_code(result),
+    lambda result: "\n".join(render_annotations(result)),
+]
+
+
+def acts(character: str) -> bool:
+    """Whether a terminal may obey the character rather than show it."""
+    return character not in "\n\t" and unicodedata.category(character) in ("Cc", "Cs", "Zl", "Zp", "Cf")
+
+
+def test_every_character_that_acts_is_escaped() -> None:
+    shown_marks = {0x0600, 0x0601, 0x0602, 0x0603, 0x0604, 0x0605, 0x06DD, 0x0890, 0x0891, 0x08E2, 0x110BD, 0x110CD}
+    left = [code for code in range(0x110000) if acts(chr(code)) and acts(visible(chr(code))[0])]
+    assert set(left) <= shown_marks
+
+
+def test_letters_of_every_script_stay_as_they_are() -> None:
+    text = "Grüße, 你好, שלום, नमस्ते, 🙂 a\tb\nc"
+    assert visible(text) == text
+
+
+@pytest.mark.parametrize("render", RENDERINGS)
+def test_no_report_holds_a_character_that_acts(render) -> None:
+    assert not [character for character in render(hostile()) if acts(character)]
+
+
+@pytest.mark.parametrize("render", RENDERINGS)
+def test_every_report_can_be_encoded(render) -> None:
+    render(hostile()).encode("utf-8")
+
+
+def test_terminal_shows_the_escapes_of_the_reply() -> None:
+    assert r"\x1b[31mred" in render_text(hostile())
+    assert r"\u202egnp.exe\u2066\u200b" in render_text(hostile(), width=400).replace("\n", "")
+
+
+def test_terminal_text_has_no_colour_markup_of_its_own() -> None:
+    assert "[red]not markup[/red] :smile:" in render_text(
+        hostile().__class__("pass", unfinished=("[red]not markup[/red] :smile:",))
+    )
+
+
+def test_json_has_no_number_that_json_does_not_know() -> None:
+    def refuse(word: str) -> None:
+        raise AssertionError(word)
+
+    data = json.loads(render_json(hostile()), parse_constant=refuse)
+    evidence = data["environments"][0]["findings"][0]["evidence"]
+    assert evidence["reward"] == "NaN"
+    assert evidence["numbers"] == ["Infinity", "an integer of 16610 bits"]
+    assert evidence["reply"] == HOSTILE.replace("\ud800", r"\ud800")
+
+
+def test_junit_parses_and_shows_the_reply() -> None:
+    root = ElementTree.fromstring(render_junit(hostile()))
+    failure = root.find("testsuite/testcase/failure[@type='RWD001']")
+    assert failure is not None
+    assert visible(HOSTILE) in (failure.text or "")
+
+
+class _Tags(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__(convert_charrefs=True)
+        self.seen: set[str] = set()
+        self.attributes: set[str] = set()
+        self.open: list[str] = []
+
+    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        self.seen.add(tag)
+        self.attributes |= {name for name, _ in attributes}
+        if tag not in ("br", "hr"):
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+
+def tags_of(markdown: str) -> _Tags:
+    """What the Markdown becomes: every tag, each closed by its own end."""
+    tags = _Tags()
+    tags.feed(MarkdownIt("commonmark", {"html": True}).enable("table").render(markdown))
+    tags.close()
+    assert tags.open == []
+    return tags
+
+
+PAGE_TAGS = {"h2", "h3", "p", "table", "thead", "tbody", "tr", "th", "td", "ul", "li", "code", "pre", "strong"}
+PAGE_TAGS |= {"details", "summary", "b", "blockquote"}
+
+
+def test_markdown_page_has_only_the_tags_that_we_write() -> None:
+    tags = tags_of(render_markdown(hostile()))
+    assert tags.seen <= PAGE_TAGS
+    assert tags.attributes <= {"open", "class"}
+
+
+@pytest.mark.parametrize("limit", [3_000, 8_000, 20_000])
+def test_markdown_page_that_was_cut_has_only_our_tags_too(limit: int) -> None:
+    assert tags_of(render_markdown(hostile(), limit)).seen <= PAGE_TAGS
+
+
+BREAKERS = [
+    "`",
+    "``",
+    "a`b``c```d",
+    "`a``b`<img>",
+    "\\`<img>`",
+    "|",
+    "\\|",
+    "a\\|b|c",
+    "<b>x</b>",
+    "](x)",
+    "~~~\n```\n",
+]
+
+
+@pytest.mark.parametrize("text", [*BREAKERS, HOSTILE])
+@pytest.mark.parametrize("write", [code_span, prose, fenced, lambda text: f"<p>{inside_html(text)}</p>"])
+def test_text_in_markdown_stays_text(write, text: str) -> None:
+    assert tags_of(write(text)).seen <= {"p", "code", "pre"}
+
+
+@pytest.mark.parametrize("text", [*BREAKERS, HOSTILE])
+def test_text_in_a_table_cell_stays_in_it(text: str) -> None:
+    rendered = MarkdownIt("commonmark").enable("table").render(f"| a | b |\n|---|---|\n| {table_cell(text)} | end |\n")
+    assert "<td>end</td>" in rendered
+    assert rendered.count("<td>") == 2
+
+
+def test_mentions_notify_nobody() -> None:
+    assert "@everyone" not in prose("hello @everyone")
+    assert "@everyone" not in inside_html("hello @everyone")
+
+
+def test_annotation_is_one_line_with_escaped_properties() -> None:
+    for line in render_annotations(hostile()):
+        assert "\n" not in line
+        properties = line.removeprefix("::").split("::", 1)[0]
+        assert properties.count("file=a") == 0 or "%3A%3Aerror file=a%3A%3Aowned" in properties
+
+
+@pytest.mark.parametrize("form", ["text", "json", "markdown"])
+def test_printed_in_a_workflow_no_reply_gives_commands(form) -> None:
+    stream = io.StringIO()
+    print_result(hostile(), form, stream=stream, environ={"GITHUB_ACTIONS": "true"})
+    assert not [line for line in stream.getvalue().splitlines() if line.lstrip().startswith("::")]
+    assert "##[" not in stream.getvalue()
+
+
+def test_without_workflow_commands_keeps_other_text() -> None:
+    assert without_workflow_commands("a :: b\nstd::vector") == "a :: b\nstd::vector"
+
+
+def test_long_text_keeps_both_ends_and_says_its_length() -> None:
+    text = "a" * 100_000 + "b" * 100_000
+    short = shortened(text, 1_000)
+    assert short.startswith("aaa")
+    assert short.endswith("bbb")
+    assert "199,000 of 200,000 characters left out" in short
+    assert len(short) < 1_100
+
+
+def test_many_lines_are_shortened_by_lines() -> None:
+    short = shortened("\n".join(str(number) for number in range(1_000)), 10_000, lines=9)
+    assert short.split("\n") == [
+        "0", "1", "2", "3", "4", "5", "[… 991 of 1,000 lines left out, 3,889 characters in all …]", "997", "998", "999",
+    ]  # fmt: skip
+
+
+def test_a_stream_without_unicode_gets_plain_signs() -> None:
+    assert fitting("✓ a │ 你", "ascii") == "+ a | \\u4f60"
+    assert fitting("✓ a │ 你", "utf-8") == "✓ a │ 你"

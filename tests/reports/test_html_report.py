@@ -1,0 +1,140 @@
+"""The page's data: what it holds, what it leaves out, and how it stays below its limit."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from envops import exit_codes
+from envops.cli.main import main
+from envops.reports.html import page
+from envops.reports.html.compact import MOST_FINDINGS, Beside, page_environment
+from envops.reports.html.embedding import code, embedded, policy
+from envops.reports.html.page import render_page
+from envops.reports.html.size_budget import fitted, page_run
+from envops.reports.html.written import read_diff, write_page
+from envops.reports.json_report import report_data
+from envops.reports.run_report import Curve, CurvePoint, RunReport
+from envops.reports.written import write_reports
+from envops.rules.engine import Finding
+from envops.rules.result import ValidationResult
+from envops.text.plain_data import plain_data
+from sample_results import ALL_PASS, FAILING, HOSTILE, MISSED_GOLD, mixed
+
+
+def data_of(result: ValidationResult) -> dict[str, Any]:
+    data: dict[str, Any] = plain_data(report_data(result))
+    return data
+
+
+def embedded_in(text: str) -> list[dict[str, Any]]:
+    found = re.findall(r'<script type="application/json" data-environment="[^"]*">(.*?)</script>', text)
+    return [json.loads(one) for one in found]
+
+
+def test_the_page_holds_what_validate_json_says_of_a_finding() -> None:
+    environment = page_environment(data_of(mixed())["environments"][1], Beside(), 10_000)
+    finding = environment["findings"][0]
+    assert (finding["rule"], finding["kind"]) == ("RWD001", "error")
+    assert finding["at"] == "environments/reverse_text/reverse_text/taskset.py:31"
+    assert finding["functions"][0] == ["correct_answer", 0.0, 0.8, "reward"]
+    assert ["reply", MISSED_GOLD.evidence["reply"], True] in finding["evidence"]
+
+
+def test_findings_beyond_the_most_are_counted() -> None:
+    many = replace(FAILING, findings=(MISSED_GOLD,) * (MOST_FINDINGS + 5))
+    environment = page_environment(data_of(ValidationResult("fail", (many,)))["environments"][0], Beside(), 1_000)
+    assert (len(environment["findings"]), environment["findings_count"]) == (MOST_FINDINGS, MOST_FINDINGS + 5)
+
+
+def test_texts_are_shortened_until_the_page_fits_and_the_page_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    long = Finding("RWD001", "rewards", "error", "m", "f", {"reply": "x" * 100_000})
+    result = ValidationResult("fail", (replace(FAILING, findings=(long,)),))
+    assert "x" * 100_000 in render_page(data_of(result))
+    monkeypatch.setattr(page, "LIMIT_BYTES", 30_000)
+    cut = render_page(data_of(result))
+    assert "Texts are shortened to 20,000 characters" in cut
+    [environment] = embedded_in(cut)
+    [reply] = [text for label, text, _ in environment["findings"][0]["evidence"] if label == "reply"]
+    assert "80,000 of 100,000 characters left out" in reply
+
+
+@pytest.mark.parametrize("limit", [20_000, 14_000, 12_000, 8_000])
+def test_what_is_made_once_for_several_lengths_is_what_would_be_made_anew(limit: int) -> None:
+    texts = ("x" * 15_000, "\n".join("y" * 30), 'z"\\' * 700, "short")
+    findings = [Finding("RWD001", "rewards", "error", "m", "f", {"reply": text}) for text in texts]
+    environments = data_of(ValidationResult("fail", tuple(replace(FAILING, findings=(one,)) for one in findings)))
+    found = fitted(environments["environments"], None, (), limit)
+    anew = [embedded(page_environment(one, Beside(), found.longest)) for one in environments["environments"]]
+    assert found.is_shortened
+    assert [blob for _, blob in found.environments] == anew[: len(found.environments)]
+
+
+def test_where_nothing_helps_the_worst_keep_their_details(monkeypatch: pytest.MonkeyPatch) -> None:
+    passing = tuple(replace(ALL_PASS, name=f"passing-{number}") for number in range(40))
+    result = ValidationResult("fail", (*passing, FAILING))
+    monkeypatch.setattr(page, "ROW_BYTES", 0)
+    monkeypatch.setattr(page, "LIMIT_BYTES", 6_000)
+    cut = render_page(data_of(result))
+    names = [environment["name"] for environment in embedded_in(cut)]
+    assert names[0] == FAILING.name
+    assert 1 < len(names) < 41
+    assert f"the details of {41 - len(names)} environments" in cut
+
+
+def test_curves_are_thinned_to_keep_their_part_and_keep_their_end() -> None:
+    points = tuple(CurvePoint(step, step / 5_000) for step in range(5_000))
+    curve = page_run(RunReport("a", "prime", "m", curves=(Curve("reward", points),)), 300)["curves"][0]
+    assert len(curve["points"]) <= 301
+    assert [curve["points"][0]["step"], curve["points"][-1]["step"]] == [0, 4_999]
+    assert curve["about"] == "One of 17 points is shown."
+
+
+def test_embedded_data_cannot_end_its_element_and_reads_back_the_same() -> None:
+    data = {"</script>": [HOSTILE.replace("\ud800", ""), "<!--", "\u2028"]}
+    assert not re.search("[<>&\u2028]", embedded(data))
+    assert json.loads(embedded(data)) == data
+
+
+def test_code_that_would_end_its_element_is_refused() -> None:
+    with pytest.raises(ValueError, match="cannot be inlined"):
+        code("x = '</SCRIPT>'")
+
+
+def test_only_our_own_scripts_may_run_and_nothing_may_be_fetched() -> None:
+    said = policy("a();")
+    assert "default-src 'none'" in said
+    assert "script-src 'sha256-" in said
+    assert "'unsafe-inline'" not in said.partition("style-src")[0]
+    assert "http" not in said
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"environments": [{"name": "reverse-text"}]}', "{"])
+def test_a_diff_that_is_none_is_left_out(tmp_path: Path, text: str) -> None:
+    (tmp_path / "reward-diff.json").write_text(text)
+    assert read_diff(tmp_path / "reward-diff.json", data_of(mixed())) is None
+
+
+def test_a_diff_of_another_digest_is_left_out(tmp_path: Path) -> None:
+    file, report = tmp_path / "reward-diff.json", data_of(mixed())
+    for digest, there in ((FAILING.digest, True), ("sha256:other", False)):
+        file.write_text(json.dumps({"environments": [{"name": FAILING.name, "head": {"digest": digest}}]}))
+        assert (read_diff(file, report["environments"]) is not None) is there
+
+
+def test_the_page_is_made_anew_from_what_lies_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_reports(mixed(), tmp_path)
+    before = (tmp_path / "validate.html").read_text()
+    (tmp_path / "validate.html").unlink()
+    assert write_page(tmp_path).read_text() == before
+    assert main(["report", "open", "--print", "--reports", str(tmp_path)]) == exit_codes.PASS
+    assert capsys.readouterr().out == f"{tmp_path / 'validate.html'}\n"
+
+
+def test_without_a_report_there_is_nothing_to_open(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["report", "open", "--reports", str(tmp_path)]) == exit_codes.USAGE
+    assert "first: nox -s validate" in capsys.readouterr().err

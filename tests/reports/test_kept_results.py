@@ -1,0 +1,77 @@
+"""Results that are read back one at a time render to the same reports, and no disk is needed for them."""
+
+from __future__ import annotations
+
+import errno
+import os
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+from envops.reports.spill_list import Kept, KeptResults
+from envops.reports.written import write_reports
+from sample_results import hostile, interrupted, mixed
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from envops.rules.result import ValidationResult
+
+
+def kept(result: ValidationResult, folder: Path | None) -> ValidationResult:
+    results = KeptResults(folder)
+    for one in result.environments:
+        results.append(one)
+    return replace(result, environments=results)
+
+
+@pytest.mark.parametrize("result", [mixed(), hostile(), interrupted()], ids=["mixed", "hostile", "interrupted"])
+def test_every_report_is_the_same_byte_for_byte(result: ValidationResult, tmp_path: Path) -> None:
+    held = write_reports(result, tmp_path / "held")
+    read_back = write_reports(kept(result, tmp_path / "kept"), tmp_path / "read-back")
+    assert [path.read_bytes() for path in read_back] == [path.read_bytes() for path in held]
+    assert list((tmp_path / "kept").iterdir()) == []
+
+
+def test_results_are_told_in_the_order_of_the_names(tmp_path: Path) -> None:
+    results = KeptResults(tmp_path)
+    for one in reversed(mixed().environments):
+        results.append(one)
+    names = ["never-finished", *(one.name for one in mixed().environments)]
+    assert list(results.in_order(names)) == list(mixed().environments)
+    assert list(results.names) == names[1:]
+    assert results[-1] == mixed().environments[-1]
+    assert results[:2] == list(mixed().environments[:2])
+
+
+def test_a_full_disk_costs_memory_and_no_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    room = iter([True, False, True])
+    write = os.pwrite
+
+    def write_while_there_is_room(descriptor: int, data: bytes, start: int) -> int:
+        if not next(room):
+            raise OSError(errno.ENOSPC, "no space left on device")
+        return write(descriptor, data, start)
+
+    monkeypatch.setattr(os, "pwrite", write_while_there_is_room)
+    things: Kept[str] = Kept(tmp_path)
+    for thing in ("first", "second", "third"):
+        things.append(thing)
+    assert list(things) == ["first", "second", "third"]
+
+
+def test_what_was_half_written_is_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write = os.pwrite
+    monkeypatch.setattr(os, "pwrite", lambda descriptor, data, start: write(descriptor, data[:5], start))
+    things: Kept[str] = Kept(tmp_path)
+    things.append("longer than that")
+    monkeypatch.undo()
+    things.append("whole")
+    assert list(things) == ["longer than that", "whole"]
+
+
+def test_a_folder_that_cannot_be_made_is_no_obstacle(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    things: Kept[int] = Kept(tmp_path / "file" / "below")
+    things.append(3)
+    assert list(things) == [3]

@@ -1,0 +1,178 @@
+"""validate.json, validate.xml, validate.md and annotations of ordinary results."""
+
+import json
+from dataclasses import replace
+from importlib.resources import files
+from xml.etree import ElementTree
+
+import jsonschema
+import pytest
+from envops.facts.observed import Place
+from envops.reports.annotations import render_annotations
+from envops.reports.json_report import render_json
+from envops.reports.junit import render_junit
+from envops.reports.markdown import LIMIT_BYTES, render_markdown
+from envops.rules.engine import Finding
+from envops.rules.result import ValidationResult
+from sample_results import (
+    ALL_PASS,
+    FAILING,
+    IGNORED,
+    MISSED_GOLD,
+    THIN,
+    hostile,
+    interrupted,
+    mistaken,
+    mixed,
+    passing,
+)
+
+RESULTS = [passing, mixed, mistaken, interrupted, hostile]
+
+
+@pytest.mark.parametrize("result", RESULTS)
+def test_json_report_keeps_to_its_schema(result) -> None:
+    schema = json.loads(files("envops.reports").joinpath("validate.schema.json").read_text())
+    jsonschema.Draft202012Validator.check_schema(schema)
+    jsonschema.validate(json.loads(render_json(result())), schema, jsonschema.Draft202012Validator)
+
+
+def test_json_report_has_the_keys_of_the_contract() -> None:
+    data = json.loads(render_json(mixed()))
+    assert (data["version"], data["verdict"]) == (1, "fail")
+    environment = data["environments"][1]
+    assert environment["gates"] == dict(FAILING.gates)
+    assert environment["cached"] is False
+    finding = environment["findings"][0]
+    assert finding == {
+        "rule": "RWD001", "gate": "rewards", "severity": "error", "message": MISSED_GOLD.message,
+        "evidence": dict(MISSED_GOLD.evidence), "fix": MISSED_GOLD.fix,
+        "file": "environments/reverse_text/reverse_text/taskset.py", "line": 31,
+        "inconclusive": False, "bug": False, "ignored": False, "reason": None,
+    }  # fmt: skip
+
+
+def test_json_report_shows_ignored_findings_last_with_their_reason() -> None:
+    finding = json.loads(render_json(mixed()))["environments"][1]["findings"][-1]
+    assert (finding["rule"], finding["ignored"], finding["reason"]) == ("RWD007", True, "listing is the task")
+
+
+def cases(result: ValidationResult) -> dict[str, ElementTree.Element]:
+    root = ElementTree.fromstring(render_junit(result))
+    return {f"{case.get('classname')}/{case.get('name')}": case for case in root.iter("testcase")}
+
+
+def outcome(case: ElementTree.Element) -> str:
+    return case[0].tag if len(case) else "passed"
+
+
+def test_junit_has_a_case_per_gate_and_per_failing_rule() -> None:
+    assert {name: outcome(case) for name, case in cases(mixed()).items() if not name.startswith("gsm8k")} == {
+        "reverse-text/schema gate": "passed",
+        "reverse-text/rewards gate": "failure",
+        "reverse-text/smoke gate": "passed",
+        "reverse-text/distribution gate": "skipped",
+        "reverse-text/rewards: RWD001": "failure",
+        "reverse-text/distribution: DST003": "skipped",
+        "reverse-text/rewards: RWD007": "skipped",
+        "word-sort/schema gate": "passed",
+        "word-sort/rewards gate": "error",
+        "word-sort/rewards stage": "error",
+    }
+
+
+def test_junit_counts_are_those_of_its_cases() -> None:
+    root = ElementTree.fromstring(render_junit(mixed()))
+    assert {key: root.get(key) for key in ("tests", "failures", "errors", "skipped")} == {
+        "tests": "14",
+        "failures": "2",
+        "errors": "2",
+        "skipped": "3",
+    }
+
+
+def test_junit_has_the_digest_as_a_property() -> None:
+    root = ElementTree.fromstring(render_junit(mixed()))
+    digest = root.find("testsuite[@name='reverse-text']/properties/property[@name='digest']")
+    assert digest is not None
+    assert digest.get("value") == FAILING.digest
+
+
+def test_junit_of_wrong_declarations_and_of_an_interrupted_run() -> None:
+    assert [outcome(case) for case in cases(mistaken()).values()] == ["failure", "failure"]
+    assert outcome(cases(interrupted())["word-sort/validate"]) == "error"
+
+
+def test_junit_joins_findings_of_one_rule_in_one_case() -> None:
+    many = replace(FAILING, findings=(MISSED_GOLD,) * 30)
+    text = cases(ValidationResult("fail", (many,)))["reverse-text/rewards: RWD001"][0].text or ""
+    assert text.count(MISSED_GOLD.message) == 20
+    assert text.endswith("and 10 more, all in validate.json")
+
+
+def test_markdown_page_of_a_mixed_run() -> None:
+    page = render_markdown(mixed())
+    assert page.startswith("## ❌ fail: validation\n\n3 environments: 1 failed, 1 could not be judged, 1 passed;")
+    assert "| ❌ | `reverse-text` | `0.1.0` | v1 | ✅ pass | ❌ fail | ✅ pass | ❔ inconclusive | 8.1 s |\n" in page
+    assert "<details open><summary><b>RWD001</b> error · rewards · the oracle" in page
+    assert "```text\n<think>\nthree zeros\n</think>\n<answer>1,000</answer>\n```" in page
+    assert "**Fix:** Compare the parsed answer as a number, not as text." in page
+    assert "Ignored: listing is the task" in page
+    assert page.endswith("Next: `envops explain RWD001`, then `nox -s validate -- reverse-text word-sort`\n")
+
+
+def crowd(count: int) -> ValidationResult:
+    """Many environments, each with long findings of every kind."""
+    reply = {"reply": "ö`" * 3_000}
+    kinds = (
+        replace(MISSED_GOLD, evidence=reply),
+        replace(THIN, evidence=reply),
+        Finding("RWD020", "rewards", "warning", "a warning", "fix", reply),
+        Finding("RWD021", "rewards", "advice", "an advice", "fix", reply),
+        replace(IGNORED, evidence=reply),
+    )
+    failing = [replace(FAILING, name=f"failing-{number}", findings=kinds) for number in range(count)]
+    passing_ones = [replace(ALL_PASS, name=f"passing-{number}") for number in range(count)]
+    return ValidationResult("fail", (*failing, *passing_ones))
+
+
+@pytest.mark.parametrize("limit", [20_000, 100_000, 500_000, LIMIT_BYTES])
+def test_markdown_page_keeps_to_the_limit_and_says_what_was_cut(limit: int) -> None:
+    page = render_markdown(crowd(100), limit)
+    assert len(page.encode()) <= limit
+    assert "This page was cut to fit" in page
+    assert page.startswith("## ❌ fail")
+    assert page.rstrip().splitlines()[-1].startswith("Next: ")
+
+
+def test_markdown_page_loses_the_least_important_first() -> None:
+    page = render_markdown(crowd(100), LIMIT_BYTES)
+    assert page.count("<details open>") > 20
+    assert page.count("<b>RWD001</b>") == 100
+    assert "an advice" not in page
+    assert "ignored" not in page
+
+
+def test_markdown_page_that_fits_is_not_cut() -> None:
+    assert "was cut" not in render_markdown(crowd(2))
+
+
+def test_annotations_stand_beside_the_line() -> None:
+    lines = render_annotations(mixed())
+    assert lines[0] == (
+        "::error file=environments/reverse_text/reverse_text/taskset.py,line=31,title=RWD001 reverse-text::"
+        "the oracle's reply earns 0.2 of 1.0 (2 of 10 conversations)%0AFix: Compare the parsed answer as a number, "
+        "not as text."
+    )
+    assert [line.split(" ")[0] for line in lines] == ["::error", "::warning", "::notice", "::error"]
+
+
+def test_annotations_escape_percent_and_leave_out_files_elsewhere() -> None:
+    finding = replace(MISSED_GOLD, message="100% of\nall", place=Place("/usr/lib/python/random.py", 3))
+    line = render_annotations(ValidationResult("fail", (replace(FAILING, findings=(finding,)),)))[0]
+    assert line.startswith("::error title=RWD001 reverse-text::100%25 of%0Aall%0AFix")
+
+
+def test_annotations_are_no_more_than_github_shows() -> None:
+    many = replace(FAILING, findings=(MISSED_GOLD,) * 30)
+    assert len(render_annotations(ValidationResult("fail", (many,)))) == 10

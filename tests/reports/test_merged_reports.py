@@ -1,0 +1,128 @@
+"""Reports of several machines as one: nothing is lost, and what is missing is never a pass."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from envops import exit_codes
+from envops.cli.main import main
+from envops.reports.json_report import render_json
+from envops.reports.merge import merged
+from envops.reports.reading import read_report, result_of
+from envops.repository.problem import DeclarationError
+from envops.repository.repository import Repository
+from envops.rules.result import Share, ValidationResult
+from sample_results import ALL_PASS, BROKEN, FAILING, hostile, mixed, passing
+
+ROOT = Path(__file__).parents[2]
+
+
+def parts(folder: Path, *results: ValidationResult) -> list[Path]:
+    """Reports as the machines wrote them, each in a folder of its own."""
+    paths = [folder / f"shard-{index}" / "validate.json" for index in range(len(results))]
+    for path, result in zip(paths, results, strict=True):
+        path.parent.mkdir(parents=True)
+        path.write_text(render_json(result))
+    return paths
+
+
+def shard(index: int, of: int, *environments: object) -> ValidationResult:
+    """One machine's report of a run over gsm8k and reverse-text."""
+    share = Share(index, of, ("gsm8k", "reverse-text"))
+    return replace(passing(), environments=environments, shard=share)  # type: ignore[arg-type]
+
+
+def merge(folder: Path, *more: str) -> int:
+    root = folder.parent
+    return main(["report", "merge", str(folder), "--reports", str(root / "whole"), "--root", str(root), *more])
+
+
+def test_a_report_read_back_is_the_report_that_was_written(tmp_path: Path) -> None:
+    for result in (mixed(), hostile()):
+        written = render_json(result)
+        path = tmp_path / "validate.json"
+        path.write_text(written)
+        assert (
+            json.loads(render_json(result_of(read_report(path))))["environments"] == json.loads(written)["environments"]
+        )
+
+
+def test_the_union_of_all_shards_is_the_whole(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    failing = replace(shard(2, 2, FAILING), verdict="fail")
+    parts(tmp_path / "shards", shard(1, 2, ALL_PASS), failing)
+    assert merge(tmp_path / "shards") == exit_codes.FAIL
+    whole = read_report(tmp_path / "whole" / "validate.json")
+    assert [one["name"] for one in whole["environments"]] == ["gsm8k", "reverse-text"]
+    assert not whole["unfinished"]
+    assert "RWD001" in (tmp_path / "whole" / "validate.md").read_text()
+    assert "1 failed, 1 passed" in capsys.readouterr().out
+
+
+def test_a_shard_without_a_report_is_no_pass(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    parts(tmp_path / "shards", shard(1, 2, ALL_PASS))
+    assert merge(tmp_path / "shards") == exit_codes.INCONCLUSIVE
+    assert "no report of shard 2" in capsys.readouterr().err
+    assert read_report(tmp_path / "whole" / "validate.json")["unfinished"] == ["reverse-text"]
+
+
+def test_a_shard_of_another_commit_is_refused_by_name(tmp_path: Path) -> None:
+    folder = tmp_path / "environments" / "reverse_text"
+    shutil.copytree(ROOT / "environments" / "reverse_text", folder)
+    (tmp_path / "registry.yaml").write_text("version: 1\nowner: acme\nenvironments: {reverse-text: {}}\n")
+    digest = Repository.load(tmp_path).packages["reverse-text"].digest
+    parts(
+        tmp_path / "shards", replace(passing(), environments=(replace(ALL_PASS, name="reverse-text", digest=digest),))
+    )
+    assert merge(tmp_path / "shards") == exit_codes.PASS
+    (folder / "README.md").write_text("of a later commit\n")
+    with pytest.raises(DeclarationError, match=r"shard-0/validate\.json: is of another commit: reverse-text"):
+        merge(tmp_path / "shards")
+
+
+def test_what_a_matrix_names_must_be_there(tmp_path: Path) -> None:
+    matrix = tmp_path / "shards.json"
+    matrix.write_text(json.dumps({"include": [{"names": "gsm8k"}, {"names": "reverse-text word-sort"}]}))
+    parts(tmp_path / "shards", passing())
+    assert merge(tmp_path / "shards", "--matrix", str(matrix)) == exit_codes.INCONCLUSIVE
+    whole = read_report(tmp_path / "whole" / "validate.json")
+    assert whole["unfinished"] == ["reverse-text", "word-sort"]
+
+
+def test_an_empty_matrix_needs_no_report(tmp_path: Path) -> None:
+    matrix = tmp_path / "shards.json"
+    matrix.write_text('{"include": []}')
+    (tmp_path / "shards").mkdir()
+    assert merge(tmp_path / "shards", "--matrix", str(matrix)) == exit_codes.PASS
+
+
+def test_an_interrupted_or_broken_shard_weighs_on_the_whole(tmp_path: Path) -> None:
+    broken = replace(shard(2, 2, replace(BROKEN, name="reverse-text")), verdict="error")
+    parts(tmp_path / "shards", shard(1, 2, ALL_PASS), broken)
+    assert merge(tmp_path / "shards") == exit_codes.ERROR
+
+
+@pytest.mark.parametrize(
+    ("other", "said"),
+    [
+        (replace(passing(), tool_version="9"), "is not of the same run"),
+        (replace(passing(), gates=("schema",)), "is not of the same run"),
+        (passing(), "in two"),
+        (replace(passing(), environments=(), shard=Share(1, 2, ("gsm8k",))), "another division"),
+    ],
+    ids=["another version", "other gates", "one environment twice", "another division"],
+)
+def test_reports_of_different_runs_are_refused(tmp_path: Path, other: ValidationResult, said: str) -> None:
+    files = parts(tmp_path, passing(), other)
+    with pytest.raises(DeclarationError, match=said.replace("in two", "is in .* too")):
+        merged({str(file): read_report(file) for file in files})
+
+
+@pytest.mark.parametrize("content", ["{", "[]", '{"version": 1}', "[" * 100_000], ids=["torn", "list", "short", "deep"])
+def test_what_is_no_report_is_named(tmp_path: Path, content: str) -> None:
+    (tmp_path / "validate.json").write_text(content)
+    with pytest.raises(DeclarationError, match=r"validate\.json"):
+        read_report(tmp_path / "validate.json")

@@ -1,0 +1,116 @@
+"""Every report says how many mutants there were and what became of them."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from envops.facts.mutation import Mutant, Mutation, ToldApart
+from envops.reports.html.compact import Beside, page_environment
+from envops.reports.html.page import overview_row
+from envops.reports.json_report import render_json
+from envops.reports.markdown import render_markdown
+from envops.reports.mutation import mutation_sentence, score_text
+from envops.reports.site.badge import badge
+from envops.reports.site.build import mutation_badge
+from envops.reports.terminal import render_text
+from envops.rules.result import EnvironmentResult, ValidationResult
+
+DIFF = "--- a/a.py\n+++ b/a.py\n@@ -1 +1 @@\n-x == 1\n+x != 1\n"
+APART = ToldApart(0, ({"role": "assistant", "content": "\x1b[31mhostile"},), {"reward": 0.0}, {"reward": 1.0})
+
+
+def mutant(outcome: Any, **changes: Any) -> Mutant:
+    return Mutant(f"a.f:flip:{outcome}", "flip comparison", "f", "a.py", 1, DIFF, outcome, **changes)
+
+
+MUTATION = Mutation(
+    exist=90,
+    unreached=4,
+    bound="count",
+    most=60,
+    seconds_allowed=4.0,
+    mutants=(mutant("killed"), mutant("timeout"), mutant("survived", apart=APART), mutant("equivalent", reason="same")),
+    conversations=40,
+    cases=12,
+    seconds=1.5,
+)
+RESULT = ValidationResult(
+    "pass",
+    environments=(EnvironmentResult("a-b", "environments/a_b", "pass", gates={"rewards": "pass"}, mutation=MUTATION),),
+    gates=("rewards",),
+)
+
+
+def with_mutation(mutation: Mutation) -> ValidationResult:
+    return replace(RESULT, environments=(replace(RESULT.environments[0], mutation=mutation),))
+
+
+def test_the_sentence_names_all_counts_and_the_bound():
+    assert mutation_sentence(MUTATION) == (
+        "mutation score 0.67: 4 mutants tried (a sample of 90): 1 killed, 1 timed out, 1 survived, 1 equivalent; "
+        "40 conversations, 12 of them cases; 1.5 s"
+    )
+
+
+def test_mutants_that_were_not_decided_make_a_range_of_the_score():
+    slow = replace(MUTATION, bound="time", mutants=(*MUTATION.mutants, mutant("undecided", by="the time was up")))
+    assert mutation_sentence(slow) == (
+        "mutation score 0.50–0.75: 5 mutants tried (of 90, not all of them decided): 1 killed, 1 timed out, "
+        "1 survived, 1 equivalent, 1 not decided; 40 conversations, 12 of them cases; 1.5 s"
+    )
+    none = replace(MUTATION, bound="time", mutants=(mutant("undecided"),) * 3)
+    assert mutation_sentence(none).startswith(
+        "mutation score not decided: 3 mutants tried (of 90, not all of them decided)"
+    )
+
+
+def test_a_perfect_score_is_never_said_while_mutants_are_open():
+    open_ones = tuple(mutant("undecided", not_asked=("long-junk",)) for _ in range(20))
+    slow = replace(MUTATION, bound="time", mutants=(mutant("killed"),) * 40 + open_ones)
+    [environment] = json.loads(render_json(with_mutation(slow)))["environments"]
+    assert environment["mutation"]["score"] is None
+    assert environment["mutation"]["score_range"] == [40 / 60, 1.0]
+    assert overview_row(environment)["mutation"] == "67–100%"
+    shown = page_environment(environment, Beside(None), 1_000)["mutation"]
+    assert shown["missed_count"] == 20
+    assert shown["missed"][0]["diff"] == DIFF
+    assert shown["missed"][0]["not_asked"] == ["long-junk"]
+    assert score_text((0.999, 1.0)) == "99–100%"
+
+
+@pytest.mark.parametrize(
+    ("killed", "survived", "undecided", "said"),
+    [(40, 0, 0, "100%"), (95, 0, 5, "95–100%"), (4, 6, 1, "36–45%"), (40, 0, 20, None), (0, 0, 3, None)],
+)
+def test_there_is_no_badge_of_a_range_that_goes_across_the_bound(killed, survived, undecided, said):
+    outcomes = {"killed": killed, "survived": survived, "undecided": undecided}
+    mutants = tuple(mutant(outcome) for outcome, count in outcomes.items() for _ in range(count))
+    [environment] = json.loads(render_json(with_mutation(replace(MUTATION, mutants=mutants))))["environments"]
+    assert mutation_badge(environment["mutation"]) == (None if said is None else badge("mutants noticed", said))
+
+
+def test_the_terminal_and_the_job_summary_say_it():
+    assert "mutation score 0.67" in render_text(RESULT, width=200)
+    assert "mutation score 0.67" in render_markdown(RESULT)
+
+
+def test_quiet_says_nothing_of_it():
+    assert "mutation" not in render_text(RESULT, quiet=True)
+
+
+def test_json_holds_every_mutant():
+    [environment] = json.loads(render_json(RESULT))["environments"]
+    found = environment["mutation"]
+    assert found["score"] == 2 / 3
+    assert [each["outcome"] for each in found["mutants"]] == ["killed", "timeout", "survived", "equivalent"]
+    assert found["mutants"][0]["diff"] == DIFF
+    assert found["mutants"][2]["apart"]["original"] == {"reward": 0.0}
+    assert found["mutants"][3]["reason"] == "same"
+
+
+def test_json_says_where_there_was_none():
+    result = ValidationResult("pass", environments=(EnvironmentResult("a-b", "environments/a_b", "pass"),))
+    assert json.loads(render_json(result))["environments"][0]["mutation"] is None

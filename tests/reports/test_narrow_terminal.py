@@ -1,0 +1,55 @@
+"""At 80 columns, without colour, in a log: everything is readable, and the end says verdict and next command."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from envops.facts.mutation import Mutant, Mutation
+from envops.facts.search import Search
+from envops.reports.terminal import MOST_SENTENCES, render_text
+from envops.rules.result import ValidationResult
+from sample_results import FAILING, interrupted, mistaken, mixed, passing
+
+MUTANTS = (Mutant("a", "o", "f", "x.py", 1, "", "killed"), Mutant("b", "o", "f", "x.py", 2, "", "survived"))
+MUTATION = Mutation(2, 0, "all", 60, 4.0, MUTANTS, conversations=9, cases=2)
+WRITTEN = tuple(f"reports/validate.{end}" for end in ("json", "xml", "md", "sarif", "html"))
+
+
+def many() -> ValidationResult:
+    """Nine environments with long names, mutants and searches."""
+    named = [
+        replace(
+            FAILING,
+            name=f"a-name-that-is-rather-long-for-a-table-{number}",
+            mutation=MUTATION,
+            search=Search(0, "time"),
+        )
+        for number in range(9)
+    ]
+    return ValidationResult("fail", tuple(named), seconds=4.0, tool_version="0.1.0")
+
+
+@pytest.mark.parametrize("result", [passing(), mixed(), mistaken(), interrupted(), many()])
+def test_no_line_is_longer_than_the_page_but_places_and_commands(result: ValidationResult) -> None:
+    text = render_text(result, width=80, reports=WRITTEN)
+    assert [line for line in text.splitlines() if len(line) > 80 and "environments/" not in line] == []
+    assert "\x1b" not in text
+
+
+@pytest.mark.parametrize("quiet", [False, True])
+@pytest.mark.parametrize("result", [passing(), mixed(), mistaken(), interrupted(), many()])
+def test_the_last_lines_say_the_verdict_and_the_next_command(result: ValidationResult, quiet: bool) -> None:
+    lines = render_text(result, width=80, quiet=quiet, reports=WRITTEN).splitlines()
+    last = lines[-7:]
+    assert any(line.startswith(("✓ pass:", "✗ fail:", "? inconclusive:", "! error:")) for line in last)
+    assert any(line.startswith("next       ") for line in last)
+    assert "reports    reports/validate.html  (.json .xml .md .sarif)" in last
+
+
+def test_of_many_environments_mutants_and_search_are_a_line_each() -> None:
+    text = render_text(many(), width=80)
+    assert len(many().environments) > MOST_SENTENCES
+    assert "mutation score" not in text
+    rows = [line.split()[-5:] for line in text.splitlines() if "50%" in line]
+    assert rows == [["2", "50%", "1", "no", "finds"]] * 9

@@ -1,0 +1,224 @@
+"""What is shown while a run goes on."""
+
+import io
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
+import pytest
+from envops.reports.live_progress import LiveProgress
+from envops.reports.open_progress import open_progress
+from envops.reports.progress import PlainProgress, Progress
+from envops.rules.result import EnvironmentResult
+from rich.console import Console
+from sample_results import ALL_PASS, FAILING, HOSTILE
+
+
+class Clock:
+    """Time that passes when the test says so."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class Terminal(io.StringIO):
+    """A stream that says it is a terminal."""
+
+    encoding = "utf-8"
+
+    def isatty(self) -> bool:
+        return True
+
+
+def result_of(name: str, **changes) -> EnvironmentResult:
+    return replace(ALL_PASS, name=name, **changes)
+
+
+def test_plain_lines_say_when_an_observation_starts_and_ends() -> None:
+    stream = io.StringIO()
+    with PlainProgress(["reverse-text", "gsm8k"], stream, clock=Clock()) as progress:
+        progress.started("reverse-text")
+        progress.stage("reverse-text", "venv")
+        progress.stage("reverse-text", "smoke")
+        progress.advance("reverse-text", 3, 30)
+        progress.started("gsm8k")
+        progress.cached("gsm8k")
+        progress.finished(result_of("gsm8k"))
+        progress.note("the index is slow")
+        progress.finished(FAILING)
+    assert stream.getvalue() == (
+        "reverse-text: observing\n"
+        "[1/2] gsm8k: pass from the cache\n"
+        "the index is slow\n"
+        "[2/2] reverse-text: fail in 8.1 s (DST003, RWD001)\n"
+    )
+
+
+def test_plain_lines_break_a_long_silence() -> None:
+    stream, clock = io.StringIO(), Clock()
+    progress = PlainProgress([f"environment-{number}" for number in range(6)], stream, clock=clock)
+    for number in range(6):
+        progress.started(f"environment-{number}")
+    progress.stage("environment-0", "smoke")
+    progress.advance("environment-0", 12, 30)
+    clock.now = 19.0
+    progress.break_silence()
+    assert stream.getvalue() == "environment-0: observing\n"
+    clock.now = 21.0
+    progress.break_silence()
+    progress.break_silence()
+    assert stream.getvalue().splitlines()[1:] == [
+        "still running: environment-0 (smoke 12/30, 21.0 s), environment-1 (starting, 21.0 s), "
+        "environment-2 (starting, 21.0 s), environment-3 (starting, 21.0 s), 2 more"
+    ]
+
+
+def test_silence_is_broken_by_itself() -> None:
+    spoke = threading.Event()
+
+    class Stream(io.StringIO):
+        def write(self, text: str) -> int:
+            if "still running" in text:
+                spoke.set()
+            return super().write(text)
+
+    with PlainProgress(["gsm8k"], Stream(), silence=0.05) as progress:
+        progress.started("gsm8k")
+        assert spoke.wait(10)
+
+
+def test_plain_lines_are_safe_to_show() -> None:
+    stream = io.StringIO()
+    with PlainProgress(["gsm8k"], stream) as progress:
+        progress.note(HOSTILE)
+        progress.note("::error::owned")
+    assert "\x1b" not in stream.getvalue()
+    assert "##[" not in stream.getvalue()
+    assert stream.getvalue().splitlines()[-1] == "\\x3a:error::owned"
+
+
+class BrokenStream(Terminal):
+    """A stream that is gone."""
+
+    def write(self, _: str) -> int:
+        raise BrokenPipeError
+
+
+@pytest.mark.parametrize("kind", [PlainProgress, LiveProgress])
+def test_a_progress_that_cannot_be_drawn_never_breaks_the_run(kind) -> None:
+    with kind(["gsm8k"], BrokenStream()) as progress:
+        progress.started("gsm8k")
+        progress.stage("gsm8k", "venv")
+        progress.note("hello")
+        progress.finished(result_of("gsm8k"))
+
+
+def test_an_error_of_the_run_passes_through() -> None:
+    for kind in (PlainProgress, LiveProgress):
+        with pytest.raises(KeyboardInterrupt), kind(["gsm8k"], Terminal()):
+            raise KeyboardInterrupt
+
+
+def test_steps_are_those_of_the_present_stage() -> None:
+    progress = Progress(["gsm8k"])
+    progress.stage("gsm8k", "rewards")
+    progress.advance("gsm8k", 3, 7)
+    (row,) = progress.rows()
+    assert (row.stage, row.done, row.total) == ("rewards", 3, 7)
+    progress.stage("gsm8k", "smoke")
+    (row,) = progress.rows()
+    assert (row.stage, row.done, row.total) == ("smoke", 0, 0)
+
+
+def test_steps_of_an_unknown_environment_are_shown_all_the_same() -> None:
+    progress = Progress([])
+    progress.advance("gsm8k", 1, 2)
+    (row,) = progress.rows()
+    assert (row.name, row.done, row.total) == ("gsm8k", 1, 2)
+
+
+def test_unknown_environment_is_shown_all_the_same() -> None:
+    with PlainProgress([], io.StringIO()) as progress:
+        progress.stage("surprise", "load")
+        progress.finished(result_of("surprise"))
+    assert [row.name for row in progress.rows()] == ["surprise"]
+
+
+def test_the_stream_decides_what_is_shown() -> None:
+    assert type(open_progress([], quiet=True, stream=Terminal())) is Progress
+    assert type(open_progress([], stream=io.StringIO())) is PlainProgress
+    assert type(open_progress([], stream=Terminal(), environ={"TERM": "dumb"})) is PlainProgress
+    assert type(open_progress([], stream=Terminal(), environ={"TERM": "xterm"})) is LiveProgress
+
+
+def drawn(progress: LiveProgress, *, height: int, width: int = 80) -> str:
+    console = Console(file=io.StringIO(), width=width, force_terminal=False, color_system=None)
+    console.print(progress.draw(height))
+    text = console.file.getvalue()
+    return "\n".join(line.rstrip() for line in text.splitlines())
+
+
+def test_live_table_has_a_row_per_environment() -> None:
+    clock = Clock()
+    progress = LiveProgress(["reverse-text", "gsm8k", "word-sort", "later"], Terminal(), clock=clock)
+    progress._console.width = 80
+    progress.started("reverse-text")
+    progress.stage("reverse-text", "smoke")
+    progress.advance("reverse-text", 15, 30)
+    progress.finished(result_of("gsm8k"))
+    progress.finished(replace(FAILING, name="word-sort"))
+    clock.now = 12.34
+    assert drawn(progress, height=24).replace("⠋", "*") == (
+        "environment      stage                                      time\n"
+        "reverse-text  *  smoke         ━━━━━━━           15/30    12.3 s\n"
+        "gsm8k            pass                                     cached\n"
+        "word-sort        fail                                      8.1 s\n"
+        "later            waiting\n"
+        "2 of 4 done · 1 pass · 1 fail · 1 cached · 12.3 s"
+    )
+
+
+def test_live_table_of_many_shows_the_running_ones() -> None:
+    names = [f"environment-{number}" for number in range(200)]
+    progress = LiveProgress(names, Terminal(), clock=Clock())
+    for name in names[:3]:
+        progress.started(name)
+    progress.finished(result_of(names[3], cached=False))
+    lines = drawn(progress, height=24).splitlines()
+    assert len(lines) == 5
+    assert lines[-1] == "1 of 200 done · 1 pass · 3 running · 196 waiting · 0.0 s"
+
+
+def test_live_table_fits_80_columns() -> None:
+    progress = LiveProgress(["an-environment-with-a-name-that-is-far-too-long-for-any-table"], Terminal())
+    progress._console.width = 80
+    progress.stage("an-environment-with-a-name-that-is-far-too-long-for-any-table", "distribution")
+    progress.advance("an-environment-with-a-name-that-is-far-too-long-for-any-table", 1234, 4321)
+    assert max(len(line) for line in drawn(progress, height=24).splitlines()) <= 80
+
+
+def test_live_table_leaves_no_trace_and_no_hidden_cursor() -> None:
+    stream = Terminal()
+    with LiveProgress(["gsm8k"], stream) as progress:
+        progress.started("gsm8k")
+    assert stream.getvalue().rfind("\x1b[?25h") > stream.getvalue().rfind("\x1b[?25l")
+
+
+def test_events_come_from_many_threads() -> None:
+    names = [f"environment-{number}" for number in range(40)]
+    for stream in (io.StringIO(), Terminal()):
+        with open_progress(names, stream=stream, environ={}) as progress, ThreadPoolExecutor(8) as pool:
+
+            def observe(name: str, progress: Progress = progress) -> None:
+                progress.started(name)
+                progress.stage(name, "rewards")
+                for done in range(50):
+                    progress.advance(name, done, 50)
+                progress.note(name)
+                progress.finished(result_of(name))
+
+            list(pool.map(observe, names))
+        assert {row.state for row in progress.rows()} == {"finished"}

@@ -1,0 +1,52 @@
+"""The reference pages say what the command line and the schema say."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from envops.cli.main import parser
+from envops.cli.reference import CLI_FILE, REGISTRY_FILE, render_cli, render_registry
+from envops.repository.schema import registry_schema
+
+REPOSITORY = Path(__file__).parents[2]
+
+
+def test_the_pages_are_up_to_date() -> None:
+    """Renew them with `nox -s docs`."""
+    assert (REPOSITORY / CLI_FILE).read_text("utf-8") == render_cli(parser())
+    assert (REPOSITORY / REGISTRY_FILE).read_text("utf-8") == render_registry(registry_schema())
+
+
+def test_a_command_is_shown_with_its_arguments_and_examples() -> None:
+    top = argparse.ArgumentParser()
+    commands = top.add_subparsers()
+    one = commands.add_parser("weigh", help="weigh things", description="Weigh things.", epilog="examples:\n  weigh x")
+    one.add_argument("thing", metavar="THING", help="what to weigh")
+    one.add_argument("-n", "--times", metavar="N", help="how often | at most")
+    one.add_argument("--exact", action="store_true", help="to the gram")
+    one.add_argument("--unit", choices=("g", "kg"), help="in what")
+    page = render_cli(top)
+    assert "| [weigh](#envops-weigh) | weigh things |" in page
+    assert "| `THING` | what to weigh |" in page
+    assert "| `-n N`, `--times N` | how often \\| at most |" in page
+    assert "| `--exact` | to the gram |" in page
+    assert "| `--unit g or kg` | in what |" in page
+    assert "examples:\n  weigh x" in page
+
+
+def test_a_key_is_shown_with_its_values_and_meaning() -> None:
+    share = {"type": "number", "minimum": 0, "exclusiveMaximum": 1}
+    local = {
+        "properties": {
+            "gates": {"type": "object", "properties": {"low": {"$ref": "#/$defs/share", "description": "D."}}}
+        }
+    }
+    schema = {
+        "required": ["version"],
+        "properties": {"version": {"const": 1, "description": "V."}},
+        "$defs": {"local": local, "external": {}, "run": {}, "share": share},
+    }
+    page = render_registry(schema)
+    assert "| `version` | `1` | V. Required. |" in page
+    assert "| `gates.low` | number, at least 0, less than 1 | D. |" in page

@@ -1,0 +1,76 @@
+"""One reply told in full: what was read out of it, what each function gave, what they add up to."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from envops.facts.observed import Description, Failure, FunctionFailure, FunctionScore, Place, Task
+from envops.repository.package import Package
+from envops.validation.reply import Extracted, Replied
+from envops.validation.reply_text import render_json, render_text
+
+PACKAGE = Package("plain-sums", Path(), "plain_sums", "0.1.0", "", (), "", (), (), "", "v0", None)
+SAID: Any = ({"role": "assistant", "content": "<answer>4</answer>"},)
+REPLIED = Replied(
+    task=Task(3, ({"role": "user", "content": "2+2?"},), "4", {"answer": "4"}),
+    description=Description("v0", "0.3.1", "3.11", "SingleTurnEnv", False, (), ()),
+    completion=SAID,
+    reward=0.9,
+    functions={
+        "num_turns": FunctionScore(1.0, 0.0, "metric"),
+        "correct": FunctionScore(1.0, 0.8, "reward"),
+        "form": FunctionScore(0.5, 0.2, "reward"),
+    },
+    failures=(),
+    failure=None,
+    stop=None,
+    extracted=(Extracted("parser.parse", {"answer": "4"}), Extracted("envops", "4")),
+)
+
+
+def text_of(replied: Replied) -> str:
+    return render_text(PACKAGE, replied, width=100, colour=False)
+
+
+def test_every_function_is_shown_with_its_weight_and_its_part() -> None:
+    lines = [line.split() for line in text_of(REPLIED).split("\n")]
+    assert ["correct", "1", "0.8", "0.8"] in lines
+    assert ["form", "0.5", "0.2", "0.1"] in lines
+    assert ["num_turns", "1", "–", "metric"] in lines
+    assert ["reward", "0.9"] in lines
+
+
+def test_prompt_gold_and_what_was_extracted_are_shown() -> None:
+    text = text_of(REPLIED)
+    assert "2+2?" in text
+    assert '{"answer": "4"}' in text
+    assert "envops finds" in text
+
+
+def test_a_function_without_a_number_says_where_it_broke() -> None:
+    failure = Failure("raised", "ZeroDivisionError", "division by zero", Place("plain_sums/rewards.py", 7))
+    broken = replace(
+        REPLIED,
+        reward=None,
+        functions={"correct": FunctionScore(None, 1.0, "reward")},
+        failures=(FunctionFailure("correct", failure),),
+    )
+    text = text_of(broken)
+    assert "correct gave no number: ZeroDivisionError: division by zero at plain_sums/rewards.py:7" in text
+    assert ["reward", "none"] in [line.split() for line in text.split("\n")]
+
+
+def test_a_parser_that_raises_is_shown() -> None:
+    text = text_of(replace(REPLIED, extracted=(Extracted("parser.parse", None, "ValueError: no tag"),)))
+    assert "raised ValueError: no tag" in text
+
+
+def test_json_says_the_same() -> None:
+    data = json.loads(render_json(PACKAGE, REPLIED))
+    assert data["task"]["index"] == 3
+    assert data["reward"] == 0.9
+    assert data["functions"]["form"] == {"score": 0.5, "weight": 0.2, "kind": "reward"}
+    assert data["extracted"][0] == {"by": "parser.parse", "value": {"answer": "4"}, "error": ""}

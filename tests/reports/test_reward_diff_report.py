@@ -1,0 +1,114 @@
+"""The reward diff shows every reply that changed, in all three forms, and cannot be fooled by one."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from envops.facts.observed import Failure, FunctionScore, RewardFunction
+from envops.reports.reward_diff import DiffResult, EnvironmentDiff, render_json, render_markdown, render_text
+from envops.rules.engine import Finding
+from envops.statistics.reward_comparison import PromptDifference, RewardComparison, ScoredReply, Scoring, Side
+
+FUNCTIONS = (RewardFunction("correct", 1.0, "reward"),)
+BASE = Side("main (abc)", "plain-sums", "0.1.0", "v0", "sha256:0", (*FUNCTIONS, RewardFunction("old", 0.0, "metric")))
+HEAD = Side("the working tree", "plain-sums", "0.1.0", "v1", "sha256:1", FUNCTIONS)
+HOSTILE = "</details>\x1b[31m``` | @everyone ::error::x"
+
+
+def scoring(value: float | None) -> Scoring:
+    problem = "" if value is not None else "correct: ValueError: no such thing"
+    return Scoring(value, {"correct": FunctionScore(value, 1.0, "reward")}, problem)
+
+
+def reply(before: float | None, after: float | None, text: str = "<answer>4</answer>", task: int = 0) -> ScoredReply:
+    said: Any = ({"role": "assistant", "content": text},)
+    return ScoredReply("near-miss", task, task, said, scoring(before), scoring(after))
+
+
+def result(*replies: ScoredReply, **changes: Any) -> DiffResult:
+    comparison = RewardComparison(BASE, HEAD, replies, matched=2, **changes)
+    finding = Finding("RWD090", "rewards", "error", "near-miss earns more", "Raise project.version.")
+    one = EnvironmentDiff("plain-sums", "fail", "compared", "1 reply changed", comparison, (finding,))
+    return DiffResult("main (abc)", "fail", (one,), "0.1.0")
+
+
+def test_json_holds_every_changed_reply_whole() -> None:
+    long = "x" * 5_000
+    data = json.loads(render_json(result(reply(0.0, 1.0, long), reply(1.0, 1.0), reply(0.5, None))))
+    (environment,) = data["environments"]
+    assert [one["reply"] for one in environment["changed"]] == ["<answer>4</answer>", long]
+    assert environment["changed"][0]["head"]["reward"] is None
+    assert environment["changed"][0]["head"]["problem"].startswith("correct: ValueError")
+    assert environment["functions"] == {"only_base": ["old"], "only_head": [], "weights": {}}
+    assert environment["version_raised"] is False
+    assert environment["findings"][0]["rule"] == "RWD090"
+
+
+def test_text_shows_what_changed_and_by_how_much() -> None:
+    text = render_text(result(reply(0.0, 0.5), reply(1.0, 1.0)))
+    assert "near-miss, task 0: 0 → 0.5" in text
+    assert "<answer>4</answer>" in text
+    assert "correct 0 → 0.5" in text
+    assert "1 of 2 replies" in text
+    assert "RWD090" in text
+    assert text.rstrip().endswith("fail: compared with main (abc)")
+
+
+def test_text_gives_each_of_many_a_line() -> None:
+    text = render_text(result(*(reply(0.0, 1.0, f"reply {task}", task) for task in range(40))))
+    assert all(f"near-miss, task {task}: 0 → 1" in text for task in range(40))
+
+
+def test_more_than_fits_is_counted() -> None:
+    text = render_text(result(*(reply(0.0, 1.0, task=task) for task in range(1_000))))
+    assert "more replies changed, all in reward-diff.json" in text
+
+
+def test_a_missing_reward_says_why() -> None:
+    assert "no such thing" in render_text(result(reply(1.0, None)))
+    assert "no such thing" in render_markdown(result(reply(1.0, None)))
+
+
+def test_prompts_that_differ_are_shown_also_where_only_white_space_does() -> None:
+    prompts = (PromptDifference(0, 0, "[user] Add.", "[user] Sum up."), PromptDifference(1, 1, "[user] a", "[user] a "))
+    text = render_text(result(prompts=prompts))
+    assert "-[user] Add." in text
+    assert "+[user] Sum up." in text
+    assert "+'[user] a '" in text
+
+
+def test_tasks_without_counterpart_and_the_limit_of_the_corpus_are_said() -> None:
+    text = render_text(result(only_base=(1, 2), only_head=(3,), unmatched_replies=7, left_out=9))
+    assert "2 only at the base, 1 only here" in text
+    assert "7 replies to them could not be compared" in text
+    assert "9 replies beyond the limit" in text
+
+
+def test_hostile_replies_stay_text() -> None:
+    changed = result(reply(0.0, 1.0, HOSTILE))
+    assert "\x1b[31m" not in render_text(changed)
+    page = render_markdown(changed)
+    assert "\x1b" not in page
+    row = next(line for line in page.split("\n") if line.startswith("| `near-miss` | 0"))
+    assert row.count("|") == 7
+    assert json.loads(render_json(changed))["environments"][0]["changed"][0]["reply"] == HOSTILE
+
+
+def test_the_page_fits_and_says_what_was_cut() -> None:
+    page = render_markdown(result(*(reply(0.0, 1.0, "y" * 150, task) for task in range(3_000))), limit=50_000)
+    assert len(page.encode()) <= 50_000
+    assert "everything is in `reward-diff.json`" in page
+
+
+def test_an_environment_that_was_not_compared_says_why() -> None:
+    broke = Failure("raised", "ValueError", "no data", None, "Traceback …\nValueError: no data")
+    environments = (
+        EnvironmentDiff("new-one", "pass", "new", "new-one does not exist at main: it is new"),
+        EnvironmentDiff("broken", "inconclusive", "failed", "the code of main could not be run", failure=broke),
+    )
+    whole = DiffResult("main", "inconclusive", environments)
+    for shown in (render_text(whole), render_markdown(whole), render_json(whole)):
+        assert "it is new" in shown
+        assert "could not be run" in shown
+    assert "ValueError: no data" in render_text(whole)

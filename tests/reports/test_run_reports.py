@@ -1,0 +1,48 @@
+"""Reports of training runs on disk: written whole, read back the same, refused with a reason."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from envops.reports.run_report import Curve, CurvePoint, RunFinding, RunReport, read_run, read_runs, run_file, write_run
+
+RUN = RunReport(
+    name="reverse-text-4b",
+    backend="prime",
+    model="Qwen/Qwen3-4B",
+    environments=("reverse-text",),
+    status="running",
+    curves=(Curve("reward", (CurvePoint(0, 0.25, 0.2, 0.3), CurvePoint(1, None))),),
+    findings=(RunFinding("RUN001", "error", "no variance", evidence={"dead": 0.9}, patch="-a\n+b", steps=(3, 9)),),
+    config={"learning_rate": 1e-5},
+)
+
+
+def test_a_run_is_read_as_it_was_written(tmp_path: Path) -> None:
+    assert read_run(write_run(RUN, tmp_path)) == RUN
+    assert read_runs(tmp_path) == ([RUN], [])
+
+
+@pytest.mark.parametrize("name", ["../../etc/passwd", "a/b c", "…", ""])
+def test_whatever_a_run_is_called_its_file_lies_in_the_folder(tmp_path: Path, name: str) -> None:
+    path = write_run(RunReport(name, "prime", "m"), tmp_path)
+    assert path.parent == tmp_path / "runs"
+    assert path.name == run_file(name)
+
+
+@pytest.mark.parametrize("text", ["", "[1, 2", "[]", '{"name": 1}', json.dumps({"name": "a", "backend": "b"})])
+def test_a_file_that_is_no_run_is_named_and_leaves_the_others(tmp_path: Path, text: str) -> None:
+    write_run(RUN, tmp_path)
+    (tmp_path / "runs" / "broken.json").write_text(text)
+    runs, [problem] = read_runs(tmp_path)
+    assert runs == [RUN]
+    assert "broken.json is no report of a run" in problem
+
+
+def test_a_later_version_is_not_guessed_at(tmp_path: Path) -> None:
+    path = write_run(RUN, tmp_path)
+    path.write_text(path.read_text().replace('"version": 1', '"version": 2'))
+    with pytest.raises(ValueError, match="has version 2, this tool reads 1"):
+        read_run(path)

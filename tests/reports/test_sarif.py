@@ -1,0 +1,91 @@
+"""Findings for code scanning: where they are, how heavy they are, and which are nobody's fault."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from envops.facts.observed import Place
+from envops.reports.sarif import MOST_RESULTS, render_sarif
+from envops.rules.engine import Finding
+from envops.rules.result import ValidationResult
+from sample_results import FAILING, IGNORED, MISSED_GOLD, mistaken, mixed, passing
+
+
+def run_of(result: ValidationResult) -> dict[str, Any]:
+    data = json.loads(render_sarif(result))
+    assert data["version"] == "2.1.0"
+    [run] = data["runs"]
+    return run
+
+
+def place(result: dict[str, Any]) -> tuple[str, int | None]:
+    where = result["locations"][0]["physicalLocation"]
+    return where["artifactLocation"]["uri"], where.get("region", {}).get("startLine")
+
+
+def test_a_finding_is_on_its_file_and_line_with_its_fix_and_the_reply() -> None:
+    first = run_of(mixed())["results"][0]
+    assert (first["ruleId"], first["level"]) == ("RWD001", "error")
+    assert place(first) == ("environments/reverse_text/reverse_text/taskset.py", 31)
+    assert "Fix: Compare the parsed answer as a number" in first["message"]["text"]
+    assert "<answer>1,000</answer>" in first["message"]["text"]
+
+
+@pytest.mark.parametrize("file", [None, "/usr/lib/python3/x.py", "../../../elsewhere.py"])
+def test_a_finding_without_a_place_in_the_repository_is_on_the_package(file: str | None) -> None:
+    finding = replace(MISSED_GOLD, place=None if file is None else Place(file, 3))
+    [result] = run_of(ValidationResult("fail", (replace(FAILING, findings=(finding,)),)))["results"]
+    assert place(result) == ("environments/reverse_text/pyproject.toml", None)
+
+
+def test_levels_tell_failures_from_thin_evidence_and_advice() -> None:
+    levels = {one["ruleId"]: one["level"] for one in run_of(mixed())["results"]}
+    assert levels == {"RWD001": "error", "DST003": "warning", "SCH010": "note", "RWD007": "note"}
+
+
+def test_an_ignored_finding_is_suppressed_with_its_reason() -> None:
+    found = {one["ruleId"]: one for one in run_of(mixed())["results"]}
+    assert found["RWD007"]["suppressions"][0]["justification"] == IGNORED.ignored
+    assert "suppressions" not in found["RWD001"]
+
+
+def test_what_broke_on_the_way_is_no_finding_of_the_code() -> None:
+    run = run_of(mixed())
+    [told] = run["invocations"][0]["toolExecutionNotifications"]
+    assert "word-sort: rewards, timeout" in told["message"]["text"]
+    assert not [one for one in run["results"] if "word-sort" in one["message"]["text"]]
+
+
+def test_every_rule_that_fired_is_explained_and_no_other() -> None:
+    run = run_of(mixed())
+    assert {rule["id"] for rule in run["tool"]["driver"]["rules"]} == {one["ruleId"] for one in run["results"]}
+    assert all(rule["help"]["text"] for rule in run["tool"]["driver"]["rules"])
+    assert run_of(passing())["tool"]["driver"]["rules"] == []
+
+
+def test_mistakes_in_declarations_are_on_their_lines() -> None:
+    assert [place(one) for one in run_of(mistaken())["results"]] == [
+        ("registry.yaml", 12),
+        ("environments/gsm8k/requirements.lock", None),
+    ]
+
+
+def test_a_finding_keeps_its_fingerprint_and_shares_it_with_no_other() -> None:
+    def prints(result: ValidationResult) -> list[str]:
+        return [one["partialFingerprints"]["envops/v1"] for one in run_of(result)["results"]]
+
+    twice = ValidationResult("fail", (replace(FAILING, findings=(MISSED_GOLD, MISSED_GOLD)),))
+    other_words = ValidationResult("fail", (replace(FAILING, findings=(replace(MISSED_GOLD, message="3 of 9"),)),))
+    assert len(set(prints(twice))) == 2
+    assert prints(twice)[0] == prints(other_words)[0]
+
+
+def test_the_heaviest_stay_where_there_are_too_many() -> None:
+    advice = Finding("SCH010", "schema", "advice", "a", "b")
+    many = ValidationResult("fail", (replace(FAILING, findings=(*[advice] * MOST_RESULTS, MISSED_GOLD)),))
+    results = run_of(many)["results"]
+    assert len(results) == MOST_RESULTS
+    assert results[0]["ruleId"] == "RWD001"

@@ -1,0 +1,54 @@
+"""Every report says how far the search for exploits went and what ended it."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from envops.facts.search import Exploit, PanelTask, Search
+from envops.reports.json_report import render_json
+from envops.reports.markdown import render_markdown
+from envops.reports.search import search_sentence
+from envops.reports.terminal import render_text
+from envops.rules.result import EnvironmentResult, ValidationResult
+
+FIND = Exploit("blind", "keyword", "its words stand in the source", "\x1b[31mquod erat", "seeds", 40, ())
+SEARCH = Search(
+    seed=3,
+    ended="found",
+    evaluations=700,
+    limit=3000,
+    replies=350,
+    seconds=0.5,
+    panel=(PanelTask(0, "42", 1.0, 0.0), PanelTask(1, "7", 1.0, 0.0)),
+    lines_reached=9,
+    lines_known=11,
+    exploits=(FIND,),
+)
+
+
+def test_sentence_names_finds_bounds_coverage_and_seed() -> None:
+    assert search_sentence(SEARCH) == (
+        "exploit search: 1 find; 350 replies in 700 scorings of at most 3000, until one was found; "
+        "2 tasks, 9 of 11 lines reached, seed 3; 0.5 s"
+    )
+
+
+@pytest.mark.parametrize(("ended", "said"), [("time", "the time was up"), ("evaluations", "number was used up")])
+def test_sentence_says_which_bound_ended_it(ended, said: str) -> None:
+    assert said in search_sentence(Search(0, ended))
+
+
+def test_nothing_searched_says_why() -> None:
+    assert search_sentence(Search(0, "skipped", "no oracle speaks")).endswith("nothing searched, no oracle speaks")
+
+
+def test_reports_tell_of_it_and_json_holds_every_find() -> None:
+    environment = EnvironmentResult("a-b", "environments/a_b", "pass", gates={"rewards": "pass"}, search=SEARCH)
+    result = ValidationResult("pass", environments=(environment,), gates=("rewards",))
+    assert "exploit search: 1 find" in render_text(result, width=200)
+    assert "exploit search: 1 find" in render_markdown(result)
+    assert "exploit search" not in render_text(result, quiet=True)
+    [told] = json.loads(render_json(result))["environments"]
+    assert told["search"]["exploits"][0]["pattern"] == "keyword"
+    assert told["search"]["panel"][1]["answer"] == "7"

@@ -1,0 +1,160 @@
+"""Reports on disk, on standard output and on GitHub."""
+
+import io
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from envops.facts.observed import Facts, Failure, Place, Rollout, Score
+from envops.files.atomic_write import write_whole
+from envops.reports import written
+from envops.reports.written import print_result, report, tell_github, write_reports
+from envops.repository.package import Package
+from envops.rules.engine import GATES
+from envops.rules.result import EnvironmentResult, environment_result, path_in_repository, where
+from envops.rules.verdict import GateVerdict, Judgement
+from sample_results import mixed, passing
+
+
+def test_all_reports_are_written_and_nothing_else(tmp_path: Path) -> None:
+    paths = write_reports(mixed(), tmp_path / "reports")
+    assert [path.suffix for path in paths] == [".json", ".xml", ".md", ".sarif", ".html"]
+    assert sorted(tmp_path.rglob("*")) == sorted([tmp_path / "reports", *paths])
+    assert json.loads(paths[0].read_text())["verdict"] == "fail"
+
+
+def test_interrupted_write_leaves_the_report_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_whole(tmp_path / "validate.json", "before")
+
+    def interrupt(*_: Path) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Path, "replace", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        write_whole(tmp_path / "validate.json", "after")
+    assert [path.name for path in tmp_path.iterdir()] == ["validate.json"]
+    assert (tmp_path / "validate.json").read_text() == "before"
+
+
+def test_a_report_that_fails_does_not_keep_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(_: object) -> str:
+        raise ValueError("cannot")
+
+    monkeypatch.setitem(written._RENDERINGS, "validate.json", fail)
+    with pytest.raises(ExceptionGroup, match="1 reports could not be written"):
+        write_reports(mixed(), tmp_path)
+    assert sorted(path.suffix for path in tmp_path.iterdir()) == [".html", ".md", ".sarif", ".xml"]
+
+
+def test_the_report_that_cannot_be_written_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "validate.md").mkdir()
+    (tmp_path / "validate.md" / "in-the-way").touch()
+    report(mixed(), tmp_path, "text", quiet=True)
+    assert f"validate.md could not be written to {tmp_path}: " in capsys.readouterr().err
+    assert (tmp_path / "validate.json").is_file()
+
+
+def printed(form, environ: dict[str, str] | None = None, **settings) -> str:
+    stream = io.StringIO()
+    print_result(mixed(), form, stream=stream, environ=environ or {}, **settings)
+    return stream.getvalue()
+
+
+def test_the_form_chooses_what_is_printed() -> None:
+    assert json.loads(printed("json"))["verdict"] == "fail"
+    assert printed("markdown").startswith("## ❌ fail")
+    assert printed("text").startswith("   environment")
+
+
+def test_reports_are_named_as_seen_from_here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    text = printed("text", reports=[Path.cwd() / "reports" / "validate.json", Path("/elsewhere/validate.md")])
+    assert "reports    reports/validate.json  /elsewhere/validate.md\n" in text
+
+
+def test_reports_of_one_name_are_told_on_one_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    text = printed("text", reports=[Path.cwd() / "reports" / f"validate{end}" for end in (".json", ".xml", ".html")])
+    assert "reports    reports/validate.html  (.json .xml)\n" in text
+
+
+class _Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(
+    ("environ", "coloured"),
+    [({}, True), ({"NO_COLOR": "1"}, False), ({"TERM": "dumb"}, False), ({"NO_COLOR": ""}, True)],
+)
+def test_colours_only_on_a_terminal_that_wants_them(environ: dict[str, str], coloured: bool) -> None:
+    stream = _Terminal()
+    print_result(mixed(), stream=stream, environ=environ)
+    assert ("\x1b[" in stream.getvalue()) is coloured
+    assert "\x1b[" not in printed("text", environ)
+
+
+def test_a_stream_of_an_old_encoding_can_be_printed_to() -> None:
+    raw = io.BytesIO()
+    stream = io.TextIOWrapper(raw, encoding="ascii")
+    print_result(mixed(), stream=stream, environ={})
+    assert b"x  reverse-text" in raw.getvalue()
+
+
+def test_github_is_told_only_inside_a_workflow(tmp_path: Path) -> None:
+    stream, summary = io.StringIO(), tmp_path / "summary.md"
+    tell_github(mixed(), stream=stream, environ={"GITHUB_STEP_SUMMARY": str(summary)})
+    assert stream.getvalue() == ""
+    assert not summary.exists()
+    summary.write_text("before\n")
+    tell_github(mixed(), stream=stream, environ={"GITHUB_ACTIONS": "true", "GITHUB_STEP_SUMMARY": str(summary)})
+    assert stream.getvalue().startswith("::error file=")
+    assert summary.read_text().startswith("before\n## ❌ fail")
+
+
+def test_rich_is_not_imported_before_it_is_needed() -> None:
+    code = """
+import sys
+import envops.reports.written, envops.reports.progress
+assert "rich" not in sys.modules
+"""
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+
+
+def test_places_are_shown_relative_to_the_repository() -> None:
+    environment = EnvironmentResult("a-b", "environments/a_b", "pass")
+    assert where(environment, Place("a_b/taskset.py", 3)) == "environments/a_b/a_b/taskset.py:3"
+    assert where(environment, Place("../../registry.yaml")) == "registry.yaml"
+    assert path_in_repository(environment, Place("/usr/lib/x.py", 1)) == "/usr/lib/x.py"
+    assert where(environment, None) == ""
+
+
+def test_result_is_made_from_what_was_declared_seen_and_judged(tmp_path: Path) -> None:
+    folder = tmp_path / "environments" / "a_b"
+    package = Package(
+        "a-b", folder, "a_b", "0.1", "d", (), ">=3.11", (), (), "hatchling", "v0", None, digest="sha256:1"
+    )
+    facts = Facts(
+        "a-b",
+        "key",
+        "sha256:1",
+        scores=tuple(Score(0, policy, (), None, {}) for policy in ("oracle", "nop", "oracle")),
+        rollouts=(Rollout(0, "blend", 0, (), 1.0, {}),),
+        failures={"smoke": Failure("memory", "", "over"), "load": Failure("raised", "ValueError", "own")},
+    )
+    judgement = Judgement("error", {gate: GateVerdict(gate, "error", "why") for gate in GATES}, ())
+    result = environment_result(package, facts, judgement, root=tmp_path, cached=False, seconds=2.0)
+    assert (result.folder, result.verdict, result.generation) == ("environments/a_b", "error", "v0")
+    assert result.policies == ("oracle", "nop", "blend")
+    assert (result.scores_count, result.rollouts_count) == (3, 1)
+    assert list(result.failures) == ["smoke"]
+    assert result.reasons["smoke"] == "why"
+
+
+def test_passing_run_prints_the_same_twice() -> None:
+    first, second = io.StringIO(), io.StringIO()
+    print_result(passing(), "json", stream=first, environ={})
+    print_result(passing(), "json", stream=second, environ={})
+    assert first.getvalue() == second.getvalue()

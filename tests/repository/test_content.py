@@ -1,0 +1,234 @@
+"""The two digests of an environment's files."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from envops.repository.content import hub_content_hash, list_content, strict_digest
+from envops.repository.hub_ignore import UnreadablePatternError
+from sample_repository import only, write
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+BASE = {"pyproject.toml": '[project]\nname = "sums"\n', "README.md": "# sums\n", "sums/__init__.py": "ONE = 1\n"}
+
+LAYOUTS: dict[str, Mapping[str, str | bytes]] = {
+    "plain": BASE,
+    "windows line ends": {**BASE, "README.md": "# sums\r\n"},
+    "single module": {"pyproject.toml": "[project]\n", "README.md": "x", "sums.py": "ONE = 1\n"},
+    "root files that the Hub leaves out": {**BASE, "LICENSE": "MIT", "data.json": "{}", "setup.cfg": "", "uv.lock": ""},
+    "hidden files and folders": {**BASE, ".env": "A=1", ".venv/x.py": "", "sums/.cache": "", ".a.py": ""},
+    "build output at any depth": {
+        **BASE,
+        "dist/a.whl": "",
+        "sums/build/a.py": "",
+        "sums/outputs/a": "",
+        "x.egg-info/a": "",
+    },
+    "caches": {**BASE, "sums/__pycache__/a.pyc": "", "tests/__pycache__/a.pyc": "", "tests/test_a.py": ""},
+    "folders in folders": {**BASE, "sums/a/b/c.txt": "deep", "sums/a.b": "dot sorts before slash"},
+    "names that are not plain": {**BASE, "sums/ü.txt": "umlaut", "sums/a b.txt": "space", "sums/#x": "hash"},
+    "ignored by pattern": {**BASE, ".gitignore": "*.log\n", "sums/a.log": "", "sums/a.txt": "kept"},
+    "ignored folder": {**BASE, ".gitignore": "data/\n", "sums/data/a": "", "data/b": "", "sums/c": "kept"},
+    "folder pattern leaves out a file too": {**BASE, ".gitignore": "notes/\n", "sums/notes": "a file"},
+    "ignored and taken back": {**BASE, ".gitignore": "*.txt\n!keep.txt\n", "sums/a.txt": "", "sums/keep.txt": ""},
+    "negated folder has no effect": {**BASE, ".gitignore": "sums/*\n!sums/keep/\n", "sums/keep/a.py": ""},
+    "anchored": {**BASE, ".gitignore": "/sums/a.txt\n", "sums/a.txt": "", "tests/sums/a.txt": ""},
+    "double asterisks": {**BASE, ".gitignore": "**/logs/**\n", "sums/logs/a": "", "logs/b": "", "sums/c": ""},
+    "character sets": {**BASE, ".gitignore": "[!a-c].txt\n", "sums/a.txt": "", "sums/d.txt": ""},
+    "escaped": {**BASE, ".gitignore": "\\#x\n\\!y\nz\\ \n", "sums/#x": "", "sums/!y": "", "sums/z ": ""},
+    "a nested .gitignore is not read": {**BASE, "sums/.gitignore": "a.txt\n", "sums/a.txt": ""},
+    "binary content": {**BASE, "sums/a.bin": bytes(range(256)) * 40},
+}
+
+# Written by `compute_content_hash` of prime 0.18.0.
+GOLDEN = {
+    "plain": "60eb5b24574fb778dd8f375e033e66d4b3c94f8f084184c238115352693387ea",
+    "windows line ends": "d7e48d11008fe1b4732283c9626290206337656da03cdd50df56d4eaad2f0b7e",
+    "single module": "443c065ee29167aeb94401d1996acdd4d506559b81e4f3fbb74c6c80669e8ee2",
+    "root files that the Hub leaves out": "60eb5b24574fb778dd8f375e033e66d4b3c94f8f084184c238115352693387ea",
+    "hidden files and folders": "60eb5b24574fb778dd8f375e033e66d4b3c94f8f084184c238115352693387ea",
+    "build output at any depth": "60eb5b24574fb778dd8f375e033e66d4b3c94f8f084184c238115352693387ea",
+    "caches": "322d7f4381103a08dc3ff4ed15e6d9ed0b6ab9d41dc2b7079cde9e40b15a5a3c",
+    "folders in folders": "56f8cbb66c217e4c16eab6071dcc15cc1ada907f77c1f6fc0da8e5325fd5f86b",
+    "names that are not plain": "2fabcde2f4d19f5d1b78012158e7d71466f83ea96af600cdd1e448429215c1c2",
+    "ignored by pattern": "9085961be9b07669c521fb9a1438d99d3dbb1aff1f6822e1876211dacae0f074",
+    "ignored folder": "def49a34187399b5b56de29690baa0267134e1027d85d19139c21aa7e44273c4",
+    "folder pattern leaves out a file too": "60eb5b24574fb778dd8f375e033e66d4b3c94f8f084184c238115352693387ea",
+    "ignored and taken back": "2bd3f9bb9eb23a2dcb6b3839dd92043805d59ea3dfd5dd52a75df8614284e55d",
+    "negated folder has no effect": "c632eadb31bb2a67ab7d26d74c00083f6e9cccfa5876c095097f9ef8963cd451",
+    "anchored": "f6556bbc56117a1b7af8096beb11277602e113330ead31d74bb721468fb30938",
+    "double asterisks": "36fb4ce4eeb81884d430a0ef0788d231fe0df71157b7dfdbea3a4b70eada063b",
+    "character sets": "5069cd17233a7be93320bda63c5b2b3460900db2738cab9b6b6a63f5012feea0",
+    "escaped": "60eb5b24574fb778dd8f375e033e66d4b3c94f8f084184c238115352693387ea",
+    "a nested .gitignore is not read": "5069cd17233a7be93320bda63c5b2b3460900db2738cab9b6b6a63f5012feea0",
+    "binary content": "1490a2476630ed1d229c1ce68217aa3a92e007697bfddd475b234c9eb9fc86b0",
+}
+
+
+def prime_python() -> str | None:
+    """A Python that can import prime: this one, or the one named in ENVOPS_PRIME_PYTHON."""
+    return os.environ.get("ENVOPS_PRIME_PYTHON") or (sys.executable if find_spec("prime_cli") else None)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_hub_hash_is_the_one_that_prime_computed(tmp_path: Path, layout: str) -> None:
+    assert hub_content_hash(write(tmp_path / "sums", LAYOUTS[layout])) == GOLDEN[layout]
+
+
+@pytest.mark.skipif(prime_python() is None, reason="prime cannot be imported (set ENVOPS_PRIME_PYTHON)")
+def test_hub_hash_is_the_one_that_prime_computes_now(tmp_path: Path) -> None:
+    folders = [write(tmp_path / str(index), files) for index, files in enumerate(LAYOUTS.values())]
+    code = "import sys, pathlib; from prime_cli.commands.env import compute_content_hash as compute\n"
+    code += "for folder in sys.argv[1:]: print(compute(pathlib.Path(folder)))"
+    command = [str(prime_python()), "-c", code, *map(str, folders)]
+    printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+    assert [hub_content_hash(folder) for folder in folders] == printed
+
+
+@pytest.mark.parametrize("pattern", ["!", "**", "//", "/**", "**/", "\\", "[/]", "[z-a]"])
+def test_a_pattern_on_which_prime_fails_is_refused_with_its_line(tmp_path: Path, pattern: str) -> None:
+    folder = write(tmp_path / "sums", {**BASE, ".gitignore": f"*.log\n{pattern}\n"})
+    with pytest.raises(UnreadablePatternError) as caught:
+        hub_content_hash(folder)
+    assert (caught.value.line, caught.value.pattern) == (2, pattern)
+
+
+def test_hub_hash_leaves_links_to_files_out(tmp_path: Path) -> None:
+    folder = write(tmp_path / "sums", BASE)
+    before = hub_content_hash(folder)
+    (folder / "sums/alias.py").symlink_to("__init__.py")
+    assert hub_content_hash(folder) == before
+
+
+def test_hub_hash_follows_a_link_to_a_folder_at_the_top_only(tmp_path: Path) -> None:
+    folder = write(tmp_path / "sums", {**BASE, "sums/data/a.txt": "a"})
+    before = hub_content_hash(folder)
+    (folder / "sums/again").symlink_to("data")
+    assert hub_content_hash(folder) == before
+    (folder / "again").symlink_to("sums/data")
+    assert hub_content_hash(folder) != before
+
+
+@pytest.mark.parametrize("name", ["data.json", "requirements.lock", "LICENSE", ".env", ".gitignore", "sums/build/a.py"])
+def test_strict_digest_covers_what_the_hub_leaves_out(tmp_path: Path, name: str) -> None:
+    folder = write(tmp_path / "sums", BASE)
+    before = strict_digest(folder)
+    write(folder, {name: ""})
+    assert strict_digest(folder) != before
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "sums/__pycache__/a.pyc",
+        ".venv/pyvenv.cfg",
+        ".pytest_cache/a",
+        "build/a",
+        "dist/a.whl",
+        "outputs/a",
+        "x.egg-info/a",
+    ],
+)
+def test_strict_digest_leaves_out_what_tools_leave_behind(tmp_path: Path, name: str) -> None:
+    folder = write(tmp_path / "sums", BASE)
+    before = strict_digest(folder)
+    write(folder, {name: "junk"})
+    assert strict_digest(folder) == before
+
+
+def test_strict_digest_tells_apart_what_the_hub_hash_confuses(tmp_path: Path) -> None:
+    one = write(tmp_path / "one", {"pkg/a": "x", "pkg/b": "y"})
+    two = write(tmp_path / "two", {"pkg/a": "xfile:pkg/by"})
+    assert hub_content_hash(one) == hub_content_hash(two)
+    assert strict_digest(one) != strict_digest(two)
+
+
+def test_strict_digest_covers_the_executable_bit(tmp_path: Path) -> None:
+    folder = write(tmp_path / "sums", BASE)
+    before = strict_digest(folder)
+    (folder / "sums/__init__.py").chmod(0o755)
+    assert strict_digest(folder) != before
+
+
+def test_strict_digest_covers_where_a_link_leads(tmp_path: Path) -> None:
+    folder = write(tmp_path / "sums", {**BASE, "a": "same", "b": "same"})
+    (folder / "link").symlink_to("a")
+    before = strict_digest(folder)
+    (folder / "link").unlink()
+    (folder / "link").symlink_to("b")
+    assert strict_digest(folder) != before
+
+
+def test_strict_digest_does_not_depend_on_where_the_folder_lies(tmp_path: Path) -> None:
+    assert strict_digest(write(tmp_path / "here", BASE)) == strict_digest(write(tmp_path / "far/away", BASE))
+
+
+def test_a_link_that_leaves_the_repository_is_a_problem(tmp_path: Path) -> None:
+    folder = write(tmp_path / "repository/environments/sums", BASE)
+    (folder / "secret").symlink_to("/etc/passwd")
+    problem = only(list_content(folder, tmp_path / "repository").problems)
+    assert (problem.file, problem.message, problem.found) == (
+        "environments/sums/secret",
+        "is a symbolic link that leaves the repository",
+        "/etc/passwd",
+    )
+
+
+def test_a_link_into_another_environment_is_a_problem(tmp_path: Path) -> None:
+    folder = write(tmp_path / "environments/sums", BASE)
+    write(tmp_path, {"environments/other/a": ""})
+    (folder / "shared").symlink_to("../other")
+    assert "leaves the environment's folder" in only(list_content(folder, tmp_path).problems).message
+
+
+def test_links_in_a_loop_end(tmp_path: Path) -> None:
+    folder = write(tmp_path / "sums", BASE)
+    (folder / "a").symlink_to("b")
+    (folder / "b").symlink_to("a")
+    (folder / "sums/self").symlink_to(".")
+    assert list_content(folder, tmp_path).files == (
+        "README.md",
+        "a",
+        "b",
+        "pyproject.toml",
+        "sums/__init__.py",
+        "sums/self",
+    )
+    assert strict_digest(folder).startswith("sha256:")
+    assert hub_content_hash(folder)
+
+
+def test_a_pipe_is_a_problem_and_is_not_opened(tmp_path: Path) -> None:
+    folder = write(tmp_path / "sums", BASE)
+    os.mkfifo(folder / "pipe")
+    assert only(list_content(folder, tmp_path).problems).message == "is neither a file nor a folder"
+
+
+def test_a_name_that_is_not_utf8_is_a_problem(tmp_path: Path) -> None:
+    folder = write(tmp_path / "sums", BASE)
+    Path(os.fsdecode(os.fsencode(folder) + b"/\xff")).write_text("")
+    assert only(list_content(folder, tmp_path).problems).file == "sums/\\udcff"
+
+
+def test_a_virtual_environment_that_would_be_published_is_a_problem(tmp_path: Path) -> None:
+    folder = write(tmp_path / "sums", {**BASE, "venv/pyvenv.cfg": "", "venv/lib/a.py": ""})
+    content = list_content(folder, tmp_path)
+    assert "virtual environment" in only(content.problems).message
+    assert "venv/lib/a.py" not in content.files
+
+
+def test_200_files_take_a_few_milliseconds(tmp_path: Path) -> None:
+    folder = write(tmp_path / "sums", {f"sums/data/{index}.json": "{}" * 500 for index in range(200)})
+    strict_digest(folder)
+    begun = time.process_time()
+    strict_digest(folder)
+    assert time.process_time() - begun < 0.1

@@ -1,0 +1,189 @@
+"""pyproject.toml: its keys' lines, and what the author declares in [tool.envops]."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+from envops.repository.package import AnswerDeclaration, RewardDeclaration
+from envops.repository.problem import Problem
+from envops.repository.pyproject import key_lines, read_pyproject
+from envops.repository.settings import read_settings
+from sample_repository import only, refused, write
+
+LAYOUT = '''\
+# name = "not this one"
+[project]
+name = "sums" # comment with [brackets] and "quotes"
+description = """
+version = "not this one"
+[tool.fake]
+"""
+version = "0.1.0"
+dependencies = [
+    "verifiers>=0.4",  # "quoted" in a comment
+    'datasets[vision]>=3',
+]
+readme = { file = "README.md" }
+"requires-python" = ">=3.11"
+urls.home = "https://example.org/#anchor"
+motto = 'C:\\'
+tags = ["a", "b"]
+
+  [tool.envops.reward]
+  min = -1.0
+
+[ tool . "verifiers" . eval ]
+num_examples = 5
+[[tool.list]]
+x = [
+  [1, 2],
+  { y = "]" },
+]
+z = 1
+'''
+
+
+def settings(tmp_path: Path, text: str) -> tuple[RewardDeclaration, AnswerDeclaration, list[Problem]]:
+    write(tmp_path, {"pyproject.toml": text})
+    return read_settings(read_pyproject(tmp_path / "pyproject.toml", tmp_path))
+
+
+def test_keys_have_their_lines() -> None:
+    found = key_lines(LAYOUT)
+    expected = {
+        "project": 2,
+        "project.name": 3,
+        "project.description": 4,
+        "project.version": 8,
+        "project.dependencies": 9,
+        "project.dependencies[0]": 10,
+        "project.dependencies[1]": 11,
+        "project.readme": 13,
+        "project.requires-python": 14,
+        "project.urls.home": 15,
+        "project.motto": 16,
+        "project.tags": 17,
+        "project.tags[1]": 17,
+        "tool.envops.reward": 19,
+        "tool.envops.reward.min": 20,
+        "tool.verifiers.eval.num_examples": 23,
+        "tool.list.x": 25,
+        "tool.list.z": 29,
+    }
+    assert {key: found.get(key) for key in expected} == expected
+
+
+def test_text_inside_a_long_string_is_no_key() -> None:
+    assert "tool.fake" not in key_lines(LAYOUT)
+
+
+def test_windows_line_ends_count_once() -> None:
+    assert key_lines("[project]\r\nname = 'a'\r\nversion = '1'\r\n")["project.version"] == 3
+
+
+def test_quotes_at_the_end_of_a_long_string_belong_to_it() -> None:
+    assert key_lines('a = """two lines\nand a quote""""\nb = 1\nc = """\\"""\n"""\nd = 2\n') == {
+        "a": 1,
+        "b": 3,
+        "c": 4,
+        "d": 6,
+    }
+
+
+def test_a_hundred_thousand_keys_are_found_quickly() -> None:
+    begun = time.process_time()
+    assert key_lines("\n".join(f"key{n} = {n}" for n in range(100_000)))["key99999"] == 100_000
+    assert time.process_time() - begun < 3
+
+
+def test_a_syntax_error_names_its_line(tmp_path: Path) -> None:
+    write(tmp_path, {"a/pyproject.toml": '[project]\nname = "sums"\nversion = 0.1.0\n'})
+    problem = only(refused(read_pyproject, tmp_path / "a/pyproject.toml", tmp_path))
+    assert (problem.file, problem.line, problem.found) == ("a/pyproject.toml", 3, "version = 0.1.0")
+
+
+def test_a_duplicate_key_names_its_line(tmp_path: Path) -> None:
+    write(tmp_path, {"pyproject.toml": '[project]\nname = "a"\nname = "b"\n'})
+    assert only(refused(read_pyproject, tmp_path / "pyproject.toml", tmp_path)).line == 3
+
+
+def test_a_text_without_end_is_refused_with_a_line(tmp_path: Path) -> None:
+    write(tmp_path, {"pyproject.toml": '[project]\nname = """a'})
+    assert only(refused(read_pyproject, tmp_path / "pyproject.toml", tmp_path)).line == 2
+
+
+def test_deep_nesting_is_refused(tmp_path: Path) -> None:
+    write(tmp_path, {"pyproject.toml": "a = " + "[" * 100_000})
+    assert "is not usable TOML" in only(refused(read_pyproject, tmp_path / "pyproject.toml", tmp_path)).message
+
+
+def test_a_folder_of_that_name_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "pyproject.toml").mkdir()
+    assert only(refused(read_pyproject, tmp_path / "pyproject.toml", tmp_path)).message == "is a folder, not a file"
+
+
+def test_without_declarations_the_defaults_hold(tmp_path: Path) -> None:
+    assert settings(tmp_path, "") == (RewardDeclaration(), AnswerDeclaration(), [])
+
+
+def test_declarations_are_read(tmp_path: Path) -> None:
+    text = """\
+[tool.envops.reward]
+min = -1
+max = 1.5
+format = ["format_reward"]
+format_share = 0.2
+[tool.envops.answer]
+type = "set"
+tolerance = 0.01
+case_sensitive = false
+"""
+    assert settings(tmp_path, text) == (
+        RewardDeclaration(-1, 1.5, ("format_reward",), 0.2),
+        AnswerDeclaration("set", 0.01, False),
+        [],
+    )
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        "reward.min = 'low'",
+        "reward.max = true",
+        "reward.max = nan",
+        "reward.format = 'format_reward'",
+        "reward.format = [1]",
+        "reward.format_share = 1.5",
+        "answer.type = 'numbers'",
+        "answer.type = ['set']",
+        "answer.tolerance = -1",
+        "answer.case_sensitive = 1",
+        "answer.typ = 'set'",
+        "reward.reward = 1",
+        "reward = 1",
+    ],
+)
+def test_a_wrong_declaration_names_place_and_line(tmp_path: Path, row: str) -> None:
+    problem = only(settings(tmp_path, f"[tool.envops]\n{row}\n")[2])
+    assert (problem.line, problem.path) == (2, f"tool.envops.{row.partition(' =')[0]}")
+
+
+def test_an_unknown_table_is_a_problem(tmp_path: Path) -> None:
+    problem = only(settings(tmp_path, "[tool.envops.rewards]\nmin = 1\n")[2])
+    assert (problem.line, problem.path, problem.nearest) == (1, "tool.envops.rewards", "reward")
+
+
+def test_a_misspelt_answer_type_names_the_nearest(tmp_path: Path) -> None:
+    assert only(settings(tmp_path, "[tool.envops.answer]\ntype = 'numbr'\n")[2]).nearest == "number"
+
+
+def test_a_range_that_is_empty_is_a_problem(tmp_path: Path) -> None:
+    problem = only(settings(tmp_path, "[tool.envops.reward]\nmin = 1\nmax = 1\n")[2])
+    assert (problem.line, problem.message) == (3, "is not above min")
+
+
+def test_a_wrong_value_does_not_hide_the_right_ones(tmp_path: Path) -> None:
+    reward, _, problems = settings(tmp_path, "[tool.envops.reward]\nmin = 'a'\nmax = 2\n")
+    assert (reward, len(problems)) == (RewardDeclaration(max=2), 1)

@@ -1,0 +1,213 @@
+"""One environment's folder, read."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from envops.repository.content import hub_content_hash, strict_digest
+from envops.repository.package import Package
+from envops.repository.problem import Problem
+from envops.repository.read_package import Reading, read_package
+from sample_repository import PYPROJECT, only, write_environment
+
+SOUND = PYPROJECT.format(name="sums")
+
+
+def read(tmp_path: Path, files: Mapping[str, str | bytes] | None = None, without: str = "") -> Reading:
+    folder = write_environment(tmp_path, "sums", files)
+    if without:
+        (folder / without).unlink()
+    return read_package(folder, tmp_path)
+
+
+def sound(tmp_path: Path, files: Mapping[str, str | bytes] | None = None, without: str = "") -> Package:
+    reading = read(tmp_path, files, without)
+    assert not reading.problems
+    assert reading.package
+    return reading.package
+
+
+def mistake(tmp_path: Path, files: Mapping[str, str | bytes], without: str = "") -> Problem:
+    return only(read(tmp_path, files, without).problems)
+
+
+def test_a_package_says_what_pyproject_says(tmp_path: Path) -> None:
+    package = sound(tmp_path)
+    assert (package.name, package.module, package.version, package.description) == (
+        "sums",
+        "sums",
+        "0.1.0",
+        "Adds numbers.",
+    )
+    assert (package.tags, package.requires_python) == (("math", "train"), ">=3.11,<3.15")
+    assert (package.requires, package.build_requires) == (("verifiers>=0.4.0,<0.5",), ("hatchling>=1.27,<2",))
+    assert package.build_backend == "hatchling.build"
+    assert package.eval_settings == {"num_examples": 20, "rollouts_per_example": 3}
+    assert package.place_of("project.version") == ("pyproject.toml", 3)
+
+
+def test_a_package_says_what_its_folder_holds(tmp_path: Path) -> None:
+    files = {
+        "tests/oracle.py": "",
+        "tests/test_a.py": "",
+        "tests/deep/test_b.py": "",
+        "tests/b_test.py": "",
+        "tests/other.py": "",
+        "sums/test_c.py": "",
+        "tests/cases.yaml": "- {name: a, task: 0, reply: b, expect: {reward: 1}}\n",
+    }
+    package = sound(tmp_path, files)
+    assert package.has_oracle
+    assert package.test_files == ("tests/b_test.py", "tests/deep/test_b.py", "tests/test_a.py")
+    assert [case.name for case in package.cases] == ["a"]
+    assert (package.generation, package.exports) == ("v1", ("SumTaskset",))
+    assert package.readme == "# sums\n"
+    assert package.lock is not None
+
+
+def test_a_package_carries_both_digests(tmp_path: Path) -> None:
+    package = sound(tmp_path)
+    assert package.digest == strict_digest(package.folder)
+    assert package.hub_hash == hub_content_hash(package.folder)
+
+
+def test_a_bare_package_is_readable(tmp_path: Path) -> None:
+    reading = read_package(
+        write_environment(tmp_path, "sums", {"pyproject.toml": '[project]\nname = "sums"\n'}), tmp_path, with_lock=False
+    )
+    assert reading.problems == ()
+    assert reading.package
+    assert (reading.package.version, reading.package.tags, reading.package.requires) == ("", (), ())
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ('"0.1.0"', '"one"'),
+        ('"Adds numbers."', '"Your environment description here"'),
+        ('tags = ["math", "train"]\n', ""),
+    ],
+)
+def test_a_bad_value_that_can_be_read_is_kept_for_the_rules(tmp_path: Path, old: str, new: str) -> None:
+    sound(tmp_path, {"pyproject.toml": SOUND.replace(old, new)})
+
+
+def test_a_missing_readme_is_left_to_the_rules(tmp_path: Path) -> None:
+    assert sound(tmp_path, without="README.md").readme is None
+
+
+def test_reading_imports_nothing_of_the_package(tmp_path: Path) -> None:
+    sound(tmp_path, {"sums/__init__.py": "raise SystemExit('imported')\n", "tests/oracle.py": "1 / 0\n"})
+    assert "sums" not in sys.modules
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "path", "line"),
+    [
+        ('name = "sums"', "name = 1", "project.name", 2),
+        ('name = "sums"\n', "", "project", 1),
+        ('"0.1.0"', "0.1", "project.version", 3),
+        ('["math", "train"]', '"math"', "project.tags", 5),
+        ('["math", "train"]', '["math", 1]', "project.tags", 5),
+        ('">=3.11,<3.15"', '"3.11 or newer"', "project.requires-python", 6),
+        ('["hatchling>=1.27,<2"]', '["hatchling>>1"]', "build-system.requires[0]", 10),
+        ('["hatchling>=1.27,<2"]', '"hatchling"', "build-system.requires", 10),
+    ],
+)
+def test_what_cannot_be_read_names_place_and_line(tmp_path: Path, old: str, new: str, path: str, line: int) -> None:
+    folder = write_environment(tmp_path, "sums", {"pyproject.toml": SOUND.replace(old, new)})
+    problem = only(read_package(folder, tmp_path, with_lock=False).problems)
+    assert (problem.file, problem.path, problem.line) == ("environments/sums/pyproject.toml", path, line)
+
+
+def test_a_requirement_that_cannot_be_read_names_its_line(tmp_path: Path) -> None:
+    text = SOUND.replace('["verifiers>=0.4.0,<0.5"]', '[\n  "verifiers>=0.4.0,<0.5",\n  "numpy=>2",\n]')
+    found = [
+        problem
+        for problem in read(tmp_path, {"pyproject.toml": text}).problems
+        if "not a requirement" in problem.message
+    ]
+    assert (only(found).line, only(found).found) == (9, "numpy=>2")
+
+
+def test_a_pyproject_without_project_is_a_problem(tmp_path: Path) -> None:
+    assert mistake(tmp_path, {"pyproject.toml": "[tool.x]\n"}).message == "has no table [project]"
+
+
+def test_a_missing_pyproject_is_a_problem(tmp_path: Path) -> None:
+    problem = mistake(tmp_path, {}, without="pyproject.toml")
+    assert (problem.file, problem.message) == ("environments/sums/pyproject.toml", "does not exist")
+
+
+def test_a_single_module_is_a_module(tmp_path: Path) -> None:
+    folder = write_environment(tmp_path, "sums", {"sums.py": "X = 1\n"})
+    (folder / "sums/__init__.py").unlink()
+    assert read_package(folder, tmp_path).problems == ()
+
+
+def test_a_missing_module_is_a_problem(tmp_path: Path) -> None:
+    problem = mistake(tmp_path, {}, without="sums/__init__.py")
+    assert (problem.message, problem.allowed) == ("has no module sums", "sums/__init__.py or sums.py")
+
+
+def test_a_module_folder_without_init_is_a_problem(tmp_path: Path) -> None:
+    assert "has no __init__.py" in mistake(tmp_path, {"sums/a.py": ""}, without="sums/__init__.py").message
+
+
+def test_module_and_package_side_by_side_are_a_problem(tmp_path: Path) -> None:
+    assert mistake(tmp_path, {"sums.py": ""}).file == "environments/sums/sums.py"
+
+
+def test_a_folder_of_another_name_is_a_problem(tmp_path: Path) -> None:
+    folder = write_environment(tmp_path, "sums")
+    folder = folder.rename(folder.with_name("sum"))
+    problem = only(read_package(folder, tmp_path).problems)
+    assert (problem.file, problem.found, problem.allowed) == ("environments/sum", "sum", "sums")
+
+
+@pytest.mark.parametrize("name", ["../../etc", "a/b", "a\\\\b", "..", " "])
+def test_a_name_that_leads_elsewhere_is_never_followed(tmp_path: Path, name: str) -> None:
+    problems = read(tmp_path, {"pyproject.toml": SOUND.replace('"sums"', f'"{name}"')}).problems
+    assert any(problem.message == "is not the name of the distribution with underscores" for problem in problems)
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("README.md", b"\xff\xfe"),
+        ("README.md", b"a\x00"),
+        (".gitignore", b"[z-a]\n"),
+        ("tests/cases.yaml", b"\xff"),
+        ("tests/cases.yaml", b"a:\n\tb: 1\n"),
+        ("tests/cases.yaml", b"- {name: a, name: b}\n" * 3),
+        ("requirements.lock", b"\xff"),
+        ("pyproject.toml", b"\xff"),
+        ("tests/oracle.py", b"def broken(:\n"),
+    ],
+)
+def test_a_broken_file_is_named(tmp_path: Path, name: str, content: bytes) -> None:
+    files = {problem.file for problem in read(tmp_path, {name: content}).problems}
+    assert files == {f"environments/sums/{name}"}
+
+
+def test_problems_of_several_files_are_told_at_once(tmp_path: Path) -> None:
+    files = {
+        "pyproject.toml": SOUND + "[tool.envops.answer]\ntype = 'x'\n",
+        "tests/cases.yaml": "- 1\n",
+        "tests/oracle.py": "def (:\n",
+        "requirements.lock": "a==1\n",
+    }
+    named = {problem.file.removeprefix("environments/sums/") for problem in read(tmp_path, files).problems}
+    assert named == set(files)
+
+
+def test_a_link_out_of_the_repository_stops_the_reading(tmp_path: Path) -> None:
+    folder = write_environment(tmp_path, "sums")
+    (folder / "README.md").unlink()
+    (folder / "README.md").symlink_to("/etc/hostname")
+    reading = read_package(folder, tmp_path)
+    assert reading.package is None
+    assert "leaves the repository" in only(reading.problems).message

@@ -1,0 +1,265 @@
+"""registry.yaml: what it may say, and how a mistake in it is told."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from envops.repository import registry
+from envops.repository.document import parse_document
+from envops.repository.problem import Problem
+from envops.repository.registry import EnvironmentEntry, Registry, load_registry, registry_of
+from sample_repository import only, refused, write
+
+SCHEMA = json.loads(Path(registry.__file__).with_name("registry.schema.json").read_text())
+
+HEAD = "version: 1\nowner: acme\n"
+RUN = """\
+runs:
+  first:
+    backend: prime
+    model: Qwen/Qwen3-4B
+    environments: [{id: sums}]
+    max_steps: 10
+"""
+
+
+def read(text: str) -> Registry:
+    return registry_of(parse_document(text, "registry.yaml"))
+
+
+def mistakes(text: str) -> list[Problem]:
+    return refused(registry_of, parse_document(text, "registry.yaml"))
+
+
+def entry(text: str) -> EnvironmentEntry:
+    return read(f"{HEAD}environments:\n  sums: {text}\n").environments["sums"]
+
+
+def entry_mistake(text: str) -> Problem:
+    return only(mistakes(f"{HEAD}environments:\n  sums: {text}\n"))
+
+
+def run_mistake(row: str) -> Problem:
+    return only(mistakes(f"{HEAD}environments: {{sums: }}\n{RUN}    {row}\n"))
+
+
+def test_an_entry_without_keys_has_the_defaults() -> None:
+    assert entry("") == EnvironmentEntry("sums", "PRIVATE", "acme", line=4)
+
+
+def test_an_entry_says_everything() -> None:
+    found = entry(
+        '{visibility: PUBLIC, owners: ["@acme/rl"], args: {n: 3}, secrets: [SERPER_API_KEY], publish_evals: true, '
+        "gates: {smoke: {tasks: 5, timeout_s: 60}, distribution: {min_mean: 0}}, ignore: {RWD007: known}}"
+    )
+    assert (found.visibility, found.owners, found.args, found.secrets) == (
+        "PUBLIC",
+        ("@acme/rl",),
+        {"n": 3},
+        ("SERPER_API_KEY",),
+    )
+    assert (found.publish_evals, found.ignore) == (True, {"RWD007": "known"})
+    assert (found.gates.smoke.tasks, found.gates.smoke.rollouts, found.gates.smoke.timeout_s) == (5, 3, 60.0)
+    assert (found.gates.distribution.min_mean, found.gates.distribution.max_mean) == (0.0, 0.95)
+
+
+def test_defaults_hold_where_an_entry_says_nothing() -> None:
+    defaults = "defaults: {visibility: PUBLIC, gates: {smoke: {tasks: 4, rollouts: 2}}}\n"
+    found = read(
+        f"{HEAD}{defaults}environments:\n  one: {{gates: {{smoke: {{tasks: 7}}}}}}\n  two: {{visibility: PRIVATE}}\n"
+    )
+    assert [found.environments[name].visibility for name in ("one", "two")] == ["PUBLIC", "PRIVATE"]
+    assert (found.environments["one"].gates.smoke.tasks, found.environments["one"].gates.smoke.rollouts) == (7, 2)
+
+
+def test_an_environment_on_the_hub_is_external() -> None:
+    found = read(f"{HEAD}environments:\n  sort: {{hub: prime.intellect/alphabet-sort@0.1.8.post1}}\n")
+    assert not found.environments
+    sort = found.external["sort"]
+    assert (sort.hub_owner, sort.hub_name, sort.version) == ("prime.intellect", "alphabet-sort", "0.1.8.post1")
+
+
+def test_a_run_is_kept_as_written() -> None:
+    found = read(f"{HEAD}environments: {{sums: }}\n{RUN}")
+    assert found.runs["first"]["environments"] == [{"id": "sums"}]
+    assert found.run_lines == {"first": 5}
+
+
+def test_the_root_registry_of_this_repository_is_sound() -> None:
+    assert load_registry(Path(__file__).parents[2]).owner
+
+
+@pytest.mark.parametrize("text", ["", "# nothing\n", "- a\n", "text\n"])
+def test_a_file_that_is_no_mapping_is_refused(text: str) -> None:
+    assert only(mistakes(text)).message == "is not a registry"
+
+
+def test_a_missing_registry_is_refused(tmp_path: Path) -> None:
+    assert only(refused(load_registry, tmp_path)).message == "does not exist"
+
+
+def test_all_problems_of_a_file_are_told_at_once(tmp_path: Path) -> None:
+    text = f"{HEAD}ownr: x\nowner: again\nenvironments:\n  sums: {{gates: {{smoke: {{tasks: 0}}}}}}\n  json: {{}}\n"
+    found = refused(load_registry, write(tmp_path, {"registry.yaml": text + RUN.replace("sums", "sms")}))
+    assert [problem.path for problem in found] == [
+        "ownr",
+        "owner",
+        "environments.sums.gates.smoke.tasks",
+        "environments.json",
+        "runs.first.environments[0].id",
+    ]
+
+
+def test_a_misspelt_key_names_line_place_and_the_right_one() -> None:
+    problem = entry_mistake("\n    visibility: PUBLIC\n    publish_eval: true")
+    assert (problem.file, problem.line, problem.path) == ("registry.yaml", 6, "environments.sums.publish_eval")
+    assert problem.nearest == "publish_evals"
+    assert "owners" in problem.allowed
+
+
+def test_a_misspelt_value_names_the_right_one() -> None:
+    problem = entry_mistake("{visibility: pubic}")
+    assert (problem.found, problem.allowed, problem.nearest) == ('"pubic"', "PUBLIC, PRIVATE", "PUBLIC")
+
+
+def test_a_missing_key_says_what_it_is_for() -> None:
+    problem = only(mistakes("version: 1\nenvironments: {}\n"))
+    assert problem.message == "lacks the key owner"
+    assert "Slug of the Hub user" in problem.fix
+
+
+def test_a_name_with_underscores_is_told_its_right_form() -> None:
+    assert only(mistakes(f"{HEAD}environments:\n  Word_Problems: {{}}\n")).nearest == "word-problems"
+
+
+@pytest.mark.parametrize(
+    "name", ["../sums", "/sums", "a/b", "a..b", "-a", "a-", "a--b", "1a", "ä", "a b", '"a\\n"', "''"]
+)
+def test_a_name_that_cannot_be_a_folder_is_a_problem(name: str) -> None:
+    assert only(mistakes(f"{HEAD}environments:\n  {name}: {{}}\n")).message == "is not a usable name"
+
+
+@pytest.mark.parametrize("name", ["json", "import", "verifiers", "os"])
+def test_a_name_that_python_would_hide_is_a_problem(name: str) -> None:
+    assert "would be hidden" in only(mistakes(f"{HEAD}environments:\n  {name}: {{}}\n")).message
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[]",
+        "{owners: acme}",
+        "{owners: ['acme']}",
+        "{owners: ['@acme/rl @evil']}",
+        '{owners: ["@acme/rl\\n"]}',
+        "{owners: ['@a', '@a']}",
+        "{secrets: [lower]}",
+        "{secrets: ['A=B']}",
+        "{secrets: [PRIME_API_KEY]}",
+        "{args: []}",
+        "{publish_evals: 'yes'}",
+        "{ignore: {RWD007: ''}}",
+        "{ignore: {RWD007: '  '}}",
+        "{ignore: {RWD007: }}",
+        "{ignore: {rwd7: why}}",
+        "{gates: {smoke: {tasks: 0}}}",
+        "{gates: {smoke: {tasks: 1.5}}}",
+        "{gates: {smoke: {tasks: true}}}",
+        "{gates: {smoke: {timeout_s: 0}}}",
+        "{gates: {smoke: {timeout_s: .inf}}}",
+        "{gates: {distribution: {max_mean: 1.5}}}",
+        "{gates: {distribution: {confidence: 1}}}",
+        "{gates: {distribution: {group_size: 1}}}",
+        "{gates: {distribution: {min_mean: 0.96}}}",
+        "{gates: {distribution: {min_mean: 0.5, max_mean: 0.5}}}",
+        "{gates: {rewards: {}}}",
+        "{hub: a/b@1.0, secrets: []}",
+        "{hub: a/b}",
+        "{hub: a/b@latest}",
+        "{hub: b@1.0}",
+        "{hub: ../b@1.0}",
+    ],
+)
+def test_an_entry_that_is_wrong_is_one_problem(text: str) -> None:
+    assert entry_mistake(text).line == 4
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        "batch_size: 100\n    rollouts_per_example: 8",
+        "lora: {rank: 0}",
+        "submit: always",
+        "learning_rate: 0",
+        "sampling: {top: 1}",
+        "budget: {max_gpu_hours: -1}",
+        "overrides: []",
+        "group_size: 8",
+    ],
+)
+def test_a_run_that_is_wrong_is_one_problem(row: str) -> None:
+    assert run_mistake(row).path.startswith("runs.first.")
+
+
+def test_a_learning_rate_may_be_written_without_a_point() -> None:
+    assert (
+        read(f"{HEAD}environments: {{sums: }}\n{RUN}    learning_rate: 1e-5\n").runs["first"]["learning_rate"] == 1e-5
+    )
+
+
+def test_a_run_may_use_an_external_environment() -> None:
+    assert read(f"{HEAD}environments: {{sums: {{hub: a/b@1}}}}\n{RUN}").runs
+
+
+@pytest.mark.parametrize("backend", ["prime", "prime-rl", "trl", "rllm-verl", "rllm-tinker", "tinker", "skyrl"])
+def test_every_backend_is_allowed(backend: str) -> None:
+    assert read(f"{HEAD}environments: {{sums: }}\n{RUN.replace('prime', backend)}").runs
+
+
+def test_a_misspelt_backend_names_the_nearest() -> None:
+    assert only(mistakes(f"{HEAD}environments: {{sums: }}\n{RUN.replace('prime', 'prime_rl')}")).nearest == "prime-rl"
+
+
+def _objects(schema: Any) -> Iterator[dict[str, Any]]:
+    if isinstance(schema, dict):
+        yield schema
+        for part in schema.values():
+            yield from _objects(part)
+
+
+def _described(schema: dict[str, Any]) -> bool:
+    referred = schema.get("$ref", "").rpartition("/")[2]
+    return "description" in schema or "description" in SCHEMA["$defs"].get(referred, {})
+
+
+def test_every_property_of_the_schema_is_described() -> None:
+    bare = [
+        name
+        for schema in _objects(SCHEMA)
+        for name, part in schema.get("properties", {}).items()
+        if isinstance(part, dict) and not _described(part)
+    ]
+    assert bare == []
+
+
+def test_every_mapping_of_the_schema_refuses_unknown_keys() -> None:
+    assert all(
+        "additionalProperties" in schema for schema in _objects(SCHEMA) if isinstance(schema.get("properties"), dict)
+    )
+
+
+def test_the_schema_is_sound() -> None:
+    from jsonschema import Draft202012Validator
+
+    Draft202012Validator.check_schema(SCHEMA)
+
+
+def test_jsonschema_is_imported_only_to_validate() -> None:
+    code = "import sys, envops.repository.repository; sys.exit('jsonschema' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

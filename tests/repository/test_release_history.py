@@ -1,0 +1,150 @@
+"""What git remembers of versions, in real repositories."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+from envops.repository.problem import DeclarationError
+from envops.repository.read_package import read_package
+from envops.repository.registry import EnvironmentEntry
+from envops.repository.release_history import ReleaseHistory, release_history
+from envops.repository.version_edit import write_version
+from sample_repository import write, write_repository
+
+FOLDER = "environments/word_sums"
+
+
+def git(folder: Path, *arguments: str) -> str:
+    settings = ["-c", "user.name=Ada", "-c", "user.email=ada@example.org", "-c", "commit.gpgsign=false"]
+    done = subprocess.run(["git", *settings, *arguments], cwd=folder, capture_output=True, text=True, check=True)
+    return done.stdout.strip()
+
+
+def commit(root: Path) -> str:
+    git(root, "add", "-A")
+    git(root, "commit", "-q", "-m", "change")
+    return git(root, "rev-parse", "HEAD")
+
+
+def at_version(root: Path, version: str) -> None:
+    write_version(root / FOLDER / "pyproject.toml", version, "pyproject.toml")
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    folder = write_repository(tmp_path / "repository", "word-sums")
+    git(folder, "init", "-q", "-b", "main")
+    commit(folder)
+    return folder
+
+
+def history(root: Path, base: str = "HEAD") -> ReleaseHistory:
+    package = read_package(root / FOLDER, root).package
+    assert package is not None
+    return release_history(root, EnvironmentEntry("word-sums"), package, git(root, "rev-parse", base))
+
+
+def test_nothing_changed(root: Path) -> None:
+    seen = history(root)
+    assert (seen.version, seen.changed, seen.reward_changed, seen.same_content) == ("0.1.0", (), False, None)
+    assert seen.whole
+
+
+@pytest.mark.parametrize(
+    ("file", "carried", "pays"),
+    [
+        ("README.md", True, False),
+        ("tests/test_it.py", True, False),
+        ("word_sums/__init__.py", True, True),
+        ("data.json", True, True),
+        ("LICENSE", True, False),
+        (".hidden", False, False),
+    ],
+)
+def test_what_a_release_carries_and_what_can_change_a_reward(root: Path, file: str, carried: bool, pays: bool) -> None:
+    write(root, {f"{FOLDER}/{file}": "import verifiers.v1 as vf\nX = 1\n"})
+    seen = history(root)
+    assert seen.changed == ((file,) if carried else ())
+    assert seen.reward_changed == pays
+
+
+def test_a_lock_is_not_carried(root: Path) -> None:
+    lock = root / FOLDER / "requirements.lock"
+    lock.write_text(lock.read_text().replace("openai==2.1.0", "openai==2.2.0"))
+    seen = history(root)
+    assert (seen.changed, seen.reward_changed) == ((), True)
+
+
+def test_every_version_that_ever_was_is_known(root: Path) -> None:
+    first = git(root, "rev-parse", "HEAD")
+    at_version(root, "0.1.1")
+    second = commit(root)
+    at_version(root, "0.2.0")
+    assert history(root).used == (("0.1.1", second), ("0.1.0", first))
+
+
+def test_a_revert_is_known_by_its_content(root: Path) -> None:
+    first = git(root, "rev-parse", "HEAD")
+    write(root, {f"{FOLDER}/README.md": "worse\n"})
+    at_version(root, "0.1.1")
+    second = commit(root)
+    git(root, "revert", "--no-edit", second)
+    seen = history(root, "HEAD~1")
+    assert (seen.version, seen.same_content) == ("0.1.1", first)
+
+
+def test_a_file_that_only_the_wheel_may_hold_is_a_change_and_no_revert(root: Path) -> None:
+    write(root, {f"{FOLDER}/data.json": "{}"})
+    seen = history(root)
+    assert (seen.changed, seen.same_content) == (("data.json",), None)
+
+
+def test_a_revert_under_a_new_version_is_new_content(root: Path) -> None:
+    write(root, {f"{FOLDER}/README.md": "worse\n"})
+    at_version(root, "0.1.1")
+    second = commit(root)
+    git(root, "revert", "--no-edit", second)
+    at_version(root, "0.1.2")
+    assert history(root, "HEAD~1").same_content is None
+
+
+def test_a_new_environment_has_no_version_before(root: Path) -> None:
+    base = git(root, "rev-parse", "HEAD")
+    git(root, "rm", "-rq", FOLDER)
+    commit(root)
+    git(root, "checkout", "-q", base, "--", FOLDER)
+    assert history(root).version is None
+
+
+def test_a_shallow_clone_says_that_it_does_not_know_all(root: Path) -> None:
+    at_version(root, "0.1.1")
+    commit(root)
+    clone = root.parent / "clone"
+    git(root.parent, "clone", "-q", "--depth", "1", root.as_uri(), str(clone))
+    assert not history(clone).whole
+
+
+@pytest.mark.parametrize(
+    "line",
+    ['version = "0.1.0"', "version='0.1.0'  # ours", '"version" = "0.1.0"', '  version   =   "0.1.0"'],
+)
+def test_only_the_version_is_written(tmp_path: Path, line: str) -> None:
+    rest = 'target-version = "0.1.0"\n[tool.x]\nversion = "0.1.0"\n'
+    path = tmp_path / "pyproject.toml"
+    path.write_bytes(f'[project]\r\nname = "x"\r\n{line}\r\n{rest}'.encode())
+    write_version(path, "0.2.0", "pyproject.toml")
+    assert path.read_bytes().decode() == f'[project]\r\nname = "x"\r\n{line.replace("0.1.0", "0.2.0")}\r\n{rest}'
+
+
+@pytest.mark.parametrize(
+    "text",
+    ['[project]\nname = "x"\n', 'project = {name = "x", version = "0.1.0"}\n', '[project]\nversion = """0.1.0"""\n'],
+)
+def test_a_version_that_stands_elsewhere_is_left_to_its_author(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "pyproject.toml"
+    path.write_text(text)
+    with pytest.raises(DeclarationError):
+        write_version(path, "0.2.0", "pyproject.toml")
+    assert path.read_text() == text

@@ -1,0 +1,80 @@
+"""Declared runs: defaults, lines, and contradictions told with both lines."""
+
+from __future__ import annotations
+
+import pytest
+from envops.repository.document import parse_document
+from envops.repository.registry import registry_of
+from envops.repository.run import RunSpec
+from sample_repository import only, refused
+
+HEAD = "version: 1\nowner: acme\nenvironments: {sums: }\nruns:\n  first:\n"
+REST = "    backend: prime-rl\n    model: Qwen/Qwen3-4B\n    environments: [{id: sums}]\n    max_steps: 100\n"
+
+
+def spec(rows: str = "") -> RunSpec:
+    return registry_of(parse_document(HEAD + REST + rows, "registry.yaml")).specs["first"]
+
+
+def test_what_is_left_out_has_its_default() -> None:
+    found = spec()
+    assert (found.batch_size, found.rollouts_per_example, found.seq_len, found.learning_rate) == (128, 8, 4096, 1e-6)
+    assert (found.schema, found.submit, found.lora, found.eval) == ("portable", "manual", None, None)
+    assert not found.says("batch_size")
+
+
+def test_adapters_learn_faster_by_default() -> None:
+    assert spec("    lora: {rank: 8}\n").learning_rate == 1e-5
+
+
+def test_every_key_knows_its_line_and_a_missing_one_that_of_its_holder() -> None:
+    found = spec("    sampling:\n      max_tokens: 64\n    lora: {rank: 8}\n")
+    assert found.line("sampling.max_tokens") == 11
+    assert found.line("lora.rank") == 12
+    assert found.line("lora.alpha") == 12
+    assert found.line("budget") == 5
+
+
+def test_keys_that_are_merged_in_count_as_written() -> None:
+    text = HEAD.replace("runs:\n", "runs:\n  base: &base\n" + REST) + "    <<: *base\n    batch_size: 64\n"
+    found = registry_of(parse_document(text, "registry.yaml")).specs["first"]
+    assert found.says("model")
+    assert found.model == "Qwen/Qwen3-4B"
+
+
+def test_local_is_another_name_of_trl() -> None:
+    assert (
+        registry_of(parse_document(HEAD + REST.replace("prime-rl", "local"), "r.yaml")).specs["first"].backend == "trl"
+    )
+
+
+@pytest.mark.parametrize(
+    ("rows", "line", "other", "words"),
+    [
+        ("    seq_len: 512\n    sampling: {max_tokens: 512}\n", 11, 10, "leaves no room for the prompt"),
+        ("    eval: {interval: 200}\n", 10, 9, "nothing would be evaluated"),
+        ("    checkpoints: {interval: 200}\n", 10, 9, "none would be written on the way"),
+        ("    gpus: {train_nodes: 2}\n", 10, 10, "goes together with the nodes of the other kind"),
+        ("    gpus:\n      train: 1\n      train_nodes: 2\n      inference_nodes: 1\n", 12, 11, "counts nodes"),
+        ("    batch_size: 100\n    rollouts_per_example: 8\n", 10, 11, "is not a multiple of rollouts_per_example"),
+    ],
+)
+def test_a_contradiction_is_told_with_both_lines(rows: str, line: int, other: int, words: str) -> None:
+    problem = only(refused(registry_of, parse_document(HEAD + REST + rows, "registry.yaml")))
+    assert problem.line == line
+    assert words in problem.message
+    assert f"(line {other})" in problem.message
+
+
+@pytest.mark.parametrize(
+    ("row", "nearest"),
+    [
+        ("    lora: {rnk: 8}", "rank"),
+        ("    gpus: {trian: 2}", "train"),
+        ("    schema: augst", "august"),
+        ("    algorithm: gpro", "grpo"),
+        ("    eval: {environments: [{id: sms}]}", "sums"),
+    ],
+)
+def test_a_misspelt_key_or_name_comes_with_the_right_one(row: str, nearest: str) -> None:
+    assert only(refused(registry_of, parse_document(f"{HEAD}{REST}{row}\n", "registry.yaml"))).nearest == nearest

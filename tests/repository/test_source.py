@@ -1,0 +1,206 @@
+"""What an environment's source says, and the generation that follows from it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from envops.repository.generation import generation_of
+from envops.repository.problem import Problem
+from envops.repository.source import Source, read_source
+from packaging.specifiers import SpecifierSet
+from sample_repository import only, write
+
+TASKSET = "import verifiers.v1 as vf\nclass Sums(vf.Taskset[vf.Task]): pass\n"
+
+
+def read(tmp_path: Path, files: dict[str, str | bytes]) -> tuple[Source, list[Problem]]:
+    return read_source(write(tmp_path, files), tmp_path, "sums", files)
+
+
+def source(tmp_path: Path, text: str) -> Source:
+    found, problems = read(tmp_path, {"sums.py": text})
+    assert not problems
+    return found
+
+
+def notes(tmp_path: Path, text: str) -> list[tuple[str, int]]:
+    return [(note.what, note.line) for note in source(tmp_path, text).notes]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "__all__ = ['Sums', 'x']",
+        "__all__ = ('Sums', 'x')",
+        "__all__: list[str] = ['Sums', 'x']",
+        "__all__ = ['Sums']\n__all__ += ['x']",
+    ],
+)
+def test_exports_are_read_however_they_are_written(tmp_path: Path, text: str) -> None:
+    assert source(tmp_path, text).exports == ("Sums", "x")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "def load_environment(n=1): ...",
+        "async def load_environment(): ...",
+        "from .core import load_environment",
+        "from .core import load as load_environment",
+        "load_environment = make()",
+        "try:\n    from a import load_environment\nexcept ImportError:\n    pass",
+        "if True:\n    def load_environment(): ...",
+    ],
+)
+def test_load_environment_is_found(tmp_path: Path, text: str) -> None:
+    assert source(tmp_path, text).defines_load_environment
+
+
+@pytest.mark.parametrize(
+    "text", ["class A:\n    def load_environment(self): ...", "# def load_environment(): ...", "x = 1"]
+)
+def test_load_environment_of_something_else_is_not_it(tmp_path: Path, text: str) -> None:
+    assert not source(tmp_path, text).defines_load_environment
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        TASKSET + "__all__ = ['Sums']",
+        "from verifiers.v1 import Taskset\nclass Sums(Taskset): pass\n__all__ = ['Sums']",
+        TASKSET + "class More(Sums): pass\n__all__ = ['More']",
+        "from verifiers.v1.tasksets import HarborTaskset\n__all__ = ['HarborTaskset']",
+    ],
+)
+def test_an_exported_taskset_is_seen(tmp_path: Path, text: str) -> None:
+    assert source(tmp_path, text).exports_taskset
+
+
+def test_a_taskset_from_another_file_of_the_package_is_seen(tmp_path: Path) -> None:
+    files: dict[str, str | bytes] = {
+        "sums/__init__.py": "from sums.taskset import Sums as Exported\n__all__ = ['Exported']\n",
+        "sums/taskset.py": TASKSET,
+    }
+    assert read(tmp_path, files)[0].exports_taskset
+
+
+@pytest.mark.parametrize(
+    "text", [TASKSET, TASKSET + "__all__ = ['load_environment']", "__all__ = ['Sums']\nclass Sums: pass"]
+)
+def test_what_is_not_exported_or_no_taskset_is_none(tmp_path: Path, text: str) -> None:
+    assert not source(tmp_path, text).exports_taskset
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "load_dataset('openai/gsm8k')",
+        "datasets.load_dataset('openai/gsm8k', 'main', split='train')",
+        "load_dataset(NAME)",
+        "load_dataset('gsm8k', revision=None)",
+        "load_dataset('gsm8k', revision='main')",
+        "load_dataset('json', data_files='https://example.org/a.json')",
+        "load_dataset('json', data_files={'train': 'hf://datasets/a/b.json'})",
+        "load_dataset('json')",
+    ],
+)
+def test_a_dataset_that_can_change_is_noted(tmp_path: Path, call: str) -> None:
+    assert notes(tmp_path, f"def load():\n    return {call}\n") == [("unpinned-dataset", 2)]
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "load_dataset('gsm8k', revision='e53f048')",
+        "load_dataset('gsm8k', revision=REVISION)",
+        "load_dataset('json', data_files='data/train.json')",
+        "load_dataset('parquet', data_files=str(HERE / 'a.parquet'))",
+        "load_dataset('gsm8k', **settings)",
+        "load_example_dataset('gsm8k')",
+    ],
+)
+def test_a_dataset_that_cannot_change_is_not_noted(tmp_path: Path, call: str) -> None:
+    assert notes(tmp_path, f"data = {call}\n") == []
+
+
+@pytest.mark.parametrize("call", ["exec(reply)", "eval(reply)", "builtins.eval(reply)", "eval(f'{reply}')"])
+def test_executed_text_is_noted(tmp_path: Path, call: str) -> None:
+    assert notes(tmp_path, f"def reward(reply):\n    return {call}\n") == [("model-output-executed", 2)]
+
+
+@pytest.mark.parametrize("call", ["model.eval()", "re.compile(x)", "eval('1 + 1')", "literal_eval(x)", "self.exec(x)"])
+def test_what_only_looks_like_it_is_not_noted(tmp_path: Path, call: str) -> None:
+    assert notes(tmp_path, f"x = {call}\n") == []
+
+
+def test_a_note_names_file_and_call(tmp_path: Path) -> None:
+    found, _ = read(tmp_path, {"sums/__init__.py": "", "sums/rewards.py": "\neval( reply )\n"})
+    note = found.notes[0]
+    assert (note.file, note.line, note.detail) == ("sums/rewards.py", 2, "eval(reply)")
+
+
+def test_tests_are_not_noted(tmp_path: Path) -> None:
+    assert read(tmp_path, {"sums.py": "", "tests/test_a.py": "exec(text)"})[0].notes == ()
+
+
+@pytest.mark.parametrize("name", ["sums/__init__.py", "sums/a.py", "tests/oracle.py", "tests/test_a.py"])
+def test_source_that_is_not_python_is_a_problem(tmp_path: Path, name: str) -> None:
+    _, problems = read(tmp_path, {"sums/__init__.py": "", name: "x = 1\ndef broken(:\n"})
+    assert (only(problems).file, only(problems).line) == (name, 2)
+
+
+@pytest.mark.parametrize(
+    "content", [b"x = 1\x00", b"# coding: nonsense\n", b"x = '\xff'\n", b"(" * 5000, b"-" * 200_000 + b"1"]
+)
+def test_hostile_source_is_a_problem(tmp_path: Path, content: bytes) -> None:
+    _, problems = read(tmp_path, {"sums.py": content})
+    assert only(problems).message.startswith("is not Python")
+
+
+def test_broken_python_among_the_data_is_none(tmp_path: Path) -> None:
+    assert read(tmp_path, {"sums/__init__.py": "", "sums/data/buggy.py": "def broken(:\n"})[1] == []
+
+
+def test_doubtful_source_prints_no_warning(tmp_path: Path, recwarn: pytest.WarningsRecorder) -> None:
+    source(tmp_path, "x = '\\d' is 'a'\n")
+    assert not recwarn.list
+
+
+V0 = Source(defines_load_environment=True)
+V1 = Source(exports_taskset=True)
+
+
+@pytest.mark.parametrize(
+    ("bound", "found", "generation"),
+    [
+        ("<0.4", Source(), "v0"),
+        (">=0.1.8,<0.2", V1, "v0"),
+        ("==0.1.8.post2", Source(), "v0"),
+        ("~=0.1.9", Source(), "v0"),
+        ("==0.1.*", Source(), "v0"),
+        (">=0.3.1,<0.4", V0, "v0"),
+        (">=0.3.1,<0.4", V1, "v1"),
+        ("==0.3.1", V1, "v1"),
+        ("==0.3.1", Source(), "v0"),
+        (">=0.4", V0, "v1"),
+        (">=0.4.0,<0.5", Source(), "v1"),
+        ("==0.4.0", Source(), "v1"),
+        ("~=0.4.0", Source(), "v1"),
+        (">0.4.0", Source(), "v1"),
+        (">=0.4.0.dev1", Source(), "v1"),
+        (">=0.1", V0, "v0"),
+        (">=0.1", V1, "v1"),
+        (">=0.3,<0.5", V1, "v1"),
+        (">=0.3,<0.5", V0, "v0"),
+        (">=0.1", Source(), None),
+        ("", Source(), None),
+        ("", V1, "v1"),
+    ],
+)
+def test_the_generation_follows_bound_then_source(bound: str, found: Source, generation: str | None) -> None:
+    assert generation_of(SpecifierSet(bound), found) == generation
+
+
+def test_without_a_requirement_the_source_tells() -> None:
+    assert (generation_of(None, V0), generation_of(None, V1), generation_of(None, Source())) == ("v0", "v1", None)

@@ -1,0 +1,140 @@
+"""Cases of the rules of the distribution gate about groups, incidents and drift."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from envops.repository.registry import DistributionGate
+from envops.statistics.baseline import Baseline, TaskBaseline, key_of
+from rule_cases import RuleCases
+from subjects import FACTS, failure, functions, rollout, subject
+
+
+def grouped(*groups, policy="blend", **changes):
+    """One task for each group of rewards."""
+    return subject(rollouts=played(*groups, policy=policy), **changes)
+
+
+def played(*groups, policy="blend", **each):
+    return tuple(
+        rollout(policy, task, number, reward=reward, **each)
+        for task, rewards in enumerate(groups)
+        for number, reward in enumerate(rewards)
+    )
+
+
+def happening(count, of=40, **changes):
+    """Some of forty rollouts of ten tasks are changed, spread over the tasks."""
+    sound = played(*[[0.0, 1.0] * (of // 20)] * 10)
+    changed = {index * of // count for index in range(count)} if count else set()
+    return subject(
+        rollouts=tuple(replace(each, **changes) if index in changed else each for index, each in enumerate(sound))
+    )
+
+
+def against(mean, *groups, policy="blend", **gate):
+    """Compared with a baseline in which each task earned the same."""
+    tasks = {key: TaskBaseline(8, mean) for index in range(10) if (key := key_of(index, FACTS)) is not None}
+    distribution = DistributionGate(**gate)
+    made = grouped(*groups, distribution=distribution)
+    return replace(made, baseline=Baseline(policy, "sha256:then", tasks))
+
+
+DEAD, LIVE = [0.0] * 8, [0.0, 1.0] * 4
+LATE = {"timed_out": True, "reward": 0.0}
+BROKEN = {"failure": failure(), "reward": 0.0}
+LOST = {"failure": failure("infrastructure"), "reward": None}
+BY_FORM = functions(0.0, 1.0)
+BY_OUTCOME = functions(1.0, 0.0)
+NOTHING = functions(0.0, 0.0)
+
+
+def differing(*scores):
+    """Ten tasks, each rolled out once for each of the scores."""
+    return subject(
+        rollouts=tuple(
+            rollout(
+                "blend",
+                task,
+                number,
+                functions=each,
+                reward=sum(said.weight * said.score for said in each.values() if said.kind == "reward"),
+            )
+            for task in range(10)
+            for number, each in enumerate(scores)
+        )
+    )
+
+
+CASES = {
+    "DST010": RuleCases(
+        fires={
+            "all dead": grouped(*[DEAD] * 10),
+            "dead at both ends": grouped(*[DEAD] * 5, *[[1.0] * 8] * 5),
+            "too few groups to tell": grouped(*[LIVE] * 2, *[DEAD] * 3),
+            "of larger groups": grouped(*[[0.0] * 39 + [1.0]] * 10),
+            "small groups are a lower bound": grouped(*[[0.0] * 4] * 10),
+            "a higher bound": grouped(*[LIVE] * 5, *[DEAD] * 5, distribution=DistributionGate(min_live_groups=0.9)),
+        },
+        silent={
+            "most live": grouped(*[LIVE] * 8, *[DEAD] * 2),
+            "small groups live already": grouped(*[[0.0, 1.0, 0.5]] * 10),
+            "one rollout of each task is no group": grouped(*[[0.0], [1.0]] * 10),
+            "nothing is asked for": grouped(*[DEAD] * 10, distribution=DistributionGate(min_live_groups=0.0)),
+            "missing rewards make no group": grouped(*[[None] * 8] * 10),
+        },
+    ),
+    "DST011": RuleCases(
+        fires={"half by tokens": happening(20, stop="length"), "some, and none can tell": happening(4, stop="length")},
+        silent={"none": happening(0), "turn limits are the environment's": happening(20, stop="max_turns_reached")},
+    ),
+    "DST012": RuleCases(
+        fires={"half": happening(20, **LATE), "stopped by the tool": happening(20, failure=failure("timeout"))},
+        silent={"none": happening(0), "errors are others": happening(20, **BROKEN)},
+    ),
+    "DST013": RuleCases(
+        fires={"half": happening(20, **BROKEN)},
+        silent={"none": happening(0), "infrastructure is not the environment's": happening(40, 80, **LOST)},
+    ),
+    "DST014": RuleCases(
+        fires={"form alone": differing(BY_FORM, NOTHING, NOTHING)},
+        silent={
+            "outcome too": differing(BY_FORM, BY_OUTCOME, NOTHING),
+            "nothing differs": differing(NOTHING, NOTHING),
+            "no rewards": subject(rollouts=()),
+        },
+    ),
+    "DST015": RuleCases(
+        fires={
+            "too high": grouped(*[[0.0, 1.0, 1.0, 1.0]] * 10, policy="qwen3-4b"),
+            "acceptable": grouped(*[[0.0, 0.0, 0.0, 0.0, 1.0, 1.0, 0.0, 1.0, 0.0, 1.0]] * 10, policy="qwen3-4b"),
+            "too low": grouped(*[[0.0] * 39 + [1.0]] * 10, policy="qwen3-4b"),
+        },
+        silent={
+            "good": grouped(*[[0.0, 0.0, 0.0, 1.0]] * 10, policy="qwen3-4b"),
+            "scripted": grouped(*[LIVE] * 10),
+            "scripted by weights": grouped(*[LIVE] * 10, policy="blend:oracle=1,nop=1"),
+        },
+    ),
+    "DST016": RuleCases(
+        fires={
+            "much worse": against(1.0, *[LIVE] * 10),
+            "too noisy to tell": against(0.5, *[LIVE, [0.0] * 8, [1.0] * 8] * 3),
+        },
+        silent={
+            "the same": against(0.5, *[LIVE] * 10),
+            "sure and harmless": against(0.52, *[LIVE] * 10),
+            "better": against(0.2, *[LIVE] * 10),
+            "of another policy": against(1.0, *[LIVE] * 10, policy="qwen3-4b"),
+            "no baseline": grouped(*[LIVE] * 10),
+        },
+    ),
+    "DST017": RuleCases(
+        fires={"much better": against(0.2, *[LIVE] * 10)},
+        silent={"the same": against(0.5, *[LIVE] * 10), "worse": against(1.0, *[LIVE] * 10)},
+    ),
+    "DST018": RuleCases(
+        fires={"one": happening(1, **LOST), "a crash": happening(1, failure=failure("crash"))},
+        silent={"none": happening(0), "the environment's own": happening(4, **BROKEN)},
+    ),
+}

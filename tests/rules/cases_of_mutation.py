@@ -1,0 +1,119 @@
+"""When the rules on mutation testing fire and when they are silent."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from envops.facts.mutation import Mutant, Mutation, StaleMark, ToldApart
+from rule_cases import RuleCases
+from subjects import failure, says, subject
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from envops.rules.engine import Subject
+
+DIFF = """\
+--- a/plain_sums/taskset.py
++++ b/plain_sums/taskset.py
+@@ -20,3 +20,3 @@
+     answer = parsed(reply)
+-    return float(answer == wanted)
++    return float(answer != wanted)
+"""
+APART = ToldApart(0, says("<answer>41</answer>"), {"reward": 0.0, "correct_answer": 0.0}, {"reward": 1.0})
+
+
+def mutants(killed: int, survived: int, **changes: Any) -> tuple[Mutant, ...]:
+    """So many mutants of each kind; `changes` are those of the survivors."""
+    plain = Mutant(
+        "taskset.correct:flip-comparison:0a1b2c",
+        "flip comparison",
+        "correct",
+        "plain_sums/taskset.py",
+        21,
+        DIFF,
+        "killed",
+    )
+    survivor = replace(plain, **{"outcome": "survived", **changes})
+    return (plain,) * killed + (survivor,) * survived
+
+
+def mutated(killed: int = 20, survived: int = 0, changes: Mapping[str, Any] | None = None, **more: Any) -> Subject:
+    """The sound environment with mutation testing of its reward code."""
+    tried = mutants(killed, survived, **(changes or {}))
+    fields: dict[str, Any] = {
+        "exist": len(tried),
+        "unreached": 0,
+        "bound": "all",
+        "most": 60,
+        "seconds_allowed": 4.0,
+        "mutants": tried,
+        "conversations": 30,
+        "cases": 5,
+    }
+    return subject(mutation=Mutation(**(fields | more)))
+
+
+def undecided(killed: int, survived: int, open_ones: int, **more: Any) -> Subject:
+    """The same where nothing was decided about some of them."""
+    tried = (*mutants(killed, survived), *mutants(0, open_ones, outcome="undecided", by="the time was up"))
+    return mutated(mutants=tried, exist=len(tried), bound="time", **more)
+
+
+CASES = {
+    "RWD080": RuleCases(
+        fires={
+            "three of four noticed": mutated(30, 10),
+            "nothing noticed": mutated(0, 12),
+            "no cases at all": mutated(5, 15, cases=0),
+            "hanging mutants count as noticed, but are too few": mutated(5, 5),
+            "too few even if all that are not decided were noticed": undecided(20, 10, 5),
+        },
+        silent={
+            "all noticed": mutated(40),
+            "nine of ten noticed": mutated(9, 1),
+            "the survivors are equivalent": mutated(10, 10, {"outcome": "equivalent", "reason": "same result"}),
+            "the others could not be put in place": mutated(10, 10, {"outcome": "skipped"}),
+            "hanging is noticed": mutated(10, 10, {"outcome": "timeout"}),
+            "those that are not decided may be noticed": undecided(8, 2, 10),
+            "nothing to mutate": mutated(0),
+            "not observed": subject(),
+        },
+    ),
+    "RWD081": RuleCases(
+        fires={"one survivor": mutated(20, 1), "told apart by a reply": mutated(20, 1, {"apart": APART})},
+        silent={
+            "none survived": mutated(20),
+            "an equivalent one": mutated(20, 1, {"outcome": "equivalent", "reason": "same result"}),
+        },
+    ),
+    "RWD082": RuleCases(
+        fires={
+            "a library's rewards alone": mutated(0),
+            "it broke off": subject(failures={"mutation": failure("raised")}),
+            "no conversation is of use": mutated(0, conversations=0, left_out={"case 'a'": "scored otherwise"}),
+        },
+        silent={"mutants were tried": mutated(3), "not observed": subject()},
+    ),
+    "RWD083": RuleCases(
+        fires={
+            "no such mutant": mutated(stale=(StaleMark("taskset.gone:flip-comparison:ffffff", "same result"),)),
+            "a case tells it apart": mutated(stale=(StaleMark("taskset.correct:x:0a1b2c", "same", "case 'a'"),)),
+        },
+        silent={"marks hold": mutated(10, 1, {"outcome": "equivalent", "reason": "same result"})},
+    ),
+    "RWD084": RuleCases(
+        fires={
+            "a handful of sixty": undecided(5, 0, 55),
+            "a conversation takes too long": undecided(30, 0, 10, unasked={"case 'a'": "it takes 3 s"}),
+        },
+        silent={
+            "nearly all were decided": undecided(55, 0, 5),
+            "few exist": mutated(5),
+            "the limit is the number": mutated(60, exist=200, bound="count"),
+            "marked ones need no time": mutated(5, 20, {"outcome": "equivalent", "reason": "same result"}),
+        },
+    ),
+}

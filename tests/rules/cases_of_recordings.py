@@ -1,0 +1,137 @@
+"""Cases of the rules of recordings (REC001–REC006)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from envops.facts.recordings import NotCompared, RecordedScore, RecordingFacts, RecordingProblem, ScoreChange
+from envops.statistics.recorded import measures
+from rule_cases import RuleCases
+from subjects import says, subject
+
+if TYPE_CHECKING:
+    from envops.rules.engine import Subject
+
+ROWS = tuple(
+    RecordedScore(
+        line=task * 2 + number + 1,
+        task=task,
+        task_key=f"task{task}",
+        reward=float(number),
+        functions={"correct_answer": float(number), "format_reward": None},
+    )
+    for task in range(10)
+    for number in range(2)
+)
+BASELINE = {
+    "version": 1,
+    "environment": "plain-sums",
+    "package_version": "0.1.0",
+    "reward_digest": "sha256:now",
+    "rows": "sha256:rows",
+    "date": "2026-11-20",
+    "policy": "blend",
+    "endpoint": None,
+    "asked_tasks": 10,
+    "asked_rollouts": 2,
+    **measures(ROWS, float),
+}
+CHANGE = ScoreChange(
+    line=4,
+    task=1,
+    completion=says("<answer>41</answer>"),
+    reward=1.0,
+    again=0.0,
+    functions={"correct_answer": 1.0},
+    functions_again={"correct_answer": 0.0},
+)
+
+
+def recorded(baseline: dict[str, Any] | None = None, **changes: Any) -> Subject:
+    recording = RecordingFacts(
+        file="recordings/blend.jsonl.gz",
+        content="sha256:content",
+        baseline=BASELINE if baseline is None else {**BASELINE, **baseline},
+        rows=ROWS,
+        rows_digest="sha256:rows",
+        reward_digest="sha256:now",
+        compared=20,
+    )
+    sound = subject()
+    return replace(sound, facts=replace(sound.facts, recordings=(replace(recording, **changes),)))
+
+
+CHANGED = {"changes": (CHANGE,), "change_count": 1}
+NOT_COMPARED = NotCompared("their task is no longer among the first tasks", 2, 7)
+BEYOND = NotCompared("beyond what is scored again of one recording", 2, 7)
+
+CASES = {
+    "REC001": RuleCases(
+        fires={
+            "a recorded reply earns less": recorded(**CHANGED),
+            "a recorded reply earns nothing any more": recorded(changes=(replace(CHANGE, again=None),), change_count=1),
+        },
+        silent={
+            "nothing is recorded": subject(),
+            "everything earns the same": recorded(),
+            "the version was raised": recorded({"package_version": "0.0.9"}, **CHANGED),
+        },
+    ),
+    "REC002": RuleCases(
+        fires={
+            "another mean": recorded({"mean": 0.75}),
+            "another mean of a function": recorded({"functions": {"correct_answer": {"mean": 0.1, "count": 20}}}),
+            "a function that nobody recorded": recorded(
+                {"functions": {**BASELINE["functions"], "luck": {"mean": 1.0, "count": 20}}}
+            ),
+            "fewer rollouts": recorded({"rollouts": 21}),
+            "other rollouts": recorded({"rows": "sha256:others"}),
+            "other tasks": recorded({"tasks": {}}),
+            "no mean at all": recorded({"mean": None}),
+            "another environment": recorded({"environment": "other-sums"}),
+        },
+        silent={
+            "nothing is recorded": subject(),
+            "baseline and rollouts agree": recorded(),
+            "summed in another order": recorded({"mean": 0.5 + 1e-12}),
+            "the files are damaged, which is said once": recorded(
+                {"mean": 0.75}, problems=(RecordingProblem("recordings/blend.jsonl.gz", 3, "is not JSON"),)
+            ),
+        },
+    ),
+    "REC003": RuleCases(
+        fires={"the code changed": recorded({"reward_digest": "sha256:before"})},
+        silent={
+            "nothing is recorded": subject(),
+            "the same code": recorded(),
+            "rewards changed too, which says more": recorded({"reward_digest": "sha256:before"}, **CHANGED),
+        },
+    ),
+    "REC004": RuleCases(
+        fires={
+            "a damaged line": recorded(problems=(RecordingProblem("recordings/blend.jsonl.gz", 3, "is not JSON"),)),
+            "no baseline": recorded({}, problems=(RecordingProblem("recordings/blend.json", None, "is missing"),)),
+        },
+        silent={"nothing is recorded": subject(), "whole": recorded()},
+    ),
+    "REC005": RuleCases(
+        fires={
+            "tasks are gone": recorded(not_compared=(NOT_COMPARED,)),
+            "scoring broke off": recorded(failure="Timeout: no answer after 900 s"),
+        },
+        silent={
+            "nothing is recorded": subject(),
+            "all were compared": recorded(),
+            "a sample of many was compared": recorded(not_compared=(BEYOND,)),
+        },
+    ),
+    "REC006": RuleCases(
+        fires={"the version was raised": recorded({"package_version": "0.0.9"}, **CHANGED)},
+        silent={
+            "nothing is recorded": subject(),
+            "the version is the same": recorded(**CHANGED),
+            "the version was raised and nothing changed": recorded({"package_version": "0.0.9"}),
+        },
+    ),
+}

@@ -1,0 +1,440 @@
+"""Cases of the rules of the rewards gate, legal oddities of rewards among the silent ones."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+from envops.facts.observed import FunctionScore, Place, TestOutcome, Validation
+from envops.repository.package import AnswerDeclaration, RewardDeclaration, SourceNote
+from rule_cases import RuleCases
+from subjects import (
+    CORRECT,
+    DESCRIPTION,
+    FORMAT,
+    REPLIES,
+    attempt,
+    broken_function,
+    case,
+    failure,
+    function,
+    functions,
+    one_function,
+    score,
+    scores,
+    subject,
+    unloaded,
+)
+
+GUIDED_TO_GOLD = (
+    {"role": "assistant", "content": "<answer>41</answer>"},
+    {"role": "user", "content": "Lower."},
+    {"role": "assistant", "content": "<answer>40</answer>"},
+)
+UNSAID = FunctionScore(None, 0.5, "reward")
+BY_WEIGHTS = RewardDeclaration()
+
+
+def earning(policy_rewards, declared=BY_WEIGHTS, weight=1.0, **changes):
+    """An environment with one reward function called points."""
+    return subject(
+        declared=declared,
+        scores=one_function(policy_rewards, weight=weight),
+        description={"functions": (function("points", weight),)},
+        **{"cases": (), "rollouts": (), **changes},
+    )
+
+
+def penalised(**policy_rewards):
+    """One point for being right, half a point off for rambling."""
+    told = {name.replace("_", "-"): reward for name, reward in policy_rewards.items()}
+    said = tuple(
+        score(
+            policy,
+            reward=reward,
+            functions={
+                "right": FunctionScore(max(reward, 0.0), 1.0, "reward"),
+                "rambling": FunctionScore(-2 * min(reward, 0.0), -0.5, "reward"),
+            },
+        )
+        for policy, reward in told.items()
+    )
+    known = (function("right"), function("rambling", -0.5))
+    return subject(scores=said, description={"functions": known}, cases=(), rollouts=())
+
+
+def broken(of: str = "nop", **changes):
+    """One function gave no usable number for one policy."""
+    failed = broken_function(**changes)
+    return subject(
+        scores=(*scores(nop=None), score(of, reward=None, functions=functions(None, 0.0), failures=(failed,)))
+    )
+
+
+def unscored(policy: str = "nop", reply: str | None = None, **changes):
+    return subject(
+        scores=(
+            *scores(**{policy.replace("-", "_"): None}),
+            score(policy, reply=reply, reward=None, functions={}, failure=failure(**changes), again=()),
+        )
+    )
+
+
+def oracle_failure(**changes):
+    failed = {"reward": None, "functions": {}, "failure": failure(**changes), "again": ()}
+    return subject(scores=scores(oracle=failed))
+
+
+def wordless_oracle():
+    """A failure before the oracle said anything, as the worker files it."""
+    failed = score("oracle", reward=None, functions={}, failure=failure(place=None), again=())
+    return subject(scores=(*scores(oracle=None), replace(failed, completion=())))
+
+
+def declaring(*added):
+    return subject(description={"functions": (*DESCRIPTION.functions, *added)})
+
+
+def mapping(**weights):
+    """A v1 function `graded` that returns a mapping: its entries score, its own name never does."""
+    entries = {name: FunctionScore(1.0, weight, "reward") for name, weight in weights.items()}
+    gold = sum(weights.values())
+    said = (
+        score("oracle", reward=gold, functions=entries),
+        score("nop", reward=0.0, functions={name: FunctionScore(0.0, 1.0, "reward") for name in weights}),
+    )
+    return subject(scores=said, description={"functions": (function("graded"),)}, cases=(), rollouts=())
+
+
+NO_ANSWER = AnswerDeclaration(type="none")
+WHOLE_RANGE = RewardDeclaration(min=-1.0, max=1.0)
+
+CASES = {
+    "RWD001": RuleCases(
+        fires={
+            "on one task": subject(scores=(*scores(2), score("oracle", 2, reward=0.9))),
+            "always wrong": subject(scores=scores(oracle={"reward": 0.0})),
+            "short of a declared maximum": earning({"oracle": 1.0, "nop": 0.0}, RewardDeclaration(max=2.0)),
+            "short by little": earning({"oracle": 0.99999, "nop": 0.0}),
+        },
+        silent={
+            "reached": subject(),
+            "reached to rounding": earning({"oracle": 1.0 - 1e-9, "nop": 0.0}),
+            "a maximum of 2.5 by weights": earning({"oracle": 2.5, "nop": 0.0}, weight=2.5),
+            "a declared maximum below the weights": earning({"oracle": 0.7, "nop": 0.0}, RewardDeclaration(max=0.7)),
+            "a penalty that gold avoids": penalised(oracle=1.0, nop=0.0),
+            "entries of a mapping": mapping(exact=1.0, close=1.0),
+            "without a reward is another rule's": oracle_failure(),
+        },
+    ),
+    "RWD002": RuleCases(
+        fires={
+            "none at all": subject(scores=scores(oracle=None), package={"has_oracle": False}),
+            "not for every task": subject(scores=(*scores(), score("nop", 7))),
+            "nothing was scored": subject(scores=()),
+            "the oracle knows none": oracle_failure(type="NoOracle"),
+        },
+        silent={
+            "there": subject(),
+            "it raised, which is another rule's": oracle_failure(type="KeyError"),
+            "scoring did not end": unloaded("rewards", "timeout"),
+        },
+    ),
+    "RWD003": RuleCases(
+        fires={
+            "in its file": oracle_failure(place=Place("tests/oracle.py", 3)),
+            "of the wrong type": oracle_failure(type="OracleError"),
+            "before anything was said": wordless_oracle(),
+        },
+        silent={
+            "it answers": subject(),
+            "scoring its reply raised": oracle_failure(place=Place("plain_sums/taskset.py", 3)),
+            "it has no reply": oracle_failure(type="NoOracle"),
+        },
+    ),
+    "RWD004": RuleCases(
+        fires={
+            "full marks": subject(scores=scores(nop={"reward": 1.0})),
+            "six percent": earning({"oracle": 1.0, "nop": 0.06}),
+            "above a declared minimum": earning({"oracle": 2.0, "nop": 1.2}, RewardDeclaration(min=1.0, max=2.0)),
+            "zero where all else is a penalty": earning({"oracle": 0.0, "nop": 0.0}, weight=-1.0),
+            "half a point where rambling is penalised": penalised(oracle=1.0, nop=0.5),
+        },
+        silent={
+            "nothing": subject(),
+            "a crumb from a format function": earning({"oracle": 1.0, "nop": 0.04}),
+            "the minimum is above zero": earning({"oracle": 2.0, "nop": 1.0}, RewardDeclaration(min=1.0, max=2.0)),
+            "zero where penalties go below": penalised(oracle=1.0, nop=0.0),
+            "zero between minus one and one": earning({"oracle": 1.0, "nop": 0.0}, WHOLE_RANGE),
+            "saying nothing is right": subject(scores=(score("oracle", reply=""), score("nop", reward=1.0))),
+        },
+    ),
+    "RWD005": RuleCases(
+        fires={
+            "as much as gold": subject(scores=scores(near_miss={"reward": 1.0})),
+            "as much as a gold that misses the maximum": earning({"oracle": 0.7, "near-miss": 0.7}),
+        },
+        silent={
+            "format only": subject(),
+            "nearly as much, continuously": earning({"oracle": 1.0, "near-miss": 0.95}),
+            "guided to gold over several turns": subject(
+                scores=(score("oracle"), replace(score("near-miss", reward=1.0), completion=GUIDED_TO_GOLD))
+            ),
+            "the same words as gold": subject(scores=scores(near_miss={"reply": "<answer>4{task}</answer>"})),
+            "no answer to miss": subject(package={"answer": NO_ANSWER}, scores=scores(near_miss={"reward": 1.0})),
+            "a gold paid for its format alone is another rule's": subject(
+                scores=scores(oracle={"reward": 0.2}, near_miss={"reward": 0.2})
+            ),
+            "always wrong is another rule's": earning({"oracle": 0.0, "near-miss": 0.0}),
+        },
+    ),
+    "RWD006": RuleCases(
+        fires={
+            "more than its weight": subject(scores=scores(format_only={"reward": 0.3})),
+            "more than declared": subject(
+                declared=RewardDeclaration(format_share=0.1), scores=scores(format_only={"reward": 0.2})
+            ),
+            "there is no format function": earning({"oracle": 1.0, "format-only": 0.1}),
+        },
+        silent={
+            "its weight": subject(),
+            "as declared": earning({"oracle": 1.0, "format-only": 0.5}, RewardDeclaration(format_share=0.5)),
+            "a format function by declaration": earning(
+                {"oracle": 1.0, "format-only": 1.0}, RewardDeclaration(format=("points",))
+            ),
+        },
+    ),
+    "RWD007": RuleCases(
+        fires={"as much as gold": subject(scores=scores(echo={"reward": 1.0}))},
+        silent={
+            "nothing": subject(),
+            "partly, continuously": earning({"oracle": 1.0, "echo": 0.4}),
+            "the prompt is gold": subject(
+                scores=(score("oracle", reply="say this"), score("echo", reply="say this", reward=1.0))
+            ),
+        },
+    ),
+    "RWD008": RuleCases(
+        fires={"substring": subject(scores=scores(hedge={"reward": 1.0}))},
+        silent={
+            "format only": subject(),
+            "partly": earning({"oracle": 1.0, "hedge": 0.5}),
+            "no answer to list": subject(package={"answer": NO_ANSWER}, scores=scores(hedge={"reward": 1.0})),
+        },
+    ),
+    "RWD009": RuleCases(
+        fires={"the judge obeys": subject(scores=scores(override={"reward": 1.0}))},
+        silent={"the judge does not": subject()},
+    ),
+    "RWD010": RuleCases(
+        fires={
+            "always one": earning(dict.fromkeys(REPLIES, 1.0)),
+            "always zero": earning(dict.fromkeys(REPLIES, 0.0)),
+            "constant on each task": subject(
+                scores=tuple(score(policy, task, reward=task / 10) for task in range(5) for policy in REPLIES)
+            ),
+        },
+        silent={
+            "gold alone differs": earning({"oracle": 1.0, "nop": 0.0, "near-miss": 0.0}),
+            "one policy is no comparison": earning({"oracle": 1.0}),
+            "differs on one task": subject(
+                scores=(score("oracle", 0), score("nop", 0, reward=1.0), score("oracle", 1), score("nop", 1))
+            ),
+        },
+    ),
+    "RWD020": RuleCases(
+        fires={
+            "on an empty reply": broken(type="IndexError"),
+            "a metric": broken(function="reply_length"),
+            "for want of a secret": broken(kind="missing-secret"),
+            "in a case": subject(cases=(case({"reward": "1"}, score=score("case", failures=(broken_function(),))),)),
+        },
+        silent={
+            "no number is another rule's": broken(type="NotANumber"),
+            "not finite is another rule's": broken(type="NotFinite"),
+            "time is another rule's": broken(kind="timeout"),
+            "none": subject(),
+        },
+    ),
+    "RWD021": RuleCases(
+        fires={
+            "filed by the worker": broken(type="NotFinite"),
+            "a function": subject(scores=(*scores(), score("nop", functions=functions(math.nan, 0.0)))),
+            "a metric": subject(scores=(*scores(), score("nop", functions=functions(0.0, 0.0, math.inf)))),
+            "the reward": subject(scores=(*scores(), score("nop", reward=-math.inf))),
+        },
+        silent={"finite": subject(), "missing is another rule's": broken()},
+    ),
+    "RWD022": RuleCases(
+        fires={"text": broken(type="NotANumber", message="returned str 'yes' instead of a number")},
+        silent={"numbers": subject(), "raised is another rule's": broken()},
+    ),
+    "RWD023": RuleCases(
+        fires={"a function": broken(kind="timeout", type="OutOfTime"), "all of scoring": unscored(kind="timeout")},
+        silent={"slow but there": subject(scores=scores(nop={"seconds": 9.0})), "raised": broken()},
+    ),
+    "RWD024": RuleCases(
+        fires={
+            "skipped": declaring(function("runs_the_code", 0.5)),
+            "named but without a number": subject(
+                description={"functions": (*DESCRIPTION.functions, function("runs_the_code", 0.5))},
+                scores=(score("oracle", functions=functions(1, 1) | {"runs_the_code": UNSAID}), score("nop")),
+            ),
+        },
+        silent={
+            "all scored": subject(),
+            "raised every time": subject(
+                description={"functions": (CORRECT, FORMAT, function("odd", 0.5))},
+                scores=(*scores(), score("nop", failures=(broken_function("odd"),))),
+            ),
+            "it returns a mapping": mapping(exact=1.0, close=1.0),
+            "a metric is another rule's": declaring(function("steps", 0.0, "metric")),
+            "nothing was scored": subject(scores=()),
+        },
+    ),
+    "RWD025": RuleCases(
+        fires={
+            "skipped": declaring(function("steps", 1.0, "metric")),
+            "v0's weight of zero": declaring(function("n", 0.0)),
+        },
+        silent={"all there": subject(), "a reward is another rule's": declaring(function("runs_the_code", 0.5))},
+    ),
+    "RWD026": RuleCases(
+        fires={"scoring": subject(network=(attempt("rewards"),))},
+        silent={
+            "loading is another rule's": subject(network=(attempt("load"),)),
+            "on a library's own account": subject(network=(replace(attempt("rewards"), place=None),)),
+        },
+    ),
+    "RWD056": RuleCases(
+        fires={"on its own account": subject(network=(replace(attempt("rewards"), place=None),))},
+        silent={"for the package": subject(network=(attempt("rewards"),))},
+    ),
+    "RWD030": RuleCases(
+        fires={
+            "above": subject(scores=(*scores(), score("echo", reward=1.5))),
+            "below": subject(scores=(*scores(), score("echo", reward=-0.1))),
+            "in a case": subject(cases=(case({"reward": "2"}, score=score("case", reward=2.0)),)),
+            "beyond a declared range": earning({"oracle": 1.0, "nop": -1.0}, RewardDeclaration(min=-0.5)),
+        },
+        silent={
+            "within": subject(),
+            "by rounding": subject(scores=(*scores(), score("oracle", reward=1.0 + 1e-9))),
+            "a declared minimum": earning({"oracle": 1.0, "nop": -1.0}, WHOLE_RANGE),
+            "a penalty by weight": penalised(oracle=1.0, nop=0.0, echo=-0.5),
+            "a maximum of ten": earning({"oracle": 10.0, "nop": 0.0}, RewardDeclaration(max=10.0)),
+            "a count as a metric": subject(scores=(*scores(), score("echo", functions=functions(0.0, 0.0, 9000.0)))),
+        },
+    ),
+    "RWD031": RuleCases(
+        fires={
+            "another number": subject(scores=scores(nop={"again": (0.1,)})),
+            "none the second time": subject(scores=scores(nop={"again": (None,)})),
+            "on the third time": subject(scores=scores(nop={"again": (0.0, 0.2)})),
+        },
+        silent={
+            "the same": subject(),
+            "not repeated": subject(scores=scores(nop={"again": ()})),
+            "twice nothing": unscored(),
+            "twice not finite": subject(scores=scores(nop={"reward": math.nan, "again": (math.nan,)})),
+        },
+    ),
+    "RWD032": RuleCases(
+        fires={
+            "raised": unscored(),
+            "the worker died": unscored(kind="crash"),
+            "the pipe broke": unscored(kind="infrastructure"),
+            "without a word": subject(scores=scores(nop={"reward": None, "again": ()})),
+        },
+        silent={
+            "scored": subject(),
+            "time is another rule's": unscored(kind="timeout"),
+            "a function's failure is another rule's": broken(),
+            "the oracle's failure is another rule's": wordless_oracle(),
+        },
+    ),
+    "RWD033": RuleCases(
+        fires={"rewards": unloaded("rewards"), "tests": unloaded("tests")},
+        silent={"a crash is nobody's": unloaded("rewards", "crash"), "loading is another rule's": unloaded("load")},
+    ),
+    "RWD040": RuleCases(
+        fires={
+            "reward": subject(cases=(case({"reward": "0.5"}),)),
+            "a function": subject(cases=(case({"reward": "1", "format_reward": "< 0.5"}),)),
+        },
+        silent={
+            "holds": subject(),
+            "between": subject(cases=(case({"reward": "between 0.9 and 1"}),)),
+            "an unknown function is another rule's": subject(cases=(case({"forma_reward": "1"}),)),
+        },
+    ),
+    "RWD041": RuleCases(
+        fires={
+            "no such task": subject(cases=(case({"reward": "1"}, score=None, failure=failure(type="LookupError")),)),
+            "no such function": subject(cases=(case({"forma_reward": "1"}),)),
+            "not scored": subject(cases=(case({"reward": "1"}, score=None),)),
+            "scoring failed": subject(
+                cases=(case({"reward": "1"}, score=score("case", reward=None, failure=failure())),)
+            ),
+            "a function without a number": subject(
+                cases=(case({"correct_answer": "1"}, score=score("case", functions=functions(None, 1.0))),)
+            ),
+        },
+        silent={"scored": subject(), "does not hold, which is another rule's": subject(cases=(case({"reward": "0"}),))},
+    ),
+    "RWD042": RuleCases(
+        fires={
+            "invalid": subject(validations=(Validation(0, True), Validation(1, False))),
+            "raised": subject(validations=(Validation(0, None, failure()),)),
+        },
+        silent={"valid": subject(), "unchecked": subject(validations=(Validation(0, None),))},
+    ),
+    "RWD043": RuleCases(
+        fires={
+            "failed": subject(tests=(TestOutcome("test_a", "failed", "assert 1 == 2"),)),
+            "not collected": subject(tests=(TestOutcome("test_b.py", "error"),)),
+        },
+        silent={
+            "passed": subject(),
+            "skipped": subject(tests=(TestOutcome("test_c", "skipped"),)),
+            "none": subject(tests=()),
+        },
+    ),
+    "RWD050": RuleCases(
+        fires={
+            "the wrong way round": subject(declared=RewardDeclaration(min=1.0, max=0.0)),
+            "no reward function": subject(
+                description={"functions": (function("steps", 0.0, "metric"),)}, scores=(), cases=(), rollouts=()
+            ),
+            "weights of zero": subject(
+                description={"functions": (function("n", 0.0),)}, scores=(), cases=(), rollouts=()
+            ),
+        },
+        silent={
+            "by weights": subject(),
+            "penalties only": earning({"oracle": 0.0, "nop": -1.0}, weight=-1.0),
+            "declared below zero": subject(declared=RewardDeclaration(min=-2.0, max=-1.0)),
+            "not loaded": unloaded(),
+        },
+    ),
+    "RWD051": RuleCases(
+        fires={"misspelt": subject(declared=RewardDeclaration(format=("formt_reward",)))},
+        silent={
+            "known": subject(declared=RewardDeclaration(format=("format_reward",))),
+            "a metric": subject(declared=RewardDeclaration(format=("reply_length",))),
+            "none": subject(declared=RewardDeclaration(format=())),
+        },
+    ),
+    "RWD052": RuleCases(
+        fires={
+            "exec": subject(
+                package={"notes": (SourceNote("model-output-executed", "exec(reply)", "plain_sums/taskset.py", 9),)}
+            )
+        },
+        silent={
+            "other notes": subject(
+                package={"notes": (SourceNote("unpinned-dataset", 'load_dataset("a/b")', "plain_sums/taskset.py", 9),)}
+            )
+        },
+    ),
+}

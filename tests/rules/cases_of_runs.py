@@ -1,0 +1,390 @@
+"""Cases of the rules of declared training runs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from envops.rules.runs.subject import Recorded
+from rule_cases import RuleCases
+from run_subjects import V0, V1, overridden, run, source
+
+BINARY = Recorded("qwen3-4b", False, ((0.0, 1.0, 1.0, 0.0),) * 8, 0.5)
+DEAD = Recorded("qwen3-4b", False, ((0.0,) * 8,) * 7 + ((0.0,) * 7 + (1.0,),), 0.02)
+FINE = Recorded("qwen3-4b", False, tuple(tuple((t * 8 + r) / 64 for r in range(8)) for t in range(8)), 0.5)
+SCRIPTED = replace(DEAD, speaker="blend", scripted=True)
+ON_HUB = replace(V1, external=True, requires=None, pinned=None)
+TINKER = {"backend": "tinker", "model": "Qwen/Qwen3-8B"}
+
+CASES = {
+    "RUN001": RuleCases(
+        fires={
+            "v0 with prime-rl": run(V0),
+            "v0 hosted": run(V0, backend="prime"),
+            "v1 with tinker": run(V1, **TINKER),
+            "a newer verifiers with rllm": run(replace(V0, requires=("verifiers>=0.3.1,<0.4",)), backend="rllm-verl"),
+            "no release works with skyrl": run(V0, backend="skyrl"),
+        },
+        silent={
+            "v1 with prime-rl": run(),
+            "v0 with tinker": run(V0, **TINKER),
+            "any generation with trl": run(V0, backend="trl"),
+            "nothing is known": run(replace(ON_HUB, generation=None), backend="prime"),
+        },
+    ),
+    "RUN002": RuleCases(fires={"shared lora": run(backend="prime-lora")}, silent={"hosted": run(backend="prime")}),
+    "RUN003": RuleCases(
+        fires={
+            "misspelt": run(model="Qwen/Qwen3-4B-Instruct-2508"),
+            "a fine-tune without a renderer": run(model="acme/our-own"),
+            "by an override": overridden("model.name", "acme/our-own"),
+            "a renderer that is none": run(renderer="qwen33"),
+            "not with tinker": run(V0, backend="tinker", model="Qwen/Qwen3-0.6B"),
+        },
+        silent={
+            "known": run(),
+            "a fine-tune with its renderer": run(model="acme/our-own", renderer="qwen3"),
+            "tinker knows it": run(V0, **TINKER),
+            "a checkpoint of tinker": run(V0, backend="tinker", model="Qwen/Qwen3-8B:final"),
+        },
+    ),
+    "RUN004": RuleCases(
+        fires={"one letter": run(backend="trl", model="Qwen/Qwen3-06B")},
+        silent={
+            "known": run(backend="trl", model="Qwen/Qwen3-0.6B"),
+            "a folder": run(backend="trl", model="./Qwen3-0.6"),
+            "another family": run(backend="trl", model="HuggingFaceTB/SmolLM2-135M"),
+        },
+    ),
+    "RUN005": RuleCases(
+        fires={
+            "later's in august": overridden("orchestrator.train.group_size", 8),
+            "august's in later": overridden("orchestrator.group_size", 8, schema="later"),
+            "either in portable": overridden("orchestrator.algo.type", "grpo", schema="portable"),
+            "removed": overridden("orchestrator.oversampling_factor", 2.0),
+            "lora in the wrong place": overridden("model.lora.rank", 8),
+            "a gate of august in later": run(
+                schema="later", overrides=source(curriculum={"gates": {"x": {"type": "advantage_range"}}})
+            ),
+            "a misspelt argument of vllm": overridden("inference.vllm.gpu_memory_utilisation", 0.8),
+        },
+        silent={
+            "august's in august": overridden("orchestrator.group_size", 8),
+            "the same in both": overridden("orchestrator.max_off_policy_steps", 16, schema="portable"),
+            "an argument of vllm": overridden("inference.vllm.max_num_seqs", 256),
+            "another trainer": overridden("group_size", 8, backend="tinker", model="Qwen/Qwen3-8B"),
+        },
+    ),
+    "RUN006": RuleCases(
+        fires={
+            "two environments with trl": run(backend="trl", sources=[{"id": "plain-sums"}, {"id": "other-sums"}]),
+            "arguments with skyrl": run(V0, backend="skyrl", sources=[{"id": "plain-sums", "args": {"n": 3}}]),
+            "torn groups": run(V0, batch_size=100, **TINKER),
+            "no form in TOML": overridden("env_vars.MIXED", [1, "a"]),
+        },
+        silent={"two with prime-rl": run(sources=[{"id": "plain-sums"}, {"id": "other-sums"}])},
+    ),
+    "RUN007": RuleCases(
+        fires={"another release": run(replace(V0, requires=("verifiers>=0.1.8,<0.4",), pinned="0.3.1"), **TINKER)},
+        silent={
+            "the trainer's": run(V0, **TINKER),
+            "in its own environment": run(replace(V0, pinned="0.3.1"), backend="trl"),
+            "not here": run(ON_HUB),
+        },
+    ),
+    "RUN008": RuleCases(
+        fires={
+            "no such algorithm": run(algorithm="rloo"),
+            "adapters only": run(V0, without=("lora",), **TINKER),
+        },
+        silent={"rloo with rllm": run(V0, backend="rllm-verl", algorithm="rloo"), "full": run(without=("lora",))},
+    ),
+    "RUN009": RuleCases(
+        fires={"self-managed": run(submit="on-release"), "retired": run(backend="prime-lora", submit="on-release")},
+        silent={"hosted": run(backend="prime", submit="on-release"), "by hand": run(submit="manual")},
+    ),
+    "RUN010": RuleCases(
+        fires={
+            "clean": overridden("clean", True, backend="prime"),
+            "kubernetes": overridden("k8s.namespace", "rl", backend="prime"),
+            "disaggregated": overridden("inference.deployment.type", "disaggregated", backend="prime"),
+            "no inference": overridden("deployment.num_infer_gpus", 0, backend="prime"),
+        },
+        silent={"self-managed": overridden("clean", True), "hosted": run(backend="prime")},
+    ),
+    "RUN011": RuleCases(
+        fires={"of the hub": run(replace(ON_HUB, generation=None), backend="prime")},
+        silent={"said": run(ON_HUB, backend="prime"), "either": run(replace(ON_HUB, generation=None), backend="trl")},
+    ),
+    "RUN012": RuleCases(
+        fires={
+            "twice": run(sources=[{"id": "plain-sums"}, {"id": "plain-sums"}]),
+            "reserved": run(sources=[{"id": "plain-sums", "name": "agg"}]),
+        },
+        silent={"named": run(sources=[{"id": "plain-sums", "name": "easy"}, {"id": "plain-sums", "name": "hard"}])},
+    ),
+    "RUN013": RuleCases(
+        fires={
+            "text for a number": overridden("max_steps", "200"),
+            "a number for a table": overridden("orchestrator.train", 3),
+            "a table for a number": overridden("max_steps.value", 3),
+            "a table for a list": overridden("orchestrator.train.source.name", "x"),
+            "with tinker": run(V0, overrides={"group_size": [8]}, **TINKER),
+        },
+        silent={
+            "a number": overridden("max_steps", 100),
+            "a broken number for a whole one": overridden("orchestrator.batch_size", 128.0),
+            "something new": overridden("trainer.scheduler", {"type": "cosine", "warmup_steps": 5}),
+        },
+    ),
+    "RUN014": RuleCases(
+        fires={
+            "warm-up": overridden("trainer.scheduler", {"type": "cosine", "warmup_steps": 200}),
+            "default warm-up and decay": run(max_steps=15, overrides={"trainer": {"scheduler": {"type": "linear"}}}),
+            "begins below a group": overridden("orchestrator.concurrency.initial_inflight", 4),
+            "begins above the end": overridden("orchestrator.concurrency.initial_inflight", 2048),
+            "upside down": overridden("orchestrator.concurrency", {"min_inflight": 64, "max_inflight": 32}),
+            "two batches": overridden("orchestrator.token_batch_size", 100000),
+            "nothing to evaluate on": run(without=("eval",), overrides={"orchestrator": {"eval": {"interval": 10}}}),
+            "two lengths": overridden("trainer.max_steps", 100),
+            "offline": overridden("monitors.wandb.offline", True),
+            "the launcher's": overridden("env_vars.CUDA_VISIBLE_DEVICES", "0"),
+        },
+        silent={
+            "none": run(),
+            "a scheduler that fits": overridden("trainer.scheduler", {"type": "linear"}),
+            "the same length twice": overridden("trainer.max_steps", 200),
+            "a variable": overridden("env_vars.TOKENIZERS_PARALLELISM", "false"),
+            "bounds": overridden("orchestrator.concurrency", {"initial_inflight": 64, "max_inflight": 128}),
+            "another trainer": overridden("trainer.max_steps", 100, backend="verifiers-rl"),
+        },
+    ),
+    "RUN020": RuleCases(
+        fires={
+            "of one environment": run(sources=[{"id": "plain-sums", "rollouts_per_example": 12}]),
+            "by an override": overridden("orchestrator.batch_size", 100),
+        },
+        silent={"whole": run(), "tokens": overridden("orchestrator.batch_size", 64)},
+    ),
+    "RUN021": RuleCases(
+        fires={
+            "declared": run(rollouts_per_example=1),
+            "of a source": run(sources=[{"id": "plain-sums", "rollouts_per_example": 1}]),
+            "forgotten in an override": run(
+                overrides={"orchestrator": {"train": {"source": [{"env": {"taskset": {"id": "plain-sums"}}}]}}}
+            ),
+        },
+        silent={
+            "eight": run(),
+            "not relative": run(V0, backend="rllm-verl", algorithm="reinforce", rollouts_per_example=1),
+            "shared by an override": run(
+                overrides={
+                    "orchestrator": {"group_size": 8, "train": {"source": [{"env": {"taskset": {"id": "plain-sums"}}}]}}
+                }
+            ),
+        },
+    ),
+    "RUN022": RuleCases(
+        fires={
+            "less than a group": run(max_concurrent=4),
+            "less than the workers": run(
+                max_concurrent=16, overrides=source(serve={"pool": {"type": "static", "num_workers": 32}})
+            ),
+        },
+        silent={"enough": run(max_concurrent=64), "not said": run(), "no limit": run(V0, max_concurrent=128, **TINKER)},
+    ),
+    "RUN023": RuleCases(
+        fires={
+            "as long": run(seq_len=1024),
+            "of a source": run(overrides=source(sampling={"max_completion_tokens": 8192})),
+            "by default": overridden("seq_len", 1024),
+            "with verifiers-rl": run(V0, backend="verifiers-rl", seq_len=1024),
+        },
+        silent={"room": run(sampling={"max_tokens": 512}, seq_len=1024)},
+    ),
+    "RUN024": RuleCases(
+        fires={"shorter": overridden("inference.vllm.max_model_len", 2048)},
+        silent={"as long": overridden("inference.vllm.max_model_len", 4096), "the model's": run()},
+    ),
+    "RUN025": RuleCases(
+        fires={
+            "after the end": run(eval={"interval": 500}),
+            "by default": run(eval={}, max_steps=20),
+            "with trl": run(backend="trl", eval={"interval": 500}),
+        },
+        silent={
+            "within": run(),
+            "none": run(without=("eval",)),
+            "none with rllm": run(V0, backend="rllm-verl", eval={}),
+        },
+    ),
+    "RUN026": RuleCases(
+        fires={
+            "too many": run(gpus={"train": 4, "inference": 6}),
+            "none": overridden("deployment.num_train_gpus", 0),
+            "less than none": overridden("deployment.num_infer_gpus", -1),
+            "tensor parallel": run(gpus={"inference": 3, "tensor_parallel": 2}),
+            "context parallel": run(gpus={"train": 3, "context_parallel": 2}),
+            "tensor parallel over nodes": run(gpus={"train_nodes": 1, "inference_nodes": 1, "tensor_parallel": 3}),
+            "tensor parallel with rllm": run(V0, backend="rllm-verl", gpus={"train": 3, "tensor_parallel": 2}),
+        },
+        silent={
+            "one node": run(gpus={"train": 2, "inference": 6, "tensor_parallel": 2, "context_parallel": 2}),
+            "a larger node": run(gpus={"train": 4, "inference": 12, "per_node": 16}),
+            "several nodes": run(gpus={"train_nodes": 2, "inference_nodes": 1}),
+        },
+    ),
+    "RUN027": RuleCases(
+        fires={
+            "nccl": overridden("weight_broadcast.type", "nccl"),
+            "nixl": overridden("weight_broadcast.type", "nixl"),
+        },
+        silent={
+            "full": overridden("weight_broadcast.type", "nccl", without=("lora",), learning_rate=1e-6),
+            "files": overridden("weight_broadcast.type", "filesystem"),
+        },
+    ),
+    "RUN028": RuleCases(
+        fires={"too large": run(lora={"rank": 640})},
+        silent={"largest": run(lora={"rank": 512}), "with trl": run(backend="trl", lora={"rank": 640})},
+    ),
+    "RUN029": RuleCases(
+        fires={
+            "greedy": run(sampling={"temperature": 0}),
+            "of a source": run(overrides=source(sampling={"temperature": 0})),
+        },
+        silent={"sampled": run(sampling={"temperature": 0.7})},
+    ),
+    "RUN030": RuleCases(
+        fires={
+            "size of an evaluation": run(schema="portable", eval={"tasks": 50}),
+            "a filter": run(schema="portable", difficulty_filter=True),
+            "evaluation with verifiers-rl": run(V0, backend="verifiers-rl"),
+            "thinking that no renderer takes": run(
+                model="deepseek-ai/DeepSeek-R1", sampling={"enable_thinking": False}
+            ),
+        },
+        silent={
+            "a schema is named": run(schema="later", eval={"tasks": 50}, difficulty_filter=True),
+            "a default": run(V0, lora={"rank": 16}, **TINKER),
+        },
+    ),
+    "RUN040": RuleCases(
+        fires={
+            "adapter too fast": run(learning_rate=1e-3),
+            "adapter too slow": run(learning_rate=1e-6),
+            "full too fast": run(learning_rate=1e-4, without=("lora",)),
+            "by an override": overridden("trainer.optim.lr", 1e-3),
+        },
+        silent={
+            "adapter": run(),
+            "full": run(learning_rate=1e-6, without=("lora",)),
+            "the edge": run(learning_rate=1e-4),
+        },
+    ),
+    "RUN041": RuleCases(
+        fires={"batch": run(batch_size=32), "group": run(rollouts_per_example=4)},
+        silent={"usual": run(), "one is worse than small": run(rollouts_per_example=1, sources=[{"id": "plain-sums"}])},
+    ),
+    "RUN042": RuleCases(
+        fires={"binary": run(recorded=BINARY)},
+        silent={
+            "continuous": run(recorded=FINE),
+            "filtered": run(recorded=BINARY, difficulty_filter=True),
+            "by an override": run(
+                recorded=BINARY, overrides=source(curriculum={"gates": {"x": {"type": "advantage_range"}}})
+            ),
+            "the trainer cannot": run(V0, recorded=BINARY, **TINKER),
+            "nothing recorded": run(recorded=None),
+        },
+    ),
+    "RUN043": RuleCases(
+        fires={
+            "a filter that never fires": run(recorded=FINE, difficulty_filter=True),
+            "pools of right and wrong": run(
+                recorded=FINE,
+                overrides=source(
+                    curriculum={
+                        "sampler": {
+                            "type": "difficulty_pool",
+                            "pools": {
+                                "bad": {"threshold": 0.0, "weight": 1.0},
+                                "good": {"threshold": 1.0, "weight": 0.5},
+                            },
+                        }
+                    }
+                ),
+            ),
+        },
+        silent={
+            "binary": run(recorded=BINARY, difficulty_filter=True),
+            "pools within": run(
+                recorded=FINE,
+                overrides=source(curriculum={"sampler": {"pools": {"bad": {"threshold": 0.4, "weight": 1.0}}}}),
+            ),
+            "no filter": run(recorded=FINE),
+        },
+    ),
+    "RUN044": RuleCases(
+        fires={"dead": run(recorded=DEAD)},
+        silent={
+            "live": run(recorded=BINARY),
+            "scripted": run(recorded=SCRIPTED),
+            "nothing recorded": run(recorded=None),
+        },
+    ),
+    "RUN045": RuleCases(
+        fires={
+            "nothing": run(recorded=replace(DEAD, mean_share=0.0)),
+            "all": run(recorded=replace(BINARY, mean_share=0.9)),
+        },
+        silent={"between": run(), "scripted": run(recorded=replace(SCRIPTED, mean_share=0.0))},
+    ),
+    "RUN046": RuleCases(
+        fires={
+            "several turns": run(multi_turn=True),
+            "deepseek": run(multi_turn=True, model="deepseek-ai/DeepSeek-R1"),
+        },
+        silent={
+            "one turn": run(),
+            "another template": run(multi_turn=True, model="meta-llama/Llama-3.2-3B-Instruct"),
+            "no thinking": run(multi_turn=True, model="Qwen/Qwen3-4B", sampling={"enable_thinking": False}),
+        },
+    ),
+    "RUN047": RuleCases(
+        fires={
+            "a judge's key": run(replace(V1, secrets=("OPENAI_API_KEY",)), backend="prime"),
+            "the run's": run(backend="prime", secrets=["SERPER_API_KEY"]),
+        },
+        silent={
+            "forwarded": run(backend="prime", secrets=["WANDB_API_KEY", "HF_TOKEN"]),
+            "one's own machine": run(replace(V1, secrets=("OPENAI_API_KEY",))),
+        },
+    ),
+    "RUN048": RuleCases(
+        fires={
+            "older": run(backend="prime", on_hub="0.0.9"),
+            "not there": run(backend="prime", on_hub=""),
+        },
+        silent={
+            "there": run(backend="prime", on_hub="0.1.0"),
+            "nobody asked": run(backend="prime"),
+            "newer": run(backend="prime", on_hub="0.2.0"),
+            "not from the hub": run(on_hub="0.0.9"),
+        },
+    ),
+    "RUN049": RuleCases(
+        fires={
+            "hours": run(budget={"max_gpu_hours": 10, "hours": 8}),
+            "dollars": run(budget={"max_dollars": 20, "hours": 8, "gpu_hour_price": 2.5}),
+        },
+        silent={"within": run(budget={"max_gpu_hours": 16, "hours": 8}), "unknown": run(budget={"max_gpu_hours": 1})},
+    ),
+    "RUN050": RuleCases(
+        fires={"no hours": run(budget={"max_gpu_hours": 64})},
+        silent={"hours": run(budget={"max_gpu_hours": 64, "hours": 8}), "no limit": run()},
+    ),
+    "RUN090": RuleCases(
+        fires={"another family": run(ignore={"RWD001": "why"}), "misspelt": run(ignore={"RUN099": "why"})},
+        silent={"known": run(ignore={"RUN041": "a first try"})},
+    ),
+}

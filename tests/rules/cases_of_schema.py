@@ -1,0 +1,379 @@
+"""Cases of the rules of the schema gate."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from envops.facts.observed import FunctionScore
+from envops.repository.package import AnswerDeclaration, SourceNote
+from rule_cases import RuleCases
+from subjects import DESCRIPTION, FACTS, PACKAGE, README, attempt, dataset, score, subject, unloaded, v0
+
+WHEEL_FILES = FACTS.wheel.files if FACTS.wheel else ()
+
+
+def named(name: str):
+    return subject(package={"name": name})
+
+
+def described(description: str):
+    return subject(package={"description": description})
+
+
+def python(bound: str, verifiers: str = "0.3.1"):
+    return subject(package={"requires_python": bound}, description={"verifiers": verifiers})
+
+
+def requires(*requirements: str):
+    return subject(package={"requires": requirements})
+
+
+def readme(text: str | None):
+    return subject(package={"readme": text})
+
+
+def shipped(*files: str):
+    return subject(wheel={"files": files})
+
+
+def also_shipped(*files: str):
+    return shipped(*WHEEL_FILES, *files)
+
+
+def data(**changes):
+    return subject(description={"datasets": (dataset(**changes),)})
+
+
+def two_splits(overlap: int, size: int | None = 100, duplicates: int = 0):
+    splits = (
+        dataset(size=size, duplicate_count=duplicates),
+        dataset(split="eval", size=size, duplicate_count=duplicates),
+    )
+    return subject(description={"datasets": splits, "overlap": ((3, 4),), "overlap_count": overlap})
+
+
+def ignoring(**reasons: str):
+    return subject(entry={"ignore": reasons})
+
+
+CASES = {
+    "SCH001": RuleCases(
+        fires={
+            "upper case": named("Plain-sums"),
+            "underscore": named("plain_sums"),
+            "double dash": named("plain--sums"),
+            "dash at the end": named("plain-sums-"),
+            "empty": named(""),
+        },
+        silent={"digits": named("gsm8k"), "words with dashes": named("plain-sums-2")},
+    ),
+    "SCH002": RuleCases(
+        fires={
+            "folder with a dash": subject(package={"folder": Path("/repository/environments/plain-sums")}),
+            "another module": subject(package={"module": "sums"}),
+        },
+        silent={"underscores for dashes": subject()},
+    ),
+    "SCH003": RuleCases(
+        fires={
+            "words": subject(package={"version": "first"}),
+            "missing": subject(package={"version": ""}),
+            "two dashes": subject(package={"version": "1.0-final-2"}),
+        },
+        silent={
+            "a plain one": subject(package={"version": "1.2.3"}),
+            "a release candidate": subject(package={"version": "0.1.0rc1"}),
+            "a post release": subject(package={"version": "0.1.8.post2"}),
+        },
+    ),
+    "SCH004": RuleCases(
+        fires={
+            "missing": described(""),
+            "to do": described("TODO: describe this environment some day"),
+            "the template's": described("Your environment description here"),
+            "add one": described("Add a short description of the environment"),
+            "the name": described("Plain sums"),
+            "the name and environment": described("plain-sums environment"),
+            "too short": described("Adds numbers."),
+        },
+        silent={
+            "a sentence": described("Reverses text letter by letter."),
+            "a word that only looks like a placeholder": described("Plans a todolist from a description of errands."),
+        },
+    ),
+    "SCH005": RuleCases(
+        fires={"none": subject(package={"tags": ()}), "blank": subject(package={"tags": (" ",)})},
+        silent={"one": subject(package={"tags": ("math",)})},
+    ),
+    "SCH006": RuleCases(
+        fires={
+            "missing": python(""),
+            "not a bound": python("three"),
+            "too old for verifiers": python(">=3.8,<3.10"),
+            "too new for verifiers": python(">=3.14"),
+        },
+        silent={
+            "as verifiers": python(">=3.11,<3.14"),
+            "no upper bound": python(">=3.11"),
+            "3.14 on verifiers 0.4": python(">=3.14", "0.4.0"),
+            "a patch release as the lower bound": python(">=3.11.4,<3.13"),
+            "an unknown verifiers": unloaded("venv", package={"lock": None}),
+        },
+    ),
+    "SCH007": RuleCases(
+        fires={"3.10 with verifiers 0.3": python(">=3.10,<3.14"), "anything": python(">=3")},
+        silent={
+            "3.10 with verifiers 0.1": python(">=3.10,<3.14", "0.1.9.post3"),
+            "3.11": python(">=3.11"),
+            "no overlap at all is another rule's": python(">=3.8,<3.10"),
+        },
+    ),
+    "SCH008": RuleCases(
+        fires={"no requirements": requires(), "another one": requires("verifiers-extras<1")},
+        silent={"with extras": requires("verifiers[envs]>=0.3,<0.5"), "oddly spelt": requires("Verifiers ~= 0.3")},
+    ),
+    "SCH009": RuleCases(
+        fires={
+            "no bound": requires("verifiers"),
+            "below only": requires("verifiers>=0.1"),
+            "an exclusion is no bound": requires("verifiers>=0.3,!=0.4.0"),
+            "a branch": requires("verifiers @ git+https://example.org/verifiers"),
+        },
+        silent={
+            "bounded": requires("verifiers>=0.3,<0.5"),
+            "exact": requires("verifiers==0.4.0"),
+            "compatible": requires("verifiers~=0.4.0"),
+            "a series": requires("verifiers==0.4.*"),
+        },
+    ),
+    "SCH010": RuleCases(
+        fires={
+            "v0 up to 0.4": v0("verifiers>=0.1.9,<0.5"),
+            "v0 on 0.4": v0("verifiers==0.4.0"),
+            "v1 from 0.1": requires("verifiers>=0.1,<0.5"),
+            "v1 without a lower bound": requires("verifiers<0.5"),
+        },
+        silent={
+            "v0 below 0.4": v0("verifiers<0.4"),
+            "v0 exact": v0("verifiers==0.1.9.post3"),
+            "v1 from 0.2.1": requires("verifiers>=0.2.1,<0.5"),
+            "v1 on a release to come": requires("verifiers>=0.7,<0.8"),
+            "v1 on a release candidate": requires("verifiers==0.4.0rc1"),
+        },
+    ),
+    "SCH011": RuleCases(
+        fires={
+            "neither": unloaded(package={"generation": None, "exports": ()}),
+            "v0 without load_environment": unloaded(package={"generation": "v0", "exports": ("make",)}),
+            "v1 without a taskset": unloaded(package={"exports": (), "defines_load_environment": True}),
+        },
+        silent={
+            "a taskset": unloaded(),
+            "v0 with load_environment": v0(),
+            "v0 that only exports it": unloaded(package={"generation": "v0", "exports": ("load_environment",)}),
+            "it was loaded all the same": subject(package={"exports": ()}),
+        },
+    ),
+    "SCH020": RuleCases(
+        fires={"missing": readme(None), "blank": readme(" \n")},
+        silent={"there": readme("# plain-sums")},
+    ),
+    "SCH021": RuleCases(
+        fires={
+            "title only": readme("# A task with format, reward and usage"),
+            "no reward": readme(README.replace("## Reward", "## Other")),
+            "headings in a code fence": readme(f"# plain-sums\n```\n{README}\n```\n"),
+        },
+        silent={
+            "all four": subject(),
+            "other words": readme("# x\n## Overview\n## Input and output\n### Scoring\n## Quickstart\n"),
+            "underlined headings": readme(
+                "Sums\n====\nTask\n----\nFormat\n------\nRewards\n------\nHow to use it\n------\n"
+            ),
+            "missing is another rule's": readme(None),
+        },
+    ),
+    "SCH022": RuleCases(
+        fires={
+            "one unnamed": readme(README.replace("format_reward", "form")),
+            "named elsewhere only": readme(README.replace("`format_reward`", "form") + "\nSee format_reward."),
+            "an entry of a mapping": subject(
+                scores=(score("oracle", functions={"exactness": FunctionScore(1.0, 0.5, "reward")}),)
+            ),
+        },
+        silent={
+            "all named": subject(),
+            "named in words": readme(README.replace("`format_reward`", "Format reward")),
+            "a metric need not be named": subject(description={"functions": (*DESCRIPTION.functions,)}),
+        },
+    ),
+    "SCH023": RuleCases(
+        fires={"none": subject(package={"cases": ()})},
+        silent={"one": subject()},
+    ),
+    "SCH030": RuleCases(
+        fires={"back end raised": unloaded("wheel"), "back end is not to be had": unloaded("wheel", "network")},
+        silent={"disk is full": unloaded("wheel", "infrastructure"), "built": subject()},
+    ),
+    "SCH031": RuleCases(
+        fires={
+            "no module": shipped("other/__init__.py"),
+            "no data": shipped(*(name for name in WHEEL_FILES if not name.endswith(".json"))),
+        },
+        silent={
+            "all of it": subject(),
+            "a single file": subject(package={"files": ("plain_sums.py",)}, wheel={"files": ("plain_sums.py",)}),
+            "a src folder": subject(package={"files": tuple(f"src/{name}" for name in PACKAGE.files)}),
+            "caches and notes stay behind": subject(
+                package={"files": (*PACKAGE.files, "plain_sums/.gitignore", "plain_sums/NOTES.md")}
+            ),
+        },
+    ),
+    "SCH032": RuleCases(
+        fires={
+            "tests": also_shipped("tests/oracle.py"),
+            "recordings": also_shipped("recordings/rollouts.jsonl"),
+            "keys": also_shipped("plain_sums/.env"),
+            "caches": also_shipped("plain_sums/__pycache__/taskset.cpython-311.pyc"),
+            "a lock": also_shipped("requirements.lock"),
+            "another package": also_shipped("helpers/__init__.py"),
+            "another module": also_shipped("conftest.py"),
+        },
+        silent={
+            "module and metadata": subject(),
+            "pyproject, as verifiers' own template ships it": also_shipped("pyproject.toml"),
+            "data that is called tests": also_shipped("plain_sums/data/tests/case.py"),
+        },
+    ),
+    "SCH033": RuleCases(
+        fires={
+            "Python's own": also_shipped("json.py"),
+            "a folder": also_shipped("asyncio/__init__.py"),
+            "a dependency": also_shipped("verifiers/__init__.py"),
+            "compiled": also_shipped("_socket.cpython-311-x86_64-linux-gnu.so"),
+            "code at every start": also_shipped("plain_sums.pth"),
+        },
+        silent={
+            "a name of its own": subject(),
+            "inside the module": also_shipped("plain_sums/json.py", "plain_sums/verifiers/__init__.py"),
+            "data": also_shipped("json.txt"),
+        },
+    ),
+    "SCH040": RuleCases(
+        fires={"a pin that is not there": unloaded("venv")},
+        silent={"the index is down": unloaded("venv", "infrastructure"), "installed": subject()},
+    ),
+    "SCH041": RuleCases(
+        fires={"an import": unloaded("load", message="No module named 'numpy'")},
+        silent={
+            "loaded": subject(),
+            "a secret is another rule's": unloaded("load", "missing-secret"),
+            "a crash is nobody's": unloaded("load", "crash"),
+        },
+    ),
+    "SCH042": RuleCases(
+        fires={
+            "not declared": unloaded("load", "missing-secret", "'SERPER_API_KEY'"),
+            "declared but not set": unloaded(
+                "load", "missing-secret", "'SERPER_API_KEY'", entry={"secrets": ("SERPER_API_KEY",)}
+            ),
+        },
+        silent={"raised": unloaded("load"), "declared and not needed": subject(entry={"secrets": ("SERPER_API_KEY",)})},
+    ),
+    "SCH043": RuleCases(
+        fires={"loading": unloaded("load", "network"), "listing": unloaded("tasks", "network")},
+        silent={"tried and went on": subject(network=(attempt("load"),)), "raised": unloaded("load")},
+    ),
+    "SCH044": RuleCases(
+        fires={"loading": subject(network=(attempt("load"),)), "listing": subject(network=(attempt("tasks"),))},
+        silent={
+            "scoring is another rule's": subject(network=(attempt("rewards"),)),
+            "needed is another rule's": unloaded("load", "network", network=(attempt("load"),)),
+        },
+    ),
+    "SCH045": RuleCases(
+        fires={"raised": unloaded("tasks"), "a secret": unloaded("tasks", "missing-secret")},
+        silent={"listed": subject(), "the network is another rule's": unloaded("tasks", "network")},
+    ),
+    "SCH050": RuleCases(
+        fires={"no split": subject(description={"datasets": ()}), "an empty split": data(size=0, inspected=0)},
+        silent={"one task": data(size=1, inspected=1), "infinite": data(size=None), "not loaded": unloaded()},
+    ),
+    "SCH051": RuleCases(
+        fires={"one": data(empty_prompts=(7,), empty_prompt_count=1)},
+        silent={"none": data()},
+    ),
+    "SCH052": RuleCases(
+        fires={
+            "two of a hundred": data(duplicates=((0, 1), (2, 3)), duplicate_count=2),
+            "an infinite one that always asks the same": data(size=None, duplicate_count=99),
+        },
+        silent={
+            "one of a hundred": data(duplicates=((0, 1),), duplicate_count=1),
+            "an infinite one over a small space": data(size=None, inspected=1000, duplicate_count=950),
+        },
+    ),
+    "SCH053": RuleCases(
+        fires={"one of a hundred": data(duplicates=((0, 1),), duplicate_count=1)},
+        silent={
+            "many are another rule's": data(duplicate_count=50),
+            "infinite, by chance": data(size=None, inspected=1000, duplicate_count=3),
+        },
+    ),
+    "SCH054": RuleCases(
+        fires={
+            "one": two_splits(1),
+            "infinite with the same seed": two_splits(100, size=None),
+        },
+        silent={
+            "none": subject(),
+            "infinite, by chance": two_splits(2, size=None),
+            "infinite over a small space": two_splits(100, size=None, duplicates=90),
+        },
+    ),
+    "SCH055": RuleCases(
+        fires={"all": data(answers_in_prompt=(0, 1), answer_in_prompt_count=100)},
+        silent={
+            "some are another rule's": data(answer_in_prompt_count=10),
+            "offered as a choice": subject(
+                package={"answer": AnswerDeclaration(type="choice")},
+                description={"datasets": (dataset(answer_in_prompt_count=100),)},
+            ),
+        },
+    ),
+    "SCH056": RuleCases(
+        fires={"some": data(answers_in_prompt=(4,), answer_in_prompt_count=10)},
+        silent={
+            "none": data(),
+            "all are another rule's": data(answer_in_prompt_count=100),
+            "offered as labels": subject(
+                package={"answer": AnswerDeclaration(type="label")},
+                description={"datasets": (dataset(answer_in_prompt_count=10),)},
+            ),
+        },
+    ),
+    "SCH057": RuleCases(
+        fires={
+            "a moving one": subject(
+                package={"notes": (SourceNote("unpinned-dataset", 'load_dataset("a/b")', "plain_sums/taskset.py", 9),)}
+            )
+        },
+        silent={
+            "other notes": subject(
+                package={"notes": (SourceNote("model-output-executed", "exec(reply)", "plain_sums/taskset.py", 9),)}
+            )
+        },
+    ),
+    "SCH090": RuleCases(
+        fires={"a misspelt id": ignoring(RWD999="never mind")},
+        silent={"a known one": ignoring(RWD005="paraphrases are right")},
+    ),
+    "SCH091": RuleCases(
+        fires={"finds nothing": ignoring(RWD005="paraphrases are right")},
+        silent={
+            "fired": subject(entry={"ignore": {"SCH005": "no tags yet"}}, package={"tags": ()}),
+            "unknown is another rule's": ignoring(RWD999="never mind"),
+            "its gate was not observed": unloaded(entry={"ignore": {"RWD005": "paraphrases are right"}}),
+        },
+    ),
+}

@@ -1,0 +1,103 @@
+"""Cases of the rules of the smoke gate."""
+
+from __future__ import annotations
+
+import math
+
+from envops.facts.observed import Failure
+from rule_cases import RuleCases
+from subjects import SOUND_ROLLOUTS, failure, functions, rollout, score, scores, subject, unloaded
+
+
+def one_more(policy: str = "blend", **changes):
+    return subject(rollouts=(*SOUND_ROLLOUTS, rollout(policy, 0, 3, **changes)))
+
+
+def failed(**changes):
+    return one_more(reward=None, predicted=None, functions={}, failure=failure(**changes))
+
+
+def lacking(stage, module):
+    broken = Failure("raised", "ModuleNotFoundError", f"No module named '{module}'")
+    return subject(failures={stage: broken})
+
+
+CASES = {
+    "SMK001": RuleCases(
+        fires={"raised": failed(), "v0 says zero all the same": one_more(reward=0.0, failure=failure())},
+        silent={"none": subject(), "time is another rule's": failed(kind="timeout")},
+    ),
+    "SMK002": RuleCases(
+        fires={
+            "one is lost": subject(rollouts=SOUND_ROLLOUTS[:-1]),
+            "a policy is lost": subject(rollouts=tuple(each for each in SOUND_ROLLOUTS if each.policy != "oracle")),
+            "none came": subject(rollouts=(), rollouts_asked={}),
+            "fewer than the registry asks for": subject(rollouts_asked={}),
+        },
+        silent={
+            "all came": subject(),
+            "a failed one came back too": failed(),
+            "the evaluation itself failed": unloaded("smoke"),
+        },
+    ),
+    "SMK003": RuleCases(
+        fires={
+            "a plain zero": one_more(reward=0.0, timed_out=True, stop="timeout_reached"),
+            "as a failure": failed(kind="timeout"),
+        },
+        silent={"in time": subject(), "raised": failed()},
+    ),
+    "SMK004": RuleCases(
+        fires={"none": one_more(reward=None, predicted=None), "not a number": one_more(reward=math.nan)},
+        silent={"zero": one_more(reward=0.0), "failed is another rule's": failed()},
+    ),
+    "SMK005": RuleCases(
+        fires={"less": one_more(reward=0.5, predicted=1.0), "by little": one_more(reward=0.5, predicted=0.50001)},
+        silent={
+            "equal": subject(),
+            "by rounding": one_more(reward=0.5, predicted=0.5 + 1e-9),
+            "nothing predicted": one_more(reward=0.5, predicted=None),
+            "late": one_more(reward=0.0, predicted=1.0, timed_out=True),
+        },
+    ),
+    "SMK006": RuleCases(
+        fires={
+            "on a task that was scored": one_more("oracle", reward=0.2),
+            "on another task": subject(rollouts=(*SOUND_ROLLOUTS, rollout("oracle", 9, reward=0.2))),
+        },
+        silent={
+            "reached": subject(),
+            "missed in process too": subject(
+                scores=scores(oracle={"reward": 0.2}), rollouts=(rollout("oracle", reward=0.2),)
+            ),
+            "a mixed policy need not": one_more("blend", reward=0.2),
+        },
+    ),
+    "SMK007": RuleCases(
+        fires={
+            "a reward": one_more(
+                functions={name: said for name, said in functions(1, 1).items() if name != "format_reward"}
+            )
+        },
+        silent={
+            "all there": subject(),
+            "not always there in process": subject(
+                scores=(*scores(), score("nop", functions={"correct_answer": functions(0, 0)["correct_answer"]})),
+                rollouts=(rollout(functions={"correct_answer": functions(1, 1)["correct_answer"]}),),
+            ),
+            "where gold alone was scored": subject(
+                scores=(*scores(), score("oracle", 9)),
+                rollouts=(rollout(task=9, functions={"correct_answer": functions(1, 1)["correct_answer"]}),),
+            ),
+            "failed": failed(),
+        },
+    ),
+    "SMK008": RuleCases(
+        fires={"raised": unloaded("smoke")},
+        silent={"ended": subject(), "a crash is nobody's": unloaded("smoke", "crash")},
+    ),
+    "SMK009": RuleCases(
+        fires={"played": lacking("smoke", "aiohttp"), "conversations": lacking("rewards", "aiohttp")},
+        silent={"another module": lacking("smoke", "numpy"), "ended": subject()},
+    ),
+}

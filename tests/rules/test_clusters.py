@@ -1,0 +1,117 @@
+"""Means, deviations and differences that are honest about tasks."""
+
+from __future__ import annotations
+
+import math
+import random
+import statistics
+
+import pytest
+from envops.statistics.clusters import (
+    clustered_deviation,
+    clustered_mean,
+    clustered_share,
+    paired_difference,
+    share_of_tasks,
+    standard_error,
+    variance_parts,
+)
+
+TWINS = [[0.0, 0.0], [1.0, 1.0], [0.0, 0.0], [1.0, 1.0], [1.0, 1.0], [0.0, 0.0]]
+
+
+def test_copies_of_a_rollout_are_no_evidence():
+    """Miller's formula by hand: the error of six means, though there are twelve values."""
+    alone = [[cluster[0]] for cluster in TWINS]
+    assert standard_error(TWINS, 0.5) == pytest.approx(standard_error(alone, 0.5))
+    assert standard_error(alone, 0.5) == pytest.approx(statistics.stdev([0, 1, 0, 1, 1, 0]) / math.sqrt(6))
+
+
+def test_rollouts_that_repel_each_other_count_as_independent():
+    values = [[0.0, 1.0] * 4] * 10
+    assert standard_error(values, 0.5) == pytest.approx(statistics.stdev([0, 1] * 40) / math.sqrt(80))
+
+
+def test_interval_of_the_mean_stays_inside_of_the_range():
+    found = clustered_mean([[0.0] * 8] * 9 + [[0.0] * 7 + [1.0]], 0.95)
+    assert 0 < found.low < found.value == 1 / 80 < found.high < 0.2
+
+
+def test_all_equal_is_not_certainty():
+    found = clustered_mean([[0.0] * 8] * 10, 0.95)
+    assert (found.low, found.value) == (0, 0)
+    assert 0.2 < found.high < 0.4
+
+
+def test_one_task_has_no_interval():
+    found = clustered_mean([[0.0, 1.0, 1.0]], 0.95)
+    assert (found.low, found.high) == (0, 1)
+    beyond = clustered_mean([[0.0, 5.0]], 0.95)
+    assert (beyond.low, beyond.high) == (-math.inf, math.inf)
+
+
+def test_values_beyond_the_range_get_the_plain_interval():
+    found = clustered_mean([[0.0], [2.0], [4.0]], 0.95)
+    assert found.value == 2
+    assert found.high - found.value == pytest.approx(4.30265 * 2 / math.sqrt(3), rel=1e-5)
+
+
+def test_interval_holds_the_truth_as_often_as_it_says():
+    generator = random.Random(2)
+    held = 0
+    for _ in range(1000):
+        skills = [generator.betavariate(0.6, 1.8) for _ in range(16)]
+        found = clustered_mean([[float(generator.random() < skill) for _ in range(8)] for skill in skills], 0.95)
+        held += found.low <= 0.25 <= found.high
+    assert 0.93 <= held / 1000 <= 0.98
+
+
+def test_deviation_is_that_of_all_values():
+    clusters = [[0.0, 1.0], [0.5, 0.5], [1.0, 0.0]]
+    found = clustered_deviation(clusters, 0.95)
+    assert found.value == pytest.approx(statistics.stdev(value for cluster in clusters for value in cluster))
+    assert found.low < found.value < found.high
+
+
+def test_what_never_varied_may_still_vary():
+    found = clustered_deviation([[0.5] * 8] * 10, 0.95)
+    assert (found.low, found.value) == (0, 0)
+    assert found.high == pytest.approx(math.sqrt(0.0458 * (1 - 0.0458)), abs=1e-3)
+    assert clustered_deviation([[0.5] * 8] * 1000, 0.95).high < 0.05
+
+
+def test_incidents_of_one_task_weigh_less_than_of_many():
+    spread = [[True, False, False, False]] * 10
+    heaped = [[True] * 4, [True] * 4, [True, True, False, False], *[[False] * 4] * 7]
+    assert clustered_share(heaped, 0.95).value == clustered_share(spread, 0.95).value == 0.25
+    assert clustered_share(heaped, 0.95).high > clustered_share(spread, 0.95).high
+    assert clustered_share([[False] * 8] * 10, 0.95).high == pytest.approx(0.0458, abs=1e-3)
+
+
+def test_share_of_tasks_with_zeros_and_ones_is_wilson():
+    found = share_of_tasks([0.0] * 5 + [1.0] * 5, 0.95)
+    assert (found.low, found.high) == (pytest.approx(0.2366, abs=1e-4), pytest.approx(0.7634, abs=1e-4))
+
+
+def test_paired_difference_sees_what_two_means_hide():
+    then = {str(task): task / 10 for task in range(10)}
+    now = {task: value - 0.1 + (0.01 if int(task) % 2 else -0.01) for task, value in then.items()}
+    found = paired_difference(now, then, 0.95)
+    assert found is not None
+    assert found.value == pytest.approx(-0.1)
+    assert found.high < -0.09
+
+
+def test_difference_is_over_shared_tasks():
+    assert paired_difference({"a": 1.0}, {"a": 0.0}, 0.95) is None
+    found = paired_difference({"a": 1.0, "b": 1.0, "c": 9.0}, {"a": 0.0, "b": 0.0, "d": 9.0}, 0.95)
+    assert found is not None
+    assert (found.value, found.effective) == (1, 2)
+
+
+def test_variance_is_told_apart():
+    within = variance_parts([[0.0, 1.0] * 4] * 10)
+    between = variance_parts([[0.0] * 8, [1.0] * 8] * 5)
+    assert (within.within, within.between) == (pytest.approx(2 / 7), 0)
+    assert (between.within, between.between) == (0, pytest.approx(5 / 18))
+    assert variance_parts([[0.5]] * 3).within == 0

@@ -1,0 +1,169 @@
+"""Verdicts by intervals, drift, shaping and advice, on samples made by hand."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from cases_of_groups import DEAD, LIVE, grouped, played
+from envops.repository.registry import DistributionGate
+from envops.rules.engine import findings
+from envops.rules.verdict import judge
+from envops.statistics.checks import checks_of, groups_are_live
+from envops.statistics.declared_range import DeclaredRange
+from envops.statistics.drift import answer_of
+from envops.statistics.intervals import Estimate
+from envops.statistics.measures import distribution_of
+from envops.statistics.outcomes import FIXED_POLICIES, Outcome, Sample
+from envops.statistics.training_advice import advice
+from envops_worker.policies.policies import Policies
+from subjects import subject
+
+GATE = DistributionGate()
+
+
+def sample(*groups, policy="blend"):
+    outcomes = tuple(Outcome(task, reward, {}) for task, rewards in enumerate(groups) for reward in rewards)
+    return Sample(policy, outcomes, DeclaredRange(0.0, 1.0))
+
+
+def answers(*groups):
+    return {check.rule: check.answer for check in checks_of(sample(*groups), GATE)}
+
+
+def test_mixed_rewards_pass_every_check():
+    assert set(answers(*[LIVE] * 10).values()) == {"pass"}
+
+
+def test_a_constant_reward_fails_by_its_groups():
+    said = answers(*[DEAD] * 16)
+    assert said["DST010"] == "fail"
+    assert (said["DST002"], said["DST004"]) == ("inconclusive", "inconclusive")
+    assert answers(*[DEAD] * 1000)["DST004"] == "fail"
+
+
+def test_a_constant_reward_on_many_tasks_fails_by_its_mean():
+    assert answers(*[DEAD] * 100)["DST002"] == "fail"
+    assert answers(*[[1.0] * 8] * 100)["DST003"] == "fail"
+
+
+def test_undecided_says_how_many_more_would_decide():
+    check = next(each for each in checks_of(sample(*[DEAD] * 16), GATE) if each.rule == "DST002")
+    more_tasks = int(check.more.split("(")[1].split()[0])
+    assert answers(*[DEAD] * (16 + more_tasks))["DST002"] == "fail"
+    assert answers(*[DEAD] * (16 + more_tasks // 2))["DST002"] == "inconclusive"
+
+
+def test_larger_groups_than_configured_are_drawn_from():
+    check = groups_are_live(sample(*[[0.0] * 15 + [1.0]] * 20), GATE)
+    assert check is not None
+    assert check.name.endswith("of 8")
+    assert check.estimate.value == pytest.approx(0.5)
+
+
+def test_smaller_groups_pass_and_never_fail():
+    dead = groups_are_live(sample(*[[0.0] * 4] * 30), GATE)
+    live = groups_are_live(sample(*[[0.0, 1.0, 0.0, 0.0]] * 30), GATE)
+    assert dead is not None
+    assert live is not None
+    assert (dead.answer, live.answer) == ("inconclusive", "pass")
+    assert "8 rollouts of each task would decide" in dead.more
+
+
+def test_thin_evidence_never_fails():
+    found = [each for each in findings(grouped([0.0] * 4, [0.0] * 4), ["distribution"]) if each.severity == "error"]
+    assert found
+    assert all(each.inconclusive for each in found)
+
+
+def test_low_coverage_never_fails():
+    lost = grouped(*[[0.0] * 6 + [None] * 2] * 16)
+    judged = judge(lost, ["distribution"])
+    assert judged.verdict == "inconclusive"
+    assert {"DST004", "DST006", "DST010"} <= {each.rule for each in judged.findings}
+
+
+def test_order_of_rollouts_changes_nothing():
+    rollouts = list(played(*[LIVE, [0.2] * 8, DEAD] * 4))
+    before = judge(subject(rollouts=tuple(rollouts)))
+    random.Random(4).shuffle(rollouts)
+    after = judge(subject(rollouts=tuple(rollouts)))
+    assert [each.message for each in before.findings] == [each.message for each in after.findings]
+
+
+def test_a_reward_out_of_all_proportion_breaks_no_rule():
+    found = list(findings(grouped(*[[0.0, 1e308, -1e308, 1.0]] * 10), ["distribution"]))
+    assert not [each for each in found if each.bug]
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "expected"),
+    [
+        (-0.02, 0.02, "pass"),
+        (-0.2, -0.05, "worse"),
+        (-0.05, -0.01, "pass"),
+        (0.05, 0.2, "better"),
+        (0.01, 0.05, "pass"),
+        (-0.2, 0.1, "inconclusive"),
+        (0.0, 0.0, "pass"),
+    ],
+)
+def test_drift_is_where_its_interval_lies(low, high, expected):
+    assert answer_of(Estimate((low + high) / 2, low, high), 0.1) == expected
+
+
+def test_every_scripted_policy_but_the_blend_is_known():
+    assert set(Policies.names) - {"blend"} <= FIXED_POLICIES
+
+
+def advised(*groups):
+    return {each.topic: each for each in advice(sample(*groups), GATE)}
+
+
+def test_groups_that_live_are_left_as_they_are():
+    said = advised(*[LIVE] * 10)
+    assert "keep group_size = 8" in said["group size"].do
+    assert "difficulty filter" not in said
+    assert "tasks" not in said
+
+
+def test_rare_success_asks_for_larger_groups_that_divide_the_batch():
+    said = advised(*[[0.0] * 15 + [1.0]] * 10)
+    assert "set group_size = 32" in said["group size"].do
+    batch = int(said["batch size"].do.split("=")[1].split()[0])
+    assert batch % 32 == 0
+
+
+def test_tasks_on_which_nothing_differs_are_named():
+    rewards = [LIVE] * 6 + [DEAD] * 2 + [[1.0] * 8] + [[0.4] * 8]
+    said = [each for each in advice(sample(*rewards), GATE) if each.topic == "tasks"]
+    assert [each.tasks for each in said] == [(6, 7), (8,), (9,)]
+    assert "32%" in said[0].because
+
+
+def test_few_rollouts_condemn_no_task():
+    assert not [each for each in advice(sample(*[[0.0] * 3, [0.0, 1.0, 0.0]] * 5), GATE) if each.topic == "tasks"]
+
+
+def test_hard_tasks_begin_with_what_is_solved():
+    said = advised(*[[0.0] * 7 + [1.0]] * 9, *[LIVE] * 2)
+    assert said["curriculum"].tasks == (9, 10)
+
+
+def test_nothing_live_means_nothing_to_set():
+    said = advised(*[DEAD] * 10)
+    assert said["group size"].do == "no group size helps"
+    assert said["batch size"].do.startswith("none")
+
+
+def test_measures_are_in_the_report_and_pass_at_k_grows():
+    measured = distribution_of(sample(*[LIVE] * 10), GATE)
+    assert (measured.scored, measured.tasks, measured.group_size) == (80, 10, 8)
+    assert list(measured.pass_at) == [1, 2, 4, 8]
+    assert measured.pass_at[1] == 0.5 < measured.pass_at[2] < measured.pass_at[8] == 1
+    assert judge(grouped(*[LIVE] * 10)).distributions[0].policy == "blend"
+
+
+def test_nothing_scored_measures_nothing():
+    measured = distribution_of(sample(*[[None] * 8] * 10), GATE)
+    assert (measured.scored, measured.mean, measured.live, measured.advice) == (0, None, None, ())

@@ -1,0 +1,51 @@
+"""Groups, pass@k and the estimates at another size than was played."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from statistics import fmean
+
+import pytest
+from envops.statistics.groups import chance_of_live_group, pass_at, predicted_live
+
+
+def test_a_group_as_large_as_the_sample_is_what_was_seen():
+    assert chance_of_live_group([0.0] * 8, 8) == 0
+    assert chance_of_live_group([0.0] * 7 + [1.0], 8) == 1
+
+
+def test_smaller_groups_are_all_that_could_be_drawn():
+    values = [0.0, 0.0, 0.0, 1.0, 1.0, 0.5]
+    drawn = [len(set(group)) > 1 for group in itertools.combinations(values, 3)]
+    assert chance_of_live_group(values, 3) == pytest.approx(fmean(drawn))
+
+
+def test_larger_groups_than_were_played_cannot_be_had():
+    with pytest.raises(ValueError, match="no group of 8"):
+        chance_of_live_group([0.0, 1.0], 8)
+
+
+def test_estimate_is_unbiased_where_the_prediction_leans_to_dead():
+    generator = random.Random(3)
+    truth = 1 - 0.1**4 - 0.9**4
+    draws = [[float(generator.random() < 0.1) for _ in range(8)] for _ in range(4000)]
+    assert fmean(chance_of_live_group(each, 4) for each in draws) == pytest.approx(truth, abs=0.012)
+    assert fmean(predicted_live(each, 4) for each in draws) < truth - 0.02
+
+
+def test_prediction_is_the_formula_for_two_values():
+    assert predicted_live([1.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0], 8) == pytest.approx(1 - 0.25**8 - 0.75**8)
+
+
+def test_rounding_errors_make_no_group_live():
+    assert chance_of_live_group([0.1 + 0.2, 0.3], 2) == 0
+
+
+def test_pass_at_k_is_every_draw_of_k():
+    successes = [True, True, False, False, False]
+    drawn = [any(group) for group in itertools.combinations(successes, 3)]
+    assert pass_at(2, 5, 3) == pytest.approx(fmean(drawn))
+    assert (pass_at(0, 5, 5), pass_at(5, 5, 1), pass_at(1, 5, 5)) == (0, 1, 1)
+    with pytest.raises(ValueError, match="pass@9"):
+        pass_at(1, 8, 9)

@@ -1,0 +1,79 @@
+"""Quantiles and intervals, checked against tables and values worked out elsewhere."""
+
+from __future__ import annotations
+
+import math
+import random
+
+import pytest
+from envops.statistics.intervals import (
+    fold_that_decides,
+    incomplete_beta,
+    normal_quantile,
+    t_quantile,
+    wilson,
+    wilson_of,
+)
+
+
+@pytest.mark.parametrize(
+    ("degrees", "expected"), [(1, 12.7062), (2, 4.30265), (4, 2.77645), (9, 2.26216), (15, 2.13145), (120, 1.97993)]
+)
+def test_t_quantile_is_that_of_the_tables(degrees, expected):
+    assert t_quantile(0.95, degrees) == pytest.approx(expected, rel=1e-5)
+
+
+def test_t_with_many_degrees_is_normal():
+    assert t_quantile(0.9, 100_000) == pytest.approx(normal_quantile(0.9), rel=1e-4)
+
+
+def test_without_a_degree_of_freedom_nothing_is_known():
+    assert t_quantile(0.95, 0) == math.inf
+
+
+def test_incomplete_beta_of_known_places():
+    assert incomplete_beta(2, 3, 0.4) == pytest.approx(0.5248)
+    assert incomplete_beta(0.5, 0.5, 0.5) == pytest.approx(0.5)
+    assert incomplete_beta(5, 1, 0.5) == pytest.approx(0.5**5)
+    assert (incomplete_beta(2, 3, 0), incomplete_beta(2, 3, 1)) == (0, 1)
+
+
+def test_three_of_three_is_not_much():
+    """3 of 3 passes is only 0.44 by Wilson's lower bound."""
+    assert wilson_of(3, 3, 0.95).low == pytest.approx(0.4385, abs=1e-4)
+    assert wilson_of(3, 3, 0.95).high == 1
+
+
+def test_wilson_of_a_textbook_example():
+    """R. G. Newcombe, Statistics in Medicine 17, 1998, table I: 15 of 148 and 0 of 20."""
+    found = wilson_of(15, 148, 0.95)
+    assert (found.low, found.high) == (pytest.approx(0.0624, abs=1e-4), pytest.approx(0.1605, abs=1e-4))
+    found = wilson_of(0, 20, 0.95)
+    assert (found.low, found.high) == (0, pytest.approx(0.1611, abs=1e-4))
+
+
+def test_wilson_of_nothing_is_everything():
+    assert wilson(0.5, 0, 1.96) == (0.0, 1.0)
+    assert wilson(0.5, 10, math.inf) == (0.0, 1.0)
+
+
+def test_wilson_holds_the_truth_as_often_as_it_says():
+    generator = random.Random(1)
+    held = 0
+    for _ in range(2000):
+        hits = sum(generator.random() < 0.1 for _ in range(60))
+        found = wilson_of(hits, 60, 0.95)
+        held += found.low <= 0.1 <= found.high
+    assert 0.93 <= held / 2000 <= 0.98
+
+
+def test_as_much_more_data_as_is_said_decides():
+    estimate = wilson_of(10, 20, 0.95)
+    fold = fold_that_decides(estimate, 0.3)
+    assert fold is not None
+    assert estimate.with_fold(fold * 1.001).low > 0.3
+    assert estimate.with_fold(fold * 0.9).low < 0.3
+
+
+def test_a_value_on_the_bound_is_never_decided():
+    assert fold_that_decides(wilson_of(10, 20, 0.95), 0.5) is None

@@ -1,0 +1,132 @@
+"""From findings and failures to verdicts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from envops.rules import engine
+from envops.rules.engine import Found, Subject
+from envops.rules.verdict import STAGES_OF_GATE, judge, worst
+from subjects import STAGES, failure, rollouts, score, scores, subject, unloaded
+
+BROKEN = ["timeout", "crash", "memory", "protocol", "infrastructure"]
+OWN = ["raised", "missing-secret", "network"]
+
+
+def verdicts(each: Subject) -> dict[str, str]:
+    return {gate: told.verdict for gate, told in judge(each).gates.items()}
+
+
+def test_error_finding_fails_its_gate_alone() -> None:
+    assert verdicts(subject(package={"tags": ()})) == {
+        "schema": "fail",
+        "rewards": "pass",
+        "smoke": "pass",
+        "distribution": "pass",
+    }
+
+
+def test_warning_and_advice_fail_nothing() -> None:
+    judgement = judge(subject(package={"cases": ()}, entry={"ignore": {"RWD005": "paraphrases"}}))
+    assert {finding.severity for finding in judgement.findings} == {"warning", "advice"}
+    assert judgement.verdict == "pass"
+
+
+def test_ignored_finding_stays_visible_without_effect() -> None:
+    judgement = judge(subject(package={"tags": ()}, entry={"ignore": {"SCH005": "no tags yet"}}))
+    assert [(finding.rule, finding.ignored) for finding in judgement.findings] == [("SCH005", "no tags yet")]
+    assert judgement.verdict == "pass"
+
+
+@pytest.mark.parametrize("kind", BROKEN)
+@pytest.mark.parametrize("stage", STAGES)
+def test_broken_infrastructure_is_an_error_of_the_gates_that_need_it(stage: engine.Any, kind: str) -> None:
+    told = verdicts(unloaded(stage, kind))
+    for gate, needed in STAGES_OF_GATE.items():
+        if stage in needed:
+            assert told[gate] == "error"
+
+
+@pytest.mark.parametrize("kind", OWN)
+def test_own_failure_fails_its_gate_and_leaves_the_others_open(kind: str) -> None:
+    assert verdicts(unloaded("load", kind)) == {
+        "schema": "fail",
+        "rewards": "inconclusive",
+        "smoke": "inconclusive",
+        "distribution": "inconclusive",
+    }
+
+
+@pytest.mark.parametrize("kind", OWN)
+@pytest.mark.parametrize("stage", STAGES)
+def test_no_own_failure_of_any_stage_goes_unsaid(stage: engine.Any, kind: str) -> None:
+    """Each stage's own failure is a finding of the first gate that needs it."""
+    gate = next(gate for gate, needed in STAGES_OF_GATE.items() if stage in needed)
+    assert verdicts(unloaded(stage, kind))[gate] == "fail"
+
+
+def test_a_failure_that_is_ignored_proves_nothing() -> None:
+    each = unloaded("load", entry={"ignore": {"SCH041": "known"}})
+    assert judge(each).gates["schema"].verdict == "inconclusive"
+
+
+def test_failure_counts_more_than_broken_infrastructure() -> None:
+    assert verdicts(unloaded("smoke", "crash", package={"tags": ()}))["schema"] == "fail"
+    each = subject(scores=scores(nop={"reward": 1.0}), failures={"tests": failure("timeout")})
+    assert verdicts(each)["rewards"] == "fail"
+
+
+def test_too_little_evidence_is_inconclusive() -> None:
+    judgement = judge(subject(rollouts=rollouts([0.0] * 5), rollouts_asked={"blend": 5}))
+    assert judgement.gates["distribution"].verdict == "inconclusive"
+    assert judgement.verdict == "inconclusive"
+
+
+def test_gate_says_why() -> None:
+    gates = judge(unloaded("load", message="No module named 'numpy'\nmore")).gates
+    assert gates["schema"].reason == "SCH041"
+    assert "load failed (raised, ValueError: No module named 'numpy')" in gates["smoke"].reason
+    assert judge(subject(completed=STAGES[:4])).gates["smoke"].reason == "not observed: smoke"
+    assert judge(unloaded("smoke", "crash")).gates["smoke"].reason == "smoke: crash, ValueError: no such thing"
+
+
+def test_only_the_chosen_gates_are_judged() -> None:
+    judgement = judge(subject(package={"tags": ()}), ["smoke", "rewards"])
+    assert list(judgement.gates) == ["rewards", "smoke"]
+    assert judgement.verdict == "pass"
+
+
+def test_worst_verdict_speaks_for_the_whole() -> None:
+    assert worst(["pass", "inconclusive", "error", "fail"]) == "fail"
+    assert worst(["pass", "inconclusive", "error"]) == "error"
+    assert worst(["pass", "inconclusive"]) == "inconclusive"
+    assert worst([]) == "pass"
+
+
+def test_rule_that_raises_takes_no_other_down(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(_: Subject) -> Iterator[Found]:
+        yield Found("seen before it broke", inconclusive=True)
+        raise ZeroDivisionError("division by zero")
+
+    known = engine.all_rules()["SCH005"]
+    monkeypatch.setitem(engine.all_rules(), "SCH005", engine.replace(known, check=broken))
+    judgement = judge(subject(package={"version": "x"}))
+    assert [finding.rule for finding in judgement.findings] == ["SCH003", "SCH005", "SCH005"]
+    bug = judgement.findings[-1]
+    assert bug.bug
+    assert "ZeroDivisionError: division by zero" in bug.message
+    assert "bug of envops" in bug.message
+    assert "in broken" in bug.evidence["traceback"]
+    assert judgement.verdict == "fail"
+
+    alone = judge(subject())
+    assert alone.verdict == "error"
+    assert alone.gates["schema"].reason == "bug of envops in SCH005"
+    assert judge(subject(entry={"ignore": {"SCH005": "bug is known"}})).verdict == "pass"
+
+
+def test_unscored_conversation_of_broken_infrastructure_is_inconclusive() -> None:
+    lost = score("nop", 3, reward=None, functions={}, failure=failure("infrastructure"), again=())
+    gold = score("oracle", 3)
+    assert judge(subject(scores=(*scores(), gold, lost))).gates["rewards"].verdict == "inconclusive"

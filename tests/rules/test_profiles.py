@@ -1,0 +1,94 @@
+"""What everybody earned, side by side: counts, intervals, groups, and what is missing."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from envops.facts.observed import Failure, FunctionScore, Rollout, Score
+from envops.facts.recordings import RecordedScore, RecordingFacts
+from envops.rules.engine import Subject
+from envops.rules.profiles import MOST_TASKS, MOST_VALUES, Profile, profiles
+from subjects import subject
+
+
+def said(score: float | None, weight: float = 1.0) -> dict[str, FunctionScore]:
+    return {"right": FunctionScore(score, weight, "reward"), "turns": FunctionScore(3.0, 0.0, "metric")}
+
+
+def scored(task: int, policy: str, reward: float | None) -> Score:
+    return Score(task, policy, (), reward, said(reward), seconds=0.5)
+
+
+def played(task: int, reward: float | None, **more: object) -> Rollout:
+    return Rollout(task, "blend", 0, (), reward, said(reward), **more)  # type: ignore[arg-type]
+
+
+def of(**facts: object) -> tuple[Profile, ...]:
+    made: Subject = subject(**{"scores": (), "rollouts": (), "recordings": (), **facts})
+    return profiles(made)
+
+
+def test_everybody_has_a_profile_scored_before_evaluated_before_recorded() -> None:
+    rows = (RecordedScore(1, 0, "k", 1.0, {"right": 1.0}),)
+    recording = RecordingFacts("recordings/m.jsonl.gz", "x", {"model": "M"}, rows=rows)
+    found = of(
+        scores=(scored(0, "oracle", 1.0), scored(0, "nop", 0.0)), rollouts=(played(0, 1.0),), recordings=(recording,)
+    )
+    assert [(one.policy, one.source) for one in found] == [
+        ("oracle", "scored"), ("nop", "scored"), ("blend", "rollouts"), ("M", "recording"),
+    ]  # fmt: skip
+    assert [one.scripted for one in found] == [True, True, True, False]
+
+
+def test_the_total_comes_first_then_what_counts_then_metrics() -> None:
+    [profile] = of(scores=(scored(0, "oracle", 1.0),))
+    assert [(spread.name, spread.kind) for spread in profile.spreads] == [
+        ("reward", "total"), ("right", "reward"), ("turns", "metric"),
+    ]  # fmt: skip
+    assert (profile.spreads[2].low, profile.spreads[2].high) == (None, None)
+
+
+def test_a_missing_reward_lowers_the_count_and_is_never_zero() -> None:
+    broken = Failure("timeout", "Timeout", "")
+    [profile] = of(rollouts=(played(0, 1.0), played(1, None), played(2, 0.0, failure=broken)))
+    total = profile.spreads[0]
+    assert (total.count, total.missing, total.mean) == (1, 2, 1.0)
+    assert total.values == ((1.0, 1),)
+
+
+def test_groups_tell_mean_and_deviation_of_each_task() -> None:
+    [profile] = of(rollouts=(played(3, 1.0), played(3, 0.0), played(5, 0.0), played(5, 0.0)))
+    assert [(group.task, group.count, group.mean, group.deviation) for group in profile.groups] == [
+        (3, 2, 0.5, 0.5), (5, 2, 0.0, 0.0),
+    ]  # fmt: skip
+
+
+def test_the_interval_holds_the_mean_and_stays_in_the_range() -> None:
+    [profile] = of(rollouts=tuple(played(task, float(task % 3 == 0)) for task in range(24)))
+    total = profile.spreads[0]
+    assert total.mean is not None
+    assert total.low is not None
+    assert total.high is not None
+    assert 0 <= total.low < total.mean < total.high <= 1
+
+
+def test_many_values_are_counted_in_bins_and_none_is_lost() -> None:
+    [profile] = of(rollouts=tuple(played(task, task / 499) for task in range(500)))
+    total = profile.spreads[0]
+    assert total.binned
+    assert len(total.values) == MOST_VALUES
+    assert sum(count for _, count in total.values) == 500
+    assert len(profile.groups) == MOST_TASKS
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+def test_a_number_that_is_none_counts_as_missing(value: float) -> None:
+    [profile] = of(rollouts=(played(0, value),))
+    assert [(spread.count, spread.missing) for spread in profile.spreads[:2]] == [(0, 1), (0, 1)]
+    assert profile.spreads[0].mean is None
+
+
+def test_tokens_and_seconds_are_summed_where_they_were_counted() -> None:
+    [profile] = of(rollouts=(played(0, 1.0, tokens=(10, 2), seconds=0.5), played(1, 1.0, seconds=0.25)))
+    assert (profile.tokens, profile.seconds) == ((10, 2), 0.75)

@@ -1,0 +1,73 @@
+"""The numbers of a baseline, and which baseline drift is measured against."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from cases_of_recordings import BASELINE, ROWS
+from envops.facts.observed import Facts
+from envops.facts.results import task_key
+from envops.statistics.recorded import baseline_for, disagreements, measures
+from subjects import subject
+
+
+def test_measures_of_nothing() -> None:
+    told = measures([], float)
+    assert (told["mean"], told["interval"], told["scored"], told["tasks"]) == (None, None, 0, {})
+    assert disagreements({**told}, []) == []
+
+
+def test_missing_rewards_are_counted_and_nothing_else() -> None:
+    told = measures([*ROWS, replace(ROWS[0], reward=None)], float)
+    assert (told["rollouts"], told["scored"], told["mean"]) == (21, 20, 0.5)
+
+
+def test_means_of_tasks_are_shares_of_the_range() -> None:
+    told = measures(ROWS, lambda reward: (reward + 1) / 2)
+    assert told["tasks"]["task0"] == {"count": 2, "mean": 0.75}
+    assert told["mean"] == 0.5
+
+
+def test_a_single_rollout_has_an_interval_that_json_can_hold() -> None:
+    low, high = measures([replace(ROWS[0], reward=7.0)], float)["interval"]
+    assert low is None or low < 7
+    assert high is None or high > 7
+
+
+def facts(policy: str = "blend", rollouts: int = 2) -> Facts:
+    sound = subject().facts
+    task = sound.tasks[0]
+    made = tuple(
+        replace(sound.rollouts[-1], policy=policy, task=task.index, rollout=number) for number in range(rollouts)
+    )
+    return replace(sound, tasks=(task,), rollouts=made, rollouts_asked={policy: rollouts})
+
+
+def baseline(**changes: Any) -> dict[str, Any]:
+    task = subject().facts.tasks[0]
+    tasks = {task_key(task.prompt, task.data): {"count": 2, "mean": 0.5}}
+    return {**BASELINE, "digest": "sha256:0", "model": None, "tasks": tasks, **changes}
+
+
+def test_a_scripted_baseline_counts_where_the_same_is_drawn_again() -> None:
+    assert baseline_for([baseline()], facts()) is not None
+    assert baseline_for([baseline()], facts(rollouts=3)) is None
+    conversation = facts()
+    assert conversation.description is not None
+    described = replace(conversation.description, conversational=True)
+    assert baseline_for([baseline()], replace(conversation, description=described)) is None
+
+
+def test_a_models_baseline_counts_wherever_the_model_speaks() -> None:
+    said = baseline(policy=None, model="org/model")
+    found = baseline_for([baseline(), said], facts("org/model", rollouts=5))
+    assert found is not None
+    assert found.policy == "org/model"
+    assert baseline_for([said], facts("org/other")) is None
+
+
+@pytest.mark.parametrize("damage", [{"tasks": 3}, {"version": 2}, {"digest": None, "tasks": {"x": {"count": 0}}}])
+def test_a_baseline_that_cannot_be_read_is_passed_over(damage: dict[str, Any]) -> None:
+    assert baseline_for([baseline(**damage)], facts()) is None

@@ -1,0 +1,150 @@
+"""What a release would do, by what is declared and what the Hub says."""
+
+from __future__ import annotations
+
+import pytest
+from envops.hub.state import HubEnvironment, HubState, Identity, Reading
+from envops.release.steps import (
+    Desired,
+    ExternalStep,
+    Plan,
+    PlannedRun,
+    Step,
+    compared,
+    external_step,
+    orphans,
+    step_of,
+)
+from envops.repository.registry import ExternalEntry
+from envops.repository.version_steps import next_versions
+from envops.rules.engine import Finding
+
+DESIRED = Desired("sums", "acme", "0.2.0", "now", "PRIVATE")
+
+
+def found(version: str = "0.2.0", content: str = "now", visibility: str = "PRIVATE") -> Reading:
+    return Reading("found", HubEnvironment(visibility, version, content))
+
+
+@pytest.mark.parametrize(
+    ("reading", "action", "said"),
+    [
+        (Reading("missing"), "create", "PRIVATE at version 0.2.0"),
+        (found("", ""), "publish", "without a version"),
+        (found("0.1.9", "before"), "publish", "0.1.9 → 0.2.0"),
+        (found("0.1.9", "before", "PUBLIC"), "publish", "PUBLIC → PRIVATE"),
+        (found(), "unchanged", "0.2.0 is there"),
+        (found("0.2", "now"), "unchanged", "0.2 is there"),
+        (found(visibility="PUBLIC"), "visibility", "PUBLIC → PRIVATE"),
+        (found(content="theirs"), "conflict", "taken by other content"),
+        (found("0.3.0", "ahead"), "drift", "ahead of 0.2.0"),
+        (found("0.2.0.post1", "now"), "drift", "this content as version"),
+        (found("newest", "x"), "drift", "not one that can be compared"),
+        (Reading("no-access", why="HTTP 403"), "no-access", "HTTP 403"),
+        (Reading("unreadable", why="HTTP 503"), "unreadable", "HTTP 503"),
+        (None, "not-asked", "not asked"),
+    ],
+)
+def test_one_step_for_every_state(reading: Reading | None, action: str, said: str) -> None:
+    step = step_of(DESIRED, reading)
+    assert step.action == action
+    assert said in step.reason
+
+
+@pytest.mark.parametrize(
+    "reading",
+    [found(content="theirs"), found("0.3.0", "ahead"), Reading("no-access", why="x"), Reading("unreadable", why="x")],
+)
+def test_where_nothing_is_done_somebody_is_told_what_to_do(reading: Reading) -> None:
+    assert step_of(DESIRED, reading).next
+
+
+def test_going_past_the_hub_names_its_version() -> None:
+    assert "--above 0.3.0" in step_of(DESIRED, found("0.3.0", "ahead")).next
+
+
+@pytest.mark.parametrize(
+    ("plan", "verdict"),
+    [
+        (Plan(), "pass"),
+        (Plan((step_of(DESIRED, Reading("missing")),)), "pass"),
+        (Plan((step_of(DESIRED, found(content="theirs")),)), "fail"),
+        (Plan((step_of(DESIRED, Reading("unreadable", why="HTTP 503")),)), "error"),
+        (Plan((step_of(DESIRED, None),), not_asked="no key"), "pass"),
+        (Plan(external=(ExternalStep("w", "o/w@1", "missing"),)), "fail"),
+        (Plan(external=(ExternalStep("w", "o/w@1", "unreadable"),)), "error"),
+        (Plan(findings={"sums": (Finding("REL001", "release", "error", "m", "f"),)}), "fail"),
+        (Plan(findings={"sums": (Finding("REL001", "release", "error", "m", "f", ignored="why"),)}), "pass"),
+        (Plan(findings={"sums": (Finding("REL007", "release", "warning", "m", "f"),)}), "pass"),
+        (Plan(orphans=("acme/old",)), "pass"),
+        (Plan(runs=(PlannedRun("r", "prime", "refused", "m"),)), "fail"),
+        (Plan(runs=(PlannedRun("r", "prime", "unreadable", "m"),)), "error"),
+    ],
+)
+def test_the_verdict_of_a_plan(plan: Plan, verdict: str) -> None:
+    assert plan.verdict == verdict
+
+
+@pytest.mark.parametrize(
+    ("reading", "standing"),
+    [
+        (Reading("found", HubEnvironment("PUBLIC", "0.1.8")), "found"),
+        (Reading("found", HubEnvironment("PUBLIC", "")), "found"),
+        (Reading("found", HubEnvironment("PUBLIC", "0.1.9")), "missing"),
+        (Reading("missing"), "missing"),
+        (Reading("no-access"), "no-access"),
+        (Reading("unreadable"), "unreadable"),
+    ],
+)
+def test_what_runs_take_from_the_hub_has_to_be_there(reading: Reading, standing: str) -> None:
+    entry = ExternalEntry("wordle", "primeintellect", "wordle", "0.1.8")
+    hub = HubState(Identity("acme"), pinned={"primeintellect/wordle@0.1.8": reading})
+    assert external_step(entry, hub).standing == standing
+
+
+def test_without_the_hub_nothing_is_said_of_it() -> None:
+    assert external_step(ExternalEntry("wordle", "primeintellect", "wordle", "0.1.8"), None).standing == "not-asked"
+
+
+def test_orphans_are_what_the_hub_has_and_nobody_declares() -> None:
+    hub = HubState(Identity("acme"), listed={"acme": ("acme/old", "acme/Sums"), "lab": ("lab/older",)})
+    assert orphans(hub, ["acme/sums", "lab/new"]) == ("acme/old", "lab/older")
+
+
+@pytest.mark.parametrize(
+    ("slug", "teams", "owner", "mine"),
+    [
+        ("ada", {}, "ada", True),
+        ("ada", {"acme": "c1"}, "ACME", True),
+        ("ada", {}, "acme", False),
+        ("ada", None, "acme", None),
+        ("ada", None, "Ada", True),
+    ],
+)
+def test_whose_an_owner_is(slug: str, teams: dict[str, str] | None, owner: str, mine: bool | None) -> None:
+    assert Identity(slug, teams).owns(owner) is mine
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "order"), [("0.1.10", "0.1.9", 1), ("0.2", "0.2.0", 0), ("0.2.0rc1", "0.2.0", -1), ("x", "x", 0)]
+)
+def test_versions_compare_as_versions(one: str, other: str, order: int) -> None:
+    assert compared(one, other) == order
+
+
+@pytest.mark.parametrize(
+    ("version", "patch", "minor", "major"),
+    [
+        ("0.1.2", "0.1.3", "0.2.0", "1.0.0"),
+        ("1", "1.0.1", "1.1.0", "2.0.0"),
+        ("0.2.0rc1", "0.2.0", "0.3.0", "1.0.0"),
+        ("0.1.2.post1", "0.1.3", "0.2.0", "1.0.0"),
+        ("1.2.3.4", "1.2.3.5", "1.3.0.0", "2.0.0.0"),
+    ],
+)
+def test_the_next_versions(version: str, patch: str, minor: str, major: str) -> None:
+    assert next_versions(version) == (patch, minor, major)
+
+
+def test_a_step_knows_its_address() -> None:
+    assert Step(DESIRED, "create", "").desired.address == "acme/sums"

@@ -1,0 +1,270 @@
+"""When a verdict is remembered, what makes it be judged anew, and that reports are the same either way."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from envops.reports import verdicts
+from envops.reports.html.page import render_page
+from envops.reports.json_report import render_json, report_data
+from envops.reports.junit import render_junit
+from envops.reports.markdown import render_markdown
+from envops.reports.sarif import render_sarif
+from envops.reports.terminal import render_text
+from envops.repository.recordings import RECORDINGS
+from envops.repository.registry import DistributionGate, Registry
+from envops.repository.repository import Repository
+from envops.repository.workspace import Workspace
+from envops.rules.engine import GATES, Subject
+from envops.rules.result import EnvironmentResult, ValidationResult, environment_result, in_brief
+from envops.rules.verdict import judge
+from envops.text.plain_data import plain_data
+from envops.validation.judging import Question, are_in_the_cache, remembered_result
+from envops.validation.remembered_verdicts import KeptVerdict, code_digest
+from envops.validation.remembering import VERDICT, facts_file, facts_key, remember
+from envops.validation.requests import Wish
+from rule_cases import all_cases
+from subjects import failure, subject
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+NAME = "plain-sums"
+CASES = all_cases()
+
+
+def question_about(root: Path, *, brief: bool = False, **changes: Any) -> Question:
+    """A repository of one sound environment, with changes to it."""
+    each = subject(**changes)
+    package = replace(each.package, folder=root / "environments/plain_sums")
+    package.folder.mkdir(parents=True, exist_ok=True)
+    repository = Repository(root, Registry("acme", {NAME: each.entry}), {NAME: package})
+    return Question(repository, Workspace(root), brief, GATES, Wish())
+
+
+def kept_facts(question: Question, **changes: Any) -> Path:
+    """The file of the sound environment's facts, written where this question looks for them."""
+    entry, package = question.repository.registry.environments[NAME], question.repository.packages[NAME]
+    key = facts_key(entry, package, question.wish)
+    assert remember(replace(subject().facts, key=key, **changes), question.workspace) == ""
+    return facts_file(question.workspace, NAME, key)
+
+
+@pytest.fixture
+def question(tmp_path: Path) -> Question:
+    return question_about(tmp_path)
+
+
+@pytest.fixture
+def unreadable(question: Question) -> Path:
+    """The facts' file, damaged after they were judged: only a remembered verdict is left."""
+    path = kept_facts(question)
+    assert remembered_result(question, NAME) is not None
+    path.write_bytes(b"{")
+    return path
+
+
+def without_clock(result: EnvironmentResult | None) -> EnvironmentResult | None:
+    return result and replace(result, seconds=0.0)
+
+
+@pytest.mark.parametrize("brief", [False, True])
+def test_remembered_result_is_the_judged_one_without_its_facts(brief: bool, tmp_path: Path) -> None:
+    question = question_about(tmp_path, brief=brief)
+    path = kept_facts(question)
+    judged = remembered_result(question, NAME)
+    path.write_bytes(b"{")
+    again = remembered_result(question, NAME)
+    assert judged is not None
+    assert (judged.verdict, judged.cached, judged.brief) == ("pass", True, brief)
+    assert without_clock(again) == without_clock(judged)
+
+
+@pytest.mark.usefixtures("unreadable")
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"distribution": DistributionGate(max_mean=0.9)},
+        {"entry": {"ignore": {"RWD001": "a reason"}}},
+        {"entry": {"visibility": "PUBLIC"}},
+        {"entry": {"args": {"split": "train"}}},
+        {"package": {"digest": "sha256:other"}},
+        {"package": {"hub_hash": "other"}},
+        {"brief": True},
+    ],
+    ids=str,
+)
+def test_changed_entry_package_or_form_is_judged_anew(changes: dict[str, Any], question: Question) -> None:
+    assert remembered_result(question, NAME) is not None
+    assert remembered_result(question_about(question.workspace.root, **changes), NAME) is None
+
+
+@pytest.mark.usefixtures("unreadable")
+def test_other_gates_are_judged_anew(question: Question) -> None:
+    assert remembered_result(replace(question, gates=("rewards",)), NAME) is None
+
+
+@pytest.mark.usefixtures("unreadable")
+def test_changed_rule_is_judged_anew(question: Question, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(verdicts, "code_digest", lambda _: "of other rules")
+    assert remembered_result(question, NAME) is None
+
+
+@pytest.mark.usefixtures("unreadable")
+def test_new_recording_is_judged_anew(question: Question) -> None:
+    folder = question.repository.packages[NAME].folder / RECORDINGS
+    folder.mkdir()
+    (folder / "a-model.json").write_text("{}")
+    assert remembered_result(question, NAME) is None
+
+
+@pytest.mark.usefixtures("unreadable")
+def test_cache_that_is_not_wished_is_not_read(question: Question) -> None:
+    assert remembered_result(replace(question, wish=Wish(use_cache=False)), NAME) is None
+
+
+def test_changed_threshold_changes_a_remembered_verdict(question: Question) -> None:
+    kept_facts(question)
+    before = remembered_result(question, NAME)
+    strict = question_about(question.workspace.root, distribution=DistributionGate(min_mean=0.9, max_mean=0.95))
+    after = remembered_result(strict, NAME)
+    assert before is not None
+    assert after is not None
+    assert (before.verdict, after.verdict) == ("pass", "fail")
+
+
+@pytest.mark.usefixtures("unreadable")
+def test_line_in_the_registry_matters_only_to_entries_that_ignore_rules(question: Question) -> None:
+    root = question.workspace.root
+    assert remembered_result(question_about(root, entry={"line": 99}), NAME) is not None
+    kept_facts(ignoring := question_about(root, entry={"ignore": {"RWD999": "no such rule"}}))
+    (first,) = [one for one in (remembered_result(ignoring, NAME),) if one]
+    moved = remembered_result(question_about(root, entry={"ignore": {"RWD999": "no such rule"}, "line": 99}), NAME)
+    assert moved is not None
+    assert {one.place.line for one in first.findings if one.place} == {7}
+    assert {one.place.line for one in moved.findings if one.place} == {99}
+
+
+@pytest.mark.parametrize("rule", CASES)
+def test_rules_do_not_look_at_the_entrys_line_unless_it_ignores_some(rule: str) -> None:
+    for each in CASES[rule].fires.values():
+        if isinstance(each, Subject) and not each.entry.ignore:
+            moved = replace(each, entry=replace(each.entry, line=99))
+            assert judge(moved).findings == judge(each).findings
+
+
+@pytest.mark.parametrize("damage", [b"", b"{", b"null", b"[" * 100_000, b"\xff", b'{"key": "k", "result": {}}'])
+def test_damaged_verdict_is_as_good_as_none(damage: bytes, question: Question) -> None:
+    path = kept_facts(question)
+    judged = remembered_result(question, NAME)
+    (kept,) = path.parent.glob(f"*{VERDICT}")
+    kept.write_bytes(damage)
+    assert without_clock(remembered_result(question, NAME)) == without_clock(judged)
+    assert kept.read_bytes() != damage
+
+
+def test_truncated_verdict_is_as_good_as_none(question: Question) -> None:
+    path = kept_facts(question)
+    remembered_result(question, NAME)
+    (kept,) = path.parent.glob(f"*{VERDICT}")
+    whole = kept.read_bytes()
+    path.write_bytes(b"{")
+    for length in range(0, len(whole), 97):
+        kept.write_bytes(whole[:length])
+        assert remembered_result(question, NAME) is None
+
+
+def test_verdict_of_another_environment_or_key_is_not_taken(question: Question) -> None:
+    path = kept_facts(question)
+    result = remembered_result(question, NAME)
+    (kept,) = path.parent.glob(f"*{VERDICT}")
+    path.write_bytes(b"{")
+    assert result is not None
+    whole = kept.read_bytes()
+    kept.write_bytes(whole.replace(b'"name":"plain-sums"', b'"name":"other-sums"'))
+    assert remembered_result(question, NAME) is None
+    KeptVerdict(kept, "another key").write(result)
+    assert remembered_result(question, NAME) is None
+
+
+@pytest.mark.usefixtures("unreadable")
+def test_facts_written_anew_take_the_verdict_with_them(question: Question) -> None:
+    kept_facts(question, completed=())
+    result = remembered_result(question, NAME)
+    assert result is not None
+    assert result.verdict == "inconclusive"
+
+
+def test_errors_are_not_remembered(question: Question) -> None:
+    path = kept_facts(question, failures={"smoke": failure("timeout")})
+    result = remembered_result(question, NAME)
+    assert result is not None
+    assert result.verdict == "error"
+    assert not list(path.parent.glob(f"*{VERDICT}"))
+
+
+def test_verdict_on_stale_recordings_is_not_remembered(question: Question) -> None:
+    path = kept_facts(question)
+    folder = question.repository.packages[NAME].folder / RECORDINGS
+    folder.mkdir()
+    (folder / "a-model.json").write_text("{}")
+    rewards = replace(question, gates=("rewards",), wish=Wish(evaluate=False))
+    assert remembered_result(rewards, NAME) is not None
+    assert not list(path.parent.glob(f"*{VERDICT}"))
+
+
+def test_only_facts_that_the_cache_holds_count_as_kept(question: Question) -> None:
+    path = kept_facts(question)
+    facts = replace(subject().facts, key=path.stem)
+    assert are_in_the_cache(facts, question.workspace)
+    assert not are_in_the_cache(replace(facts, completed=()), question.workspace)
+    path.unlink()
+    assert not are_in_the_cache(facts, question.workspace)
+
+
+def test_cache_that_takes_nothing_costs_no_verdict(question: Question, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = kept_facts(question)
+
+    def refuse(*_: object) -> None:
+        raise OSError("full")
+
+    monkeypatch.setattr(verdicts, "write_aside", refuse)
+    assert remembered_result(question, NAME) is not None
+    assert not list(path.parent.glob(f"*{VERDICT}"))
+
+
+def test_code_digest_knows_every_file_of_the_tool(tmp_path: Path) -> None:
+    digests = set()
+    for number, (name, text) in enumerate(
+        [("a.py", "1"), ("a.py", "2"), ("b.py", "1"), ("rules/a.py", "1"), ("a.json", "1"), ("a.pyc", "1")]
+    ):
+        folder = tmp_path / str(number)
+        (folder / name).parent.mkdir(parents=True)
+        (folder / name).write_text(text)
+        digests.add(code_digest(folder))
+    (tmp_path / "empty").mkdir()
+    assert len(digests) == 6
+    assert code_digest(tmp_path / "5") == code_digest(tmp_path / "empty"), "bytecode is no source"
+
+
+@pytest.mark.parametrize("rule", CASES)
+def test_reports_of_a_result_read_back_are_the_same(rule: str, tmp_path: Path) -> None:
+    for each in CASES[rule].fires.values():
+        if isinstance(each, Subject):
+            judgement = judge(each)
+            root = each.package.folder.parents[1]
+            full = environment_result(each.package, each.facts, judgement, root=root, cached=True, seconds=0.5)
+            for result in (full, in_brief(full)):
+                KeptVerdict(tmp_path / "a.verdict", "key").write(result)
+                again = KeptVerdict(tmp_path / "a.verdict", "key").read()
+                assert again is not None or result.verdict == "error"
+                if again is not None:
+                    assert reports(again) == reports(result)
+
+
+def reports(result: EnvironmentResult) -> list[str]:
+    whole = ValidationResult(result.verdict, (result,))
+    renderings = (render_json, render_junit, render_markdown, render_sarif, render_text)
+    return [*(render(whole) for render in renderings), render_page(plain_data(report_data(whole)))]

@@ -1,0 +1,98 @@
+"""What counts as a change between two versions."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from cases_of_reward_diff import METRIC, MORE, OFFSET, SAME, reply, scoring, side
+from envops.facts.observed import FunctionScore, RewardFunction, Task
+from envops.statistics.reward_comparison import RewardComparison, Scoring, Side, compare, same
+from envops.statistics.task_matching import match_tasks
+
+
+def comparison(*replies: object, base: Side | None = None, head: Side | None = None) -> RewardComparison:
+    return RewardComparison(base or side(), head or side(), replies, matched=1)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "equal"),
+    [
+        (1.0, 1.0, True),
+        (0.1 + 0.2, 0.3, True),
+        (1.0, 1.0001, False),
+        (None, None, True),
+        (None, 0.0, False),
+        (math.nan, math.nan, True),
+        (math.nan, 0.0, False),
+        (1e9, 1e9 + 100, False),
+        (-0.5, 0.5, False),
+    ],
+)
+def test_a_missing_score_equals_only_a_missing_one(one: float | None, other: float | None, equal: bool) -> None:
+    assert same(one, other) is equal
+
+
+def test_the_greatest_change_comes_first_and_what_came_or_went_before_it() -> None:
+    gone = reply(scoring(1.0), scoring(None), "oracle")
+    little = reply(Scoring(0.5), Scoring(0.6), "hedge")
+    assert [one.said_by for one in comparison(little, MORE, SAME, gone).changed] == ["oracle", "near-miss", "hedge"]
+
+
+def test_a_metric_is_a_change_that_no_training_run_notices() -> None:
+    assert METRIC.changed
+    assert not METRIC.pays_differently
+    assert METRIC.changed_functions == ("reply_length",)
+
+
+def test_changes_that_cancel_out_are_noticed() -> None:
+    assert not OFFSET.reward_changed
+    assert OFFSET.pays_differently
+
+
+def test_functions_of_other_names_are_not_compared_but_said() -> None:
+    base = Side("main", "old", "1", "v0", "", (RewardFunction("exact", 1.0, "reward"),))
+    head = Side("here", "new", "1", "v1", "", (RewardFunction("correct", 1.0, "reward"),))
+    one = reply(
+        Scoring(1.0, {"exact": FunctionScore(1.0, 1.0, "reward")}),
+        Scoring(1.0, {"correct": FunctionScore(0.5, 2.0, "reward")}),
+    )
+    whole = comparison(one, base=base, head=head)
+    assert not whole.changed
+    assert (whole.only_in_base, whole.only_in_head) == (("exact",), ("correct",))
+
+
+def test_another_weight_is_said() -> None:
+    base = Side("main", "a", "1", "v1", "", (RewardFunction("correct", 1.0, "reward"),))
+    head = Side("here", "a", "1", "v1", "", (RewardFunction("correct", 0.8, "reward"),))
+    assert comparison(base=base, head=head).weights == {"correct": (1.0, 0.8)}
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "bumped"),
+    [
+        ("0.1.0", "0.1.1", True),
+        ("0.9.0", "0.10.0", True),
+        ("0.1.0", "0.1.0", False),
+        ("0.2.0", "0.1.0", False),
+        ("0.1.0", "0.1.0.post1", True),
+        ("0.1.0", "0.1.0rc1", False),
+        ("one", "two", True),
+    ],
+)
+def test_a_version_is_raised_as_versions_are_ordered(before: str, after: str, bumped: bool) -> None:
+    assert comparison(base=side(before), head=side(after)).bumped is bumped
+
+
+def test_speakers_are_summed_up() -> None:
+    rows = list(comparison(SAME, MORE, reply(scoring(None), scoring(1.0), "oracle")).by_speaker())
+    assert rows == [("near-miss", 2, 1, pytest.approx(0.2), pytest.approx(0.6)), ("oracle", 1, 1, None, 1.0)]
+
+
+def test_prompts_are_compared_byte_for_byte() -> None:
+    def asked(text: str) -> Task:
+        return Task(0, ({"role": "user", "content": text},), "2", {"answer": "2"})
+
+    matching = match_tasks([asked("1+1? ")], [asked("1+1?")])
+    (difference,) = compare(side(), side(), matching, []).prompts
+    assert (difference.base, difference.head) == ("[user] 1+1? ", "[user] 1+1?")

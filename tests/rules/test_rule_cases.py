@@ -1,0 +1,79 @@
+"""Every rule fires where it should, and only there."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+from envops.rules.engine import Judged, Subject, all_rules, findings
+from envops.rules.verdict import judge
+from envops.validation.facts_on_disk import read_facts, write_facts
+from rule_cases import all_cases
+from subjects import subject, v0
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+CASES = all_cases()
+
+
+def fired(each: Judged) -> set[str]:
+    found = list(findings(each))
+    assert not [finding for finding in found if finding.bug]
+    return {finding.rule for finding in found}
+
+
+def told(each: Subject) -> list[tuple[str, str, bool]]:
+    return [(finding.rule, finding.message, finding.inconclusive) for finding in findings(each)]
+
+
+@pytest.mark.parametrize("rule", all_rules())
+def test_rule_has_cases_of_both_kinds(rule: str) -> None:
+    assert CASES[rule].fires
+    assert CASES[rule].silent
+
+
+def test_cases_belong_to_rules_that_exist() -> None:
+    assert set(CASES) <= set(all_rules())
+
+
+@pytest.mark.parametrize(
+    ("rule", "each"),
+    [pytest.param(rule, each, id=f"{rule}-{name}") for rule in CASES for name, each in CASES[rule].fires.items()],
+)
+def test_rule_fires(rule: str, each: Judged) -> None:
+    assert rule in fired(each)
+
+
+@pytest.mark.parametrize(
+    ("rule", "each"),
+    [pytest.param(rule, each, id=f"{rule}-{name}") for rule in CASES for name, each in CASES[rule].silent.items()],
+)
+def test_rule_is_silent(rule: str, each: Judged) -> None:
+    assert rule not in fired(each)
+
+
+@pytest.mark.parametrize("rule", CASES)
+def test_facts_from_a_file_are_judged_alike(rule: str, tmp_path: Path) -> None:
+    for each in CASES[rule].fires.values():
+        if isinstance(each, Subject):
+            write_facts(each.facts, tmp_path / "facts.json")
+            kept = replace(each, facts=read_facts(tmp_path / "facts.json"))
+            assert told(kept) == told(each)
+
+
+@pytest.mark.parametrize("each", [subject(), v0()], ids=["v1", "v0"])
+def test_sound_environment_passes_without_any_finding(each: Subject) -> None:
+    judgement = judge(each)
+    assert judgement.findings == ()
+    assert judgement.verdict == "pass"
+
+
+@pytest.mark.parametrize("rule", CASES)
+def test_finding_says_what_is_wrong_and_what_to_do(rule: str) -> None:
+    for each in CASES[rule].fires.values():
+        for finding in findings(each):
+            assert finding.message
+            assert finding.fix
+            assert len(finding.message) < 400

@@ -1,0 +1,36 @@
+"""The catalogue says what the rules say."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from envops.rules.catalogue import CATALOGUE_FILE, UnknownRuleError, explain, render_catalogue
+from envops.rules.engine import all_rules
+
+REPOSITORY = Path(__file__).parents[2]
+
+
+def test_catalogue_is_as_the_rules_say() -> None:
+    """Renew it with `nox -s docs`."""
+    assert (REPOSITORY / CATALOGUE_FILE).read_text(encoding="utf-8") == render_catalogue()
+
+
+@pytest.mark.parametrize("rule", all_rules())
+def test_every_rule_is_explained_in_full(rule: str) -> None:
+    known = all_rules()[rule]
+    for text in (explain(rule), render_catalogue()):
+        assert known.title in text
+        assert known.what in text
+        assert known.why in text
+        assert known.fix in text
+        assert f"ignore: {{{rule}:" in text
+
+
+def test_rule_is_found_in_lower_case() -> None:
+    assert explain("rwd004") == explain("RWD004")
+
+
+def test_unknown_rule_is_told_with_the_nearest() -> None:
+    with pytest.raises(UnknownRuleError, match="did you mean SCH09"):
+        explain("SCH092")

@@ -1,0 +1,74 @@
+"""How rules are defined, found and applied."""
+
+from __future__ import annotations
+
+import pytest
+from envops.rules.engine import ALL_GATES, Subject, all_rules, findings, rule
+from subjects import subject
+
+
+def full(_: Subject) -> tuple[()]:
+    """A title.
+
+    What: One thing, said
+        over two lines.
+    Why: Because.
+    Fix: Do it.
+    """
+    return ()
+
+
+def lacking(_: Subject) -> tuple[()]:
+    """A title.
+
+    What: One thing.
+    """
+    return ()
+
+
+def undocumented(_: Subject) -> tuple[()]:
+    return ()
+
+
+def test_taken_id_is_refused() -> None:
+    with pytest.raises(TypeError, match=r"SCH001 is taken by name_is_not_what_the_hub_takes"):
+        rule(next(iter(all_rules())), gate="schema")(full)
+
+
+@pytest.mark.parametrize("malformed", ["SCH1", "sch001", "SCHEMA001", ""])
+def test_malformed_id_is_refused(malformed: str) -> None:
+    with pytest.raises(TypeError, match="three letters and three digits"):
+        rule(malformed, gate="schema")(full)
+
+
+def test_incomplete_docstring_is_refused() -> None:
+    with pytest.raises(TypeError, match="lacks Why, Fix"):
+        rule("SCH998", gate="schema")(lacking)
+    with pytest.raises(TypeError, match="lacks What, Why, Fix"):
+        rule("SCH998", gate="schema")(undocumented)
+
+
+def test_sections_may_go_over_several_lines() -> None:
+    assert all("  " not in known.what + known.why + known.fix for known in all_rules().values())
+
+
+def test_rules_come_gate_by_gate_and_under_the_letters_of_their_gate() -> None:
+    letters = {"SCH": "schema", "RWD": "rewards", "SMK": "smoke", "DST": "distribution", "REC": "distribution"}
+    letters |= {"REL": "release", "RUN": "run", "DGN": "diagnosis"}
+    rules = all_rules()
+    assert all(letters[known.id[:3]] == known.gate for known in rules.values())
+    assert [known.gate for known in rules.values()] == sorted(
+        (known.gate for known in rules.values()), key=ALL_GATES.index
+    )
+
+
+def test_only_rules_of_the_chosen_gates_are_applied() -> None:
+    each = subject(package={"tags": ()}, rollouts=())
+    assert {finding.gate for finding in findings(each, ["schema"])} == {"schema"}
+
+
+def test_finding_carries_the_rules_fix_or_its_own() -> None:
+    own = next(findings(subject(package={"requires": ()})))
+    assert "nox -s lock -- plain-sums" in own.fix
+    general = next(findings(subject(package={"tags": ()})))
+    assert general.fix == all_rules()["SCH005"].fix

@@ -1,0 +1,84 @@
+"""Where a run begins, and which checkpoint is none of its own."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from envops.training.learner.resume import Beginning
+from envops.training.learner.settings import UnfitSettings
+
+IDENTITY: dict[str, Any] = {
+    "grpo": {"learning_rate": 1e-5},
+    "rollouts": {"eval_tasks": 16},
+    "reward_digest": "sha256:a",
+}
+AT_100 = "outputs/run/checkpoint-100"
+
+
+def checkpoint(run: Path, step: int) -> Path:
+    made = run / f"checkpoint-{step}"
+    made.mkdir(parents=True)
+    (made / "trainer_state.json").write_text(json.dumps({"global_step": step}))
+    return made
+
+
+def begun(root: Path, *steps: int) -> Beginning:
+    """A run that left these checkpoints."""
+    beginning = Beginning(root, root / "outputs" / "run", IDENTITY)
+    beginning.file()
+    for step in steps:
+        checkpoint(beginning.folder, step)
+    return beginning
+
+
+def test_a_run_goes_on_behind_its_own_last_checkpoint(tmp_path: Path) -> None:
+    assert begun(tmp_path).checkpoint(300) is None
+    assert begun(tmp_path, 100, 200).checkpoint(300) == tmp_path / "outputs" / "run" / "checkpoint-200"
+
+
+def test_a_step_that_the_run_is_beyond_is_refused_until_the_later_checkpoints_are_away(tmp_path: Path) -> None:
+    back = replace(begun(tmp_path, 100, 200), resume_from=AT_100)
+    with pytest.raises(UnfitSettings, match=r"checkpoint-100 is not where this run goes on, which is .*checkpoint-200"):
+        back.checkpoint(300)
+    shutil.rmtree(back.folder / "checkpoint-200")
+    assert back.checkpoint(300) == tmp_path / AT_100
+
+
+def test_a_run_that_went_back_to_a_step_is_gone_on_with_by_the_same_command(tmp_path: Path) -> None:
+    back = replace(begun(tmp_path, 100), resume_from=AT_100)
+    assert back.checkpoint(300) == tmp_path / AT_100
+    back.file()
+    later = checkpoint(back.folder, 150)
+    assert back.checkpoint(300) == later
+    longer = replace(back, resume_from=None)
+    longer.file()
+    assert back.checkpoint(300) == later, "where it began is not forgotten"
+
+
+def test_a_run_begins_at_a_checkpoint_of_another_one(tmp_path: Path) -> None:
+    checkpoint(tmp_path / "outputs" / "run", 100)
+    other = Beginning(tmp_path, tmp_path / "outputs" / "other", {**IDENTITY, "grpo": {"learning_rate": 1e-6}}, AT_100)
+    assert other.checkpoint(300) == tmp_path / AT_100
+    with pytest.raises(UnfitSettings, match="is of step 100, and the run ends after step 100: raise max_steps"):
+        other.checkpoint(100)
+    with pytest.raises(UnfitSettings, match="is no checkpoint"):
+        replace(other, resume_from="outputs/run/checkpoint-7").checkpoint(300)
+
+
+@pytest.mark.parametrize(
+    ("changed", "named"),
+    [
+        ({"grpo": {"learning_rate": 1e-6}}, "grpo.learning_rate"),
+        ({"rollouts": {"eval_tasks": 64}}, "rollouts.eval_tasks"),
+        ({"reward_digest": "sha256:b"}, "reward_digest"),
+    ],
+)
+def test_another_run_is_refused_with_what_changed(tmp_path: Path, changed: dict[str, Any], named: str) -> None:
+    other = replace(begun(tmp_path, 100), identity={**IDENTITY, **changed})
+    with pytest.raises(UnfitSettings, match=rf"other settings \({named}\)"):
+        other.checkpoint(300)

@@ -1,0 +1,122 @@
+"""What a policy hears and what its tokens say, whatever its chat template is like."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from envops.training.learner.conversations import Spoken, Turn
+from envops.training.learner.rendering import TemplateRenderer, UnfitTemplate
+from letters import CHAT, FORGETFUL, LLAMA, MISTRAL, QWEN_CODER, WITHOUT_ENDS, WITHOUT_TOOLS, Letters, end
+
+ASKED = [{"role": "user", "content": "How many?"}]
+TOOL = {"type": "function", "function": {"name": "count", "description": "Counts.", "parameters": {"type": "object"}}}
+
+
+def renderer(template: str = CHAT) -> TemplateRenderer:
+    return TemplateRenderer(Letters(template), [end(template)])
+
+
+def tokens(text: str) -> list[int]:
+    return Letters()(text, add_special_tokens=False)["input_ids"]
+
+
+def text(ids: list[int]) -> str:
+    return Letters().decode(ids)
+
+
+def test_a_conversation_is_heard_up_to_where_the_policy_speaks() -> None:
+    assert text(renderer().heard(ASKED, ())) == "<|im_start|>user\nHow many?<|im_end|>\n<|im_start|>assistant\n"
+
+
+def test_behind_a_reply_only_what_is_new_is_rendered() -> None:
+    messages = [*ASKED, {"role": "assistant", "content": "Two."}, {"role": "user", "content": "Sure?"}]
+    behind = renderer().heard_after(messages, 1, (), tokens("Two.<|im_end|>"))
+    assert text(behind) == "\n<|im_start|>user\nSure?<|im_end|>\n<|im_start|>assistant\n"
+
+
+def test_a_reply_that_was_cut_off_is_closed_before_the_environment_speaks() -> None:
+    messages = [*ASKED, {"role": "assistant", "content": "Tw"}, {"role": "user", "content": "Sure?"}]
+    behind = renderer().heard_after(messages, 1, (), tokens("Tw"))
+    assert text(behind).startswith("<|im_end|>\n<|im_start|>user\nSure?")
+
+
+def test_thinking_that_a_template_drops_later_stays_as_it_was_said() -> None:
+    said = "<think>one, two</think>Two."
+    messages = [*ASKED, {"role": "assistant", "content": said}, {"role": "user", "content": "Sure?"}]
+    whole = text(renderer(FORGETFUL).heard(messages, ()))
+    assert "one, two" not in whole  # what a server would render anew
+    behind = renderer(FORGETFUL).heard_after(messages, 1, (), tokens(said + "<|im_end|>"))
+    assert text(behind) == "\n<|im_start|>user\nSure?<|im_end|>\n<|im_start|>assistant\n"
+
+
+@pytest.mark.parametrize(
+    ("template", "said"),
+    [
+        (CHAT, 'I look.\n<tool_call>\n{"name": "count", "arguments": {"of": "herons"}}\n</tool_call>'),
+        (QWEN_CODER, "I look.\n<tool_call>\n<function=count>\n<parameter=of>\nherons\n</parameter>\n</function>\n"),
+        (MISTRAL, 'I look.[TOOL_CALLS][{"name": "count", "arguments": {"of": "herons"}}]'),
+        (LLAMA, '{"name": "count", "parameters": {"of": "herons"}}'),
+    ],
+)
+def test_a_call_is_read_in_the_form_that_the_template_writes(template: str, said: str) -> None:
+    speaker = renderer(template)
+    speaker.knows_tools()
+    reply = speaker.reply([*tokens(said), end(template)])
+    (call,) = reply["tool_calls"]
+    assert call["function"] == {"name": "count", "arguments": '{"of": "herons"}'}
+    assert reply["content"] == ("" if template is LLAMA else "I look.")
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        '<tool_call>\n{"name": "count", "arguments": \n</tool_call>',
+        '<tool_call>\n{"name": "count", "arguments": {}}\n</tool_call><tool_call>no</tool_call>',
+        '<tool_call>\n{"name": 3, "arguments": {}}\n</tool_call>',
+        "just text",
+    ],
+)
+def test_what_cannot_be_read_as_a_call_is_text(said: str) -> None:
+    speaker = renderer()
+    speaker.knows_tools()
+    assert speaker.reply(tokens(said)) == {"role": "assistant", "content": said}
+
+
+def test_an_answer_of_a_tool_is_heard_behind_the_call() -> None:
+    speaker = renderer()
+    said = tokens('<tool_call>\n{"name": "count", "arguments": {"of": "a b"}}\n</tool_call><|im_end|>')
+    speaker.heard(ASKED, [TOOL])
+    reply = speaker.reply(said)
+    answer = {"role": "tool", "tool_call_id": reply["tool_calls"][0]["id"], "content": "2"}
+    behind = speaker.heard_after([*ASKED, reply, answer], 1, [TOOL], said)
+    assert text(behind) == "\n<|im_start|>tool\n2<|im_end|>\n<|im_start|>assistant\n"
+
+
+def test_a_template_that_shows_no_tools_is_refused_where_there_are_some() -> None:
+    with pytest.raises(UnfitTemplate, match="shows no tools"):
+        renderer(WITHOUT_TOOLS).heard(ASKED, [TOOL])
+
+
+def test_a_template_that_never_ends_a_reply_is_refused() -> None:
+    with pytest.raises(UnfitTemplate, match="closes a reply with none of"):
+        renderer(WITHOUT_ENDS)
+
+
+def test_a_tokenizer_without_a_template_is_refused() -> None:
+    with pytest.raises(UnfitTemplate, match="no chat template"):
+        renderer("")
+
+
+def test_a_template_that_refuses_a_conversation_says_why() -> None:
+    with pytest.raises(UnfitTemplate, match="no system here"):
+        renderer("{{ raise_exception('no system here') }}" + CHAT)
+
+
+def test_what_was_said_is_found_again_however_a_client_spells_it() -> None:
+    call: dict[str, Any] = {"id": "1", "type": "function", "function": {"name": "count", "arguments": '{"a": 1}'}}
+    spoken, turn = Spoken(), Turn((1,), (2,), (-0.5,))
+    spoken.add(ASKED, {"role": "assistant", "content": " ", "tool_calls": [call]}, turn)
+    respelled = {**call, "function": {"name": "count", "arguments": '{"a":1}'}}
+    assert spoken.turn([*ASKED, {"role": "assistant", "content": None, "tool_calls": [respelled]}]) == turn
+    assert spoken.turn([*ASKED, {"role": "assistant", "content": ""}]) is None

@@ -1,0 +1,135 @@
+"""The policy behind its endpoint: what is asked over HTTP is found again token by token."""
+
+from __future__ import annotations
+
+import json
+import urllib.error
+import urllib.request
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pytest
+from envops.training.learner.conversations import LostTurn, Spoken, Turn, joined
+from envops.training.learner.rendering import TemplateRenderer
+from envops.training.learner.serving import PolicyServer
+from letters import CHAT, Letters, end
+
+ASKED = [{"role": "user", "content": "Say ab."}]
+
+
+def sample(conversations: Sequence[Sequence[int]]) -> list[tuple[Sequence[int], Sequence[float]]]:
+    """`ab` and an end, whatever was heard."""
+    said = [*Letters()("ab", add_special_tokens=False)["input_ids"], end(CHAT)]
+    return [(said, (-0.5, -0.25, -0.125)) for _ in conversations]
+
+
+@pytest.fixture
+def server() -> Iterator[PolicyServer]:
+    with PolicyServer(TemplateRenderer(Letters(), [end(CHAT)]), sample, longest=200) as running:
+        yield running
+
+
+def ask(server: PolicyServer, **body: Any) -> dict[str, Any]:
+    data = json.dumps({"model": "policy", "messages": ASKED, **body}).encode()
+    request = urllib.request.Request(f"{server.base_url}/chat/completions", data, {"Content-Type": "application/json"})
+    with urllib.request.urlopen(request, timeout=10) as response:
+        answer: dict[str, Any] = json.loads(response.read())
+    return answer
+
+
+def test_a_reply_is_found_again_with_its_tokens_and_their_probabilities(server: PolicyServer) -> None:
+    answer = ask(server)
+    message = answer["choices"][0]["message"]
+    trajectory = server.spoken.trajectory(ASKED, [message])
+    assert message["content"] == "ab"
+    assert answer["choices"][0]["finish_reason"] == "stop"
+    assert answer["usage"]["completion_tokens"] == 3
+    assert trajectory.completion == tuple(sample([[0]])[0][0])
+    assert trajectory.logprobs == (-0.5, -0.25, -0.125)
+
+
+def test_a_later_turn_continues_the_very_tokens_of_the_earlier_one(server: PolicyServer) -> None:
+    first = ask(server)["choices"][0]["message"]
+    more = [first, {"role": "user", "content": "Again."}]
+    second = ask(server, messages=[*ASKED, *more])["choices"][0]["message"]
+    trajectory = server.spoken.trajectory(ASKED, [*more, second])
+    assert trajectory.mask[:3] == trajectory.mask[-3:] == (1, 1, 1)
+    between = [token for token, mine in zip(trajectory.completion, trajectory.mask, strict=True) if not mine]
+    assert Letters().decode(between) == "\n<|im_start|>user\nAgain.<|im_end|>\n<|im_start|>assistant\n"
+
+
+def test_a_reply_is_no_longer_than_was_asked_for(server: PolicyServer) -> None:
+    answer = ask(server, max_tokens=1)
+    assert answer["choices"][0]["message"]["content"] == "a"
+    assert answer["choices"][0]["finish_reason"] == "length"
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ({"messages": [{"role": "user", "content": "x" * 300}]}, "maximum context length is 200"),
+        ({"messages": []}, "at least one"),
+        ({"stream": True}, "does not stream"),
+        ({"n": 2}, "one reply"),
+        ({"max_tokens": "many"}, "max_tokens"),
+    ],
+)
+def test_what_cannot_be_answered_is_refused_with_the_reason(
+    server: PolicyServer, body: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(urllib.error.HTTPError) as refused:
+        ask(server, **body)
+    assert refused.value.code == 400
+    assert said in json.loads(refused.value.read())["error"]["message"]
+
+
+def test_what_the_environment_says_between_turns_is_masked_out() -> None:
+    turns = [Turn((1, 2), (5, 6), (-0.1, -0.2)), Turn((1, 2, 5, 6, 9, 9), (7,), (-0.3,))]
+    trajectory = joined(turns)
+    assert trajectory.prompt == (1, 2)
+    assert trajectory.completion == (5, 6, 9, 9, 7)
+    assert trajectory.mask == (1, 1, 0, 0, 1)
+    assert trajectory.logprobs == (-0.1, -0.2, 0.0, 0.0, -0.3)
+
+
+def test_a_conversation_that_was_rewritten_is_no_sequence() -> None:
+    with pytest.raises(LostTurn, match="rewritten"):
+        joined([Turn((1, 2), (5, 6), (-0.1, -0.2)), Turn((1, 9), (7,), (-0.3,))])
+
+
+def test_a_reply_that_nobody_gave_is_named() -> None:
+    with pytest.raises(LostTurn, match="nobody said 'other'"):
+        Spoken().trajectory(ASKED, [{"role": "assistant", "content": "other"}])
+
+
+def reply(text: str) -> dict[str, Any]:
+    return {"role": "assistant", "content": text}
+
+
+def test_rollouts_that_say_the_same_but_for_blanks_keep_their_own_tokens() -> None:
+    spoken, bare, spaced = Spoken(), Turn((1,), (10,), (-1.0,)), Turn((1,), (9, 10, 11), (-2.0, -2.0, -2.0))
+    spoken.add(ASKED, reply("4"), bare)
+    spoken.add(ASKED, reply("\n4 "), spaced)
+    assert spoken.trajectory(ASKED, [reply("\n4 ")]) == joined([spaced])
+    assert spoken.trajectory(ASKED, [reply("4")]) == joined([bare])
+
+
+def test_rollouts_that_say_the_same_in_other_tokens_are_given_each_of_them_once() -> None:
+    spoken, first, second = Spoken(), Turn((1,), (2, 3), (-1.0, -1.0)), Turn((1,), (4,), (-2.0,))
+    for turn in (first, second):
+        spoken.add(ASKED, reply("ab"), turn)
+    assert spoken.turn([*ASKED, reply("ab")]) == first
+    assert [spoken.trajectory(ASKED, [reply("ab")]) for _ in range(2)] == [joined([first]), joined([second])]
+    with pytest.raises(LostTurn, match="nobody said 'ab' there more than 2 times"):
+        spoken.trajectory(ASKED, [reply("ab")])
+
+
+def test_an_earlier_turn_is_the_one_that_the_later_one_continues() -> None:
+    spoken, more = Spoken(), {"role": "user", "content": "Again."}
+    short, long = Turn((1,), (2, 3), (-1.0, -1.0)), Turn((1,), (4,), (-2.0,))
+    behind_short, behind_long = Turn((1, 2, 3, 9), (5,), (-3.0,)), Turn((1, 4, 9), (5,), (-4.0,))
+    for text, turn, behind in (("ab", short, behind_short), (" ab", long, behind_long)):
+        spoken.add(ASKED, reply(text), turn)
+        spoken.add([*ASKED, reply(text), more], reply("c"), behind)
+    stripped = [spoken.trajectory(ASKED, [reply("ab"), more, reply("c")]) for _ in range(2)]
+    assert stripped == [joined([short, behind_short]), joined([long, behind_long])]

@@ -1,0 +1,127 @@
+"""The compiled file is what the learner reads, and metrics are what `watch` reads."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from pathlib import Path
+
+import pytest
+from envops.facts.training_log import read_metrics
+from envops.training.learner.checkpoints import finished_model, last_checkpoint, step_of
+from envops.training.learner.metrics import MetricsFile
+from envops.training.learner.rollouts import tally
+from envops.training.learner.settings import RolloutSettings, UnfitSettings, read_settings
+
+ROOT = Path(__file__).parents[3]
+LEAST = 'model = "m"\n[rollouts]\nenvironment = "sums"\n'
+
+
+def file_of(folder: Path, text: str) -> Path:
+    file = folder / "run.toml"
+    file.write_text(text)
+    return file
+
+
+def test_the_committed_file_is_read_whole() -> None:
+    file = ROOT / "configs" / "rl" / "reverse-text-here.toml"
+    settings, written = read_settings(file), tomllib.loads(file.read_text())
+    assert settings.model == written["model"]
+    assert settings.grpo == written["grpo"]
+    assert settings.lora == written["lora"]
+    assert settings.rollouts == RolloutSettings(**written["rollouts"])
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[rollouts]\nenvironment = 'sums'\n", "model names no model"),
+        ("model = 'm'\n", "rollouts.environment names no environment"),
+        (LEAST + "max_concurent = 3\n", "there is no rollouts.max_concurent; did you mean rollouts.max_concurrent"),
+        (LEAST + "[gpro]\n", "there is no gpro; did you mean grpo"),
+        (LEAST + "[grpo]\ntrust_remote_code = true\n", "stays off"),
+        (LEAST + "[grpo]\ntemperature = 0.0\n", "must be above 0"),
+        ("model = \n", "is no TOML"),
+        ("model = 'm'\nrollouts = 3\n", "rollouts is no table"),
+    ],
+)
+def test_what_cannot_be_run_is_named(tmp_path: Path, text: str, said: str) -> None:
+    with pytest.raises(UnfitSettings, match=said):
+        read_settings(file_of(tmp_path, text))
+
+
+def test_a_file_that_is_not_there_is_named_with_what_writes_it(tmp_path: Path) -> None:
+    with pytest.raises(UnfitSettings, match="--compile-only"):
+        read_settings(tmp_path / "none.toml")
+
+
+def test_a_run_may_be_made_longer_and_no_other(tmp_path: Path) -> None:
+    first = read_settings(file_of(tmp_path, LEAST + "[grpo]\nmax_steps = 1\nlearning_rate = 1e-5\n"))
+    longer = read_settings(file_of(tmp_path, LEAST + "[grpo]\nmax_steps = 9\nlearning_rate = 1e-5\n"))
+    other = read_settings(file_of(tmp_path, LEAST + "[grpo]\nmax_steps = 1\nlearning_rate = 1e-4\n"))
+    assert first.identity == longer.identity != other.identity
+
+
+@pytest.mark.parametrize("changed", ["eval_tasks = 9", "eval_temperature = 0.5", "seq_len = 99", "seconds = 9.0"])
+def test_what_is_trained_and_evaluated_on_is_part_of_a_run(tmp_path: Path, changed: str) -> None:
+    first = read_settings(file_of(tmp_path, LEAST))
+    assert read_settings(file_of(tmp_path, LEAST + changed)).identity != first.identity
+    faster = LEAST + "max_concurrent = 3\nmax_hours = 2.0\nresume_from = 'outputs/x/checkpoint-1'\n"
+    assert read_settings(file_of(tmp_path, faster)).identity == first.identity
+
+
+def test_steps_that_are_made_anew_have_one_row_each(tmp_path: Path) -> None:
+    path = tmp_path / "metrics.jsonl"
+    first = MetricsFile(path, 0)
+    for step in (1, 2, 3):
+        first.add(step, {"reward": step / 10, "hours": step / 100})
+    with path.open("a") as file:
+        file.write('{"step": 4, "rew')  # killed while it was written
+    again = MetricsFile(path, 2)
+    assert again.hours == 0.02
+    again.add(3, {"reward": 0.9, "hours": 0.05})
+    metrics = read_metrics(path)
+    assert {step: row["reward"] for step, row in metrics.steps.items()} == {1: 0.1, 2: 0.2, 3: 0.9}
+    assert metrics.notes == ()
+
+
+def test_a_step_without_rollouts_is_no_division_by_nothing() -> None:
+    assert tally([]).reward == 0.0
+
+
+def checkpoint(folder: Path, step: int, *, whole: bool = True) -> Path:
+    made = folder / f"checkpoint-{step}"
+    made.mkdir(parents=True)
+    (made / "adapter_model.safetensors").write_text(f"weights of step {step}")
+    (made / "optimizer.pt").write_text("moments")
+    if whole:
+        (made / "trainer_state.json").write_text(json.dumps({"global_step": step}))
+    return made
+
+
+def test_a_checkpoint_that_was_cut_off_is_none(tmp_path: Path) -> None:
+    assert last_checkpoint(tmp_path / "none") is None
+    checkpoint(tmp_path, 9)
+    latest = checkpoint(tmp_path, 10)
+    checkpoint(tmp_path, 11, whole=False)
+    assert last_checkpoint(tmp_path) == latest
+    assert step_of(latest) == 10
+
+
+def test_a_finished_model_is_that_of_the_last_checkpoint_and_made_once(tmp_path: Path) -> None:
+    tenth = checkpoint(tmp_path, 10)
+    final = finished_model(tenth, tmp_path / "final")
+    assert sorted(path.name for path in final.iterdir()) == ["adapter_model.safetensors", "trained.json"]
+    (final / "README.md").write_text("mine")
+    assert (finished_model(tenth, final) / "README.md").is_file()
+    assert (finished_model(checkpoint(tmp_path, 11), final) / "adapter_model.safetensors").read_text().endswith("11")
+    assert {path.name for path in tmp_path.iterdir()} == {"checkpoint-10", "checkpoint-11", "final"}
+
+
+def test_a_model_that_was_cut_off_while_it_was_written_is_made_anew(tmp_path: Path) -> None:
+    for half in ("final", "final.new"):
+        (tmp_path / half).mkdir()
+        (tmp_path / half / "adapter_model.safetensors").write_text("half of the wei")
+    final = finished_model(checkpoint(tmp_path, 10), tmp_path / "final")
+    assert (final / "adapter_model.safetensors").read_text() == "weights of step 10"
+    assert not (tmp_path / "final.new").exists()

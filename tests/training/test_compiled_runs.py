@@ -1,0 +1,187 @@
+"""Declared runs in their trainers' own terms."""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from envops.repository.repository import Repository
+from envops.repository.run import run_spec
+from envops.rules.runs.trainer_settings import knobs_of
+from envops.rules.runs.trainers import TRAINERS
+from envops.training.declared_runs import declared_runs, leftover_configs, write_configs
+from envops.training.trainers import compile_run
+from envops.training.trainers.trainer import Compiled, CompileError, Environment, Request
+
+REPOSITORY = Path(__file__).parents[2]
+SUMS = Environment("sums", "sums", "acme/sums", "0.1.0", "v1")
+TEXTS = Environment("texts", "texts", "elsewhere/texts", "0.2.0", "v1", external=True)
+DECLARED: dict[str, Any] = {
+    "backend": "prime",
+    "model": "Qwen/Qwen3-8B",
+    "environments": [{"id": "sums"}],
+    "max_steps": 200,
+    "batch_size": 128,
+    "rollouts_per_example": 8,
+    "learning_rate": 2e-5,
+    "lora": {"rank": 32, "alpha": 64},
+    "sampling": {"max_tokens": 512, "temperature": 0.9},
+}
+
+
+def compiled(backend: str, **changes: Any) -> Compiled:
+    declared = {**DECLARED, "backend": backend, **changes}
+    spec = run_spec("first", {key: value for key, value in declared.items() if value is not None}, {}, "registry.yaml")
+    return compile_run(Request(spec, {"sums": SUMS, "texts": TEXTS}))
+
+
+def native(backend: str, **changes: Any) -> Any:
+    return compiled(backend, **changes).native.values
+
+
+def repository_runs() -> list[Any]:
+    repository = Repository.load(REPOSITORY)
+    return declared_runs(repository.registry, repository.packages)
+
+
+@pytest.mark.parametrize("backend", TRAINERS)
+def test_every_backend_reads_the_same_settings(backend: str) -> None:
+    made = compiled(backend)
+    spec = run_spec("first", {**DECLARED, "backend": backend}, {}, "registry.yaml")
+    knobs = knobs_of(spec, made.native.values)
+    assert (knobs.batch, set(knobs.groups.values()), knobs.max_steps) == (128, {8}, 200)
+    assert (knobs.learning_rate, set(knobs.max_tokens.values()), set(knobs.temperatures.values())) == (
+        2e-5,
+        {512},
+        {0.9},
+    )
+    assert knobs.lora_rank == 32
+
+
+@pytest.mark.parametrize("backend", TRAINERS)
+def test_the_same_declaration_gives_the_same_bytes(backend: str) -> None:
+    assert compiled(backend).files == compiled(backend).files
+
+
+@pytest.mark.parametrize("backend", TRAINERS)
+def test_overrides_come_last_and_are_shown(backend: str) -> None:
+    made = compiled(backend, overrides={"added_by_hand": 7})
+    assert made.native.values["added_by_hand"] == 7
+    assert any("runs.first.overrides" in text for text in made.files.values())
+
+
+@pytest.mark.parametrize("backend", [name for name, trainer in TRAINERS.items() if trainer.batch_unit == "tasks"])
+def test_a_batch_is_converted_where_tasks_are_counted(backend: str) -> None:
+    made = compiled(backend)
+    assert made.knobs == {"rollouts per step": 128, "tasks per step": 16}
+    assert any("128 rollouts = 16 tasks" in note for note in made.notes)
+
+
+@pytest.mark.parametrize("backend", [name for name, trainer in TRAINERS.items() if not trainer.many_environments])
+def test_a_mix_is_refused_where_one_environment_is_trained(backend: str) -> None:
+    with pytest.raises(CompileError, match="trains on one environment, 2 are declared"):
+        compiled(backend, environments=[{"id": "sums"}, {"id": "texts"}])
+
+
+def test_hosted_runs_name_environments_as_the_hub_does() -> None:
+    sources = native("prime", environments=[{"id": "sums"}, {"id": "texts", "ratio": 3}])["orchestrator"]["train"][
+        "source"
+    ]
+    assert [(each["env"]["taskset"]["id"], each["ratio"]) for each in sources] == [
+        ("acme/sums", 1.0),
+        ("elsewhere/texts", 3.0),
+    ]
+
+
+def test_the_name_of_a_submission_is_in_the_file_that_is_submitted() -> None:
+    spec = run_spec("first", DECLARED, {}, "registry.yaml")
+    made = compile_run(Request(spec, {"sums": SUMS}, name="first-0123"))
+    assert tomllib.loads(made.files["configs/rl/first.toml"])["name"] == "first-0123"
+    assert "name" not in native("prime")
+
+
+def test_secrets_are_named_and_only_those_that_are_forwarded() -> None:
+    command = compiled("prime", secrets=["WANDB_API_KEY", "OPENAI_API_KEY"]).command
+    assert command[-2:] == ("-e", "WANDB_API_KEY")
+
+
+def test_portable_has_neither_spelling_and_says_so() -> None:
+    made = compiled("prime", eval={"tasks": 20}, difficulty_filter=True)
+    evaluated = made.native.values["orchestrator"]["eval"]
+    assert not {"num_examples", "select"} & set(evaluated)
+    assert sum("august" in note and "later" in note for note in made.notes) == 2
+
+
+@pytest.mark.parametrize(
+    ("schema", "size", "gate"),
+    [
+        ("august", {"num_examples": 20}, {"curriculum": {"gates": {"no_signal": {"type": "advantage_range"}}}}),
+        ("later", {"select": {"limit": 20}}, {"min_abs_advantage": 0.0}),
+    ],
+)
+def test_a_named_schema_has_its_own_spelling(schema: str, size: dict[str, Any], gate: dict[str, Any]) -> None:
+    values = native("prime", schema=schema, eval={"tasks": 20}, difficulty_filter=True)["orchestrator"]
+    assert size.items() <= values["eval"].items()
+    assert gate.items() <= values["train"]["source"][0].items()
+
+
+def test_several_nodes_go_through_slurm() -> None:
+    values = native("prime-rl", gpus={"train_nodes": 2, "inference_nodes": 1}, slurm={"partition": "gpu"})
+    assert values["deployment"] == {"type": "multi_node", "num_train_nodes": 2, "num_infer_nodes": 1}
+    assert values["slurm"] == {"partition": "gpu"}
+
+
+def test_thinking_is_an_option_of_a_renderer_that_is_named() -> None:
+    values = native("prime", sampling={"enable_thinking": False})
+    assert values["orchestrator"]["renderer"] == {"name": "qwen3", "enable_thinking": False}
+
+
+def test_settings_of_environments_reach_every_backend_that_takes_them() -> None:
+    sources = [{"id": "sums", "args": {"digits": 3, "names": ["a b", "c'd"]}}]
+    for backend in set(TRAINERS) - {"skyrl"}:
+        assert "digits" in "".join(compiled(backend, environments=sources).files.values()), backend
+
+
+def test_v0_environments_are_named_the_old_way_by_the_old_service() -> None:
+    old = replace(SUMS, generation="v0")
+    spec = run_spec("first", {**DECLARED, "backend": "prime-lora"}, {}, "registry.yaml")
+    assert compile_run(Request(spec, {"sums": old})).native.values["env"][0]["id"] == "acme/sums"
+    assert native("prime-lora")["env"][0]["taskset"] == {"id": "acme/sums"}
+
+
+def test_every_backend_has_a_declared_run_and_one_alone_goes_by_itself() -> None:
+    runs = repository_runs()
+    assert {run.spec.backend for run in runs} == set(TRAINERS)
+    assert [run.spec.backend for run in runs if run.spec.submit == "on-release"] == ["prime"]
+
+
+def test_declared_runs_of_this_repository_do_not_fail() -> None:
+    assert [run.spec.name for run in repository_runs() if run.fails] == []
+
+
+def test_compiled_files_of_this_repository_are_up_to_date() -> None:
+    """Renew them with `nox -s train -- --compile-only`."""
+    runs = repository_runs()
+    assert write_configs(REPOSITORY, runs, lambda _path, _text: None) == []
+    assert leftover_configs(REPOSITORY, runs) == []
+
+
+def test_files_of_a_run_that_is_gone_are_told_and_those_by_hand_are_not(tmp_path: Path) -> None:
+    folder = tmp_path / "configs" / "rl"
+    folder.mkdir(parents=True)
+    (folder / "gone.toml").write_text(compiled("prime").files["configs/rl/first.toml"])
+    (folder / "by-hand.toml").write_text("[trainer]\n")
+    assert leftover_configs(tmp_path, []) == ["configs/rl/gone.toml"]
+
+
+def test_the_documented_matrix_is_that_of_the_data() -> None:
+    page = (REPOSITORY / "docs" / "training.md").read_text(encoding="utf-8")
+    rows = {row.split("|")[1].split()[0].strip("` "): row for row in page.splitlines() if row.startswith("| `")}
+    for name, trainer in TRAINERS.items():
+        cells = [cell.strip() for cell in rows[name].split("|")[1:-1]]
+        assert cells[2] == ", ".join(trainer.generations), name
+        assert cells[3] == trainer.released.partition(": it needs")[0], name
+        assert (cells[4], cells[5]) == (trainer.batch_unit, "yes" if trainer.many_environments else "no"), name

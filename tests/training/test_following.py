@@ -1,0 +1,267 @@
+"""Runs that are under way: read from trainers' files and from the platform, diagnosed, with a patch that applies."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from envops.cli.main import main
+from envops.emulator.running import Running
+from envops.facts.training_log import NoMetrics, read_metrics
+from envops.hub.histograms import histogram_of
+from envops.reports.run_report import read_run
+from envops.repository.document import parse_document
+from envops.repository.registry import registry_of
+from envops.statistics.series import series_of
+from envops.training.registry_patch import registry_patch
+
+REGISTRY = """\
+version: 1
+owner: acme
+environments:
+  sums: {hub: acme/sums@0.1.0, generation: v1}
+runs:
+  other:
+    backend: prime
+    model: Qwen/Qwen3-4B
+    environments: [{id: sums}]
+    max_steps: 10
+    learning_rate: 1.0e-6              # not this one
+  first:                               # the run
+    backend: prime
+    model: Qwen/Qwen3-4B
+    environments: [{id: sums}]
+    max_steps: 200
+    learning_rate: 3.0e-5              # found by a sweep
+    sampling: {max_tokens: 512, temperature: 1.0}   # of one reply
+    lora: {rank: 16}
+"""
+
+
+def lines(rows: list[Mapping[str, Any]]) -> str:
+    return "".join(json.dumps(row) + "\n" for row in rows)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("metrics.jsonl", lines([{"step": step, "reward/all/mean": step / 10} for step in range(5)])),
+        ("metrics.jsonl", lines([{"step": step, "data": {"critic/score/mean": step / 10}} for step in range(5)])),
+        ("metrics.jsonl", lines([{"progress/batch": step, "env/all/reward/total": step / 10} for step in range(5)])),
+        ("trainer_state.json", json.dumps({"log_history": [{"step": s, "reward": s / 10} for s in range(5)]})),
+        ("metrics.json", json.dumps({"metrics": [{"step": s, "reward": {"mean": s / 10}} for s in range(5)]})),
+        ("metrics.csv", "step,reward\n" + "".join(f"{step},{step / 10}\n" for step in range(5))),
+    ],
+)
+def test_every_trainers_file_gives_the_same_reward(name: str, text: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_text(text)
+    for place in (tmp_path, tmp_path / name):
+        assert series_of(read_metrics(place))["reward"].values == [0.0, 0.1, 0.2, 0.3, 0.4]
+
+
+def test_rows_of_trainer_and_orchestrator_are_joined_by_step(tmp_path: Path) -> None:
+    for part, metric in (("trainer", "optim/grad_norm"), ("orchestrator", "reward/all/mean")):
+        (tmp_path / part).mkdir()
+        (tmp_path / part / "metrics.jsonl").write_text(lines([{"step": step, metric: 1.0} for step in range(3)]))
+    assert set(series_of(read_metrics(tmp_path))) == {"reward", "grad_norm"}
+
+
+def test_gaps_and_lost_numbers_are_named_and_never_zero(tmp_path: Path) -> None:
+    rows = '{"step": 1, "reward": 0.5}\n{"step": 2, "reward": NaN}\nhalf a li\n{"step": 3, "reward": null}\n'
+    (tmp_path / "metrics.jsonl").write_text(rows + '{"step": 6, "reward": 0.7}\n{"step": 7, "reward": "inf"}\n')
+    metrics = read_metrics(tmp_path)
+    assert series_of(metrics)["reward"].points == ((1, 0.5), (6, 0.7))
+    assert metrics.broken == {"reward": (2, 7)}
+    assert metrics.missing == (4, 5)
+    assert metrics.notes == ("metrics.jsonl:3 is no JSON object",)
+    (tmp_path / "metrics.jsonl").write_text(lines([{"step": step, "reward": 0.5} for step in (0, 1, 5)]))
+    assert read_metrics(tmp_path).missing == (2, 3, 4)
+
+
+def test_only_the_latest_state_of_trl_counts(tmp_path: Path) -> None:
+    for step in (1, 2):
+        folder = tmp_path / f"checkpoint-{step}"
+        folder.mkdir()
+        history = [{"step": s, "reward": float(step)} for s in range(1, step + 1)]
+        (folder / "trainer_state.json").write_text(json.dumps({"log_history": history}))
+    assert series_of(read_metrics(tmp_path))["reward"].values == [2.0, 2.0]
+
+
+def test_nothing_to_read_says_what_was_looked_for(tmp_path: Path) -> None:
+    with pytest.raises(NoMetrics, match=r"metrics\.jsonl"):
+        read_metrics(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"learning_rate": 1e-5},
+        {"sampling.max_tokens": 1024},
+        {"sampling.temperature": 0.7, "learning_rate": 1.5e-5},
+        {"difficulty_filter": True},
+        {"batch_size": 256, "rollouts_per_example": 16},
+        {"sampling.enable_thinking": False},
+        {"eval.interval": 25},
+        {"lora.alpha": 64.0},
+    ],
+)
+def test_a_patch_applies_and_says_what_was_meant(change: dict[str, Any], tmp_path: Path) -> None:
+    spec = registry_of(parse_document(REGISTRY, "registry.yaml")).specs["first"]
+    patch = registry_patch(REGISTRY, spec, change)
+    (tmp_path / "registry.yaml").write_text(REGISTRY)
+    subprocess.run(["git", "apply", "-"], input=patch, text=True, cwd=tmp_path, check=True)
+    text = (tmp_path / "registry.yaml").read_text()
+    runs = registry_of(parse_document(text, "registry.yaml")).runs
+    for key, value in change.items():
+        found: Any = runs["first"]
+        for part in key.split("."):
+            found = found[part]
+        assert found == value
+    assert runs["other"] == parse_document(REGISTRY, "registry.yaml").data["runs"]["other"]
+    assert "# found by a sweep" in text
+    assert "# of one reply" in text
+
+
+def test_a_file_that_cannot_be_edited_by_lines_gets_a_snippet() -> None:
+    text = (
+        "version: 1\nowner: acme\nenvironments: {sums: {hub: acme/sums@1}}\nruns: {first: {backend: prime, model: m, "
+    )
+    text += "environments: [{id: sums}], max_steps: 3}}\n"
+    spec = registry_of(parse_document(text, "registry.yaml")).specs["first"]
+    patch = registry_patch(text, spec, {"learning_rate": 1e-5})
+    assert "learning_rate: 1.0e-5" in patch
+
+
+def diagnosed(root: Path, *arguments: str) -> tuple[int, Any]:
+    code = main(["diagnose", "--root", str(root), "--quiet", *arguments])
+    [file] = (root / "reports" / "runs").glob("*.json")
+    return code, read_run(file)
+
+
+def test_a_run_that_swings_is_named_with_its_patch(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "registry.yaml").write_text(REGISTRY)
+    file = tmp_path / "metrics.jsonl"
+    file.write_text(lines([{"step": step, "reward": 0.5 + 0.3 * (-1) ** step} for step in range(60)]))
+    code, report = diagnosed(tmp_path, str(file), "--run", "first")
+    assert code == 1
+    assert (report.name, report.backend, report.steps_done) == ("first", "prime", 59)
+    [finding] = report.findings
+    assert finding.rule == "DGN003"
+    assert "-    learning_rate: 3.0e-5              # found by a sweep" in finding.patch
+    said = capsys.readouterr().out
+    assert "+    learning_rate: 1.0e-5" in said
+    assert "stop" in said
+    assert "next" in said
+
+
+def test_a_run_that_learns_has_nothing_wrong(tmp_path: Path) -> None:
+    file = tmp_path / "metrics.jsonl"
+    file.write_text(lines([{"step": step, "reward": 0.2 + 0.007 * step} for step in range(80)]))
+    code, report = diagnosed(tmp_path, str(file))
+    assert (code, report.findings) == (0, ())
+    assert report.curves[0].points[10].value == pytest.approx(0.27)
+
+
+def test_memory_that_ran_out_is_found_in_the_log_beside_the_metrics(tmp_path: Path) -> None:
+    folder = tmp_path / "outputs" / "mine"
+    folder.mkdir(parents=True)
+    (folder / "metrics.jsonl").write_text(lines([{"step": step, "reward": 0.5} for step in range(3)]))
+    (folder / "trainer.log").write_text("step 3\ntorch.OutOfMemoryError: CUDA out of memory. Tried 20 GiB\n")
+    code, report = diagnosed(tmp_path, str(folder))
+    assert code == 1
+    assert [finding.rule for finding in report.findings if finding.severity == "error"] == ["DGN010"]
+
+
+@pytest.fixture
+def signed_in(hub: Running, monkeypatch: pytest.MonkeyPatch) -> Running:
+    for name, value in hub.environment.items():
+        monkeypatch.setenv(name, value)
+    return hub
+
+
+def test_a_run_of_the_platform_is_followed_by_its_declared_name(
+    tmp_path: Path, signed_in: Running, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from test_submission import others
+
+    (tmp_path / "registry.yaml").write_text(REGISTRY)
+    assert main(["diagnose", "first", "--root", str(tmp_path)]) == 1
+    assert "it was never submitted" in capsys.readouterr().out
+    others(signed_in, 1, "first-0123456789ab-abcdef0")
+    [run] = signed_in.state()["run"]
+    metrics = [{"step": step, "reward": 0.0} for step in range(40)]
+    told = {"status": "RUNNING", "metrics": metrics, "checkpoints": [{"step": 20}], "samples": [{"reward": 0.0}]}
+    told["distributions"] = [
+        {"step": 39, "bins": [{"min": 0.0, "max": 0.5, "count": 60}, {"min": 0.5, "max": 1, "count": 4}]}
+    ]
+    signed_in.control("PATCH", f"runs/{run['id']}", told)
+    assert main(["watch", "first", "--root", str(tmp_path)]) == 1
+    said = capsys.readouterr().out
+    assert "first: running, step 39 of 200" in said
+    assert "DGN001" in said
+    assert "checkpoints: 20" in said
+    assert "rewards at step 39         █▁  64 rollouts from 0 to 1" in said
+    report = read_run(tmp_path / "reports" / "runs" / "first.json")
+    assert (report.identity, report.status) == ("first-0123456789ab-abcdef0", "running")
+    signed_in.control("PATCH", f"runs/{run['id']}", {"status": "COMPLETED"})
+    assert main(["watch", "first", "--follow", "--root", str(tmp_path)]) == 1
+    assert "first: finished" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "part"),
+    [(("nothing.jsonl",), "does not exist"), (("registry.yaml", "--run", "frist"), "did you mean first?")],
+)
+def test_what_cannot_be_followed_is_said(
+    arguments: tuple[str, ...], part: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "registry.yaml").write_text(REGISTRY)
+    assert main(["diagnose", *arguments, "--root", str(tmp_path)]) == 2
+    assert part in capsys.readouterr().err
+
+
+def test_a_finding_goes_into_a_jobs_summary(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "registry.yaml").write_text(REGISTRY)
+    file = tmp_path / "metrics.jsonl"
+    file.write_text(lines([{"step": step, "reward": 0.0} for step in range(60)]))
+    assert main(["diagnose", str(file), "--run", "first", "--root", str(tmp_path), "--format", "markdown"]) == 1
+    said = capsys.readouterr().out
+    assert "| `reward` | 0 | 0 | 60 |" in said
+    assert "**DGN001** error" in said
+    assert "+    batch_size: 256" in said
+
+
+def test_curves_have_an_interval_gaps_and_the_steps_that_a_finding_speaks_of(tmp_path: Path) -> None:
+    (tmp_path / "registry.yaml").write_text(REGISTRY)
+    rows = [{"step": s, "reward/all/mean": 0.0, "reward/all/std": 0.2, "loss/mean": 1.0} for s in range(60) if s != 30]
+    text = lines(rows).replace('{"step": 12, "reward/all/mean": 0.0', '{"step": 12, "reward/all/mean": NaN')
+    file = tmp_path / "metrics.jsonl"
+    file.write_text(text)
+    main(["diagnose", str(file), "--run", "first", "--root", str(tmp_path), "--quiet"])
+    report = read_run(tmp_path / "reports" / "runs" / "first.json")
+    reward = {point.step: point for point in next(one for one in report.curves if one.metric == "reward").points}
+    assert (reward[12].value, reward[30].value, reward[29].value) == (None, None, 0.0)
+    half = 2.131 * 0.2 / 4  # Student's t with 15 degrees for 128 rollouts in 16 groups
+    assert (reward[29].low, reward[29].high) == (pytest.approx(-half, abs=1e-4), pytest.approx(half, abs=1e-4))
+    found = {one.rule: (one.curve, one.steps) for one in report.findings}
+    assert found["DGN001"] == ("reward", (31, 59))
+    assert found["DGN011"] == ("reward", (12, 12))
+
+
+@pytest.mark.parametrize(
+    ("answer", "counts"),
+    [
+        ({"bins": [], "step": None}, None),
+        ({"chartData": {"histogramData": [{"binStart": 0, "binEnd": 1, "frequency": 3}]}, "step": 4}, [3]),
+        ({"bins": [{"low": 0, "high": 1, "count": 3}, {"label": "0-1", "count": 2}]}, None),
+        ({"bins": [{"low": 1, "high": 0, "count": 3}]}, None),
+        ("nothing", None),
+    ],
+)
+def test_a_distribution_is_read_whole_or_not_at_all(answer: Any, counts: list[int] | None) -> None:
+    found = histogram_of(answer)
+    assert (None if found is None else [each.count for each in found.bins]) == counts

@@ -1,0 +1,102 @@
+"""A prompt is put where it stands whole, and nowhere else."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+from pathlib import Path
+
+import pytest
+from envops.models.prompt_placing import NotPlaceable, literal, placement
+
+OLD = "Answer the question.\nWrite the answer in tags."
+NEW = 'Think "first", then answer.\nUse \\boxed{} for the answer.'
+
+
+def package(root: Path, source: str, **files: str) -> Path:
+    folder = root / "environments" / "sums"
+    (folder / "sums").mkdir(parents=True)
+    (folder / "sums" / "__init__.py").write_text(source, encoding="utf-8")
+    (folder / "README.md").write_text(OLD, encoding="utf-8")
+    (folder / "tests").mkdir()
+    (folder / "tests" / "test_sums.py").write_text(f"PROMPT = {OLD!r}\n")
+    for name, text in files.items():
+        (folder / "sums" / f"{name}.txt").write_text(text, encoding="utf-8")
+    return folder
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        f'"""Sums — ünïcode before it."""\nPROMPT = """{OLD}"""\n',
+        'ARROW = "→"; PROMPT = ("Answer the question.\\n"\n    "Write the answer in tags.")\nAFTER = 1\n',
+        f"def load():\n    return dict(system_prompt={OLD!r}, other={NEW!r})\n",
+    ],
+)
+def test_one_string_of_a_file_is_replaced_and_nothing_else(tmp_path: Path, source: str) -> None:
+    folder = package(tmp_path, source)
+    before = [each.value for each in ast.walk(ast.parse(source)) if isinstance(each, ast.Constant)]
+    found = placement(folder, OLD, NEW)
+    after = [each.value for each in ast.walk(ast.parse(found.text)) if isinstance(each, ast.Constant)]
+    assert after == [NEW if value == OLD else value for value in before]
+
+
+def test_the_change_is_a_patch_that_git_applies(tmp_path: Path) -> None:
+    folder = package(tmp_path, f'PROMPT = """{OLD}"""\n\n\ndef load():\n    return PROMPT\n')
+    found = placement(folder, OLD, NEW)
+    subprocess.run(["git", "init", "-q", tmp_path], check=True)
+    patch = found.diff(tmp_path)
+    subprocess.run(["git", "-C", tmp_path, "apply", "-"], input=patch, text=True, check=True)
+    assert found.path.read_text("utf-8") == found.text
+
+
+def test_a_text_file_of_the_package_is_replaced_whole(tmp_path: Path) -> None:
+    folder = package(tmp_path, "PROMPT = open('prompt.txt').read()\n", prompt=OLD + "\n")
+    found = placement(folder, OLD, NEW)
+    assert (found.path.name, found.text) == ("prompt.txt", NEW + "\n")
+
+
+@pytest.mark.parametrize(
+    ("source", "why"),
+    [
+        (f'"""{OLD}"""\n', "nowhere written down whole"),
+        (f'def load(form):\n    return f"""{OLD}{{form}}"""\n', "nowhere written down whole"),
+        (
+            'PROMPT = """Answer the question.\\nWrite the answer in {form}."""\n\n\nFORM = "tags"\n',
+            "put together at run time, most likely from sums/__init__.py:1",
+        ),
+        (f"ONE = {OLD!r}\nOTHER = {OLD!r}\n", "several times: sums/__init__.py:1, sums/__init__.py:2"),
+    ],
+)
+def test_what_is_not_written_down_once_is_left_to_a_person(tmp_path: Path, source: str, why: str) -> None:
+    with pytest.raises(NotPlaceable, match="the prompt is") as raised:
+        placement(package(tmp_path, source), OLD, NEW)
+    assert why in str(raised.value)
+
+
+def test_without_a_prompt_there_is_nothing_to_replace(tmp_path: Path) -> None:
+    with pytest.raises(NotPlaceable, match="no system prompt"):
+        placement(package(tmp_path, "X = ''\n"), "", NEW)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "plain",
+        'ends with a quote"',
+        'a line\nends with a quote"',
+        'three """ quotes\nand \\ backslashes\\',
+        "tabs\tand\r\nreturns",
+        "long " * 100,
+        "wordwithoutblanks" * 20 + " end",
+        "  leading blanks\n\n\ntrailing \n",
+        "nul \x00 and → arrows",
+        "",
+    ],
+)
+def test_a_literal_means_its_text(text: str) -> None:
+    assert ast.literal_eval(literal(text)) == text
+
+
+def test_long_lines_are_continued() -> None:
+    assert max(map(len, literal("word " * 100).splitlines())) <= 105

@@ -1,0 +1,238 @@
+"""Compiled configurations against the trainers' own schemas, where somebody has these at hand.
+
+Each check is for one variable, and skipped without it (docs/training.md says how to make each):
+
+    ENVOPS_PRIME_RL    a checkout of prime-rl whose .venv has packages/prime-rl-configs (Python 3.12)
+    ENVOPS_PRIME_LORA  a Python with prime==0.12.0
+    ENVOPS_TINKER      a Python with tinker-cookbook
+    ENVOPS_RLLM        a checkout of rLLM whose .venv has hydra-core and verl (without its dependencies)
+    ENVOPS_SKYRL       a checkout of SkyRL whose .venv has omegaconf and what its config module imports
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from envops.repository.registry import Registry
+from envops.repository.repository import Repository
+from envops.repository.run import run_spec
+from envops.training.declared_runs import declared_runs
+from envops.training.trainers import compile_run
+from envops.training.trainers.trainer import Request, environment_of
+from generated_runs import generated_run
+
+ROOT = Path(__file__).parents[2]
+HERE = Path(__file__).parent
+COUNT = 150
+
+
+def given(variable: str) -> Path:
+    value = os.environ.get(variable)
+    if not value:
+        pytest.skip(f"{variable} is not set")
+    return Path(value)
+
+
+@pytest.fixture(scope="module")
+def repository() -> Repository:
+    return Repository.load(ROOT)
+
+
+def compiled(repository: Repository, backend: str, declared: Mapping[str, Any]) -> Mapping[str, str]:
+    spec = run_spec("first", {**declared, "backend": backend}, {}, "registry.yaml")
+    used = {source.id for source in spec.environments}
+    environments = {name: environment_of(name, repository.registry, repository.packages) for name in used}
+    return compile_run(Request(spec, environments)).files
+
+
+def schema_errors(checkout: Path, files: Sequence[Path]) -> dict[str, str | None]:
+    """What prime-rl's own schema says of each file."""
+    packages = [path for path in (ROOT / "environments").iterdir() if path.is_dir()]
+    path = [checkout / "packages" / "prime-rl-configs" / "src", *packages]
+    said = subprocess.run(
+        [checkout / ".venv" / "bin" / "python", HERE / "prime_rl_schema.py", *files],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(map(str, path))},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    errors: dict[str, str | None] = json.loads(said.stdout.splitlines()[-1])
+    return errors
+
+
+def test_declared_runs_are_accepted_by_prime_rl(repository: Repository) -> None:
+    checkout = given("ENVOPS_PRIME_RL")
+    runs = declared_runs(repository.registry, repository.packages)
+    files = [
+        ROOT / name
+        for run in runs
+        if run.compiled and run.spec.backend in ("prime", "prime-rl") and run.spec.schema != "later"
+        for name in run.compiled.files
+        if name.endswith(".toml")
+    ]
+    assert [error for error in schema_errors(checkout, files).values() if error] == []
+
+
+@pytest.mark.parametrize("sound", [True, False])
+def test_what_passes_our_rules_is_accepted_by_prime_rl(sound: bool, repository: Repository, tmp_path: Path) -> None:
+    checkout = given("ENVOPS_PRIME_RL")
+    registry, passing = repository.registry, {}
+    for seed in range(COUNT):
+        declared = generated_run(seed, sound=sound)
+        name = f"run-{seed}"
+        spec = run_spec(name, declared, {}, "registry.yaml")
+        [run] = declared_runs(
+            Registry("acme", registry.environments, runs={name: declared}), repository.packages, [spec]
+        )
+        assert run.compiled is not None
+        fired = sorted({finding.rule for finding in run.findings if finding.counts})
+        if sound:
+            assert fired == [], declared
+        if not fired:
+            file = tmp_path / f"{name}.toml"
+            file.write_text(next(iter(run.compiled.files.values())))
+            passing[str(file)] = declared
+    assert len(passing) >= COUNT / 10
+    refused = {file: error for file, error in schema_errors(checkout, [*map(Path, passing)]).items() if error}
+    assert refused == {}, [passing[file] for file in refused][:1]
+
+
+def old_runs() -> list[dict[str, Any]]:
+    """Declarations for trainers of v0 environments, drawn widely."""
+    keys = ("environments", "max_steps", "batch_size", "rollouts_per_example", "learning_rate", "sampling", "eval")
+    keys += ("checkpoints", "wandb", "max_concurrent", "difficulty_filter", "lora", "seq_len")
+    found = []
+    for seed in range(30):
+        drawn = generated_run(seed, sound=True)
+        declared = {key: drawn[key] for key in keys if key in drawn}
+        source = dict(declared["environments"][0])
+        source.pop("harness", None)
+        source.pop("taskset", None)
+        source.pop("name", None)
+        declared["environments"] = [source]
+        found.append({"lora": {"rank": 16}, **declared, "model": "Qwen/Qwen3-8B"})
+    return found
+
+
+def check(python: Path, code: str, given_to: Sequence[str], folder: Path | None = None) -> None:
+    """Run a few lines in a trainer's Python; they raise where it refuses."""
+    done = subprocess.run([python, "-c", code, *given_to], capture_output=True, text=True, check=False, cwd=folder)
+    assert done.returncode == 0, done.stderr[-3000:]
+
+
+def test_retired_configs_are_accepted_by_the_cli_of_then(repository: Repository, tmp_path: Path) -> None:
+    python = given("ENVOPS_PRIME_LORA")
+    files = []
+    for number, declared in enumerate(old_runs()):
+        file = tmp_path / f"{number}.toml"
+        file.write_text(next(iter(compiled(repository, "prime-lora", declared).values())))
+        files.append(str(file))
+    code = "import sys, toml\nfrom prime_cli.commands.rl import RLConfig\n"
+    code += "[RLConfig.model_validate(toml.load(name)) for name in sys.argv[1:]]"
+    check(python, code, [*files, str(ROOT / "configs" / "rl" / "wordle-shared.toml")])
+
+
+def arguments_of(script: str) -> list[str]:
+    """The arguments of a compiled script, as its shell hands them over."""
+    body = script.partition("arguments=(\n")[2].partition("\n)\n")[0]
+    return [word for line in body.splitlines() for word in shlex.split(line, comments=True)]
+
+
+def script_of(files: Mapping[str, str]) -> str:
+    return next(text for name, text in files.items() if name.endswith(".sh"))
+
+
+def test_tinker_takes_every_argument(repository: Repository) -> None:
+    python = given("ENVOPS_TINKER")
+    sets = [arguments_of(script_of(compiled(repository, "tinker", declared))) for declared in old_runs()]
+    sets.append(arguments_of((ROOT / "configs" / "rl" / "wordle-tinker.sh").read_text()))
+    code = (
+        "import ast, sys, json, chz, importlib.util as u\n"
+        "package = u.find_spec('tinker_cookbook').submodule_search_locations[0]\n"
+        "source = open(package + '/recipes/verifiers_rl/train.py').read()\n"
+        "tree = ast.parse(source)\n"
+        "body = [n for n in tree.body if isinstance(n, ast.ClassDef) and n.name == 'CLIConfig']\n"
+        "from tinker_cookbook import cli_utils\n"
+        "names = {'chz': chz, 'cli_utils': cli_utils, '__name__': 'recipe'}\n"
+        "module = ast.Module(body=body, type_ignores=[])\n"
+        "import types; m = types.ModuleType('recipe'); m.__dict__.update(names); sys.modules['recipe'] = m\n"
+        "exec(compile(module, 'recipe', 'exec'), m.__dict__)\n"
+        "from chz.blueprint import Blueprint\n"
+        "for argv in json.loads(sys.argv[1]):\n"
+        "    c = Blueprint(m.CLIConfig).make_from_argv(argv)\n"
+        "    from tinker_cookbook import renderers, model_info\n"
+        "    model_info.get_model_attributes(c.model_name)\n"
+    )
+    check(python, code, [json.dumps(sets)])
+
+
+@pytest.mark.parametrize(("backend", "config"), [("rllm-verl", "agent_ppo_trainer"), ("rllm-tinker", "unified")])
+def test_rllm_composes_every_override(backend: str, config: str, repository: Repository) -> None:
+    checkout = given("ENVOPS_RLLM")
+    sets = [arguments_of(script_of(compiled(repository, backend, declared))) for declared in old_runs()]
+    name = "wordle-verl.sh" if backend == "rllm-verl" else "wordle-rllm-tinker.sh"
+    sets.append(arguments_of((ROOT / "configs" / "rl" / name).read_text()))
+    code = (
+        "import json, sys\n"
+        "from hydra import compose, initialize_config_dir\n"
+        "from omegaconf import OmegaConf\n"
+        "from importlib.util import find_spec\n"
+        "OmegaConf.register_new_resolver('mul', lambda a, b: a * b)\n"
+        "verl = find_spec('verl').submodule_search_locations[0] + '/trainer/config'\n"
+        "found = [f'hydra.searchpath=[file://{verl}]']\n"
+        f"with initialize_config_dir({str(checkout / 'rllm' / 'trainer' / 'config')!r}, version_base=None):\n"
+        "    for overrides in json.loads(sys.argv[1]):\n"
+        f"        made = compose({config!r}, overrides=overrides + found)\n"
+        "        assert made.rllm.workflow.use_workflow is True\n"
+    )
+    check(checkout / ".venv" / "bin" / "python", code, [json.dumps(sets)])
+
+
+def test_skyrl_takes_every_override(repository: Repository) -> None:
+    checkout = given("ENVOPS_SKYRL")
+    sets = [arguments_of(script_of(compiled(repository, "skyrl", declared))) for declared in old_runs()]
+    sets.append(arguments_of((ROOT / "configs" / "rl" / "wordle-skyrl.sh").read_text()))
+    code = (
+        "import ast, json, math, sys, types\n"
+        "part = types.ModuleType('one function of a package that needs a GPU')\n"
+        "part._uses_lora_weight_sync = lambda config: False\n"
+        "sys.modules['skyrl.backends.skyrl_train.inference_servers.utils'] = part\n"
+        "from skyrl.train.config import SkyRLTrainConfig\n"
+        "tree = ast.parse(open('skyrl/train/utils/utils.py').read())\n"
+        "body = [n for n in tree.body if isinstance(n, ast.FunctionDef) and n.name == 'validate_batch_sizes']\n"
+        "exec(compile(ast.Module(body=body, type_ignores=[]), 'utils', 'exec'))\n"
+        "logger = types.SimpleNamespace(warning=print, info=print)\n"
+        "for overrides in json.loads(sys.argv[1]):\n"
+        "    made = SkyRLTrainConfig.from_cli_overrides(overrides)\n"
+        "    assert made.trainer.max_training_steps > 0\n"
+        "    validate_batch_sizes(made)\n"
+    )
+    check(checkout / ".venv" / "bin" / "python", code, [json.dumps(sets)], checkout)
+
+
+@pytest.mark.torch
+def test_trl_takes_every_setting(repository: Repository, tmp_path: Path) -> None:
+    files = [str(ROOT / "configs" / "rl" / "reverse-text-here.toml")]
+    for number, declared in enumerate(old_runs()):
+        file = tmp_path / f"{number}.toml"
+        file.write_text(next(iter(compiled(repository, "trl", declared).values())))
+        files.append(str(file))
+    code = (
+        "import sys, tomllib\n"
+        "from trl import GRPOConfig\n"
+        "for name in sys.argv[1:]:\n"
+        "    given = tomllib.load(open(name, 'rb'))\n"
+        "    made = GRPOConfig(**given['grpo'], use_cpu=True, bf16=False)\n"
+        "    grpo = given['grpo']\n"
+        "    asked = grpo['per_device_train_batch_size'] * grpo['gradient_accumulation_steps']\n"
+        "    assert made.generation_batch_size == asked\n"
+    )
+    check(Path(sys.executable), code, files)

@@ -1,0 +1,158 @@
+"""A run is submitted once, whatever the platform answers: the real CLI against a Hub on loopback that breaks."""
+
+from __future__ import annotations
+
+import json
+import urllib.request
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from envops.emulator.running import Running
+from envops.hub.runs import RunsUnreadable, list_runs
+from envops.repository.run import run_spec
+from envops.training.identity import RunIdentity, identity_of
+from envops.training.submit import Platform, submit
+from envops.training.trainers.trainer import Environment, Request
+
+DECLARED: dict[str, Any] = {
+    "backend": "prime",
+    "model": "Qwen/Qwen3-4B",
+    "environments": [{"id": "sums"}],
+    "max_steps": 20,
+    "submit": "on-release",
+}
+SUMS = Environment("sums", "sums", "acme/sums", "0.1.0", "v1")
+COMMIT = "0123456789abcdef"
+
+
+def request(**changes: Any) -> Request:
+    return Request(run_spec("first", {**DECLARED, **changes}, {}, "registry.yaml"), {"sums": SUMS})
+
+
+def identity(commit: str = COMMIT, environment: Environment = SUMS, **changes: Any) -> RunIdentity:
+    asked = replace(request(**changes), environments={"sums": environment})
+    return identity_of(asked, {**DECLARED, **changes}, {}, commit)
+
+
+def created(hub: Running) -> list[dict[str, Any]]:
+    return hub.state().get("run", [])
+
+
+def test_a_run_is_submitted_once_and_then_found(hub: Running, platform: Platform) -> None:
+    first = submit(request(), identity(), platform)
+    assert (first.outcome, first.name) == ("submitted", identity().name)
+    again = submit(request(), identity(commit="another commit"), platform)
+    assert (again.outcome, again.id) == ("already-submitted", first.id)
+    [run] = created(hub)
+    assert run["name"] == identity().name
+    assert run["id"] == first.id
+    assert list(platform.notes.glob("runs/*.json")) == []
+
+
+FAULTS = {
+    "answer lost after the effect": "POST /training/runs reset",
+    "answer lost before the effect": "POST /training/runs reset effect=none",
+    "an error after the effect": "POST /training/runs status code=503 effect=done",
+    "an error instead of the effect": "POST /training/runs status code=503",
+    "too many requests": "POST /training/runs status code=429 retry-after=1",
+    "a refusal that took effect": "POST /training/runs status code=422 effect=done",
+    "an effect that shows later": "POST /training/runs later reads=2",
+    "an effect that shows after all looks": "POST /training/runs later reads=40",
+    "an error first, the effect later": "POST /training/runs later reads=2 answer=503",
+    "an error first, the effect long after": "POST /training/runs later reads=40 answer=503",
+    "an answer that is none": "POST /training/runs garbage what=html",
+    "half an answer": "POST /training/runs garbage what=truncated",
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS)
+def test_no_fault_makes_a_second_run(hub: Running, platform: Platform, fault: str) -> None:
+    hub.break_with(fault)
+    first = submit(request(), identity(), platform)
+    second = submit(request(), identity(), platform)
+    calls = hub.journal("POST", "/training/runs")
+    assert len([call for call in calls if not call["path"].endswith("prepare")]) == 1
+    assert len(created(hub)) <= 1
+    if first.outcome == "submitted":
+        assert second.outcome == "already-submitted"
+    else:
+        assert second.outcome in ("unknown", "already-submitted")
+
+
+def test_a_run_that_is_not_there_after_the_doubt_is_submitted_again(hub: Running, platform: Platform) -> None:
+    hub.break_with("POST /training/runs reset effect=none")
+    impatient = replace(platform, doubt_seconds=0.0)
+    assert submit(request(), identity(), impatient).outcome == "unknown"
+    assert submit(request(), identity(), impatient).outcome == "submitted"
+    assert len(created(hub)) == 1
+
+
+def test_nothing_is_created_while_the_list_cannot_be_read(hub: Running, platform: Platform) -> None:
+    hub.break_with("GET /rft/runs status code=500 times=always")
+    assert submit(request(), identity(), platform).outcome == "unknown"
+    assert created(hub) == []
+
+
+def others(hub: Running, count: int, name: str = "") -> None:
+    """Runs that somebody else submits."""
+    for number in range(count):
+        config = {"model": {"name": "m"}, "max_steps": 200}
+        body = json.dumps({"config": config, "name": name or f"other-{number}"}).encode()
+        headers = {"Authorization": f"Bearer {hub.key}", "Content-Type": "application/json"}
+        asked = urllib.request.Request(f"{hub.url}/api/v1/training/runs", body, headers, method="POST")
+        urllib.request.build_opener(urllib.request.ProxyHandler({})).open(asked, timeout=10).close()
+
+
+@pytest.mark.parametrize("assumed", ["page-limit=2", "paging=ignored"])
+def test_a_run_is_found_on_any_page(hub: Running, platform: Platform, assumed: str) -> None:
+    hub.assume(assumed)
+    first = submit(request(), identity(), platform)
+    others(hub, 3)
+    assert submit(request(), identity(), platform).id == first.id
+    assert len(created(hub)) == 4
+
+
+def test_a_list_without_runs_is_refused(hub: Running, platform: Platform) -> None:
+    hub.break_with("GET /rft/runs garbage what=list times=always")
+    with pytest.raises(RunsUnreadable, match="could not be read whole"):
+        list_runs(platform.prime, platform.access, platform.stop)
+
+
+def test_the_name_says_what_the_run_was_made_of() -> None:
+    name = identity().name
+    assert name.startswith("first-")
+    assert name.endswith(f"-{COMMIT[:7]}")
+    assert identity(commit="f" * 40).is_this(name)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        identity(max_steps=21),
+        identity(model="Qwen/Qwen3-8B"),
+        identity(environment=replace(SUMS, version="0.1.1")),
+        identity(environment=replace(SUMS, hub="other/sums")),
+    ],
+)
+def test_what_was_changed_is_another_version_of_the_run(other: RunIdentity) -> None:
+    assert other.is_another_version(identity().name)
+    assert not other.is_this(identity().name)
+
+
+@pytest.mark.parametrize("name", ["first", "first-", "first-run", "first-run-0123456789ab", "second-0123456789ab"])
+def test_runs_of_others_are_left_alone(name: str) -> None:
+    assert not identity().is_this(name)
+    assert not identity().is_another_version(name)
+
+
+def test_when_and_whether_it_is_submitted_is_no_part_of_what_it_is() -> None:
+    assert identity(submit="manual", budget={"max_gpu_hours": 1}, ignore={"RUN041": "a try"}) == identity()
+
+
+def test_the_key_is_in_no_note_and_in_no_message(hub: Running, platform: Platform) -> None:
+    hub.break_with("POST /training/runs status code=500")
+    said = submit(request(), identity(), platform)
+    notes = "".join(path.read_text() for path in Path(platform.notes).rglob("*.json"))
+    assert hub.key not in json.dumps([said.message, said.next, notes])

@@ -1,0 +1,180 @@
+"""`envops train`: what is due is submitted once, and everything else says why it is not."""
+
+from __future__ import annotations
+
+import io
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from envops.cli.main import main
+from envops.emulator.running import Running
+from envops.repository.repository import Repository
+from published import publish
+
+ROOT = Path(__file__).parents[2]
+REGISTRY = """\
+version: 1
+owner: acme
+environments:
+  reverse-text:
+runs:
+  hosted:
+    backend: prime
+    model: Qwen/Qwen3-4B
+    environments: [{id: reverse-text}]
+    max_steps: 20
+    submit: on-release
+    budget: {hours: 2, gpu_hour_price: 3.5, max_dollars: 100}
+  by-hand:
+    backend: prime
+    model: Qwen/Qwen3-4B
+    environments: [{id: reverse-text}]
+    max_steps: 30
+  own-machine:
+    backend: prime-rl
+    model: Qwen/Qwen3-4B
+    environments: [{id: reverse-text}]
+    max_steps: 30
+"""
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    root = tmp_path / "repository"
+    shutil.copytree(ROOT / "environments" / "reverse_text", root / "environments" / "reverse_text")
+    (root / "registry.yaml").write_text(REGISTRY)
+    return root
+
+
+@pytest.fixture
+def signed_in(hub: Running, monkeypatch: pytest.MonkeyPatch) -> Running:
+    for name, value in hub.environment.items():
+        monkeypatch.setenv(name, value)
+    return hub
+
+
+def train(root: Path, *arguments: str) -> int:
+    return main(["train", "--root", str(root), *arguments])
+
+
+def states(capsys: pytest.CaptureFixture[str]) -> dict[str, str]:
+    runs = json.loads(capsys.readouterr().out)["runs"]
+    return {run["name"]: run["state"].partition(":")[0] for run in runs}
+
+
+def published(hub: Running, root: Path, version: str | None = None) -> None:
+    package = Repository.load(root).packages["reverse-text"]
+    publish(hub, "reverse-text", version or package.version, package.hub_hash if version is None else "0" * 64)
+
+
+def test_without_a_key_the_platform_is_not_asked(repository: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert train(repository, "--dry-run", "--format", "json") == 0
+    assert states(capsys) == {"hosted": "not-asked", "by-hand": "not-asked", "own-machine": "manual"}
+    assert train(repository) == 2
+
+
+def test_nothing_is_submitted_before_its_environments_are_published_as_they_are(
+    repository: Path, signed_in: Running, capsys: pytest.CaptureFixture[str]
+) -> None:
+    published(signed_in, repository, "0.0.1")
+    assert train(repository, "--format", "json") == 0
+    assert states(capsys)["hosted"] == "waits"
+    assert signed_in.state()["run"] == []
+
+
+def test_what_is_due_is_submitted_once(
+    repository: Path, signed_in: Running, capsys: pytest.CaptureFixture[str]
+) -> None:
+    published(signed_in, repository)
+    assert train(repository, "--dry-run", "--format", "json") == 0
+    assert states(capsys) == {"hosted": "submit", "by-hand": "manual", "own-machine": "manual"}
+    assert signed_in.state()["run"] == []
+    assert train(repository, "--format", "json") == 0
+    assert states(capsys)["hosted"] == "submitted"
+    assert train(repository, "--format", "json") == 0
+    assert states(capsys)["hosted"] == "submitted"
+    [run] = signed_in.state()["run"]
+    assert run["name"].startswith("hosted-")
+    assert signed_in.state()["submitted"][0]["config"]["orchestrator"]["train"]["source"][0]["env"]["taskset"] == {
+        "id": "acme/reverse-text"
+    }
+
+
+def test_a_run_that_goes_by_hand_goes_when_it_is_named(
+    repository: Path, signed_in: Running, capsys: pytest.CaptureFixture[str]
+) -> None:
+    published(signed_in, repository)
+    assert train(repository, "by-hand", "--format", "json") == 0
+    assert states(capsys) == {"by-hand": "submitted"}
+    assert len(signed_in.state()["run"]) == 1
+
+
+def test_a_run_that_fails_its_rules_is_not_submitted(
+    repository: Path, signed_in: Running, capsys: pytest.CaptureFixture[str]
+) -> None:
+    published(signed_in, repository)
+    registry = repository / "registry.yaml"
+    registry.write_text(registry.read_text().replace("max_steps: 20", "max_steps: 20\n    rollouts_per_example: 1"))
+    assert train(repository, "hosted", "--format", "json") == 1
+    assert states(capsys) == {"hosted": "refused"}
+    assert signed_in.state()["run"] == []
+
+
+def test_an_environment_of_the_hub_is_trained_on_without_a_registry(
+    tmp_path: Path, signed_in: Running, capsys: pytest.CaptureFixture[str]
+) -> None:
+    publish(signed_in, "gsm8k", "0.1.3", "a" * 64)
+    asked = ("--env", "acme/gsm8k", "--model", "Qwen/Qwen3-4B")
+    assert train(tmp_path, *asked, "--dry-run") == 0
+    assert signed_in.state()["run"] == []
+    assert train(tmp_path, *asked, "--yes") == 0
+    assert train(tmp_path, *asked, "--yes") == 0
+    [run] = signed_in.state()["run"]
+    said = capsys.readouterr().out
+    assert 'env.taskset.id = "acme/gsm8k"' in said
+    assert run["name"] in said
+    assert (tmp_path / "configs" / "rl" / "gsm8k-qwen3-4b.toml").is_file()
+
+
+@pytest.mark.usefixtures("signed_in")
+@pytest.mark.parametrize(
+    ("arguments", "part"),
+    [
+        (("--env", "gsm8k", "--model", "m", "--yes"), "owner/name"),
+        (("--env", "acme/gsm8k", "--yes"), "needs both"),
+        (("--env", "acme/gsm8k", "--model", "m"), "add --yes"),
+        (("--env", "acme/nothing", "--model", "m", "--yes"), "is not to be had on the Hub"),
+        (("--check",), "--compile-only"),
+    ],
+)
+def test_what_cannot_be_run_says_what_to_write(
+    arguments: tuple[str, ...],
+    part: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO())
+    assert train(tmp_path, *arguments) == 2
+    assert part in capsys.readouterr().err
+
+
+def test_a_run_that_is_not_declared_is_named_with_the_nearest(repository: Path) -> None:
+    from envops.repository.problem import DeclarationError
+
+    with pytest.raises(DeclarationError) as caught:
+        train(repository, "hostd", "--compile-only")
+    problems: Any = caught.value.problems
+    assert problems[0].nearest == "hosted"
+
+
+def test_runs_go_into_a_jobs_summary(repository: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    registry = repository / "registry.yaml"
+    registry.write_text(registry.read_text().replace("max_steps: 20", "max_steps: 20\n    rollouts_per_example: 1"))
+    assert train(repository, "--compile-only", "--format", "markdown") == 1
+    said = capsys.readouterr().out
+    assert "| ✗ | `hosted` | `prime` |" in said
+    assert "**RUN021** error" in said

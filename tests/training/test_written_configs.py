@@ -1,0 +1,93 @@
+"""Native configurations as text: every reader reads back what was meant."""
+
+from __future__ import annotations
+
+import subprocess
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+from envops.training.trainers.native_config import NativeConfig
+from envops.training.written_config import arguments_of, hydra_value, script_text, toml_text
+
+
+def config(values: dict[str, Any]) -> NativeConfig:
+    made = NativeConfig()
+    made.merge(values, "here")
+    return made
+
+
+AWKWARD: dict[str, Any] = {
+    "text": 'quotes " and \\ backslash, a line\nand another, ünï\x7f\u2028',
+    "number": 1e-05,
+    "whole": 3.0,
+    "yes": True,
+    "none of these": {"a key": {"with.dots": 1}},
+    "empty": {},
+    "list": [1, 2, 3],
+    "floats": [0.1, 2.0],
+    "nested": [[1, 2], [3]],
+    "deep": {"er": {"still": {"x": "y"}}},
+    "source": [{"a": {"b": 1, "c": {"d": "e"}}, "list": ["x"]}, {"a": {"b": 2}, "none": {}}],
+}
+
+
+def test_what_is_written_is_read_back() -> None:
+    text = toml_text(config(AWKWARD), ["a heading\nthat tries to be a key = 1"])
+    assert tomllib.loads(text) == AWKWARD
+
+
+def test_the_prime_cli_reads_the_same() -> None:
+    toml = pytest.importorskip("toml")
+    usual = {key: value for key, value in AWKWARD.items() if key not in ("text", "none of these", "empty", "source")}
+    usual["source"] = [{"a": {"b": 1, "c": {"d": "e"}}, "list": ["x"]}, {"a": {"b": 2}}]
+    assert toml.loads(toml_text(config(usual))) == usual
+
+
+def test_whole_and_broken_numbers_in_a_list_become_one_kind() -> None:
+    assert "[1.0, 2.5]" in toml_text(config({"x": [1, 2.5]}))
+
+
+@pytest.mark.parametrize("value", [[1, "a"], float("nan"), None, [None]])
+def test_what_toml_cannot_hold_is_refused(value: Any) -> None:
+    made = NativeConfig()
+    made.values["x"] = value
+    with pytest.raises(ValueError, match=r"mixes kinds|no finite number|no form in TOML"):
+        toml_text(made)
+
+
+def test_every_value_says_where_it_came_from() -> None:
+    made = NativeConfig()
+    made.put("a.b", 1, "declared")
+    made.put(("list", 0, "c"), 2, "default")
+    made.merge({"a": {"b": 3}}, "overrides")
+    lines = [line.split("#") for line in toml_text(made).splitlines() if "=" in line]
+    assert [(left.strip(), right.strip()) for left, right in lines] == [
+        ("b = 3", "overrides; replaces 1"),
+        ("c = 2", "default"),
+    ]
+
+
+def test_overrides_replace_a_list_as_a_whole() -> None:
+    made = NativeConfig()
+    made.put(("source", 0, "a"), 1, "declared")
+    made.merge({"source": [{"b": 2}]}, "overrides")
+    assert made.values == {"source": [{"b": 2}]}
+    assert "declared" not in toml_text(made)
+
+
+def test_a_script_hands_over_every_argument_unharmed(tmp_path: Path) -> None:
+    values = {"plain": "a/b-c", "text": 'it\'s $HOME `here` \\ "q"', "list": ["x", "y z"], "n": 1.5, "yes": True}
+    arguments = arguments_of(config(values), hydra_value)
+    script = tmp_path / "run.sh"
+    script.write_text(script_text("printf '%s\\n'", arguments, ["a heading"]))
+    shown = subprocess.run(["bash", script, "more"], capture_output=True, text=True, check=True).stdout.splitlines()
+    assert shown == [*arguments, "more"]
+
+
+def test_a_script_without_arguments_still_takes_more(tmp_path: Path) -> None:
+    script = tmp_path / "run.sh"
+    script.write_text(script_text("echo start", {}, []))
+    shown = subprocess.run(["bash", script, "--dry-run"], capture_output=True, text=True, check=True).stdout
+    assert shown == "start --dry-run\n"

@@ -1,0 +1,38 @@
+"""One workspace for the whole session, which is thrown away; virtual environments stay."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from envops.repository.workspace import Workspace
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+
+@pytest.fixture(scope="session")
+def workspace(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
+    return Workspace(tmp_path_factory.mktemp("repository"))
+
+
+@pytest.fixture
+def fresh(tmp_path: Path) -> Workspace:
+    """A workspace of the test's own: no wheels, no facts, no scratch folders."""
+    return Workspace(tmp_path / "fresh")
+
+
+@pytest.fixture(scope="session")
+def environments(workspace: Workspace) -> Path:
+    """The folder `environments/` of that workspace."""
+    folder = workspace.root / "environments"
+    folder.mkdir(parents=True)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def patch() -> Iterator[pytest.MonkeyPatch]:
+    """A monkeypatch for fixtures that live longer than one test."""
+    with pytest.MonkeyPatch.context() as made:
+        yield made

@@ -1,0 +1,178 @@
+"""Small environment packages on disk, and the machinery to look at them with real workers."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+import tomllib
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from textwrap import dedent
+from typing import TYPE_CHECKING, Any
+
+from envops.repository.package import Package
+from envops.repository.read_package import read_package
+from envops.repository.registry import DistributionGate, EnvironmentEntry, Gates, SmokeGate
+from envops.validation import observation, requests
+from envops.validation.job import Confinement, Job
+from envops.validation.observation import Watcher, observe
+from envops.validation.requests import Wish
+from envops.validation.templates import EnvironmentProcesses
+from envops.validation.venv import venv_for
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    import pytest
+    from envops.facts.observed import Case, Facts, Score
+    from envops.repository.workspace import Workspace
+
+REPOSITORY = Path(__file__).parents[2]
+EXEMPLARS = {"v0": "date_arithmetic", "v1": "reverse_text"}
+"""Whose requirements and lock the samples of a generation share, and so their virtual environment."""
+SMALL = Gates(SmokeGate(tasks=2, rollouts=1, timeout_s=30.0), DistributionGate(min_rollouts=4, group_size=2))
+PYPROJECT = """\
+[project]
+name = {name}
+version = "0.1.0"
+description = "A sample."
+requires-python = {requires_python}
+dependencies = {dependencies}
+
+[build-system]
+requires = ["hatchling>=1.27,<2"]
+build-backend = "hatchling.build"
+
+[tool.hatch.build.targets.wheel]
+only-include = {included}
+"""
+
+
+def write_package(
+    folder: Path, generation: str, files: Mapping[str, str], *, settings: str = "", wheel_files: tuple[str, ...] = ()
+) -> Package:
+    """Write a package whose module is the folder's name, with the lock of its generation's exemplar.
+
+    A file called `module.py` becomes the package's `__init__.py`.
+    """
+    exemplar = REPOSITORY / "environments" / EXEMPLARS[generation]
+    project = tomllib.loads((exemplar / "pyproject.toml").read_text())["project"]
+    fields = {
+        "name": json.dumps(folder.name.replace("_", "-")),
+        "included": json.dumps([folder.name, *wheel_files]),
+        "requires_python": json.dumps(project["requires-python"]),
+        "dependencies": json.dumps(project["dependencies"]),
+    }
+    written = {"pyproject.toml": PYPROJECT.format(**fields) + dedent(settings), **files}
+    for name, content in written.items():
+        path = folder / (f"{folder.name}/__init__.py" if name == "module.py" else name)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(dedent(content))
+    (folder / "requirements.lock").write_bytes((exemplar / "requirements.lock").read_bytes())
+    reading = read_package(folder, folder.parents[1])
+    assert reading.package is not None, reading.problems
+    assert not reading.problems, reading.problems
+    return reading.package
+
+
+@dataclass
+class Seen:
+    """What came of an observation."""
+
+    facts: Facts
+    package: Package
+
+    def case(self, name: str) -> Case:
+        return next(case for case in self.facts.cases if case.name == name)
+
+    def score(self, name: str) -> Score:
+        score = self.case(name).score
+        assert score is not None, self.case(name).failure
+        return score
+
+    def failed(self, name: str) -> dict[str, Any]:
+        """Function → what went wrong with it in a case."""
+        return {failure.function: failure.failure for failure in self.score(name).failures}
+
+
+def look_at(
+    package: Package,
+    workspace: Workspace,
+    patch: pytest.MonkeyPatch,
+    *,
+    secrets: tuple[str, ...] = (),
+    wish: Wish = Wish(use_cache=False),  # noqa: B008
+    **limits: float,
+) -> Seen:
+    """Observe a package afresh; `limits` are constants of `requests` or `observation`, such as SECONDS_PER_REPLY."""
+    entry = EnvironmentEntry(package.name, gates=SMALL, secrets=secrets)
+    watcher = Watcher(stage=lambda _: None, advance=lambda *_: None)
+    with patch.context() as patched:
+        for name, value in limits.items():
+            patched.setattr(requests if hasattr(requests, name) else observation, name, value)
+        facts = observe(entry, package, workspace, wish, watcher, threading.Event())
+    return Seen(facts, package)
+
+
+@contextmanager
+def worker_at(
+    overlay: Path, workspace: Workspace, stop: threading.Event | None = None, **confinement: Any
+) -> Iterator[Job]:
+    """A job, not yet asked anything, over a folder that stands for an unpacked wheel."""
+    stop = stop or threading.Event()
+    venv = venv_for(REPOSITORY / "environments" / EXEMPLARS["v1"] / "requirements.lock", workspace, stop)
+    limits = Confinement({}, **confinement)
+    with (
+        EnvironmentProcesses(venv, package_at(overlay), overlay, {}, limits, workspace, stop) as processes,
+        processes.unloaded_job() as job,
+    ):
+        yield job
+
+
+def package_at(folder: Path, generation: str = "v1") -> Package:
+    """A package that is a single module `hostile` in a folder, as far as its processes know it."""
+    return Package(
+        name="hostile",
+        folder=folder,
+        module="hostile",
+        generation=generation,
+        files=(),
+        version="0.1.0",
+        description="",
+        tags=(),
+        requires_python=">=3.11",
+        requires=(),
+        build_requires=(),
+        build_backend="hatchling.build",
+        readme=None,
+        digest="sha256:hostile",
+    )
+
+
+def load(worker: Job, overlay: Path, within: float = 60.0) -> list[tuple[str, Any]]:
+    """Ask a worker to load the module `hostile` of an overlay."""
+    folder = str(overlay.resolve())
+    settings = {"module": "hostile", "generation": "v1", "args": {}, "package": folder, "overlay": folder}
+    return list(worker.request("load", within, settings=settings))
+
+
+def line_of(package: Package, file: str, text: str) -> int:
+    """The number of the first line of a file that contains a text."""
+    lines = (package.folder / file).read_text().splitlines()
+    return next(number for number, line in enumerate(lines, start=1) if text in line)
+
+
+def processes_with(mark: str) -> list[int]:
+    """Processes that are alive and have a mark in their command line or environment."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            alive = (folder / "stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+            text = (folder / "cmdline").read_bytes() + (folder / "environ").read_bytes()
+        except OSError:
+            continue
+        if alive and mark.encode() in text and int(folder.name) != os.getpid():
+            found.append(int(folder.name))
+    return found

@@ -1,0 +1,185 @@
+"""Where the answer stands in a reply, what type it is of, and what is nearly it."""
+
+from __future__ import annotations
+
+import json
+from itertools import islice
+
+import pytest
+from envops_worker.policies.answers import JUNK, answer_of, detect_type, find_payload, junk_in_place_of, near_misses
+
+ODD_ANSWERS = (
+    "", " ", "§", "0", "-0.0", "1e400", "9" * 400, "1,234", "$1,234.50", "50%", "٤٢", "½", "北京", "🎉", "true", "null",
+    "[]", "{}", "[[]]", '{"a": {}}', '"x"', "\\frac{1}{2}", "a\nb", "a, b", "x < 5", "(B)", "1/2", "12:30", "\ud800",
+)  # fmt: skip
+TYPES = (None, "number", "choice", "boolean", "label", "text", "list", "set", "json", "latex", "code")
+
+
+def nearest(answer: str, type: str | None = None, tolerance: float = 0.0) -> list[str]:
+    return list(islice(near_misses(answer, type, tolerance), 50))
+
+
+@pytest.mark.parametrize(
+    ("reply", "answer"),
+    [
+        ("<answer>4</answer>", "4"),
+        ("<think>5</think>\n<answer>\n 4 \n</answer> bye", "4"),
+        ("<answer>4</answer> or <answer>5</answer>", "5"),
+        ("<answer>x < 5</answer>", "x < 5"),
+        ("<root><answer>4</answer></root>", "4"),
+        ("<think>a < b</think><answer>yes</answer>", "yes"),
+        ("<answer></answer>", ""),
+        ("so \\boxed{\\frac{1}{2}} it is", "\\frac{1}{2}"),
+        ("\\boxed{1} no, \\boxed{2}", "2"),
+        ("working\n#### 42\n", "42"),
+        ("#### 1\n#### 2", "2"),
+        ('{"answer": "x"}', "x"),
+        ('{"answer": 3, "score": 3}', "3"),
+        ('{"score": 3, "answer": 3}', "3"),
+        ('{"meta": {"answer": 1}, "answer": 2}', "2"),
+        ('{"answer": 1e2}', "1e2"),
+        ('{"answer":"é"}', "é"),
+        ('{"answer": "\\u00e9"}', "\\u00e9"),
+        ('{"first": 1, "last": [2]}', "[2]"),
+        ("Paris", "Paris"),
+        ("  Paris \n", "Paris"),
+        ("", ""),
+        ("\\boxed{never closed", "\\boxed{never closed"),
+        ("<answer>never closed", "<answer>never closed"),
+    ],
+)
+def test_the_answer_is_found_by_its_marks(reply: str, answer: str):
+    assert find_payload(reply).answer == answer
+
+
+def test_a_known_answer_is_found_where_nothing_marks_it():
+    payload = find_payload("12 is it, so 12 it is", "12")
+    assert (payload.before, payload.after) == ("12 is it, so ", " it is")
+
+
+@pytest.mark.parametrize(
+    "reply", ["<answer> 4 </answer>", "\\boxed{4}!", "#### 4", '{"answer": "4"}', " 4 ", "", "<a></a>"]
+)
+def test_a_reply_with_its_own_answer_is_the_same_reply(reply: str):
+    payload = find_payload(reply)
+    assert payload.saying(payload.answer) == reply
+
+
+def test_only_the_answer_is_replaced():
+    assert find_payload("<think>4</think><answer>4</answer>").saying("5") == "<think>4</think><answer>5</answer>"
+
+
+def test_format_only_keeps_the_tags_and_nothing_else():
+    reply = junk_in_place_of(find_payload("<think>because</think>\n<answer>4</answer>"))
+    assert reply == f"<think>{JUNK}</think>\n<answer>{JUNK}</answer>"
+
+
+@pytest.mark.parametrize(
+    ("answer", "type"),
+    [
+        ("42", "number"),
+        ("-1,234.5", "number"),
+        ("$3", "number"),
+        ("50 %", "number"),
+        ("1e-7", "number"),
+        ("Yes", "boolean"),
+        ("false", "boolean"),
+        ("B", "choice"),
+        ("(C)", "choice"),
+        ("[1, 2]", "json"),
+        ('{"a": 1}', "json"),
+        ("[1, 2", "list"),
+        ("red, green", "list"),
+        ("one\ntwo", "list"),
+        ("Paris", "text"),
+        ("½", "text"),
+        ("", "text"),
+    ],
+)
+def test_types_are_told_by_looks(answer: str, type: str):
+    assert detect_type(answer) == type
+
+
+@pytest.mark.parametrize("type", TYPES)
+@pytest.mark.parametrize("answer", ODD_ANSWERS)
+def test_no_near_miss_is_the_answer_and_none_comes_twice(answer: str, type: str | None):
+    found = nearest(answer, type)
+    assert answer not in found
+    assert len(set(found)) == len(found)
+
+
+@pytest.mark.parametrize("answer", ["42", "0", "-3", "3.14", "1,234", "$1,234.50", "9007199254740993", "9" * 40])
+def test_a_number_has_near_misses_that_are_numbers(answer: str):
+    found = nearest(answer)
+    assert found
+    assert all(detect_type(wrong.replace("$-", "-$")) == "number" for wrong in found)
+
+
+@pytest.mark.parametrize("answer", ["10", "0", "-2.5", "100"])
+def test_near_misses_of_a_number_lie_outside_of_the_tolerance(answer: str):
+    assert all(abs(float(wrong) - float(answer)) > 4.0 for wrong in nearest(answer, "number", 4.0))
+
+
+def test_a_number_keeps_its_decimals_and_its_currency():
+    assert nearest("$2.50")[:2] == ["$3.50", "$1.50"]
+
+
+def test_a_number_beyond_floats_is_wrong_in_its_last_digit():
+    assert nearest("123456789012345678901234") == ["123456789012345678901235"]
+
+
+@pytest.mark.parametrize(("answer", "other"), [("yes", "no"), ("False", "True"), ("NO", "Yes")])
+def test_a_boolean_is_turned_round(answer: str, other: str):
+    assert nearest(answer) == [other]
+
+
+def test_a_choice_is_another_letter():
+    assert nearest("(B)")[:3] == ["(A)", "(C)", "(D)"]
+
+
+def test_a_list_may_miss_an_element_or_have_another_order():
+    found = nearest("red, green, blue")
+    assert "red, green" in found
+    assert "green, red, blue" in found
+
+
+def test_a_set_in_another_order_is_no_near_miss():
+    assert "green, red" not in nearest("red, green", "set")
+    assert "[2, 1]" not in nearest("[1, 2]", "set")
+
+
+@pytest.mark.parametrize("answer", ["[1, 2]", "[]", "{}", '{"a": 1, "b": [1]}', '{"a": "x"}', "[[1], [2]]"])
+def test_near_misses_of_json_are_json_of_the_same_kind(answer: str):
+    found = [json.loads(wrong) for wrong in nearest(answer, "json")]
+    assert found
+    assert all(type(wrong) is type(json.loads(answer)) for wrong in found)
+
+
+def test_a_number_in_json_stays_a_number():
+    assert {"a": 1, "b": 3} in [json.loads(wrong) for wrong in nearest('{"a": 1, "b": 2}')]
+
+
+def test_a_text_in_json_stays_in_quotes():
+    assert nearest('"north"', "json")[0] == '"noxth"'
+
+
+def test_an_answer_of_no_type_has_no_near_miss():
+    assert nearest("essay", "none") == []
+
+
+@pytest.mark.parametrize(
+    ("data", "answer"),
+    [
+        ({"answer": "4"}, "4"),
+        ({"answer": "so\n#### 4"}, "4"),
+        ({"answer": 0}, "0"),
+        ({"answer": False}, "False"),
+        ({"answer": None, "label": "cat"}, "cat"),
+        ({"answer": "", "target": "x"}, "x"),
+        ({"answer": ["é", 1]}, '["é", 1]'),
+        ({"ground_truth": {"a": 1}}, '{"a": 1}'),
+        ({"question": "?"}, None),
+    ],
+)
+def test_the_answer_of_a_task_is_in_the_usual_field(data: dict[str, object], answer: str | None):
+    assert answer_of(data) == answer

@@ -1,0 +1,180 @@
+"""Cases as pytest items and the fixtures' objects, without any environment."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from envops_worker.adapters.adapter import TaskView
+from envops_worker.author_tests.grader import Grader, Scored, scored_of
+from envops_worker.author_tests.plugin import (
+    CaseFailed,
+    FailedCase,
+    _compared,
+    environment_folder,
+    read_cases,
+)
+
+GOOD = """# the sums
+- name: right
+  task: 0
+  reply: "4"
+  expect: {reward: 1.0}
+
+- name: wrong
+  task: {answer: "4"}
+  reply: ["5", {content: "6"}]
+  expect: {reward: "< 0.5", correct: "between 0 and 0.2"}
+"""
+
+
+def cases_file(folder: Path, text: str) -> Path:
+    path = folder / "cases.yaml"
+    path.write_text(text)
+    return path
+
+
+def test_cases_are_read_with_their_lines(tmp_path: Path) -> None:
+    cases = read_cases(cases_file(tmp_path, GOOD))
+    assert [(case.name, case.line) for case in cases] == [("right", 2), ("wrong", 7)]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("- {name: a, task: 0, reply: x}", "1: lacks: expect"),
+        ("\n- {name: a, task: 0, reply: x, expects: {reward: 1}}", "2: unknown: expects"),
+        ("- {name: a, task: 0, reply: x, expect: {reward: about 1}}", "is not an expectation"),
+        ("- {name: a, task: true, reply: x, expect: {reward: 1}}", "task is an index"),
+        ("- {name: a, task: 0, reply: 4, expect: {reward: 1}}", "reply is text"),
+        (
+            "- {name: a, task: 0, reply: x, expect: {reward: 1}}\n- {name: a, task: 1, reply: x, expect: {reward: 1}}",
+            "2: 'a' is the name of the case on line 1 too",
+        ),
+        ("name: a", "is not a list of cases"),
+        ("- [", "cannot be read"),
+    ],
+)
+def test_what_is_wrong_with_a_case_is_said_with_its_line(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(pytest.Collector.CollectError, match=message):
+        read_cases(cases_file(tmp_path, text))
+
+
+def test_an_empty_file_has_no_cases(tmp_path: Path) -> None:
+    assert read_cases(cases_file(tmp_path, "# none yet\n")) == []
+
+
+def scored(reward: float | None, **functions: float | None) -> Scored:
+    return Scored(reward, functions, {}, [{"role": "assistant", "content": "<answer>5</answer>"}])
+
+
+def test_expectations_come_first_and_all_else_is_shown_beside_them() -> None:
+    rows = list(_compared({"reward": 1.0, "corect": 1.0}, scored(0.5, correct=0.5)))
+    assert [(row.name, row.got, row.holds) for row in rows] == [
+        ("reward", "0.5", False),
+        ("corect", "no such function; there are correct, reward", False),
+        ("correct", "0.5", True),
+    ]
+
+
+def test_a_missing_score_never_holds() -> None:
+    (row, *_) = _compared({"reward": "< 1"}, scored(None))
+    assert (row.got, row.holds) == ("no number", False)
+
+
+def test_a_case_that_does_not_hold_reads_as_a_comparison(tmp_path: Path) -> None:
+    case = read_cases(cases_file(tmp_path, GOOD))[0]
+    result = scored(0.0, correct=0.0)
+    failed = CaseFailed(case, grader().tasks[0], result, list(_compared(case.expect, result)))
+    shown = FailedCase(tmp_path / "cases.yaml", failed)
+    text = str(shown)
+    assert "| <answer>5</answer>" in text
+    assert "| task 0" in text
+    assert "reward is 0, expected 1" in text
+    assert ["reward", "1", "0", "<--"] in [line.split() for line in text.split("\n")]
+    assert shown.reprcrash.lineno == 2
+
+
+def test_the_environment_is_the_nearest_package(tmp_path: Path) -> None:
+    (tmp_path / "pyproject.toml").write_text("")
+    assert environment_folder(tmp_path / "tests" / "deep" / "test_a.py") == tmp_path
+
+
+@dataclass
+class Adapter:
+    """Makes tasks as they are asked for, and counts them."""
+
+    count: int
+    made: int = 0
+
+    def tasks(self, _split: str, limit: int) -> Iterator[TaskView]:
+        for index in range(min(self.count, limit)):
+            self.made += 1
+            prompt = [{"role": "user", "content": f"task {index}"}]
+            yield TaskView(index, prompt, {"answer": str(index), "odd": bool(index % 2)})
+
+
+@dataclass
+class Opened:
+    adapter: Adapter
+    kept: dict[int, TaskView] = field(default_factory=dict)
+
+
+def grader(count: int = 10) -> Grader:
+    made: Any = Opened(Adapter(count))
+    return Grader(lambda: made)
+
+
+def test_tasks_are_read_as_far_as_they_are_asked_for() -> None:
+    one = grader(10**9)
+    assert one.tasks[3]["answer"] == "3"
+    assert one.tasks[3].index == 3
+    assert [task.index for task in one.tasks[1:3]] == [1, 2]
+    made: Any = one.session.adapter
+    assert made.made == 4
+
+
+def test_tasks_are_a_sequence() -> None:
+    tasks = grader().tasks
+    assert len(tasks) == 10
+    assert tasks[-1].index == 9
+    assert [task.index for task in tasks] == list(range(10))
+    assert tasks[0].prompt == [{"role": "user", "content": "task 0"}]
+
+
+def test_a_task_is_meant_by_itself_its_index_or_its_fields() -> None:
+    tasks = grader().tasks
+    assert tasks.meant(tasks[4]).index == 4
+    assert tasks.meant(4).index == 4
+    assert tasks.meant({"odd": True}).index == 1
+
+
+@pytest.mark.parametrize("task", [10, {"answer": "eleven"}])
+def test_a_task_that_is_not_there_is_said(task: Any) -> None:
+    with pytest.raises(LookupError, match="no task"):
+        grader().tasks.meant(task)
+
+
+def test_nothing_is_opened_before_it_is_needed() -> None:
+    def never() -> Any:
+        raise AssertionError("opened")
+
+    Grader(never).close()
+
+
+def test_what_broke_is_in_the_result_and_its_repr() -> None:
+    failure = {"type": "ZeroDivisionError", "message": "division by zero", "place": {"file": "a.py", "line": 3}}
+    row = {
+        "reward": None,
+        "functions": {"correct": {"score": None, "weight": 1.0, "kind": "reward"}},
+        "failures": [{"function": "correct", "failure": failure}],
+        "failure": None,
+        "completion": [],
+    }
+    result = scored_of(row)
+    assert result.problems == {"correct": "ZeroDivisionError: division by zero (a.py:3)"}
+    assert "correct failed with ZeroDivisionError" in repr(result)
+    assert result["correct"] is None

@@ -1,0 +1,240 @@
+"""Packages that fail in one stage and not in the others, seen by real workers."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from envops.system.subprocesses import Interrupted
+from envops.validation.requests import Wish
+from sample_packages import Seen, line_of, look_at, processes_with, worker_at, write_package
+
+if TYPE_CHECKING:
+    from envops.repository.workspace import Workspace
+
+pytestmark = pytest.mark.worker
+SCORING = Wish(use_cache=False, evaluate=False)
+
+STUBBORN = """
+import verifiers as vf
+from datasets import Dataset
+
+
+def fine(completion, **kwargs):
+    return 1.0
+
+
+def load_environment(**kwargs):
+    rows = [{"prompt": [{"role": "user", "content": f"{i}?"}], "answer": str(i)} for i in range(2)]
+    return vf.SingleTurnEnv(dataset=Dataset.from_list(rows), rubric=vf.Rubric(funcs=[fine]))
+"""
+
+HANGING_ORACLE = """
+import time
+
+def reply(task, messages):
+    while task["answer"] == "0":
+        time.sleep(1)
+    return "1"
+"""
+
+HANGING_TESTS = """
+import os, subprocess, sys, time
+
+def test_first():
+    pass
+
+def test_hanging():
+    subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)", "child-of-a-hanging-test"])
+    while True:
+        try:
+            time.sleep(600)
+        except BaseException:
+            pass
+
+def test_last():
+    pass
+"""
+
+SECRETIVE = """
+import os
+
+import verifiers.v1 as vf
+
+__all__ = ["SecretiveTaskset"]
+KEY = os.environ["SECRETIVE_API_KEY"]  # asked for here
+
+
+class SecretiveTaskset(vf.Taskset[vf.Task, vf.TasksetConfig]):
+    def load(self):
+        return []
+"""
+
+EMPTY = """
+import verifiers.v1 as vf
+
+__all__ = ["EmptyTaskset"]
+
+
+class EmptyTask(vf.Task[vf.TaskData]):
+    @vf.reward
+    async def never(self, trace: vf.Trace) -> float:
+        return 1.0
+
+
+class EmptyTaskset(vf.Taskset[EmptyTask, vf.TasksetConfig]):
+    def load(self):
+        return []
+"""
+
+PLAIN = """
+import verifiers.v1 as vf
+
+__all__ = ["PlainTaskset"]
+
+
+class Data(vf.TaskData):
+    answer: str
+
+
+class PlainTask(vf.Task[Data]):
+    @vf.reward
+    def not_asynchronous(self, trace: vf.Trace) -> float:
+        return 1.0
+
+
+class PlainTaskset(vf.Taskset[PlainTask, vf.TasksetConfig]):
+    def load(self):
+        return [PlainTask(Data(idx=0, prompt="\\ud800 <answer>", answer="x"), self.config.task)]
+"""
+
+CASE = "- name: the first\n  task: 0\n  reply: x\n  expect: {reward: 1.0}\n"
+
+
+@pytest.fixture(scope="module")
+def stubborn(environments: Path, workspace: Workspace, patch: pytest.MonkeyPatch) -> Seen:
+    files = {"module.py": STUBBORN, "tests/oracle.py": HANGING_ORACLE, "tests/test_it.py": HANGING_TESTS}
+    package = write_package(environments / "stubborn", "v0", files)
+    return look_at(package, workspace, patch, wish=SCORING, SECONDS_PER_REPLY=1.0, TESTS_SECONDS=3.0)
+
+
+def test_an_oracle_that_hangs_is_stopped_and_said(stubborn: Seen):
+    failure = next(one.failure for one in stubborn.facts.scores if one.policy == "oracle" and one.task == 0)
+    assert failure is not None
+    assert failure.kind == "timeout"
+    assert failure.place is not None
+    assert failure.place.file == "tests/oracle.py"
+
+
+def test_an_oracle_that_hangs_once_is_asked_about_the_other_tasks(stubborn: Seen):
+    assert next(one.reward for one in stubborn.facts.scores if one.policy == "oracle" and one.task == 1) == 1.0
+
+
+def test_tests_that_hang_end_at_the_limit(stubborn: Seen):
+    assert set(stubborn.facts.failures) == {"tests"}
+    assert stubborn.facts.failures["tests"].kind == "timeout"
+
+
+def test_tests_before_one_that_hangs_are_reported(stubborn: Seen):
+    assert [(one.test, one.outcome) for one in stubborn.facts.tests] == [("tests/test_it.py::test_first", "passed")]
+
+
+def test_what_a_hanging_test_started_is_gone(stubborn: Seen):
+    assert stubborn.facts.tests
+    assert processes_with("child-of-a-hanging-test") == []
+
+
+def test_facts_without_an_evaluation_have_no_rollouts(stubborn: Seen):
+    assert stubborn.facts.rollouts == ()
+    assert "smoke" not in stubborn.facts.seconds
+
+
+@pytest.fixture(scope="module")
+def secretive(environments: Path, workspace: Workspace, patch: pytest.MonkeyPatch) -> Seen:
+    patch.setenv("SECRETIVE_API_KEY", "set but not declared")
+    package = write_package(environments / "secretive", "v1", {"module.py": SECRETIVE})
+    return look_at(package, workspace, patch)
+
+
+def test_a_secret_that_is_not_declared_is_missing(secretive: Seen):
+    failure = secretive.facts.failures["load"]
+    assert failure.kind == "missing-secret"
+    assert "SECRETIVE_API_KEY" in failure.message
+    file = "secretive/__init__.py"
+    assert failure.place is not None
+    assert (failure.place.file, failure.place.line) == (file, line_of(secretive.package, file, "# asked for here"))
+
+
+def test_nothing_is_observed_of_what_does_not_load(secretive: Seen):
+    assert secretive.facts.completed == ("venv", "wheel")
+    assert secretive.facts.description is None
+
+
+@pytest.fixture(scope="module")
+def empty(environments: Path, workspace: Workspace, patch: pytest.MonkeyPatch) -> Seen:
+    package = write_package(environments / "empty", "v1", {"module.py": EMPTY, "tests/cases.yaml": CASE})
+    return look_at(package, workspace, patch)
+
+
+def test_an_empty_taskset_is_seen_as_empty(empty: Seen):
+    assert empty.facts.failures == {}
+    assert empty.facts.description is not None
+    assert [(one.split, one.size) for one in empty.facts.description.datasets] == [("train", 0)]
+    assert (empty.facts.tasks, empty.facts.scores, empty.facts.rollouts) == ((), (), ())
+
+
+def test_a_case_of_an_empty_taskset_has_no_task(empty: Seen):
+    failure = empty.case("the first").failure
+    assert failure is not None
+    assert failure.type == "LookupError"
+
+
+@pytest.fixture(scope="module")
+def plain(environments: Path, workspace: Workspace, patch: pytest.MonkeyPatch) -> Seen:
+    package = write_package(environments / "plain_reward", "v1", {"module.py": PLAIN, "tests/cases.yaml": CASE})
+    return look_at(package, workspace, patch, wish=SCORING)
+
+
+def test_a_reward_that_is_not_asynchronous_is_filed_with_its_function(plain: Seen):
+    assert plain.failed("the first")["not_asynchronous"].type == "TypeError"
+    assert plain.score("the first").reward is None
+
+
+def test_text_that_is_no_unicode_does_no_harm(plain: Seen):
+    assert plain.facts.failures == {}
+    assert plain.facts.tasks[0].prompt[0]["content"] == "? <answer>"
+
+
+def test_without_an_oracle_one_is_derived(plain: Seen):
+    score = next(one for one in plain.facts.scores if one.policy == "oracle")
+    assert score.derived
+    assert score.completion[0]["content"] == "<answer>x</answer>"
+
+
+def test_a_task_without_a_check_of_its_own_is_not_checked(plain: Seen):
+    assert plain.facts.validations == ()
+
+
+def open_files() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+@pytest.mark.parametrize("hidden", [None, "verifiers.py"], ids=["forks of a base", "new processes"])
+def test_many_interrupted_workers_leave_no_open_file_no_thread_and_no_process(
+    hidden: str | None, tmp_path: Path, workspace: Workspace
+):
+    stop = threading.Event()
+    stop.set()
+    if hidden is not None:  # where a wheel changes the import, nothing is forked
+        (tmp_path / hidden).touch()
+    with worker_at(tmp_path, workspace):  # what is imported on first use stays open
+        pass
+    files, threads = open_files(), threading.active_count()
+    for _ in range(20):
+        with pytest.raises(Interrupted), worker_at(tmp_path, workspace, stop) as worker:
+            list(worker.request("load", 10))
+    assert open_files() == files
+    assert threading.active_count() == threads
+    assert processes_with(str(tmp_path)) == []

@@ -1,0 +1,122 @@
+"""The other side of a comparison: a revision of git or a folder, and errors that say what is wrong."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+from envops.repository.base_revision import NoBase, find_base
+from envops.repository.problem import DeclarationError
+from envops.repository.registry import EnvironmentEntry
+
+LOCK = "# inputs: sha256:" + "0" * 64 + "\nverifiers==0.4.0 \\\n    --hash=sha256:" + "1" * 64 + "\n"
+PYPROJECT = """[project]
+name = "plain-sums"
+version = "{version}"
+description = "Sums."
+requires-python = ">=3.11"
+dependencies = ["verifiers>=0.4,<0.5"]
+"""
+REGISTRY = "version: 1\nowner: acme\nenvironments:\n  plain-sums:\n    args: {{seed: {seed}}}\n"
+ENTRY = EnvironmentEntry("plain-sums", args={"seed": 9})
+
+
+def git(root: Path, *arguments: str) -> str:
+    identity = ("-c", "user.name=a", "-c", "user.email=a@example.org", "-c", "commit.gpgsign=false")
+    done = subprocess.run(["git", "-C", str(root), *identity, *arguments], capture_output=True, text=True, check=True)
+    return done.stdout.strip()
+
+
+def write_package(folder: Path, version: str = "0.1.0", lock: str | None = LOCK) -> None:
+    module = folder / "plain_sums"
+    module.mkdir(parents=True, exist_ok=True)
+    (folder / "pyproject.toml").write_text(PYPROJECT.format(version=version))
+    (module / "__init__.py").write_text(f"VERSION = {version!r}\n")
+    if lock is not None:
+        (folder / "requirements.lock").write_text(lock)
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A repository with version 0.1.0 committed and 0.2.0 in the work tree."""
+    root = tmp_path / "repository"
+    folder = root / "environments" / "plain_sums"
+    write_package(folder)
+    (folder / "tests").mkdir()
+    (folder / "tests" / "run.sh").write_text("#!/bin/sh\r\n")
+    (folder / "tests" / "run.sh").chmod(0o755)
+    (root / ".gitattributes").write_text("*.sh text eol=lf\n* export-ignore\n")
+    (root / "registry.yaml").write_text(REGISTRY.format(seed=1))
+    git(root.parent, "init", "-q", "-b", "main", str(root))
+    git(root, "add", "-A")
+    git(root, "commit", "-q", "-m", "first")
+    write_package(folder, "0.2.0")
+    return root
+
+
+def test_a_revision_is_read_from_git_and_the_work_tree_left_alone(root: Path, tmp_path: Path) -> None:
+    before = git(root, "status", "--porcelain")
+    entry, package = find_base(root, "main").environment(ENTRY, tmp_path / "scratch")
+    assert package.version == "0.1.0"
+    assert (package.folder / "plain_sums" / "__init__.py").read_text() == "VERSION = '0.1.0'\n"
+    assert package.folder.is_relative_to(tmp_path / "scratch")
+    assert entry.args == {"seed": 1}
+    assert git(root, "status", "--porcelain") == before
+
+
+def test_modes_are_kept_and_attributes_have_no_say(root: Path, tmp_path: Path) -> None:
+    _, package = find_base(root, "HEAD").environment(ENTRY, tmp_path / "scratch")
+    assert (package.folder / "tests" / "run.sh").stat().st_mode & 0o100
+
+
+def test_the_label_names_the_commit(root: Path) -> None:
+    assert find_base(root, "main").label == f"main ({git(root, 'rev-parse', 'main')[:12]})"
+
+
+def test_a_folder_is_a_base_too(root: Path, tmp_path: Path) -> None:
+    write_package(tmp_path / "elsewhere" / "plain_sums", "3.0")
+    base = find_base(root, str(tmp_path / "elsewhere" / "plain_sums"))
+    _, package = base.environment(ENTRY, tmp_path / "scratch")
+    assert package.version == "3.0"
+
+
+def test_an_environment_that_was_not_there_is_new(root: Path, tmp_path: Path) -> None:
+    with pytest.raises(NoBase, match="it is new") as raised:
+        find_base(root, "main").environment(EnvironmentEntry("other-sums"), tmp_path / "scratch")
+    assert raised.value.new
+
+
+def test_a_base_without_a_lock_is_said_to_be_one(root: Path, tmp_path: Path) -> None:
+    git(root, "rm", "-q", "--cached", "environments/plain_sums/requirements.lock")
+    git(root, "commit", "-q", "-m", "no lock")
+    with pytest.raises(NoBase, match=r"has no requirements\.lock") as raised:
+        find_base(root, "HEAD").environment(ENTRY, tmp_path / "scratch")
+    assert not raised.value.new
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [("nosuch", "neither a package's folder nor a revision"), ("environments", r"folder without pyproject\.toml")],
+)
+def test_what_is_no_base_is_refused(root: Path, given: str, message: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(root)
+    with pytest.raises(DeclarationError, match=message):
+        find_base(root, given)
+
+
+def test_an_option_is_not_taken_for_a_revision(root: Path) -> None:
+    with pytest.raises(DeclarationError):
+        find_base(root, "--all")
+
+
+def test_a_shallow_clone_is_told_how_to_get_more(root: Path, tmp_path: Path) -> None:
+    git(root, "commit", "-q", "-a", "-m", "second")
+    git(tmp_path, "clone", "-q", "--depth", "1", f"file://{root}", "shallow")
+    with pytest.raises(DeclarationError, match="unshallow"):
+        find_base(tmp_path / "shallow", "HEAD~1")
+
+
+def test_without_git_a_revision_is_refused_with_the_place(tmp_path: Path) -> None:
+    with pytest.raises(DeclarationError, match="no git repository here"):
+        find_base(tmp_path, "main")

@@ -1,0 +1,232 @@
+"""Wheels as they are built from packages: complete, equal every time, and by code that sees no secret."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import threading
+import zipfile
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import psutil
+import pytest
+from envops.repository.read_package import read_package
+from envops.system.subprocesses import Interrupted, ProgramFailed
+from envops.validation import wheel
+from envops.validation.venv import venv_for
+from envops.validation.wheel import built_wheel, describe_wheel
+from sample_packages import write_package
+
+if TYPE_CHECKING:
+    from envops.facts.observed import Failure
+    from envops.repository.package import Package
+    from envops.repository.workspace import Workspace
+
+pytestmark = pytest.mark.worker
+
+HOOK = """
+import os
+from pathlib import Path
+
+from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+
+
+class Spy(BuildHookInterface):
+    def initialize(self, version, build_data):
+        Path(self.root, "hooked", "seen.txt").write_text(" ".join(sorted(os.environ)))
+        build_data["artifacts"].append("hooked/seen.txt")
+"""
+HOOKED = """
+[tool.hatch.build.hooks.custom]
+path = "hook.py"
+"""
+
+
+@pytest.fixture
+def package(environments: Path) -> Package:
+    files = {"module.py": "VALUE = 1\n", "plain/data.txt": "data\n", "tests/oracle.py": "", "README.md": "# plain\n"}
+    return write_package(environments / "plain", "v1", files)
+
+
+def build(package: Package, workspace: Workspace):
+    return built_wheel(package, workspace, threading.Event())
+
+
+def failure(package: Package, workspace: Workspace) -> Failure:
+    with pytest.raises(ProgramFailed) as caught:
+        build(package, workspace)
+    return caught.value.failure
+
+
+def test_a_wheel_is_described(package: Package, workspace: Workspace):
+    made = build(package, workspace).wheel
+    assert made.filename == "plain-0.1.0-py3-none-any.whl"
+    assert {"plain/__init__.py", "plain/data.txt"} <= set(made.files)
+    assert not [name for name in made.files if name.startswith("tests")]
+    assert any(text.startswith("verifiers") for text in made.requires)
+    assert len(made.sha256) == 64
+
+
+def test_a_wheel_is_unpacked_with_bytecode(package: Package, workspace: Workspace):
+    overlay = build(package, workspace).overlay
+    assert (overlay / "plain" / "data.txt").read_text() == "data\n"
+    assert list((overlay / "plain" / "__pycache__").glob("__init__.*.pyc"))
+
+
+def test_the_same_package_makes_the_same_wheel(package: Package, workspace: Workspace, fresh: Workspace):
+    assert build(package, workspace).wheel == build(package, fresh).wheel
+
+
+def test_neither_time_nor_place_nor_rights_make_another_wheel(package: Package, workspace: Workspace, fresh: Workspace):
+    copy = fresh.root / "environments" / "plain"
+    shutil.copytree(package.folder, copy)
+    for path in copy.rglob("*.py"):
+        os.utime(path, (10**9, 10**9))
+        path.chmod(0o600)
+    moved = read_package(copy, fresh.root).package
+    assert moved is not None
+    assert build(moved, fresh).wheel.sha256 == build(package, workspace).wheel.sha256
+
+
+def test_a_wheel_is_built_once(package: Package, workspace: Workspace):
+    first = build(package, workspace).overlay
+    (first / "mark").touch()
+    assert (build(package, workspace).overlay / "mark").exists()
+
+
+def test_a_wheel_that_lost_its_file_is_built_again(package: Package, fresh: Workspace):
+    overlay = build(package, fresh).overlay
+    next(overlay.parent.glob("*.whl")).unlink()
+    assert build(package, fresh).wheel.size > 0
+
+
+def test_a_build_sees_no_variable_that_could_be_a_secret(
+    environments: Path, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+):
+    for name in ("PRIME_API_KEY", "HF_TOKEN", "OPENAI_API_KEY", "AWS_SECRET_ACCESS_KEY", "GITHUB_TOKEN"):
+        monkeypatch.setenv(name, "canary")
+    files = {"module.py": "", "hook.py": HOOK}
+    overlay = build(write_package(environments / "hooked", "v1", files, settings=HOOKED), workspace).overlay
+    seen = set((overlay / "hooked" / "seen.txt").read_text().split())
+    assert "SOURCE_DATE_EPOCH" in seen
+    assert not {name for name in seen if name.endswith(("KEY", "TOKEN"))}
+
+
+def test_a_build_writes_nothing_into_the_package(package: Package, fresh: Workspace):
+    before = sorted(package.folder.rglob("*"))
+    build(package, fresh)
+    assert sorted(package.folder.rglob("*")) == before
+
+
+def test_a_package_that_does_not_build_is_the_authors_to_mend(environments: Path, workspace: Workspace):
+    files = {"module.py": "", "hook.py": "raise ValueError('no wheel today')"}
+    package = write_package(environments / "unbuildable", "v1", files, settings=HOOKED.replace("hooked", "unbuildable"))
+    found = failure(package, workspace)
+    assert (found.kind, found.type) == ("raised", "BuildFailed")
+    assert found.message.startswith("it ended with exit code 1:")
+    assert "no wheel today" in found.message
+
+
+def test_a_build_that_failed_leaves_nothing(environments: Path, workspace: Workspace):
+    files = {"module.py": "", "hook.py": "raise ValueError"}
+    failure(write_package(environments / "half_built", "v1", files, settings=HOOKED), workspace)
+    assert [path.suffix for path in (workspace.wheels / "half-built").iterdir()] == [".lock"]
+
+
+def test_a_wheel_without_metadata_is_the_authors_to_mend(tmp_path: Path):
+    with zipfile.ZipFile(tmp_path / "bare.whl", "w") as archive:
+        archive.writestr("a.py", "")
+    with pytest.raises(ProgramFailed) as caught:
+        describe_wheel(tmp_path / "bare.whl")
+    assert caught.value.failure.kind == "raised"
+
+
+def test_a_file_that_is_no_archive_is_the_authors_to_mend(tmp_path: Path):
+    (tmp_path / "text.whl").write_text("not a wheel")
+    with pytest.raises(ProgramFailed):
+        describe_wheel(tmp_path / "text.whl")
+
+
+LEAVES = """
+import os
+from pathlib import Path
+
+from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+
+
+class Leaves(BuildHookInterface):
+    def initialize(self, version, build_data):
+        Path(self.root, "NAME", "seen.txt").write_text(os.environ.get("LEFT_BEHIND", "nothing"))
+        build_data["artifacts"].append("NAME/seen.txt")
+        os.environ["LEFT_BEHIND"] = "something"
+"""
+ENDS_THE_BUILDER = """
+import os
+import signal
+from pathlib import Path
+
+parent = int(Path(f"/proc/{os.getppid()}/stat").read_text().rpartition(")")[2].split()[1])
+os.kill(parent, signal.SIGKILL)
+"""
+
+
+def hooked(environments: Path, name: str, hook: str) -> Package:
+    files = {"module.py": "", "hook.py": hook.replace("NAME", name)}
+    return write_package(environments / name, "v1", files, settings=HOOKED.replace("hooked", name))
+
+
+def test_variables_that_a_build_leaves_behind_are_not_seen_by_the_next(environments: Path, fresh: Workspace):
+    for name in ("leaves_first", "leaves_second"):
+        overlay = build(hooked(environments, name, LEAVES), fresh).overlay
+        assert (overlay / name / "seen.txt").read_text() == "nothing"
+
+
+def test_wheels_built_side_by_side_are_all_there(environments: Path, fresh: Workspace):
+    packages = [hooked(environments, f"beside_{number}", LEAVES) for number in range(4)]
+    with ThreadPoolExecutor(4) as pool:
+        made = list(pool.map(lambda package: build(package, fresh).wheel.filename, packages))
+    assert made == [f"beside_{number}-0.1.0-py3-none-any.whl" for number in range(4)]
+
+
+def test_build_that_ends_its_host_process_fails_alone(environments: Path, fresh: Workspace, package: Package):
+    assert failure(hooked(environments, "ends_it", ENDS_THE_BUILDER), fresh).kind == "raised"
+    assert build(package, fresh).wheel.size > 0
+
+
+def test_build_that_takes_too_long_is_the_authors_to_mend(
+    environments: Path, fresh: Workspace, monkeypatch: pytest.MonkeyPatch
+):
+    venv_for(wheel.BUILD_LOCK, fresh, threading.Event())
+    monkeypatch.setattr(wheel, "BUILD_SECONDS", 1)
+    found = failure(hooked(environments, "takes_long", "import time\ntime.sleep(600)"), fresh)
+    assert (found.kind, found.type, found.message) == ("raised", "BuildFailed", "it took longer than 1 s")
+
+
+def test_a_build_is_over_when_the_run_is(environments: Path, fresh: Workspace):
+    venv_for(wheel.BUILD_LOCK, fresh, threading.Event())
+    stop = threading.Event()
+    stop.set()
+    slow = hooked(environments, "is_slow", "import time\ntime.sleep(600)")
+    with pytest.raises(Interrupted):
+        built_wheel(slow, fresh, stop)
+
+
+LEAVES_A_PROCESS = """
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+subprocess.Popen([sys.executable, "-c", "import os, time; os.setsid(); print(flush=True); time.sleep(600)", "STRAY"])
+time.sleep(0.5)
+"""
+
+
+def test_what_a_build_leaves_running_ends_with_it(environments: Path, fresh: Workspace):
+    mark = f"stray-of-{fresh.root}"
+    package = hooked(environments, "leaves_a_process", LEAVES_A_PROCESS.replace("STRAY", mark))
+    failure(package, fresh)  # no hook is in that file
+    left = [one for one in psutil.process_iter(["cmdline"]) if mark in (one.info["cmdline"] or ())]
+    assert [one for one in left if one.status() != psutil.STATUS_ZOMBIE] == []

@@ -1,0 +1,138 @@
+"""Conversational packages of both generations, and what their code sees of the machine and the network."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import curious_packages
+import pytest
+from sample_packages import Seen, line_of, look_at, write_package
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from envops.facts.observed import NetworkAttempt
+    from envops.repository.workspace import Workspace
+
+pytestmark = pytest.mark.worker
+CANARIES = ("PRIME_API_KEY", "PRIME_TEAM_ID", "HF_TOKEN", "OPENAI_API_KEY", "SOME_TOKEN")
+
+
+@pytest.fixture(scope="module", params=["v0", "v1"])
+def seen(request: pytest.FixtureRequest, environments: Path, workspace: Workspace, patch: pytest.MonkeyPatch) -> Seen:
+    for name in CANARIES:
+        patch.setenv(name, "canary")
+    patch.setenv("SEARCH_API_KEY", "declared")
+    name = f"curious_{request.param}"
+    files = curious_packages.FILES[request.param]
+    package = write_package(environments / name, request.param, files, wheel_files=("sitecustomize.py",))
+    return look_at(package, workspace, patch, secrets=("SEARCH_API_KEY", "UNSET_API_KEY"))
+
+
+def data_of(seen: Seen) -> dict[str, Any]:
+    data = dict(seen.facts.tasks[0].data)
+    return data.get("info") or data
+
+
+def attempts(seen: Seen, text: str) -> list[NetworkAttempt]:
+    return [attempt for attempt in seen.facts.network if text in attempt.address]
+
+
+def test_nothing_fails(seen: Seen):
+    assert seen.facts.failures == {}
+
+
+def test_an_environment_that_answers_is_conversational(seen: Seen):
+    assert seen.facts.description is not None
+    assert seen.facts.description.conversational
+
+
+def test_verifiers_is_executed_once(seen: Seen):
+    counts = {score.functions["executions"].score for score in seen.facts.scores if "executions" in score.functions}
+    counts |= {rollout.functions["executions"].score for rollout in seen.facts.rollouts}
+    assert counts == {1.0}
+
+
+@pytest.mark.parametrize("name", CANARIES)
+def test_undeclared_variables_are_not_seen(seen: Seen, name: str):
+    assert name not in data_of(seen)["variables"]
+
+
+def test_undeclared_variables_are_not_seen_by_children(seen: Seen):
+    assert "canary" not in data_of(seen)["childs_variables"]
+
+
+def test_declared_variables_are_seen(seen: Seen):
+    assert data_of(seen)["variables"]["SEARCH_API_KEY"] == "declared"
+    assert "UNSET_API_KEY" not in data_of(seen)["variables"]
+
+
+def test_the_hub_is_offline(seen: Seen):
+    assert data_of(seen)["variables"]["HF_HUB_OFFLINE"] == "1"
+
+
+def test_the_home_folder_is_an_empty_one(seen: Seen, workspace: Workspace):
+    assert data_of(seen)["variables"]["HOME"].startswith(f"{workspace.base}/scratch-")
+
+
+def test_tool_servers_see_no_more_than_the_worker(seen: Seen):
+    if seen.package.generation == "v0":
+        pytest.skip("v0 tools run in the worker itself")
+    score = next(score for score in seen.facts.scores if score.policy == "oracle")
+    said = next(message["content"] for message in score.completion if message["role"] == "tool")
+    assert "the server sees" in said
+    assert "HF_HUB_OFFLINE" in said
+    assert not [name for name in CANARIES if f" {name}" in said]
+
+
+def test_a_swallowed_connection_at_import_is_recorded_with_its_line(seen: Seen):
+    (attempt,) = attempts(seen, "203.0.113.9")
+    file = f"{seen.package.module}/surroundings.py"
+    assert (attempt.address, attempt.stage) == ("203.0.113.9:80", "load")
+    assert attempt.place is not None
+    assert (attempt.place.file, attempt.place.line) == (file, line_of(seen.package, file, "# an address"))
+
+
+@pytest.mark.parametrize(("host", "mark"), [("files.example.org", "# a name"), ("judge.example.org", "asynchronous")])
+def test_a_swallowed_lookup_in_a_reward_is_recorded_with_its_line(seen: Seen, host: str, mark: str):
+    first = attempts(seen, host)[0]
+    file = f"{seen.package.module}/surroundings.py"
+    assert first.stage == "rewards"
+    assert first.place is not None
+    assert (first.place.file, first.place.line) == (file, line_of(seen.package, file, mark))
+
+
+def test_loopback_is_not_an_attempt(seen: Seen):
+    assert {attempt.address.split(":")[0] for attempt in seen.facts.network} == {
+        "203.0.113.9",
+        "files.example.org",
+        "judge.example.org",
+    }
+
+
+def test_the_oracle_plays_whole_conversations(seen: Seen):
+    score = next(score for score in seen.facts.scores if score.policy == "oracle")
+    roles = [message["role"] for message in score.completion]
+    assert roles == ["assistant", "user" if seen.package.generation == "v0" else "tool", "assistant"]
+    assert score.reward == 1.0
+
+
+def test_a_case_can_script_the_turns(seen: Seen):
+    wrong, right = seen.score("a wrong turn"), seen.case("a right turn")
+    assert wrong.reward == 0.0
+    if seen.package.generation == "v0":
+        assert right.score is not None
+        assert right.score.reward == 1.0
+
+
+def test_a_reward_that_raises_after_a_conversation_is_no_zero(seen: Seen):
+    score = seen.score("a turn that raises")
+    assert score.reward is None
+    said = [failure.failure.message for failure in score.failures]
+    assert len(said) == 1
+    assert "not this one" in said[0]
+
+
+def test_the_smoke_rollouts_earn_what_the_played_ones_did(seen: Seen):
+    smoke = [rollout for rollout in seen.facts.rollouts if rollout.policy == "oracle"]
+    assert [(rollout.reward, rollout.predicted) for rollout in smoke] == [(1.0, 1.0)]

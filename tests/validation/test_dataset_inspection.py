@@ -1,0 +1,97 @@
+"""What is seen of a data set as a whole."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from envops_worker.adapters.adapter import TaskView
+from envops_worker.checks.inspection import KEPT, DatasetReader, gives_answer_away, overlap
+
+
+def task(index: int, prompt: str | None = None, **data: Any) -> TaskView:
+    asked = [] if prompt is None else [{"role": "user", "content": prompt}]
+    return TaskView(index, asked, data)
+
+
+def read(*tasks: TaskView, conversational: bool = False) -> DatasetReader:
+    reader = DatasetReader("train", conversational)
+    reader.watch(tasks, lambda _: None)
+    return reader
+
+
+def test_each_task_is_passed_on_once():
+    passed: list[int] = []
+    DatasetReader("train").watch([task(0, "a"), task(1, "b")], lambda one: passed.append(one.index))
+    assert passed == [0, 1]
+
+
+def test_an_empty_data_set_has_nothing():
+    facts = read().facts(0)
+    assert (facts["size"], facts["inspected"], facts["duplicate_count"]) == (0, 0, 0)
+
+
+def test_prompts_of_white_space_are_empty():
+    assert read(task(0, "a"), task(1, " \n")).facts(2)["empty_prompts"] == [1]
+
+
+def test_a_system_prompt_alone_is_an_empty_prompt():
+    alone = TaskView(0, [{"role": "system", "content": "Be brief."}], {})
+    assert read(alone).facts(1)["empty_prompt_count"] == 1
+
+
+def test_white_space_does_not_tell_prompts_apart():
+    assert read(task(0, "a  b"), task(1, "c"), task(2, "a\nb")).facts(3)["duplicates"] == [(0, 2)]
+
+
+def test_another_answer_does_not_tell_prompts_apart():
+    assert read(task(0, "a", answer=1), task(1, "a", answer=2)).facts(2)["duplicate_count"] == 1
+
+
+def test_hidden_data_tells_conversations_apart():
+    assert read(task(0, "a", secret=1), task(1, "a", secret=2), conversational=True).facts(2)["duplicate_count"] == 0
+
+
+def test_tasks_without_a_prompt_are_told_apart_by_their_data():
+    reader = read(task(0, idx=0, goal="a"), task(1, idx=1, goal="a"), task(2, idx=2, goal="b"))
+    assert reader.facts(3)["duplicates"] == [(0, 1)]
+
+
+def test_the_first_finds_are_kept_and_all_are_counted():
+    facts = read(*(task(index, "a") for index in range(100))).facts(100)
+    assert len(facts["duplicates"]) == KEPT
+    assert facts["duplicate_count"] == 99
+
+
+def test_an_overlap_names_both_tasks():
+    assert list(overlap(read(task(0, "a"), task(1, "b")), read(task(0, "c"), task(1, "b")))) == [(1, 1)]
+
+
+@pytest.mark.parametrize(
+    ("prompt", "answer"),
+    [
+        ("2 + 2? The answer is 4", "4"),
+        ("2 + 2? Answer: 4.", "4"),
+        ("2 + 2?\n#### 4", "4"),
+        ("2 + 2? \\boxed{4}", "4"),
+        ('{"label": ...} label = "cat"', "cat"),
+    ],
+)
+def test_an_answer_that_is_said_to_be_the_answer_is_given_away(prompt: str, answer: str):
+    assert gives_answer_away(prompt, answer)
+
+
+@pytest.mark.parametrize(
+    ("prompt", "answer"),
+    [
+        ("Sort: b, a", "a, b"),
+        ("Which is an animal? cat, car", "cat"),
+        ("The answer is 42 or so", "4"),
+        ("The answer is a number", None),
+        ("The answer is", ""),
+        ("Choose A or B. Answer:", "A"),
+        ("What is (.*)?", ".*"),
+    ],
+)
+def test_an_answer_that_merely_occurs_is_not(prompt: str, answer: str | None):
+    assert not gives_answer_away(prompt, answer)

@@ -1,0 +1,149 @@
+"""No rollout is lost and none is invented, whatever the endpoint does, in both generations."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from envops.facts.limits import LOAD_SECONDS
+from envops.facts.observed import Rollout
+from envops.repository.registry import EnvironmentEntry
+from envops.repository.repository import Repository
+from envops.validation.job import checked
+from envops.validation.opened import opened_environment
+from sample_packages import EXEMPLARS, REPOSITORY, write_package
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from envops.repository.package import Package
+    from envops.repository.workspace import Workspace
+    from envops.validation.job import Job
+
+pytestmark = pytest.mark.worker
+TASKS, ROLLOUTS = 3, 4
+ALWAYS: dict[str, str] = {
+    "429": "provider",
+    "429:retry-after=1": "provider",
+    "500": "provider",
+    "503": "provider",
+    "401": "provider",
+    "403": "provider",
+    "cut-before-headers": "provider",
+    "cut-after-headers": "provider",
+    "cut-body": "provider",
+    "malformed-json": "provider",
+    "empty-body": "provider",
+    "html": "provider",
+    "no-choices": "provider",
+    "hang": "timeout",
+}
+"""Fault that meets every request → what kind of failure it is."""
+
+
+GROUPED = """\
+    import verifiers as vf
+    from datasets import Dataset
+
+    def right(completion, answer):
+        return float(completion[-1]["content"] == answer)
+
+    def best_of_group(completions):
+        return [0.5 for _ in completions]
+
+    def load_environment():
+        rows = [{"question": f"Say {word}.", "answer": word} for word in ("one", "two", "three")]
+        rubric = vf.Rubric(funcs=[right, best_of_group], weights=[1.0, 1.0])
+        return vf.SingleTurnEnv(dataset=Dataset.from_list(rows), rubric=rubric)
+"""
+
+
+def package_of(generation: str, environments: Path) -> tuple[EnvironmentEntry, Package]:
+    if generation == "v0 grouped":
+        package = write_package(environments / "grouped_under_faults", "v0", {"module.py": GROUPED})
+        return EnvironmentEntry(package.name), package
+    name = EXEMPLARS[generation].replace("_", "-")
+    repository = Repository.load(REPOSITORY, [name])
+    return repository.registry.environments[name], repository.packages[name]
+
+
+@pytest.fixture(scope="module", params=["v0", "v0 grouped", "v1"])
+def worker(request: pytest.FixtureRequest, environments: Path, workspace: Workspace) -> Iterator[Job]:
+    entry, package = package_of(request.param, environments)
+    with opened_environment(entry, package, workspace, False, threading.Event()) as opened:
+        list(opened.worker.request("tasks", LOAD_SECONDS, keep=TASKS))
+        yield opened.worker
+
+
+def evaluated(worker: Job, *faults: Any, seconds: float = 30.0, **more: Any) -> list[Rollout]:
+    asked: dict[str, Any] = {"policies": ["oracle"], "tasks": TASKS, "rollouts": ROLLOUTS, "max_concurrent": 32, **more}
+    answers = worker.request("evaluate", 120.0, stage="smoke", seconds=seconds, faults=faults, **asked)
+    return [checked(Rollout, value) for kind, value in answers if kind == "rollout"]
+
+
+def has_gold(rollout: Rollout) -> bool:
+    """Whether it earned what right answers earn in both exemplars."""
+    return rollout.reward is not None and rollout.reward >= 1.0
+
+
+def all_came_once(rollouts: list[Rollout]) -> bool:
+    wanted = Counter((task, number) for task in range(TASKS) for number in range(ROLLOUTS))
+    return Counter((each.task, each.rollout) for each in rollouts) == wanted
+
+
+@pytest.mark.parametrize("fault", ALWAYS)
+def test_a_fault_is_an_error_and_never_a_reward(worker: Job, fault: str):
+    rollouts = evaluated(worker, fault, seconds=1.5 if fault == "hang" else 30.0)
+    assert all_came_once(rollouts)
+    assert [each.reward for each in rollouts] == [None] * len(rollouts)
+    kinds = {each.failure.kind for each in rollouts if each.failure is not None}
+    assert kinds == {ALWAYS[fault]}, rollouts[0].failure
+    assert {each.timed_out for each in rollouts} == {fault == "hang"}
+
+
+@pytest.mark.parametrize("fault", ["429", "503", "cut-body", "malformed-json"])
+def test_a_fault_by_chance_costs_the_rollouts_that_it_meets_and_no_others(worker: Job, fault: str):
+    rollouts = evaluated(worker, f"{fault}{',' if ':' in fault else ':'}every=3")
+    failed = [each for each in rollouts if each.failure is not None]
+    assert all_came_once(rollouts)
+    assert len(failed) == TASKS * ROLLOUTS // 3
+    assert {each.reward for each in failed} == {None}
+    assert all(has_gold(each) for each in rollouts if each.failure is None)
+
+
+def test_what_passes_is_asked_for_again_and_counted(worker: Job):
+    rollouts = evaluated(worker, "429:first=5,retry-after=0.2", retries=5)
+    assert all_came_once(rollouts)
+    assert all(has_gold(each) for each in rollouts)
+    assert sum(each.retries for each in rollouts) == 5
+
+
+def test_asking_again_has_an_end(worker: Job):
+    rollouts = evaluated(worker, "503", retries=1)
+    assert all_came_once(rollouts)
+    assert {each.retries for each in rollouts} == {1}
+    assert {each.failure.kind for each in rollouts if each.failure} == {"provider"}
+
+
+def test_a_slow_endpoint_is_not_a_failing_one(worker: Job):
+    rollouts = evaluated(worker, {"kind": "slow", "seconds": 0.2, "per_token": 0.01})
+    assert all_came_once(rollouts)
+    assert all(has_gold(each) for each in rollouts)
+    assert min(each.seconds for each in rollouts) > 0.2
+
+
+def test_rollouts_that_were_made_already_are_not_made_again(worker: Job):
+    made = [("oracle", 0, 0), ("oracle", 0, 2), ("oracle", 2, 3)]
+    rollouts = evaluated(worker, made=made)
+    assert len(rollouts) == TASKS * ROLLOUTS - len(made)
+    assert not {("oracle", each.task, each.rollout) for each in rollouts} & set(made)
+
+
+def test_a_reply_that_is_cut_off_is_truncated(worker: Job):
+    rollouts = evaluated(worker, sampling={"max_tokens": 1})
+    assert all_came_once(rollouts)
+    assert {each.truncated for each in rollouts} <= {True, False}
+    assert all(each.tokens is not None and each.tokens[1] == 1 for each in rollouts)

@@ -1,0 +1,169 @@
+"""Facts written and read again, and files that are no facts."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+from envops.facts.observed import (
+    Case,
+    Dataset,
+    Description,
+    Facts,
+    Failure,
+    FunctionFailure,
+    FunctionScore,
+    NetworkAttempt,
+    Place,
+    RewardFunction,
+    Rollout,
+    Score,
+    Task,
+    Validation,
+    Wheel,
+)
+from envops.facts.observed import TestOutcome as Outcome
+from envops.validation.facts_on_disk import as_json, read_facts, write_facts
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+FAILURE = Failure("raised", "ValueError", "ça ne va pas: 北京 🎉", Place("a/b.py", 3), "Traceback…\n")
+SCORE = Score(
+    task=3,
+    policy="oracle",
+    completion=({"role": "assistant", "content": None, "tool_calls": [{"id": "1"}]},),
+    reward=None,
+    functions={"f": FunctionScore(None, 1.0, "reward"), "g": FunctionScore(0.1 + 0.2, 0.0, "metric")},
+    failures=(FunctionFailure("f", FAILURE),),
+    failure=FAILURE,
+    again=(None, 0.5),
+)
+FULL = Facts(
+    environment="sums",
+    key="k",
+    digest="sha256:d",
+    wheel=Wheel("sums.whl", "s", 1, ("a", "b")),
+    description=Description(
+        "v1",
+        "0.4.0",
+        "3.11.7",
+        "Sums",
+        False,
+        (RewardFunction("f", 1.0, "reward", True, Place("a.py")),),
+        (Dataset("train", None, 7, duplicates=((0, 1),), duplicate_count=1),),
+        overlap=((1, 2),),
+        overlap_count=1,
+    ),
+    tasks=(Task(0, ({"role": "user", "content": "?"},), ["é", 1, None], {"nested": {"a": [1.5, None]}}),),
+    scores=(SCORE,),
+    cases=(Case("é", 4, {"reward": ">= 0.9"}, SCORE), Case("no", 9, {}, None, FAILURE)),
+    validations=(Validation(0, None, FAILURE), Validation(1, True)),
+    tests=(Outcome("t", "failed", "x", Place("tests/t.py", 1)),),
+    rollouts=(Rollout(0, "blend", 1, (), 1.0, {}, timed_out=True, predicted=None),),
+    network=(NetworkAttempt("8.8.8.8:53", "load", Place("a.py", 1)),),
+    failures={"smoke": FAILURE},
+    completed=("venv", "wheel"),
+    seconds={"venv": 0.1},
+    rollouts_asked={"oracle": 30},
+)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "facts" / "sums" / "key.json"
+
+
+def again(facts: Facts, path: Path) -> Facts:
+    write_facts(facts, path)
+    return read_facts(path)
+
+
+@pytest.mark.parametrize("facts", [FULL, Facts("sums", "k", "d")], ids=["full", "empty"])
+def test_facts_come_back_as_they_were(facts: Facts, path: Path):
+    assert again(facts, path) == facts
+
+
+def test_not_a_number_comes_back_as_such(path: Path):
+    score = again(replace(FULL, scores=(replace(SCORE, reward=math.nan),)), path).scores[0]
+    assert score.reward is not None
+    assert math.isnan(score.reward)
+
+
+@pytest.mark.parametrize("number", [math.inf, -math.inf, 5e-324, 1.7976931348623157e308, -0.0, 0.1])
+def test_every_other_number_comes_back_to_the_last_digit(number: float, path: Path):
+    found = again(replace(FULL, scores=(replace(SCORE, reward=number),)), path).scores[0].reward
+    assert repr(found) == repr(number)
+
+
+def test_half_a_pair_of_surrogates_is_written_by_its_number():
+    assert json.loads(as_json({"said": "\ud800"})) == {"said": "\ud800"}
+
+
+def test_a_missing_reward_is_not_zero(path: Path):
+    assert again(FULL, path).scores[0].reward is None
+
+
+def test_writing_leaves_nothing_else_behind(path: Path):
+    write_facts(FULL, path)
+    write_facts(FULL, path)
+    assert list(path.parent.iterdir()) == [path]
+
+
+def test_writing_that_fails_leaves_what_was_there(path: Path):
+    write_facts(FULL, path)
+    circular: list[object] = []
+    circular.append(circular)
+    with pytest.raises((ValueError, RecursionError)):
+        write_facts(replace(FULL, tasks=(Task(0, (), circular),)), path)
+    assert read_facts(path) == FULL
+    assert list(path.parent.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("kept", [0, 1, 10, 500, -1])
+def test_a_truncated_file_is_refused(kept: int, path: Path):
+    write_facts(FULL, path)
+    path.write_bytes(path.read_bytes()[:kept])
+    with pytest.raises(ValueError):  # noqa: PT011 - any of json's, unicode's and pydantic's
+        read_facts(path)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"null",
+        b"[]",
+        b"{}",
+        b'"facts"',
+        b"\x00\x01\x02",
+        b"\xff\xfe",
+        b"[" * 100_000,
+        b'{"environment": "sums", "key": "k"}',
+        b'{"environment": "sums", "key": "k", "digest": "d", "scores": [{"task": "zero"}]}',
+        b'{"environment": "sums", "key": "k", "digest": "d", "failures": {"lunch": null}}',
+    ],
+    ids=lambda content: content[:20].decode("latin-1"),
+)
+def test_a_foreign_file_is_refused(content: bytes, path: Path):
+    path.parent.mkdir(parents=True)
+    path.write_bytes(content)
+    with pytest.raises(ValueError):  # noqa: PT011 - any of json's, unicode's and pydantic's
+        read_facts(path)
+
+
+def test_a_missing_file_is_said_as_such(path: Path):
+    with pytest.raises(FileNotFoundError):
+        read_facts(path)
+
+
+@pytest.mark.parametrize("kind", ["raised", "missing-secret", "network"])
+def test_the_environments_own_failures_may_be_remembered(kind: str):
+    assert replace(FULL, failures={"load": replace(FAILURE, kind=kind)}).broken_infrastructure() == {}
+
+
+@pytest.mark.parametrize("kind", ["timeout", "crash", "memory", "protocol", "infrastructure"])
+def test_broken_infrastructure_is_not_remembered(kind: str):
+    assert set(replace(FULL, failures={"load": replace(FAILURE, kind=kind)}).broken_infrastructure()) == {"load"}

@@ -1,0 +1,108 @@
+"""Exceptions as facts: kind, type, message and the author's line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from envops_worker.confinement import NetworkBlocked
+from envops_worker.failures import OutOfTime, Sources, causes, kind_of, said_as_exception, shortened
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+class MissingKeyError(Exception):
+    """As verifiers names it."""
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        (ValueError("x"), "raised"),
+        (KeyError("color"), "raised"),
+        (KeyError("SERPER_API_KEY"), "missing-secret"),
+        (MissingKeyError("set GITHUB_TOKEN"), "missing-secret"),
+        (ValueError("SERPER_API_KEY"), "raised"),
+        (NetworkBlocked("no"), "network"),
+        (ConnectionError("Couldn't reach 'openai/gsm8k' on the Hub"), "network"),
+        (OutOfTime("took longer"), "timeout"),
+        (TimeoutError(), "timeout"),
+        (MemoryError(), "memory"),
+    ],
+)
+def test_kinds(error: BaseException, kind: str):
+    assert kind_of(error) == kind
+
+
+def raised(action: Callable[[], Any]) -> BaseException:
+    with pytest.raises(BaseException) as caught:  # noqa: PT011
+        action()
+    return caught.value
+
+
+def wrap() -> None:
+    try:
+        raise NetworkBlocked("files.example.org")
+    except NetworkBlocked as error:
+        raise RuntimeError("could not load") from error
+
+
+def hide() -> None:
+    try:
+        raise NetworkBlocked("files.example.org")
+    except NetworkBlocked:
+        raise RuntimeError("could not load") from None
+
+
+def test_the_kind_is_that_of_the_cause():
+    assert kind_of(raised(wrap)) == "network"
+
+
+def test_a_cause_that_was_hidden_does_not_count():
+    assert kind_of(raised(hide)) == "raised"
+
+
+def test_causes_that_go_in_circles_end():
+    first, second = ValueError("first"), ValueError("second")
+    first.__cause__, second.__cause__ = second, first
+    assert list(causes(first)) == [first, second]
+
+
+def test_a_failure_tells_the_cause_and_its_line():
+    failure = Sources(Path(__file__).parent).failure(raised(wrap))
+    assert (failure["type"], failure["message"]) == ("NetworkBlocked", "files.example.org")
+    assert failure["place"]["file"] == Path(__file__).name
+
+
+def test_a_place_is_relative_to_the_environments_folder():
+    sources = Sources(Path("/somewhere/overlay"), Path("/elsewhere/package"))
+    assert sources.relative("/somewhere/overlay/a/b.py") == "a/b.py"
+    assert sources.relative("/elsewhere/package/tests/oracle.py") == "tests/oracle.py"
+
+
+def test_a_file_of_somebody_else_has_no_place():
+    assert Sources(Path("/somewhere/overlay")).place("/somewhere/overlay-2/a.py", 1) is None
+
+
+def test_a_long_message_is_cut_and_says_how_long_it_was():
+    assert shortened("x" * 5000, 10) == "xxxxxxxxxx… (5000 characters)"
+    assert len(Sources().failure(ValueError("x" * 10**6))["message"]) < 2100
+
+
+def test_a_message_that_raises_does_not_hide_the_failure():
+    class Mute(Exception):
+        def __str__(self) -> str:
+            raise RuntimeError("I will not say")
+
+    assert Sources().failure(Mute())["type"] == "Mute"
+
+
+def test_leaving_is_said_as_an_exception():
+    assert str(said_as_exception(SystemExit(3))) == "the environment called exit(3)"
+
+
+def test_an_exception_is_itself():
+    error = ValueError("x")
+    assert said_as_exception(error) is error

@@ -1,0 +1,151 @@
+"""Other harnesses than the worker's own, carried through the real verifiers against the scripted endpoint."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+from envops.repository.registry import EnvironmentEntry
+from envops.rules.engine import Subject
+from envops.rules.verdict import judge
+from envops.validation.requests import Wish
+from sample_packages import SMALL, look_at, write_package
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from envops.facts.observed import Facts
+    from envops.repository.package import Package
+    from envops.repository.workspace import Workspace
+
+pytestmark = pytest.mark.worker
+WISH = Wish(use_cache=False, score=False, harness="talker", evaluations=("smoke",), tasks=2, rollouts=2)
+
+ORACLE = """
+def reply(task, messages):
+    return task["answer"]
+"""
+SOURCE = """
+import aiohttp
+import verifiers.v1 as vf
+
+__all__ = ["Sums"]
+
+
+class Data(vf.TaskData):
+    answer: str
+
+
+class Sum(vf.Task[Data]):
+    @vf.reward
+    async def right(self, trace: vf.Trace) -> float:
+        return float(trace.last_reply == self.data.answer)
+
+
+class Sums(vf.Taskset[Sum, vf.TasksetConfig]):
+    def load(self):
+        return [
+            Sum(Data(prompt=f"What is {n} + {n}?", system_prompt="Be brief.", answer=str(n + n)), self.config.task)
+            for n in range(7, 12)
+        ]
+"""
+TALKER = """
+import aiohttp
+import verifiers.v1 as vf
+
+__all__ = ["Talker"]
+
+
+class TalkerConfig(vf.HarnessConfig):
+    pass
+
+
+class Talker(vf.Harness[TalkerConfig]):
+    APPENDS_SYSTEM_PROMPT = True
+    EXECUTES_CODE = False
+    NEEDS_CONTAINER = False
+
+    async def setup(self, runtime):
+        SETUP
+
+    async def launch(self, ctx, trace, runtime, endpoint, secret, mcp_urls, data=None, **_):
+        system, prompt = self.resolve_prompt(data)
+        headers = {"Authorization": f"Bearer {secret}", "x-api-key": secret}
+        body = {"model": ctx.model} | BODY
+        async with aiohttp.ClientSession(headers=headers) as session:
+            async with session.post(f"{endpoint}/PATH", json=body) as answer:
+                said = await answer.text()
+        return vf.ProgramResult(exit_code=0 if answer.status == 200 else 1, stdout="", stderr=said)
+"""
+DIALECTS = {
+    "chat/completions": '{"messages": [{"role": "system", "content": system}, {"role": "user", "content": prompt}]}',
+    "messages": '{"max_tokens": 50, "system": system, "messages": [{"role": "user", "content": prompt}]}',
+    "responses": '{"instructions": system, "input": prompt}',
+}
+
+
+def written(folder: Path, *, path: str = "chat/completions", setup: str = "pass") -> Package:
+    """An environment whose wheel brings a harness of its own beside it."""
+    talker = TALKER.replace("BODY", DIALECTS[path]).replace("PATH", path).replace("SETUP", setup)
+    files = {"module.py": SOURCE, "talker.py": talker, "tests/oracle.py": ORACLE}
+    return write_package(folder, "v1", files, wheel_files=("talker.py",))
+
+
+def smoke(package: Package, facts: Facts) -> tuple[str, str]:
+    """The verdict of the gate, and its reason."""
+    gate = judge(Subject(EnvironmentEntry(package.name, gates=SMALL), package, facts), ["smoke"]).gates["smoke"]
+    return gate.verdict, gate.reason
+
+
+@pytest.mark.parametrize("path", DIALECTS)
+def test_a_harness_of_a_package_plays_whatever_it_speaks(
+    path: str, environments: Path, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = written(environments / f"speaks_{path.replace('/', '_')}", path=path)
+    facts = look_at(package, workspace, monkeypatch, wish=WISH).facts
+    assert [each.failure for each in facts.rollouts] == [None] * 4
+    assert [each.reward for each in facts.rollouts] == [1.0] * 4
+    assert {each.predicted for each in facts.rollouts} == {1.0}
+    assert smoke(package, facts)[0] == "pass"
+    assert "distribution" not in facts.completed
+
+
+def test_what_a_harness_wanted_of_the_network_is_said_and_what_to_do(
+    environments: Path, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fetching = """
+        done = await runtime.run(["curl", "-sSf", "https://harness.example/install.sh"], self.config.resolved_env)
+        if done.exit_code:
+            raise RuntimeError(done.stderr)
+"""
+    package = written(environments / "fetches", setup=fetching.strip())
+    facts = look_at(package, workspace, monkeypatch, wish=WISH).facts
+    verdict, reason = smoke(package, facts)
+    assert verdict == "error"
+    assert "the harness talker wanted harness.example:443, and the gates run offline" in reason
+    assert "--allow-network" in reason
+    assert facts.rollouts == ()
+
+
+def test_a_program_of_a_harness_finds_uv_where_verifiers_looks_for_it(
+    environments: Path, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script = "# /// script\\n# dependencies = []\\n# ///\\nprint(1)\\n"
+    prepared = f"await runtime.prepare_uv_script('{script}', self.config.resolved_env)"
+    package = written(environments / "needs_uv", setup=prepared)
+    facts = look_at(package, workspace, monkeypatch, wish=WISH).facts
+    assert facts.failures == {}
+    assert {each.reward for each in facts.rollouts} == {1.0}
+
+
+@pytest.mark.parametrize(
+    ("harness", "said"), [("nobody", "harness 'nobody' not found"), ("codex", "wants a container")]
+)
+def test_a_harness_that_cannot_play_is_nobodys_failure(
+    harness: str, said: str, environments: Path, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = written(environments / f"asks_{harness}")
+    facts = look_at(package, workspace, monkeypatch, wish=replace(WISH, harness=harness)).facts
+    verdict, reason = smoke(package, facts)
+    assert (verdict, said in reason) == ("error", True)

@@ -1,0 +1,313 @@
+"""Workers that crash, hang, print, fork, flood and fill memory: an error of that environment, and nothing is left."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from textwrap import dedent
+from typing import TYPE_CHECKING
+
+import pytest
+from envops.system.subprocesses import Interrupted
+from envops.validation.job import StageFailed, WorkerLost
+from sample_packages import load, processes_with, worker_at
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from envops.facts.observed import Failure
+    from envops.repository.workspace import Workspace
+
+pytestmark = pytest.mark.worker
+GONE_WITHIN = 2.0
+LOADING_WITHIN = 60.0
+
+SPAWN = '''
+import os, subprocess, sys
+
+MARK = "stray-of-{name}"
+SLEEP = [sys.executable, "-c", "import time; time.sleep(600)", MARK]
+
+
+def fork():
+    if os.fork() == 0:
+        os.execv(SLEEP[0], SLEEP)
+
+
+def daemon():
+    if os.fork() == 0:
+        os.setsid()
+        if os.fork() == 0:
+            os.execve(SLEEP[0], SLEEP, {{}})
+        os._exit(0)
+
+
+def session():
+    subprocess.Popen(SLEEP, start_new_session=True, env={{}})
+
+
+def holding():
+    """A child that keeps every file of its parent open, the channel to the host among them."""
+    if os.fork() == 0:
+        import time
+        os.environ["MARK"] = MARK
+        time.sleep(600)
+
+
+for spawn in (fork, daemon, session, holding):
+    spawn()
+import time
+time.sleep(0.3)
+'''
+
+
+@pytest.fixture
+def hostile(tmp_path: Path) -> Callable[[str], Path]:
+    """Writes a module that is imported where verifiers would be: nothing else takes time."""
+
+    def write(module: str) -> Path:
+        (tmp_path / "verifiers").mkdir()
+        (tmp_path / "verifiers/__init__.py").touch()
+        (tmp_path / "verifiers/v1.py").write_text("import hostile\n")
+        (tmp_path / "hostile.py").write_text(dedent(module))
+        return tmp_path
+
+    return write
+
+
+def lost(overlay: Path, workspace: Workspace, within: float = LOADING_WITHIN, **confinement: int) -> Failure:
+    """How a worker is lost while it loads."""
+    with worker_at(overlay, workspace, **confinement) as worker, pytest.raises(WorkerLost) as caught:
+        load(worker, overlay, within)
+    return caught.value.failure
+
+
+def failed(overlay: Path, workspace: Workspace) -> Failure:
+    """How loading fails where the worker lives on."""
+    with worker_at(overlay, workspace) as worker:
+        with pytest.raises(StageFailed) as caught:
+            load(worker, overlay)
+        assert not isinstance(caught.value, WorkerLost)
+        with pytest.raises(StageFailed, match="unheard-of"):  # it still answers
+            list(worker.request("unheard-of", 10))
+    return caught.value.failure
+
+
+def all_gone(mark: str) -> bool:
+    deadline = time.monotonic() + GONE_WITHIN
+    while processes_with(mark):
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.02)
+    return True
+
+
+def test_leaving_hard_is_a_crash_with_its_exit_code(hostile: Callable[[str], Path], workspace: Workspace):
+    failure = lost(hostile("import os; os._exit(7)"), workspace)
+    assert (failure.kind, failure.message) == ("crash", "the worker ended with exit code 7")
+
+
+def test_a_segmentation_fault_is_a_crash_with_its_signal(hostile: Callable[[str], Path], workspace: Workspace):
+    failure = lost(hostile("import ctypes; ctypes.string_at(0)"), workspace)
+    assert (failure.kind, failure.message) == ("crash", f"the worker ended with signal {signal.SIGSEGV.value}")
+
+
+def test_a_crash_shows_what_was_printed_last(hostile: Callable[[str], Path], workspace: Workspace):
+    failure = lost(
+        hostile("import os; print('good bye'); os.write(1, b'for ever'); import sys; sys.stdout.flush(); os._exit(1)"),
+        workspace,
+    )
+    assert "good bye" in failure.traceback
+    assert "for ever" in failure.traceback
+
+
+@pytest.mark.parametrize(
+    ("module", "message"),
+    [
+        ("import sys; sys.exit('enough')", "the environment called exit('enough')"),
+        ("raise SystemExit(0)", "the environment called exit(0)"),
+        ("raise KeyboardInterrupt", "the environment raised KeyboardInterrupt('')"),
+    ],
+)
+def test_leaving_softly_is_reported_and_the_worker_lives_on(
+    hostile: Callable[[str], Path], workspace: Workspace, module: str, message: str
+):
+    failure = failed(hostile(module), workspace)
+    assert (failure.kind, failure.message) == ("raised", message)
+    assert failure.place is not None
+    assert failure.place.file == "hostile.py"
+
+
+def test_a_hang_at_import_ends_at_the_limit(hostile: Callable[[str], Path], workspace: Workspace):
+    overlay = hostile("while True:\n    pass\n")
+    failure = lost(overlay, workspace, within=3.0)
+    assert (failure.kind, failure.message) == ("timeout", "no answer after 3 s")
+
+
+def test_what_is_printed_is_never_an_answer(hostile: Callable[[str], Path], workspace: Workspace):
+    module = """
+        import os, sys
+        garbage = '{"id": 1, "event": "done"}\\n'
+        print(garbage)
+        os.write(1, garbage.encode())
+        sys.__stdout__.write(garbage)
+        sys.__stdout__.flush()
+        raise ValueError("loaded this far")
+        """
+    assert failed(hostile(module), workspace).message == "loaded this far"
+
+
+def test_garbage_on_every_open_file_is_a_broken_protocol(hostile: Callable[[str], Path], workspace: Workspace):
+    module = """
+        import os
+        for file in range(3, 64):
+            try:
+                os.write(file, b"garbage\\n")
+            except OSError:
+                pass
+        """
+    failure = lost(hostile(module), workspace)
+    assert failure.kind == "protocol"
+    assert "garbage" in failure.message
+
+
+def test_closing_every_file_is_a_broken_protocol(hostile: Callable[[str], Path], workspace: Workspace):
+    failure = lost(hostile("import os, time; os.closerange(3, 64); time.sleep(600)"), workspace)
+    assert (failure.kind, failure.message) == ("protocol", "the worker sent nothing more and closed its channel")
+
+
+def test_a_line_without_end_is_a_broken_protocol(hostile: Callable[[str], Path], workspace: Workspace):
+    module = """
+        import os
+        for file in range(3, 64):
+            try:
+                for _ in range(100):
+                    os.write(file, b"x" * 2**20)
+            except OSError:
+                pass
+        """
+    failure = lost(hostile(module), workspace)
+    assert (failure.kind, failure.message) == ("protocol", "the worker sent a line of over 64 MiB")
+
+
+def test_a_deeply_nested_line_is_a_broken_protocol(hostile: Callable[[str], Path], workspace: Workspace):
+    module = """
+        import os
+        for file in range(3, 64):
+            try:
+                os.write(file, b"[" * 50_000 + b"\\n")
+            except OSError:
+                pass
+        """
+    assert lost(hostile(module), workspace).kind == "protocol"
+
+
+def test_a_flood_of_errors_is_read_and_forgotten(hostile: Callable[[str], Path], workspace: Workspace):
+    module = """
+        import sys
+        for number in range(400_000):
+            print(f"warning {number} " + "." * 100, file=sys.stderr)
+        raise ValueError("after the flood")
+        """
+    assert failed(hostile(module), workspace).message == "after the flood"
+
+
+def test_filling_memory_ends_the_worker(hostile: Callable[[str], Path], workspace: Workspace):
+    module = """
+        import time
+        held = []
+        while True:
+            held.append(bytearray(32 * 2**20))
+            time.sleep(0.01)
+        """
+    failure = lost(hostile(module), workspace, memory=700 * 2**20)
+    assert failure.kind == "memory"
+    assert "the limit is 700 MiB" in failure.message
+
+
+def test_the_memory_of_strays_counts_as_well(hostile: Callable[[str], Path], workspace: Workspace):
+    module = """
+        import os, time
+        if os.fork() == 0:
+            os.setsid()
+            if os.fork() == 0:
+                held = bytearray(b"x") * (900 * 2**20)
+                time.sleep(600)
+            os._exit(0)
+        time.sleep(600)
+        """
+    assert lost(hostile(module), workspace, memory=800 * 2**20).kind == "memory"
+
+
+def test_strays_of_every_kind_are_gone_when_the_worker_is_ended(hostile: Callable[[str], Path], workspace: Workspace):
+    overlay = hostile(SPAWN.format(name="strays") + "raise ValueError('spawned')")
+    with worker_at(overlay, workspace) as worker:
+        with pytest.raises(StageFailed):
+            load(worker, overlay)
+        assert len(processes_with("stray-of-strays")) >= 3
+    assert all_gone("stray-of-strays")
+
+
+def test_a_crash_is_seen_at_once_and_leaves_no_strays(hostile: Callable[[str], Path], workspace: Workspace):
+    overlay = hostile(SPAWN.format(name="crashes_and_strays") + "os._exit(9)")
+    failure = lost(overlay, workspace)
+    assert (failure.kind, failure.message) == ("crash", "the worker ended with exit code 9")
+    assert all_gone("stray-of-crashes_and_strays")
+
+
+def test_an_interrupt_in_the_middle_of_a_request_ends_everything(hostile: Callable[[str], Path], workspace: Workspace):
+    overlay = hostile(SPAWN.format(name="interrupted") + "while True: pass")
+    stop = threading.Event()
+
+    def interrupt() -> None:
+        deadline = time.monotonic() + LOADING_WITHIN
+        while not processes_with("stray-of-interrupted") and time.monotonic() < deadline:
+            time.sleep(0.05)
+        stop.set()
+
+    with worker_at(overlay, workspace, stop) as worker:
+        watcher = threading.Thread(target=interrupt)
+        watcher.start()
+        with pytest.raises(Interrupted):
+            load(worker, overlay)
+        watcher.join()
+        assert all_gone("stray-of-interrupted")
+
+
+HOST = """
+import sys
+from pathlib import Path
+sys.path.insert(0, {tests!r})
+from envops.repository.workspace import Workspace
+from sample_packages import load, worker_at
+overlay = Path({overlay!r})
+with worker_at(overlay, Workspace(Path({root!r}))) as worker:
+    load(worker, overlay, 600)
+"""
+
+
+@pytest.fixture
+def host(hostile: Callable[[str], Path], fresh: Workspace) -> Iterator[subprocess.Popen[bytes]]:
+    """Another process that is a host, with a worker that has strays and never comes to an end."""
+    overlay = hostile(SPAWN.format(name="orphaned") + "while True: pass")
+    script = HOST.format(tests=str(Path(__file__).parent), overlay=str(overlay), root=str(fresh.root))
+    process = subprocess.Popen([sys.executable, "-c", script])
+    deadline = time.monotonic() + LOADING_WITHIN
+    while len(processes_with("stray-of-orphaned")) < 3 and time.monotonic() < deadline:
+        time.sleep(0.05)
+    yield process
+    process.kill()
+    process.wait()
+
+
+def test_everything_is_gone_when_the_host_is_killed(host: subprocess.Popen[bytes], tmp_path: Path):
+    assert len(processes_with("stray-of-orphaned")) >= 3
+    assert len(processes_with(str(tmp_path))) >= 2  # the worker and its supervisor, by their PYTHONPATH
+    host.kill()
+    host.wait()
+    assert all_gone("stray-of-orphaned")
+    assert all_gone(str(tmp_path))

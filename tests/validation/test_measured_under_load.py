@@ -1,0 +1,66 @@
+"""Growth and equal rewards are measured so that a busy machine is not taken for the environment's doing."""
+
+from __future__ import annotations
+
+import io
+import time
+from types import SimpleNamespace
+from typing import Any
+
+from envops_worker.channel import Channel
+from envops_worker.checks.growth import growths
+from envops_worker.checks.repetition import Unit, repetitions
+from envops_worker.confinement import NetworkGuard
+from envops_worker.policies.policies import says
+from envops_worker.session import Session
+
+TASK: Any = SimpleNamespace(index=0)
+
+
+class Adapter:
+    """Scores with a function of the reply; what waits in it waits as one does for a busy machine."""
+
+    def __init__(self, reward: Any) -> None:
+        self._reward = reward
+
+    async def score(self, _task: Any, completions: Any) -> list[dict[str, Any]]:
+        return [{"reward": self._reward(completion[0]["content"])} for completion in completions]
+
+
+def session_of(reward: Any) -> Session:
+    session: Any = Session(Channel(io.BytesIO(), io.BytesIO()))
+    session.guard = NetworkGuard(session.sources, allowed=False)
+    session.adapter, session.kept = Adapter(reward), {0: TASK}
+    return session  # type: ignore[no-any-return]
+
+
+def waiting(reply: str) -> float:
+    time.sleep(len(reply) / 200_000)
+    return 0.0
+
+
+def working(reply: str) -> float:
+    return float(sum(reply.count("b", 0, position) for position in range(0, len(reply), 4)))
+
+
+def test_waiting_for_the_machine_is_no_growth():
+    [growth] = growths(session_of(waiting), TASK, {"letters": lambda n: "a" * n}, 3.0)
+    assert not growth["timed_out"]
+    assert len(growth["seconds"]) == 7
+    assert max(growth["seconds"]) < 0.1
+
+
+def test_work_that_grows_with_the_square_is_seen():
+    [growth] = growths(session_of(working), TASK, {"letters": lambda n: "a" * n}, 3.0)
+    assert growth["timed_out"] or growth["seconds"][-1] > 0.25
+
+
+def test_repetitions_of_slow_rewards_are_waited_for():
+    def slow(_reply: str) -> float:
+        time.sleep(0.1)
+        return 1.0
+
+    units = [Unit(0, ("oracle",), ([says(str(number))],)) for number in range(5)]
+    found = [value for kind, value in repetitions(session_of(slow), units) if kind == "repetition"]
+    assert [each["circumstance"] for each in found] == ["order", "parallel"]
+    assert [(each["count"], each.get("failure")) for each in found] == [(5, None)] * 2

@@ -1,0 +1,320 @@
+"""The relay: the key stays here, what costs money is counted, and a bad moment is not a bad answer."""
+
+from __future__ import annotations
+
+import json
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from envops.facts.spending import Tokens
+from envops.models.provider import EndpointRefuses, Scrubber, refusal_in, retry_after, sent_body
+from envops.models.relay import Relay
+from envops.models.spending import estimate
+from envops.repository.endpoints import Endpoint
+from envops.validation import provider as providers
+from fake_provider import KEY, MODEL, FakeProvider
+
+MESSAGES = [{"role": "user", "content": "What is six times seven?"}]
+ENDPOINT = Endpoint("fake", MODEL, "", "FAKE_KEY", input_price=1.0, output_price=10.0, concurrency=4, max_tokens=100)
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(providers, "FIRST_WAIT", 0.01)
+
+
+@contextmanager
+def relayed(ceiling: float | None = 1.0, key: str = KEY, **changes: Any) -> Iterator[tuple[FakeProvider, Relay]]:
+    with FakeProvider() as fake, Relay(replace(ENDPOINT, **{"url": fake.url, **changes}), key, ceiling) as relay:
+        yield fake, relay
+
+
+def ask(relay: Relay, **more: Any) -> tuple[int, dict[str, Any]]:
+    body = json.dumps({"model": relay.endpoint.model, "messages": MESSAGES, **more}).encode()
+    headers = {"Content-Type": "application/json", "Authorization": "Bearer scripted"}
+    request = urllib.request.Request(f"{relay.base_url}/chat/completions", body, headers)
+    try:
+        with urllib.request.urlopen(request, timeout=30) as response:
+            return response.status, json.loads(response.read())
+    except urllib.error.HTTPError as error:
+        return error.code, json.loads(error.read())
+
+
+def test_the_key_is_added_here_and_the_workers_own_is_dropped() -> None:
+    with relayed() as (fake, relay):
+        status, answer = ask(relay)
+    assert status == 200
+    assert answer["choices"][0]["message"]["content"] == "forty-two"
+    assert [one.authorization for one in fake.chats] == [f"Bearer {KEY}"]
+
+
+def test_tokens_and_money_are_counted() -> None:
+    with relayed() as (_, relay):
+        ask(relay)
+        ask(relay)
+        spending = relay.spending
+    assert spending.tokens == Tokens(20, 10)
+    assert spending.cost == pytest.approx((20 * 1 + 10 * 10) / 1e6)
+    assert (spending.calls, spending.answered, spending.unmeasured) == (2, 2, 0)
+
+
+def test_a_silent_bill_counts_with_its_upper_bound() -> None:
+    with relayed() as (fake, relay):
+        fake.usage = None
+        ask(relay)
+        spending = relay.spending
+    assert spending.unmeasured == 1
+    assert spending.tokens.completion == 100
+
+
+@pytest.mark.parametrize("fault", ["429", "500", "502", "503", "529", "cut", "malformed", "no-choices"])
+def test_a_bad_moment_is_tried_again(fault: str) -> None:
+    with relayed() as (fake, relay):
+        fake.faults = [fault, fault]
+        status, _ = ask(relay)
+        assert status == 200
+        assert len(fake.chats) == 3
+        assert relay.spending.retries == 2
+
+
+def test_rate_limits_are_free_and_broken_answers_are_charged() -> None:
+    with relayed() as (fake, relay):
+        fake.faults = ["429"]
+        ask(relay)
+        assert relay.spending.tokens.completion == 5
+        fake.faults = ["cut"]
+        ask(relay)
+        assert relay.spending.tokens.completion == 5 + 100 + 5
+
+
+def test_an_outage_ends_in_an_error_that_names_the_endpoint() -> None:
+    with relayed() as (fake, relay):
+        fake.always = "503"
+        status, answer = ask(relay)
+        assert status == 502
+        assert answer["error"]["code"] == "endpoint_unavailable"
+        assert "endpoint fake" in answer["error"]["message"]
+        assert "503" in answer["error"]["message"]
+        assert relay.spending.cost == 0
+        assert relay.spending.failed == 1
+
+
+def test_retry_after_is_honoured() -> None:
+    with relayed() as (fake, relay):
+        fake.faults, fake.retry_after = ["429"], "0.4"
+        started = datetime.now(UTC)
+        ask(relay)
+        assert (datetime.now(UTC) - started).total_seconds() >= 0.4
+
+
+def test_retry_after_as_number_date_and_nonsense() -> None:
+    now = datetime(2026, 11, 20, 12, 0, 0, tzinfo=UTC)
+    assert retry_after("7", now) == 7
+    assert retry_after("Fri, 20 Nov 2026 12:00:30 GMT", now) == 30
+    assert retry_after("Fri, 20 Nov 2026 11:00:00 GMT", now) == 0
+    assert retry_after("1e9", now) == 120
+    assert [retry_after(text, now) for text in (None, "", "soon", "nan")] == [None] * 4
+
+
+def test_no_more_calls_at_once_than_the_endpoint_is_declared_with() -> None:
+    with relayed(concurrency=3) as (fake, relay), ThreadPoolExecutor(12) as pool:
+        fake.always = "slow"
+        answers = list(pool.map(lambda _: ask(relay)[0], range(12)))
+    assert answers == [200] * 12
+    assert fake.most_at_once == 3
+
+
+def test_the_ceiling_holds_whatever_is_in_flight() -> None:
+    # 100 answered tokens are a tenth of a cent at most, and every one of these really costs that.
+    with relayed(ceiling=0.0035, concurrency=8) as (fake, relay), ThreadPoolExecutor(8) as pool:
+        fake.usage = {"prompt_tokens": 10, "completion_tokens": 100}
+        answers = list(pool.map(lambda _: ask(relay), range(16)))
+        assert relay.spending.cost <= 0.0035
+        assert relay.ceiling_reached
+    refused = [body["error"]["code"] for status, body in answers if status != 200]
+    assert len(refused) == 13
+    assert set(refused) == {"cost_ceiling_reached"}
+    assert len(fake.chats) == 3
+
+
+def test_what_calls_in_flight_do_not_use_is_there_for_others() -> None:
+    with relayed(ceiling=0.0025, concurrency=8) as (fake, relay), ThreadPoolExecutor(8) as pool:
+        fake.usage = {"prompt_tokens": 1, "completion_tokens": 1}
+        answers = list(pool.map(lambda _: ask(relay)[0], range(16)))
+    assert answers == [200] * 16
+
+
+def test_without_a_ceiling_nothing_is_refused() -> None:
+    with relayed(ceiling=None, input_price=None, output_price=None) as (_, relay):
+        assert ask(relay)[0] == 200
+        assert relay.spending.cost == 0
+
+
+def test_the_environment_cannot_ask_for_more_tokens_or_for_another_model() -> None:
+    with relayed() as (fake, relay):
+        ask(relay, max_tokens=1_000_000, temperature=0.3)
+        status, answer = ask(relay, model="expensive/model-9")
+    assert fake.chats[0].body["max_tokens"] == 100
+    assert fake.chats[0].body["temperature"] == 0.3
+    assert (status, answer["error"]["code"]) == (404, "model_not_found")
+    assert len(fake.chats) == 1
+
+
+def test_reasoning_models_are_asked_in_their_own_way() -> None:
+    body = sent_body(replace(ENDPOINT, style="reasoning"), {"messages": MESSAGES, "temperature": 1.0, "max_tokens": 7})
+    assert body == {"messages": MESSAGES, "model": MODEL, "max_completion_tokens": 7}
+
+
+def test_a_stream_is_answered_as_one() -> None:
+    with relayed() as (_, relay):
+        body = json.dumps({"model": MODEL, "messages": MESSAGES, "stream": True}).encode()
+        request = urllib.request.Request(
+            f"{relay.base_url}/chat/completions", body, {"Content-Type": "application/json"}
+        )
+        with urllib.request.urlopen(request, timeout=10) as response:
+            text = response.read().decode()
+    first, last = [line.removeprefix("data: ") for line in text.split("\n\n") if line]
+    assert json.loads(first)["choices"][0]["delta"]["content"] == "forty-two"
+    assert last == "[DONE]"
+
+
+def test_only_who_knows_the_address_may_spend() -> None:
+    with relayed() as (fake, relay):
+        address = relay.base_url.split("/")
+        wrong = "/".join([*address[:3], "guess", *address[4:]])
+        with pytest.raises(urllib.error.HTTPError, match="404"):
+            urllib.request.urlopen(f"{wrong}/chat/completions", b"{}", timeout=10)
+        assert not fake.seen
+
+
+@pytest.mark.parametrize("fault", ["echo-key", "400"])
+def test_a_key_that_is_said_back_is_hidden(fault: str) -> None:
+    with relayed() as (fake, relay):
+        fake.faults = [fault]
+        _, answer = ask(relay)
+    assert KEY not in json.dumps(answer)
+    assert "[key]" in json.dumps(answer)
+
+
+def test_scrubbing_reaches_keys_and_values_and_leaves_placeholders() -> None:
+    scrubber = Scrubber("secret/key+1")
+    assert scrubber.value({"secret/key+1": ["a secret/key+1", {"x": "secret%2Fkey%2B1"}, 3]}) == {
+        "[key]": ["a [key]", {"x": "[key]"}, 3]
+    }
+    assert Scrubber("none").text("none of it") == "none of it"
+
+
+def test_facts_are_scrubbed_of_key_and_address() -> None:
+    with relayed() as (_, relay):
+        said = relay.scrub({"failure": {"message": f"POST {relay.base_url} with {KEY}"}})
+        secret = relay.base_url.split("/")[3]
+    assert KEY not in str(said)
+    assert secret not in str(said)
+
+
+def test_after_a_wrong_key_nobody_is_asked_again() -> None:
+    with relayed(key="sk-wrong-key-000000") as (fake, relay):
+        first, second = ask(relay), ask(relay)
+        assert relay.refusal is not None
+        assert relay.refusal.kind == "unauthorised"
+    assert (first[0], second[0]) == (401, 403)
+    assert "sk-wrong-key-000000" not in json.dumps([first, second])
+    assert len(fake.chats) == 1
+
+
+def checked(changes: Callable[[FakeProvider], None] = lambda _: None, **options: Any) -> FakeProvider:
+    with relayed(**options) as (fake, relay):
+        changes(fake)
+        relay.check()
+    return fake
+
+
+def refused(changes: Callable[[FakeProvider], None] = lambda _: None, **options: Any) -> EndpointRefuses:
+    with pytest.raises(EndpointRefuses) as caught:
+        checked(changes, **options)
+    assert "endpoint fake" in str(caught.value)
+    assert KEY not in str(caught.value)
+    return caught.value
+
+
+def test_a_listed_model_costs_nothing_to_check() -> None:
+    assert [one.path for one in checked().seen] == ["/v1/models"]
+
+
+def test_without_a_list_one_token_is_asked_for() -> None:
+    fake = checked(lambda fake: setattr(fake, "models", None))
+    assert fake.chats[0].body["max_tokens"] == 1
+
+
+def test_a_wrong_key_is_told_before_anything_runs() -> None:
+    error = refused(key="sk-wrong-key-000000")
+    assert error.kind == "unauthorised"
+    assert "401" in str(error)
+    assert "sk-wrong-key-000000" not in str(error)
+
+
+def test_an_unknown_model_is_told_before_anything_runs() -> None:
+    error = refused(model="fake/model-2")
+    assert error.kind == "unknown-model"
+    assert "fake/model-2" in str(error)
+
+
+def test_a_port_where_nobody_listens() -> None:
+    error = refused(url="http://127.0.0.1:9/v1")
+    assert error.kind == "unreachable"
+    assert "127.0.0.1:9" in str(error)
+
+
+def test_no_money_left_is_not_a_bad_moment() -> None:
+    assert refusal_in(providers.Answer(402, {"error": "insufficient credits"})) == "refused"
+    assert refusal_in(providers.Answer(400, {"error": {"message": "too long", "code": "context"}})) is None
+
+
+def test_an_estimate_is_an_upper_bound() -> None:
+    prompts = [MESSAGES, [{"role": "user", "content": "Ünïcödé 数学 " * 10}]]
+    bound = estimate(ENDPOINT, prompts, 3, conversational=False)
+    assert (bound.rollouts, bound.calls) == (6, 6)
+    assert bound.tokens.completion == 600
+    assert bound.tokens.prompt > 3 * sum(len(prompt[0]["content"].encode()) for prompt in prompts)
+    assert bound.cost == pytest.approx((bound.tokens.prompt * 1 + 600 * 10) / 1e6)
+    assert estimate(replace(ENDPOINT, input_price=None), prompts, 3, conversational=False).cost is None
+    longer = estimate(ENDPOINT, prompts, 3, conversational=True)
+    assert longer.calls_guessed
+    assert longer.tokens.prompt > 10 * bound.tokens.prompt
+
+
+def test_a_team_of_primes_is_named_to_prime_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PRIME_TEAM_ID", "team-7")
+    with relayed(key_variable="PRIME_API_KEY") as (fake, relay):
+        ask(relay)
+    assert fake.chats[0].headers["X-Prime-Team-ID"] == "team-7"
+    with relayed() as (fake, relay):
+        ask(relay)
+    assert "X-Prime-Team-ID" not in fake.chats[0].headers
+
+
+def test_the_same_call_gets_the_same_seed_in_every_run_and_another_one_each_time() -> None:
+    seen: list[list[int]] = []
+    for _ in range(2):
+        with FakeProvider() as fake, Relay(replace(ENDPOINT, url=fake.url), KEY, None, seed=7) as relay:
+            for _ in range(3):
+                ask(relay)
+            ask(relay, messages=[{"role": "user", "content": "Another question."}])
+            seen.append([one.body["seed"] for one in fake.chats])
+    assert seen[0] == seen[1]
+    assert len(set(seen[0])) == 4
+    assert all(0 <= seed < 2**31 for seed in seen[0])
+    with FakeProvider() as fake, Relay(replace(ENDPOINT, url=fake.url), KEY, None, seed=7) as relay:
+        relay.goes_on_after(2)
+        ask(relay)
+        assert fake.chats[0].body["seed"] not in seen[0]
+    with relayed() as (fake, relay):
+        ask(relay)
+        assert "seed" not in fake.chats[0].body

@@ -1,0 +1,208 @@
+"""Which mutants are made of a source text, and how they are named."""
+
+from __future__ import annotations
+
+import re
+from textwrap import dedent
+from typing import TYPE_CHECKING
+
+import pytest
+from envops.validation.mutants.patterns import pattern_mutants
+from envops.validation.mutants.source import SourceFile, mutants_of
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+
+def changes(source: str, lines: Collection[int] | None = None) -> dict[str, list[str]]:
+    """Operator → the changed lines of each mutant."""
+    text = dedent(source)
+    reached = range(1, 200) if lines is None else lines
+    [read], sites = mutants_of({"module.py": text}, {"module.py": reached}, {})
+    found: dict[str, list[str]] = {}
+    for site in sorted(sites, key=lambda site: site.line):
+        written = read.written(site)
+        assert written is not None, site
+        compile(written["source"], "mutant", "exec")
+        added = [line[1:].strip() for line in written["diff"].splitlines() if re.match(r"\+(?!\+)", line)]
+        found.setdefault(site.operator, []).append(" ".join(added))
+    return found
+
+
+def ids(source: str) -> dict[str, str]:
+    """Id → the line it changes, as it was."""
+    text = dedent(source)
+    [read], sites = mutants_of({"module.py": text}, {"module.py": range(1, 200)}, {})
+    return {site.id: read.text.splitlines()[site.line - 1] for site in sites}
+
+
+@pytest.mark.parametrize(
+    ("expression", "operator", "mutants"),
+    [
+        ("a == b", "flip comparison", {"a != b"}),
+        ("a in b", "flip comparison", {"a not in b"}),
+        ("a < b", "move boundary", {"a <= b"}),
+        ("a >= b", "flip comparison", {"a < b"}),
+        ("a and b", "swap and/or", {"a or b"}),
+        ("a and b and c", "drop condition", {"a and b", "a and c", "b and c"}),
+        ("not a", "drop not", {"a"}),
+        ("a + b", "swap arithmetic", {"a - b"}),
+        ("a if b else c", "drop branch", {"a", "c"}),
+        ("a.strip()", "drop normalisation", {"a"}),
+        ("a.replace(',', '')", "drop normalisation", {"a"}),
+        ("re.sub(p, q, a)", "drop normalisation", {"a"}),
+        ("round(a + b, 2) * 2", "drop normalisation", {"(a + b) * 2"}),
+        ("sorted(a for a in b)", "drop normalisation", {"(a for a in b)"}),
+        ("min(a, b)", "swap min/max, any/all", {"max(a, b)"}),
+        ("max(0.0, a)", "drop clamp", {"a"}),
+        ("any(a)", "swap min/max, any/all", {"all(a)"}),
+        ("a.partition(b)", "swap method", {"a.rpartition(b)"}),
+        ("p.fullmatch(a)", "swap method", {"p.match(a)"}),
+        ("a[b:c]", "drop slice bound", {"a[:c]", "a[b:]"}),
+        ("a[0]", "change number", {"a[1]"}),
+        ("a * 0.5", "change number", {"a * 0.25"}),
+        ("f(a, strict_form=True)", "flip boolean", {"f(a, strict_form=False)"}),
+        ("'yes'", "change text", {"'XXyesXX'"}),
+        ("[a for a in b if a]", "drop condition", {"[a for a in b if True]"}),
+    ],
+)
+def test_an_expression_is_changed_in_one_place(expression: str, operator: str, mutants: set[str]):
+    found = changes(f"def f(a, b, c):\n    return {expression}\n")
+    assert {line.removeprefix("return ") for line in found[operator]} == mutants
+
+
+@pytest.mark.parametrize(
+    ("body", "operator", "mutants"),
+    [
+        ("if a:\n        return 1.0\n    return b", "always branch", ["if True:"]),
+        ("if a:\n        return 1.0\n    return b", "never branch", ["if False:"]),
+        ("try:\n        return f(a)\n    except ValueError:\n        return 0", "empty handler", ["raise", "pass"]),
+        ("try:\n        return f(a)\n    except ValueError:\n        return None", "empty handler", ["raise"]),
+        ("a.sort()\n    return a", "drop statement", ["pass"]),
+        ("for x in a:\n        break", "drop statement", ["pass"]),
+    ],
+)
+def test_a_statement_is_changed_as_a_whole(body: str, operator: str, mutants: list[str]):
+    assert sorted(changes(f"def f(a, b):\n    {body}\n")[operator]) == sorted(mutants)
+
+
+def test_a_return_is_fixed_to_what_the_annotation_allows():
+    def fixed(annotation: str) -> set[str]:
+        return set(changes(f"def f(a) -> {annotation}:\n    return g(a)\n")["fix return"])
+
+    assert fixed("float") == {"return 0.0", "return 1.0"}
+    assert fixed("bool") == {"return True", "return False"}
+    assert fixed("str | None") == {'return ""', "return None"}
+    assert fixed("list[str]") == {"return None"}
+
+
+def test_a_default_is_changed():
+    assert "def f(a, tolerance=0.05):" in changes("def f(a, tolerance=0.1):\n    return a\n")["change number"]
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        'raise ValueError("what is wrong")',
+        'assert a, "what is wrong"',
+        'logger.info("what is going on")',
+        '"""What this is for."""',
+    ],
+)
+def test_texts_that_no_reward_reads_are_left_alone(statement: str):
+    assert "change text" not in changes(f"def f(a):\n    {statement}\n    return a\n")
+
+
+def test_only_lines_that_ran_are_mutated():
+    source = """\
+        def reward(a):
+            if a == 1:
+                return a + 2
+            return a - 3
+
+
+        def other(a):
+            return a * 4
+    """
+    assert "swap arithmetic" not in changes(source, lines=[2])
+    assert changes(source, lines=[2, 4])["swap arithmetic"] == ["return a + 3"]
+    read = SourceFile("module.py", dedent(source), [2], [])
+    assert read.unreached > 0
+
+
+def test_a_function_around_one_that_ran_did_not_run_itself():
+    source = """\
+        def load(share=0.5):
+            weight = share + 1
+
+            def reward(a):
+                return a > weight
+            return reward
+    """
+    assert set(changes(source, lines=[5])) == {"move boundary", "flip comparison", "fix return"}
+
+
+def test_constants_are_mutated_where_code_that_ran_names_them():
+    source = """\
+        LIMIT = 10
+        UNUSED = 20
+
+
+        def f(a):
+            return a < LIMIT
+    """
+    assert set(changes(source)["change number"]) == {"LIMIT = 11", "LIMIT = 9"}
+
+
+def test_a_constant_is_found_through_an_import():
+    files = {"a.py": "LIMIT = 10\n", "b.py": "from a import LIMIT as most\n\n\ndef f(x):\n    return x < most\n"}
+    _, sites = mutants_of(files, {"b.py": [5]}, {})
+    assert {site.function for site in sites if site.file == "a.py"} == {"LIMIT"}
+
+
+def test_ids_survive_a_move_and_change_with_the_statement():
+    source = """\
+        def f(a):
+            return a == 1
+    """
+    moved = "import os\n\n\n" + dedent(source)
+    other = source.replace("== 1", "== 1 + 1")
+    assert set(ids(source)) == set(ids(moved))
+    assert not set(ids(source)) & {each for each in ids(other) if "flip" in each}
+
+
+def test_equal_changes_of_equal_statements_have_ids_of_their_own():
+    source = """\
+        def f(a):
+            a = a + 1
+            a = a + 1
+            return a
+    """
+    text = dedent(source)
+    _, sites = mutants_of({"module.py": text}, {"module.py": range(1, 9)}, {})
+    assert len({site.id for site in sites}) == len(sites)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "mutants"),
+    [
+        (r"^a$", {r"a$", r"^a"}),
+        (r"\d+", {r"\D+", r"\d*"}),
+        (r"a?", {"a"}),
+        (r"a{2,3}", {"a{1,3}", "a{2,4}", "a{2,2}"}),
+        (r"[^a]", {"[a]"}),
+        (r"a\.b", {"a.b"}),
+        (r".*?", {".+?", ".*"}),
+        (r"(?:a|b)", set()),
+        (r"[", set()),
+    ],
+)
+def test_a_pattern_is_changed_in_one_token(pattern: str, mutants: set[str]):
+    assert set(pattern_mutants(pattern)) == mutants
+
+
+def test_a_pattern_in_code_is_mutated_and_its_flags_are_dropped():
+    found = changes('import re\n\n\ndef f(a):\n    return re.search(r"^a\\.", a, re.I)\n')
+    assert len(found["loosen regex"]) == 2
+    assert found["drop flags"] == ['return re.search(r"^a\\.", a)']
+    assert "change text" not in found

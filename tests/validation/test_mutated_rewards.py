@@ -1,0 +1,243 @@
+"""Mutants of real reward code, tried by real workers of both generations."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import weak_packages
+from envops.facts.limits import POLICIES
+from envops.facts.observed import Case, Description, Score
+from envops.repository.mutation_settings import EquivalentMutant, MutationDeclaration
+from envops.repository.registry import EnvironmentEntry
+from envops.validation.job import Confinement, Job, checked
+from envops.validation.mutation import Limits, mutation_of
+from envops.validation.requests import Wish, requests_for
+from envops.validation.templates import EnvironmentProcesses
+from envops.validation.venv import venv_for
+from envops.validation.wheel import built_wheel
+from sample_packages import SMALL, write_package
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from envops.facts.mutation import Mutant, Mutation
+    from envops.repository.package import Package
+    from envops.repository.workspace import Workspace
+
+pytestmark = pytest.mark.worker
+ALL = Limits(mutants=500, seconds=30.0)
+
+
+@dataclass
+class Bench:
+    """An environment with everything scored once by one of its jobs, to be mutated again and again."""
+
+    processes: EnvironmentProcesses
+    scoring: Job
+    package: Package
+    site: Path
+    description: Description
+    scores: tuple[Score, ...]
+    cases: tuple[Case, ...]
+
+    def mutation(self, *names: str, limits: Limits = ALL, marks: dict[str, str] | None = None) -> Mutation:
+        """Mutation testing with the named cases alone, or with all of them."""
+        chosen = [case for case in self.cases if not names or case.name in names]
+        equivalent = tuple(EquivalentMutant(mutant, reason) for mutant, reason in (marks or {}).items())
+        package = replace(self.package, mutation=MutationDeclaration(equivalent))
+        new_job = self.processes.job
+        return mutation_of(new_job, package, self.site, self.description, self.scores, chosen, limits)
+
+    def reward(self, reply: str) -> float | None:
+        """What the job that scored everything gives a reply on the first task."""
+        replies = [{"id": 0, "task": 0, "completion": [{"role": "assistant", "content": reply}]}]
+        [(_, said)] = self.scoring.request("rescore", 30.0, replies=replies, seconds=5.0, max_concurrent=1)
+        return said["reward"]
+
+
+@pytest.fixture(scope="module", params=["v0", "v1"])
+def bench(request: pytest.FixtureRequest, environments: Path, workspace: Workspace) -> Iterator[Bench]:
+    name = f"weak_{request.param}"
+    package = write_package(environments / name, request.param, weak_packages.files(request.param, name))
+    stop = threading.Event()
+    venv = venv_for(package.folder / "requirements.lock", workspace, stop)
+    site = built_wheel(package, workspace, stop).overlay
+    entry = EnvironmentEntry(package.name, gates=SMALL)
+    settings = requests_for(entry, Wish()).settings(package, site)
+    with EnvironmentProcesses(venv, package, site, settings, Confinement({}), workspace, stop) as processes:
+        loaded = [part for _, parts in processes.load() for part in parts]
+        with processes.job() as job:
+            yield bench_of(processes, job, package, site, loaded)
+
+
+def bench_of(
+    processes: EnvironmentProcesses, job: Job, package: Package, site: Path, loaded: list[tuple[str, Any]]
+) -> Bench:
+    """Everything scored once."""
+    seen: dict[str, list[Any]] = {}
+    limits = {"seconds": 5.0, "max_concurrent": 4}
+    cases = [asdict(case) for case in package.cases]
+    for parts in (
+        loaded,
+        job.request("rewards", 60.0, policies=POLICIES[:7], sampled={}, conversations=5, **limits),
+        job.request("cases", 60.0, cases=cases, **limits),
+    ):
+        for kind, value in parts:
+            seen.setdefault(kind, []).append(value)
+    description = checked(Description, seen["description"][0])
+    scores = tuple(checked(Score, each) for each in seen["score"])
+    return Bench(
+        processes, job, package, site, description, scores, tuple(checked(Case, each) for each in seen["case"])
+    )
+
+
+@pytest.fixture(scope="module")
+def weak(bench: Bench) -> Mutation:
+    return bench.mutation("right")
+
+
+@pytest.fixture(scope="module")
+def strong(bench: Bench) -> Mutation:
+    return bench.mutation()
+
+
+def of(mutation: Mutation, function: str, operator: str) -> list[Mutant]:
+    return [each for each in mutation.mutants if each.function.endswith(function) and each.operator == operator]
+
+
+def test_every_mutant_is_tried_or_said_to_be_left_out(weak: Mutation):
+    assert weak.bound == "all"
+    assert weak.exist == len(weak.mutants) > 30
+    assert not weak.left_out
+    assert weak.count("skipped") == 0
+
+
+def test_weak_cases_leave_survivors_and_more_cases_kill_them(weak: Mutation, strong: Mutation):
+    assert weak.score is not None
+    assert strong.score is not None
+    assert weak.score < 0.75 < strong.score
+    assert {each.id for each in strong.survivors} < {each.id for each in weak.survivors}
+
+
+def test_a_survivor_comes_with_a_diff_and_a_reply_that_tells_it_apart(weak: Mutation):
+    [survivor] = of(weak, "answer_in", "swap method")
+    assert survivor.outcome == "survived"
+    assert "-    found = ANSWER.fullmatch(reply.strip())" in survivor.diff
+    assert "+    found = ANSWER.match(reply.strip())" in survivor.diff
+    assert survivor.line == int(survivor.diff.split("@@ -")[1].split(",")[0]) + 1
+    assert survivor.apart is not None
+    assert survivor.apart.original != survivor.apart.mutant
+
+
+def test_the_reply_that_tells_a_mutant_apart_is_a_case_that_kills_it(bench: Bench, weak: Mutation):
+    [survivor] = of(weak, "answer_in", "swap method")
+    assert survivor.apart is not None
+    told = survivor.apart
+    said = {"task": told.task, "completion": told.completion, "reward": told.original["reward"], "functions": {}}
+    score = replace(bench.scores[0], **said)
+    expect = {"reward": str(told.original["reward"])}
+    case = Case("told apart", 1, expect, replace(score, policy="case"))
+    again = replace(bench, cases=(*bench.cases, case)).mutation("right", "told apart")
+    assert next(each for each in again.mutants if each.id == survivor.id).outcome == "killed"
+
+
+def test_a_killed_mutant_says_who_noticed(weak: Mutation, strong: Mutation):
+    assert any("case 'in words': reward is 0, expected 1" in each.by for each in strong.mutants)
+    assert any(each.by.startswith("policy ") for each in weak.mutants)
+
+
+def test_a_closure_is_mutated_where_it_lives(bench: Bench, weak: Mutation):
+    name = "correct" if bench.description.generation == "v1" else "load_environment.<locals>.correct"
+    mutants = of(weak, name, "fix return")
+    assert mutants
+    assert {each.outcome for each in mutants} == {"killed"}
+    assert {each.outcome for each in of(weak, name, "drop branch")} == {"killed"}
+
+
+def test_a_constant_takes_those_made_from_it_along(strong: Mutation):
+    assert of(strong, "LOOKED_UP", "change number")
+    assert {each.outcome for each in of(strong, "LOOKED_UP", "change number")} == {"killed"}
+    assert {each.outcome for each in of(strong, "LOOKED_UP", "change text")} == {"killed"}
+
+
+def test_a_default_is_mutated(strong: Mutation):
+    [mutant] = [each for each in of(strong, "answer_in", "change text") if 'tag="a"' in each.diff]
+    assert mutant.outcome == "killed"
+
+
+def test_what_a_cache_holds_is_forgotten(strong: Mutation):
+    assert {each.outcome for each in of(strong, "in_words", "drop normalisation")} == {"killed"}
+
+
+def test_a_mutant_that_hangs_is_killed_by_the_time_limit(strong: Mutation):
+    [mutant] = of(strong, "steps_to", "drop statement")
+    assert mutant.outcome == "timeout"
+
+
+def test_a_mutant_that_ends_the_process_is_killed_and_the_others_are_tried(strong: Mutation):
+    [mutant] = of(strong, "leave_if_haunted", "always branch")
+    assert mutant.outcome == "killed"
+    assert "died" in mutant.by
+    assert strong.exist == len(strong.mutants)
+
+
+def test_code_that_no_conversation_reaches_is_counted_and_not_mutated(strong: Mutation):
+    assert not [name for name in strong.functions if "never_called" in name]
+    assert strong.unreached >= 1
+
+
+def test_code_that_only_loads_is_not_mutated(strong: Mutation):
+    names = {name.rpartition(".")[2] for name in strong.functions}
+    assert not names & {"load_environment", "load"}
+
+
+def test_the_job_that_scored_stays_as_it_was(bench: Bench, strong: Mutation):
+    assert strong.killed
+    assert bench.reward("<a>7</a>") == 1.0
+    assert bench.reward("<a>8</a>") == 0.0
+
+
+def test_the_sample_is_the_same_every_time_and_bounded(bench: Bench, strong: Mutation):
+    first, second = (bench.mutation(limits=Limits(mutants=7, seconds=60.0)) for _ in range(2))
+    assert first.bound == "count"
+    assert [each.id for each in first.mutants] == [each.id for each in second.mutants]
+    assert [each.id for each in first.mutants] == [each.id for each in strong.mutants][:7]
+    assert [each.outcome for each in first.mutants] == [each.outcome for each in second.mutants]
+
+
+def test_the_time_ends_it_and_the_report_says_so(bench: Bench):
+    mutation = bench.mutation("right", limits=Limits(mutants=500, seconds=0.05))
+    assert mutation.bound == "time"
+    assert mutation.undecided
+    assert len(mutation.mutants) == mutation.exist
+
+
+def test_a_mutant_that_was_not_asked_about_everything_does_not_survive(bench: Bench, strong: Mutation):
+    noticed = {each.id for each in strong.mutants if each.outcome in ("killed", "timeout")}
+    for seconds in (0.05, 0.2, 0.4):
+        mutation = bench.mutation(limits=Limits(mutants=500, seconds=seconds))
+        assert not noticed & {each.id for each in mutation.survivors}
+
+
+def test_a_mark_makes_a_survivor_equivalent_where_nothing_tells_it_apart(bench: Bench, strong: Mutation):
+    hidden = [each for each in strong.survivors if each.apart is None]
+    assert hidden
+    marked = bench.mutation(marks={each.id: "same result" for each in hidden})
+    assert marked.count("equivalent") == len(hidden)
+    assert not marked.stale
+
+
+def test_a_mark_on_a_mutant_that_is_told_apart_or_gone_is_stale(bench: Bench, weak: Mutation):
+    killed = next(each.id for each in weak.mutants if each.outcome == "killed")
+    apart = next(each.id for each in weak.survivors if each.apart is not None)
+    mutation = bench.mutation("right", marks={killed: "a", apart: "b", "grading.gone:flip:0": "c"})
+    assert {mark.mutant: bool(mark.killed_by) for mark in mutation.stale} == {
+        killed: True,
+        apart: True,
+        "grading.gone:flip:0": False,
+    }
+    assert mutation.count("equivalent") == 0

@@ -1,0 +1,156 @@
+"""Which conversations mutants are asked about, and what becomes of one that takes long."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from contextlib import contextmanager
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from envops_worker.effort import Budget, BudgetSpent, processor_limit, processor_seconds
+from envops_worker.failures import OutOfTime
+from envops_worker.mutation import bench as mutation_bench
+from envops_worker.mutation.bench import Bench, Trial
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+
+def plenty() -> Budget:
+    """Counted from now: what other tests used of the processor is not of this one."""
+    return Budget(60.0, 60.0)
+
+
+def busy(seconds: float) -> None:
+    """Work on the processor."""
+    end = time.process_time() + seconds
+    while time.process_time() < end:
+        pass
+
+
+class Code:
+    """Reward code that can be exchanged, in the place of a worker's session and its mutator."""
+
+    def __init__(self, reward: Callable[[str], float]) -> None:
+        self.kept = {0: SimpleNamespace(data={})}
+        self.reward = reward
+        self.adapter = SimpleNamespace(conversational=False, score_directly=self._score_directly)
+        self.loop = asyncio.new_event_loop()
+
+    def _row(self, completion: Any) -> dict[str, Any]:
+        reward = self.reward(completion[-1]["content"])
+        return {"functions": {}, "reward": reward, "failures": [], "failure": None}
+
+    def scored_once(self, _task: Any, completion: Any, _seconds: float) -> dict[str, Any]:
+        return self._row(completion)
+
+    def _score_directly(self, _task: Any, completion: Any) -> dict[str, Any]:
+        return self._row(completion)
+
+    @contextmanager
+    def applied(self, mutant: Mapping[str, Any]) -> Iterator[None]:
+        original, self.reward = self.reward, mutant["reward"]
+        try:
+            yield
+        finally:
+            self.reward = original
+
+
+def probe(reply: str, earned: float) -> dict[str, Any]:
+    expect = [{"of": "reward", "low": earned, "high": earned, "outside": False, "text": f"{earned:g}"}]
+    completion = [{"role": "assistant", "content": reply}]
+    common = {"task": 0, "played": False, "in_company": False, "seed": False, "case": True}
+    return {"name": reply, "completion": completion, "expect": expect, "recorded": {"reward": earned}, **common}
+
+
+def decided(code: Code, bench: Bench, mutant: Callable[[str], float], budget: Budget | None = None) -> Trial:
+    budget = budget or plenty()
+    trial = Trial({"id": "a", "reward": mutant})
+    any(bench.decides(trial, code, batch, budget) for batch in bench.batches(budget))  # type: ignore[arg-type]
+    return trial
+
+
+def test_a_mutant_is_asked_about_all_conversations_until_one_notices():
+    code = Code(lambda reply: float(reply == "right"))
+    replies = ["right", *(f"wrong {number}" for number in range(50))]
+    bench = Bench(code, [probe(reply, code.reward(reply)) for reply in replies])  # type: ignore[arg-type]
+    assert decided(code, bench, lambda reply: float(reply == "wrong 49")).outcome == "killed"
+    assert decided(code, bench, lambda reply: float(reply in ("right", "wrong 49"))).by.startswith("wrong 49: reward")
+    assert decided(code, bench, lambda reply: float(reply[0] == "r")).outcome == ""
+
+
+def test_a_slow_conversation_is_asked_about_last():
+    code = Code(lambda reply: busy(0.08 if reply == "slow" else 0.0) or 1.0)
+    bench = Bench(code, [probe(reply, 1.0) for reply in ("slow", "a", "b")])  # type: ignore[arg-type]
+    assert [number for batch in bench.batches(plenty()) for number in batch] == [1, 2, 0]
+
+
+def test_a_conversation_that_takes_too_long_is_not_taken_for_one_that_tells_nothing(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(mutation_bench, "MOST_SECONDS", 0.05)
+    code = Code(lambda reply: busy(0.3 if reply == "slow" else 0.0) or 1.0)
+    bench = Bench(code, [probe(reply, 1.0) for reply in ("slow", "a")] + [probe("b", 0.5)])  # type: ignore[arg-type]
+    assert decided(code, bench, lambda _: 1.0).outcome == ""
+    assert list(bench.unasked) == ["slow"]
+    assert list(bench.left_out) == ["b"]
+
+
+def test_waiting_costs_no_processor_and_a_conversation_that_waits_is_asked_about():
+    code = Code(lambda _: time.sleep(0.2) or 1.0)
+    bench = Bench(code, [probe("a", 1.0)])  # type: ignore[arg-type]
+    assert decided(code, bench, lambda _: 0.0).outcome == "killed"
+
+
+def test_a_mutant_that_hangs_is_noticed():
+    code = Code(lambda _: 1.0)
+    bench = Bench(code, [probe("a", 1.0)])  # type: ignore[arg-type]
+    trial = decided(code, bench, lambda _: busy(60.0) or 1.0)
+    assert trial.outcome == "timeout"
+    assert "of the processor" in trial.by
+
+
+def test_a_spent_budget_decides_nothing():
+    code = Code(lambda _: 1.0)
+    bench = Bench(code, [probe("a", 1.0)])  # type: ignore[arg-type]
+    for spent in (Budget(0.0, 60.0), Budget(60.0, 0.0)):
+        with pytest.raises(BudgetSpent):
+            decided(code, bench, lambda _: 0.0, spent)
+
+
+def test_the_processors_time_is_limited_and_the_clocks_is_not():
+    with processor_limit(0.05):
+        time.sleep(0.2)
+    with pytest.raises(OutOfTime), processor_limit(0.05):
+        busy(5.0)
+    before = processor_seconds()
+    busy(0.05)
+    assert processor_seconds() > before
+
+
+def told_apart(code: Code, mutant: Callable[[str], float]) -> Trial:
+    """A survivor that was asked about variations of gold."""
+    bench = Bench(code, [{**probe("<answer>4</answer>", code.reward("<answer>4</answer>")), "seed": True}])  # type: ignore[arg-type]
+    list(bench.batches(plenty()))
+    trial = Trial({"id": "a", "reward": mutant}, "survived")
+    bench.tells_apart(trial, code, (), plenty())  # type: ignore[arg-type]
+    return trial
+
+
+def test_a_mutant_is_told_apart_by_the_first_reply_that_it_scores_otherwise():
+    trial = told_apart(Code(lambda reply: float("4" in reply)), lambda reply: float("<answer>4" in reply))
+    assert trial.apart is not None
+    assert (trial.apart["original"], trial.apart["mutant"]) == ({"reward": 1.0}, {"reward": 0.0})
+
+
+def test_mutant_that_says_the_same_of_all_variations_is_not_told_apart():
+    trial = told_apart(Code(lambda reply: float("4" in reply)), lambda reply: float(reply.count("4") > 0))
+    assert trial.apart is None
+
+
+def test_mutant_that_hangs_on_variations_is_not_told_apart(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(mutation_bench, "HANGING_SECONDS", 0.05)
+    monkeypatch.setattr(mutation_bench, "MOST_VARIATIONS", 3)
+    trial = told_apart(Code(lambda reply: float("4" in reply)), lambda _: busy(60.0) or 1.0)
+    assert trial.apart is None

@@ -1,0 +1,79 @@
+"""Which addresses are this machine's own; what is done about the others is tested with real workers."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from envops.models.confined_command import guard
+from envops_worker import confinement
+
+
+@pytest.mark.parametrize(
+    "host",
+    ["127.0.0.1", "127.8.9.10", "::1", "::ffff:127.0.0.1", "localhost", "LocalHost", "", "0.0.0.0", "::", "::1%lo"],
+)
+def test_loopback_is_local(host: str):
+    assert confinement._is_local(host)
+
+
+def test_the_machines_own_name_is_local():
+    assert confinement._is_local(socket.gethostname())
+
+
+@pytest.mark.parametrize(
+    "host",
+    ["10.0.0.1", "192.168.1.1", "169.254.169.254", "8.8.8.8", "fe80::1", "::ffff:8.8.8.8", "localhost.example.org",
+     "127.0.0.1.example.org", "huggingface.co", "255.255.255.255"],
+)  # fmt: skip
+def test_everything_else_is_not(host: str):
+    assert not confinement._is_local(host)
+
+
+@pytest.fixture
+def connection():
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as made:
+        yield made
+
+
+def test_a_connection_is_told_with_its_port(connection: socket.socket):
+    assert confinement._address_of_connect((connection, ("8.8.8.8", 53))) == "8.8.8.8:53"
+
+
+def test_a_local_connection_is_not_told(connection: socket.socket):
+    assert confinement._address_of_connect((connection, ("127.0.0.1", 53))) is None
+
+
+def test_a_message_without_an_address_is_not_told(connection: socket.socket):
+    assert confinement._address_of_connect((connection, None)) is None
+
+
+def test_a_socket_of_this_machine_is_not_told():
+    with socket.socket(socket.AF_UNIX) as connection:
+        assert confinement._address_of_connect((connection, "/run/some.socket")) is None
+
+
+@pytest.mark.parametrize(("host", "told"), [("example.org", "example.org"), (b"example.org", "example.org")])
+def test_a_name_is_told(host: object, told: str):
+    assert confinement._address_of_lookup((host,)) == told
+
+
+@pytest.mark.parametrize("host", [None, "localhost", "8.8.8.8", "2001:db8::1"])
+def test_what_nobody_is_asked_about_is_not_told(host: object):
+    assert confinement._address_of_lookup((host,)) is None
+
+
+@pytest.mark.parametrize(
+    "starts", ["", "import subprocess, sys; sys.exit(subprocess.call([sys.executable, '-c', code]))"]
+)
+def test_a_pool_of_verifiers_own_is_guarded_with_all_that_it_starts(tmp_path: Path, starts: str):
+    guard(tmp_path)
+    reaching = "import socket; socket.create_connection(('192.0.2.1', 80), 20)"
+    code = f"code = {reaching!r}; {starts}" if starts else reaching
+    variables = {"PATH": "/usr/bin:/bin", "PYTHONPATH": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", code], env=variables, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "NetworkBlocked: the gates run offline, and 192.0.2.1:80 is not on this machine" in done.stderr

@@ -1,0 +1,281 @@
+"""No process outlives its host, whichever process dies; what dies is a failure of its environment and of no other."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import threading
+import time
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import psutil
+import pytest
+from envops.repository.registry import EnvironmentEntry
+from envops.validation.observation import observe_unpacked
+from envops.validation.requests import Wish
+from envops.validation.templates import LockTemplates
+from envops.validation.venv import venv_for
+from sample_packages import processes_with, write_package
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from envops.facts.observed import Facts
+    from envops.repository.workspace import Workspace
+
+pytestmark = [
+    pytest.mark.worker,
+    pytest.mark.skipif(sys.platform != "linux", reason="elsewhere nothing tells that the host is gone"),
+]
+PATIENCE = 120.0
+"""How long anything may take before it counts as hanging; a busy machine does not come near it."""
+MODULE = """
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import verifiers as vf
+from datasets import Dataset
+
+NOTES = Path({notes!r})
+GO = Path({go!r})
+SPAWNED = []
+
+
+def note(process):
+    (NOTES / str(process)).touch()
+
+
+def stay():
+    note(os.getpid())
+    time.sleep(600)
+    os._exit(0)
+
+
+def fork():
+    if os.fork() == 0:
+        stay()
+
+
+def leave_group():
+    if os.fork() == 0:
+        os.setsid()
+        stay()
+
+
+def leave_family():
+    if os.fork() == 0:
+        os.setsid()
+        if os.fork() == 0:
+            stay()
+        os._exit(0)
+
+
+def start_program():
+    command = [sys.executable, "-c", "import time; time.sleep(600)"]
+    note(subprocess.Popen(command, start_new_session=True, env={environment}).pid)
+
+
+def right(completion, answer, **_):
+    if not SPAWNED:
+        SPAWNED.append(os.getpid())
+        for spawn in (fork, leave_group, leave_family, start_program):
+            spawn()
+        (NOTES / f"job {{os.getpid()}}").touch()
+    while not GO.exists():
+        time.sleep(0.02)
+    return float(answer == completion[-1]["content"])
+
+
+def load_environment(**_):
+    fork()
+    rows = [{{"question": f"Say twice {{number}}.", "answer": str(2 * number)}} for number in range(100, 108)]
+    return vf.SingleTurnEnv(dataset=Dataset.from_list(rows), rubric=vf.Rubric(funcs=[right]))
+"""
+REGISTRY = """\
+version: 1
+owner: acme
+defaults:
+  gates:
+    smoke: {tasks: 1, rollouts: 1}
+    distribution: {tasks: 2, group_size: 2, min_rollouts: 1}
+environments:
+  waiting: {}
+"""
+
+
+class Noting:
+    """An environment whose scoring starts strays and then waits; it notes the ids of all of these processes."""
+
+    def __init__(self, folder: Path, *, environment: str = "None") -> None:
+        self.notes, self.go = folder.parents[1] / f"{folder.name} notes", folder.parents[1] / f"{folder.name} go"
+        self.notes.mkdir()
+        module = MODULE.format(notes=str(self.notes), go=str(self.go), environment=environment)
+        self.package = write_package(folder, "v0", {"module.py": module})
+
+    def job(self, host: int | None = None) -> psutil.Process:
+        """The first job that scores, once it waits; of this host, where there are several."""
+        deadline = time.monotonic() + PATIENCE
+        while time.monotonic() < deadline:
+            for name in self.notes.glob("job *"):
+                job = psutil.Process(int(name.name.split()[1]))
+                if host is None or host in [above.pid for above in job.parents()]:
+                    return job
+            time.sleep(0.05)
+        raise AssertionError("nothing was scored")
+
+    def family(self, host: subprocess.Popen[bytes]) -> list[psutil.Process]:
+        """All processes below a host, once one of its jobs waits."""
+        self.job(host.pid)
+        return psutil.Process(host.pid).children(recursive=True)
+
+    def processes(self) -> list[psutil.Process]:
+        """What was noted and is alive."""
+        found = []
+        for name in self.notes.iterdir():
+            with suppress(psutil.NoSuchProcess):
+                found.append(psutil.Process(int(name.name.split()[-1])))
+        return found
+
+
+def still_alive(processes: list[psutil.Process]) -> list[psutil.Process]:
+    """Those that do not end in time; they are killed, so that no test leaves any behind."""
+    _, alive = psutil.wait_procs(processes, PATIENCE / 6)
+    for process in alive:
+        with suppress(psutil.NoSuchProcess):
+            process.kill()
+    return alive
+
+
+@pytest.fixture
+def waiting(tmp_path: Path) -> Noting:
+    """A repository of one environment."""
+    (tmp_path / "registry.yaml").write_text(REGISTRY)
+    return Noting(tmp_path / "environments/waiting")
+
+
+@pytest.fixture
+def host_of(tmp_path: Path) -> Iterator[Callable[[], subprocess.Popen[bytes]]]:
+    """Starts `envops validate` in that repository."""
+    started: list[subprocess.Popen[bytes]] = []
+
+    def start() -> subprocess.Popen[bytes]:
+        command = [sys.executable, "-m", "envops", "validate", "--root", str(tmp_path), "--quiet", "--no-cache"]
+        with (tmp_path / f"output {len(started)}").open("wb") as output:
+            started.append(subprocess.Popen(command, stdout=output, stderr=output, start_new_session=True))
+        return started[-1]
+
+    yield start
+    for process in started:
+        process.kill()
+        process.wait()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL], ids=["Ctrl-C", "kill -9"])
+def test_host_that_is_ended_takes_everything_along(
+    number: signal.Signals, waiting: Noting, host_of: Callable[[], subprocess.Popen[bytes]], tmp_path: Path
+) -> None:
+    host = host_of()
+    family = waiting.family(host)
+    assert len(family) >= 6  # lock template, supervisor of each, base, environment template, job
+    assert len(waiting.processes()) >= 6
+    host.send_signal(number)
+    host.wait(PATIENCE)
+    assert still_alive([*family, *waiting.processes()]) == []
+    assert processes_with(str(tmp_path)) == []
+
+
+def test_two_runs_at_once_do_not_end_each_other(
+    waiting: Noting, host_of: Callable[[], subprocess.Popen[bytes]], tmp_path: Path
+) -> None:
+    first, second = host_of(), host_of()
+    families = [waiting.family(host) for host in (first, second)]
+    first.kill()
+    first.wait()
+    assert still_alive(families[0]) == []
+    waiting.go.touch()
+    assert second.wait(PATIENCE) in (0, 1), (tmp_path / "output 1").read_text()
+    assert (tmp_path / "reports/validate.json").is_file()
+    assert still_alive([*families[1], *waiting.processes()]) == []
+    assert processes_with(str(tmp_path)) == []
+
+
+ROLES = ("job", "environment template", "base", "supervisor", "lock template", "supervisor of the lock template")
+"""From a job upwards: each is the parent of the one before."""
+
+
+def children() -> set[psutil.Process]:
+    """The Python processes of this test run, those that other tests share among them."""
+    return {each for each in psutil.Process().children(recursive=True) if each.name().startswith("python")}
+
+
+def process_in(role: str, job: psutil.Process) -> psutil.Process:
+    """The process above a job that has a role."""
+    return [job, *job.parents()][ROLES.index(role)]
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_process_that_is_killed_fails_its_environment_alone(
+    role: str, environments: Path, workspace: Workspace
+) -> None:
+    name = role.replace(" ", "_")
+    left, right = (Noting(environments / f"{side}_{name}") for side in ("left", "right"))
+    before = children()
+    with ThreadPoolExecutor(2) as pool, LockTemplates(workspace, threading.Event()) as templates:
+        facts = [pool.submit(scored, one, workspace, templates) for one in (left, right)]
+        try:
+            jobs = [one.job() for one in (left, right)]
+            process_in(role, jobs[0]).kill()
+            if "lock" not in role:
+                lost = result_of(facts[0])
+                assert lost.failures["rewards"].kind == "crash"
+                assert still_alive(left.processes()) == []
+                assert jobs[1].is_running()
+        finally:
+            for one in (left, right):
+                one.go.touch()
+        results = [result_of(one) for one in facts]
+    assert results[1].failures == {}
+    assert results[1].scores
+    assert ("lock" in role) == (results[0].failures == {})
+    assert still_alive([*left.processes(), *right.processes()]) == []
+    assert children() <= before
+
+
+@pytest.mark.parametrize("role", ["job", "supervisor"])
+def test_new_process_that_is_killed_fails_its_environment(role: str, environments: Path, workspace: Workspace) -> None:
+    """Where nothing is forked from a template, each job has a supervisor of its own."""
+    one = Noting(environments / f"new_{role}")
+    one.package = replace(one.package, fresh_process=True)
+    with ThreadPoolExecutor(1) as pool, LockTemplates(workspace, threading.Event()) as templates:
+        facts = pool.submit(scored, one, workspace, templates)
+        try:
+            job = one.job()
+            family = [job, *job.parents()]
+            assert psutil.Process() == family[2]
+            family[role == "supervisor"].kill()
+            assert result_of(facts).failures["rewards"].kind == "crash"
+        finally:
+            one.go.touch()
+    assert still_alive(one.processes()) == []
+
+
+def scored(one: Noting, workspace: Workspace, templates: LockTemplates) -> Facts:
+    """The environment, with some replies scored."""
+    stop = threading.Event()
+    venv = venv_for(one.package.folder / "requirements.lock", workspace, stop)
+    wish = Wish(evaluate=False, only_replies=True)
+    entry, folder = EnvironmentEntry(one.package.name), one.package.folder
+    return observe_unpacked(entry, one.package, folder, workspace, wish, stop, templates, venv)
+
+
+def result_of(facts: Future[Facts]) -> Facts:
+    """What was seen; a hang is an error of its own."""
+    return facts.result(PATIENCE)

@@ -1,0 +1,119 @@
+"""Programs that the host runs to their end."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from envops.system.subprocesses import Interrupted, ProgramFailed, run_program
+from sample_packages import processes_with
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from envops.facts.observed import Failure
+
+
+def run(folder: Path, code: str, *marks: str, seconds: float = 30.0, stop: threading.Event | None = None) -> str:
+    return run_program(
+        [sys.executable, "-c", code, *marks],
+        environment=dict(os.environ),
+        folder=folder,
+        seconds=seconds,
+        stop=stop or threading.Event(),
+    )
+
+
+def failure(*arguments: Any, **named: Any) -> Failure:
+    with pytest.raises(ProgramFailed) as caught:
+        run(*arguments, **named)
+    return caught.value.failure
+
+
+def gone(mark: str) -> bool:
+    deadline = time.monotonic() + 2.0
+    while processes_with(mark) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return not processes_with(mark)
+
+
+def test_what_is_printed_on_either_stream_comes_back(tmp_path: Path):
+    code = "import sys; print('out', flush=True); print('err', file=sys.stderr)"
+    assert run(tmp_path, code).split() == ["out", "err"]
+
+
+def test_bytes_that_are_no_text_come_back_readable(tmp_path: Path):
+    assert run(tmp_path, "import os; os.write(1, b'\\xff')") == "\ufffd"
+
+
+def test_it_runs_in_its_folder_and_reads_nothing(tmp_path: Path):
+    assert run(tmp_path, "import os, sys; print(os.getcwd() + sys.stdin.read())").strip() == str(tmp_path)
+
+
+def test_an_exit_code_is_a_failure_with_the_end_of_what_was_printed(tmp_path: Path):
+    found = failure(tmp_path, "print('start' + 'x' * 10_000 + 'end'); raise SystemExit(3)")
+    assert found.kind == "infrastructure"
+    assert "exit code 3" in found.message
+    assert found.message.endswith("end")
+    assert "start" not in found.message
+
+
+def test_more_than_a_pipe_holds_is_no_trouble(tmp_path: Path):
+    assert len(run(tmp_path, "print('x' * 5_000_000)")) == 5_000_001
+
+
+def test_the_time_limit_ends_it_and_its_children(tmp_path: Path):
+    code = "import subprocess, sys, time; subprocess.Popen([sys.executable, *sys.argv[:0], '-c', 'import time; time.sleep(600)', 'late-child']); time.sleep(600)"  # noqa: E501
+    assert failure(tmp_path, code, seconds=1.0).kind == "timeout"
+    assert gone("late-child")
+
+
+def test_an_interrupt_ends_it(tmp_path: Path):
+    stop = threading.Event()
+    threading.Timer(0.5, stop.set).start()
+    with pytest.raises(Interrupted):
+        run(tmp_path, "import time; time.sleep(600)", "interrupted-program", stop=stop)
+    assert gone("interrupted-program")
+
+
+def test_a_child_that_stays_does_not_keep_the_host_waiting(tmp_path: Path):
+    code = "import os, time\nif os.fork() == 0:\n    time.sleep(600)\nprint('done')"
+    assert run(tmp_path, code, "staying-child", seconds=20.0) == "done\n"
+    assert gone("staying-child")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere nothing tells that the host is gone")
+def test_a_program_and_its_children_end_with_a_host_that_is_killed(tmp_path: Path):
+    program = (
+        "import subprocess, sys; subprocess.run([sys.executable, '-c', 'import time; time.sleep(600)', sys.argv[1]])"
+    )
+    host = f"""
+import os, sys, threading
+from pathlib import Path
+from envops.system.subprocesses import run_program
+command = [sys.executable, "-c", {program!r}, "orphaned-program"]
+run_program(command, environment=dict(os.environ), folder=Path(sys.argv[1]), seconds=600, stop=threading.Event())
+"""
+    process = subprocess.Popen([sys.executable, "-c", host, str(tmp_path)])
+    deadline = time.monotonic() + 30.0
+    while len(processes_with("orphaned-program")) < 4 and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert len(processes_with("orphaned-program")) == 4  # host, supervisor, program and its child
+    process.kill()
+    process.wait()
+    deadline = time.monotonic() + 30.0
+    while processes_with("orphaned-program") and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert not processes_with("orphaned-program")
+
+
+def test_a_program_that_is_not_there_is_a_failure(tmp_path: Path):
+    with pytest.raises(ProgramFailed, match="no-such-program cannot be started"):
+        run_program(
+            ["no-such-program"], environment=dict(os.environ), folder=tmp_path, seconds=30.0, stop=threading.Event()
+        )

@@ -1,0 +1,181 @@
+"""Recordings as files: the same bytes for the same rollouts, small, clean, and read with care."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import random
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from envops.facts.observed import FunctionScore
+from envops.facts.results import EvaluationRow
+from envops.repository.content import hub_content_hash, strict_digest
+from envops.repository.recordings import (
+    MAX_BYTES,
+    keep_from_hub,
+    packed,
+    read_recordings,
+    recordings_content,
+    row_line,
+    secrets_in,
+    without_places,
+    write_recording,
+)
+
+BASELINE = {"version": 1, "environment": "sums"}
+
+
+def row(task: int = 0, rollout: int = 0, reply: str = "four", **changes: Any) -> EvaluationRow:
+    made = EvaluationRow(
+        environment="sums",
+        digest="sha256:0",
+        generation="v1",
+        task=task,
+        task_key=f"key{task}",
+        rollout=rollout,
+        reward=1.0,
+        functions={"right": FunctionScore(1.0, 1.0, "reward")},
+        policy="blend",
+        completion=({"role": "assistant", "content": reply},),
+    )
+    return replace(made, **changes)
+
+
+ROWS = [row(task, rollout, f"{task} and {rollout}", seconds=0.1 * rollout) for task in range(3) for rollout in range(4)]
+
+
+def test_bytes_do_not_depend_on_order_time_or_tries() -> None:
+    later = [replace(one, seconds=9.0, retries=2) for one in ROWS]
+    random.Random(3).shuffle(later)
+    numbered_otherwise = [replace(one, rollout=3 - one.rollout) for one in later]
+    assert packed(ROWS).content == packed(later).content == packed(numbered_otherwise).content
+
+
+def test_what_is_written_is_read_again(tmp_path: Path) -> None:
+    write_recording(tmp_path, "blend", packed(ROWS), BASELINE)
+    (recording,) = read_recordings(tmp_path)
+    assert recording.problems == ()
+    assert recording.baseline == BASELINE
+    assert recording.rows_digest == packed(ROWS).digest
+    assert [one.completion for _, one in recording.rows] == [one.completion for one in ROWS]
+    assert [line for line, _ in recording.rows] == list(range(1, 13))
+
+
+def test_too_much_is_cut_by_whole_tasks_and_always_the_same() -> None:
+    noise = random.Random(5)
+    rows = [row(task, number, noise.randbytes(400).hex()) for task in range(40) for number in range(4)]
+    kept = packed(rows, limit=20_000)
+    assert len(kept.content) <= 20_000
+    assert kept.left_out == len(rows) - len(kept.rows) > 0
+    tasks = [one.task for one in kept.rows]
+    assert {tasks.count(task) for task in set(tasks)} == {4}
+    assert packed(rows[::-1], limit=20_000).content == kept.content
+    assert packed(rows, limit=100).rows == ()
+
+
+def test_a_folder_of_this_machine_is_not_written_down() -> None:
+    places = {"/home/me": "<home>", "/home/me/work": "<repository>"}
+    said = row(reply="see /home/me/work/x.py and /home/me, not /home/mean or /home")
+    assert without_places(said, places).completion == (
+        {"role": "assistant", "content": "see <repository>/x.py and <home>, not /home/mean or /home"},
+    )
+
+
+def test_what_looks_like_a_key_is_found() -> None:
+    assert secrets_in([row(), row(reply="use sk-abcdefghijklmnopqrstuvwx"), row(reply="risk-" + "a" * 30)]) == [1]
+
+
+def recorded(folder: Path) -> Path:
+    write_recording(folder, "blend", packed(ROWS), BASELINE)
+    return folder / "recordings" / "blend.jsonl.gz"
+
+
+def problems(folder: Path) -> list[tuple[str, int | None, str]]:
+    return [(one.file, one.line, one.message) for each in read_recordings(folder) for one in each.problems]
+
+
+def test_a_cut_file_is_named_with_the_last_whole_line(tmp_path: Path) -> None:
+    path = recorded(tmp_path)
+    path.write_bytes(path.read_bytes()[:-30])
+    ((file, _, _),) = [one for one in problems(tmp_path) if "damaged" in one[2]]
+    assert file == "recordings/blend.jsonl.gz"
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        (b"{nonsense", "not JSON"),
+        (b'{"version": 7}', "version"),
+        (row_line(row(reward=1.0)).replace(b'"reward":1.0', b'"reward":NaN'), "reward"),
+        (row_line(ROWS[0]), "again"),
+        (row_line(row(1, 9, "sk-abcdefghijklmnopqrstuvwx")), "key"),
+        (b"[" * 100_000, "JSON"),
+    ],
+)
+def test_a_bad_line_is_named(tmp_path: Path, line: bytes, said: str) -> None:
+    path = recorded(tmp_path)
+    path.write_bytes(gzip.compress(b"".join(row_line(one) for one in ROWS) + line.rstrip(b"\n") + b"\n"))
+    ((file, number, message),) = problems(tmp_path)
+    assert (file, number) == ("recordings/blend.jsonl.gz", 13)
+    assert said in message
+    assert len(read_recordings(tmp_path)[0].rows) >= 12
+
+
+def test_what_is_no_archive_too_large_or_missing_is_named(tmp_path: Path) -> None:
+    path = recorded(tmp_path)
+    path.write_bytes(b"plain")
+    assert "damaged after 0 whole lines" in problems(tmp_path)[0][2]
+    path.write_bytes(b"x" * (MAX_BYTES + 1))
+    assert "at most 2,000,000" in problems(tmp_path)[0][2]
+    path.unlink()
+    assert "without its rollouts" in problems(tmp_path)[0][2]
+    path.symlink_to("/etc/hostname")
+    assert "symbolic link" in problems(tmp_path)[0][2]
+
+
+def test_a_bomb_is_not_unpacked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = recorded(tmp_path)
+    monkeypatch.setattr("envops.repository.recordings.MAX_UNPACKED", 1_000_000)
+    path.write_bytes(gzip.compress(b"\n" * 3_000_000))
+    assert any("unpacks to more" in message for _, _, message in problems(tmp_path))
+
+
+def test_a_baseline_that_is_none(tmp_path: Path) -> None:
+    path = recorded(tmp_path).with_name("blend.json")
+    path.write_text('{"version": 1,\n oops}')
+    assert problems(tmp_path) == [
+        ("recordings/blend.json", 2, "is not JSON: Expecting property name enclosed in double quotes")
+    ]
+    path.write_text("[]")
+    assert "version 1" in problems(tmp_path)[0][2]
+    path.unlink()
+    assert "no baseline" in problems(tmp_path)[0][2]
+
+
+def test_a_recording_changes_neither_digest_nor_what_the_hub_gets(tmp_path: Path) -> None:
+    (tmp_path / "sums").mkdir()
+    (tmp_path / "sums" / "__init__.py").write_text("")
+    assert keep_from_hub(tmp_path)
+    assert not keep_from_hub(tmp_path)
+    before = strict_digest(tmp_path), hub_content_hash(tmp_path)
+    recorded(tmp_path)
+    assert (strict_digest(tmp_path), hub_content_hash(tmp_path)) == before
+
+
+def test_an_existing_gitignore_is_added_to(tmp_path: Path) -> None:
+    (tmp_path / ".gitignore").write_text("*.log")
+    keep_from_hub(tmp_path)
+    assert (tmp_path / ".gitignore").read_text().splitlines()[0] == "*.log"
+
+
+def test_caches_see_that_a_recording_changed(tmp_path: Path) -> None:
+    assert recordings_content(tmp_path) == {}
+    path = recorded(tmp_path)
+    before = recordings_content(tmp_path)
+    assert before == {one.file: one.content for one in read_recordings(tmp_path)}
+    baseline = path.with_name("blend.json")
+    baseline.write_text(json.dumps({**BASELINE, "mean": 1}))
+    assert recordings_content(tmp_path) != before

@@ -1,0 +1,194 @@
+"""When facts of an earlier observation still hold."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from envops.facts.observed import Facts, Failure
+from envops.repository.package import Lock, Package
+from envops.repository.registry import DistributionGate, EnvironmentEntry, Gates, SmokeGate
+from envops.repository.workspace import Workspace
+from envops.system.subprocesses import ProgramFailed
+from envops.validation import observation, remembering
+from envops.validation.facts_on_disk import write_facts
+from envops.validation.observation import Watcher, observe
+from envops.validation.remembering import FACTS_KEPT, facts_key, remembered
+from envops.validation.requests import Wish
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+ENTRY = EnvironmentEntry("sums", args={"split": "train"}, secrets=("SUMS_API_KEY",))
+PACKAGE = Package(
+    "sums",
+    Path("/nowhere/sums"),
+    "sums",
+    "0.1.0",
+    "",
+    (),
+    "",
+    (),
+    (),
+    "",
+    "v1",
+    None,
+    digest="d",
+    lock=Lock("l", "i", {}),
+)
+WISH = Wish()
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Workspace:
+    return Workspace(tmp_path)
+
+
+def key(entry: EnvironmentEntry = ENTRY, package: Package = PACKAGE, wish: Wish = WISH) -> str:
+    return facts_key(entry, package, wish)
+
+
+def test_what_was_seen_with_an_open_network_holds_for_a_day(monkeypatch: pytest.MonkeyPatch) -> None:
+    open_network = replace(WISH, allow_network=True)
+    closed, opened = key(), key(wish=open_network)
+    monkeypatch.setattr("envops.validation.requests._today", lambda: "2031-04-05")
+    assert key(wish=open_network) != opened
+    assert key() == closed
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"package": replace(PACKAGE, digest="other")},
+        {"package": replace(PACKAGE, lock=Lock("other", "i", {}))},
+        {"package": replace(PACKAGE, lock=None)},
+        {"entry": replace(ENTRY, args={"split": "test"})},
+        {"entry": replace(ENTRY, args={})},
+        {"entry": replace(ENTRY, secrets=())},
+        {"entry": replace(ENTRY, secrets=("SUMS_API_KEY", "OTHER_KEY"))},
+        {"entry": replace(ENTRY, gates=Gates(SmokeGate(tasks=11)))},
+        {"entry": replace(ENTRY, gates=Gates(SmokeGate(rollouts=4)))},
+        {"entry": replace(ENTRY, gates=Gates(SmokeGate(max_concurrent=1)))},
+        {"entry": replace(ENTRY, gates=Gates(SmokeGate(timeout_s=1.0)))},
+        {"entry": replace(ENTRY, gates=Gates(distribution=DistributionGate(group_size=4)))},
+        {"entry": replace(ENTRY, gates=Gates(distribution=DistributionGate(min_rollouts=500)))},
+        {"wish": replace(WISH, allow_network=True)},
+        {"wish": replace(WISH, evaluate=False)},
+        {"wish": replace(WISH, score=False)},
+    ],
+    ids=str,
+)
+def test_whatever_can_change_what_is_seen_changes_the_key(changed: dict[str, Any]):
+    assert key(**changed) != key()
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"entry": replace(ENTRY, gates=Gates(distribution=DistributionGate(min_mean=0.3, max_mean=0.4, min_std=0.2)))},
+        {"entry": replace(ENTRY, ignore={"RWD001": "a reason"}, visibility="PUBLIC", owners=("@a/b",), line=7)},
+        {"wish": replace(WISH, use_cache=False)},
+    ],
+    ids=["thresholds", "registry", "cache"],
+)
+def test_what_only_changes_the_judgement_does_not(changed: dict[str, Any]):
+    assert key(**changed) == key()
+
+
+@pytest.mark.parametrize(("before", "after"), [(None, ""), (None, "x"), ("x", "y")])
+def test_the_value_of_a_secret_changes_the_key(before: str | None, after: str, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.delenv("SUMS_API_KEY", raising=False)
+    if before is not None:
+        monkeypatch.setenv("SUMS_API_KEY", before)
+    first = key()
+    monkeypatch.setenv("SUMS_API_KEY", after)
+    assert key() != first
+
+
+def test_the_tool_itself_changes_the_key(monkeypatch: pytest.MonkeyPatch):
+    first = key()
+    monkeypatch.setattr(remembering, "tool_digest", lambda: "another")
+    assert key() != first
+
+
+def remember(workspace: Workspace, wish: Wish = WISH, **changes: Any) -> Path:
+    found = facts_key(ENTRY, PACKAGE, wish)
+    path = workspace.facts / "sums" / f"{found}.json"
+    write_facts(replace(Facts("sums", found, "d"), **changes), path)
+    return path
+
+
+def test_nothing_is_remembered_at_first(workspace: Workspace):
+    assert remembered(ENTRY, PACKAGE, workspace, WISH) is None
+
+
+def test_facts_are_remembered(workspace: Workspace):
+    remember(workspace)
+    assert remembered(ENTRY, PACKAGE, workspace, WISH) is not None
+
+
+def test_facts_are_not_remembered_where_that_is_not_wished(workspace: Workspace):
+    remember(workspace)
+    assert remembered(ENTRY, PACKAGE, workspace, replace(WISH, use_cache=False)) is None
+
+
+def test_facts_that_saw_more_serve_a_wish_for_less(workspace: Workspace):
+    remember(workspace)
+    assert remembered(ENTRY, PACKAGE, workspace, Wish(evaluate=False, score=False)) is not None
+
+
+def test_facts_that_saw_less_do_not_serve_a_wish_for_more(workspace: Workspace):
+    remember(workspace, Wish(evaluate=False))
+    assert remembered(ENTRY, PACKAGE, workspace, WISH) is None
+
+
+@pytest.mark.parametrize("changes", [{"key": "other"}, {"environment": "other"}])
+def test_facts_of_something_else_are_not_taken(workspace: Workspace, changes: dict[str, str]):
+    remember(workspace, **changes)
+    assert remembered(ENTRY, PACKAGE, workspace, WISH) is None
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[" * 100_000, b"\xff"])
+def test_a_damaged_file_is_as_good_as_none(workspace: Workspace, content: bytes):
+    remember(workspace).write_bytes(content)
+    assert remembered(ENTRY, PACKAGE, workspace, WISH) is None
+
+
+@pytest.fixture
+def broken(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Facts]:
+    """Observes where no virtual environment can be made, for a reason of some kind."""
+
+    def look(kind: Any) -> Facts:
+        def refuse(*_: Any) -> None:
+            raise ProgramFailed(Failure(kind, "X", "no"))
+
+        monkeypatch.setattr(observation, "venv_for", refuse)
+        watcher = Watcher(lambda _: None, lambda *_: None)
+        return observe(ENTRY, PACKAGE, workspace, WISH, watcher, threading.Event())
+
+    return look
+
+
+def test_a_failure_ends_the_observation_and_is_in_the_facts(broken: Callable[[str], Facts]):
+    facts = broken("infrastructure")
+    assert facts.failures["venv"].message == "no"
+    assert facts.completed == ()
+
+
+@pytest.mark.parametrize(("kind", "remembers"), [("infrastructure", False), ("raised", True)])
+def test_only_the_environments_own_failures_are_remembered(
+    broken: Callable[[str], Facts], workspace: Workspace, kind: str, remembers: bool
+):
+    broken(kind)
+    assert (remembered(ENTRY, PACKAGE, workspace, WISH) is not None) == remembers
+
+
+def test_old_facts_are_cleared_away(broken: Callable[[str], Facts], workspace: Workspace):
+    for number in range(FACTS_KEPT + 3):
+        write_facts(Facts("sums", "k", "d"), workspace.facts / "sums" / f"{number}.json")
+    broken("raised")
+    assert len(list((workspace.facts / "sums").glob("*.json"))) == FACTS_KEPT
+    assert remembered(ENTRY, PACKAGE, workspace, WISH) is not None

@@ -1,0 +1,198 @@
+"""Files that verifiers 0.3.1 and 0.4.0 wrote, whole and damaged, as normalised rows."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from envops.facts.observed import Description, Facts, RewardFunction
+from envops.facts.results import EvaluationRow, ResultsWriter, RowError
+from envops.models.import_results import Expected, Imported, NoResults, import_results
+
+SAMPLES = Path(__file__).parent / "samples"
+FUNCTIONS = {
+    "v0": (RewardFunction("correct_answer", 1.0, "reward"), RewardFunction("format_reward", 0.2, "reward")),
+    "v1": (RewardFunction("reversed_text", 1.0, "reward"),),
+}
+NAMES = {"v0": "date-arithmetic", "v1": "reverse-text"}
+V1 = ("v1_0.3.1", "v1_0.4.0")
+
+
+def expected(generation: str, **changes: Any) -> Expected:
+    functions = FUNCTIONS[generation]
+    described = Description(generation, "0", "3.11", "Environment", False, functions, ())  # type: ignore[arg-type]
+    name = NAMES[generation]
+    facts = Facts(name, "key", "sha256:here", description=described)
+    return replace(Expected(name, name.replace("-", "_"), "sha256:here", facts), **changes)
+
+
+def imported(sample: str, **changes: Any) -> Imported:
+    return import_results(SAMPLES / sample, expected(sample[:2], **changes))
+
+
+def lines_of(sample: str) -> list[str]:
+    name = "results.jsonl" if sample == "v0" else "traces.jsonl"
+    return (SAMPLES / sample / name).read_text().splitlines()
+
+
+def of_lines(folder: Path, sample: str, lines: list[str], end: str = "\n") -> Imported:
+    path = folder / "some.jsonl"
+    path.write_text("\n".join(lines) + end)
+    return import_results(path, expected(sample[:2]))
+
+
+@pytest.mark.parametrize("sample", ["v0", *V1])
+def test_every_line_is_one_rollout(sample: str):
+    found = imported(sample)
+    assert (len(found.rows), found.refusals) == (12, [])
+    assert len({row.identity for row in found.rows}) == 12
+    assert {row.generation for row in found.rows} == {sample[:2]}
+    assert {row.model for row in found.rows} == {"blend"}
+    assert {row.rollout for row in found.rows} == {0, 1, 2}
+
+
+def test_v0s_zeros_for_failed_rollouts_are_missing_rewards():
+    failed = [row for row in imported("v0").rows if row.error is not None]
+    assert [(row.reward, row.error and row.error.kind) for row in failed] == [(None, "provider")] * len(failed)
+    assert len(failed) == 1
+
+
+def test_a_v0_reward_is_the_weighted_sum_of_its_functions():
+    for row in imported("v0").rows:
+        if row.reward is not None:
+            said = [one.score * one.weight for one in row.functions.values() if one.score is not None]
+            assert sum(said) == pytest.approx(row.reward)
+
+
+@pytest.mark.parametrize("sample", V1)
+def test_a_v1_reward_is_the_weighted_sum_of_its_functions(sample: str):
+    for row in imported(sample).rows:
+        if row.error is None:
+            assert row.reward == row.functions["reversed_text"].score
+            assert row.tokens is not None
+            assert row.completion is not None
+            assert row.completion[0]["role"] == "assistant"
+
+
+def test_an_episode_that_is_not_ok_has_an_error_class():
+    failed = [row for row in imported("v1_0.4.0").rows if row.error is not None]
+    assert [(row.reward, row.error and row.error.kind) for row in failed] == [(None, "provider")]
+
+
+def test_tasks_have_the_same_key_in_both_releases():
+    first, second = ({row.task_key for row in imported(sample).rows} for sample in V1)
+    assert first == second
+
+
+@pytest.mark.parametrize(("stop", "field"), [("timeout_reached", "stop_condition")])
+def test_a_timeout_of_v0_is_no_zero(tmp_path: Path, stop: str, field: str):
+    line = json.dumps(json.loads(lines_of("v0")[0]) | {"reward": 0.0, "error": None, field: stop})
+    (row,) = of_lines(tmp_path, "v0", [line]).rows
+    assert (row.reward, row.timed_out, row.error and row.error.kind) == (None, True, "timeout")
+
+
+def test_a_timeout_of_v1_is_no_reward_though_it_is_ok(tmp_path: Path):
+    episode = json.loads(lines_of("v1_0.4.0")[0])
+    episode["traces"][0]["is_timeout"] = True
+    (row,) = of_lines(tmp_path, "v1", [json.dumps(episode)]).rows
+    assert (row.reward, row.timed_out, row.error and row.error.kind) == (None, True, "timeout")
+
+
+@pytest.mark.parametrize("sample", ["v0", *V1])
+def test_a_truncated_line_is_named_and_counts_as_missing(tmp_path: Path, sample: str):
+    lines = lines_of(sample)[:3]
+    found = of_lines(tmp_path, sample, [*lines[:2], lines[2][:200]], end="")
+    assert [(one.line, "cut off" in one.message) for one in found.problems if one.line] == [(3, True)]
+    assert len(found.rows) == 3
+    assert found.rows[2].error is not None
+    assert found.rows[2].error.kind == "infrastructure"
+
+
+def test_a_file_cut_off_between_lines_shows_in_its_metadata(tmp_path: Path):
+    (tmp_path / "metadata.json").write_bytes((SAMPLES / "v0" / "metadata.json").read_bytes())
+    (tmp_path / "results.jsonl").write_text("\n".join(lines_of("v0")[:9]) + "\n")
+    found = import_results(tmp_path, expected("v0"))
+    assert [str(one) for one in found.problems] == ["metadata.json speaks of 4 × 3 = 12 rollouts, here are 9"]
+    assert len(found.rows) == 12
+    assert sum(row.error is not None and row.error.type == "MissingRollout" for row in found.rows) == 3
+
+
+@pytest.mark.parametrize("sample", V1)
+def test_what_metadata_speaks_of_is_missed_in_traces_too(tmp_path: Path, sample: str):
+    """Of a hosted evaluation there may be fewer samples than were paid for."""
+    (tmp_path / "metadata.json").write_text(json.dumps({"num_examples": 4, "rollouts_per_example": 3}))
+    (tmp_path / "traces.jsonl").write_text("\n".join(lines_of(sample)[:9]) + "\n")
+    found = import_results(tmp_path, expected("v1"))
+    assert [str(one) for one in found.problems] == ["metadata.json speaks of 4 × 3 = 12 rollouts, here are 9"]
+    assert (found.asked, len(found.rows)) == (12, 12)
+
+
+@pytest.mark.parametrize("value", ["NaN", "Infinity", "null", '"good"'])
+def test_a_reward_that_is_no_number_is_named_and_counts_as_missing(tmp_path: Path, value: str):
+    raw = json.loads(lines_of("v0")[0]) | {"error": None, "reward": "here"}
+    found = of_lines(tmp_path, "v0", [json.dumps(raw).replace('"here"', value)])
+    assert [one.line for one in found.problems if one.line] == [1]
+    assert found.rows[0].reward is None
+    assert found.rows[0].error is not None
+
+
+def test_two_formats_in_one_file_are_refused(tmp_path: Path):
+    found = of_lines(tmp_path, "v0", [lines_of("v0")[0], lines_of("v1_0.4.0")[0]])
+    assert [(one.line, "two files in one" in one.message) for one in found.refusals] == [(2, True)]
+
+
+def test_another_environment_is_refused():
+    found = import_results(SAMPLES / "v1_0.4.0", replace(expected("v1"), environment="gsm8k", module="gsm8k"))
+    assert len(found.refusals) == 12
+    assert found.refusals[0].message == "is of environment 'reverse_text', not 'gsm8k'"
+
+
+def own_row(number: int, **changes: Any) -> EvaluationRow:
+    row = EvaluationRow("reverse-text", "sha256:here", "v1", 0, "k", number, 1.0, policy="blend")
+    return replace(row, **changes)
+
+
+def own_file(folder: Path, *rows: EvaluationRow) -> Imported:
+    with ResultsWriter(folder / "own.jsonl") as writer:
+        for row in rows:
+            writer.append(row)
+    return import_results(folder / "own.jsonl", expected("v1"))
+
+
+def test_our_own_results_come_back_as_they_were(tmp_path: Path):
+    rows = [own_row(0), own_row(1, reward=None, error=RowError("provider", "RateLimitError", "429"))]
+    assert own_file(tmp_path, *rows).rows == [replace(row, group="k") for row in rows]
+
+
+def test_another_digest_is_refused(tmp_path: Path):
+    found = own_file(tmp_path, own_row(0), own_row(1, digest="sha256:other"))
+    assert [(one.line, "sha256:other" in one.message) for one in found.refusals] == [(2, True)]
+
+
+def test_a_rollout_that_comes_twice_is_named_and_counts_once(tmp_path: Path):
+    found = own_file(tmp_path, own_row(0), own_row(0))
+    assert len(found.rows) == 1
+    assert [str(one) for one in found.problems] == [
+        "line 2: rollout 0 of blend on task 0 again, first on line 1; it counts once"
+    ]
+
+
+def test_a_writer_removes_what_an_interrupted_one_tore(tmp_path: Path):
+    path = tmp_path / "own.jsonl"
+    with ResultsWriter(path) as writer:
+        writer.append(own_row(0))
+    path.write_bytes(path.read_bytes() + own_row(1).line()[:40])
+    found = own_file(tmp_path, own_row(2))
+    assert [row.rollout for row in found.rows] == [0, 2]
+    assert found.problems == []
+
+
+@pytest.mark.parametrize("content", ["", "\n\n", None])
+def test_nothing_is_no_result(tmp_path: Path, content: str | None):
+    if content is not None:
+        (tmp_path / "results.jsonl").write_text(content)
+    with pytest.raises(NoResults):
+        import_results(tmp_path, expected("v0"))

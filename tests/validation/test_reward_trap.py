@@ -1,0 +1,98 @@
+"""What a reward function gave, seen before verifiers makes a zero of it."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pytest
+from envops_worker.adapters.adapter import Trap, finite_or_none, is_number
+from envops_worker.failures import Sources
+
+
+@pytest.fixture
+def trap() -> Trap:
+    return Trap(Sources(Path(__file__).parent))
+
+
+def types(trap: Trap) -> dict[str, str]:
+    return {filed["function"]: filed["failure"]["type"] for filed in trap.taken()}
+
+
+@pytest.mark.parametrize("value", [0, 1.5, True, Fraction(1, 2), -3])
+def test_a_number_is_nothing_to_file(trap: Trap, value: Any):
+    trap.checked("f", value)
+    assert types(trap) == {}
+
+
+@pytest.mark.parametrize("value", [None, "1.0", b"1", [1.0], 1j, Decimal(1), object()])
+def test_anything_else_is_not_a_number(trap: Trap, value: Any):
+    trap.checked("f", value)
+    assert types(trap) == {"f": "NotANumber"}
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf"), 10**400])
+def test_a_number_that_no_float_holds_is_not_finite(trap: Trap, value: Any):
+    trap.checked("f", value)
+    assert types(trap) == {"f": "NotFinite"}
+
+
+def test_a_mapping_is_checked_by_its_names(trap: Trap):
+    trap.checked("f", {"a": 1.0, "b": None, "c": float("nan")})
+    assert types(trap) == {"b": "NotANumber", "c": "NotFinite"}
+
+
+def test_the_value_is_passed_on(trap: Trap):
+    value = {"a": None}
+    assert trap.checked("f", value) is value
+
+
+def test_the_first_failure_of_a_function_is_kept(trap: Trap):
+    trap.filed("f", ValueError("first"))
+    trap.filed("f", KeyError("second"))
+    assert types(trap) == {"f": "ValueError"}
+
+
+def test_failures_are_taken_once(trap: Trap):
+    trap.filed("f", ValueError())
+    trap.taken()
+    assert trap.taken() == []
+
+
+def functions(filed: list[dict[str, Any]]) -> list[str]:
+    return [one["function"] for one in filed]
+
+
+def test_each_conversation_of_a_group_has_its_own_failures_and_the_groups(trap: Trap):
+    trap.filed("group", ValueError())
+    trap.part(1).filed("first", ValueError())
+    trap.part(2).filed("second", ValueError())
+    assert functions(trap.taken_for(1)) == ["group", "first"]
+    assert functions(trap.taken_for(3)) == ["group"]
+
+
+def test_all_conversations_of_a_group_are_taken_at_once(trap: Trap):
+    trap.filed("group", ValueError())
+    trap.part(1).filed("same", ValueError())
+    trap.part(2).filed("same", ValueError())
+    assert functions(trap.taken()) == ["group", "same"]
+    assert trap.taken() == []
+
+
+def test_a_huge_text_is_cut(trap: Trap):
+    trap.checked("f", "x" * 10**6)
+    assert len(trap.taken()[0]["failure"]["message"]) < 200
+
+
+@pytest.mark.parametrize(
+    ("value", "number"),
+    [(1, 1.0), (True, 1.0), (None, None), ("1", None), (float("nan"), None), (float("inf"), None), (10**400, None)],
+)
+def test_only_a_finite_number_is_a_reward(value: Any, number: float | None):
+    assert finite_or_none(value) == number
+
+
+def test_not_a_number_is_a_number():
+    assert is_number(float("nan"))

@@ -1,0 +1,155 @@
+"""A reply is scored as the environment's own rubric says, however that walks through its functions."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from envops.validation.requests import Wish
+from sample_packages import look_at, write_package
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from envops.repository.workspace import Workspace
+
+pytestmark = pytest.mark.worker
+REPLIES = Wish(use_cache=False, evaluate=False, only_replies=True)
+
+MODULE = """
+import verifiers as vf
+from datasets import Dataset
+
+
+def right(completion, answer, **kwargs):
+    return float(completion[-1].content == answer)
+
+
+class Halved(vf.Rubric):
+    async def score_group(self, states):
+        await super().score_group(states)
+        for state in states:
+            state["reward"] /= 2
+
+
+def load_environment(**kwargs):
+    rows = [{"prompt": [{"role": "user", "content": f"{i}?"}], "answer": str(i)} for i in range(2)]
+    rubric = RUBRIC
+    return vf.SingleTurnEnv(dataset=Dataset.from_list(rows), rubric=rubric)
+"""
+ORACLE = """
+def reply(task, messages):
+    return task["answer"]
+"""
+
+
+@pytest.mark.parametrize(
+    ("rubric", "gold"),
+    [
+        ("vf.RubricGroup([vf.Rubric([right]), vf.Rubric([right], [2.0])])", 3.0),
+        ("vf.RubricGroup([vf.Rubric([right]), vf.Rubric()])", 1.0),  # one alone refuses a rubric without functions
+        ("vf.RubricGroup([vf.Rubric([right]), Halved([right], [2.0])])", 2.0),
+    ],
+    ids=["verifiers' own", "one without functions", "one that scores groups its own way"],
+)
+def test_gold_earns_what_the_rubric_gives_a_group_of_one(
+    tmp_path: Path, workspace: Workspace, monkeypatch: pytest.MonkeyPatch, rubric: str, gold: float
+):
+    files = {"module.py": MODULE.replace("RUBRIC", rubric), "tests/oracle.py": ORACLE}
+    package = write_package(tmp_path / "environments" / "halved", "v0", files)
+    seen = look_at(package, workspace, monkeypatch, wish=REPLIES)
+    earned = {score.reward for score in seen.facts.scores if score.policy == "oracle"}
+    assert earned == {gold}
+
+
+COUNTING = """
+import itertools
+
+import verifiers as vf
+from datasets import Dataset
+
+turns = itertools.count()
+
+
+def turn(completion, **kwargs):
+    return float(next(turns))
+
+
+def every_other(completion, **kwargs):
+    return float(next(turns) % 2)
+
+
+def given(completion, state, **kwargs):
+    return float(state["turn"])
+
+
+def same(completion, **kwargs):
+    return 1.0
+
+
+class Prepared(vf.SingleTurnEnv):
+    async def setup_state(self, state):
+        state = await super().setup_state(state) or state
+        state["turn"] = next(turns)
+        return state
+
+
+class Added(vf.Rubric):
+    async def score_rollout(self, state):
+        await super().score_rollout(state)
+        state["reward"] += next(turns)
+
+    async def score_group(self, states):
+        await super().score_group(states)
+        for state in states:
+            state["reward"] += next(turns)
+
+
+class Called(vf.Rubric):
+    async def _call_individual_reward_func(self, func, state, **kwargs):
+        return await super()._call_individual_reward_func(func, state, **kwargs) + next(turns)
+
+
+class Offered(vf.Rubric):
+    def score_objects(self, state):
+        return super().score_objects(state) | {"state": {"turn": next(turns)}}
+
+
+def load_environment(**kwargs):
+    rows = [{"prompt": [{"role": "user", "content": f"{i}?"}], "answer": str(i)} for i in range(2)]
+    return ENVIRONMENT(dataset=Dataset.from_list(rows), rubric=RUBRIC)
+"""
+
+
+@pytest.mark.parametrize(
+    ("environment", "rubric"),
+    [
+        ("vf.SingleTurnEnv", "vf.Rubric([turn])"),
+        ("vf.SingleTurnEnv", "vf.Rubric([every_other])"),
+        ("Prepared", "vf.Rubric([given])"),
+        ("vf.SingleTurnEnv", "Added([same])"),
+        ("vf.SingleTurnEnv", "Called([same])"),
+        ("vf.SingleTurnEnv", "Offered([given])"),
+    ],
+    ids=["a function", "every other call", "how it is prepared", "how a rubric adds up", "calls", "offers"],
+)
+def test_what_changes_from_time_to_time_is_seen_wherever_it_comes_from(
+    tmp_path: Path, workspace: Workspace, monkeypatch: pytest.MonkeyPatch, environment: str, rubric: str
+):
+    text = COUNTING.replace("ENVIRONMENT", environment).replace("RUBRIC", rubric)
+    package = write_package(
+        tmp_path / "environments" / "counting", "v0", {"module.py": text, "tests/oracle.py": ORACLE}
+    )
+    seen = look_at(package, workspace, monkeypatch, wish=REPLIES)
+    scored_twice = [score for score in seen.facts.scores if score.again]
+    assert scored_twice
+    assert all(set(score.again) != {score.reward} for score in scored_twice)
+
+
+def test_what_stays_the_same_is_said_to(tmp_path: Path, workspace: Workspace, monkeypatch: pytest.MonkeyPatch):
+    text = COUNTING.replace("ENVIRONMENT", "vf.SingleTurnEnv").replace("RUBRIC", "vf.Rubric([same])")
+    package = write_package(
+        tmp_path / "environments" / "counting", "v0", {"module.py": text, "tests/oracle.py": ORACLE}
+    )
+    seen = look_at(package, workspace, monkeypatch, wish=REPLIES)
+    assert {score.again for score in seen.facts.scores if score.again} == {(1.0,)}

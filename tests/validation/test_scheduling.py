@@ -1,0 +1,59 @@
+"""Which environment is next."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from envops.system import capacity
+from envops.system.capacity import available_memory, usable_cores
+from envops.validation.scheduling import in_order, next_to_start
+from envops.validation.timings import Timing
+
+GB = 10**9
+TIMINGS = {"long": Timing(90, 2 * GB), "short": Timing(5, GB), "middle": Timing(20, GB)}
+EVERY = set(TIMINGS)
+
+
+def start(
+    waiting: list[str], running: list[str], ready: set[str] = EVERY, workers: int = 2, memory: int = 8 * GB
+) -> object:
+    return next_to_start(waiting, running, ready, TIMINGS, workers, memory)
+
+
+def test_the_longest_is_first() -> None:
+    assert in_order(TIMINGS) == ["long", "middle", "short"]
+    assert start(["long", "middle", "short"], []) == "long"
+
+
+def test_no_more_run_than_there_are_workers() -> None:
+    assert start(["short"], ["long", "middle"]) is None
+    assert start(["short"], ["long", "middle"], workers=3) == "short"
+
+
+def test_what_does_not_fit_in_memory_lets_others_pass() -> None:
+    assert start(["long", "short"], ["middle"], memory=3 * GB) == "short"
+    assert start(["long"], ["middle"], memory=3 * GB) is None
+
+
+def test_one_that_is_larger_than_the_machine_runs_alone() -> None:
+    assert start(["long"], [], memory=GB) == "long"
+
+
+def test_one_whose_virtual_environment_is_still_made_does_not_hold_the_others() -> None:
+    assert start(["long", "short"], [], ready={"short"}) == "short"
+    assert start(["long"], [], ready=set()) is None
+
+
+def test_the_limits_of_a_container_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    free = available_memory()
+    monkeypatch.setattr(capacity, "CONTROL_GROUP", tmp_path)
+    (tmp_path / "cpu.max").write_text("100000 100000\n")
+    (tmp_path / "memory.max").write_text("3000000\n")
+    (tmp_path / "memory.current").write_text("1000000\n")
+    assert usable_cores() == 1
+    assert available_memory() == 2_000_000
+    (tmp_path / "cpu.max").write_text("max 100000\n")
+    (tmp_path / "memory.max").write_text("max\n")
+    assert usable_cores() >= 1
+    assert available_memory() > free / 2

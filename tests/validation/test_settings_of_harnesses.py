@@ -1,0 +1,30 @@
+"""What a harness is told of the user's uv and network."""
+
+from __future__ import annotations
+
+import pytest
+from envops.validation.harness import settings_without_secrets
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("UV_INDEX", "company=https://user:secret@index.example"),
+        ("UV_DEFAULT_INDEX", "company=https://token@index.example/simple"),
+        ("UV_INDEX_URL", "https://user:secret@index.example"),
+        ("HTTPS_PROXY", "user:secret@proxy.example:8080"),
+        ("UV_INDEX_COMPANY_PASSWORD", "secret"),
+    ],
+)
+def test_credentials_stay_out(name: str, value: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(name, value)
+    assert name not in settings_without_secrets()
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("UV_INDEX", "company=https://index.example/simple"), ("HTTPS_PROXY", "http://proxy.example:8080")],
+)
+def test_addresses_without_credentials_are_told(name: str, value: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(name, value)
+    assert settings_without_secrets()[name] == value

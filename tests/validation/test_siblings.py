@@ -1,0 +1,28 @@
+"""Conversations of one episode that earn together: gold and near misses are played beside each other, too."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import pytest
+from envops.facts.limits import TASKS_PLAYED
+from envops.repository.read_package import read_package
+from envops.validation.requests import Wish
+from sample_packages import REPOSITORY, look_at
+
+if TYPE_CHECKING:
+    from envops.repository.workspace import Workspace
+
+
+@pytest.mark.worker
+def test_a_near_miss_beside_gold_is_told_once(workspace: Workspace, patch: pytest.MonkeyPatch) -> None:
+    package = read_package(REPOSITORY / "environments" / "meeting_time", REPOSITORY).package
+    assert package is not None
+    facts = look_at(package, workspace, patch, wish=Wish(use_cache=False, evaluate=False)).facts
+    assert facts.failures == {}
+    told = Counter((score.task, score.policy) for score in facts.scores)
+    assert {count for (_, policy), count in told.items() if policy == "oracle"} == {1}
+    near = [count for (_, policy), count in told.items() if policy == "near-miss"]
+    assert len(near) == TASKS_PLAYED
+    assert max(near) == 2, "alone, and beside gold"

@@ -1,0 +1,95 @@
+"""What hangs is stopped, and the others still run: the author's tests, and replies that a reward hangs on."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import time
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from envops_worker.author_tests.stopwatch import Stopwatch
+from envops_worker.channel import Channel
+from envops_worker.confinement import NetworkGuard
+from envops_worker.failures import OutOfTime
+from envops_worker.policies.policies import says
+from envops_worker.session import Session, time_limit
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+TESTS = """
+import time
+
+
+def test_that_works():
+    while True:
+        pass
+
+
+def test_that_waits():
+    time.sleep(600)
+
+
+def test_that_ends():
+    pass
+"""
+
+
+class Outcomes:
+    """What pytest said of each test."""
+
+    def __init__(self) -> None:
+        self.said: dict[str, tuple[str, str]] = {}
+
+    def pytest_runtest_logreport(self, report: Any) -> None:
+        if report.when == "call":
+            self.said[report.nodeid.rpartition("::")[2]] = report.outcome, str(report.longrepr or "")
+
+
+def test_tests_that_hang_are_stopped_and_the_others_run(tmp_path: Path):
+    file = tmp_path / "test_that_hangs.py"
+    file.write_text(TESTS)
+    outcomes = Outcomes()
+    options = ["-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-o", "addopts=", f"--rootdir={tmp_path}", str(file)]
+    pytest.main(options, plugins=[Stopwatch(0.5, 0.2), outcomes])
+    assert [outcome for outcome, _ in outcomes.said.values()] == ["failed", "failed", "passed"]
+    assert "took longer than 0.5 s" in outcomes.said["test_that_works"][1]
+    assert "took longer than 0.2 s" in outcomes.said["test_that_waits"][1]
+
+
+def test_a_limit_within_a_limit_does_not_end_the_outer_one():
+    with pytest.raises(OutOfTime, match=r"longer than 0\.3 s"), time_limit(0.3):  # noqa: PT012
+        with time_limit(60):
+            pass
+        time.sleep(600)
+
+
+@pytest.fixture
+def no_loop() -> Iterator[None]:
+    """A browser that another test of this process opened keeps a loop of its own running."""
+    running = asyncio._get_running_loop()
+    asyncio._set_running_loop(None)
+    yield
+    asyncio._set_running_loop(running)
+
+
+@pytest.mark.usefixtures("no_loop")
+def test_a_reply_that_hung_is_not_waited_for_again():
+    asked = []
+
+    class Hanging:
+        async def score(self, task: Any, completions: Any) -> Any:
+            asked.append((task.index, completions[0][0]["content"]))
+            time.sleep(600)  # noqa: ASYNC251 (it hangs)
+
+    session: Any = Session(Channel(io.BytesIO(), io.BytesIO()))
+    session.guard = NetworkGuard(session.sources, allowed=False)
+    session.adapter, session.policies = Hanging(), SimpleNamespace(oracle=SimpleNamespace(derived=False))
+    said = [(0, "nop", ""), (0, "case", ""), (1, "nop", "")]
+    rows = [session.scored(SimpleNamespace(index=task), who, [says(reply)], 0.2) for task, who, reply in said]
+    assert asked == [(0, ""), (1, "")]
+    assert [row["failure"]["kind"] for row in rows] == ["timeout"] * 3
+    assert rows[1]["failure"]["message"] == "it hung before: took longer than 0.2 s"

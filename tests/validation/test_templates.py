@@ -1,0 +1,474 @@
+"""Jobs from every origin: in all but time, they are new processes."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import threading
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from textwrap import dedent
+from typing import TYPE_CHECKING, Any, Literal
+
+import psutil
+import pytest
+from envops.facts.observed import Started
+from envops.repository.registry import EnvironmentEntry
+from envops.validation.job import Confinement, Job, StageFailed
+from envops.validation.observation import Watcher, observe
+from envops.validation.requests import Wish, requests_for
+from envops.validation.starting import PACKAGE, WORKER_FOLDER
+from envops.validation.templates import EnvironmentProcesses, LockTemplates, Origin
+from envops.validation.venv import VirtualEnvironment, venv_for
+from sample_packages import EXEMPLARS, REPOSITORY, SMALL, load, look_at, package_at, processes_with, write_package
+from test_hostile_workers import GONE_WITHIN, SPAWN
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from envops.facts.observed import Failure
+    from envops.repository.package import Package
+    from envops.repository.workspace import Workspace
+
+pytestmark = pytest.mark.worker
+From = Literal["lock", "base", "process"]
+"""A fork of a base that a lock template forked, a fork of a base that imported verifiers itself, or a new process."""
+FROM: tuple[From, ...] = ("lock", "base", "process")
+V1 = """
+import random
+
+import verifiers.v1 as vf
+
+__all__ = ["SmallTaskset"]
+
+
+class Data(vf.TaskData):
+    answer: str
+
+
+class Small(vf.Task[Data]):
+    @vf.reward(weight=1.0)
+    async def right(self, trace: vf.Trace) -> float:
+        if "boom" in trace.last_reply:
+            raise ValueError("boom")
+        return float(self.data.answer in set(trace.last_reply.split()))
+
+    @vf.metric
+    async def length(self, trace: vf.Trace) -> float:
+        return float(len(trace.last_reply))
+
+
+class SmallTaskset(vf.Taskset[Small, vf.TasksetConfig]):
+    def load(self) -> list[Small]:
+        rng = random.Random(7)
+        numbers = [rng.randint(100, 999) for _ in range(12)]
+        return [
+            Small(Data(prompt=f"Say twice {number}.", answer=str(2 * number)), self.config.task) for number in numbers
+        ]
+"""
+V0 = """
+import verifiers as vf
+from datasets import Dataset
+
+
+def right(completion, answer, **_):
+    reply = completion[-1]["content"]
+    if "boom" in reply:
+        raise ValueError("boom")
+    return float(answer in set(reply.split()))
+
+
+def load_environment(**_):
+    rows = [{"question": f"Say twice {number}.", "answer": str(2 * number)} for number in range(100, 112)]
+    return vf.SingleTurnEnv(dataset=Dataset.from_list(rows), rubric=vf.Rubric(funcs=[right]))
+"""
+CASES = """
+- {name: right, task: 0, reply: "boom", expect: {reward: "0"}}
+- {name: silent, task: 1, reply: "", expect: {reward: "0"}}
+"""
+TESTS = """
+import sys
+
+import anyio
+import pytest
+
+
+def test_score(tasks, score):
+    assert score(tasks[0], tasks[0]["answer"]).reward == 1.0
+
+
+def test_what_does_not_hold(tasks, score):
+    assert score(tasks[0], "nothing").reward == 1.0
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+@pytest.mark.anyio
+async def test_of_a_plugin(anyio_backend):
+    await anyio.sleep(0)
+
+
+def test_streams(capsys, monkeypatch, tmp_path, caplog, recwarn):
+    print("said")
+    assert capsys.readouterr().out == "said\\n"
+
+
+@pytest.mark.skip
+def test_left_out():
+    raise AssertionError
+"""
+VIEW = """
+import gc, importlib.util, json, logging, os, signal, sys, tempfile, threading, warnings
+from pathlib import Path
+import numpy, verifiers.v1
+
+def moved(text):
+    return str(text).replace(os.path.realpath("."), "SCRATCH").replace(os.environ["TMPDIR"][:-4], "SCRATCH")
+
+def variables(module):
+    return {key: moved(value) for key, value in vars(module).items() if isinstance(value, (str, Path))}
+
+named = {name: variables(module) for name, module in sys.modules.items()
+         if name.startswith(("verifiers", "datasets", "huggingface_hub", "fsspec", "tempfile", "site"))}
+Path(__file__).with_name("view.json").write_text(json.dumps({
+    "environment": {k: moved(v) for k, v in os.environ.items() if k != "ENVOPS_WORKER"},
+    "cwd": moved(os.getcwd()), "path": [moved(one) for one in sys.path], "argv": sys.argv,
+    "isolated": [sys.flags.safe_path, sys.flags.no_user_site, sys.flags.hash_randomization, sys.flags.optimize],
+    "writes none": sys.dont_write_bytecode,
+    "hash": hash("a"), "order": list({"a", "b", "c", "d", "e"}),
+    "signals": [str(signal.getsignal(number)) for number in sorted(signal.valid_signals())],
+    "blocked": sorted(signal.pthread_sigmask(signal.SIG_BLOCK, [])),
+    "leader": os.getsid(0) == os.getpid() == os.getpgid(0), "threads": threading.active_count(),
+    "umask": os.umask(0o22), "temporary": moved(tempfile.gettempdir()), "modules": named,
+    "stains": [os.environ.get("STAIN"), getattr(verifiers.v1, "stain", None), json.dumps.__module__],
+    "priority": open("/proc/self/oom_score_adj").read(),
+    "importable": [name for name in ("pytest", "hypothesis", "pluggy") if importlib.util.find_spec(name)],
+    "finders": [str(type(one)) + getattr(one, "__name__", "") for one in sys.meta_path],
+    "filters": [str(one) for one in warnings.filters], "handlers": [str(one) for one in logging.root.handlers],
+    "collecting": [len(gc.callbacks), gc.isenabled()],
+}, default=str))
+raise RuntimeError("seen")
+"""
+STAIN = """
+import json, os, sys, threading, time, gc, verifiers.v1
+
+verifiers.v1.stain = "stained"
+os.environ["STAIN"] = "stained"
+sys.path.append("/stained")
+for name in list(sys.modules):
+    if name.startswith("pydantic"):
+        del sys.modules[name]
+os.chdir("/")
+threading.Thread(target=time.sleep, args=(60,), daemon=True).start()
+held = bytearray(64 * 2**20)
+json.dumps = lambda *_, **__: "stained"
+os._exit(5)
+"""
+WISH = Wish(use_cache=False)
+
+
+@dataclass(frozen=True)
+class Origins:
+    """What jobs of every origin are made with."""
+
+    workspace: Workspace
+    templates: LockTemplates
+    venv: VirtualEnvironment
+
+    @contextmanager
+    def worker(self, origin: From, overlay: Path, **limits: Any) -> Iterator[Job]:
+        """A job that has loaded nothing, over a folder that stands for an unpacked wheel."""
+        package = replace(package_at(overlay), fresh_process=origin == "process")
+        confinement, stop = Confinement({}, **limits), threading.Event()
+        begun = self.templates.origin(self.venv, package, overlay, confinement) if origin == "lock" else Origin()
+        arguments = (self.venv, package, overlay, {}, confinement, self.workspace, stop, begun)
+        with EnvironmentProcesses(*arguments) as processes, processes.unloaded_job() as job:
+            expected = {"lock": ("forked", "lock"), "base": ("fresh", "lock"), "process": ("fresh", "process")}[origin]
+            assert (processes.started.how, processes.started.origin) == expected, processes.started
+            yield job
+
+    def failure(self, origin: From, overlay: Path, **limits: Any) -> Failure:
+        """How loading fails."""
+        with self.worker(origin, overlay, **limits) as worker, pytest.raises(StageFailed) as caught:
+            load(worker, overlay)
+        return caught.value.failure
+
+    def view(self, origin: From, overlay: Path) -> dict[str, Any]:
+        """What a module with `VIEW` sees of its process."""
+        assert self.failure(origin, overlay).message == "seen"
+        view: dict[str, Any] = json.loads((overlay / "view.json").read_text())
+        return view
+
+
+@pytest.fixture(scope="module")
+def origins(workspace: Workspace) -> Iterator[Origins]:
+    lock = REPOSITORY / "environments" / EXEMPLARS["v1"] / "requirements.lock"
+    venv = venv_for(lock, workspace, threading.Event())
+    with LockTemplates(workspace, threading.Event()) as templates:
+        yield Origins(workspace, templates, venv)
+
+
+@pytest.fixture
+def hostile(tmp_path: Path) -> Callable[[str], Path]:
+    """Writes the module of an environment and gives the folder that stands for its unpacked wheel."""
+
+    def write(module: str) -> Path:
+        (tmp_path / "hostile.py").write_text(dedent(module))
+        return tmp_path
+
+    return write
+
+
+def observed(package: Package, workspace: Workspace) -> tuple[Started, dict[str, Any]]:
+    """From what jobs were made, and facts without what tells the time."""
+    entry = EnvironmentEntry(package.name, gates=SMALL)
+    watcher = Watcher(stage=lambda _: None, advance=lambda *_: None)
+    facts = observe(entry, package, workspace, WISH, watcher, threading.Event())
+    assert facts.failures == {}
+    # Two rollouts of a task are side by side: which of them asks first gets the first of the two replies.
+    told = sorted(
+        (replace(each, rollout=0) for each in facts.rollouts), key=lambda each: repr(replace(each, seconds=0.0))
+    )
+    data: dict[str, Any] = timeless(asdict(replace(facts, rollouts=told, started=Started(), memory=0)))
+    return facts.started, data
+
+
+def timeless(value: Any) -> Any:
+    """Data without what is measured in seconds, in an order that does not depend on what came first."""
+    if isinstance(value, dict):
+        return {key: timeless(one) for key, one in value.items() if "seconds" not in str(key)}
+    return [timeless(one) for one in value] if isinstance(value, (list, tuple)) else value
+
+
+@pytest.mark.parametrize(("generation", "module"), [("v0", V0), ("v1", V1)])
+def test_forked_jobs_see_what_new_processes_see(
+    generation: str, module: str, environments: Path, workspace: Workspace
+) -> None:
+    files = {"module.py": module, "tests/cases.yaml": CASES, "tests/test_small.py": TESTS}
+    package = write_package(environments / f"small_{generation}", generation, files)
+    started, fresh = observed(replace(package, fresh_process=True), workspace)
+    assert started == Started("fresh", "pyproject.toml asks for a fresh process", "process")
+    started, forked = observed(package, workspace)
+    assert started == Started("forked", "", "environment")
+    assert fresh["scores"]
+    assert fresh["rollouts"]
+    assert [each["outcome"] for each in fresh["tests"]] == ["passed", "failed", "passed", "passed", "skipped"]
+    assert fresh["search"]["evaluations"] > 100
+    for part in fresh:
+        assert forked[part] == fresh[part], part
+
+
+@pytest.mark.parametrize("origin", ["lock", "base"])
+def test_forks_see_variables_paths_and_signals_of_a_new_process(
+    origin: From, hostile: Callable[[str], Path], origins: Origins
+) -> None:
+    overlay = hostile(VIEW)
+    forked, fresh = (origins.view(one, overlay) for one in (origin, "process"))
+    for name, seen in fresh["modules"].items():
+        assert forked["modules"].get(name) == seen, name
+    del forked["modules"], fresh["modules"]
+    assert forked == fresh
+    assert fresh["writes none"] is True
+    assert fresh["stains"] == [None, None, "json"]
+    assert fresh["importable"] == []
+
+
+def test_forks_of_a_lock_template_leave_nothing_to_the_next(tmp_path: Path, origins: Origins) -> None:
+    for name, module in (("stain", STAIN), ("view", VIEW)):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "hostile.py").write_text(module)
+    before = origins.view("lock", tmp_path / "view")
+    assert origins.failure("lock", tmp_path / "stain").message == "the worker ended with exit code 5"
+    assert origins.view("lock", tmp_path / "view") == before
+
+
+MARKING = """
+import verifiers as vf
+from datasets import Dataset
+
+scored = []
+
+
+def right(completion, answer, **_):
+    scored.append(answer)
+    return float(answer in completion[-1]["content"])
+
+
+def scored_before(completion, **_):
+    return float(len(scored) > 1)
+
+
+def load_environment(**_):
+    rows = [{"question": f"Say twice {number}.", "answer": str(2 * number)} for number in range(100, 112)]
+    rubric = vf.Rubric(funcs=[right, scored_before], weights=[1.0, 0.0])
+    return vf.SingleTurnEnv(dataset=Dataset.from_list(rows), rubric=rubric)
+"""
+
+
+def test_jobs_of_an_environment_leave_nothing_to_the_next(environments: Path, workspace: Workspace) -> None:
+    package = write_package(environments / "marking", "v0", {"module.py": MARKING})
+    stop, entry = threading.Event(), EnvironmentEntry(package.name)
+    venv = venv_for(package.folder / "requirements.lock", workspace, stop)
+    settings = requests_for(entry, Wish()).settings(package, package.folder)
+    reply = [{"role": "assistant", "content": "200"}]
+    before = []
+    with EnvironmentProcesses(venv, package, package.folder, settings, Confinement({}), workspace, stop) as processes:
+        for _, parts in processes.load():
+            list(parts)
+        for _ in range(2):
+            with processes.job() as job:
+                replies = [{"id": n, "group": n, "task": 0, "completion": reply} for n in range(2)]
+                said = job.request("rescore", 60, replies=replies, seconds=10, max_concurrent=1)
+                before.append([one["functions"]["scored_before"]["score"] for _, one in said])
+    assert before[0] == before[1]
+
+
+@pytest.mark.parametrize("origin", ["lock", "base"])
+def test_chance_in_forks_differs_from_fork_to_fork(
+    origin: From, hostile: Callable[[str], Path], origins: Origins
+) -> None:
+    overlay = hostile("import random, numpy; raise RuntimeError([random.random(), numpy.random.random()])")
+    first, second = (json.loads(origins.failure(origin, overlay).message) for _ in range(2))
+    assert first[0] != second[0]
+    assert first[1] != second[1]
+
+
+@pytest.mark.parametrize("origin", FROM)
+def test_the_network_is_closed_and_attempts_have_their_place(
+    origin: From, hostile: Callable[[str], Path], origins: Origins
+) -> None:
+    overlay = hostile("import socket\nsocket.create_connection(('192.0.2.1', 80), timeout=1)\n")
+    attempts: list[Any] = []
+    settings = {"module": "hostile", "generation": "v1", "args": {}, "package": str(overlay), "overlay": str(overlay)}
+    with origins.worker(origin, overlay) as worker, pytest.raises(StageFailed) as caught:
+        attempts.extend(worker.request("load", 60, settings=settings))
+    assert caught.value.failure.kind == "network"
+    assert attempts == [
+        ("network", {"address": "192.0.2.1:80", "stage": "load", "place": {"file": "hostile.py", "line": 2}})
+    ]
+
+
+@pytest.mark.parametrize(
+    ("module", "message"),
+    [
+        ("import os; os._exit(7)", "the worker ended with exit code 7"),
+        ("import ctypes; ctypes.string_at(0)", f"the worker ended with signal {signal.SIGSEGV.value}"),
+    ],
+)
+def test_a_crash_of_a_fork_is_its_own(
+    hostile: Callable[[str], Path], origins: Origins, module: str, message: str
+) -> None:
+    failure = origins.failure("lock", hostile(module))
+    assert (failure.kind, failure.message) == ("crash", message)
+
+
+def test_the_memory_limit_holds_for_forks(hostile: Callable[[str], Path], origins: Origins) -> None:
+    overlay = hostile("import time\nheld = []\nwhile True: held.append(bytearray(32 * 2**20)); time.sleep(0.01)\n")
+    assert origins.failure("lock", overlay, memory=900 * 2**20).kind == "memory"
+
+
+def test_strays_of_a_fork_are_gone_with_it(hostile: Callable[[str], Path], origins: Origins) -> None:
+    overlay = hostile(SPAWN.format(name="forked") + "raise ValueError('spawned')")
+    with origins.worker("lock", overlay) as worker:
+        with pytest.raises(StageFailed):
+            load(worker, overlay)
+        strays = [psutil.Process(pid) for pid in processes_with("stray-of-forked")]
+        family = [*psutil.Process(worker.pid).children(recursive=True), *strays]
+        assert len(strays) >= 3
+    _, alive = psutil.wait_procs(family, GONE_WITHIN)
+    assert alive == []
+
+
+def begun(package: Package, workspace: Workspace, confinement: Confinement) -> Origin:
+    """From what a package's base would be made."""
+    venv = venv_for(package.folder / "requirements.lock", workspace, threading.Event())
+    overlay = package.folder / "overlay"
+    overlay.mkdir(exist_ok=True)
+    with LockTemplates(workspace, threading.Event()) as templates:
+        return templates.origin(venv, package, overlay, confinement)
+
+
+def test_origin_without_a_lock_template_says_why(environments: Path, workspace: Workspace) -> None:
+    asking = write_package(
+        environments / "asking", "v1", {"module.py": V1}, settings="\n[tool.envops.worker]\nfresh = true\n"
+    )
+    assert "asks for a fresh process" in begun(asking, workspace, Confinement({})).reason
+    package = write_package(environments / "secretive", "v1", {"module.py": V1})
+    assert "variables are declared" in begun(package, workspace, Confinement({"KEY": "1"})).reason
+    assert "network" in begun(package, workspace, Confinement({}, allow_network=True)).reason
+    (package.folder / "overlay/sitecustomize.py").touch()
+    assert "sitecustomize.py" in begun(package, workspace, Confinement({})).reason
+
+
+def test_origin_of_a_wheel_that_hides_a_module_of_verifiers_is_no_template(
+    environments: Path, workspace: Workspace
+) -> None:
+    package = write_package(environments / "hiding", "v1", {"module.py": V1})
+    (package.folder / "overlay/pydantic").mkdir(parents=True)
+    assert "pydantic" in begun(package, workspace, Confinement({})).reason
+
+
+DECLARED = """
+import os
+
+assert os.environ["DECLARED"] == "value"
+"""
+
+
+def test_origin_of_declared_variables_is_a_base_that_knows_them(
+    environments: Path, workspace: Workspace, patch: pytest.MonkeyPatch
+) -> None:
+    package = write_package(environments / "declaring", "v1", {"module.py": DECLARED + V1})
+    with patch.context() as patched:
+        patched.setenv("DECLARED", "value")
+        wish = Wish(use_cache=False, evaluate=False, only_replies=True)
+        facts = look_at(package, workspace, patch, secrets=("DECLARED",), wish=wish).facts
+    assert facts.failures == {}
+    assert (facts.started.how, facts.started.origin) == ("fresh", "environment")
+    assert "variables are declared" in facts.started.reason
+
+
+LEFT_BEHIND = """
+import os, socket, threading
+from envops_worker.template import open_descriptors, reason_not_to_fork
+held = []
+known = open_descriptors()
+{module}
+print(reason_not_to_fork(known, tolerated=["tqdm"]))
+"""
+TQDM = """
+class Monitor(threading.Thread):
+    __module__ = "tqdm._monitor"
+Monitor(target=threading.Event().wait, daemon=True).start()
+"""
+
+
+@pytest.mark.parametrize(
+    ("module", "said"),
+    [
+        (
+            "threading.Thread(target=threading.Event().wait, name='ticker', daemon=True).start()",
+            "threads are left behind: ticker\n",
+        ),
+        ("held = socket.socket()", "a channel is left open: socket:"),
+        ("held = os.pipe()", "a channel is left open: pipe:"),
+        ("held = open('/etc/hostname'), open(os.devnull)", "\n"),
+        (TQDM, "\n"),
+    ],
+    ids=["thread", "socket", "pipe", "files", "thread of a progress bar"],
+)
+def test_reason_not_to_fork_names_what_no_fork_can_have(module: str, said: str) -> None:
+    script = PACKAGE + LEFT_BEHIND.format(module=module)
+    done = subprocess.run([sys.executable, "-c", script, WORKER_FOLDER], capture_output=True, text=True, check=True)
+    assert done.stdout.startswith(said)
+
+
+def test_lock_template_without_verifiers_lets_loading_say_so(
+    hostile: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactory, origins: Origins
+) -> None:
+    folder = tmp_path_factory.mktemp("bare")
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
+    bare = replace(origins, venv=VirtualEnvironment(folder))
+    assert bare.failure("lock", hostile("")).message == "No module named 'verifiers'"

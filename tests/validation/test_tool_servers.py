@@ -1,0 +1,224 @@
+"""Tool servers are forked from the base of their environment, and are what fresh ones would be."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import threading
+from typing import TYPE_CHECKING, Any
+
+import psutil
+import pytest
+from envops.repository.registry import EnvironmentEntry
+from envops.validation.job import Confinement
+from envops.validation.requests import Wish, requests_for
+from envops.validation.templates import EnvironmentProcesses
+from envops.validation.venv import venv_for
+from sample_packages import look_at, write_package
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from envops.repository.package import Package
+    from envops.repository.workspace import Workspace
+
+SERVER = '''\
+import json
+import os
+import random
+import sys
+
+import verifiers.v1 as vf
+
+from {module} import loaded
+
+
+class LookingToolset(vf.Toolset[vf.SharedToolsetConfig]):
+    TOOL_PREFIX = "looking"
+
+    @vf.tool
+    def look(self) -> str:
+        """Look around."""
+        return json.dumps({{
+            "alone": sys.orig_argv[-2:] == ["-m", "{module}.server"],
+            "name": __name__,
+            "loaded": loaded.times,
+            "variables": sorted(os.environ),
+            "folder": os.path.basename(os.path.dirname(os.getcwd())),
+            "leads": os.getsid(0) == os.getpid(),
+            "drawn": random.random(),
+            "server": os.getpid(),
+        }})
+
+
+if __name__ == "__main__":
+    LookingToolset.run()
+'''
+LOADED = "times = 0\n"
+MODULE = """\
+import verifiers.v1 as vf
+
+from {module} import loaded
+from {module}.server import LookingToolset
+
+__all__ = ["LookingTaskset"]
+
+
+class Data(vf.TaskData):
+    answer: str
+
+
+class Looking(vf.Task[Data]):
+    @vf.reward
+    async def looked(self, trace: vf.Trace) -> float:
+        return float("variables" in trace.last_reply)
+
+
+class LookingTaskset(vf.Taskset[Looking, vf.TasksetConfig]):
+    @classmethod
+    def toolsets(cls, config):
+        return [LookingToolset(vf.SharedToolsetConfig())]
+
+    def load(self):
+        loaded.times += 1
+        return [Looking(Data(idx=n, prompt=f"What is at {{n}}?", answer="much"), self.config.task) for n in range(4)]
+"""
+ORACLE = """\
+def reply(task, messages):
+    if messages[-1]["role"] == "tool":
+        return messages[-1]["content"]
+    call = {"id": "call-1", "type": "function", "function": {"name": "looking_look", "arguments": "{}"}}
+    return {"role": "assistant", "content": "", "tool_calls": [call]}
+"""
+
+
+def looking(name: str, settings: str, environments: Path) -> Package:
+    """An environment with a tool server that tells what it sees."""
+    files = {
+        "module.py": MODULE.format(module=name),
+        f"{name}/server.py": SERVER.format(module=name),
+        f"{name}/loaded.py": LOADED,
+        "tests/oracle.py": ORACLE,
+    }
+    return write_package(environments / name, "v1", files, settings=settings)
+
+
+def what_servers_see(
+    name: str, settings: str, environments: Path, workspace: Workspace, patch: pytest.MonkeyPatch
+) -> tuple[list[Any], list[Any]]:
+    """What gold's tool calls saw in the rewards gate, and in evaluations."""
+    facts = look_at(looking(name, settings, environments), workspace, patch).facts
+    assert facts.failures == {}
+    assert [one.failure for one in facts.rollouts if one.failure] == []
+    scored = [one.completion for one in facts.scores if one.policy == "oracle"]
+    played = [one.completion for one in facts.rollouts if one.policy == "oracle"]
+    return [[json.loads(str(each[-1]["content"])) for each in one] for one in (scored, played)]  # type: ignore[return-value]
+
+
+@pytest.mark.worker
+def test_a_forked_server_sees_what_a_fresh_one_sees(
+    environments: Path, workspace: Workspace, patch: pytest.MonkeyPatch
+) -> None:
+    fresh = "[tool.envops.worker]\nfresh = true\n"
+    forked, forked_ahead = what_servers_see("looking_forked", "", environments, workspace, patch)
+    alone, alone_later = what_servers_see("looking_fresh", fresh, environments, workspace, patch)
+    assert {one["alone"] for one in forked + forked_ahead} == {False}
+    assert {one["alone"] for one in alone + alone_later} == {True}
+    own = ("alone", "drawn", "server")
+    seen = [{key: value for key, value in one.items() if key not in own} for one in (forked[0], alone[0])]
+    assert seen[0] == seen[1]
+    assert seen[0]["loaded"] == 0
+    assert seen[0]["name"] == "__main__"
+    assert seen[0]["leads"]
+
+
+@pytest.mark.worker
+def test_tool_servers_of_each_job_are_its_own(
+    environments: Path, workspace: Workspace, patch: pytest.MonkeyPatch
+) -> None:
+    scored, played = what_servers_see("looking_ahead", "", environments, workspace, patch)
+    assert len({one["server"] for one in scored}) == 1
+    assert played
+    assert not {one["server"] for one in scored} & {one["server"] for one in played}
+    assert len({one["drawn"] for one in scored + played}) == len(scored + played)
+
+
+@pytest.mark.worker
+def test_tool_server_ends_with_its_job(environments: Path, workspace: Workspace) -> None:
+    package = looking("looking_ending", "", environments)
+    stop, folder = threading.Event(), package.folder
+    venv = venv_for(folder / "requirements.lock", workspace, stop)
+    settings = requests_for(EnvironmentEntry(package.name), Wish()).settings(package, folder)
+    with EnvironmentProcesses(venv, package, folder, settings, Confinement({}), workspace, stop) as processes:
+        for _, parts in processes.load():
+            list(parts)
+        asked = {"policies": ["oracle"], "tasks": 4, "rollouts": 1, "max_concurrent": 1, "seconds": 60.0}
+        with processes.job() as job:
+            answers = job.request("evaluate", 120.0, stage="smoke", **asked)
+            _, rollout = next(answers)
+            server = psutil.Process(json.loads(rollout["completion"][-1]["content"])["server"])
+            assert server.is_running()
+            psutil.Process(job.pid).kill()
+            assert psutil.wait_procs([server], 30.0)[1] == []
+
+
+SCRIPT = """
+import os, socket, sys, time
+from pathlib import Path
+from envops_worker.template import Template
+from envops_worker.tool_servers import ForkedServer, NotForked, run_module
+
+control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+base, for_forks = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+if os.fork() == 0:
+    control.close()
+    for_forks.close()
+    request = Template(theirs, base).serve()
+    request.take_place()
+    run_module(request.settings)
+theirs.close()
+base.close()
+log = Path(sys.argv[1])
+{body}
+"""
+ENDS = """
+with log.open("wb") as file:
+    server = ForkedServer(for_forks, sys.argv[2], dict(os.environ), log.parent, file)
+while server.returncode is None:
+    time.sleep(0.01)
+print(server.returncode, sys.argv[3] in log.read_text())
+"""
+LOST = """
+control.close()
+os.wait()
+with log.open("wb") as file:
+    try:
+        ForkedServer(for_forks, "this", {}, log.parent, file)
+    except NotForked:
+        print("none")
+"""
+FAILING = "raise ValueError('no port')"
+LEAVING = "import sys; sys.exit(3)"
+
+
+@pytest.mark.parametrize(
+    ("module", "code", "printed"),
+    [("print('set up')", 0, "set up"), (FAILING, 1, "ValueError: no port"), (LEAVING, 3, "")],
+    ids=["returns", "raises", "exits"],
+)
+def test_forked_server_that_ends_has_the_exit_code_of_its_module(
+    module: str, code: int, printed: str, tmp_path: Path
+) -> None:
+    (tmp_path / "ending.py").write_text(module)
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path])}
+    script = [sys.executable, "-c", SCRIPT.format(body=ENDS), str(tmp_path / "log"), "ending", printed]
+    done = subprocess.run(script, capture_output=True, text=True, check=False, env=environment)
+    assert done.stdout.split() == [str(code), "True"], done.stderr
+
+
+def test_forked_server_without_a_base_says_so(tmp_path: Path) -> None:
+    script = [sys.executable, "-c", SCRIPT.format(body=LOST), str(tmp_path / "log")]
+    done = subprocess.run(script, capture_output=True, text=True, check=False)
+    assert done.stdout == "none\n", done.stderr

@@ -1,0 +1,178 @@
+"""What identifies a virtual environment, and what it is made with."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from importlib.util import cache_from_source
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from envops.repository.package import Package
+from envops.repository.workspace import CACHE_DIR, Workspace
+from envops.system.subprocesses import ProgramFailed
+from envops.validation import venv
+from envops.validation.resolve import oldest_python
+from envops.validation.venv import (
+    VirtualEnvironment,
+    base_python,
+    mark_imported,
+    pins_of,
+    uv_environment,
+    uv_program,
+    venv_for,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+PINS = b"a==1 \\\n    --hash=sha256:00\n"
+PACKAGE = Package("sums", Path("/nowhere"), "sums", "", "", (), "", (), (), "", "v1", None)
+
+
+@pytest.fixture(autouse=True)
+def users_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is left to other tests."""
+    monkeypatch.setenv(CACHE_DIR, str(tmp_path / "users"))
+
+
+@pytest.fixture
+def folder_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[bytes], str]:
+    """The name of the folder that a lock's virtual environment is made in, without making one."""
+
+    def install(_lock: Path, folder: Path, _stop: threading.Event) -> None:
+        (folder / "bin").mkdir(parents=True)
+        (folder / "bin" / "python").touch()
+
+    monkeypatch.setattr(venv, "_install", install)
+
+    def name(lock: bytes) -> str:
+        path = tmp_path / "requirements.lock"
+        path.write_bytes(lock)
+        return venv_for(path, Workspace(tmp_path), threading.Event()).folder.name
+
+    return name
+
+
+def test_comments_do_not_matter(folder_of: Callable[[bytes], str]):
+    assert folder_of(b"# inputs: sha256:1\n" + PINS) == folder_of(b"# inputs: sha256:2\n  # more\n" + PINS)
+
+
+@pytest.mark.parametrize("other", [PINS.replace(b"a==1", b"a==2"), PINS.replace(b"00", b"01"), PINS + PINS, b""])
+def test_pins_and_hashes_do(folder_of: Callable[[bytes], str], other: bytes):
+    assert folder_of(other) != folder_of(PINS)
+
+
+def test_the_python_matters(folder_of: Callable[[bytes], str], monkeypatch: pytest.MonkeyPatch):
+    first = folder_of(PINS)
+    monkeypatch.setattr(sys, "version", "3.99.0")
+    assert folder_of(PINS) != first
+
+
+def test_pins_are_all_but_comments():
+    assert pins_of(b"# a\n  # b\n" + PINS).splitlines() == PINS.splitlines()
+
+
+def test_a_lock_that_cannot_be_installed_says_which(tmp_path: Path):
+    lock = tmp_path / "sums" / "requirements.lock"
+    lock.parent.mkdir()
+    lock.write_text("no-hash==1.0\n")
+    with pytest.raises(ProgramFailed) as caught:
+        venv_for(lock, Workspace(tmp_path), threading.Event())
+    assert "sums/requirements.lock" in caught.value.failure.message
+    assert caught.value.failure.kind == "infrastructure"
+
+
+def test_a_virtual_environment_that_failed_leaves_nothing(tmp_path: Path):
+    lock = tmp_path / "requirements.lock"
+    lock.write_text("no-hash==1.0\n")
+    with pytest.raises(ProgramFailed):
+        venv_for(lock, Workspace(tmp_path), threading.Event())
+    assert [path.suffix for path in Workspace(tmp_path).venvs.iterdir()] == [".lock"]
+
+
+IMPORTING = """
+from pathlib import Path
+
+with Path(__file__).with_name("imports").open("a") as file:
+    print("imported", file=file)
+Environment = None
+"""
+
+
+@pytest.fixture
+def verifiers_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Path]:
+    """Make a virtual environment as some checkout does; the folder of its verifiers, which is of no use."""
+
+    def install(_lock: Path, folder: Path, _stop: threading.Event) -> None:
+        subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
+        site = VirtualEnvironment(folder).site_packages
+        (site / "verifiers").mkdir()
+        (site / "verifiers" / "__init__.py").write_text(IMPORTING)
+        (site / "verifiers-0.3.0.dist-info").mkdir()
+        (site / "verifiers-0.3.0.dist-info" / "METADATA").write_text("Name: verifiers\nVersion: 0.3.0\n")
+
+    monkeypatch.setattr(venv, "_install", install)
+
+    def make(checkout: str, *, imported: bool = True) -> Path:
+        lock = tmp_path / checkout / "requirements.lock"
+        lock.parent.mkdir(exist_ok=True)
+        lock.write_bytes(PINS)
+        made = venv_for(lock, Workspace(lock.parent), threading.Event(), imported=imported)
+        return made.site_packages / "verifiers"
+
+    return make
+
+
+def test_new_venv_is_compiled_by_one_import_for_all_checkouts(verifiers_of: Callable[..., Path]):
+    made = verifiers_of("one")
+    assert verifiers_of("two") == made
+    assert (made / "imports").read_text() == "imported\n"
+    assert Path(cache_from_source(str(made / "__init__.py"))).exists()
+
+
+def test_venv_that_somebody_else_imports_is_left_alone_until_then(verifiers_of: Callable[..., Path]):
+    made = verifiers_of("one", imported=False)
+    assert not (made / "imports").exists()
+    mark_imported(made.parents[3])
+    assert not (verifiers_of("one") / "imports").exists()
+
+
+def test_venv_with_a_failing_import_is_made_all_the_same(
+    verifiers_of: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(venv, "IMPORTS", "raise ImportError")
+    assert (verifiers_of("one") / "__init__.py").exists()
+
+
+def test_uv_is_not_pointed_elsewhere(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("VIRTUAL_ENV", "/elsewhere")
+    monkeypatch.setenv("PYTHONPATH", "/elsewhere")
+    assert not {"VIRTUAL_ENV", "PYTHONPATH"} & set(uv_environment())
+
+
+def test_uv_and_the_interpreter_behind_it_can_be_run():
+    assert os.access(uv_program(), os.X_OK)
+    assert os.access(base_python(), os.X_OK)
+
+
+@pytest.mark.parametrize(
+    ("bound", "python"),
+    [
+        (">=3.11,<3.15", "3.11"),
+        (">=3.12", "3.12"),
+        (">= 3.13.1", "3.13"),
+        ("~=3.12", "3.12"),
+        ("==3.12.*", "3.12"),
+        (">3.11,<4", "3.11"),
+        (">=3.8", "3.11"),
+        ("<3.14", "3.11"),
+        ("!=3.13.0,>=3.12", "3.12"),
+        ("", "3.11"),
+    ],
+)
+def test_locks_are_resolved_for_the_oldest_python(bound: str, python: str):
+    assert oldest_python(bound) == python

@@ -1,0 +1,77 @@
+"""JSON lines between worker and host, whatever an environment puts into them."""
+
+from __future__ import annotations
+
+import io
+import json
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pytest
+from envops_worker.channel import Channel, encoded
+
+
+class Dribble(io.RawIOBase):
+    """A pipe that takes three bytes at a time."""
+
+    def __init__(self) -> None:
+        self.taken = b""
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        self.taken += bytes(data[:3])
+        return min(3, len(data))
+
+
+def sent(channel: Channel, answers: Dribble) -> list[dict[str, Any]]:
+    for _ in channel.requests():
+        channel.item("score", {"reward": 1.0})
+        channel.failed({"kind": "raised"})
+        channel.done()
+    return [json.loads(line) for line in answers.taken.splitlines()]
+
+
+def test_answers_carry_the_number_of_their_request():
+    answers = Dribble()
+    lines = sent(Channel(io.BytesIO(b'{"id": 1}\n{"id": 2}\n'), answers), answers)  # type: ignore[arg-type]
+    assert [(line["id"], line["event"]) for line in lines] == [
+        (1, "item"), (1, "failed"), (1, "done"), (2, "item"), (2, "failed"), (2, "done")
+    ]  # fmt: skip
+
+
+def round_trip(value: Any) -> Any:
+    return json.loads(encoded({"value": value}))["value"]
+
+
+@pytest.mark.parametrize(
+    ("value", "read"),
+    [
+        ("é 北京 🎉", "é 北京 🎉"),
+        ("a\nb\u2028c", "a\nb\u2028c"),
+        ("\ud800", "?"),
+        ((1, 2), [1, 2]),
+        ({3, 1, 2}, [1, 2, 3]),
+        (Path("/a"), "/a"),
+        (Fraction(1, 2), "1/2"),
+        (b"a", "b'a'"),
+        ({(1, 2): {None: "x"}}, {"(1, 2)": {"None": "x"}}),
+        ({1: "x"}, {"1": "x"}),
+    ],
+)
+def test_anything_has_a_form_in_json(value: Any, read: Any):
+    assert round_trip(value) == read
+
+
+def test_a_message_is_one_line():
+    assert b"\n" not in encoded({"value": "a\nb\r\n"})
+
+
+def test_a_model_is_dumped():
+    class Model:
+        def model_dump(self, **_: Any) -> dict[str, int]:
+            return {"a": 1}
+
+    assert round_trip([Model()]) == [{"a": 1}]

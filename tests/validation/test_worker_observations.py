@@ -1,0 +1,276 @@
+"""One observation per generation of a package that goes wrong in every way a reward can, by real workers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import obedient_packages
+import pytest
+from envops.facts.observed import Started
+from sample_packages import Seen, line_of, look_at, processes_with, write_package
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from envops.repository.workspace import Workspace
+
+pytestmark = pytest.mark.worker
+MODULES = {"v0": obedient_packages.V0_MODULE, "v1": obedient_packages.V1_MODULE}
+
+
+@pytest.fixture(scope="module", params=["v0", "v1"])
+def seen(request: pytest.FixtureRequest, environments: Path, workspace: Workspace, patch: pytest.MonkeyPatch) -> Seen:
+    name = f"obedient_{request.param}"
+    package = write_package(environments / name, request.param, obedient_packages.files(MODULES[request.param], name))
+    return look_at(package, workspace, patch, SECONDS_PER_REPLY=1.0)
+
+
+def test_jobs_are_forked_from_the_loaded_environment(seen: Seen):
+    assert seen.facts.started == Started("forked", "", "environment")
+
+
+@pytest.mark.parametrize("stage", ["load", "tasks", "rewards", "validation", "tests", "smoke", "distribution"])
+def test_a_stage_is_completed_whatever_the_rewards_do(seen: Seen, stage: str):
+    assert stage not in seen.facts.failures
+    assert stage in seen.facts.completed
+
+
+def test_functions_have_names_weights_kinds_and_groups(seen: Seen):
+    described = seen.facts.description
+    assert described is not None
+    own = [one for one in described.functions if one.name != "num_turns"]  # verifiers' own
+    functions = {one.name: (one.weight, one.kind, one.group) for one in own}
+    if described.generation == "v0":
+        assert functions == {
+            "main_reward": (2.0, "reward", False),
+            "length": (0.0, "metric", False),
+            "best_of_group": (0.5, "reward", True),
+        }
+    else:
+        assert functions == {
+            "main_reward": (2.0, "reward", False),
+            "several": (0.5, "reward", False),
+            "with_runtime": (0.25, "reward", False),
+            "length": (0.0, "metric", False),
+        }
+
+
+def test_functions_have_their_place_in_the_authors_file(seen: Seen):
+    described = seen.facts.description
+    assert described is not None
+    file = f"{seen.package.module}/__init__.py"
+    place = next(one.place for one in described.functions if one.name == "length")
+    assert place is not None
+    definition = line_of(seen.package, file, "def length")
+    assert (place.file, place.line) in {(file, definition), (file, definition - 1)}  # a decorator comes first
+
+
+def test_tasks_carry_prompt_answer_and_data(seen: Seen):
+    task = seen.facts.tasks[1]
+    assert task.index == 1
+    assert task.prompt[-1] == {"role": "user", "content": "Say the word of task 1 ✓."}
+    assert task.answer == "word 1"
+    assert task.data["answer"] == "word 1"
+
+
+def test_a_reward_is_the_weighted_sum(seen: Seen):
+    score = seen.score("is 0.5")
+    if seen.package.generation == "v0":
+        assert {name: one.score for name, one in score.functions.items()} == {
+            "main_reward": 0.5,
+            "length": 6.0,
+            "best_of_group": 1.0,
+            "num_turns": 1.0,
+        }
+        assert score.reward == pytest.approx(2.0 * 0.5 + 0.5)
+    else:
+        assert {name: one.score for name, one in score.functions.items()} == {
+            "main_reward": 0.5,
+            "first": 1.0,
+            "second": 0.0,
+            "with_runtime": 1.0,
+            "length": 6.0,
+        }
+        assert score.reward == pytest.approx(2.0 * 0.5 + 0.5 + 0.25)
+
+
+def test_metrics_and_rewards_are_told_apart(seen: Seen):
+    functions = seen.score("is 0.5").functions
+    assert functions["length"].kind == "metric"
+    assert functions["main_reward"].kind == "reward"
+    assert functions["main_reward"].weight == 2.0
+
+
+@pytest.mark.parametrize("order", ["raise", "leave", "none", "text", "nan", "infinity", "huge"])
+def test_a_function_without_a_usable_number_has_no_reward(seen: Seen, order: str):
+    score = seen.score(order)
+    assert score.reward is None
+    assert score.functions["main_reward"].score is None if "main_reward" in score.functions else True
+
+
+@pytest.mark.parametrize(
+    ("order", "type", "message"),
+    [
+        ("raise", "ValueError", "this reply is too much"),
+        ("leave", "RuntimeError", "the environment called exit(3)"),
+        ("none", "NotANumber", "returned NoneType 'None' instead of a number"),
+        ("text", "NotANumber", "returned str 'a lot' instead of a number"),
+        ("nan", "NotFinite", "returned nan"),
+        ("infinity", "NotFinite", "returned inf"),
+    ],
+)
+def test_what_went_wrong_is_filed_with_the_function(seen: Seen, order: str, type: str, message: str):
+    failure = seen.failed(order)["main_reward"]
+    assert (failure.kind, failure.type, failure.message) == ("raised", type, message)
+
+
+def test_a_number_beyond_floats_is_filed_as_not_finite(seen: Seen):
+    assert seen.failed("huge")["main_reward"].type == "NotFinite"
+
+
+def test_what_a_function_raises_has_the_line_that_raised(seen: Seen):
+    place = seen.failed("raise")["main_reward"].place
+    file = f"{seen.package.module}/obey.py"
+    assert (place.file, place.line) == (file, line_of(seen.package, file, "# raised here"))
+
+
+def test_what_one_reply_of_a_group_makes_a_function_raise_is_not_filed_with_the_others(seen: Seen):
+    raised = [one for one in seen.facts.scores if one.task == 0 and one.policy == "near-miss" and one.failures]
+    assert raised  # "is " and no number
+    nop = next(one for one in seen.facts.scores if one.task == 0 and one.policy == "nop")
+    assert nop.failures == ()
+    assert nop.functions["main_reward"].score == 0.0
+
+
+def test_case_is_scored_once(seen: Seen):
+    assert seen.score("random").again == ()
+    assert seen.score("is 0.5").again == ()
+
+
+def test_policies_first_replies_are_scored_twice(seen: Seen):
+    assert any(score.again for score in seen.facts.scores)
+
+
+@pytest.mark.parametrize("order", ["spin", "sleep", "wait"])
+def test_a_function_that_hangs_is_stopped_and_reported_with_its_reply(seen: Seen, order: str):
+    score = seen.score(order)
+    assert score.reward is None
+    assert score.failure is not None
+    assert score.failure.kind == "timeout"
+    assert score.completion[-1]["content"] == order
+
+
+def test_a_function_that_hangs_is_stopped_on_its_line(seen: Seen):
+    failure = seen.score("spin").failure
+    assert failure is not None
+    assert failure.place is not None
+    assert failure.place.file == f"{seen.package.module}/obey.py"
+
+
+def test_a_hang_does_not_harm_what_is_scored_after_it(seen: Seen):
+    assert seen.score("is 0.25").functions["main_reward"].score == 0.25
+
+
+def test_a_case_finds_its_task_by_a_field(seen: Seen):
+    assert seen.score("by field").task == 2
+
+
+@pytest.mark.parametrize("name", ["by no field", "out of range"])
+def test_a_case_without_a_task_says_so(seen: Seen, name: str):
+    case = seen.case(name)
+    assert case.score is None
+    assert case.failure is not None
+    assert "among the first 3" in case.failure.message
+
+
+def test_the_oracle_is_asked_about_every_task(seen: Seen):
+    scores = {score.task: score for score in seen.facts.scores if score.policy == "oracle"}
+    assert set(scores) == {0, 1, 2}
+    assert scores[0].functions["main_reward"].score == 1.0
+
+
+def test_an_oracle_that_raises_is_reported_with_its_line(seen: Seen):
+    failure = next(s.failure for s in seen.facts.scores if s.policy == "oracle" and s.task == 1)
+    assert failure is not None
+    assert (failure.type, failure.message) == ("LookupError", "the oracle does not know")
+    assert failure.place is not None
+    assert failure.place.file == "tests/oracle.py"
+
+
+def test_an_oracle_of_the_wrong_type_is_reported(seen: Seen):
+    failure = next(s.failure for s in seen.facts.scores if s.policy == "oracle" and s.task == 2)
+    assert failure is not None
+    assert failure.type == "OracleError"
+    assert "returned int" in failure.message
+    assert failure.place is not None
+    assert failure.place.file == "tests/oracle.py"
+    assert failure.place.line
+
+
+def test_a_rollout_whose_oracle_raises_is_a_failure_and_not_a_zero(seen: Seen):
+    rollout = next(r for r in seen.facts.rollouts if r.policy == "oracle" and r.task == 1)
+    assert rollout.reward is None
+    assert rollout.failure is not None
+    assert "the oracle does not know" in rollout.failure.message
+
+
+def test_a_rollout_earns_what_was_predicted(seen: Seen):
+    rollout = next(r for r in seen.facts.rollouts if r.policy == "oracle" and r.task == 0)
+    assert rollout.failure is None
+    assert rollout.reward is not None
+    assert rollout.reward == pytest.approx(rollout.predicted)
+
+
+def test_rollouts_that_were_asked_for_are_counted(seen: Seen):
+    came = {policy: sum(r.policy == policy for r in seen.facts.rollouts) for policy in seen.facts.rollouts_asked}
+    assert came == seen.facts.rollouts_asked
+    assert came["oracle"] == 2
+    assert came["blend"] >= 4
+
+
+def test_the_authors_tests_are_told_apart(seen: Seen):
+    outcomes = {one.test.rpartition("::")[2]: one.outcome for one in seen.facts.tests}
+    assert outcomes == {
+        "test_that_passes": "passed",
+        "test_that_fails": "failed",
+        "test_that_errors": "error",
+        "test_that_is_skipped": "skipped",
+        "test_that_leaves_a_process_behind": "passed",
+        "tests/test_uncollectable.py": "error",
+    }
+
+
+def test_a_failing_test_has_its_line(seen: Seen):
+    failed = next(one for one in seen.facts.tests if one.outcome == "failed")
+    assert failed.place is not None
+    assert (failed.place.file, failed.place.line) == (
+        "tests/test_it.py",
+        line_of(seen.package, "tests/test_it.py", "assert 1 + 1 == 3"),
+    )
+
+
+def test_a_test_file_that_cannot_be_imported_says_what_is_missing(seen: Seen):
+    broken = next(one for one in seen.facts.tests if "uncollectable" in one.test)
+    assert "a_module_that_does_not_exist" in broken.message
+
+
+def test_what_a_test_leaves_behind_is_gone(seen: Seen):
+    assert processes_with(f"left-behind-{seen.package.module}") == []
+
+
+def test_the_packages_own_check_is_asked_where_there_is_one(seen: Seen):
+    if seen.package.generation == "v0":
+        assert seen.facts.validations == ()
+        return
+    answers = [(one.task, one.valid, one.failure and one.failure.message) for one in seen.facts.validations]
+    assert answers == [(0, True, None), (1, False, None), (2, None, "cannot be checked")]
+
+
+def test_nothing_is_written_into_the_package(seen: Seen):
+    present = {str(path.relative_to(seen.package.folder)) for path in seen.package.folder.rglob("*") if path.is_file()}
+    assert present == {*seen.package.files}
+
+
+def test_no_scratch_folder_is_left(seen: Seen, workspace: Workspace):
+    assert seen.facts.completed
+    assert list(workspace.base.glob("scratch-*")) == []

@@ -1,0 +1,218 @@
+"""Folders that are made once, and scratch folders that do not stay."""
+
+from __future__ import annotations
+
+import fcntl
+import multiprocessing
+import os
+import signal
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from envops.repository.workspace import CACHE_DIR, JUST_MADE_SECONDS, InUse, Workspace, made_once, users_folder
+from envops.system.subprocesses import Interrupted
+
+SPAWNED = multiprocessing.get_context("fork")
+
+
+@pytest.fixture(autouse=True)
+def users(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of the user, which other tests do not use at the same time."""
+    folder = tmp_path / "users"
+    monkeypatch.setenv(CACHE_DIR, str(folder))
+    return folder
+
+
+def make_in(log: Path, seconds: float = 0.0):
+    """A maker that logs that it was asked and takes its time."""
+
+    def make(aside: Path) -> None:
+        with log.open("a") as file:
+            file.write("made\n")
+        aside.mkdir()
+        (aside / "half").touch()
+        time.sleep(seconds)
+        (aside / "whole").touch()
+
+    return make
+
+
+def is_whole(folder: Path) -> bool:
+    return (folder / "whole").is_file()
+
+
+def make_once(target: Path, log: Path, seconds: float = 0.0) -> Path:
+    return made_once(target, make_in(log, seconds), is_whole, threading.Event())
+
+
+def wait_for(condition) -> None:
+    deadline = time.monotonic() + 20
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+@pytest.fixture
+def target(tmp_path: Path) -> Path:
+    return tmp_path / "made" / "key"
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    return tmp_path / "log"
+
+
+def count(log: Path) -> int:
+    return len(log.read_text().splitlines())
+
+
+def test_what_is_there_is_not_made_again(target: Path, log: Path):
+    make_once(target, log)
+    make_once(target, log)
+    assert count(log) == 1
+
+
+def test_two_processes_at_once_make_it_once(target: Path, log: Path):
+    processes = [SPAWNED.Process(target=make_once, args=(target, log, 0.5)) for _ in range(3)]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join()
+    assert [process.exitcode for process in processes] == [0, 0, 0]
+    assert count(log) == 1
+    assert is_whole(target)
+
+
+def test_two_threads_at_once_make_it_once(target: Path, log: Path):
+    threads = [threading.Thread(target=make_once, args=(target, log, 0.3)) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert count(log) == 1
+
+
+def test_one_that_was_killed_half_way_is_made_again(target: Path, log: Path):
+    process = SPAWNED.Process(target=make_once, args=(target, log, 600))
+    process.start()
+    wait_for(lambda: list(target.parent.glob(".key.*/half")))
+    assert process.pid is not None
+    os.kill(process.pid, signal.SIGKILL)
+    process.join()
+    assert not target.exists()
+    assert is_whole(make_once(target, log))
+    assert list(target.parent.glob(".key.*")) == []
+
+
+def test_one_that_was_damaged_is_made_again(target: Path, log: Path):
+    (make_once(target, log) / "whole").unlink()
+    assert is_whole(make_once(target, log))
+
+
+def test_one_that_fails_leaves_nothing(target: Path):
+    def fail(aside: Path) -> None:
+        aside.mkdir()
+        raise OSError("no space left")
+
+    with pytest.raises(OSError, match="no space"):
+        made_once(target, fail, is_whole, threading.Event())
+    assert [path.name for path in target.parent.iterdir()] == ["key.lock"]
+
+
+def test_one_who_waits_can_be_interrupted(target: Path, log: Path):
+    first = threading.Thread(target=make_once, args=(target, log, 2.0))
+    first.start()
+    wait_for(lambda: log.exists())
+    stop = threading.Event()
+    stop.set()
+    with pytest.raises(Interrupted):
+        made_once(target, make_in(log), is_whole, stop)
+    first.join()
+
+
+def test_a_scratch_folder_is_gone_afterwards(tmp_path: Path):
+    with Workspace(tmp_path).scratch() as folder:
+        (folder / "deep").mkdir()
+        (folder / "deep" / "file").touch()
+    assert list((tmp_path / ".envops").glob("scratch-*")) == []
+
+
+def test_a_scratch_folder_is_gone_after_an_exception(tmp_path: Path):
+    with pytest.raises(ValueError, match="x"), Workspace(tmp_path).scratch():
+        raise ValueError("x")
+    assert list((tmp_path / ".envops").glob("scratch-*")) == []
+
+
+def test_nothing_is_pruned_while_a_worker_has_its_scratch_folder(tmp_path: Path):
+    workspace = Workspace(tmp_path)
+    with workspace.scratch(), pytest.raises(InUse), workspace.alone():
+        pass
+    with workspace.alone():
+        pass
+
+
+def leftover(workspace: Workspace, age: float) -> Path:
+    folder = workspace.base / "scratch-left"
+    folder.mkdir(parents=True)
+    os.utime(folder, (time.time() - age, time.time() - age))
+    return folder
+
+
+def test_a_scratch_folder_that_a_killed_run_left_is_swept(tmp_path: Path):
+    workspace = Workspace(tmp_path)
+    left = leftover(workspace, 2 * JUST_MADE_SECONDS)
+    with workspace.scratch():
+        assert not left.exists()
+
+
+def test_a_scratch_folder_in_use_is_not_swept(tmp_path: Path):
+    workspace = Workspace(tmp_path)
+    used = leftover(workspace, 2 * JUST_MADE_SECONDS)
+    held = os.open(used, os.O_RDONLY)
+    fcntl.flock(held, fcntl.LOCK_EX)
+    with workspace.scratch():
+        assert used.exists()
+    os.close(held)
+
+
+def test_a_scratch_folder_that_was_just_made_is_not_swept(tmp_path: Path):
+    workspace = Workspace(tmp_path)
+    fresh = leftover(workspace, 0.0)
+    with workspace.scratch():
+        assert fresh.exists()
+
+
+def test_users_folder_follows_the_variables_of_the_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(CACHE_DIR)
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert users_folder() == tmp_path / ".cache/envops"
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
+    assert users_folder() == tmp_path / "xdg/envops"
+    monkeypatch.setenv(CACHE_DIR, "~/told")
+    assert users_folder() == tmp_path / "told"
+
+
+def test_venvs_of_two_checkouts_are_in_the_users_folder(tmp_path: Path, users: Path) -> None:
+    assert Workspace(tmp_path / "one").venvs == Workspace(tmp_path / "two").venvs == users / "venvs"
+
+
+def test_venvs_without_a_known_home_are_in_the_checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(CACHE_DIR)
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.setattr("os.path.expanduser", lambda path: path)  # as where there is neither HOME nor such a user
+    assert Workspace(tmp_path).venvs == tmp_path / ".envops/venvs"
+
+
+@pytest.mark.parametrize("name", ["a-file", "a-file/below"])
+def test_venvs_with_an_unwritable_users_folder_are_in_the_checkout_and_it_is_said_once(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "a-file").touch()
+    monkeypatch.setenv(CACHE_DIR, str(tmp_path / name))
+    workspace = Workspace(tmp_path)
+    with workspace.used():
+        assert workspace.venvs == tmp_path / ".envops/venvs"
+    assert capsys.readouterr().err.count(f"{tmp_path / name} cannot be written") == 1

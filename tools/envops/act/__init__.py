@@ -1,1 +1,0 @@
-"""Make it so: what is published and what is trained."""

@@ -1,0 +1,1 @@
+"""For authors: datasets, new environments, migration."""

@@ -1,0 +1,123 @@
+"""Datasets of the Hugging Face Hub: streamed, so that a large one is read only as far as it is looked at."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+from envops.authoring.dataset.source import Row, Source, SourceProblem, Split
+
+MOST_ROWS = 10_000
+"""Rows of a split that are read unless more are asked for."""
+WEB = "https://huggingface.co/datasets"
+
+
+def open_hub(name: str, config: str = "", split: str = "", revision: str = "") -> Source:
+    """A dataset of the Hub at the commit that the revision is now.
+
+    Raises `SourceProblem` where it is missing, gated, out of reach, or has several configurations and none is named.
+    """
+    try:
+        import datasets
+        from huggingface_hub import HfApi
+        from huggingface_hub.constants import is_offline_mode
+    except ImportError:
+        remedy = "Run nox -s inspect or nox -s new, which bring what is needed, or pip install datasets."
+        raise SourceProblem(f"{name}: reading the Hub needs the package datasets", remedy) from None
+    datasets.disable_progress_bars()
+    with _explained(name, revision):
+        offline = is_offline_mode()
+        details: dict[str, str] = {}
+        commit = revision
+        if not offline:
+            info = HfApi().dataset_info(name, revision=revision or None)
+            commit = str(info.sha)
+            licence = getattr(info.card_data, "license", None) if info.card_data else None
+            details = {"licence": str(licence)} if licence else {}
+        config = config or _only_config(datasets, name, commit)
+        # Offline the cache must answer, and streaming does not look into it.
+        found = datasets.load_dataset(name, config, revision=commit or None, streaming=not offline)
+    if split and split not in found:
+        raise SourceProblem(f"{name} has no split {split}", f"It has {', '.join(found)}.")
+    names = [split] if split else list(found)
+    splits = tuple(Split(one, partial(_rows, name, commit, found[one])) for one in names)
+    return Source(name, splits, commit, config, details)
+
+
+def _only_config(datasets: Any, name: str, commit: str) -> str:
+    names = list(datasets.get_dataset_config_names(name, revision=commit or None))
+    if len(names) > 1:
+        shown = ", ".join(names[:20]) + (", …" if len(names) > 20 else "")
+        raise SourceProblem(f"{name} has {len(names)} configurations", f"Choose one with --config: {shown}")
+    return str(names[0]) if names else "default"
+
+
+def _rows(name: str, commit: str, split: Any) -> Iterator[Row]:
+    """Rows with labels by their names and without pictures and sounds."""
+    features = split.features or {}
+    named: dict[str, Callable[[int], str]] = {
+        column: feature.int2str for column, feature in features.items() if hasattr(feature, "int2str")
+    }
+    with _explained(name, commit):
+        for row in split:
+            yield {column: _named(value, named.get(column)) for column, value in row.items()}
+
+
+def _named(value: Any, to_name: Callable[[int], str] | None) -> Any:
+    return to_name(value) if to_name is not None and isinstance(value, int) and value >= 0 else value
+
+
+@contextmanager
+def _explained(name: str, revision: str) -> Iterator[None]:
+    """Turn what goes wrong on the way to the Hub into its reason and what to do about it."""
+    from huggingface_hub import errors
+
+    page = f"{WEB}/{name}"
+    try:
+        yield
+    except SourceProblem:
+        raise
+    except Exception as error:
+        causes = list(_causes(error))
+
+        def among(*kinds: type[BaseException]) -> bool:
+            return any(isinstance(one, kinds) for one in causes)
+
+        said = str(error).strip().splitlines()[0][:300] if str(error).strip() else type(error).__name__
+        token = "is set" if os.environ.get("HF_TOKEN") else "is not set"
+        if among(errors.GatedRepoError):
+            remedy = f"Accept its terms at {page}, then set HF_TOKEN to a token of that account (HF_TOKEN {token})."
+            raise SourceProblem(f"{name} is gated: {said}", remedy) from None
+        if among(errors.RevisionNotFoundError):
+            raise SourceProblem(
+                f"{name} has no revision {revision}", f"Name a commit, tag or branch; {page}/commits shows them."
+            ) from None
+        if among(errors.RepositoryNotFoundError) or type(error).__name__ == "DatasetNotFoundError":
+            remedy = f"Check the spelling at {page}. A private one needs HF_TOKEN, which {token}."
+            raise SourceProblem(f"{name} does not exist on the Hub, or is private", remedy) from None
+        if among(errors.OfflineModeIsEnabled) or "offline" in said.lower() or among(FileNotFoundError):
+            remedy = (
+                "Unset HF_HUB_OFFLINE, or read it once with network so that it is in the cache (HF_HOME), or name a"
+                " local file."
+            )
+            raise SourceProblem(f"{name} is not in the cache, and HF_HUB_OFFLINE is set", remedy) from None
+        if among(ConnectionError, TimeoutError) or any("Connect" in type(one).__name__ for one in causes):
+            remedy = "Check the network and HF_ENDPOINT, or name a local file that you downloaded."
+            raise SourceProblem(f"{name}: the Hub cannot be reached: {said}", remedy) from None
+        if "script" in said.lower():
+            remedy = "Use the converted files: --revision refs/convert/parquet."
+            raise SourceProblem(f"{name} is loaded by a script, which is not run", remedy) from None
+        raise SourceProblem(
+            f"{name} cannot be read: {type(error).__name__}: {said}", f"Look at {page}, or name a local file."
+        ) from None
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    seen = 0
+    one: BaseException | None = error
+    while one is not None and seen < 10:
+        yield one
+        one, seen = one.__cause__ or one.__context__, seen + 1

@@ -1,0 +1,234 @@
+"""How examples are read from the rows of one dataset: a question, an answer, and what belongs to them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from envops.authoring.dataset.columns import value_at
+from envops.authoring.dataset.marks import behind
+from envops.authoring.dataset.options import options_in_text, options_of
+from envops.authoring.dataset.roles import Roles, Row, is_conversation
+from envops.authoring.dataset.several import parts_of
+from envops.authoring.dataset.tests_of_code import CodeTest, read_tests
+from envops.authoring.dataset.values import (
+    LETTERS,
+    as_boolean,
+    as_code,
+    as_json,
+    as_latex,
+    as_letter,
+    as_list,
+    as_number,
+    as_number_of,
+    flagged,
+    is_missing,
+    text_of,
+)
+
+AnswerFormat = Literal["number", "choice", "boolean", "label", "json", "list", "latex", "code", "text"]
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where things stand in a row, and what an answer is."""
+
+    roles: Roles
+    answer: AnswerFormat
+    mark: str = ""
+    """What stands before the answer within its column: `####`, a box, a tag; empty where the column is the answer."""
+    vocabulary: tuple[str, ...] = ()
+    """The labels, or the two words of a boolean."""
+    first_index: int | None = None
+    """Choices that are given by position: what the first one is called."""
+    separator: str = ""
+    """What stands between names that are several labels of one thing; one name is a list of one."""
+    unordered: bool = False
+    """Lists are several labels of one thing, in any order."""
+    unit: str = ""
+    """What all numbers have behind them, and answers need not have."""
+
+
+@dataclass(frozen=True)
+class Example:
+    """A row as an environment needs it."""
+
+    question: str
+    answer: str | list[str]
+    choices: tuple[str, ...] = ()
+    document: str = ""
+    tests: tuple[CodeTest, ...] = ()
+    solution: str = ""
+    """A worked solution around the answer, where the data has one."""
+
+
+class Unreadable(ValueError):
+    """A row has no question, or no answer of the layout's format; says which."""
+
+
+@dataclass(frozen=True)
+class Said:
+    """The question and the raw answer of a row, before anybody reads the answer."""
+
+    question: str
+    answer: Any
+    document: str = ""
+    extra: Mapping[str, Any] = field(default_factory=dict)
+
+
+def said_in(row: Row, roles: Roles) -> Said:
+    """What a row asks and what it answers, from its columns or its conversation."""
+    if roles.conversation:
+        return _said_in_conversation(row[roles.conversation] or [], row.get(roles.tools))
+    asked = value_at(row, roles.question)
+    document = text_of(row[roles.context]) if roles.context and not is_missing(row.get(roles.context)) else ""
+    if isinstance(asked, list) and is_conversation([asked]):
+        question, system = _asked([_turn(turn) for turn in asked])
+        document = "\n\n".join(filter(None, [system, document]))
+    else:
+        question = "" if is_missing(asked) else text_of(asked)
+    if roles.tools and not is_missing(row.get(roles.tools)):
+        document = f"Tools:\n{text_of(row[roles.tools])}\n\n{document}".strip()
+    answer = value_at(row, roles.answer)
+    marked = flagged(answer) if roles.answer in roles.choices else None
+    return Said(question, marked[1] if marked else unwrapped(answer), document)
+
+
+def _said_in_conversation(turns: Sequence[Mapping[str, Any]], tools: Any) -> Said:
+    """What was said before the last reply, and that reply: its text, or the tools it calls."""
+    spoken = [_turn(turn) for turn in turns]
+    last = next((index for index in range(len(spoken) - 1, -1, -1) if spoken[index][0] == "assistant"), None)
+    if last is None:
+        return Said("", None)
+    question, system = _asked(spoken[:last])
+    document = f"Tools:\n{text_of(tools)}\n\n{system}".strip() if not is_missing(tools) else system
+    _, content, calls = spoken[last]
+    return Said(question, calls or content, document)
+
+
+def _asked(spoken: Sequence[tuple[str, str, Any]]) -> tuple[str, str]:
+    """What turns ask, and what the system says before; several turns are all part of the question."""
+    before = [(role, content) for role, content, _ in spoken if content]
+    asked = [content for role, content in before if role == "user"]
+    alone = len(asked) == 1 and all(role in ("user", "system") for role, _ in before)
+    if not alone:
+        return "\n\n".join(f"{role.capitalize()}: {content}" for role, content in before), ""
+    return asked[0], next((content for role, content in before if role == "system"), "")
+
+
+_SPEAKERS = {"human": "user", "gpt": "assistant", "bot": "assistant", "model": "assistant", "ai": "assistant"}
+
+
+def _turn(turn: Mapping[str, Any]) -> tuple[str, str, list[dict[str, Any]]]:
+    role = str(turn.get("role") or turn.get("from") or turn.get("speaker") or "user").lower()
+    content = turn.get("content") if "content" in turn else turn.get("value", turn.get("text"))
+    calls = [_call(call) for call in turn.get("tool_calls") or []]
+    return _SPEAKERS.get(role, role), "" if content is None else text_of(content), calls
+
+
+def _call(call: Mapping[str, Any]) -> dict[str, Any]:
+    """A tool call without its id; arguments are often JSON within JSON."""
+    function = call.get("function") or call
+    arguments = function.get("arguments", {})
+    if isinstance(arguments, str):
+        with suppress(ValueError):
+            arguments = json.loads(arguments)
+    return {"name": function.get("name"), "arguments": arguments}
+
+
+def unwrapped(value: Any) -> Any:
+    """The answer itself where it comes in a record of accepted spellings."""
+    if isinstance(value, Mapping) and not {"unit", "units"} & set(value):
+        for name in ("text", "value", "answer", "spans"):
+            inner = value.get(name)
+            if not is_missing(inner) and inner != []:
+                return unwrapped(inner[0] if isinstance(inner, list) else inner)
+    return value
+
+
+def alone(value: Any) -> Any:
+    """The one element of a list of one; anything else as it is."""
+    if isinstance(value, list) and len(value) == 1 and isinstance(value[0], (str, int, float)):
+        return value[0]
+    return value
+
+
+def example_of(row: Row, layout: Layout) -> Example:
+    """A row as an example.
+
+    Raises `Unreadable`, which says what is wrong with the row.
+    """
+    roles = layout.roles
+    said = said_in(row, roles)
+    if not said.question:
+        raise Unreadable("has no question")
+    if is_missing(said.answer) and not roles.wrong_choices:
+        raise Unreadable("has no answer")
+    raw = behind(layout.mark, said.answer)
+    if is_missing(raw):
+        raise Unreadable(f"has nothing behind {layout.mark}")
+    solution = said.answer.strip() if layout.mark and isinstance(said.answer, str) else ""
+    choices = tuple(options_of(row, roles)) if layout.answer in ("choice", "list") else ()
+    answer = read_answer(raw, layout, choices or tuple(options_in_text(said.question)))
+    if answer is None:
+        raise Unreadable(f"answers {text_of(raw)[:60]!r}, which is no {layout.answer}")
+    tests: tuple[CodeTest, ...] = ()
+    if layout.answer == "code" and roles.entry_point and f"def {row.get(roles.entry_point)}" not in str(answer):
+        answer = f"{said.question.rstrip()}\n{str(answer).rstrip()}"  # only the body: the question is the head
+    if layout.answer == "code" and roles.tests:
+        tests = read_tests(row.get(roles.tests), str(row.get(roles.entry_point) or ""))
+        if not tests:
+            raise Unreadable("has no test that compares a call, or an input, with a value")
+    return Example(said.question, answer, choices, said.document, tests, solution)
+
+
+def read_answer(raw: Any, layout: Layout, choices: Sequence[str] = ()) -> str | list[str] | None:
+    """A raw answer in the layout's format; `None` where it is none."""
+    if layout.answer not in ("list", "json"):
+        raw = alone(raw)
+    match layout.answer:
+        case "number":
+            return as_number_of(layout.unit, raw)
+        case "boolean":
+            return _as_word(raw, layout)
+        case "choice":
+            return chosen(raw, choices, layout.first_index)
+        case "label":
+            known = {label.casefold(): label for label in layout.vocabulary}
+            return known.get(text_of(raw).casefold())
+        case "json":
+            return as_json(raw)
+        case "list":
+            if layout.separator and isinstance(raw, str):
+                return parts_of(raw, layout.separator) or None
+            return as_list(raw)
+        case "latex":
+            return as_latex(raw)
+        case "code":
+            return as_code(raw)
+        case _:
+            return text_of(raw) if not isinstance(raw, (dict, list)) else None
+
+
+def _as_word(raw: Any, layout: Layout) -> str | None:
+    """A boolean in the dataset's own two words, the one for true first."""
+    truth = bool(int(raw)) if str(raw).strip() in ("0", "1") and layout.first_index == 0 else as_boolean(raw)
+    yes, no = layout.vocabulary or ("yes", "no")
+    return None if truth is None else (yes if truth else no)
+
+
+def chosen(raw: Any, choices: Sequence[str], first_index: int | None) -> str | None:
+    """The letter of the choice that a raw answer names: by letter, by position or by its text."""
+    position = as_number(raw)
+    if first_index is not None and position is not None:
+        index = int(float(position)) - first_index
+        return LETTERS[index] if 0 <= index < len(choices) <= len(LETTERS) else None
+    folded = [choice.casefold().strip() for choice in choices]
+    text = text_of(raw).casefold()
+    if folded.count(text) == 1:
+        return LETTERS[folded.index(text)]
+    letter = as_letter(raw) or as_letter(text_of(raw).partition(" ")[0])
+    return letter if letter and (not choices or LETTERS.index(letter) < len(choices)) else None

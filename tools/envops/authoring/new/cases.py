@@ -1,0 +1,248 @@
+"""tests/cases.yaml of a new environment: the mistakes that replies make, told about its first task."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from envops.authoring.new.plan import Plan
+
+Reply = str | list[Any]
+LONGEST_TITLE = 100
+
+
+class Case(NamedTuple):
+    """What a reply to the first task earns."""
+
+    name: str
+    reply: Reply
+    right: bool
+    formed: bool
+    """Whether it counts as an answer, right or wrong."""
+
+
+def cases_of(plan: Plan) -> str:
+    """The text of cases.yaml."""
+    question = " ".join(plan.question(plan.examples[0]).split())
+    shown = question if len(question) <= LONGEST_TITLE else f"{question[:LONGEST_TITLE]}…"
+    told = [_written(plan, case) for case in _cases(plan)]
+    return f"# Task 0: {shown}\n" + "\n".join(told)
+
+
+def _written(plan: Plan, case: Case) -> str:
+    reward, formed = float(case.right), float(case.formed)
+    replies = case.reply if isinstance(case.reply, list) else [case.reply] * plan.turns
+    if len(replies) == 1:
+        reply = f"  reply: {_quoted(replies[0])}\n"
+    else:
+        reply = "  reply:\n" + "".join(f"    - {_quoted(one)}\n" for one in replies)
+    expected = f"{{reward: {reward}, {plan.reward_name}: {reward}, answer_format: {formed}}}"
+    return f"- name: {case.name}\n  task: 0\n{reply}  expect: {expected}\n"
+
+
+def _quoted(reply: Any) -> str:
+    return json.dumps(reply, ensure_ascii=False)
+
+
+def gold_of(plan: Plan, index: int = 0) -> str:
+    """An example's answer as a reply writes it."""
+    answer = plan.examples[index].answer
+    return "\n".join(answer) if isinstance(answer, list) else answer
+
+
+def framed(plan: Plan, answer: str) -> str:
+    """A reply that gives an answer in the form that the prompt asks for."""
+    if plan.answer == "code":
+        return f"```python\n{answer}\n```"
+    if plan.prints:
+        return f"```python\nprint({answer!r})\n```"
+    if plan.answer == "latex":
+        return f"\\boxed{{{answer}}}"
+    return f"<answer>\n{answer}\n</answer>" if "\n" in answer else f"<answer>{answer}</answer>"
+
+
+def _cases(plan: Plan) -> Iterator[Case]:
+    gold = gold_of(plan)
+    right, wrong = framed(plan, gold), framed(plan, wrong_answer(plan, gold))
+    yield Case("the right answer is worth everything", f"Here it is.\n{right}", True, True)
+    if plan.kind == "tool":
+        yield from _tool_cases(plan, right)
+    if plan.turns > 1:
+        yield Case("the last turn counts, and a wrong one before it does no harm", [wrong, right], True, True)
+        yield Case("giving up the right answer in the last turn earns nothing", [right, wrong], False, True)
+    yield Case("an answer after thinking counts, whatever was drafted while thinking",
+               f"<think>Perhaps {wrong}? No.</think>\n{right}", True, True)  # fmt: skip
+    yield Case("another answer is wrong", wrong, False, True)
+    yield Case(
+        "an answer inside the thinking earns nothing",
+        f"<think>\n{right}\n</think> I would rather not say.",
+        False,
+        False,
+    )
+    yield Case("an answer in thinking that never ends earns nothing", f"<think>\n{right}", False, False)
+    yield Case("thinking again and answering again earns nothing",
+               f"<think>A.</think>\n{right}\n<think>B.</think>\n{right}", False, False)  # fmt: skip
+    yield Case("several answers earn nothing", f"{wrong}\n{right}", False, False)
+    yield Case("the answer without its marks earns nothing", f"I say {gold}", False, False)
+    yield Case("an empty reply earns nothing", "", False, False)
+    yield from _of_the_frame(plan, gold, right)
+    yield from _of_the_format(plan, gold)
+
+
+def _tool_cases(plan: Plan, right: str) -> Iterator[Case]:
+    call = {"id": "read", "type": "function", "function": {"name": plan.tool_name, "arguments": '{"number": 0}'}}
+    missing = {"id": "no", "type": "function", "function": {"name": plan.tool_name, "arguments": '{"number": 99999}'}}
+    reading = {"role": "assistant", "content": None, "tool_calls": [call]}
+    yield Case("reading and then answering is worth everything", [reading, right], True, True)
+    failing = {"role": "assistant", "content": None, "tool_calls": [missing]}
+    yield Case("a document that is not there does no harm", [failing, right], True, True)
+    yield Case("reading is worth nothing by itself", [reading, "I have read it."], False, False)
+
+
+def _of_the_frame(plan: Plan, gold: str, right: str) -> Iterator[Case]:
+    """What breaks the tag, the box or the fence."""
+    if right.startswith("<answer>"):
+        yield Case("a tag that is never closed earns nothing", f"<answer>{gold}", False, False)
+        yield Case("a tag within the tag earns nothing", f"<answer><answer>{gold}</answer>", False, False)
+        yield Case("a second tag earns nothing even if it stays empty", f"{right} <answer>", False, False)
+        yield Case("a closing tag without an opening one earns nothing", f"</answer>{right}", False, False)
+        yield Case("a second closing tag earns nothing", f"{right}</answer>", False, False)
+        yield Case("empty tags earn nothing", "<answer></answer>", False, False)
+        yield Case("line breaks around the answer do no harm", f"<answer>\n{gold}\n</answer>", True, True)
+        if plan.kind != "judge" or plan.answer not in ("text", "list"):
+            formed = plan.answer in ("text", "list")
+            yield Case("denying the answer earns nothing", f"<answer>not {gold}</answer>", False, formed)
+    elif right.startswith("\\boxed"):
+        yield Case("a box that is never closed earns nothing", f"\\boxed{{{gold}", False, False)
+        yield Case("an empty box earns nothing", "\\boxed{}", False, False)
+        yield Case("denying the answer earns nothing", f"\\boxed{{not {gold}}}", False, True)
+        yield Case("spaces and dollars do no harm", f"$\\boxed{{ {gold} }}$", True, True)
+    else:
+        yield Case("a block that is never closed earns nothing", right.removesuffix("```"), False, False)
+        yield Case("an empty block earns nothing", "```python\n```", False, False)
+
+
+def _of_the_format(plan: Plan, gold: str) -> Iterator[Case]:
+    """What this kind of answer is particular about."""
+    if plan.prints:
+        yield Case("a program that fails earns nothing", "```python\nprint(1 / 0)\n```", False, True)
+        yield Case("a program that prints two answers earns nothing",
+                   f"```python\nprint({gold!r})\nprint({wrong_answer(plan, gold)!r})\n```", False, True)  # fmt: skip
+        return
+    if plan.runs_tests:
+        yield Case("a program that does nothing earns nothing", "```python\npass\n```", False, True)
+        yield Case("a program that ends at once earns nothing", "```python\nimport sys\nsys.exit(0)\n```", False, True)
+        yield Case("a program that does not parse earns nothing", "```python\ndef (\n```", False, True)
+    for name, text in dress(plan, gold):
+        yield Case(name, framed(plan, text), True, True)
+    for name, text in unreadable(plan, gold):
+        yield Case(name, framed(plan, text), False, False)
+
+
+def dress(plan: Plan, gold: str) -> Iterator[tuple[str, str]]:
+    """The same answer, written otherwise."""
+    match plan.answer:
+        case "number":
+            digits = gold.lstrip("-")
+            yield "zeros in front and behind the point do no harm", f"{gold[: -len(digits)]}{_padded(digits)}"
+            whole, _, part = digits.partition(".")
+            grouped = ",".join(re.findall(r"\d{3}", whole.zfill(18)))
+            sign = gold[: -len(digits)]
+            yield "eighteen digits in groups are still read", f"{sign}{grouped}{'.' if part else ''}{part}"
+            yield "nine decimals are still read", f"{sign}{whole}.{part.ljust(9, '0')}"
+            yield "a percent sign is accepted", f"{gold}%"
+            if not gold.startswith("-"):
+                yield "a plus and a currency are accepted", f"+${gold}"
+        case "choice":
+            yield "the letter in parentheses is accepted", f"({gold})"
+            yield "the small letter with a full stop is accepted", f"{gold.lower()}."
+        case "boolean" | "label" | "text" if gold.swapcase() != gold:
+            yield "case does not matter", gold.swapcase()
+            if plan.answer == "text" and plan.kind != "judge":
+                yield "a full stop does no harm", f"{gold.removesuffix('.')}."
+        case "json":
+            yield "spaces do not matter", json.dumps(json.loads(gold), ensure_ascii=False, indent=1)
+        case "list":
+            yield "blank lines and spaces do no harm", "\n\n ".join(gold.splitlines())
+            if plan.unordered and "\n" in gold:
+                yield "another order does no harm", "\n".join(reversed(gold.splitlines()))
+        case "latex":
+            yield "spaces do no harm", f" {gold}\\,"
+            simple = re.fullmatch(r"(-?)\\frac\{(\d+)\}\{(\d+)\}", gold)
+            if simple:
+                sign, above, below = simple.groups()
+                yield "a large fraction is a fraction", f"{sign}\\dfrac{{{above}}}{{{below}}}"
+                yield "a small fraction is a fraction", f"{sign}\\tfrac{{{above}}}{{{below}}}"
+                yield "a slash is a fraction as well", f"{sign}{above}/{below}"
+                tenfold = f"{sign}{int(above) * 10}/{int(below) * 10}"
+                yield "a fraction that is not in lowest terms is the same number", tenfold
+                if len(above) == len(below) == 1:
+                    yield "braces around single digits may be left out", f"{sign}\\frac{above}{below}"
+        case "code" if not plan.runs_tests:
+            yield "blank lines at the end do no harm", f"{gold}\n\n"
+
+
+def _padded(digits: str) -> str:
+    whole, _, part = digits.partition(".")
+    return f"{whole.zfill(min(18, len(whole) + 2))}.{part.ljust(min(9, len(part) + 1), '0')}"
+
+
+def unreadable(plan: Plan, gold: str) -> Iterator[tuple[str, str]]:
+    """What is no answer of this kind."""
+    match plan.answer:
+        case "number":
+            yield "several numbers earn nothing", f"{gold} or {wrong_answer(plan, gold)}"
+            yield "a unit beside the number earns nothing", f"{gold} apples"
+            yield "nineteen digits are no number", "1" * 19
+            yield "ten decimals are no number", f"0.{'1' * 10}"
+            yield "a group of four digits is no number", "1,2345"
+            yield "seven groups are no number", "1" + ",000" * 6
+            yield "a separator in front is no number", ",123"
+            yield "letters before a separator are no number", "abc,123"
+            yield "a point without decimals is no number", f"{gold.partition('.')[0]}."
+            yield "digits of other scripts are no number", "４２"
+        case "choice":
+            yield "several letters earn nothing", f"{gold} or {wrong_answer(plan, gold)}"
+            yield "a letter that is not offered is none", "Z"
+        case "boolean":
+            yield "both words earn nothing", " or ".join(plan.words)
+            yield "another word is none", "perhaps"
+        case "label":
+            yield "several labels earn nothing", " or ".join(plan.vocabulary[:2])
+            yield "another word is no label", "something else"
+        case "json":
+            yield "cut-off JSON is none", gold[:-1]
+            yield "a key that comes twice makes it no answer", '{"a": 1, "a": 2}'
+            yield "NaN is no JSON", "NaN"
+        case _:
+            return
+
+
+def wrong_answer(plan: Plan, gold: str) -> str:
+    """An answer of the same format that is wrong: another example's, where there is one, else a changed one."""
+    others = (gold_of(plan, index) for index in range(len(plan.examples)))
+    if plan.answer == "choice":
+        return "B" if gold != "B" else "A"
+    if plan.answer == "boolean":
+        yes, no = plan.words
+        return no if gold == yes else yes
+    if plan.answer == "number":
+        return re.sub(r"\d(?=\D*$)", lambda digit: str((int(digit[0]) + 1) % 10), gold)
+
+    def spoken(answer: str) -> str | list[str]:
+        return sorted(answer.casefold().splitlines()) if plan.unordered else answer.casefold()
+
+    return next((other for other in others if spoken(other) != spoken(gold)), f"{gold}x")
+
+
+def readable_texts(plan: Plan) -> list[str]:
+    """Ways of writing the first answer."""
+    gold = gold_of(plan)
+    return list(dict.fromkeys([gold, *(text for _, text in dress(plan, gold))]))
+
+
+def unreadable_texts(plan: Plan) -> list[str]:
+    """Texts that are no answer at all."""
+    return ["", *(text for _, text in unreadable(plan, gold_of(plan)))]

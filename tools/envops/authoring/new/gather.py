@@ -1,0 +1,79 @@
+"""Examples for a new environment: from a dataset as it was recognised, or the sample that comes with the tool."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from envops.authoring.dataset.layout import AnswerFormat, Example, Unreadable, example_of
+from envops.authoring.dataset.recognition import Against, NumberedRow, Recognised
+from envops.authoring.dataset.tests_of_code import CodeTest
+
+SAMPLES = Path(__file__).parent / "samples"
+MOST_TESTS = 20
+"""Of one program; more cost time with every reply."""
+
+
+@dataclass
+class Gathered:
+    """Examples by split, and what was left out."""
+
+    splits: dict[str, list[Example]] = field(default_factory=dict)
+    unreadable: list[Against] = field(default_factory=list)
+    repeated: int = 0
+    """Rows whose question was there before, in the same split or in one that comes first."""
+
+
+def gather(rows: Mapping[str, Sequence[NumberedRow]], found: Recognised) -> Gathered:
+    """Every row that can be read, each question once; training rows before those for evaluation."""
+    gathered = Gathered()
+    seen: set[tuple[str, tuple[str, ...], str]] = set()
+    for split in sorted(rows, key=lambda name: name != "train"):
+        examples = []
+        for number, row in rows[split]:
+            try:
+                example = example_of(row, found.layout)
+            except Unreadable as error:
+                gathered.unreadable.append(Against(number, "", f"{split}: {error}"))
+                continue
+            asked = (example.question, example.choices, example.document)
+            if asked in seen:
+                gathered.repeated += 1
+                continue
+            seen.add(asked)
+            examples.append(_bounded(example))
+        if examples:
+            gathered.splits[split] = examples
+    return gathered
+
+
+def _bounded(example: Example) -> Example:
+    """An example whose answer is one text or a list of single lines, and whose tests are few."""
+    answer: str | list[str] = example.answer
+    if isinstance(answer, list):
+        answer = [" ".join(element.split()) for element in answer]
+    return replace(example, answer=answer, tests=example.tests[:MOST_TESTS])
+
+
+def sample(answer: AnswerFormat) -> list[Example]:
+    """The examples that a new environment begins with where no data is given."""
+    rows = [json.loads(line) for line in (SAMPLES / f"{answer}.jsonl").read_text("utf-8").splitlines()]
+    return [
+        Example(
+            row["question"],
+            row["answer"],
+            tuple(row.get("choices", ())),
+            tests=tuple(CodeTest(**test) for test in row.get("tests", ())),
+        )
+        for row in rows
+    ]
+
+
+def words_of(answer: AnswerFormat, examples: Sequence[Example]) -> tuple[str, ...]:
+    """The labels, or the two words of a boolean, as the examples use them."""
+    used = {str(example.answer) for example in examples}
+    if answer == "label":
+        return tuple(sorted(used))
+    return (("true", "false") if used & {"true", "false"} else ("yes", "no")) if answer == "boolean" else ()

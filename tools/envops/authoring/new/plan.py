@@ -1,0 +1,152 @@
+"""What a new environment is to be. Nothing here reads or writes."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from typing import Any, Literal
+
+from envops.authoring.dataset.layout import AnswerFormat, Example
+from envops.authoring.dataset.values import LETTERS
+
+Kind = Literal["single-turn", "multi-turn", "tool", "judge", "code", "multi-agent"]
+Generation = Literal["v0", "v1"]
+NAME = re.compile(r"[a-z][a-z0-9]*(?:-[a-z0-9]+)*")
+"""Names of the Hub whose module is a Python identifier."""
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """Where the rows come from."""
+
+    source: str
+    config: str = ""
+    revision: str = ""
+    licence: str = ""
+    made_up: bool = False
+    """The sample that comes with the tool."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Everything that the templates need to know."""
+
+    name: str
+    kind: Kind
+    answer: AnswerFormat
+    generation: Generation
+    splits: Mapping[str, Sequence[Example]]
+    provenance: Provenance
+    vocabulary: tuple[str, ...] = ()
+    """The labels, or the two words of a boolean."""
+    unordered: bool = False
+    """Lists are equal in any order."""
+    unit: str = ""
+    """What numbers are numbers of, where the data says it behind each."""
+
+    @cached_property
+    def module(self) -> str:
+        return self.name.replace("-", "_")
+
+    @cached_property
+    def class_name(self) -> str:
+        return "".join(part.capitalize() for part in self.name.split("-"))
+
+    @cached_property
+    def title(self) -> str:
+        return self.name.replace("-", " ").capitalize()
+
+    @cached_property
+    def examples(self) -> Sequence[Example]:
+        """Those of the split that is used unless another is named."""
+        return self.splits[self.split]
+
+    @property
+    def split(self) -> str:
+        return next(iter(self.splits))
+
+    @property
+    def hides_question(self) -> bool:
+        """Whether the tool holds the question itself, because the data has no documents."""
+        return self.kind == "tool" and not all(example.document for example in self.examples)
+
+    @property
+    def runs_tests(self) -> bool:
+        """Whether replies are programs that are tested."""
+        return self.answer == "code" and self.kind != "judge" and all(example.tests for example in self.examples)
+
+    @property
+    def calls_functions(self) -> bool:
+        """Whether some test calls a function of the program."""
+        return self.runs_tests and any(test.call for example in self.examples for test in example.tests)
+
+    @property
+    def feeds_input(self) -> bool:
+        """Whether some test gives the program an input and looks at what it prints."""
+        return self.runs_tests and any(not test.call for example in self.examples for test in example.tests)
+
+    @property
+    def prints(self) -> bool:
+        """Whether replies are programs that print the answer."""
+        return self.kind == "code" and self.answer != "code"
+
+    @property
+    def reward_name(self) -> str:
+        return "tests_passed" if self.runs_tests else "correct_output" if self.prints else "correct_answer"
+
+    @property
+    def tool_name(self) -> str:
+        return "documents_read" if self.generation == "v1" else "read_document"
+
+    @property
+    def turns(self) -> int:
+        """How often the model that is trained speaks."""
+        return 2 if self.kind in ("multi-turn", "multi-agent") else 1
+
+    @property
+    def words(self) -> tuple[str, str]:
+        """The two words of a boolean."""
+        return (self.vocabulary[0], self.vocabulary[1]) if len(self.vocabulary) == 2 else ("yes", "no")
+
+    @property
+    def runs_code(self) -> bool:
+        """Whether replies are programs that are run."""
+        return self.kind == "code" or self.runs_tests
+
+    @property
+    def most_choices(self) -> int:
+        """How many options a question has at most; four where the data does not say."""
+        return max((len(example.choices) for example in self.examples), default=0) or 4
+
+    @property
+    def json_keys(self) -> list[str]:
+        """The keys that every answer has, where answers are JSON objects."""
+        if self.answer != "json":
+            return []
+        answers = [json.loads(str(example.answer)) for example in self.examples]
+        if not all(isinstance(answer, dict) for answer in answers):
+            return []
+        return [key for key in answers[0] if all(key in answer for answer in answers)]
+
+    def question(self, example: Example) -> str:
+        """What is asked: the question with its options, its document and how its program is called."""
+        parts = [example.document if self.kind != "tool" else "", example.question]
+        parts.append("\n".join(f"{letter}. {text}" for letter, text in zip(LETTERS, example.choices, strict=False)))
+        if self.runs_tests and example.tests[0].call:
+            parts.append(f"It is called like this: {example.tests[0].call}")
+        return "\n\n".join(part for part in parts if part)
+
+    def row(self, example: Example) -> dict[str, Any]:
+        """An example as the package's data has it."""
+        question, answer = self.question(example), example.answer
+        if isinstance(answer, list) and self.generation == "v0":
+            answer = "\n".join(answer)
+        row: dict[str, Any] = {"question": question, "answer": answer}
+        if self.kind == "tool":
+            row["document"] = "\n\n".join(filter(None, [example.document, question if self.hides_question else ""]))
+        if self.runs_tests:
+            row["tests"] = [asdict(test) for test in example.tests]
+        return row

@@ -1,0 +1,131 @@
+"""What a new environment says: prompts, its README, the names of things."""
+
+from __future__ import annotations
+
+import ast
+import json
+
+from envops.authoring.dataset.layout import Example
+from envops.authoring.new.plan import Plan
+from envops.authoring.new.styles import PRINTED, style_of
+
+REVIEW = "Check your answer once more. Then give your final answer in the same format as before."
+JUDGE_MODEL = "openai/gpt-4.1-mini"
+_WAYS = {
+    "single-turn": "answered in one reply",
+    "multi-turn": "answered, looked at again, and answered again",
+    "tool": "answered after reading with a tool",
+    "judge": "answered in one reply, and judged by a model where comparing is not enough",
+    "code": "answered with a program that is run",
+    "multi-agent": "answered by two agents, one of whom reads the other's answer",
+}
+
+
+def headline_of(plan: Plan) -> str:
+    """What the environment is, in few words."""
+    what = "programs that pass tests" if plan.runs_tests else style_of(plan.answer, unordered=plan.unordered).plural
+    return f"{plan.title}: questions whose answers are {what}"
+
+
+def summary_of(plan: Plan) -> str:
+    """The first sentence of README and description."""
+    return f"{headline_of(plan)}, {_WAYS[plan.kind]}."
+
+
+def instruction_of(plan: Plan) -> str:
+    """What stands below every question."""
+    yes, no = plan.words
+    keys = f" with the keys {', '.join(json.dumps(key) for key in plan.json_keys)}" if plan.json_keys else ""
+    labels = ", ".join(plan.vocabulary)
+    if plan.unordered:
+        labels = f"The labels are: {labels}.\n" if labels else ""
+    unit = f" of {plan.unit}, without the unit," if plan.unit else ""
+    filled = {"{yes}": yes, "{no}": no, "{labels}": labels, "{keys}": keys, "{unit}": unit}
+    if plan.prints:
+        text = f"Write a Python program that prints {PRINTED[plan.answer]}. Put it in one fenced block: ```python … ```"
+    elif plan.answer == "code" and not is_python(plan):
+        text = "Write the program in one fenced block: ``` … ```"
+    else:
+        text = style_of(plan.answer, unordered=plan.unordered).instruction
+    for mark, words in filled.items():
+        text = text.replace(mark, words)
+    return text
+
+
+def is_python(plan: Plan) -> bool:
+    """Whether all answers that are programs are ones in Python."""
+    if plan.answer != "code":
+        return False
+    try:
+        return all(ast.parse(str(example.answer)) for example in plan.examples)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return False
+
+
+def lead_of(plan: Plan) -> str:
+    """How a prompt begins that sends the model to a document."""
+    what = "The question and all that belongs to it are" if plan.hides_question else "The facts are"
+    return f"{what} in document {{number}}. Read it with the tool."
+
+
+def prompt_text(plan: Plan, example: Example, number: int = 0) -> str:
+    """The prompt of an example, as the environment will make it."""
+    parts = [plan.question(example), instruction_of(plan)]
+    if plan.kind == "tool":
+        parts = [lead_of(plan).format(number=number), *(parts[1:] if plan.hides_question else parts)]
+    return "\n\n".join(parts)
+
+
+def prompt_expression(plan: Plan) -> str:
+    """The Python expression that makes it from a row."""
+    parts = ["{row['question']}", "{INSTRUCTION}"]
+    if plan.kind == "tool":
+        parts = ["{LEAD.format(number=number)}", *(parts[1:] if plan.hides_question else parts)]
+    return 'f"' + "\\n\\n".join(parts) + '"'
+
+
+def gold_expression(plan: Plan) -> str:
+    """The Python expression that a perfect model answers a task with."""
+    listed = plan.answer == "list" and plan.generation == "v1"
+    if plan.prints:
+        answer = "chr(10).join(task['answer'])" if listed else "task['answer']"
+        return f'f"```python\\nprint({{{answer}!r}})\\n```"'
+    if plan.answer == "code":
+        return "f\"```python\\n{task['answer']}\\n```\"" if is_python(plan) else "f\"```\\n{task['answer']}\\n```\""
+    if plan.answer == "latex":
+        return "f\"\\\\boxed{{{task['answer']}}}\""
+    if listed:
+        return '"\\n".join(["<answer>", *task["answer"], "</answer>"])'
+    return "f\"<answer>{task['answer']}</answer>\""
+
+
+def meaning_of(plan: Plan) -> str:
+    """What the reward says, for the table in the README."""
+    if plan.runs_tests:
+        return "the one program given passes every test"
+    noun = style_of(plan.answer, unordered=plan.unordered).noun
+    if plan.prints:
+        return f"the one program given prints the right {noun}"
+    if plan.kind == "judge":
+        return "the one answer given says what the reference says"
+    return f"the one {noun} given{' in the last turn' if plan.turns > 1 else ''} is the right one"
+
+
+def judge_advice_of(plan: Plan) -> str:
+    """What to prefer to a judge, where something is to be preferred."""
+    if plan.answer == "text":
+        return "A judge costs money and errs: where answers are short enough to be compared, compare them."
+    if plan.answer == "code":
+        return "A judge costs money and errs: with tests in the data, `--kind code` runs programs instead."
+    noun = style_of(plan.answer, unordered=plan.unordered).noun
+    return f"A {noun} can be compared exactly, which costs nothing and never errs: prefer `--kind single-turn`."
+
+
+def usage_of(plan: Plan) -> str:
+    """The command that evaluates it."""
+    many = min(50, len(plan.examples))
+    if plan.generation == "v0":
+        return f"vf-eval {plan.name} -m MODEL -n {many} -r 3"
+    seats = ("solver", "peer") if plan.kind == "multi-agent" else ("agent",)
+    seated = " ".join(f"--env.{seat}.harness.id null --env.{seat}.runtime.type subprocess" for seat in seats)
+    return f"vf-eval {plan.name} -m MODEL -n {many} -r 3 {seated} --no-push"

@@ -1,0 +1,115 @@
+"""Putting a new environment into the repository: whole, or not at all."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import threading
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from envops.authoring.new.registry_text import NoPlace, with_entry
+from envops.authoring.new.render import REQUIRES, REQUIRES_PYTHON
+from envops.repository import codeowners
+from envops.repository.document import load_document
+from envops.repository.lock import LOCK_FILE, inputs_digest
+from envops.repository.problem import DeclarationError
+from envops.repository.registry import REGISTRY_FILE, Registry, load_registry
+
+
+class Refused(Exception):
+    """The environment cannot be written: the reason, and what to do about it."""
+
+
+def refuse_taken(root: Path, registry: Registry, name: str) -> None:
+    """Raise `Refused` where something of this name is there already."""
+    folder = root / "environments" / name.replace("-", "_")
+    if name in registry.environments or name in registry.external:
+        known = load_document(root / REGISTRY_FILE, root).line(("environments", name))
+        raise Refused(f"{REGISTRY_FILE}:{known}: {name} is declared already. Choose another name, or remove it there.")
+    if folder.exists():
+        raise Refused(f"{folder.relative_to(root)} is there already. Choose another name, or remove the folder.")
+
+
+def usual_owners(registry: Registry) -> tuple[str, ...]:
+    """The owners that most environments have."""
+    counted = Counter(entry.owners for entry in registry.environments.values() if entry.owners)
+    return counted.most_common(1)[0][0] if counted else ()
+
+
+def equal_lock(root: Path, generation: str) -> Path | None:
+    """The lock of an environment that requires the same, so that nothing needs to be resolved."""
+    wanted = f"# inputs: {inputs_digest(REQUIRES[generation], REQUIRES_PYTHON[generation])}"
+    locks = sorted((root / "environments").glob(f"*/{LOCK_FILE}"))
+    return next((lock for lock in locks if wanted in lock.read_text("utf-8").splitlines()[:3]), None)
+
+
+def write(
+    root: Path,
+    name: str,
+    files: Mapping[str, str],
+    generation: str,
+    owners: Sequence[str],
+    ignored: Mapping[str, str] | None = None,
+) -> list[Path]:
+    """Write package, lock, registry entry and CODEOWNERS; the paths of what changed, below the root.
+
+    `ignored` are rules that the registry is to ignore, and why. Everything is made aside first. Raises `Refused` where
+    the registry's text cannot take the entry, and `ProgramFailed` where a lock must be resolved and uv finds none;
+    nothing is changed then.
+    """
+    registry_file, owners_file = root / REGISTRY_FILE, root / codeowners.CODEOWNERS_FILE
+    before = registry_file.read_text("utf-8")
+    folder = root / "environments" / name.replace("-", "_")
+    folder.parent.mkdir(exist_ok=True)
+    aside = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
+    try:
+        for path, text in files.items():
+            (aside / path).parent.mkdir(parents=True, exist_ok=True)
+            (aside / path).write_text(text, "utf-8")
+        (aside / LOCK_FILE).write_text(_lock(root, generation), "utf-8")
+        aside.chmod(0o755)
+        declared = _declared(root, before, name, owners, ignored)
+        aside.rename(folder)
+    finally:
+        shutil.rmtree(aside, ignore_errors=True)
+    try:
+        _replace(registry_file, declared)
+        _replace(owners_file, codeowners.render(load_registry(root)))
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        _replace(registry_file, before)
+        raise
+    written = [folder.relative_to(root) / path for path in (*files, LOCK_FILE)]
+    return [*written, Path(REGISTRY_FILE), Path(codeowners.CODEOWNERS_FILE)]
+
+
+def _declared(root: Path, before: str, name: str, owners: Sequence[str], ignored: Mapping[str, str] | None) -> str:
+    """The registry's text with the entry, read back to be sure that it says what it should."""
+    try:
+        text = with_entry(before, name, owners, ignored)
+        with tempfile.TemporaryDirectory(prefix="envops-new-") as folder:
+            (Path(folder) / REGISTRY_FILE).write_text(text, "utf-8")
+            found = load_registry(Path(folder))
+    except (NoPlace, DeclarationError) as error:
+        raise Refused(f"{REGISTRY_FILE} cannot take an entry by itself ({error}). Add {name}: {{}} by hand.") from None
+    others = load_registry(root).environments
+    if set(found.environments) != {*others, name}:
+        raise Refused(f"{REGISTRY_FILE} cannot take an entry by itself. Add {name}: {{}} by hand.")
+    return text
+
+
+def _lock(root: Path, generation: str) -> str:
+    equal = equal_lock(root, generation)
+    if equal is not None:
+        return equal.read_text("utf-8")
+    from envops.validation.resolve import resolved_lock
+
+    return resolved_lock(REQUIRES[generation], REQUIRES_PYTHON[generation], threading.Event())
+
+
+def _replace(path: Path, text: str) -> None:
+    aside = path.with_name(f".{path.name}.new")
+    aside.write_text(text, "utf-8")
+    aside.replace(path)

@@ -1,0 +1,45 @@
+"""`envops bump`: raise the version of environments by one step, in pyproject.toml and nowhere else."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from packaging.version import InvalidVersion, Version
+
+from envops import exit_codes
+from envops.repository.problem import DeclarationError, Problem
+from envops.repository.pyproject import read_pyproject
+from envops.repository.registry import load_registry
+from envops.repository.repository import Repository
+from envops.repository.version_edit import write_version
+from envops.repository.version_steps import next_versions
+
+_PLACES = ("patch", "minor", "major")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Raise each, or none where one of them cannot be raised."""
+    root: Path = options.root.absolute()
+    registry = load_registry(root)
+    names = Repository(root, registry, {}).select(options.names)
+    raised = [_raised(root, registry.environments[name].folder_name, options.step, options.above) for name in names]
+    for name, (path, before, after) in zip(names, raised, strict=True):
+        write_version(path, after, path.relative_to(root).as_posix())
+        print(f"{name}: {before} → {after}")
+    return exit_codes.PASS
+
+
+def _raised(root: Path, folder: str, step: str, above: str | None) -> tuple[Path, str, str]:
+    path = root / "environments" / folder / "pyproject.toml"
+    pyproject = read_pyproject(path, root)
+    before = pyproject.table("project").get("version")
+    try:
+        start = str(max(Version(str(before)), Version(above or str(before))))
+        return path, str(before), next_versions(start)[_PLACES.index(step)]
+    except InvalidVersion as error:
+        found = above if above and above in str(error) else before
+        problem = Problem(
+            pyproject.file, pyproject.line("project.version"), "is not a version", "project.version", str(found)
+        )
+        raise DeclarationError([problem]) from None

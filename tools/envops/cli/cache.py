@@ -1,0 +1,61 @@
+"""`envops cache`: what the cache takes up, and what of it goes."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+
+from envops import exit_codes
+from envops.repository.workspace import InUse, Workspace
+from envops.validation.pruning import KINDS, Kept, dispensable, kept_in, remove
+
+DAY_SECONDS = 86_400.0
+
+
+def run(options: argparse.Namespace) -> int:
+    """Show the cache, or prune it, and return the exit code."""
+    workspace = Workspace(options.root.absolute())
+    kept = kept_in(workspace)
+    if options.older_than is None and options.max_size is None:
+        _show(kept, options.format)
+        return exit_codes.PASS
+    oldest = None if options.older_than is None else options.older_than * DAY_SECONDS
+    most = None if options.max_size is None else int(options.max_size * 10**9)
+    try:
+        with workspace.alone():
+            gone = remove(dispensable(kept_in(workspace), time.time(), oldest, most))
+    except InUse:
+        print("another run is using the cache: nothing was removed", file=sys.stderr)
+        return exit_codes.ERROR
+    left = kept_in(workspace)
+    freed = sum(one.own_bytes for one in kept) - sum(one.own_bytes for one in left)
+    print(f"removed {len(gone)} of {len(kept)}, {_size(max(0, freed))}", file=sys.stderr)
+    _show(left, options.format)
+    return exit_codes.PASS
+
+
+def _show(kept: list[Kept], form: str) -> None:
+    parts = {kind: [one for one in kept if one.kind == kind] for kind in KINDS}
+    sums = {
+        kind: {
+            "count": len(ones),
+            "bytes": sum(one.bytes for one in ones),
+            "own_bytes": sum(one.own_bytes for one in ones),
+        }
+        for kind, ones in parts.items()
+    }
+    if form == "json":
+        print(json.dumps({"parts": sums}))
+        return
+    for kind, said in sums.items():
+        print(f"{kind:9} {said['count']:6}  {_size(said['bytes']):>9}  of which its own {_size(said['own_bytes'])}")
+
+
+def _size(count: float) -> str:
+    for unit in ("B", "kB", "MB"):
+        if count < 1000:
+            return f"{count:.0f} {unit}"
+        count /= 1000
+    return f"{count:.1f} GB"

@@ -1,0 +1,34 @@
+"""`envops claim`: what costs money happens once per commit of a pull request."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from pathlib import Path
+
+from envops import exit_codes
+from envops.github.api import GitHub, GitHubError
+from envops.github.commit_status_lock import claim, close
+
+
+def run(options: argparse.Namespace) -> int:
+    """Claim a pull request's head commit, or say how its evaluation ended, and return the exit code."""
+    try:
+        github = GitHub.of_workflow()
+        if options.close:
+            commit, result = options.close
+            close(github, commit, result)
+            return exit_codes.PASS
+        claimed = claim(github, options.number)
+    except GitHubError as error:
+        print(f"GitHub: {error}", file=sys.stderr)
+        return exit_codes.ERROR
+    if claimed.refusal:
+        print(claimed.refusal, file=sys.stderr)
+        return exit_codes.FAIL
+    print(claimed.commit)
+    if output := os.environ.get("GITHUB_OUTPUT"):
+        with Path(output).open("a", encoding="utf-8") as file:
+            file.write(f"commit={claimed.commit}\n")
+    return exit_codes.PASS

@@ -1,0 +1,44 @@
+"""`envops comment`: the one comment of a pull request, in a job that only reads the artifact of another run."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from pathlib import Path
+
+from envops import exit_codes
+from envops.github.api import GitHub, GitHubError
+from envops.github.comment import LONGEST, MARK, comment, pull_request_of
+from envops.reports.comment import conversation
+from envops.repository.problem import DeclarationError
+
+
+def run(options: argparse.Namespace) -> int:
+    """Make or edit the comment and return the exit code; a pull request that moved on is left alone."""
+    try:
+        event = json.loads(Path(os.environ["GITHUB_EVENT_PATH"]).read_bytes())
+        address = str(event["workflow_run"]["html_url"])
+    except (KeyError, OSError, ValueError, TypeError):
+        print("GITHUB_EVENT_PATH does not name a workflow_run event: this is for a workflow", file=sys.stderr)
+        return exit_codes.USAGE
+    try:
+        text = conversation(options.folder, LONGEST - len(MARK), address)
+    except (DeclarationError, ArithmeticError, ValueError) as error:  # a number may be larger than any that is shown
+        text = f"## ⚠️ no report\n\nThe run ended without one that can be read.\n\n[The run]({address})\n"
+        print(error, file=sys.stderr)
+    if options.dry_run:
+        print(text, end="")
+        return exit_codes.PASS
+    try:
+        github = GitHub.of_workflow()
+        number = pull_request_of(github, event)
+        if number is None:
+            print("no open pull request has this commit at its head any more: nothing to say", file=sys.stderr)
+            return exit_codes.PASS
+        print(f"comment of pull request {number}: {comment(github, number, text)}")
+    except GitHubError as error:
+        print(f"GitHub: {error}", file=sys.stderr)
+        return exit_codes.ERROR
+    return exit_codes.PASS

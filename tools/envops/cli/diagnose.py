@@ -1,0 +1,67 @@
+"""`envops diagnose` and `envops watch`: a run in numbers, what is wrong with it, and what to change."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import threading
+from dataclasses import asdict
+
+from envops import exit_codes
+from envops.facts.training_log import NoMetrics
+from envops.hub.access import hub_access
+from envops.hub.client import HubUnavailable
+from envops.hub.runs import RunsUnreadable
+from envops.reports.run_report import RunReport, write_run
+from envops.reports.run_text import render_run, render_run_markdown
+from envops.system.subprocesses import Interrupted
+from envops.text.plain_data import plain_data
+from envops.training.find_run import NotFound, Place, followed, place_of
+from envops.training.follow import Followed, diagnose, report_of
+
+ENDED = ("finished", "failed", "stopped")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Look once, or again and again with `watch --follow`; the exit code is that of the last look."""
+    stop = threading.Event()
+    try:
+        place = place_of(options.root)
+        while True:
+            code, report = _look(place, options, stop)
+            if not getattr(options, "follow", False) or report.status in ENDED:
+                return code
+            if stop.wait(options.interval):
+                return exit_codes.INTERRUPTED
+    except (NotFound, NoMetrics, HubUnavailable) as error:
+        print(error, file=sys.stderr)
+        return exit_codes.USAGE
+    except RunsUnreadable as error:
+        print(hub_access().scrubber.text(str(error)), file=sys.stderr)
+        return exit_codes.ERROR
+    except Interrupted:
+        return exit_codes.INTERRUPTED
+
+
+def _look(place: Place, options: argparse.Namespace, stop: threading.Event) -> tuple[int, RunReport]:
+    seen = followed(place, options.target, options.run, stop)
+    found = diagnose(seen)
+    report = report_of(seen, found, place.text)
+    write_run(report, options.reports or place.root / "reports")
+    scrubber = hub_access().scrubber
+    if options.format == "json":
+        print(scrubber.text(json.dumps(plain_data(asdict(report)), indent=2)))
+    elif options.format == "markdown":
+        print(scrubber.text(render_run_markdown(report)), end="")
+    else:
+        samples = seen.samples if options.command == "watch" else ()
+        print(scrubber.text(render_run(report, samples, quiet=options.quiet)), end="")
+        _checkpoints(seen, options)
+    return (exit_codes.FAIL if any(each.counts for each in found) else exit_codes.PASS), report
+
+
+def _checkpoints(seen: Followed, options: argparse.Namespace) -> None:
+    if options.command == "watch" and seen.checkpoints and not options.quiet:
+        steps = ", ".join(str(each.get("step", each.get("id", "?"))) for each in seen.checkpoints)
+        print(f"checkpoints: {steps}")

@@ -1,0 +1,56 @@
+"""`envops doctor`: what this machine and this repository lack, and what to do about it."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import sys
+from dataclasses import asdict, replace
+
+from envops import exit_codes
+from envops.repository.workspace import InUse, Workspace
+from envops.validation.machine import Machine, look
+from envops.validation.machine_health import Check, examined
+
+SIGNS = {"ok": "✓", "advice": "!", "fail": "✗"}
+
+
+def run(options: argparse.Namespace) -> int:
+    """Print every check, mend what can be mended without harm, and fail where something needed is missing."""
+    root = options.root.absolute()
+    machine = look(root, os.environ, offline=options.offline)
+    fixed = _fixed(machine, Workspace(root)) if options.fix else 0
+    checks = examined(replace(machine, unsound=()) if fixed else machine)
+    if options.format == "json":
+        print(json.dumps({"version": 1, "removed": fixed, "checks": [asdict(check) for check in checks]}, indent=2))
+    else:
+        _print(checks, fixed)
+    return exit_codes.FAIL if any(check.level == "fail" for check in checks) else exit_codes.PASS
+
+
+def _fixed(machine: Machine, workspace: Workspace) -> int:
+    """Remove virtual environments that are not whole; the next run makes them again."""
+    try:
+        with workspace.alone():
+            for folder in machine.unsound:
+                shutil.rmtree(folder)
+    except InUse:
+        print("another run is using the cache: nothing was removed", file=sys.stderr)
+        return 0
+    return len(machine.unsound)
+
+
+def _print(checks: list[Check], fixed: int) -> None:
+    width = max(len(check.name) for check in checks)
+    for check in checks:
+        print(f"{SIGNS[check.level]} {check.name:<{width}}  {check.found}")
+        if check.do:
+            print(f"  {'':<{width}}  → {check.do}")
+        if check.repair:
+            print(f"  {'':<{width}}  → envops doctor --fix {check.repair}")
+    if fixed:
+        print(f"removed {fixed} virtual environment(s) that were not whole")
+    failed, advised = (sum(check.level == level for check in checks) for level in ("fail", "advice"))
+    print(f"\n{failed} thing(s) to mend, {advised} piece(s) of advice" if failed or advised else "\nall is well")

@@ -1,0 +1,69 @@
+"""`envops emulator`: a Hub on loopback, until Ctrl-C."""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+import threading
+from pathlib import Path
+
+from envops import exit_codes
+from envops.emulator.accounts import READ_ONLY_KEY
+from envops.emulator.assumptions import assumptions
+from envops.emulator.behaviour import UnknownAnswer, behaviour
+from envops.emulator.faults import FaultError
+from envops.emulator.running import Running, emulator
+from envops.repository.problem import DeclarationError
+from envops.repository.registry import load_registry
+
+FOLDER = Path(".envops/emulator")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Serve, and return the exit code once that ends."""
+    if options.assumptions:
+        print(assumptions(), end="")
+        return exit_codes.PASS
+    root = options.root.absolute()
+    stop = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stop.set())
+    try:
+        with emulator(
+            options.state or root / FOLDER,
+            user=options.user,
+            teams=options.team or registered_owners(root),
+            key=options.key,
+            behaviour=behaviour(options.assume),
+            faults=options.fault,
+            port=options.port,
+        ) as running:
+            _say(running, options.key)
+            while not stop.wait(1.0):
+                pass
+    except (FaultError, UnknownAnswer) as error:
+        print(f"envops emulator: {error}", file=sys.stderr)
+        return exit_codes.USAGE
+    except OSError as error:
+        print(f"envops emulator: port {options.port}: {error.strerror}; --port 0 takes a free one", file=sys.stderr)
+        return exit_codes.USAGE
+    print("stopped", file=sys.stderr)
+    return exit_codes.PASS
+
+
+def registered_owners(root: Path) -> list[str]:
+    """The owners that registry.yaml publishes for: teams of the emulator's user. None where there is no registry."""
+    try:
+        registry = load_registry(root)
+    except DeclarationError:
+        return []
+    return sorted({registry.owner, *(entry.owner for entry in registry.environments.values() if entry.owner)})
+
+
+def _say(running: Running, key: str) -> None:
+    print(
+        f"export PRIME_API_BASE_URL={running.url} PRIME_API_KEY={key} PRIME_DISABLE_VERSION_CHECK=1 NO_PROXY=127.0.0.1"
+    )
+    print(f"a Hub on loopback; {READ_ONLY_KEY} is a key that may only read. Ctrl-C ends it.", file=sys.stderr)
+    sys.stdout.flush()

@@ -1,0 +1,60 @@
+"""`envops endpoint NAME`: the scripted policies of one environment, served until Ctrl-C."""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+import threading
+
+from envops import exit_codes
+from envops.repository.repository import Repository
+from envops.repository.workspace import Workspace
+from envops.system.subprocesses import Interrupted, ProgramFailed
+from envops.validation.job import StageFailed
+from envops.validation.opened import opened_environment
+
+MOST_TASKS = 20_000
+FOR_EVER = 10 * 365 * 86_400.0
+
+
+def run(options: argparse.Namespace) -> int:
+    """Serve, and return the exit code once that ends."""
+    root = options.root.absolute()
+    repository = Repository.load(root, [options.name])
+    (name,) = repository.select([options.name])
+    entry, package = repository.registry.environments[name], repository.packages[name]
+    stop = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stop.set())
+    try:
+        with opened_environment(entry, package, Workspace(root), options.allow_network, stop) as opened:
+            request = opened.worker.request(
+                "endpoint", FOR_EVER, tasks=MOST_TASKS, faults=options.fault, port=options.port
+            )
+            for kind, value in request:
+                if kind == "endpoint":
+                    _say(name, package.module, package.generation, value)
+    except Interrupted:
+        print("stopped", file=sys.stderr)
+        return exit_codes.PASS
+    except (StageFailed, ProgramFailed) as error:
+        said = f"{error.failure.type}: {error.failure.message}"
+        wrong = error.failure.type in ("FaultError", "OSError")  # the options, or a port that is taken
+        print(f"{name} could not be served: {said}", file=sys.stderr)
+        return exit_codes.USAGE if wrong else exit_codes.FAIL if error.failure.kind == "raised" else exit_codes.ERROR
+    return exit_codes.ERROR
+
+
+def _say(name: str, module: str, generation: str | None, served: dict[str, object]) -> None:
+    url, policies = served["url"], served["policies"]
+    assert isinstance(policies, list)
+    print(f"{name}: {served['tasks']} tasks at {url}", file=sys.stderr)
+    print(f"models: {', '.join(policies)}, blend:oracle=3,near-miss=1", file=sys.stderr)
+    key = "export ENVOPS_ENDPOINT_KEY=any"
+    if generation == "v0":
+        example = f"{key}; vf-eval {module} -m oracle -b {url} -k ENVOPS_ENDPOINT_KEY -d"
+    else:
+        example = f"{key}; vf-eval {module} -m oracle --client.base-url {url} --client.api-key-var ENVOPS_ENDPOINT_KEY"
+    print(f"try: {example}\nCtrl-C ends it.", file=sys.stderr, flush=True)
+    print(url, flush=True)

@@ -1,0 +1,27 @@
+"""`envops explain`: the catalogue entry of a rule."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from envops import exit_codes
+from envops.repository.problem import nearest
+from envops.rules.catalogue import explain
+from envops.rules.engine import all_rules
+
+
+def run(options: argparse.Namespace) -> int:
+    """Print the named rules in full, or every rule in a line."""
+    rules = all_rules()
+    if not options.rules:
+        for known in rules.values():
+            print(f"{known.id}  {known.gate:<12}  {known.severity:<7}  {known.title}")
+        return exit_codes.PASS
+    for name in options.rules:
+        if name.upper() not in rules:
+            near = nearest(name.upper(), rules)
+            print(f"no rule is called {name}{f'; did you mean {near}?' if near else ''}", file=sys.stderr)
+            return exit_codes.USAGE
+        print(explain(name.upper()))
+    return exit_codes.PASS

@@ -1,0 +1,162 @@
+"""`envops distribution NAME --endpoint E --hosted`: the gate on an evaluation that the platform makes."""
+
+from __future__ import annotations
+
+import argparse
+import threading
+from pathlib import Path
+
+from envops import exit_codes
+from envops.cli.results_gate import run as judge_results
+from envops.facts.limits import LOAD_SECONDS
+from envops.facts.observed import Dataset, Task
+from envops.hub.access import HubAccess
+from envops.hub.client import HubUnavailable
+from envops.hub.evaluations import EvaluationsUnreadable, read_samples
+from envops.hub.login import the_platform
+from envops.hub.prime import Prime
+from envops.hub.state import read_hub
+from envops.models.hosted_evaluation import HostedRequest, HostedSide, NotEvaluated, followed, imported, submitted
+from envops.models.hosted_results import write_samples
+from envops.models.model_evaluation import MOST_TASKS_ELSEWHERE, Asked, Opened, sampling_of
+from envops.models.model_run import Refused, approve_bound, asked_of, ceiling_of, chosen, say
+from envops.models.provider import PRIME_KEY
+from envops.models.relay import hide_memory
+from envops.release.planning import desired_of
+from envops.release.steps import Desired
+from envops.repository.endpoints import Endpoint, find_endpoint
+from envops.repository.package import Package
+from envops.repository.registry import EnvironmentEntry
+from envops.repository.workspace import Workspace
+from envops.system.subprocesses import Interrupted, ProgramFailed
+from envops.system.termination import terminated_like_interrupted
+from envops.validation.job import StageFailed, checked
+from envops.validation.opened import opened_environment
+
+LOOK_SECONDS = 10.0
+
+
+def run(options: argparse.Namespace) -> int:
+    """Have it evaluated, import what came of it, judge it, and return the exit code."""
+    root = options.root.absolute()
+    stop = threading.Event()
+    hide_memory()  # it holds the key, and the environment is loaded beside it
+    try:
+        with terminated_like_interrupted():
+            folder = _evaluated(root, options, stop)
+    except Refused as error:
+        say(f"{error}")
+        return error.code
+    except (NotEvaluated, EvaluationsUnreadable, HubUnavailable) as error:
+        say(f"{error}")
+        return exit_codes.ERROR
+    except (StageFailed, ProgramFailed) as error:
+        say(f"the environment cannot be loaded here: {error.failure.type}: {error.failure.message}")
+        return exit_codes.ERROR
+    except KeyboardInterrupt:
+        say("the platform goes on; the same command takes it up again, and nothing is paid for twice")
+        raise
+    say(f"every rollout is in {folder}")
+    options.results = folder
+    return judge_results(options)
+
+
+def _evaluated(root: Path, options: argparse.Namespace, stop: threading.Event) -> Path:
+    """The folder of what the platform's evaluation left behind. Raises `Refused` and much else."""
+    repository, names = chosen(options)
+    if len(names) != 1:
+        raise Refused("--hosted belongs to one environment")
+    entry, package = repository.registry.environments[names[0]], repository.packages[names[0]]
+    endpoint = find_endpoint(root, options.endpoint)
+    if endpoint.key_variable != PRIME_KEY:
+        raise Refused(f"the platform speaks through Prime Inference (key {PRIME_KEY}), and {endpoint.name} is not that")
+    ceiling = ceiling_of(options, endpoint)
+    prime, access = the_platform()
+    desired = desired_of(entry, package)
+    _check_published(prime, access, desired, stop)
+    tasks, asked = _approved(entry, package, Workspace(root), options, endpoint, ceiling, stop)
+    request = HostedRequest(
+        desired,
+        endpoint.model,
+        asked.tasks,
+        asked.rollouts,
+        asked.max_concurrent,
+        sampling_of(endpoint),
+        dict(entry.args),
+        asked.seconds,
+    )
+    side = HostedSide(prime, access, root / ".envops" / "hosted", stop, look_seconds=LOOK_SECONDS)
+    folder = (options.reports or root / "reports") / "rollouts" / f"{entry.name}--{endpoint.name}--hosted"
+    _fetch(request, side, folder, tasks, endpoint, again=options.no_cache)
+    return folder
+
+
+def _fetch(
+    request: HostedRequest,
+    side: HostedSide,
+    folder: Path,
+    tasks: dict[int, Task],
+    endpoint: Endpoint,
+    *,
+    again: bool,
+) -> None:
+    """Have it evaluated, and write down what came of it."""
+    try:
+        evaluation, new = submitted(request, side, again=again)
+        say(f"{evaluation.name}: {'submitted' if new else 'there already'} as {evaluation.id}")
+        evaluation = followed(evaluation, request, side, say)
+        samples = read_samples(side.prime, side.access, evaluation.id, side.stop)
+    except Interrupted:
+        raise KeyboardInterrupt from None
+    say(f"{evaluation.name}: complete, {len(samples)} samples of {request.tasks * request.rollouts}")
+    about = {
+        "env_id": request.desired.address,
+        "model": request.model,
+        "num_examples": request.tasks,
+        "rollouts_per_example": request.rollouts,
+        "sampling_args": dict(request.sampling),
+        "base_url": endpoint.url,
+        "evaluation_id": evaluation.id,
+        "content_hash": request.desired.content_hash,
+    }
+    write_samples(folder, samples, tasks, about)
+    imported(request, side)
+
+
+def _check_published(prime: Prime, access: HubAccess, desired: Desired, stop: threading.Event) -> None:
+    """Raise `Refused` unless the Hub's latest version is exactly what lies here: the platform evaluates that one."""
+    reading = read_hub(prime, access, [desired.address], stop).readings[desired.address]
+    found = reading.environment
+    if reading.standing == "unreadable":
+        raise EvaluationsUnreadable(f"{desired.address} cannot be read on the Hub: {reading.why}")
+    if found is None or not found.version:
+        why = reading.why or "nothing is published there"
+        raise Refused(f"{desired.address} is not on the Hub: {why}\nPublish it first: nox -s release -- {desired.name}")
+    if (found.content_hash, found.version) != (desired.content_hash, desired.version):
+        there, here = f"{found.version} ({found.content_hash[:12]})", f"{desired.version} ({desired.content_hash[:12]})"
+        raise Refused(
+            f"the platform evaluates the latest version, and that is not what lies here: the Hub has {there}, "
+            f"here is {here}.\nPublish it first (nox -s release -- {desired.name}), or check out what is published."
+        )
+
+
+def _approved(
+    entry: EnvironmentEntry,
+    package: Package,
+    workspace: Workspace,
+    options: argparse.Namespace,
+    endpoint: Endpoint,
+    ceiling: float | None,
+    stop: threading.Event,
+) -> tuple[dict[int, Task], Asked]:
+    """The tasks that are known by number, and how much there is to ask; the bound was shown and fits."""
+    gate = entry.gates.distribution
+    asked = asked_of(options, endpoint, gate.tasks, gate.group_size, MOST_TASKS_ELSEWHERE)
+    with opened_environment(entry, package, workspace, options.allow_network, stop) as opened:
+        parts = list(opened.worker.request("tasks", LOAD_SECONDS, keep=asked.tasks))
+    tasks = [checked(Task, value) for kind, value in parts if kind == "task"]
+    splits = [checked(Dataset, value) for kind, value in parts if kind == "dataset"]
+    asked = Asked(min(asked.tasks, len(tasks)), asked.rollouts, asked.max_concurrent, asked.seconds)
+    approve_bound(entry, Opened(opened.description, tuple(tasks[: asked.tasks])), asked, endpoint, ceiling)
+    say("the platform holds to no ceiling of ours: that bound is what it can come to")
+    return {task.index: task for task in tasks} if len(splits) == 1 else {}, asked

@@ -1,0 +1,52 @@
+"""`envops inspect`: what a dataset holds, and which environment fits it."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+import sys
+from pathlib import Path
+
+from envops import exit_codes
+from envops.authoring.dataset.advice import advice_on
+from envops.authoring.dataset.hub import MOST_ROWS, open_hub
+from envops.authoring.dataset.profile import profiled
+from envops.authoring.dataset.recognition import NothingToAnswer, recognise
+from envops.authoring.dataset.source import Source, SourceProblem, is_hub_name, open_local
+from envops.authoring.dataset.summary import as_json, print_dataset
+
+
+def run(options: argparse.Namespace) -> int:
+    """Read the dataset, say what it is, and which command makes an environment of it."""
+    try:
+        source = opened(options.source, options)
+        hub = is_hub_name(options.source)
+        profile = profiled(source, options.rows or (MOST_ROWS if hub else None))
+    except SourceProblem as error:
+        print(error, file=sys.stderr)
+        return exit_codes.USAGE
+    found = advice = None
+    problem = ""
+    try:
+        found = recognise(profile.largest().sample)
+    except NothingToAnswer as error:
+        problem = f"{error}. Name columns question and answer, or see docs/inspect-and-new.md."
+    if found is not None:
+        advice = advice_on(found, options.source, hub=hub, options=_hub_options(options, source))
+    if options.format == "json":
+        print(as_json(profile, found, advice, problem))
+    else:
+        print_dataset(profile, found, advice, problem)
+    return exit_codes.PASS if found is not None else exit_codes.INCONCLUSIVE
+
+
+def opened(name: str, options: argparse.Namespace) -> Source:
+    """A local source, or one of the Hub: what exists here is taken from here."""
+    if is_hub_name(name):
+        return open_hub(name, options.config or "", options.split or "", options.revision or "")
+    return open_local(Path(name), options.split or "")
+
+
+def _hub_options(options: argparse.Namespace, source: Source) -> str:
+    named = (("config", options.config), ("split", options.split), ("revision", source.revision))
+    return "".join(f" --{option} {shlex.quote(value)}" for option, value in named if value)

@@ -1,0 +1,31 @@
+"""`envops lock`: resolve requirements.lock anew."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import threading
+
+from envops import exit_codes
+from envops.repository.repository import Repository
+from envops.system.subprocesses import ProgramFailed
+from envops.validation.resolve import resolve_locks, resolve_tool_locks
+
+
+def run(options: argparse.Namespace) -> int:
+    """Resolve the locks of the chosen environments and say which changed."""
+    root = options.root.absolute()
+    repository = Repository.load(root, options.names or None, with_locks=False)
+    packages = [repository.packages[name] for name in repository.select(options.names)]
+    print(f"resolving {len(packages)} lock(s) …", file=sys.stderr)
+    try:
+        for package, changed in resolve_locks(packages, threading.Event(), options.resolution):
+            print(f"{package.name}: {'renewed' if changed else 'unchanged'}")
+        own = not options.names and not options.environments
+        if own and (root / "tools" / "pyproject.toml").is_file():
+            for path in resolve_tool_locks(root / "tools", threading.Event()):
+                print(f"{path.relative_to(root)}: written")
+    except ProgramFailed as error:
+        print(f"uv found no lock:\n{error.failure.message}", file=sys.stderr)
+        return exit_codes.ERROR
+    return exit_codes.PASS

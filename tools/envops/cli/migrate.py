@@ -1,0 +1,84 @@
+"""`envops migrate`: an environment of verifiers 0.3 as a package of 0.4, and the proof that it pays the same."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import threading
+from pathlib import Path
+
+from envops import exit_codes
+from envops.authoring.migrate.package import files_of, needs_more
+from envops.authoring.migrate.places import places_of
+from envops.authoring.migrate.reading import Unreadable
+from envops.authoring.new.write import Refused, refuse_taken, write
+from envops.cli import rewards_against
+from envops.repository.package import Package
+from envops.repository.problem import DeclarationError, Problem
+from envops.repository.repository import Repository
+from envops.system.subprocesses import ProgramFailed
+from envops.validation.resolve import resolve_locks
+
+
+def run(options: argparse.Namespace) -> int:
+    """Write the new package beside the old one, say what is left to do, and compare what both pay."""
+    root = options.root.absolute()
+    repository = Repository.load(root, [options.old])
+    old = repository.packages[options.old]
+    new = options.name or f"{options.old}-v1"
+    if old.generation != "v0":
+        message = f"{options.old} is written for verifiers 0.4 already: there is nothing to move"
+        raise DeclarationError([Problem(options.old, None, message)])
+    try:
+        refuse_taken(root, repository.registry, new)
+        files = files_of(old.folder, options.old, new)
+        written = write(root, new, files, "v1", repository.registry.environments[options.old].owners)
+        if needs_more(files["pyproject.toml"]):
+            _lock(root, new)
+    except (Refused, Unreadable) as error:
+        print(error, file=sys.stderr)
+        return exit_codes.USAGE
+    except ProgramFailed as error:
+        print(f"uv found no lock; once it can: nox -s lock -- {new}\n{error.failure.message}", file=sys.stderr)
+        return exit_codes.ERROR
+    _say(new, written)
+    left = _say_places(new, files)
+    proof = exit_codes.PASS if options.no_proof else _prove(root, old, new)
+    if proof not in (exit_codes.PASS, exit_codes.FAIL):
+        return proof
+    return exit_codes.FAIL if left else proof
+
+
+def _lock(root: Path, new: str) -> None:
+    """A lock of its own, where more is needed than verifiers."""
+    package = Repository.load(root, [new], with_locks=False).packages[new]
+    for _ in resolve_locks([package], threading.Event()):
+        print(f"{new}: locked", file=sys.stderr)
+
+
+def _say(new: str, written: list[Path]) -> None:
+    print(f"{new}: written")
+    for path in written:
+        print(f"  {path}")
+
+
+def _say_places(new: str, files: dict[str, str]) -> int:
+    """Print what the author has to finish; how many places that are."""
+    places = places_of(files)
+    folder = Path("environments") / new.replace("-", "_")
+    for place in places:
+        print(f"{folder / place.file}:{place.line}: {place.reason}")
+    if places:
+        print(f"{len(places)} place(s) could not be moved; the original code stands beside each, marked MIGRATE.")
+    return len(places)
+
+
+def _prove(root: Path, old: Package, new: str) -> int:
+    """Ask both for the rewards of the same replies; prompts must be equal byte for byte for tasks to be matched."""
+    asked = argparse.Namespace(
+        root=root, names=[new], changed=None, against=str(old.folder), format="text", quiet=False,
+        no_cache=False, allow_network=False, jobs=None, reports=None, explain=None, reply=None, task=None,
+    )  # fmt: skip
+    code = rewards_against.run(asked)
+    print(f"next: nox -s validate -- {new}")
+    return code

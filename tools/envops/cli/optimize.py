@@ -1,0 +1,252 @@
+"""`envops optimize NAME --endpoint E`: a better system prompt, by the GEPA of the environment's own verifiers."""
+
+from __future__ import annotations
+
+import argparse
+import threading
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from envops import __version__, exit_codes
+from envops.cli.rewards_printing import append_to_summary, print_text, write_report
+from envops.facts.limits import LOAD_SECONDS, TASKS_SCORED
+from envops.facts.observed import Dataset, Description, Task
+from envops.files.atomic_write import write_whole
+from envops.models.model_run import Refused, breaking_off, refused_by, relay_to, say, spent
+from envops.models.prompt_optimization import Budget, NoGepa, Optimized, estimate_of_search, optimize_prompt
+from envops.models.prompt_placing import NotPlaceable, Placement, placement
+from envops.models.relay import Relay
+from envops.models.spending import Estimate
+from envops.reports.before_after import interval_of
+from envops.reports.optimized import (
+    CandidateReport,
+    OptimizationReport,
+    files,
+    render_json,
+    render_markdown,
+    render_text,
+)
+from envops.repository.package import Package
+from envops.repository.registry import EnvironmentEntry
+from envops.repository.repository import Repository
+from envops.repository.workspace import Workspace
+from envops.statistics.clusters import paired_difference
+from envops.system.subprocesses import ProgramFailed
+from envops.system.termination import terminated_like_interrupted
+from envops.validation.job import checked
+from envops.validation.opened import opened_environment
+
+TRAIN, VALIDATION = 24, 16
+"""Tasks of either kind where nobody says anything else."""
+LONGEST_SECONDS = 6 * 3600.0
+SECONDS_PER_CALL = 60.0
+OF_SEVERAL_AGENTS = ("multi-agent", "--env.agent")
+"""What verifiers says of an environment whose agents are not the one that GEPA knows."""
+
+
+@dataclass(frozen=True)
+class Search:
+    """One search, before it is begun."""
+
+    root: Path
+    entry: EnvironmentEntry
+    package: Package
+    options: argparse.Namespace
+    stop: threading.Event
+
+    @property
+    def reports(self) -> Path:
+        folder: Path = self.options.reports or self.root / "reports"
+        return folder
+
+
+def run(options: argparse.Namespace) -> int:
+    """Search, show what was found, write it where that is asked for; the exit code."""
+    root = options.root.absolute()
+    repository = Repository.load(root, [options.name])
+    (name,) = repository.select([options.name])
+    entry, package = repository.registry.environments[name], repository.packages[name]
+    search = Search(root, entry, package, options, threading.Event())
+    try:
+        with terminated_like_interrupted(), relay_to(root, options) as relay:
+            budget, bound = _approved(search, relay)
+            try:
+                with breaking_off(name, search.stop):
+                    found = _searched(search, relay, budget, bound)
+            finally:
+                say(spent(relay.spending, relay.endpoint))
+            report = _report(search, relay, found)
+    except Refused as error:
+        say(f"{error}")
+        return error.code
+    _show(report, search)
+    if options.write and report.placed == "not-placeable":
+        say(f"nothing was written: {report.place}")
+        return exit_codes.USAGE
+    return exit_codes.OF_VERDICT[report.verdict]
+
+
+def _approved(search: Search, relay: Relay) -> tuple[Budget, Estimate]:
+    """What is going to be spent, said before anything is; raises `Refused` where it could be too much."""
+    description, tasks = _looked_at(search)
+    budget = _budget(search, description, tasks, relay.endpoint.concurrency)
+    bound = estimate_of_search(relay, tasks, budget, conversational=description.conversational)
+    cost = "at a price that nobody has said" if bound.cost is None else f"at most ${bound.cost:.4f}"
+    said = (
+        f"{search.entry.name}: GEPA with {budget.train} training and {budget.validation} validation tasks, stopping at "
+        f"{budget.calls} rollouts (the last round may make {budget.most_calls - budget.calls} more), at most "
+        f"{budget.reflections} reflections by {relay.endpoint.model} at {relay.endpoint.name}: "
+        f"at most {bound.tokens.prompt:,} tokens sent and {bound.tokens.completion:,} answered, {cost}"
+    )
+    if relay.ceiling is not None and bound.cost is not None and bound.cost > relay.ceiling:
+        raise Refused(
+            f"refused: {said}; --max-cost is ${relay.ceiling:g}.\n"
+            "Ask for fewer rollouts (--max-calls), lower max_tokens of the endpoint, or raise --max-cost."
+        )
+    say(said)
+    return budget, bound
+
+
+def _looked_at(search: Search) -> tuple[Description, tuple[Task, ...]]:
+    entry, package, options = search.entry, search.package, search.options
+    workspace = Workspace(search.root)
+    with (
+        breaking_off(entry.name, search.stop),
+        opened_environment(entry, package, workspace, options.allow_network, search.stop) as opened,
+    ):
+        parts = list(opened.worker.request("tasks", LOAD_SECONDS, keep=TASKS_SCORED))
+        tasks = tuple(checked(Task, value) for kind, value in parts if kind == "task")
+        datasets = tuple(checked(Dataset, value) for kind, value in parts if kind == "dataset")
+        return replace(opened.description, datasets=datasets), tasks
+
+
+def _budget(search: Search, description: Description, tasks: tuple[Task, ...], concurrency: int) -> Budget:
+    options, name = search.options, search.entry.name
+    train, validation = options.train_tasks or TRAIN, options.validation_tasks or VALIDATION
+    prompted = any(task.data.get("system_prompt") or _has_system(task) for task in tasks)
+    if description.generation == "v1":
+        size = description.datasets[0].size if len(description.datasets) == 1 else None
+        if size is not None and train + validation > size:
+            raise Refused(
+                f"{name} has {size} tasks: {train} --train-tasks and {validation} --validation-tasks are more"
+            )
+        if not prompted and options.initial_prompt is None:
+            raise Refused(
+                f"no task of {name} has a system prompt: its instructions stand in the prompt itself, which GEPA does "
+                "not change.\nSay --initial-prompt TEXT to look for one that is put before it, or set system_prompt in "
+                "the task's data."
+            )
+    elif options.initial_prompt is not None:
+        raise Refused("--initial-prompt is for v1: verifiers' GEPA of v0 begins with the environment's system_prompt")
+    seconds = min(LONGEST_SECONDS, max(900.0, options.max_calls / concurrency * SECONDS_PER_CALL * 2))
+    return Budget(options.max_calls, train, validation, seconds, options.seed, options.initial_prompt)
+
+
+def _has_system(task: Task) -> bool:
+    return bool(task.prompt) and task.prompt[0].get("role") == "system"
+
+
+def _searched(search: Search, relay: Relay, budget: Budget, bound: Estimate) -> Optimized:
+    entry, package, options = search.entry, search.package, search.options
+    workspace = Workspace(search.root)
+
+    def seen(rollouts: int) -> None:
+        if not options.quiet:
+            say(f"{entry.name}: {_progress(rollouts, budget, relay, bound)}")
+
+    try:
+        return optimize_prompt(
+            entry, package, workspace, relay, budget, search.stop, seen=seen, allow_network=options.allow_network
+        )
+    except NoGepa as error:
+        raise Refused(
+            f"the lock of {entry.name} has no GEPA for {package.generation}: {error}\n"
+            "It comes with verifiers from 0.3.1 on. Raise verifiers there (nox -s lock), or move the environment with "
+            f"nox -s migrate -- {entry.name}."
+        ) from None
+    except ProgramFailed as error:
+        if relay.refusal is not None:
+            raise refused_by(relay.refusal) from None
+        message = str(relay.scrub(error.failure.message))
+        if any(word in message for word in OF_SEVERAL_AGENTS) and not relay.spending.calls:
+            raise Refused(
+                f"{entry.name} has several agents: verifiers' GEPA changes the prompt of one, and refuses it"
+            ) from None
+        raise Refused(f"{entry.name}: verifiers' GEPA failed:\n{message}", exit_codes.ERROR) from None
+
+
+def _progress(rollouts: int, budget: Budget, relay: Relay, bound: Estimate) -> str:
+    """How far a search is; what it has cost stands beside what it could."""
+    spending = relay.spending
+    cost = "" if bound.cost is None else f", ${spending.cost:.4f} of at most ${bound.cost:.4f}"
+    return f"{rollouts:,} of {budget.calls:,} rollouts, {spending.calls:,} calls of at most {bound.calls:,}{cost}"
+
+
+def _report(search: Search, relay: Relay, found: Optimized) -> OptimizationReport:
+    before, after = found.candidates[0], found.candidates[found.best]
+    subscores = (found.subscores[0], found.subscores[found.best])
+    confidence = search.entry.gates.distribution.confidence
+    difference = paired_difference(subscores[1], subscores[0], confidence) if found.best else None
+    spending = relay.spending
+    lost = spending.failed + spending.refused
+    better = found.scores[found.best] > found.scores[0] and after != before
+    report = OptimizationReport(
+        environment=search.entry.name,
+        digest=search.package.digest,
+        model=relay.endpoint.model,
+        verdict="pass" if better and not lost else "inconclusive",
+        reason="a better prompt was found" if better else "no prompt did better on the validation tasks",
+        before=before,
+        after=after,
+        scores=(found.scores[0], found.scores[found.best]),
+        difference=interval_of(difference),
+        validation_tasks=len(subscores[0]),
+        candidates=tuple(map(CandidateReport, found.candidates, found.scores)),
+        rollouts=found.calls,
+        cost=spending.cost if relay.endpoint.has_prices else None,
+        tool_version=__version__,
+    )
+    if lost:
+        why = f"{lost} calls got no answer, and GEPA counts their rollouts as 0: no score here can be trusted"
+        report = replace(report, reason=why)
+        return replace(report, reason=f"{why}; the ceiling was reached") if relay.ceiling_reached else report
+    return _placed(search, report) if better else report
+
+
+def _placed(search: Search, report: OptimizationReport) -> OptimizationReport:
+    folder = search.package.folder
+    begun = search.options.initial_prompt
+    try:
+        if begun is not None:
+            raise NotPlaceable("it began with --initial-prompt: set system_prompt in the data of the tasks")
+        place = placement(folder, report.before, report.after)
+    except NotPlaceable as error:
+        saved = files(search.reports, report.environment)[1]
+        why = f"{error}; the new prompt is in {saved}"
+        return replace(report, placed="not-placeable", place=why)
+    patch = place.diff(search.root)
+    at = f"{place.path.relative_to(search.root)}:{place.line}"
+    if not search.options.write:
+        return replace(report, placed="placeable", place=f"{at}; --write puts it there", patch=patch)
+    return _written(search, report, place, patch, at)
+
+
+def _written(search: Search, report: OptimizationReport, place: Placement, patch: str, at: str) -> OptimizationReport:
+    write_whole(place.path, place.text)
+    bump = f"the package changed: nox -s bump -- {search.entry.name} --minor, and prove it anew"
+    return replace(report, placed="written", place=at, patch=patch, notes=(*report.notes, bump))
+
+
+def _show(report: OptimizationReport, search: Search) -> None:
+    options = search.options
+    told, prompt = files(search.reports, report.environment)
+    written = {"json": render_json(report), "markdown": render_markdown(report)}
+    write_report(told, written["json"])
+    write_report(prompt, report.after)
+    append_to_summary(written["markdown"])
+    form = options.format if options.format in written else None
+    print_text(
+        lambda width, colour: (
+            written[form] if form else render_text(report, width=width, colour=colour, quiet=options.quiet)
+        )
+    )

@@ -1,0 +1,30 @@
+"""`envops plan`: what a release would do, read from git, from the registry and from the Hub. Changes nothing."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import threading
+from pathlib import Path
+
+from envops import exit_codes
+from envops.hub.client import HubUnavailable
+from envops.release.plan_written import print_plan, write_plan
+from envops.release.planning import make_plan
+from envops.system.subprocesses import Interrupted
+
+
+def run(options: argparse.Namespace) -> int:
+    """Plan, print, write reports/plan.json and plan.md, and return the exit code."""
+    root: Path = options.root.absolute()
+    try:
+        planned = make_plan(root, options.names, options.changed, threading.Event())
+    except HubUnavailable as error:
+        print(error, file=sys.stderr)
+        return exit_codes.USAGE
+    except Interrupted:
+        return exit_codes.INTERRUPTED
+    scrubber = planned.access.scrubber
+    write_plan(planned.plan, options.reports or root / "reports", scrubber)
+    print_plan(planned.plan, options.format, scrubber, quiet=options.quiet)
+    return exit_codes.OF_VERDICT[planned.plan.verdict]

@@ -1,0 +1,144 @@
+"""`envops train NAME --probe`: whether an environment's reward reaches a gradient."""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import importlib.util
+import json
+import shutil
+import sys
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from envops import exit_codes
+from envops.reports.run_report import Curve, CurvePoint, RunReport, write_run
+from envops.repository.repository import Repository
+from envops.repository.workspace import Workspace
+from envops.system.subprocesses import ProgramFailed
+from envops.validation.job import StageFailed, WorkerLost
+
+if TYPE_CHECKING:
+    from envops.training.probe.learning import Step
+    from envops.training.probe.probing import Probed
+
+NEEDED = ("torch", "trl", "transformers", "datasets", "accelerate")
+WHAT_IT_PROVES = (
+    "This proves that the reward reaches a gradient. It says nothing of whether a real model will learn: "
+    "the model here has random weights, no language, and was taught the form of a reply beforehand."
+)
+CODES = {"learned": exit_codes.PASS, "not learned": exit_codes.INCONCLUSIVE, "control moved": exit_codes.FAIL}
+BAR = 40
+MOST_TASKS = 512
+
+
+def run(options: argparse.Namespace) -> int:
+    """Probe one environment; the exit code."""
+    missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]
+    if missing:
+        print(f"a probe needs {', '.join(missing)}: nox -s train -- NAME --probe installs them", file=sys.stderr)
+        return exit_codes.USAGE
+    if len(options.names) != 1:
+        print("name the one environment to probe: envops train reverse-text --probe", file=sys.stderr)
+        return exit_codes.USAGE
+    try:
+        return _probe(options.root.absolute(), options.names[0], options)
+    except (StageFailed, WorkerLost, ProgramFailed) as error:
+        print(f"the environment could not be played: {error}", file=sys.stderr)
+        return exit_codes.ERROR
+
+
+def _probe(root: Path, name: str, options: argparse.Namespace) -> int:
+    from envops.training.learner.environment import opened_ground
+    from envops.training.probe.eligibility import NotForAProbe
+    from envops.training.probe.probing import probe
+
+    repository = Repository.load(root, [name])
+    (chosen,) = repository.select([name])
+    entry, package = repository.registry.environments[chosen], repository.packages[chosen]
+    args = {**entry.probe_args, **(options.args or {})}
+    workspace = Workspace(root)
+    about = json.dumps([package.digest, code_digest(), args, options.seed], sort_keys=True, default=str)
+    folder = workspace.base / "probes" / chosen / hashlib.sha256(about.encode()).hexdigest()[:16]
+    _say(f"probe of {chosen}: a tiny model of random weights, {options.seconds:g} s, seed {options.seed}")
+    try:
+        with opened_ground(entry, package, workspace, args, threading.Event(), most_tasks=MOST_TASKS) as ground:
+            probed = probe(ground, options.seed, options.seconds, folder, _show, _say)
+    except NotForAProbe as error:
+        print(f"{chosen} cannot be probed: {error}", file=sys.stderr)
+        return exit_codes.USAGE
+    except KeyboardInterrupt:
+        _say(f"interrupted; the next call goes on after the last finished step ({folder.relative_to(root)})")
+        return exit_codes.INTERRUPTED
+    shutil.rmtree(folder, ignore_errors=True)
+    write_run(_report(chosen, probed), root / "reports")
+    print(json.dumps(_as_json(chosen, probed), indent=2) if options.format == "json" else _summary(chosen, probed))
+    return CODES[probed.outcome]
+
+
+def code_digest() -> str:
+    """Of the probe's own code: a checkpoint is gone on with by the code that made it."""
+    folder = Path(__file__).parents[1] / "training"
+    files = sorted(file for part in ("probe", "learner") for file in (folder / part).glob("*.py"))
+    return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:12]
+
+
+def _show(step: Step) -> None:
+    bar = "▇" * round(BAR * max(0.0, min(1.0, step.reward)))
+    _say(f"step {step.number:4d}  {step.seconds:5.0f} s  reward {step.reward:6.3f}  {bar}")
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+def _summary(name: str, probed: Probed) -> str:
+    before, after = probed.before, probed.after
+    dead = sum(step.dead_groups for step in probed.steps) / max(1, len(probed.steps))
+    return "\n".join(
+        [
+            f"{name}: {probed.outcome} in {len(probed.steps)} steps ({probed.weights:,} weights)",
+            f"reward before   {before.value:.3f}  [{before.low:.3f}, {before.high:.3f}]",
+            f"reward after    {after.value:.3f}  [{after.low:.3f}, {after.high:.3f}]  on {probed.held_out} other tasks",
+            f"dead groups     {dead:.0%} of all: every reward in them was equal",
+            f"control         constant reward, largest change of a weight {probed.control_change:g}",
+            "",
+            WHAT_IT_PROVES,
+        ]
+    )
+
+
+def _as_json(name: str, probed: Probed) -> dict[str, Any]:
+    def interval(estimate: Any) -> dict[str, float]:
+        return {"value": estimate.value, "low": estimate.low, "high": estimate.high}
+
+    return {
+        "environment": name,
+        "outcome": probed.outcome,
+        "before": interval(probed.before),
+        "after": interval(probed.after),
+        "control": {"change": probed.control_change, "gradient": probed.control_gradient},
+        "steps": [
+            {"step": step.number, "reward": step.reward, "dead_groups": step.dead_groups} for step in probed.steps
+        ],
+        "says": WHAT_IT_PROVES,
+    }
+
+
+def _report(name: str, probed: Probed) -> RunReport:
+    curves = {
+        "reward": [(step.number, step.reward) for step in probed.steps],
+        "dead groups": [(step.number, step.dead_groups) for step in probed.steps],
+    }
+    return RunReport(
+        name=f"probe-{name}",
+        backend="trl",
+        model=f"random weights ({probed.weights:,})",
+        environments=(name,),
+        status="finished",
+        curves=tuple(
+            Curve(metric, tuple(CurvePoint(step, value) for step, value in points)) for metric, points in curves.items()
+        ),
+        notes=(_summary(name, probed),),
+    )

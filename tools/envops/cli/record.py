@@ -1,0 +1,204 @@
+"""`envops record`: evaluate once, and keep the rollouts and their baseline with the environment."""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import re
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from envops import exit_codes
+from envops.facts.recordings import RecordedScore
+from envops.models.model_evaluation import Asked, Evaluated, Opened, evaluate_speaker, sampling_of
+from envops.models.model_run import (
+    Meter,
+    Refused,
+    approve,
+    asked_of,
+    breaking_off,
+    chosen,
+    default_tasks,
+    refused_by,
+    relay_to,
+    say,
+    spent,
+)
+from envops.models.relay import Relay
+from envops.repository.package import Package
+from envops.repository.read_package import read_package
+from envops.repository.recordings import (
+    MAX_BYTES,
+    Packed,
+    keep_from_hub,
+    packed,
+    secrets_in,
+    without_places,
+    write_recording,
+)
+from envops.repository.registry import EnvironmentEntry
+from envops.repository.repository import Repository
+from envops.repository.reward_digest import reward_digest
+from envops.repository.workspace import Workspace
+from envops.rules.engine import Subject
+from envops.statistics.recorded import measures
+from envops.statistics.summary import coverage
+
+MIN_COVERAGE = 0.9
+"""The least share of rollouts with a reward that is worth keeping."""
+SCRIPTED = "a scripted policy: it proves the plumbing, and says nothing about a model"
+
+
+@dataclass(frozen=True)
+class Run:
+    """What is the same for all environments of one run."""
+
+    repository: Repository
+    workspace: Workspace
+    relay: Relay | None
+    options: argparse.Namespace
+    stop: threading.Event
+
+
+def run(options: argparse.Namespace) -> int:
+    """Record the named environments and return the exit code."""
+    if (options.endpoint is None) == (options.policy is None):
+        say("say who is to speak: --endpoint NAME, or --policy blend for a scripted recording")
+        return exit_codes.USAGE
+    root = options.root.absolute()
+    try:
+        repository, names = chosen(options)
+        stop = threading.Event()
+        if options.policy is not None:
+            _record_all(Run(repository, Workspace(root), None, options, stop), names)
+            return exit_codes.PASS
+        with relay_to(root, options) as relay:
+            try:
+                _record_all(Run(repository, Workspace(root), relay, options, stop), names)
+            finally:
+                say(spent(relay.spending, relay.endpoint))
+    except Refused as error:
+        say(f"{error}")
+        return error.code
+    return exit_codes.PASS
+
+
+def _record_all(shared: Run, names: tuple[str, ...]) -> None:
+    for name in names:
+        entry, package = shared.repository.registry.environments[name], shared.repository.packages[name]
+        if keep_from_hub(package.folder):
+            say(f"{name}: .gitignore now keeps recordings from the Hub; commit it with the recording")
+            package = _read_again(package, shared.repository.root)
+        _record(shared, entry, package)
+
+
+def _read_again(package: Package, root: Path) -> Package:
+    again = read_package(package.folder, root).package
+    assert again is not None
+    return again
+
+
+def _record(shared: Run, entry: EnvironmentEntry, package: Package) -> None:
+    endpoint = shared.relay.endpoint if shared.relay else None
+    asked = asked_of(shared.options, endpoint, *default_tasks(package, entry))
+    evaluated = _evaluated(shared, entry, package, asked)
+    _check_worth(shared, package, evaluated)
+    root = shared.repository.root
+    places = {str(shared.workspace.base): "<workspace>", str(root): "<repository>", str(Path.home()): "<home>"}
+    rows = packed([without_places(row, places) for row in evaluated.rows])
+    _check_packed(package, rows)
+    name = re.sub(r"[^A-Za-z0-9._-]+", "-", shared.options.endpoint or shared.options.policy)
+    baseline = _baseline(shared, entry, package, evaluated, rows, asked)
+    written = write_recording(package.folder, name, rows, baseline)
+    size = sum(path.stat().st_size for path in written)
+    left = f"; {rows.left_out} more were left out to stay below {MAX_BYTES:,} bytes" if rows.left_out else ""
+    say(f"{package.name}: {len(rows.rows)} rollouts, mean reward {baseline['mean']}, {size:,} bytes{left}")
+    for path in written:
+        say(f"  {path.relative_to(root)}")
+
+
+def _evaluated(shared: Run, entry: EnvironmentEntry, package: Package, asked: Asked) -> Evaluated:
+    relay, options = shared.relay, shared.options
+
+    def begin(opened: Opened) -> None:
+        if relay is not None:
+            approve(entry, opened, relay, asked)
+
+    meter = Meter(package.name, None, relay, options.quiet)
+    with breaking_off(package.name, shared.stop):
+        return evaluate_speaker(
+            entry,
+            package,
+            shared.workspace,
+            relay or options.policy,
+            asked,
+            shared.stop,
+            approve=begin,
+            seen=meter.seen,
+            allow_network=options.allow_network,
+        )
+
+
+def _check_worth(shared: Run, package: Package, evaluated: Evaluated) -> None:
+    """Raise `Refused` where the evaluation was cut short or has too few rewards: nothing is written then."""
+    relay = shared.relay
+    if relay is not None and relay.refusal is not None:
+        raise refused_by(relay.refusal)
+    if relay is not None and relay.ceiling_reached:
+        message = f"{package.name}: cut short by the ceiling of ${relay.ceiling:g}; nothing is recorded"
+        raise Refused(message, exit_codes.INCONCLUSIVE)
+    scored = sum(row.scored for row in evaluated.rows)
+    share = coverage(scored, sum(evaluated.facts.rollouts_asked.values()))
+    if share < MIN_COVERAGE:
+        errors = sorted({f"{row.error.type}: {row.error.message}"[:200] for row in evaluated.rows if row.error})
+        said = f"\n  {errors[0]}" if errors else ""
+        message = f"{package.name}: only {share:.0%} of the rollouts have a reward; nothing is recorded{said}"
+        raise Refused(message, exit_codes.INCONCLUSIVE)
+
+
+def _check_packed(package: Package, rows: Packed) -> None:
+    if not rows.rows:
+        message = f"{package.name}: the rollouts of a single task are over {MAX_BYTES:,} bytes; ask for fewer (-r)"
+        raise Refused(message)
+    if secrets_in(rows.rows):
+        message = f"{package.name}: a rollout holds what looks like a key of some service; nothing is recorded"
+        raise Refused(message, exit_codes.FAIL)
+
+
+def _baseline(
+    shared: Run, entry: EnvironmentEntry, package: Package, evaluated: Evaluated, rows: Packed, asked: Asked
+) -> dict[str, Any]:
+    relay, description = shared.relay, evaluated.facts.description
+    assert description is not None
+    scores = [
+        RecordedScore(
+            number,
+            row.task,
+            row.task_key,
+            row.reward if row.scored else None,
+            {name: said.score for name, said in row.functions.items()},
+        )
+        for number, row in enumerate(rows.rows, start=1)
+    ]
+    return {
+        "version": 1,
+        "environment": package.name,
+        "package_version": package.version,
+        "generation": description.generation,
+        "verifiers": description.verifiers,
+        "digest": package.digest,
+        "reward_digest": reward_digest(entry, package),
+        "speaker": "model" if relay else SCRIPTED,
+        "policy": None if relay else shared.options.policy,
+        "model": relay.endpoint.model if relay else None,
+        "endpoint": relay.endpoint.name if relay else None,
+        "sampling": sampling_of(relay.endpoint) if relay else {},
+        "date": shared.options.date or datetime.datetime.now(datetime.UTC).date().isoformat(),
+        "asked_tasks": asked.tasks,
+        "asked_rollouts": asked.rollouts,
+        "left_out": rows.left_out,
+        "rows": rows.digest,
+        **measures(scores, Subject(entry, package, evaluated.facts).range.share),
+    }

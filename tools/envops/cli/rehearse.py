@@ -1,0 +1,162 @@
+"""`envops rehearse`: the whole way from a merge to published environments and submitted runs, on loopback."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from envops import exit_codes
+from envops.cli.emulator import registered_owners
+from envops.emulator.behaviour import UnknownAnswer, behaviour
+from envops.emulator.faults import FaultError
+from envops.emulator.running import Running, emulator
+from envops.emulator.stage import staged_copy
+from envops.repository.registry import load_registry
+from envops.repository.workspace import CACHE_DIR, users_folder
+
+KEY = "rehearsal-key"
+EVIDENCE = "reports/validate.json"
+
+
+@dataclass(frozen=True)
+class _Scene:
+    """One command of the way."""
+
+    title: str
+    command: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class _Played:
+    title: str
+    command: str
+    exit_code: int
+    writes: int
+    """Requests to the Hub that were made to change something."""
+
+
+def run(options: argparse.Namespace) -> int:
+    """Play every scene in a throwaway copy and return the exit code of the worst."""
+    root = options.root.absolute()
+    try:
+        with tempfile.TemporaryDirectory(prefix="envops-rehearsal-") as folder:
+            return _rehearsed(root, Path(folder), options)
+    except (FaultError, UnknownAnswer) as error:
+        print(f"envops rehearse: {error}", file=sys.stderr)
+        return exit_codes.USAGE
+
+
+def _rehearsed(root: Path, folder: Path, options: argparse.Namespace) -> int:
+    stage, tell = folder / root.name, _teller(options)
+    registry = load_registry(root)
+    added = staged_copy(root, stage)
+    with emulator(
+        folder / "hub",
+        teams=registered_owners(root),
+        key=KEY,
+        behaviour=behaviour(options.assume),
+        faults=options.fault,
+    ) as hub:
+        others = {f"{entry.hub_owner}/{entry.hub_name}": entry.version for entry in registry.external.values()}
+        for address, version in others.items():
+            hub.control("PUT", f"environments/{address}", {"version": version})
+        tell(f"A copy of this repository{', with what is not committed,' if added else ''} and a Hub at {hub.url}.")
+        scenes = _scenes(options.names)
+        played = [
+            _play(scene, place, len(scenes), stage, folder, hub, options) for place, scene in enumerate(scenes, 1)
+        ]
+        return _told(played, hub, others, options)
+
+
+def _scenes(names: Sequence[str]) -> list[_Scene]:
+    release = ("release", *names, "--evidence", EVIDENCE)
+    return [
+        _Scene("prove what is there, as the job without a key does", ("validate", *names)),
+        _Scene("plan, as the pull request shows it", ("plan", *names)),
+        _Scene("release, as the job with the key does", release),
+        _Scene("release once more: nothing is left to do", release),
+        _Scene("train: what is due and not submitted yet", ("train", "--quiet")),
+    ]
+
+
+def _play(
+    scene: _Scene, place: int, of: int, stage: Path, folder: Path, hub: Running, options: argparse.Namespace
+) -> _Played:
+    quiet = ("--quiet",) if options.quiet and "--quiet" not in scene.command else ()
+    command = (*scene.command, *quiet)
+    shown = f"nox -s {command[0]}{' -- ' if command[1:] else ''}{' '.join(command[1:])}"
+    _teller(options)(f"\n{place}/{of}  {scene.title}\n     {shown}\n")
+    before = len(hub.writes())
+    done = subprocess.run(
+        [sys.executable, "-m", "envops", *command],
+        cwd=stage,
+        env=_variables(folder, hub),
+        stdin=subprocess.DEVNULL,
+        stdout=sys.stderr if options.format == "json" else None,
+        check=False,
+    )
+    if done.returncode == exit_codes.INTERRUPTED:
+        raise KeyboardInterrupt
+    return _Played(scene.title, shown, done.returncode, len(hub.writes()) - before)
+
+
+def _variables(folder: Path, hub: Running, environ: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """The user's, without what belongs to the real Hub or to a job of GitHub; with a home of its own."""
+    home = folder / "home"
+    home.mkdir(exist_ok=True)
+    kept = {name: value for name, value in environ.items() if not name.startswith(("PRIME_", "GITHUB_"))}
+    caches = {"UV_CACHE_DIR": str(Path.home() / ".cache" / "uv"), CACHE_DIR: str(users_folder() or home)}
+    return {**caches, **kept, **hub.environment, "HOME": str(home), "PYTHONPATH": _absolute(environ)}
+
+
+def _absolute(environ: Mapping[str, str]) -> str:
+    """Where this tool is found from any folder."""
+    here = str(Path(__file__).parents[2])
+    return os.pathsep.join([here, *filter(None, environ.get("PYTHONPATH", "").split(os.pathsep))])
+
+
+def _told(played: Sequence[_Played], hub: Running, others: Collection[str], options: argparse.Namespace) -> int:
+    """Say what came of it; the exit code is the worst of the scenes."""
+    codes = [scene.exit_code for scene in played]
+    repeated = played[3].writes
+    state = hub.state()
+    published = [line for address, line in _published(hub, state) if address not in others]
+    if options.format == "json":
+        scenes, runs = [asdict(scene) for scene in played], [run["name"] for run in state["run"]]
+        print(json.dumps({"scenes": scenes, "published": published, "runs": runs}, indent=2))
+    else:
+        print("\nOn the Hub of this rehearsal:")
+        for line in published or ["nothing"]:
+            print(f"  {line}")
+        for submitted in state["run"]:
+            print(f"  run {submitted['name']} ({submitted['status']})")
+        print("The second release wrote nothing." if not repeated else f"The second release wrote {repeated} times.")
+        failed = [scene.title for scene in played if scene.exit_code]
+        print(f"Not well: {'; '.join(failed)}" if failed else "A merge would go through like this.")
+    if exit_codes.FAIL in codes or (repeated and not any(codes)):
+        return exit_codes.FAIL
+    return max(codes)
+
+
+def _published(hub: Running, state: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    for environment in state["environment"]:
+        at = f"{environment['owner']}/{environment['name']}"
+        if latest := hub.control("GET", f"environments/{at}"):
+            yield at, f"{at} {latest} {environment['visibility']}"
+
+
+def _teller(options: argparse.Namespace) -> Any:
+    """Prints what is going on: beside the result where that is for machines."""
+
+    def tell(text: str) -> None:
+        print(text, file=sys.stderr if options.format == "json" else sys.stdout, flush=True)
+
+    return tell

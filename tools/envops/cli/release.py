@@ -1,0 +1,217 @@
+"""`envops release`: publish what the plan says, each environment on passing evidence for exactly its files."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from envops import __version__, exit_codes
+from envops.files.atomic_write import write_whole
+from envops.hub.client import HubUnavailable
+from envops.models.relay import hide_memory
+from envops.release.due_runs import Situation, SubmittedRun, submit_runs
+from envops.release.evidence import Evidence, NoEvidence, read_evidence
+from envops.release.ledger import Entry, Ledger
+from envops.release.plan_text import render_plan_text
+from envops.release.plan_written import append_to_summary, print_plan, print_text, write_plan
+from envops.release.planning import Planned, make_plan
+from envops.release.release import Release
+from envops.release.release_text import render_release_markdown, render_release_text
+from envops.release.steps import PlannedRun
+from envops.repository.git import git
+from envops.repository.problem import DeclarationError, Problem
+from envops.repository.registry import REGISTRY_FILE, load_registry
+from envops.repository.repository import ENVIRONMENTS_FOLDER, Repository
+from envops.repository.workspace import Workspace
+from envops.system.subprocesses import Interrupted
+from envops.system.termination import terminated_like_interrupted
+from envops.text.scrubbing import SECRET_NAME
+
+LEDGER = "release.json"
+
+
+def run(options: argparse.Namespace) -> int:
+    """Plan; publish unless it is a dry run; write reports/release.json; return the exit code."""
+    root: Path = options.root.absolute()
+    reports: Path = options.reports or root / "reports"
+    stop = threading.Event()
+    hide_memory()  # it holds the key, and what is validated and loaded beside it is other people's code
+    try:
+        planned = make_plan(root, options.names, options.changed, stop)
+        write_plan(planned.plan, reports, planned.access.scrubber)
+        if options.dry_run:
+            print_plan(planned.plan, options.format, planned.access.scrubber, quiet=options.quiet)
+            return exit_codes.OF_VERDICT[planned.plan.verdict]
+        _refuse_to_write(planned)
+        evidence, why = _evidence(root, planned, options.evidence, reports)
+    except (HubUnavailable, NoEvidence) as error:
+        print(error, file=sys.stderr)
+        return exit_codes.USAGE
+    except Interrupted:
+        return exit_codes.INTERRUPTED
+    if not options.quiet:
+        print(planned.access.scrubber.text(render_plan_text(planned.plan, quiet=True)), file=sys.stderr)
+    ledger = _applied(root, planned, evidence, why, stop, quiet=options.quiet)
+    return _reported(ledger, planned, options, reports)
+
+
+def _refuse_to_write(planned: Planned) -> None:
+    if planned.hub is None and planned.plan.steps:
+        raise HubUnavailable(f"nothing can be released: {planned.plan.not_asked}", "set PRIME_API_KEY, or: --dry-run")
+    if planned.hub is not None and not planned.hub.identity.may_write and planned.plan.writes:
+        message = f"the key of {planned.hub.identity.slug} may read environments and not write them"
+        raise HubUnavailable(message, "make a key with write access to environments, and set PRIME_API_KEY to it")
+
+
+def _evidence(root: Path, planned: Planned, file: Path | None, reports: Path) -> tuple[dict[str, Evidence], str]:
+    """Evidence for what is to be written, and what to say where there is none.
+
+    A file speaks for what it names, be it stale or a failure. What it does not name is validated
+    here: an earlier release may have failed to publish it. There is no file where nothing changed
+    now and nothing had to be proven. Raises `NoEvidence`.
+    """
+    names = [step.desired.name for step in planned.plan.writes if not planned.plan.blocked(step.desired.name)]
+    if not names:
+        return {}, ""
+    known = read_evidence(file) if file is not None and file.exists() else {}
+    missing = [name for name in names if name not in known]
+    if missing:
+        folder = reports / "evidence"
+        _validate(root, missing, folder)
+        known |= read_evidence(folder / "validate.json")
+    return known, "the validation did not reach it"
+
+
+def _validate(root: Path, names: list[str], folder: Path) -> None:
+    """Validate again, in a process that has no key: where nothing changed, the cache answers."""
+    kept = {name: value for name, value in os.environ.items() if not SECRET_NAME.search(name)}
+    wanted = {name for entry in _secrets(root) for name in entry}
+    kept |= {name: os.environ[name] for name in wanted if name in os.environ and name != "PRIME_API_KEY"}
+    kept.pop("GITHUB_STEP_SUMMARY", None)
+    command = [sys.executable, "-m", "envops", "validate", *names, "--root", str(root), "--reports", str(folder)]
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "validate.json").unlink(missing_ok=True)
+    subprocess.run([*command, "--quiet"], env=kept, stdout=sys.stderr, check=False)
+
+
+def _secrets(root: Path) -> list[tuple[str, ...]]:
+    return [entry.secrets for entry in load_registry(root).environments.values()]
+
+
+def _applied(
+    root: Path, planned: Planned, evidence: Mapping[str, Evidence], why: str, stop: threading.Event, *, quiet: bool
+) -> Ledger:
+    """Carry out the plan and write down what came of it, also when it is cut short."""
+    commit = git(root, "rev-parse", "HEAD").stdout.decode().strip()
+    ledger = Ledger(commit, planned.plan.whose, planned.plan.prime, __version__)
+    if planned.prime is None or planned.hub is None:
+        return ledger
+    release = Release(
+        _repository(root, planned),
+        Workspace(root),
+        planned.prime,
+        planned.access,
+        planned.hub.identity,
+        evidence,
+        why,
+        _uncommitted(root, planned),
+        stop,
+        (lambda _: None) if quiet else lambda text: print(planned.access.scrubber.text(text), file=sys.stderr),
+    )
+    done: dict[str, Entry] = {}
+    held = threading.Lock()
+
+    def add(entry: Entry) -> None:
+        with held:
+            done[entry.step.desired.name] = entry
+
+    try:
+        with terminated_like_interrupted():
+            release.apply(planned.plan, add)
+            ready = planned.there | {name for name, entry in done.items() if entry.is_ready}
+            situation = Situation(root, planned.registry, planned.access, planned.prime, ready, stop)
+            ledger.runs = _submitted(situation, planned.plan.runs)
+    except (KeyboardInterrupt, Interrupted):
+        ledger.interrupted = True
+    for step in planned.plan.steps:
+        cut = Entry(step, "not-reached", "the release was interrupted", "run it again: it reads first")
+        entry = done.get(step.desired.name, cut)
+        ledger.entries.append(cut if entry.result == "not-reached" else entry)
+    return ledger
+
+
+def _submitted(situation: Situation, planned: tuple[PlannedRun, ...]) -> list[dict[str, Any]]:
+    """What came of the runs; whatever goes wrong with them, what was published is still written down."""
+    try:
+        return [asdict(each) for each in submit_runs(situation, planned)]
+    except Interrupted:
+        raise
+    except Exception as error:
+        expected = isinstance(error, DeclarationError | HubUnavailable)
+        named = str(error) if expected else f"envops failed here: {type(error).__name__}: {error}"
+        said = situation.access.scrubber.text(named)
+        due = [run.name for run in planned if run.action == "submit"]
+        return [asdict(SubmittedRun(name, "unknown", said, "nox -s train: it looks first")) for name in due]
+
+
+def _repository(root: Path, planned: Planned) -> Repository:
+    """The packages that are written, or whose evaluations may have to be."""
+    entries = planned.registry.environments
+    names = {step.desired.name for step in planned.plan.steps if entries[step.desired.name].publish_evals}
+    names |= {step.desired.name for step in planned.plan.writes}
+    return Repository.load(root, sorted(names)) if names else Repository(root, planned.registry, {})
+
+
+def _uncommitted(root: Path, planned: Planned) -> dict[str, str]:
+    """What decides about each environment to be written and is not in git; nothing where there is no git."""
+    status = git(root, "status", "--porcelain", "--untracked-files=all", "--", REGISTRY_FILE, ENVIRONMENTS_FOLDER)
+    if status.returncode != 0 and (root / ".git").exists():
+        said = status.stderr.decode(errors="replace").strip()
+        raise DeclarationError([Problem(".git", None, f"git cannot say what is uncommitted: {said}")])
+    files = [line[3:].strip('"') for line in status.stdout.decode(errors="replace").splitlines()]
+    found = {}
+    for step in planned.plan.writes:
+        folder = f"{ENVIRONMENTS_FOLDER}/{planned.registry.environments[step.desired.name].folder_name}/"
+        own = [file for file in files if folder in file or file.endswith(REGISTRY_FILE)]
+        if own:
+            found[step.desired.name] = ", ".join(own[:3]) + (" …" if len(own) > 3 else "")
+    return found
+
+
+def _reported(ledger: Ledger, planned: Planned, options: argparse.Namespace, reports: Path) -> int:
+    scrubber = planned.access.scrubber
+    text = ledger.text(scrubber)
+    write_whole(reports / LEDGER, text)
+    page = scrubber.text(render_release_markdown(ledger))
+    write_whole(reports / "release.md", page)
+    shown = scrubber.text(render_release_text(ledger)) if options.format == "text" else page
+    print_text(text if options.format == "json" else shown, guard=options.format != "json")
+    append_to_summary(page)
+    code = _exit_code(ledger)
+    return code if code != exit_codes.PASS else _external_exit_code(planned)
+
+
+def _external_exit_code(planned: Planned) -> int:
+    """What the registry takes from others has to be there as well."""
+    states = {external.standing for external in planned.plan.external}
+    if states & {"missing", "no-access"}:
+        return exit_codes.FAIL
+    return exit_codes.ERROR if "unreadable" in states else exit_codes.PASS
+
+
+def _exit_code(ledger: Ledger) -> int:
+    if ledger.interrupted:
+        return exit_codes.INTERRUPTED
+    results = {entry.result for entry in ledger.entries}
+    evaluations = {each.outcome for entry in ledger.entries for each in entry.evaluations}
+    runs = {str(each["outcome"]) for each in ledger.runs}
+    if results & {"refused", "failed", "wedged"} or "failed" in evaluations | runs:
+        return exit_codes.FAIL
+    return exit_codes.ERROR if results & {"unknown", "not-reached"} or "unknown" in runs else exit_codes.PASS

@@ -1,0 +1,24 @@
+"""`envops report open`: the HTML report of what the last run wrote."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import webbrowser
+from pathlib import Path
+
+from envops import exit_codes
+from envops.reports.html.written import write_page
+
+
+def run(options: argparse.Namespace) -> int:
+    """Write the page anew from what lies in the folder of reports, and show it."""
+    folder: Path = (options.reports or options.root / "reports").absolute()
+    if not (folder / "validate.json").is_file():
+        print(f"{folder} holds no validate.json\nfirst: nox -s validate", file=sys.stderr)
+        return exit_codes.USAGE
+    page = write_page(folder)
+    print(page)
+    if not options.print and not webbrowser.open(page.as_uri()):
+        print("no browser to open it with", file=sys.stderr)
+    return exit_codes.PASS

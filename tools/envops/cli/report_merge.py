@@ -1,0 +1,93 @@
+"""`envops report merge`: one report of what several machines proved."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from envops import exit_codes
+from envops.reports.json_report import head_data, plain_json_parts
+from envops.reports.merge import merged, missing_shards
+from envops.reports.reading import read_report, result_of
+from envops.reports.written import print_result, tell_github, write_reports
+from envops.repository.problem import DeclarationError, Problem
+from envops.repository.registry import REGISTRY_FILE
+from envops.repository.repository import Repository
+
+REPORT = "validate.json"
+
+
+def run(options: argparse.Namespace) -> int:
+    """Merge the reports and return the exit code of the whole."""
+    files = list(dict.fromkeys(_found(options.files)))
+    expected = _expected(options.matrix)
+    if not files:
+        if options.matrix is not None and not expected:
+            print("the matrix is empty and no report is there: nothing was to be proved", file=sys.stderr)
+            return exit_codes.PASS
+        raise DeclarationError([Problem(str(options.files[0]), None, f"holds no {REPORT}")])
+    reports = {str(file): read_report(file) for file in files}
+    _of_this_checkout(options.root, reports)
+    data = merged(reports, expected)
+    result = result_of(data)
+    if missing := missing_shards(list(reports.values())):
+        print(f"no report of shard {', '.join(map(str, missing))}: its environments count as unproved", file=sys.stderr)
+    written = write_reports(result, options.reports, environments=data["environments"])
+    if options.format == "json":
+        sys.stdout.writelines(plain_json_parts(head_data(result), data["environments"]))
+    else:
+        print_result(result, options.format, reports=written, quiet=options.quiet)
+    tell_github(result)
+    return exit_codes.OF_VERDICT[result.verdict]
+
+
+def _of_this_checkout(root: Path, reports: Mapping[str, Mapping[str, Any]]) -> None:
+    """Raise `DeclarationError` where a report is evidence of other files than lie here: those of another commit."""
+    if not (root / REGISTRY_FILE).is_file():
+        print(f"no {REGISTRY_FILE} here: whether the reports are of this commit cannot be told", file=sys.stderr)
+        return
+    told = [(file, one) for file, report in reports.items() for one in report["environments"] if one["digest"]]
+    if not told:
+        return
+    packages = Repository.load(root, [one["name"] for _, one in told]).packages
+    problems = [
+        Problem(
+            file,
+            None,
+            f"is of another commit: {one['name']} has other files here",
+            found=one["digest"][:19],
+            allowed=packages[one["name"]].digest[:19],
+            fix="merge it where its commit is checked out, or validate this commit",
+        )
+        for file, one in told
+        if packages[one["name"]].digest != one["digest"]
+    ]
+    if problems:
+        raise DeclarationError(problems)
+
+
+def _found(given: Sequence[Path]) -> Iterator[Path]:
+    for path in given:
+        if path.is_dir():
+            yield from sorted(path.rglob(REPORT))
+        else:
+            yield path
+
+
+def _expected(matrix: Path | None) -> list[str]:
+    """Every name of a matrix.
+
+    Raises `DeclarationError` when the file is none.
+    """
+    if matrix is None:
+        return []
+    try:
+        data: Any = json.loads(matrix.read_bytes())
+        return [name for entry in data["include"] for name in entry["names"].split()]
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        fix = "write it with envops shards --format json"
+        raise DeclarationError([Problem(str(matrix), None, "is not a matrix of shards", fix=fix)]) from None

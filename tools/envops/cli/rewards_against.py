@@ -1,0 +1,204 @@
+"""`envops rewards --against BASE`: one corpus of replies, scored by two versions of the code."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from envops import __version__, exit_codes
+from envops.cli.rewards_printing import append_to_summary, print_text, write_report
+from envops.facts.observed import Facts, Failure
+from envops.reports.html.written import refresh_page
+from envops.reports.reward_diff import DiffResult, EnvironmentDiff, render_json, render_markdown, render_text
+from envops.repository.base_revision import Base, NoBase, find_base
+from envops.repository.changes import changed_environments
+from envops.repository.package import Package
+from envops.repository.problem import DeclarationError, Problem
+from envops.repository.registry import EnvironmentEntry
+from envops.repository.repository import Repository
+from envops.repository.workspace import Workspace
+from envops.rules.engine import Finding, Subject, Verdict, all_rules, apply
+from envops.rules.verdict import worst
+from envops.statistics.reward_comparison import RewardComparison, ScoredReply, Scoring, Side, compare
+from envops.statistics.task_matching import match_tasks
+from envops.validation.observation import Watcher, observe
+from envops.validation.remembering import remembered
+from envops.validation.requests import Wish
+from envops.validation.rescoring import Rescored, Scorer
+from envops.validation.reward_diff import Exchanged, SideFailed, corpus_of, exchange, open_both
+
+
+@dataclass(frozen=True)
+class Run:
+    """What is the same for all environments of one run."""
+
+    base: Base
+    workspace: Workspace
+    wish: Wish
+    note: Callable[[str], None]
+    stop: threading.Event
+
+
+def run(options: argparse.Namespace) -> int:
+    """Compare the chosen environments with the base, write the reports and return the exit code."""
+    root = options.root.absolute()
+    repository = Repository.load(root, options.names or None)
+    names = _chosen(root, repository, options)
+    base = find_base(root, options.against)
+    if base.folder is not None and len(names) != 1:
+        message = "is one package's folder: name the one environment that is compared with it"
+        raise DeclarationError([Problem(options.against, None, message, fix="envops rewards NAME --against FOLDER")])
+    wish = Wish(allow_network=options.allow_network, use_cache=not options.no_cache, evaluate=False, only_replies=True)
+
+    def note(text: str) -> None:
+        if not options.quiet:
+            print(text, file=sys.stderr)
+
+    shared = Run(base, Workspace(root), wish, note, threading.Event())
+    try:
+        compared = tuple(_compare_one(shared, repository, name) for name in names)
+    except KeyboardInterrupt:
+        shared.stop.set()
+        raise
+    result = DiffResult(base.label, worst(one.verdict for one in compared), compared, __version__)
+    _report(result, options, options.reports or root / "reports")
+    return exit_codes.OF_VERDICT[result.verdict]
+
+
+def _chosen(root: Path, repository: Repository, options: argparse.Namespace) -> tuple[str, ...]:
+    names = repository.select(options.names)
+    if options.changed is None:
+        return names
+    change = changed_environments(root, options.changed or None)
+    return tuple(name for name in names if change.everything or name in change.names)
+
+
+def _report(result: DiffResult, options: argparse.Namespace, folder: Path) -> None:
+    written = {"reward-diff.json": render_json(result), "reward-diff.md": render_markdown(result)}
+    for name, text in written.items():
+        write_report(folder / name, text)
+    refresh_page(folder)
+    append_to_summary(written["reward-diff.md"])
+    form = {"json": "reward-diff.json", "markdown": "reward-diff.md"}.get(options.format)
+    print_text(lambda width, colour: written[form] if form else render_text(result, width=width, colour=colour))
+
+
+def _compare_one(shared: Run, repository: Repository, name: str) -> EnvironmentDiff:
+    """One environment; whatever goes wrong with it leaves the others alone."""
+    started = time.monotonic()
+    entry, package = repository.registry.environments[name], repository.packages[name]
+    with shared.workspace.scratch() as scratch:
+        try:
+            there = shared.base.environment(entry, scratch)
+        except NoBase as error:
+            if error.new:
+                return EnvironmentDiff(name, "pass", "new", str(error))
+            return EnvironmentDiff(name, "inconclusive", "failed", str(error))
+        if _is_same(there, (entry, package)):
+            reason = f"package, lock and arguments are those of {shared.base.label}: nothing to compare"
+            return EnvironmentDiff(name, "pass", "unchanged", reason)
+        try:
+            comparison, facts = _compared(shared, there, (entry, package))
+        except SideFailed as error:
+            return _failed(name, error, shared.base.label)
+    found = _findings(Subject(entry, package, facts, comparison=comparison))
+    verdict = _verdict(found)
+    reason = _said(comparison)
+    seconds = time.monotonic() - started
+    return EnvironmentDiff(name, verdict, "compared", reason, comparison, found, seconds=seconds)
+
+
+Declared = tuple[EnvironmentEntry, Package]
+
+
+def _is_same(there: Declared, here: Declared) -> bool:
+    return there[1].digest == here[1].digest and dict(there[0].args) == dict(here[0].args)
+
+
+def _compared(shared: Run, there: Declared, here: Declared) -> tuple[RewardComparison, Facts]:
+    entry, package = here
+    shared.note(f"{package.name}: gathering replies …")
+    facts = _facts(shared, entry, package)
+    network = shared.wish.allow_network
+    with (
+        Scorer(*there, shared.workspace, network, shared.stop) as base,
+        Scorer(*here, shared.workspace, network, shared.stop) as head,
+    ):
+        shared.note(f"{package.name}: loading both versions …")
+        open_both(base, head, shared.stop)
+        matching = match_tasks(base.listing.tasks.values(), head.listing.tasks.values())
+        to_base = {match.head.index: match.base.index for match in matching.matches}
+        corpus = corpus_of(base, head, facts, to_base)
+        shared.note(f"{package.name}: scoring {len(corpus.replies):,} replies twice …")
+        exchanged = exchange(corpus, base, head, shared.stop)
+        comparison = compare(
+            _side(base, there[0], shared.base.label),
+            _side(head, entry, "the working tree"),
+            matching,
+            [_scored_reply(one) for one in exchanged],
+            unmatched=corpus.unmatched,
+            left_out=corpus.left_out,
+        )
+    return comparison, facts
+
+
+def _facts(shared: Run, entry: EnvironmentEntry, package: Package) -> Facts:
+    known = remembered(entry, package, shared.workspace, shared.wish)
+    if known is not None:
+        return known
+    watcher = Watcher(stage=lambda _: None, advance=lambda _done, _total: None)
+    return observe(entry, package, shared.workspace, shared.wish, watcher, shared.stop)
+
+
+def _side(scorer: Scorer, entry: EnvironmentEntry, label: str) -> Side:
+    package, described = scorer.package, scorer.description
+    return Side(
+        label, package.name, package.version, described.generation, package.digest, described.functions, entry.args
+    )
+
+
+def _scored_reply(one: Exchanged) -> ScoredReply:
+    return ScoredReply(
+        one.said_by, one.base_task, one.head_task, one.completion, _scoring(one.base), _scoring(one.head)
+    )
+
+
+def _scoring(said: Rescored) -> Scoring:
+    return Scoring(said.reward, said.functions, said.problem)
+
+
+def _findings(subject: Subject) -> tuple[Finding, ...]:
+    rules = [known for known in all_rules().values() if known.compares]
+    return tuple(finding for known in rules for finding in apply(known, subject))
+
+
+def _verdict(found: tuple[Finding, ...]) -> Verdict:
+    counting = [finding for finding in found if finding.counts]
+    if any(finding.bug for finding in counting):
+        return "error"
+    if not counting:
+        return "pass"
+    return "inconclusive" if all(finding.inconclusive for finding in counting) else "fail"
+
+
+def _said(comparison: RewardComparison) -> str:
+    changed, count = len(comparison.changed), len(comparison.replies)
+    if not count:
+        return "nothing could be compared"
+    return f"{changed:,} of {count:,} replies are scored differently" if changed else f"{count:,} replies, all the same"
+
+
+def _failed(name: str, error: SideFailed, label: str) -> EnvironmentDiff:
+    failure: Failure = error.failure
+    first = (failure.message.strip().splitlines() or [""])[0]
+    own = failure.kind in ("raised", "missing-secret", "network")
+    if error.side == "base":
+        reason = f"the code of {label} could not be run: {failure.type}: {first}"
+        return EnvironmentDiff(name, "inconclusive" if own else "error", "failed", reason, failure=failure)
+    reason = f"the working tree's code could not be run: {failure.type}: {first}"
+    return EnvironmentDiff(name, "fail" if own else "error", "failed", reason, failure=failure)

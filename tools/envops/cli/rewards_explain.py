@@ -1,0 +1,118 @@
+"""`envops rewards NAME --explain RULE`: what a rule checks, and what it found here."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import threading
+from dataclasses import dataclass
+
+from envops import exit_codes
+from envops.cli.rewards_printing import print_text
+from envops.facts.observed import Facts
+from envops.reports.evidence import shown_evidence
+from envops.reports.page import Page
+from envops.repository.repository import Repository
+from envops.repository.workspace import Workspace
+from envops.rules.catalogue import UnknownRuleError, explain
+from envops.rules.engine import Finding, Rule, Subject, all_rules, findings
+from envops.text.plain_data import plain_data
+from envops.validation.observation import Watcher, observe
+from envops.validation.remembering import remembered
+from envops.validation.requests import Wish
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a rule found in one environment."""
+
+    name: str
+    folder: str
+    findings: tuple[Finding, ...]
+    unseen: str = ""
+    """Why the rule had nothing to look at, where it had not."""
+
+
+def run(options: argparse.Namespace) -> int:
+    """Explain the rule and apply it to the chosen environments."""
+    try:
+        text = explain(options.explain)
+    except UnknownRuleError as error:
+        print(error, file=sys.stderr)
+        return exit_codes.USAGE
+    rule = all_rules()[options.explain.strip().upper()]
+    root = options.root.absolute()
+    repository = Repository.load(root, options.names or None)
+    workspace, stop = Workspace(root), threading.Event()
+    wish = Wish(
+        allow_network=options.allow_network,
+        use_cache=not options.no_cache,
+        evaluate=rule.gate in ("smoke", "distribution"),
+    )
+    found = []
+    for name in repository.select(options.names):
+        entry, package = repository.registry.environments[name], repository.packages[name]
+        facts = remembered(entry, package, workspace, wish)
+        if facts is None:
+            if not options.quiet:
+                print(f"{name}: observing …", file=sys.stderr)
+            watcher = Watcher(stage=lambda _: None, advance=lambda _done, _total: None)
+            facts = observe(entry, package, workspace, wish, watcher, stop)
+        subject = Subject(entry, package, facts)
+        hits = tuple(one for one in findings(subject, [rule.gate]) if one.rule == rule.id)
+        folder = package.folder.resolve().relative_to(root.resolve()).as_posix()
+        found.append(Found(name, folder, hits, _unseen(rule, facts)))
+    if options.format == "json":
+        print_text(lambda _width, _colour: _json(rule, found))
+    else:
+        print_text(lambda width, colour: f"{text}\n{_page(rule, found, width, colour)}")
+    return exit_codes.FAIL if any(hit.counts for one in found for hit in one.findings) else exit_codes.PASS
+
+
+def _unseen(rule: Rule, facts: Facts) -> str:
+    if rule.compares:
+        return "it compares with a base: envops rewards NAME --against main"
+    if facts.failures:
+        stage, failure = next(iter(facts.failures.items()))
+        first = (failure.message.strip().splitlines() or [""])[0]
+        return f"{stage} failed ({failure.type}: {first}), so not everything was seen"
+    return ""
+
+
+def _page(rule: Rule, found: list[Found], width: int, colour: bool) -> str:
+    page = Page(width=width, colour=colour)
+    for one in found:
+        if not one.findings:
+            said = f"{rule.id} finds nothing" if not one.unseen else f"{rule.id} has nothing to say: {one.unseen}"
+            page.line((one.name, "bold"), f"  {said}")
+        for finding in one.findings:
+            _finding(page, one, finding)
+    return page.text()
+
+
+def _finding(page: Page, one: Found, finding: Finding) -> None:
+    style = "dim" if finding.ignored else "bold red" if finding.severity == "error" else "yellow"
+    page.paragraph((one.name, "bold"), (finding.rule, style), finding.message, hanging=4)
+    if finding.place is not None:
+        line = "" if finding.place.line is None else f":{finding.place.line}"
+        page.line(f"{'at':<10} ", (f"{one.folder}/{finding.place.file}{line}", "cyan"), indent=4)
+    for entry in shown_evidence(finding):
+        (page.quote if entry.quoted else page.field)(entry.label, entry.text, indent=4)
+    if finding.ignored is not None:
+        page.field("ignored", finding.ignored, indent=4)
+    page.field("fix", finding.fix, indent=4, style="green")
+    page.blank()
+
+
+def _json(rule: Rule, found: list[Found]) -> str:
+    data = {
+        "version": 1,
+        "rule": {"id": rule.id, "gate": rule.gate, "severity": rule.severity, "title": rule.title}
+        | {"what": rule.what, "why": rule.why, "fix": rule.fix},
+        "environments": [
+            {"name": one.name, "unseen": one.unseen, "findings": [plain_data(hit) for hit in one.findings]}
+            for one in found
+        ],
+    }
+    return json.dumps(plain_data(data), indent=2, ensure_ascii=True, allow_nan=False) + "\n"

@@ -1,0 +1,62 @@
+"""Which environments a command is about: all, those named, those changed, one machine's part of them."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from envops.repository.repository import Repository
+from envops.repository.workspace import Workspace
+from envops.rules.result import Share
+from envops.validation.sharding import Load, divided
+from envops.validation.timings import expected_timings
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The environments that were chosen."""
+
+    repository: Repository
+    names: tuple[str, ...]
+    note: str = ""
+    """What to say about the choice."""
+    share: Share | None = None
+
+
+def chosen_environments(root: Path, options: argparse.Namespace) -> Choice:
+    """What the options choose.
+
+    Raises `DeclarationError` for a name that is none, a declaration that is wrong, or a base that git does not know.
+    """
+    choice = _selected(root, options)
+    shard: tuple[int, int] | None = getattr(options, "shard", None)
+    if shard is None:
+        return choice
+    index, of = shard
+    part = divided(loads(choice, Workspace(root)), of)[index - 1].names
+    note = f"shard {index} of {of}: {len(part)} of {len(choice.names)} environments"
+    names = tuple(name for name in choice.names if name in set(part))
+    said = "; ".join(filter(None, (choice.note, note)))
+    return Choice(choice.repository, names, said, Share(index, of, tuple(sorted(choice.names))))
+
+
+def loads(choice: Choice, workspace: Workspace) -> Sequence[Load]:
+    """What each chosen environment asks of a machine, by past timings."""
+    timings = expected_timings(choice.names, workspace)
+    packages = choice.repository.packages
+    locks = {name: lock.digest if (lock := packages[name].lock) else name for name in choice.names}
+    return [Load(name, timings[name].seconds, locks[name]) for name in choice.names]
+
+
+def _selected(root: Path, options: argparse.Namespace) -> Choice:
+    if options.changed is None:
+        repository = Repository.load(root, options.names or None)
+        return Choice(repository, repository.select(options.names))
+    from envops.repository.changes import changed_environments
+
+    change = changed_environments(root, options.changed or None)
+    repository = Repository.load(root, only=None if change.everything else change.names)
+    wanted = set(repository.select(options.names))
+    return Choice(repository, tuple(name for name in repository.packages if name in wanted), change.reason)

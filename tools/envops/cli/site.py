@@ -1,0 +1,69 @@
+"""`envops site`: the catalogue of the repository as static pages."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from envops import exit_codes
+from envops.reports.html.written import read_diff
+from envops.reports.reading import read_report
+from envops.reports.run_report import read_runs
+from envops.reports.site.build import NotOurs, build_site
+from envops.reports.site.catalogue import Catalogue, listing_of
+from envops.repository.repository import Repository
+
+
+def run(options: argparse.Namespace) -> int:
+    """Write the site from the registry, the READMEs and what lies in the folder of reports."""
+    root = options.root.absolute()
+    reports: Path = options.reports or root / "reports"
+    out: Path = options.out or reports / "site"
+    catalogue, problems = _catalogue(root, reports)
+    for problem in problems:
+        print(problem, file=sys.stderr)
+    try:
+        pages = build_site(catalogue, out)
+    except NotOurs as error:
+        print(error, file=sys.stderr)
+        return exit_codes.USAGE
+    print(f"{pages} pages in {out}")
+    if catalogue.report is None:
+        print("no report was found, so nothing is said of what is proven; first: nox -s validate", file=sys.stderr)
+    return exit_codes.PASS
+
+
+def _catalogue(root: Path, reports: Path) -> tuple[Catalogue, list[str]]:
+    """Everything the site is made of, and what is wrong with reports of runs that cannot be read."""
+    repository = Repository.load(root)
+    registry = repository.registry
+    file = reports / "validate.json"
+    report: dict[str, Any] | None = read_report(file) if file.is_file() else None
+    released = _released(reports / "release.json")
+    listings = [
+        listing_of(registry.environments[name], package, _readme(package.folder), report, registry.runs, released)
+        for name, package in repository.packages.items()
+    ]
+    runs, problems = read_runs(reports)
+    diff = read_diff(reports / "reward-diff.json", report["environments"]) if report else None
+    catalogue = Catalogue(
+        registry.owner, tuple(listings), tuple(registry.external.values()), tuple(runs), registry.runs, report, diff
+    )
+    return catalogue, problems
+
+
+def _released(file: Path) -> dict[str, Any] | None:
+    """What the last release wrote down, where one did."""
+    try:
+        data = json.loads(file.read_bytes())
+        return data if all({"name", "result", "package_version"} <= set(one) for one in data["environments"]) else None
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def _readme(folder: Path) -> str:
+    file = folder / "README.md"
+    return file.read_text(encoding="utf-8", errors="replace") if file.is_file() else ""

@@ -1,0 +1,37 @@
+"""`envops test NAME`: an environment's own tests and cases, by pytest, where they belong."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import threading
+
+from envops import exit_codes
+from envops.repository.repository import Repository
+from envops.repository.workspace import Workspace
+from envops.system.subprocesses import ProgramFailed
+from envops.validation.authors_pytest import run_pytest
+
+MEANING = {0: exit_codes.PASS, 1: exit_codes.FAIL, 2: exit_codes.INTERRUPTED, 4: exit_codes.USAGE, 5: exit_codes.USAGE}
+"""pytest's exit codes; 5 says that nothing was selected."""
+
+
+def run(options: argparse.Namespace) -> int:
+    """Run pytest with the given arguments and return what its outcome means."""
+    root = options.root.absolute()
+    repository = Repository.load(root, [options.name])
+    (name,) = repository.select([options.name])
+    arguments = [argument for number, argument in enumerate(options.pytest) if number or argument != "--"]
+    try:
+        code = run_pytest(
+            repository.registry.environments[name],
+            repository.packages[name],
+            Workspace(root),
+            arguments,
+            allow_network=False,
+            stop=threading.Event(),
+        )
+    except ProgramFailed as error:
+        print(f"{name} could not be tested: {error.failure.type}: {error.failure.message}", file=sys.stderr)
+        return exit_codes.FAIL if error.failure.kind == "raised" else exit_codes.ERROR
+    return MEANING.get(code, exit_codes.ERROR)

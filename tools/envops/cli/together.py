@@ -1,0 +1,32 @@
+"""`envops together`: all environments in one place."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import threading
+
+from envops import exit_codes
+from envops.repository.repository import Repository
+from envops.repository.workspace import Workspace
+from envops.system.subprocesses import ProgramFailed
+from envops.validation.co_install import import_together
+
+
+def run(options: argparse.Namespace) -> int:
+    """Try each generation of verifiers for itself, since only one can be installed, and return the exit code."""
+    root = options.root.absolute()
+    repository = Repository.load(root, options.names or None)
+    packages = [repository.packages[name] for name in repository.select(options.names)]
+    code = exit_codes.PASS
+    for generation in sorted({package.generation or "" for package in packages}):
+        group = [package for package in packages if (package.generation or "") == generation]
+        try:
+            lines = import_together(group, Workspace(root), threading.Event())
+        except ProgramFailed as error:
+            print(f"{generation}: {len(group)} environments do not work side by side", file=sys.stderr)
+            print(error.failure.message, file=sys.stderr)
+            code = max(code, exit_codes.FAIL if error.failure.kind == "raised" else exit_codes.ERROR)
+            continue
+        print(f"{generation}: {len(lines)} environments were installed and imported together")
+    return code

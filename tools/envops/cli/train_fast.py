@@ -1,0 +1,140 @@
+"""`envops train --env owner/name --model M`: a run on what is on the Hub already, without registry and gates."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from envops import exit_codes
+from envops.cli.declared import run_result
+from envops.files.atomic_write import write_whole
+from envops.hub.access import HubAccess
+from envops.hub.client import HubUnavailable
+from envops.hub.login import the_platform
+from envops.hub.prime import Prime
+from envops.hub.state import read_hub
+from envops.reports.declared_runs import render_runs
+from envops.repository.git import git
+from envops.repository.registry import ExternalEntry, Registry
+from envops.repository.run import run_spec
+from envops.repository.workspace import Workspace
+from envops.system.subprocesses import Interrupted
+from envops.training.declared_runs import DeclaredRun, declared_runs
+from envops.training.identity import RunIdentity, identity_of
+from envops.training.submit import Platform, submit
+
+ADDRESS = re.compile(r"[A-Za-z0-9]+([._-][A-Za-z0-9]+)*/[A-Za-z0-9]+([._-][A-Za-z0-9]+)*(@[0-9][A-Za-z0-9.+!_-]*)?")
+BATCH, GROUP = 128, 8
+
+
+@dataclass(frozen=True)
+class FastRun:
+    """What was asked for, compiled."""
+
+    run: DeclaredRun
+    identity: RunIdentity
+    file: Path
+    text: str
+
+
+class Unusable(Exception):
+    """What was asked for on the command line cannot be run; the message says what to write."""
+
+
+def run(options: argparse.Namespace) -> int:
+    """Compile, show, ask, submit; the exit code."""
+    try:
+        _check(options)
+        prime, access = the_platform()
+        fast = _compiled(options, prime, access)
+        write_whole(fast.file, fast.text)
+        print(f"{fast.file}:\n\n{fast.text}")
+        print(access.scrubber.text(render_runs([run_result(fast.run)], quiet=True)), end="")
+        if fast.run.fails:
+            return exit_codes.FAIL
+        if options.dry_run or not _approved(options, fast):
+            return exit_codes.PASS
+        platform = Platform(prime, access, Workspace(options.root.absolute()).base, threading.Event())
+        said = submit(fast.run.request, fast.identity, platform)
+    except (Unusable, HubUnavailable) as error:
+        print(error, file=sys.stderr)
+        return exit_codes.USAGE
+    except Interrupted:
+        return exit_codes.INTERRUPTED
+    print(access.scrubber.text(": ".join(filter(None, (said.outcome, said.message, said.id, said.next)))))
+    if said.outcome in ("submitted", "already-submitted"):
+        return exit_codes.PASS
+    return exit_codes.FAIL if said.outcome == "failed" else exit_codes.ERROR
+
+
+def _check(options: argparse.Namespace) -> None:
+    if options.names:
+        raise Unusable(f"--env is for runs that are not declared; leave out {' '.join(options.names)}")
+    if not options.env or not options.model:
+        raise Unusable("a run without a declaration needs both: --env owner/name --model M")
+    for address in options.env:
+        if not ADDRESS.fullmatch(address):
+            raise Unusable(f"--env {address}: an environment of the Hub is owner/name, or owner/name@1.2.3")
+    if not sys.stdin.isatty() and not options.yes and not options.dry_run:
+        raise Unusable("nobody is there to ask: add --yes to submit, or --dry-run to look at it only")
+
+
+def _compiled(options: argparse.Namespace, prime: Prime, access: HubAccess) -> FastRun:
+    external = _external(options.env, prime, access)
+    name = _name(options)
+    declared: dict[str, Any] = {
+        "backend": "prime",
+        "model": options.model,
+        "environments": [{"id": entry.name} for entry in external.values()],
+        "max_steps": options.max_steps,
+        "batch_size": BATCH,
+        "rollouts_per_example": GROUP,
+    }
+    spec = run_spec(name, declared, {}, "the command line")
+    registry = Registry("", {}, external, {name: declared}, {name: spec})
+    [compiled] = declared_runs(registry, {}, [spec])
+    root = options.root.absolute()
+    commit = git(root, "rev-parse", "HEAD").stdout.decode("ascii", "replace").strip()
+    identity = identity_of(compiled.request, declared, {}, commit)
+    if compiled.compiled is None:
+        raise Unusable("; ".join(finding.message for finding in compiled.findings))
+    path, text = next(iter(compiled.compiled.files.items()))
+    file = options.output or root / path
+    file.parent.mkdir(parents=True, exist_ok=True)
+    return FastRun(compiled, identity, file, text)
+
+
+def _external(addresses: list[str], prime: Prime, access: HubAccess) -> dict[str, ExternalEntry]:
+    """The environments by name, at the version that was named or at the latest. Raises `Unusable`."""
+    plain = [address.partition("@")[0] for address in addresses]
+    pinned = [address for address in addresses if "@" in address]
+    hub = read_hub(prime, access, plain, threading.Event(), pinned=pinned)
+    found: dict[str, ExternalEntry] = {}
+    for address in addresses:
+        place, _, version = address.partition("@")
+        owner, _, name = place.partition("/")
+        reading = hub.pinned[address] if version else hub.readings[place]
+        there = reading.environment.version if reading.environment else ""
+        if reading.standing != "found" or not (version or there):
+            raise Unusable(f"{address} is not to be had on the Hub: {reading.why or 'nothing is published there'}")
+        label = name if name not in found else f"{owner}-{name}"
+        found[label] = ExternalEntry(label, owner, name, version or there)
+    return found
+
+
+def _name(options: argparse.Namespace) -> str:
+    environments = "-".join(address.partition("@")[0].rpartition("/")[2] for address in options.env)
+    text = f"{environments}-{options.model.rpartition('/')[2]}".lower()
+    return re.sub(r"[^a-z0-9.]+", "-", text).strip("-.")[:60].strip("-.")
+
+
+def _approved(options: argparse.Namespace, fast: FastRun) -> bool:
+    if options.yes:
+        return True
+    answer = input(f"Submit {fast.identity.name}? Hosted GPUs are paid by the hour. [y/N] ")
+    return answer.strip().lower() in ("y", "yes")

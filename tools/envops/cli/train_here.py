@@ -1,0 +1,164 @@
+"""`envops train RUN` for a run of this machine (`backend: trl`), and `--config FILE`: train it, here, now."""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import json
+import os
+import signal
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from envops import exit_codes
+from envops.facts.observed import Failure
+from envops.repository.problem import nearest
+from envops.repository.repository import Repository
+from envops.repository.reward_digest import reward_digest
+from envops.repository.workspace import Workspace
+from envops.rules.engine import Finding
+from envops.system.subprocesses import Interrupted, ProgramFailed
+from envops.training.declared_runs import DeclaredRun
+from envops.training.learner.settings import LearnerSettings, UnfitSettings, read_settings
+from envops.validation.job import StageFailed, WorkerLost
+
+if TYPE_CHECKING:
+    from envops.training.learner.training import Trained
+
+NEEDED = ("torch", "trl", "transformers", "datasets", "accelerate", "peft")
+REQUIREMENTS = "tools/requirements-trl.lock"
+MOST_TASKS = 20_000
+CODES = {
+    "finished": exit_codes.PASS,
+    "already finished": exit_codes.PASS,
+    "budget": exit_codes.INCONCLUSIVE,
+    "interrupted": exit_codes.INTERRUPTED,
+}
+
+
+def run(options: argparse.Namespace, runs: Sequence[DeclaredRun]) -> int:
+    """Train the declared runs one after the other; the exit code is the first that is not 0."""
+    root = options.root.absolute()
+    for declared in runs:
+        if failing := [finding for finding in declared.findings if finding.counts]:
+            _tell(declared.spec.name, failing)
+            return exit_codes.FAIL
+        if declared.compiled is None:
+            return exit_codes.FAIL
+        name, text = next(iter(declared.compiled.files.items()))
+        file = root / name
+        if not file.is_file() or file.read_text(encoding="utf-8") != text:
+            print(f"{name} is not what registry.yaml says: nox -s train -- --compile-only", file=sys.stderr)
+            return exit_codes.USAGE
+        if missing := [secret for secret in declared.spec.secrets if not os.environ.get(secret)]:
+            print(f"{declared.spec.name} needs {', '.join(missing)}, which is not set", file=sys.stderr)
+            return exit_codes.USAGE
+        code = run_config(file, options)
+        if code != exit_codes.PASS:
+            return code
+    return exit_codes.PASS
+
+
+def run_config(file: Path, options: argparse.Namespace) -> int:
+    """Train what a compiled file says; the exit code."""
+    missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]
+    if missing:
+        told = f"training here needs {', '.join(missing)}: `nox -s train -- RUN` installs {REQUIREMENTS}"
+        print(told, file=sys.stderr)
+        return exit_codes.USAGE
+    try:
+        trained = _train(options.root.absolute(), read_settings(file))
+    except UnfitSettings as error:
+        print(error, file=sys.stderr)
+        return exit_codes.USAGE
+    except (StageFailed, WorkerLost, ProgramFailed) as error:
+        print(f"the environment could not be played: {error}", file=sys.stderr)
+        return exit_codes.ERROR
+    except Interrupted:
+        return exit_codes.INTERRUPTED
+    print(json.dumps(_as_json(trained), indent=2) if options.format == "json" else _told(trained))
+    return CODES[trained.end]
+
+
+def _train(root: Path, settings: LearnerSettings) -> Trained:
+    repository = Repository.load(root, [])
+    name = settings.rollouts.environment
+    if name not in repository.registry.environments:
+        here = repository.registry.environments
+        near = nearest(name, here)
+        there = " (it is on the Hub; nothing of it is here)" if name in repository.registry.external else ""
+        raise UnfitSettings(
+            f"there is no environment {name} in this repository{there}" + (f"; did you mean {near}?" if near else "")
+        )
+    package = Repository.load(root, [name]).packages[name]
+    entry = repository.registry.environments[name]
+    if missing := [secret for secret in entry.secrets if not os.environ.get(secret)]:
+        raise UnfitSettings(f"the environment {name} needs {', '.join(missing)}, which is not set")
+    _say(f"{settings.name}: {settings.model} on {name}")
+    from envops.training.learner.environment import Pace, opened_ground
+    from envops.training.learner.rendering import UnfitTemplate
+    from envops.training.learner.rollouts import NothingPlayed
+    from envops.training.learner.training import Learner
+
+    rollouts = settings.rollouts
+    pace = Pace(rollouts.max_concurrent, rollouts.seconds)
+    with stopped_once() as stop:
+        learner = Learner(settings, root, stop, _say, reward_digest(entry, package))
+        try:
+            if finished := learner.prepare():
+                return finished
+            opened = opened_ground(
+                entry, package, Workspace(root), rollouts.args, stop, most_tasks=MOST_TASKS, pace=pace
+            )
+            with opened as ground:
+                return learner.run(ground)
+        except UnfitTemplate as error:
+            raise UnfitSettings(f"{settings.model} on {name}: {error}") from None
+        except NothingPlayed as error:
+            raise StageFailed(Failure("infrastructure", "NothingPlayed", str(error))) from None
+
+
+@contextmanager
+def stopped_once() -> Iterator[threading.Event]:
+    """An event that the first Ctrl-C or SIGTERM sets; a second one ends at once."""
+    stop = threading.Event()
+
+    def ask(number: int, _frame: object) -> None:
+        if stop.is_set():
+            raise KeyboardInterrupt
+        stop.set()
+        _say("ending after the last finished step; once more ends at once" if number == signal.SIGINT else "ending")
+
+    previous = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield stop
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)
+
+
+def _told(trained: Trained) -> str:
+    lines = [f"{trained.end} after {trained.steps} steps; checkpoints and metrics are in {trained.folder}"]
+    if trained.model is not None:
+        lines.append(f"the trained model: {trained.model}")
+    else:
+        lines.append("the same command goes on behind the last finished step")
+    return "\n".join(lines)
+
+
+def _as_json(trained: Trained) -> dict[str, Any]:
+    model = None if trained.model is None else str(trained.model)
+    return {"end": trained.end, "steps": trained.steps, "folder": str(trained.folder), "model": model}
+
+
+def _tell(name: str, findings: Sequence[Finding]) -> None:
+    for finding in findings:
+        print(f"{name}: {finding.rule}: {finding.message}", file=sys.stderr)
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)

@@ -1,0 +1,150 @@
+"""What came of mutating the reward code: which mutants there were and who noticed them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, Literal
+
+Outcome = Literal[
+    "killed",  # a case or a policy's bound no longer held, or a function gave no number
+    "timeout",  # it hung, which is noticed as well
+    "survived",  # every conversation was asked about, and everything that was laid down still held
+    "undecided",  # nothing noticed it so far, and the time was up or a conversation took too long to be asked about
+    "equivalent",  # it survived, and the author says that nothing could tell it apart
+    "skipped",  # it could not be put in place of what runs
+]
+MutationBound = Literal[
+    "all",  # every mutant there is was tried
+    "count",  # a stable sample of as many as are allowed was tried
+    "time",  # the time ran out before all of the sample was decided
+]
+
+
+@dataclass(frozen=True)
+class ToldApart:
+    """A conversation that the mutant scores otherwise than the code itself: a case waiting to be written."""
+
+    task: int
+    completion: tuple[dict[str, Any], ...]
+    original: Mapping[str, float | None]
+    """`reward` and functions on which the two disagree, by the code itself."""
+    mutant: Mapping[str, float | None]
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One small change of the reward code and what became of it."""
+
+    id: str
+    operator: str
+    function: str
+    file: str
+    line: int
+    diff: str
+    outcome: Outcome
+    by: str = ""
+    """Which conversation noticed it and how."""
+    apart: ToldApart | None = None
+    """Of a survivor, where one was found."""
+    reason: str = ""
+    """The author's, of an equivalent one."""
+    not_asked: tuple[str, ...] = ()
+    """Of an undecided one that all other conversations missed: those it could not be asked about."""
+
+
+@dataclass(frozen=True)
+class StaleMark:
+    """A mark `equivalent` that speaks of no mutant, or of one that is told apart after all."""
+
+    mutant: str
+    reason: str
+    killed_by: str = ""
+
+
+@dataclass(frozen=True)
+class Mutation:
+    """Mutation testing of one environment."""
+
+    exist: int
+    """Mutants of lines that run while rewards are computed."""
+    unreached: int
+    """Mutants of the same functions that no conversation reaches, so that none was tried."""
+    bound: MutationBound
+    most: int
+    """How many may be tried."""
+    seconds_allowed: float
+    """Of a processor."""
+    mutants: tuple[Mutant, ...] = ()
+    """The sample, in its order."""
+    functions: tuple[str, ...] = ()
+    """Functions and constants that have mutants."""
+    conversations: int = 0
+    """How many each mutant is asked about, the author's cases among them."""
+    cases: int = 0
+    left_out: Mapping[str, str] = field(default_factory=dict)
+    """Conversation → why it was of no use."""
+    unasked: Mapping[str, str] = field(default_factory=dict)
+    """Conversation that might have told mutants apart → why it took too long; where there is one, none survives."""
+    stale: tuple[StaleMark, ...] = ()
+    recorded: bool = False
+    """The environment answers back: conversations recorded earlier were scored, none was played."""
+    seconds: float = 0.0
+    unlisted: Mapping[Outcome, int] = field(default_factory=dict)
+    """How many mutants ended in which way and are not listed, in a brief report."""
+
+    def count(self, *outcomes: Outcome) -> int:
+        return sum(self.outcomes[outcome] for outcome in outcomes)
+
+    @cached_property
+    def outcomes(self) -> Counter[Outcome]:
+        """How many mutants ended in each way."""
+        return Counter(mutant.outcome for mutant in self.mutants) + Counter(self.unlisted)
+
+    @property
+    def tried(self) -> int:
+        """How many mutants were tried, listed or not."""
+        return self.outcomes.total()
+
+    @property
+    def killed(self) -> int:
+        return self.count("killed", "timeout")
+
+    @property
+    def survivors(self) -> tuple[Mutant, ...]:
+        return tuple(mutant for mutant in self.mutants if mutant.outcome == "survived")
+
+    @property
+    def undecided(self) -> int:
+        return self.count("undecided")
+
+    @property
+    def missed(self) -> tuple[Mutant, ...]:
+        """Undecided ones that no conversation noticed of all that could be asked."""
+        return tuple(mutant for mutant in self.mutants if mutant.not_asked)
+
+    @property
+    def score(self) -> float | None:
+        """The share of mutants that were noticed; equivalent and skipped ones do not count, open ones leave none."""
+        bounds = self.score_range
+        return bounds[0] if bounds and not self.undecided else None
+
+    @property
+    def score_range(self) -> tuple[float, float] | None:
+        """The score if no undecided mutant was noticed, and if all were; `None` where there are none at all."""
+        judged = self.killed + len(self.survivors) + self.undecided
+        return (self.killed / judged, (self.killed + self.undecided) / judged) if judged else None
+
+
+_NOTICED: tuple[Outcome, ...] = ("killed", "timeout", "skipped")
+
+
+def brief(mutation: Mutation | None) -> Mutation | None:
+    """The same counts, and only those mutants that somebody may want to look at."""
+    if mutation is None:
+        return None
+    listed = tuple(mutant for mutant in mutation.mutants if mutant.outcome not in _NOTICED)
+    unlisted = {outcome: count for outcome in _NOTICED if (count := mutation.count(outcome))}
+    return replace(mutation, mutants=listed, unlisted=unlisted)

@@ -1,0 +1,394 @@
+"""What was seen of one environment: plain data, no judgement.
+
+`observe` writes facts, `judge` reads them, and a cache may stand between the two. Every
+number is as measured: a reward that is missing is `None`, never 0.0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from typing import TYPE_CHECKING, Any, Literal
+
+from envops.facts.mutation import Mutation
+from envops.facts.recordings import RecordingFacts
+from envops.facts.search import Search
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
+
+Message = dict[str, Any]
+"""One message of a conversation in OpenAI form: role, content, perhaps tool_calls."""
+
+Stage = Literal[
+    "venv",
+    "wheel",
+    "load",
+    "tasks",
+    "rewards",
+    "validation",
+    "tests",
+    "invariants",
+    "mutation",
+    "search",
+    "smoke",
+    "distribution",
+    "recordings",
+]
+"""The steps of an observation, in order. A failure is filed under the step it ended."""
+
+FailureKind = Literal[
+    "raised",  # the environment's own code raised
+    "missing-secret",  # it asked for an environment variable that it does not get
+    "network",  # it reached for the network, or needed it
+    "timeout",  # it ran into a time limit
+    "crash",  # the worker died
+    "memory",  # the worker went over its memory limit
+    "protocol",  # the worker answered something that is not an answer
+    "infrastructure",  # nobody's fault here: disk, index, uv
+    "provider",  # the model's side of an evaluation: refused, unreachable, cut off, malformed
+    "harness",  # what stands between model and environment in an evaluation
+]
+
+
+@dataclass(frozen=True)
+class Place:
+    """A line in a file; the path is relative to the environment's folder where it lies inside."""
+
+    file: str
+    line: int | None = None
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Something that broke, as it was seen."""
+
+    kind: FailureKind
+    type: str
+    message: str
+    place: Place | None = None
+    traceback: str = ""
+
+
+@dataclass(frozen=True)
+class FunctionFailure:
+    """A reward function or metric that gave no usable number for one conversation."""
+
+    function: str
+    failure: Failure
+
+
+@dataclass(frozen=True)
+class RewardFunction:
+    """A reward function (its weight counts) or a metric (recorded only)."""
+
+    name: str
+    weight: float
+    kind: Literal["reward", "metric"]
+    group: bool = False
+    place: Place | None = None
+
+
+@dataclass(frozen=True)
+class FunctionScore:
+    """What one function said: `score` before weighting, `None` where it gave no number."""
+
+    score: float | None
+    weight: float
+    kind: Literal["reward", "metric"]
+
+
+@dataclass(frozen=True)
+class NetworkAttempt:
+    """A connection beyond loopback that the environment's code tried to open."""
+
+    address: str
+    stage: Stage
+    place: Place | None = None
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """One split as a whole. Index tuples hold the first 20 finds, the counts hold all."""
+
+    split: Literal["train", "eval"]
+    size: int | None
+    """Number of tasks; `None` when the taskset is infinite."""
+    inspected: int
+    empty_prompts: tuple[int, ...] = ()
+    empty_prompt_count: int = 0
+    duplicates: tuple[tuple[int, int], ...] = ()
+    duplicate_count: int = 0
+    answers_in_prompt: tuple[int, ...] = ()
+    """Tasks whose prompt contains the answer where nothing offers it as a choice."""
+    answer_in_prompt_count: int = 0
+
+
+@dataclass(frozen=True)
+class Description:
+    """The environment as its own code presents it once loaded."""
+
+    generation: Literal["v0", "v1"]
+    verifiers: str
+    python: str
+    environment: str
+    """Class name of the environment (v0) or of the taskset (v1)."""
+    conversational: bool
+    """Whether the environment speaks after the first reply (turns, tools)."""
+    functions: tuple[RewardFunction, ...]
+    datasets: tuple[Dataset, ...]
+    overlap: tuple[tuple[int, int], ...] = ()
+    overlap_count: int = 0
+    tools: tuple[str, ...] = ()
+    drafts_read_by: str | None = None
+    """The parser of verifiers itself, where it takes an answer inside the reasoning for the answer."""
+    import_seconds: float = 0.0
+    load_seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class Task:
+    """One task: `prompt` is what the model is shown first, `data` the whole row."""
+
+    index: int
+    prompt: tuple[Message, ...]
+    answer: Any = None
+    data: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Score:
+    """One conversation of one policy on one task, scored by the environment's own code."""
+
+    task: int
+    policy: str
+    completion: tuple[Message, ...]
+    reward: float | None
+    functions: Mapping[str, FunctionScore]
+    failures: tuple[FunctionFailure, ...] = ()
+    failure: Failure | None = None
+    """The scoring as a whole failed (hung, crashed, or the rollout errored)."""
+    again: tuple[float | None, ...] = ()
+    """Rewards of the same conversation when it was scored again."""
+    seconds: float = 0.0
+    derived: bool = False
+    """The reply was derived by the tool, not written by the author's oracle."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """One entry of tests/cases.yaml and what came of it."""
+
+    name: str
+    line: int
+    expect: Mapping[str, str]
+    score: Score | None
+    failure: Failure | None = None
+
+
+@dataclass(frozen=True)
+class Validation:
+    """The answer of the package's own model-free check (v1 `Task.validate`) for one task."""
+
+    task: int
+    valid: bool | None
+    """`None` where the task has no such check."""
+    failure: Failure | None = None
+
+
+@dataclass(frozen=True)
+class TestOutcome:
+    """One of the author's pytest tests."""
+
+    test: str
+    outcome: Literal["passed", "failed", "skipped", "error"]
+    message: str = ""
+    place: Place | None = None
+
+
+@dataclass(frozen=True)
+class Rollout:
+    """One rollout of a real evaluation over HTTP.
+
+    `predicted` is what in-process scoring gives the same conversation, `None` where
+    nothing was predicted.
+    """
+
+    task: int
+    policy: str
+    rollout: int
+    completion: tuple[Message, ...]
+    reward: float | None
+    functions: Mapping[str, FunctionScore]
+    failures: tuple[FunctionFailure, ...] = ()
+    failure: Failure | None = None
+    stop: str | None = None
+    timed_out: bool = False
+    predicted: float | None = None
+    seconds: float = 0.0
+    truncated: bool = False
+    """A reply was cut off at the limit of tokens."""
+    retries: int = 0
+    """How often the provider was asked again, after it failed."""
+    tokens: tuple[int, int] | None = None
+    """Of prompts and of replies, over all turns, as the provider counts them."""
+
+
+@dataclass(frozen=True)
+class Wheel:
+    """The wheel that was built from the package and that all the rest was seen on."""
+
+    filename: str
+    sha256: str
+    size: int
+    files: tuple[str, ...]
+    requires: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class GoldSweep:
+    """The oracle on every task, whatever else was asked about it."""
+
+    tasks: tuple[int, ...]
+    """The tasks beyond those on which all policies speak."""
+    rewards: tuple[float | None, ...]
+    """What gold earned on each of them."""
+    lowest: tuple[Score, ...]
+    """The 20 of them that earned least."""
+    known: int
+    """Tasks of the split; of an infinite one, as many as were read."""
+    ended_by: Literal["all", "count", "time"] = "all"
+
+
+Circumstance = Literal["order", "fresh process", "hash seed", "parallel"]
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A conversation that earned something else under other circumstances."""
+
+    task: int
+    policy: str
+    completion: tuple[Message, ...]
+    reward: float | None
+    again: float | None
+
+
+@dataclass(frozen=True)
+class Repetition:
+    """The same conversations scored once more, under other circumstances."""
+
+    circumstance: Circumstance
+    count: int
+    differences: tuple[Difference, ...] = ()
+    """The first 20."""
+    difference_count: int = 0
+    failure: Failure | None = None
+    """Why they could not be scored once more."""
+
+
+@dataclass(frozen=True)
+class Growth:
+    """How long scoring takes while a reply of one shape grows."""
+
+    task: int
+    shape: str
+    beginning: str
+    """The first characters of the reply."""
+    lengths: tuple[int, ...]
+    seconds: tuple[float, ...]
+    timed_out: bool = False
+    """The last one was stopped at the time limit."""
+    place: Place | None = None
+    """Where the environment's code was after half of the longest time."""
+    library: str | None = None
+    """The library's file that was at work then, where it was not the environment's own code."""
+
+
+@dataclass(frozen=True)
+class Act:
+    """Something that the environment's own code read or did, beside reading the reply, while it scored."""
+
+    what: Literal["clock", "randomness", "file", "environment variable", "program", "execution"]
+    detail: str
+    function: str
+    place: Place | None = None
+    count: int = 1
+
+
+@dataclass(frozen=True)
+class JudgedScore:
+    """A conversation scored while a scripted judge answered in place of the model judge."""
+
+    judge: Literal["strict", "obedient", "incomprehensible"]
+    calls: int
+    """How often the judge was asked."""
+    score: Score
+
+
+JobOrigin = Literal["environment", "lock", "process"]
+"""A fork of the template that loaded the environment; a fork of what imported verifiers; a new process."""
+
+
+@dataclass(frozen=True)
+class Started:
+    """How the processes came to be. What they see is the same in each way."""
+
+    how: Literal["fresh", "forked"] = "fresh"
+    """Whether they imported verifiers themselves, or were forked from a process that had."""
+    reason: str = ""
+    """Why not in a way that costs less."""
+    origin: JobOrigin = "process"
+    """What each job began as."""
+
+
+@dataclass(frozen=True)
+class Facts:
+    """Everything that was seen of one environment at one digest."""
+
+    environment: str
+    key: str
+    digest: str
+    wheel: Wheel | None = None
+    description: Description | None = None
+    tasks: tuple[Task, ...] = ()
+    scores: tuple[Score, ...] = ()
+    cases: tuple[Case, ...] = ()
+    validations: tuple[Validation, ...] = ()
+    tests: tuple[TestOutcome, ...] = ()
+    rollouts: tuple[Rollout, ...] = ()
+    network: tuple[NetworkAttempt, ...] = ()
+    sweeps: tuple[GoldSweep, ...] = ()
+    repetitions: tuple[Repetition, ...] = ()
+    growths: tuple[Growth, ...] = ()
+    acts: tuple[Act, ...] = ()
+    judged: tuple[JudgedScore, ...] = ()
+    failures: Mapping[Stage, Failure] = field(default_factory=dict)
+    completed: tuple[Stage, ...] = ()
+    seconds: Mapping[str, float] = field(default_factory=dict)
+    """Wall time of each stage."""
+    rollouts_asked: Mapping[str, int] = field(default_factory=dict)
+    """Policy → how many rollouts the evaluations of smoke and distribution asked for."""
+    mutation: Mutation | None = None
+    """What came of mutating the reward code; `None` where that was not reached."""
+    search: Search | None = None
+    """What a search for exploits came by; `None` where that was not reached."""
+    recordings: tuple[RecordingFacts, ...] = ()
+    """Recorded rollouts, held against this code."""
+    started: Started = Started()
+    memory: int = 0
+    """Bytes that the worker and everything it started held at most, as far as that was looked at."""
+
+    def broken_infrastructure(self) -> dict[Stage, Failure]:
+        """The failures that are not the environment's own doing and so must not be cached."""
+        own = {"raised", "missing-secret", "network"}
+        return {stage: failure for stage, failure in self.failures.items() if failure.kind not in own}
+
+
+@cache
+def adapter(kind: type) -> TypeAdapter[Any]:
+    """The checker for one kind of fact: what enters from a worker or a file passes here."""
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(kind)

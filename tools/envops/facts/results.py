@@ -1,0 +1,327 @@
+"""Normalised results: one JSON object per rollout and line, whichever generation it came from.
+
+docs/results.md describes the format. Rows are appended as rollouts finish, each in one write,
+so a run that dies leaves at most one torn line at the end; a writer that opens the file again
+removes it, and a reader says so.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields, replace
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Literal, Self, get_args
+
+from envops.facts.observed import Failure, FunctionScore, Message, Rollout
+
+VERSION = 1
+LINE_LIMIT = 16 * 2**20
+"""Bytes of one row; a longer line is no row."""
+
+ErrorClass = Literal[
+    "provider",  # the model's side: refused, unreachable, cut off, malformed
+    "environment",  # the environment's own code: a reward, a tool, a set-up
+    "timeout",  # a time limit ran out, whoever was slow
+    "harness",  # what stands between model and environment
+    "infrastructure",  # sandbox, tunnel, disk, the tool itself
+]
+ERROR_CLASSES: tuple[ErrorClass, ...] = get_args(ErrorClass)
+
+
+@dataclass(frozen=True)
+class RowError:
+    """Why a rollout has no reward that counts."""
+
+    kind: ErrorClass
+    """`class` in the file."""
+    type: str
+    message: str
+
+
+@dataclass(frozen=True)
+class Tokens:
+    """What the provider says that it was fed and what it said, over all turns."""
+
+    prompt: int
+    completion: int
+
+
+@dataclass(frozen=True)
+class EvaluationRow:
+    """One rollout. A reward that is missing is `None`, never 0.0."""
+
+    environment: str
+    digest: str | None
+    """Of the package that was evaluated; `None` where the source does not say."""
+    generation: Literal["v0", "v1"]
+    task: int
+    task_key: str
+    """Fingerprint of the task's content, the same in every release of verifiers."""
+    rollout: int
+    reward: float | None
+    functions: Mapping[str, FunctionScore] = field(default_factory=dict)
+    policy: str | None = None
+    model: str | None = None
+    endpoint: str | None = None
+    sampling: Mapping[str, Any] = field(default_factory=dict)
+    group: str = ""
+    """Rollouts of one group are compared with each other; by default those of one task."""
+    error: RowError | None = None
+    stop: str | None = None
+    truncated: bool = False
+    timed_out: bool = False
+    retries: int = 0
+    """How often the provider was asked again, after it failed."""
+    tokens: Tokens | None = None
+    seconds: float = 0.0
+    completion: tuple[Message, ...] | None = None
+
+    @property
+    def identity(self) -> tuple[str, str, int]:
+        """What there can be one row of: who spoke, on which task, which time."""
+        return self.speaker, self.task_key, self.rollout
+
+    @property
+    def speaker(self) -> str:
+        """The policy, or else the model."""
+        return self.policy or self.model or "unknown"
+
+    @property
+    def scored(self) -> bool:
+        """Whether the reward says something about the model."""
+        return self.reward is not None and self.error is None and not self.timed_out
+
+    def as_rollout(self) -> Rollout:
+        """The row as the fact that rules read."""
+        return Rollout(
+            task=self.task,
+            policy=self.speaker,
+            rollout=self.rollout,
+            completion=self.completion or (),
+            reward=self.reward,
+            functions=self.functions,
+            failure=None if self.error is None else failure_of(self.error),
+            stop=self.stop,
+            truncated=self.truncated,
+            timed_out=self.timed_out,
+            seconds=self.seconds,
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """The object of the file."""
+        raw = {one.name: getattr(self, one.name) for one in fields(self)}
+        return {
+            "version": VERSION,
+            **raw,
+            "group": self.group or self.task_key,
+            "functions": {name: asdict(score) for name, score in self.functions.items()},
+            "error": self.error and {"class": self.error.kind, "type": self.error.type, "message": self.error.message},
+            "tokens": self.tokens and asdict(self.tokens),
+        }
+
+    def line(self) -> bytes:
+        """One line of the file."""
+        text = json.dumps(self.to_json(), separators=(",", ":"), ensure_ascii=False, allow_nan=False, default=str)
+        return text.encode("utf-8", "replace") + b"\n"
+
+
+class MalformedRow(ValueError):
+    """What is wrong with one line."""
+
+
+def row_of(raw: Any) -> EvaluationRow:
+    """A row from the object of a line.
+
+    Raises `MalformedRow` when it is of another version or shape.
+    """
+    if not isinstance(raw, dict):
+        raise MalformedRow(f"is {type(raw).__name__}, not an object")
+    if raw.get("version") != VERSION:
+        raise MalformedRow(f"version is {raw.get('version')!r}, this release reads {VERSION}")
+    known = {one.name for one in fields(EvaluationRow)}
+    strange = sorted(set(raw) - known - {"version"})
+    missing = sorted({"environment", "generation", "task", "task_key", "rollout", "reward"} - set(raw))
+    if missing or strange:
+        what = [f"lacks {', '.join(missing)}"] if missing else []
+        raise MalformedRow("; ".join([*what, *([f"has unknown {', '.join(strange)}"] if strange else [])]))
+    return _checked({**raw})
+
+
+def _checked(raw: dict[str, Any]) -> EvaluationRow:
+    raw.pop("version")
+    if not _is_finite_or_none(raw["reward"]):
+        raise MalformedRow(f"reward is {raw['reward']!r}, neither a finite number nor null")
+    for name in ("task", "rollout"):
+        if type(raw[name]) is not int or raw[name] < 0:
+            raise MalformedRow(f"{name} is {raw[name]!r}, not a number from 0 on")
+    if raw["generation"] not in ("v0", "v1"):
+        raise MalformedRow(f"generation is {raw['generation']!r}, neither 'v0' nor 'v1'")
+    try:
+        error = raw.get("error")
+        raw["error"] = error and RowError(error["class"], str(error["type"]), str(error["message"]))
+        if error and error["class"] not in ERROR_CLASSES:
+            raise MalformedRow(f"error class is {error['class']!r}, none of {', '.join(ERROR_CLASSES)}")
+        raw["functions"] = {name: FunctionScore(**said) for name, said in (raw.get("functions") or {}).items()}
+        raw["tokens"] = raw.get("tokens") and Tokens(**raw["tokens"])
+        raw["completion"] = None if raw.get("completion") is None else tuple(raw["completion"])
+        raw.setdefault("digest", None)
+        row = EvaluationRow(**raw)
+    except MalformedRow:
+        raise
+    except (AttributeError, KeyError, TypeError) as problem:
+        raise MalformedRow(f"is not a row: {type(problem).__name__}: {problem}") from None
+    bad = next((name for name, said in row.functions.items() if not _is_finite_or_none(said.score)), None)
+    if bad is not None:
+        raise MalformedRow(f"score of {bad} is {row.functions[bad].score!r}, neither a finite number nor null")
+    return row if row.group else replace(row, group=row.task_key)
+
+
+def _is_finite_or_none(value: Any) -> bool:
+    if value is None:
+        return True
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def task_key(prompt: Sequence[Message], data: Mapping[str, Any]) -> str:
+    """Fingerprint of a task: prompt and answer, not what a release of verifiers adds to them."""
+    said = [[message.get("role"), message.get("content")] for message in prompt]
+    answer = data.get("answer")
+    text = json.dumps([said, answer], sort_keys=True, ensure_ascii=False, default=str)
+    return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:16]
+
+
+def rows_of_rollouts(
+    rollouts: Sequence[Rollout], keys: Mapping[int, str], about: EvaluationRow
+) -> Iterator[EvaluationRow]:
+    """Facts as rows; `about` says what is the same for all of them, `keys` the fingerprint of each task."""
+    for each in rollouts:
+        key = keys.get(each.task, f"task-{each.task}")
+        yield replace(
+            about,
+            task=each.task,
+            task_key=key,
+            group=key,
+            rollout=each.rollout,
+            policy=each.policy,
+            reward=each.reward,
+            functions=each.functions,
+            error=error_of(each),
+            stop=each.stop,
+            truncated=bool(getattr(each, "truncated", False)),
+            timed_out=each.timed_out,
+            retries=int(getattr(each, "retries", 0)),
+            tokens=_tokens_of(each),
+            seconds=each.seconds,
+            completion=each.completion,
+        )
+
+
+def _tokens_of(rollout: Rollout) -> Tokens | None:
+    said = getattr(rollout, "tokens", None)
+    return None if said is None else Tokens(int(said[0]), int(said[1]))
+
+
+CLASS_OF_KIND: dict[str, ErrorClass] = {
+    "raised": "environment",
+    "missing-secret": "environment",
+    "network": "environment",
+    "timeout": "timeout",
+    "provider": "provider",
+    "harness": "harness",
+    "crash": "infrastructure",
+    "memory": "infrastructure",
+    "protocol": "infrastructure",
+    "infrastructure": "infrastructure",
+}
+KIND_OF_CLASS: dict[ErrorClass, Any] = {
+    "environment": "raised",
+    "timeout": "timeout",
+    "provider": "provider",
+    "harness": "harness",
+    "infrastructure": "infrastructure",
+}
+
+
+def error_of(rollout: Rollout) -> RowError | None:
+    """The error of a rollout; running out of time is one, though verifiers reports it as an ordinary end."""
+    failure = rollout.failure
+    if failure is None:
+        return RowError("timeout", "Timeout", f"ran out of time ({rollout.stop})") if rollout.timed_out else None
+    return RowError(CLASS_OF_KIND.get(failure.kind, "infrastructure"), failure.type, failure.message)
+
+
+def failure_of(error: RowError) -> Failure:
+    """An error of a row as the fact that rules read."""
+    return Failure(KIND_OF_CLASS[error.kind], error.type, error.message)
+
+
+class ResultsWriter:
+    """Appends rows to a file, each in one write; use as a context manager.
+
+    A torn last line of an earlier run is cut off, and what stands before it is kept.
+    """
+
+    def __init__(self, path: Path) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+        self._cut_torn_line()
+
+    def _cut_torn_line(self) -> None:
+        size = end = os.fstat(self._file).st_size
+        while end > 0:
+            start = max(0, end - 65_536)
+            newline = os.pread(self._file, end - start, start).rfind(b"\n")
+            if newline >= 0:
+                end = start + newline + 1
+                break
+            end = start
+        if end != size:
+            os.ftruncate(self._file, end)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        os.close(self._file)
+
+    def append(self, row: EvaluationRow) -> None:
+        """Add a row. Raises `OSError` when it cannot be written whole."""
+        line = row.line()
+        if os.write(self._file, line) != len(line):
+            raise OSError(f"a row of {len(line)} bytes could not be written whole")
+
+
+@dataclass(frozen=True)
+class LineProblem:
+    """A line that could not be taken as it stands; line 0 is about the file."""
+
+    line: int
+    message: str
+
+    def __str__(self) -> str:
+        return f"line {self.line}: {self.message}" if self.line else self.message
+
+
+def objects_of(path: Path) -> Iterator[tuple[int, Any, str | None]]:
+    """Line number, its value, and what is wrong with it, for every line that is not empty."""
+    with path.open("rb") as file:
+        for number, line in enumerate(file, start=1):
+            if not line.strip():
+                continue
+            if len(line) > LINE_LIMIT:
+                yield number, None, f"has {len(line)} bytes, the limit is {LINE_LIMIT}"
+                continue
+            try:
+                yield number, json.loads(line), None
+            except RecursionError:
+                yield number, None, "is nested too deep"
+            except ValueError as error:
+                torn = "is cut off: the file was not written to its end" if not line.endswith(b"\n") else ""
+                yield number, None, torn or f"is not JSON: {error}"

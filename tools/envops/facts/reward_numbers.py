@@ -1,0 +1,16 @@
+"""Rewards as numbers: whether there is one, and how it is written."""
+
+from __future__ import annotations
+
+import math
+from typing import TypeGuard
+
+
+def is_reward_number(reward: float | None) -> TypeGuard[float]:
+    """Whether a reward is there and finite."""
+    return reward is not None and math.isfinite(reward)
+
+
+def number(value: float | None) -> str:
+    """A reward as text: as many digits as tell it from its neighbours."""
+    return "none" if value is None else f"{value:.7g}"

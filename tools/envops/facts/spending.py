@@ -1,0 +1,40 @@
+"""What calls to a real model cost."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Tokens:
+    """Tokens of one call or of many."""
+
+    prompt: int = 0
+    completion: int = 0
+
+    def __add__(self, other: Tokens) -> Tokens:
+        return Tokens(self.prompt + other.prompt, self.completion + other.completion)
+
+
+@dataclass(frozen=True)
+class Spending:
+    """Where a run stands."""
+
+    calls: int = 0
+    """Calls that the environment made."""
+    answered: int = 0
+    failed: int = 0
+    """Calls that were given up after all attempts."""
+    refused: int = 0
+    """Calls that were not made, because of the ceiling or a refusal of the endpoint's."""
+    retries: int = 0
+    unmeasured: int = 0
+    """Attempts of which the endpoint did not say what they used; they count with their upper bound."""
+    tokens: Tokens = Tokens()
+    cost: float = 0.0
+
+    def since(self, earlier: Spending) -> Spending:
+        """What came after an earlier look at the same run."""
+        counted = ("calls", "answered", "failed", "refused", "retries", "unmeasured", "cost")
+        tokens = Tokens(self.tokens.prompt - earlier.tokens.prompt, self.tokens.completion - earlier.tokens.completion)
+        return Spending(**{name: getattr(self, name) - getattr(earlier, name) for name in counted}, tokens=tokens)

@@ -1,0 +1,57 @@
+"""The one comment of a pull request: made once, then edited in place."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from envops.github.api import TRIES, GitHub, GitHubError
+
+MARK = "<!-- envops: validate -->"
+AUTHOR = "github-actions[bot]"
+LONGEST = 60_000
+"""GitHub takes 65,536 characters."""
+
+
+def pull_request_of(github: GitHub, event: Mapping[str, Any]) -> int | None:
+    """The open pull request whose head is the commit that was validated; `None` where it has moved on.
+
+    It is asked of GitHub: an artifact can claim any number, and the event names none for forks.
+    """
+    run = event["workflow_run"]
+    head = f"{run['head_repository']['owner']['login']}:{run['head_branch']}"
+    for pull in github.all("pulls", state="open", head=head):
+        if pull["head"]["sha"] == run["head_sha"]:
+            return int(pull["number"])
+    return None
+
+
+def comment(github: GitHub, number: int, text: str) -> str:
+    """Make the comment say this; returns what was done: made, edited or unchanged.
+
+    An answer that was lost is no reason to write twice: before each try the comments are read.
+    Raises `GitHubError`.
+    """
+    body = f"{MARK}\n{text}"
+    for attempt in range(TRIES):
+        found = _own(github, number)
+        if found is not None and found["body"] == body:
+            return "unchanged" if attempt == 0 else "edited"
+        try:
+            if found is None:
+                github.send("POST", f"issues/{number}/comments", {"body": body})
+                return "made"
+            github.send("PATCH", f"issues/comments/{found['id']}", {"body": body})
+            return "edited"
+        except GitHubError as error:
+            if attempt == TRIES - 1 or (error.status is not None and error.status < 500):
+                raise
+    raise AssertionError
+
+
+def _own(github: GitHub, number: int) -> dict[str, Any] | None:
+    """Ours: by its mark and its author, since anybody can write the mark."""
+    for each in github.all(f"issues/{number}/comments"):
+        if each["user"]["login"] == AUTHOR and str(each["body"]).startswith(MARK):
+            return dict(each)
+    return None

@@ -1,0 +1,45 @@
+"""Something that costs money happens once per commit: a commit status says that it has begun, and how it ended."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from envops.github.api import GitHub
+
+CONTEXT = "envops/evaluate"
+STATES = {"success": "success", "failure": "failure", "cancelled": "error", "skipped": "error"}
+"""A job's result → the state of the commit."""
+
+
+@dataclass(frozen=True)
+class Claim:
+    """The commit at the head of a pull request, and whether this run may have it."""
+
+    commit: str
+    refusal: str = ""
+
+
+def claim(github: GitHub, number: int) -> Claim:
+    """Take the head commit of an open pull request, unless it was taken before.
+
+    Two runs at once are kept apart by the workflow's concurrency group. Raises `GitHubError`.
+    """
+    pull = github.get(f"pulls/{number}")
+    commit = str(pull["head"]["sha"])
+    if pull["state"] != "open":
+        return Claim(commit, f"pull request {number} is {pull['state']}")
+    if any(each["context"] == CONTEXT for each in github.all(f"commits/{commit}/statuses")):
+        return Claim(commit, f"{commit[:12]} was evaluated before: push a new commit, or look at its checks")
+    tell(github, commit, "pending", "waits for approval")
+    return Claim(commit)
+
+
+def close(github: GitHub, commit: str, result: str) -> None:
+    """Say how it ended, in a job's word. Raises `GitHubError`."""
+    tell(github, commit, STATES.get(result, "error"), f"the evaluation: {result}")
+
+
+def tell(github: GitHub, commit: str, state: str, description: str) -> None:
+    """Set the commit's status. Raises `GitHubError`."""
+    body = {"state": state, "context": CONTEXT, "description": description}
+    github.send("POST", f"statuses/{commit}", body)

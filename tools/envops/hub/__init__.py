@@ -1,0 +1,1 @@
+"""The Environments Hub and its CLI, as a client sees them."""

@@ -1,0 +1,131 @@
+"""Asking the Hub: one child process in prime's Python makes all calls and answers in JSON lines."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Literal
+
+from envops.hub.access import HubAccess
+from envops.hub.prime import INSTALL, OLDEST_PRIME, Prime
+from envops.system.subprocesses import ProgramFailed, run_program
+
+CHILD = Path(__file__).with_name("child.py")
+CONCURRENCY = 32
+SECONDS = 600.0
+
+Outcome = Literal["ok", "missing", "refused", "failed"]
+
+
+class HubUnavailable(Exception):
+    """The Hub cannot be asked at all; says why and what to do next."""
+
+    def __init__(self, message: str, fix: str) -> None:
+        self.message = message
+        self.fix = fix
+        super().__init__(f"{message}\n    fix: {fix}")
+
+
+@dataclass(frozen=True)
+class Call:
+    """One reading call: a path below /api/v1, or an address to download."""
+
+    id: str
+    path: str = ""
+    params: Mapping[str, Any] | None = None
+    pages: str = ""
+    """The parameter that says where a page begins (offset, skip), where all pages are wanted."""
+    download: str = ""
+    to: str = ""
+
+    def asked(self) -> dict[str, Any]:
+        if self.download:
+            return {"id": self.id, "download": self.download, "to": self.to}
+        return {"id": self.id, "path": self.path, "params": dict(self.params or {}), "pages": self.pages}
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What came of one call."""
+
+    outcome: Outcome
+    status: int | None = None
+    data: Any = None
+    message: str = ""
+
+
+@dataclass(frozen=True)
+class Answers:
+    """What came of all, by the id of the call; `prime` is the version that asked."""
+
+    prime: str
+    of: Mapping[str, Answer]
+
+    def __getitem__(self, id: str) -> Answer:
+        return self.of.get(id, Answer("failed", message="the call was not answered"))
+
+
+def ask_hub(
+    prime: Prime, access: HubAccess, calls: Sequence[Call], stop: threading.Event, *, check: Call | None = None
+) -> Answers:
+    """Make the calls, at most 32 at a time, each at most three times; `check` goes first and must succeed.
+
+    Raises `HubUnavailable` when prime is too old or cannot be run, `Interrupted` when `stop` is set.
+    """
+    wanted = {"calls": [call.asked() for call in calls], "concurrency": CONCURRENCY}
+    if check is not None:
+        wanted["check"] = check.asked()
+    with TemporaryDirectory(prefix="envops-hub-") as home:
+        try:
+            printed = run_program(
+                [prime.python, "-P", CHILD],
+                environment=access.environment(Path(home)),
+                folder=Path(home),
+                seconds=SECONDS,
+                stop=stop,
+                sends=json.dumps(wanted),
+            )
+        except ProgramFailed as error:
+            raise HubUnavailable(_said(error, access), INSTALL) from None
+    prime_version, answers = "", {}
+    for line in printed.splitlines():
+        message = _parsed(line)
+        if "prime" in message:
+            prime_version = str(message["prime"])
+        elif "id" in message:
+            said = access.scrubber.text(str(message.get("message", "")))
+            answers[message["id"]] = Answer(message["outcome"], message.get("status"), message.get("data"), said)
+    _refuse_old(prime_version)
+    return Answers(prime_version, answers)
+
+
+def _parsed(line: str) -> dict[str, Any]:
+    try:
+        message = json.loads(line)
+    except ValueError:
+        return {}
+    return message if isinstance(message, dict) else {}
+
+
+def _said(error: ProgramFailed, access: HubAccess) -> str:
+    text = access.scrubber.text(error.failure.message).strip()
+    if "PackageNotFoundError" in text or "No module named 'prime_cli" in text:
+        return "the prime CLI that was found cannot be imported by its own Python"
+    return f"the Hub's client did not run: {text[-600:]}"
+
+
+def _refuse_old(found: str) -> None:
+    from packaging.version import InvalidVersion, Version
+
+    try:
+        old = Version(found) < Version(OLDEST_PRIME)
+    except InvalidVersion:
+        old = True
+    if old:
+        raise HubUnavailable(
+            f"prime {found or '?'} is older than {OLDEST_PRIME}, the oldest that is supported", INSTALL
+        )

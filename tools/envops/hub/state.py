@@ -1,0 +1,209 @@
+"""The Hub's present state, as far as this repository is concerned."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from envops.hub.access import HubAccess
+from envops.hub.client import Answer, Answers, Call, HubUnavailable, ask_hub
+from envops.hub.prime import INSTALL, Prime
+
+Standing = Literal["found", "missing", "no-access", "unreadable"]
+
+
+@dataclass(frozen=True)
+class HubEnvironment:
+    """One environment as the Hub describes it; version and hash are empty where nothing is published yet."""
+
+    visibility: str
+    version: str = ""
+    content_hash: str = ""
+    created_at: str = ""
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What came of reading one environment."""
+
+    standing: Standing
+    environment: HubEnvironment | None = None
+    why: str = ""
+    """Where it is not found: in words."""
+
+
+@dataclass(frozen=True)
+class Identity:
+    """Whose key it is."""
+
+    slug: str
+    teams: Mapping[str, str] | None = None
+    """Slug of each team → its id; `None` where the teams could not be read."""
+    may_write: bool = True
+    """Whether the key's scope lets it write environments, as far as it says."""
+
+    def owns(self, owner: str) -> bool | None:
+        """Whether new environments of this owner are this key's to make; `None` where that is not known."""
+        if owner.casefold() in {self.slug.casefold(), *(slug.casefold() for slug in self.teams or ())}:
+            return True
+        return None if self.teams is None else False
+
+
+@dataclass(frozen=True)
+class HubState:
+    """Everything that a plan is made from."""
+
+    identity: Identity
+    readings: Mapping[str, Reading] = field(default_factory=dict)
+    """`owner/name` → what is there."""
+    pinned: Mapping[str, Reading] = field(default_factory=dict)
+    """`owner/name@version` → whether it is there."""
+    listed: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Owner → every environment of theirs that the key can see."""
+    unlisted: Mapping[str, str] = field(default_factory=dict)
+    """Owner → why theirs could not be listed."""
+    prime: str = ""
+
+
+def read_hub(
+    prime: Prime,
+    access: HubAccess,
+    addresses: Iterable[str],
+    stop: threading.Event,
+    *,
+    pinned: Iterable[str] = (),
+    owners: Iterable[str] = (),
+) -> HubState:
+    """Read what the Hub has at each `owner/name`, at each pinned `owner/name@version`, and of each owner.
+
+    One call for each. A failed read is recorded as unreadable, never taken for an absence.
+    Raises `HubUnavailable` when nothing can be read (no key, a refused one, a foreign team, an
+    unusable prime), `Interrupted` when `stop` is set.
+    """
+    if not access.key:
+        raise HubUnavailable("there is no key for the Hub", "set PRIME_API_KEY, or run: prime login")
+    addresses, pinned, owners = list(addresses), list(pinned), list(owners)
+    calls = [Call("teams", "/user/teams", pages="offset")]
+    calls += [Call(f"at {each}", f"/environmentshub/{each}/status") for each in addresses]
+    calls += [Call(f"pinned {each}", _path_of_version(each)) for each in pinned]
+    calls += [Call(f"of {each}", "/environmentshub/", _listing(each), pages="offset") for each in owners]
+    params = {"teamId": access.team} if access.team else None
+    answers = ask_hub(prime, access, calls, stop, check=Call("whoami", "/user/whoami", params))
+    identity = _identity(answers, access)
+    return HubState(
+        identity,
+        {each: reading_of(answers[f"at {each}"], each, identity) for each in addresses},
+        {each: _pinned(answers[f"pinned {each}"]) for each in pinned},
+        {each: _names(answers[f"of {each}"]) for each in owners if answers[f"of {each}"].outcome == "ok"},
+        {each: answers[f"of {each}"].message for each in owners if answers[f"of {each}"].outcome != "ok"},
+        answers.prime,
+    )
+
+
+def _listing(owner: str) -> dict[str, Any]:
+    return {"include_teams": True, "sort_by": "name", "sort_order": "asc", "owner": owner}
+
+
+def _path_of_version(address: str) -> str:
+    name, _, version = address.partition("@")
+    return f"/environmentshub/{name}/@{version}"
+
+
+def _identity(answers: Answers, access: HubAccess) -> Identity:
+    said = answers["whoami"]
+    if access.team and said.status in (403, 404):
+        message = f"the Hub does not let this key act for the team {access.team} (HTTP {said.status})"
+        raise HubUnavailable(message, "set PRIME_TEAM_ID to the id that prime teams list shows, or unset it")
+    if said.outcome == "refused":
+        message = f"the Hub refuses the key from {access.source} (HTTP {said.status})"
+        raise HubUnavailable(message, "make a new key with write access to environments, and set PRIME_API_KEY to it")
+    if said.outcome != "ok":
+        message = f"the Hub at {access.url} does not answer: {said.message}"
+        raise HubUnavailable(message, "try again; if it stays so, look at PRIME_API_BASE_URL and at the Hub's status")
+    data = said.data.get("data") if isinstance(said.data, dict) else None
+    if not isinstance(data, dict):
+        message = f"what answers at {access.url} is not the Hub: whoami says nothing of a user"
+        raise HubUnavailable(message, f"look at PRIME_API_BASE_URL, or bring prime up to date ({INSTALL})")
+    teams = _teams(answers["teams"])
+    if access.team and teams is not None and access.team not in {*teams, *teams.values()}:
+        known = ", ".join(sorted(teams)) or "none"
+        message = f"PRIME_TEAM_ID names {access.team}, which is none of this key's teams ({known})"
+        raise HubUnavailable(message, "set PRIME_TEAM_ID to the id that prime teams list shows, or unset it")
+    return Identity(str(data.get("slug") or ""), teams, _may_write(data.get("scope")))
+
+
+def _may_write(scope: Any) -> bool:
+    rights = [each for name, each in scope.items() if "environment" in name.lower()] if isinstance(scope, dict) else []
+    return all(not isinstance(each, dict) or each.get("write") is not False for each in rights)
+
+
+def _teams(answer: Answer) -> Mapping[str, str] | None:
+    if answer.outcome != "ok" or not isinstance(answer.data, dict):
+        return None
+    listed = [team for team in answer.data.get("items", ()) if isinstance(team, dict)]
+    return {str(team["slug"]): str(team.get("teamId") or team.get("id") or "") for team in listed if team.get("slug")}
+
+
+def reading_of(answer: Answer, address: str, identity: Identity) -> Reading:
+    """What a status call says; without rights at that owner, nothing there cannot be told from not seeing it."""
+    owner = address.partition("/")[0]
+    if answer.outcome == "missing":
+        mine = identity.owns(owner)
+        if mine:
+            return Reading("missing")
+        whose = f"{owner} is neither the key's user ({identity.slug or 'without a name'}) nor one of its teams"
+        if mine is None:
+            return Reading(
+                "unreadable", why=f"nothing is seen there, and whether {owner} is a team of this key's cannot be read"
+            )
+        return Reading("no-access", why=f"nothing is seen there, and {whose}")
+    if answer.outcome == "refused":
+        return Reading("no-access", why=answer.message or f"HTTP {answer.status}")
+    if answer.outcome != "ok":
+        return Reading("unreadable", why=answer.message)
+    environment = _environment(answer.data)
+    if environment is None:
+        return Reading("unreadable", why="the answer is not the status of an environment")
+    return Reading("found", environment)
+
+
+def _environment(data: Any) -> HubEnvironment | None:
+    about = data.get("data") if isinstance(data, dict) else None
+    if not isinstance(about, dict) or "latest_version" not in about:
+        return None
+    latest = about["latest_version"]
+    visibility = str(about.get("visibility") or "").upper()
+    if latest is None:
+        return HubEnvironment(visibility)
+    if not isinstance(latest, dict) or not isinstance(latest.get("semantic_version"), str):
+        return None
+    content = latest.get("content_hash")
+    return HubEnvironment(
+        visibility, latest["semantic_version"], str(content or ""), str(latest.get("created_at") or "")
+    )
+
+
+def _pinned(answer: Answer) -> Reading:
+    if answer.outcome == "ok":
+        data = answer.data.get("data", answer.data) if isinstance(answer.data, dict) else None
+        if not isinstance(data, dict):
+            return Reading("unreadable", why="the answer is not a version of an environment")
+        found = HubEnvironment(str(data.get("visibility") or ""), str(data.get("semantic_version") or ""))
+        return Reading("found", found)
+    if answer.outcome == "missing":
+        return Reading("missing", why="there is no such version, or this key may not see it")
+    return Reading("no-access" if answer.outcome == "refused" else "unreadable", why=answer.message)
+
+
+def _names(answer: Answer) -> tuple[str, ...]:
+    listed = [entry for entry in answer.data["items"] if isinstance(entry, dict)]
+    return tuple(sorted({name for entry in listed if (name := _address(entry))}))
+
+
+def _address(entry: Mapping[str, Any]) -> str:
+    """`owner/name` of an entry of the Hub's list, in each of the forms that it has had."""
+    name, owner = str(entry.get("name") or ""), entry.get("owner")
+    slug = owner.get("slug") or owner.get("name") if isinstance(owner, dict) else owner or entry.get("owner_name")
+    return f"{slug}/{name}" if name and slug else str(entry.get("environment") or "")

@@ -1,0 +1,1 @@
+"""Real models: endpoints, evaluations, recordings, comparison, and prompt optimization."""

@@ -1,0 +1,93 @@
+"""Where verifiers' own commands run: in the environment's virtual environment, beside its package, without a key."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from envops.models.model_evaluation import sampling_of
+from envops.models.relay import Relay
+from envops.repository.package import Package
+from envops.repository.registry import EnvironmentEntry
+from envops.repository.workspace import Workspace
+from envops.validation.job import Confinement, worker_environment
+from envops.validation.starting import WORKER_FOLDER
+from envops.validation.venv import VirtualEnvironment, venv_for
+from envops.validation.wheel import built_wheel
+
+HARNESS = "envops_chat"
+GUARD = """
+import importlib.util, sys
+folder = {folder!r}
+path = folder + "/__init__.py"
+spec = importlib.util.spec_from_file_location("envops_worker", path, submodule_search_locations=[folder])
+sys.modules["envops_worker"] = module = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(module)
+from envops_worker.confinement import NetworkGuard
+from envops_worker.failures import Sources
+NetworkGuard(Sources(), allowed=False).watch()
+"""
+"""What Python runs first in the command and in every server that it starts, as `sitecustomize`."""
+
+
+@dataclass(frozen=True)
+class ConfinedCommand:
+    """What a command is started with."""
+
+    venv: VirtualEnvironment
+    scratch: Path
+    """Its folder, which is gone afterwards."""
+    modules: Path
+    """What lies here is imported before anything else."""
+    variables: dict[str, str]
+
+
+@contextmanager
+def confined_command(
+    entry: EnvironmentEntry, package: Package, workspace: Workspace, stop: threading.Event, *, allow_network: bool
+) -> Iterator[ConfinedCommand]:
+    """A place for a command of verifiers', with the chat harness of our workers and the declared secrets.
+
+    Python's connections beyond this machine are refused as in a worker, unless the network is allowed.
+    Raises `ProgramFailed` where the virtual environment or the wheel cannot be made, and `Interrupted`.
+    """
+    venv = venv_for(package.folder / "requirements.lock", workspace, stop)
+    overlay = built_wheel(package, workspace, stop).overlay
+    secrets = {name: os.environ[name] for name in entry.secrets if name in os.environ}
+    with workspace.scratch() as scratch:
+        variables = worker_environment(venv, overlay, scratch, Confinement(secrets, allow_network))
+        modules = scratch / "modules"
+        modules.mkdir()
+        shutil.copy(WORKER_FOLDER / "adapters" / "chat_harness.py", modules / f"{HARNESS}.py")
+        if not allow_network:
+            guard(modules)
+        variables["PYTHONPATH"] = f"{modules}:{variables['PYTHONPATH']}"
+        yield ConfinedCommand(venv, scratch, modules, variables)
+
+
+def guard(modules: Path) -> None:
+    """Let every Python that has this folder first on its path refuse connections beyond this machine."""
+    (modules / "sitecustomize.py").write_text(GUARD.format(folder=str(WORKER_FOLDER)))
+
+
+def settings_of_v1(entry: EnvironmentEntry, relay: Relay) -> dict[str, Any]:
+    """What every command of v1 is told: the environment's arguments, and our harness before the relay."""
+    nested = {"sampling": sampling_of(relay.endpoint), "env.taskset": entry.args}
+    return {
+        "client.base-url": relay.base_url,
+        "client.api-key-var": "ENVOPS_ENDPOINT_KEY",
+        "env.agent.harness.id": HARNESS.replace("_", "-"),
+        "env.agent.runtime.type": "subprocess",
+        **{f"{place}.{key.replace('_', '-')}": value for place, of in nested.items() for key, value in of.items()},
+    }
+
+
+def flags(settings: Mapping[str, Any]) -> list[str]:
+    """Settings as verifiers' command line takes them."""
+    return [text for key, value in settings.items() for text in (f"--{key}", str(value))]

@@ -1,0 +1,217 @@
+"""Results of evaluations made elsewhere: ours, v0's `results.jsonl`, v1's `traces.jsonl`.
+
+Nothing is dropped in silence. A line that cannot be read, or has no finite reward, is named and
+counts as a rollout without a reward. A line of another format, environment or digest is named
+too, and then the whole file is refused: it is evidence of something else.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from envops.facts.observed import Facts
+from envops.facts.results import EvaluationRow, LineProblem, MalformedRow, RowError, objects_of, row_of
+from envops.models.foreign_rows import Known, UnreadableRow, row_of_episode, row_of_v0
+from envops.text.visible_text import on_one_line
+
+MOST_LINES_SAID = 20
+
+Format = Literal["envops", "v0", "v1"]
+FILES = ("results.jsonl", "traces.jsonl", "rollouts.jsonl")
+
+
+class NoResults(Exception):
+    """There is no such file, or nothing in it that is a result."""
+
+
+@dataclass
+class Imported:
+    """What a file holds, and everything that is wrong with it."""
+
+    path: Path
+    format: Format | None = None
+    rows: list[EvaluationRow] = field(default_factory=list)
+    """Lines that could not be read are among them, without a reward."""
+    problems: list[LineProblem] = field(default_factory=list)
+    refusals: list[LineProblem] = field(default_factory=list)
+    """Why the file is evidence of something else."""
+    asked: int | None = None
+    """How many rollouts the evaluation was to have, where the source says."""
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What the results must be of."""
+
+    environment: str
+    module: str
+    digest: str
+    facts: Facts
+
+
+def import_results(path: Path, expected: Expected) -> Imported:
+    """Read a file of results, or the one in a folder.
+
+    Raises `NoResults` when there is none.
+    """
+    if path.is_dir():
+        path = next((path / name for name in FILES if (path / name).is_file()), path / FILES[0])
+    if not path.is_file():
+        raise NoResults(f"{path} does not exist; there is results.jsonl from v0, traces.jsonl from v1, or our own")
+    imported = Imported(path)
+    reader = _Reader(imported, expected, _metadata_beside(path, imported))
+    for number, raw, problem in objects_of(path):
+        reader.take(number, raw, problem)
+    if not imported.rows and not imported.refusals:
+        raise NoResults(f"{path} holds no results")
+    reader.compare_with_metadata()
+    return imported
+
+
+def _metadata_beside(path: Path, imported: Imported) -> Mapping[str, Any]:
+    """v0's metadata.json; empty where there is none."""
+    beside = path.with_name("metadata.json")
+    if not beside.is_file():
+        return {}
+    try:
+        metadata = json.loads(beside.read_bytes())
+    except (OSError, ValueError) as error:
+        imported.problems.append(LineProblem(0, f"{beside.name} cannot be read: {error}"))
+        return {}
+    return metadata if isinstance(metadata, dict) else {}
+
+
+class _Reader:
+    """Takes one line after the other."""
+
+    def __init__(self, imported: Imported, expected: Expected, metadata: Mapping[str, Any]) -> None:
+        self._imported = imported
+        self._expected = expected
+        self._metadata = metadata
+        self._known = Known.of(expected.environment, expected.facts)
+        self._numbers: Counter[tuple[str, str]] = Counter()
+        self._seen: dict[tuple[str, str, int], int] = {}
+        if metadata.get("env_id") and not self._is_ours(str(metadata["env_id"])):
+            said = f"metadata.json is of environment {metadata['env_id']!r}, not {expected.environment!r}"
+            imported.refusals.append(LineProblem(0, said))
+
+    def take(self, number: int, raw: Any, problem: str | None) -> None:
+        found = None if problem else format_of(raw)
+        if problem is None and found is None:
+            problem = "is no result of any known format"
+        if problem is not None or found is None:
+            self._unreadable(number, str(problem))
+            return
+        self._imported.format = self._imported.format or found
+        if found != self._imported.format:
+            said = f"is of format {found}, the lines before are of {self._imported.format}: two files in one?"
+            self._imported.refusals.append(LineProblem(number, said))
+            return
+        try:
+            row = self._row(found, raw)
+        except (MalformedRow, UnreadableRow) as error:
+            self._unreadable(number, str(error))
+            return
+        self._check(number, raw, row)
+
+    def _row(self, found: Format, raw: Mapping[str, Any]) -> EvaluationRow:
+        if found == "envops":
+            return row_of(raw)
+        row = row_of_v0(raw, self._metadata, self._known) if found == "v0" else row_of_episode(raw, self._known)
+        count = self._numbers[row.speaker, row.task_key]
+        self._numbers[row.speaker, row.task_key] += 1
+        return replace(row, rollout=count)
+
+    def _check(self, number: int, raw: Mapping[str, Any], row: EvaluationRow) -> None:
+        expected, refuse = self._expected, self._imported.refusals.append
+        if not self._is_ours(row.environment):
+            refuse(LineProblem(number, f"is of environment {row.environment!r}, not {expected.environment!r}"))
+            return
+        if row.digest is not None and row.digest != expected.digest:
+            refuse(LineProblem(number, f"is of digest {row.digest}, the package here has {expected.digest}"))
+            return
+        if self._known.is_complete and row.task_key not in self._known.tasks:
+            refuse(LineProblem(number, f"is of a task that this environment does not have (task {row.task})"))
+            return
+        first = self._seen.setdefault(row.identity, number)
+        if first != number:
+            who = f"rollout {row.rollout} of {row.speaker} on task {row.task}"
+            said = f"{who} again, first on line {first}; it counts once"
+            self._imported.problems.append(LineProblem(number, said))
+            return
+        if row.reward is None and row.error is None:
+            said = _why_no_reward(raw)
+            self._imported.problems.append(LineProblem(number, said))
+            row = replace(row, error=RowError("environment", "MissingReward", said))
+        self._imported.rows.append(row)
+
+    def _unreadable(self, number: int, problem: str) -> None:
+        """A line that says nothing is a rollout that nothing is known of."""
+        self._imported.problems.append(LineProblem(number, problem))
+        self._lost(f"line-{number}", RowError("infrastructure", "UnreadableLine", f"line {number} {problem}"))
+
+    def _lost(self, key: str, error: RowError) -> None:
+        generation = self._expected.facts.description.generation if self._expected.facts.description else "v1"
+        speaker = next((row.policy for row in self._imported.rows), None)
+        model = next((row.model for row in self._imported.rows), None)
+        lost = EvaluationRow(self._expected.environment, None, generation, 0, key, 0, None, error=error)
+        self._imported.rows.append(replace(lost, policy=speaker, model=model or self._metadata.get("model")))
+
+    def _is_ours(self, name: str) -> bool:
+        return plain_name(name) in {plain_name(self._expected.environment), plain_name(self._expected.module)}
+
+    def compare_with_metadata(self) -> None:
+        """A file that ends early at the end of a line shows only in what metadata.json says."""
+        asked, each = self._metadata.get("num_examples"), self._metadata.get("rollouts_per_example")
+        if not isinstance(asked, int) or not isinstance(each, int) or asked < 1:
+            if not self._metadata and self._imported.format == "v0":
+                said = "no metadata.json beside it: which environment and model it is of is not known"
+                self._imported.problems.append(LineProblem(0, said))
+            return
+        self._imported.asked = asked * each
+        there = len(self._imported.rows)
+        if there != asked * each:
+            said = f"metadata.json speaks of {asked} × {each} = {asked * each} rollouts, here are {there}"
+            self._imported.problems.append(LineProblem(0, said))
+        for position in range(there, asked * each):
+            self._lost(f"missing-{position}", RowError("infrastructure", "MissingRollout", "is not in the file"))
+
+
+def format_of(raw: Any) -> Format | None:
+    """Whose line it is."""
+    if not isinstance(raw, dict):
+        return None
+    if "task_key" in raw and "version" in raw:
+        return "envops"
+    if "traces" in raw or ("nodes" in raw and "rewards" in raw):
+        return "v1"
+    return "v0" if "example_id" in raw else None
+
+
+def plain_name(name: str) -> str:
+    """A name without owner, version, environment class and spelling: `acme/agentic+gsm-8k@1` is `gsm_8k`."""
+    return name.partition("@")[0].rpartition("/")[2].rpartition("+")[2].replace("-", "_").replace(".", "_").lower()
+
+
+def _why_no_reward(raw: Mapping[str, Any]) -> str:
+    if "reward" in raw and raw["reward"] is not None:
+        return f"reward is {raw['reward']!r}, which is no finite number: it counts as missing"
+    return "has no reward, and no error that says why: it counts as missing"
+
+
+def say_problems(path: Path, problems: Sequence[LineProblem], what: str) -> None:
+    """Name the lines of a file that are not what they should be, on standard error."""
+    if not problems:
+        return
+    print(f"{path}: {len(problems)} problem{'s' if len(problems) > 1 else ''}; {what}", file=sys.stderr)
+    for problem in problems[:MOST_LINES_SAID]:
+        print(f"  {on_one_line(str(problem))[:500]}", file=sys.stderr)
+    if len(problems) > MOST_LINES_SAID:
+        lines = ", ".join(str(problem.line) for problem in problems[MOST_LINES_SAID:])
+        print(f"  and lines {lines}", file=sys.stderr)

@@ -1,0 +1,233 @@
+"""A real evaluation of one environment by one speaker: a model behind the relay, or a scripted policy."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+from urllib.parse import urlsplit
+
+from envops.facts.limits import LOAD_SECONDS, TASKS_SCORED
+from envops.facts.observed import Dataset, Description, Facts, Failure, Rollout, Stage, Task
+from envops.facts.results import EvaluationRow, rows_of_rollouts, task_key
+from envops.models.relay import Relay
+from envops.repository.endpoints import Endpoint
+from envops.repository.package import Package
+from envops.repository.registry import EnvironmentEntry
+from envops.repository.workspace import Workspace
+from envops.validation.harness import seat_harness
+from envops.validation.job import Job, StageFailed, checked
+from envops.validation.journal import Journal
+from envops.validation.opened import opened_environment
+
+MOST_TASKS = TASKS_SCORED
+MOST_TASKS_ELSEWHERE = 100_000
+"""Where others play the rollouts: a pool of verifiers' own, or the platform."""
+RELAY_CODES = ("cost_ceiling_reached", "endpoint_un", "endpoint_refused", "relay_error")
+"""What an error says that came from the relay and not from the environment."""
+STAGES: tuple[Stage, ...] = ("venv", "wheel", "load", "tasks", "smoke", "distribution")
+
+
+class NoKey(Exception):
+    """The variable that should hold an endpoint's key is not set."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """How much is to be evaluated."""
+
+    tasks: int
+    rollouts: int
+    max_concurrent: int
+    seconds: float
+    harness: str | None = None
+    """The harness of v1 that is to play; `None` is the one that runs in the worker."""
+    indices: tuple[int, ...] = ()
+    """Exactly these tasks, where the first ones are not meant; `tasks` is their number then."""
+
+    def chosen(self, tasks: Sequence[Task]) -> tuple[Task, ...]:
+        """The tasks that are asked about."""
+        wanted = set(self.indices)
+        return tuple(task for task in tasks if task.index in wanted) if wanted else tuple(tasks[: self.tasks])
+
+
+@dataclass(frozen=True)
+class Opened:
+    """What is known once the environment is loaded, and before anything is spent."""
+
+    description: Description
+    tasks: tuple[Task, ...]
+    """The tasks that will be asked about."""
+
+
+@dataclass(frozen=True)
+class Evaluated:
+    """What came of it: for rules, and for files."""
+
+    facts: Facts
+    rows: tuple[EvaluationRow, ...]
+    journal: Journal | None = None
+    """What is left to forget, of an evaluation that was to be kept."""
+
+
+def key_of(endpoint: Endpoint) -> str:
+    """The key from its variable; empty for a server on this machine that asks for none.
+
+    Raises `NoKey`.
+    """
+    key = os.environ.get(endpoint.key_variable, "").strip()
+    local = (urlsplit(endpoint.url).hostname or "") in ("127.0.0.1", "localhost", "::1")
+    if not key and not local:
+        raise NoKey(f"endpoint {endpoint.name} takes its key from {endpoint.key_variable}, which is not set")
+    return key
+
+
+def sampling_of(endpoint: Endpoint, seed: int | None = None) -> dict[str, Any]:
+    """How a model is sampled through the relay."""
+    limit = {"max_tokens": endpoint.max_tokens} | ({} if seed is None else {"seed": seed})
+    return limit if endpoint.style == "reasoning" else {"temperature": 1.0, **limit}
+
+
+def evaluate_speaker(
+    entry: EnvironmentEntry,
+    package: Package,
+    workspace: Workspace,
+    speaker: Relay | str,
+    asked: Asked,
+    stop: threading.Event,
+    *,
+    approve: Callable[[Opened], None],
+    seen: Callable[[EvaluationRow, int], None],
+    allow_network: bool = False,
+    keep: bool = False,
+) -> Evaluated:
+    """Load the environment, let `approve` see what is coming, and make the rollouts.
+
+    `approve` may raise, and then nothing is spent. `seen` gets each row as it comes, and how
+    many there will be. A model's rollouts are on disk as they come, and a run that was cut short
+    is gone on with; with `keep` they stay there until the caller forgets the journal. Raises
+    `StageFailed` or `ProgramFailed` when the environment cannot be loaded, another process makes
+    the same evaluation, or it breaks off as a whole.
+    """
+    relay = None if isinstance(speaker, str) else speaker
+    name = speaker if isinstance(speaker, str) else speaker.endpoint.model
+    rollouts: list[Rollout] = []
+    rows: list[EvaluationRow] = []
+    journal = None if relay is None else _journal(entry, package, workspace, relay, asked.harness)
+    with (
+        _alone_with(journal, entry.name),
+        opened_environment(entry, package, workspace, allow_network, stop) as opened,
+    ):
+        parts = list(opened.worker.request("tasks", LOAD_SECONDS, keep=max(asked.tasks, TASKS_SCORED)))
+        tasks = tuple(checked(Task, value) for kind, value in parts if kind == "task")
+        datasets = tuple(checked(Dataset, value) for kind, value in parts if kind == "dataset")
+        description = replace(opened.description, datasets=datasets)
+        chosen = asked.chosen(tasks)
+        approve(Opened(description, chosen))
+        if asked.harness is not None:
+            seat_harness(opened.worker, asked.harness, workspace, allow_network=allow_network)
+        total = len(chosen) * asked.rollouts
+        about = _about(package, description, relay, speaker)
+        keys = {task.index: task_key(task.prompt, task.data) for task in tasks}
+        for rollout in _rollouts(opened.worker, name, relay, asked, journal, _is_grouped(description)):
+            row = next(rows_of_rollouts([rollout], keys, about))
+            row = row if relay is None else replace(row, policy=None)
+            rollouts.append(rollout)
+            rows.append(row)
+            seen(row, total)
+    whole = relay is not None and not relay.ceiling_reached and relay.refusal is None
+    if journal is not None and whole and not keep:
+        journal.forget()
+    facts = Facts(
+        environment=entry.name,
+        key="",
+        digest=package.digest,
+        description=description,
+        tasks=tasks,
+        rollouts=tuple(rollouts),
+        rollouts_asked={name: total},
+        completed=STAGES,
+    )
+    return Evaluated(facts, tuple(rows), journal)
+
+
+def _rollouts(
+    worker: Job, name: str, relay: Relay | None, asked: Asked, journal: Journal | None, grouped: bool
+) -> Iterator[Rollout]:
+    """What an earlier run that was cut short paid for already, and then the rest."""
+    most = MOST_TASKS if asked.indices else asked.tasks
+    kept = journal.kept(name, most, asked.rollouts, whole_groups=grouped) if journal else []
+    kept = [each for each in kept if not asked.indices or each.task in asked.indices]
+    if journal is not None and relay is not None:
+        relay.goes_on_after(journal.written())
+    yield from kept
+    for kind, value in worker.request(
+        "evaluate",
+        asked.seconds + 30,
+        stage="smoke",
+        policies=[name],
+        relay=None if relay is None else relay.base_url,
+        tasks=asked.tasks,
+        indices=list(asked.indices),
+        rollouts=asked.rollouts,
+        max_concurrent=asked.max_concurrent,
+        seconds=asked.seconds,
+        harness=asked.harness,
+        made=[(each.policy, each.task, each.rollout) for each in kept],
+    ):
+        if kind == "rollout":
+            rollout = checked(Rollout, value if relay is None else _of_relay(relay.scrub(value)))
+            if journal is not None:
+                journal.append(rollout)
+            yield rollout
+
+
+@contextmanager
+def _alone_with(journal: Journal | None, name: str) -> Iterator[None]:
+    """Raise `StageFailed` where another process makes the same rollouts: they would be paid for twice."""
+    if journal is None:
+        yield
+        return
+    with journal.held() as alone:
+        if not alone:
+            message = f"another run evaluates {name} with the same model in this checkout; wait for it to end"
+            raise StageFailed(Failure("infrastructure", "AlreadyEvaluated", message))
+        yield
+
+
+def _is_grouped(description: Description) -> bool:
+    return any(function.group for function in description.functions)
+
+
+def _journal(
+    entry: EnvironmentEntry, package: Package, workspace: Workspace, relay: Relay, harness: str | None
+) -> Journal:
+    """Rollouts of the same code by the same model, asked in the same way."""
+    end = relay.endpoint
+    lock = package.lock.digest if package.lock else ""
+    sampling = sampling_of(end, relay.seed)
+    about = [package.digest, lock, dict(entry.args), end.name, end.model, end.url, sampling, harness]
+    key = hashlib.sha256(json.dumps(about, sort_keys=True, default=str).encode()).hexdigest()
+    return Journal.of(workspace, entry.name, f"{end.name.replace('/', '_')}-{key}")
+
+
+def _about(package: Package, description: Description, relay: Relay | None, speaker: Relay | str) -> EvaluationRow:
+    """What is the same for all rows of an evaluation."""
+    row = EvaluationRow(package.name, package.digest, description.generation, 0, "", 0, None)
+    if relay is None:
+        return replace(row, policy=str(speaker))
+    end = relay.endpoint
+    return replace(row, model=end.model, endpoint=end.name, sampling=sampling_of(end, relay.seed))
+
+
+def _of_relay(value: Any) -> Any:
+    """A rollout that the relay could not get an answer for is nobody's reward, whatever a release makes of it."""
+    failure = value.get("failure") if isinstance(value, dict) else None
+    if isinstance(failure, dict) and any(code in str(failure.get("message")) for code in RELAY_CODES):
+        return {**value, "reward": None, "failure": {**failure, "kind": "infrastructure", "place": None}}
+    return value

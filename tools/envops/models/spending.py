@@ -1,0 +1,108 @@
+"""What calls to a real model cost, counted before they are made and again when they are answered."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from envops.facts.spending import Spending, Tokens
+from envops.repository.endpoints import Endpoint
+
+TOKENS_PER_MESSAGE = 16
+"""What a chat template puts around a message, at most."""
+CALLS_OF_CONVERSATION = 10
+"""Calls that a rollout of an environment that answers back is taken to make, where nobody knows."""
+
+
+class Purse:
+    """Holds a run to its ceiling, whatever is in flight; safe to be used by several threads."""
+
+    def __init__(self, endpoint: Endpoint, ceiling: float | None) -> None:
+        self._endpoint = endpoint
+        self._ceiling = ceiling
+        self._lock = threading.Lock()
+        self._reserved = 0.0
+        self._in_flight = 0
+        self._spending = Spending()
+
+    @property
+    def spending(self) -> Spending:
+        with self._lock:
+            return self._spending
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether an attempt is under way that may use less than was set aside for it."""
+        with self._lock:
+            return self._in_flight > 0
+
+    @property
+    def ceiling(self) -> float | None:
+        return self._ceiling
+
+    def count(self, **more: int) -> None:
+        """Add to counters of `Spending` by name."""
+        with self._lock:
+            now = self._spending
+            self._spending = replace(now, **{name: getattr(now, name) + number for name, number in more.items()})
+
+    def reserve(self, bound: Tokens) -> bool:
+        """Set aside what an attempt may cost at most; `False` where that could break the ceiling."""
+        cost = self._endpoint.cost(bound.prompt, bound.completion)
+        with self._lock:
+            if self._ceiling is not None and self._spending.cost + self._reserved + cost > self._ceiling + 1e-12:
+                return False
+            self._reserved += cost
+            self._in_flight += 1
+            return True
+
+    def settle(self, bound: Tokens, used: Tokens | None) -> None:
+        """Give back what was set aside and charge what was used."""
+        with self._lock:
+            self._in_flight -= 1
+            self._reserved -= self._endpoint.cost(bound.prompt, bound.completion)
+            if not self._in_flight:
+                self._reserved = 0.0  # sums of floats leave crumbs
+            if used is not None:
+                now = self._spending
+                cost = now.cost + self._endpoint.cost(used.prompt, used.completion)
+                self._spending = replace(now, tokens=now.tokens + used, cost=cost)
+
+
+def bound_of_prompt(messages: Sequence[Mapping[str, Any]], tools: Any = None) -> int:
+    """Tokens that a conversation has at most: no tokenizer makes more tokens than bytes."""
+    text = json.dumps([messages, tools], ensure_ascii=False, default=str)
+    return len(text.encode("utf-8", "replace")) + TOKENS_PER_MESSAGE * (len(messages) + 1)
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """What an evaluation may use at most, before it is begun."""
+
+    tasks: int
+    rollouts: int
+    calls: int
+    tokens: Tokens
+    cost: float | None
+    """Dollars; `None` where there are no prices."""
+    calls_guessed: bool = False
+    """The environment answers back, and how often nobody knows; the ceiling holds all the same."""
+
+
+def estimate(
+    endpoint: Endpoint, prompts: Sequence[Sequence[Mapping[str, Any]]], rollouts: int, *, conversational: bool
+) -> Estimate:
+    """The upper bound for so many rollouts on each of these tasks.
+
+    Later calls of a conversation send what was said before once more.
+    """
+    turns = CALLS_OF_CONVERSATION if conversational else 1
+    opening = sum(bound_of_prompt(prompt) for prompt in prompts)
+    repeated = len(prompts) * endpoint.max_tokens * (turns * (turns - 1) // 2)
+    tokens = Tokens(rollouts * (opening * turns + repeated), rollouts * len(prompts) * endpoint.max_tokens * turns)
+    cost = endpoint.cost(tokens.prompt, tokens.completion) if endpoint.has_prices else None
+    count = len(prompts) * rollouts
+    return Estimate(len(prompts), count, count * turns, tokens, cost, conversational)

@@ -1,1 +1,0 @@
-"""Looking at datasets: local files and folders, and those of the Hub."""

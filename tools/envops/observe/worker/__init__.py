@@ -1,7 +1,0 @@
-"""The process that looks at one environment, inside that environment's own virtual environment.
-
-Only the standard library and what verifiers itself installs may be imported here. The host
-starts it under the package name `envops_worker` (see `observe.process`), so that nothing of
-the host's is importable from the environment's code. Requests come in and answers go out as
-JSON lines; verifiers is imported once.
-"""

@@ -1,0 +1,1 @@
+"""Publishing: the plan, the push, its verification, and the ledger."""

@@ -1,0 +1,172 @@
+"""Recorded baselines as evaluations on the Hub: `prime eval push`, once per version and model.
+
+An evaluation's name is its key: it holds the environment's version and the model. The verdict
+is what the Hub lists afterwards; one that broke off is taken up where it stands.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Literal
+
+from envops.hub.access import HubAccess
+from envops.hub.client import Call, ask_hub
+from envops.hub.prime import Prime
+from envops.hub.retry_policy import USUAL_PATIENCE, Patience
+from envops.release.pushing import Push
+from envops.release.steps import Desired
+from envops.repository.package import Package
+from envops.repository.recordings import RecordingOnDisk, read_recordings
+from envops.system.subprocesses import ProgramFailed, run_program
+
+PUSH_SECONDS = 900.0
+COMPLETE = "COMPLETED"
+
+
+@dataclass(frozen=True)
+class PushedEvaluation:
+    """What became of one recorded baseline."""
+
+    name: str
+    outcome: Literal["pushed", "there", "left-out", "failed"]
+    message: str
+
+
+@dataclass(frozen=True)
+class _Known:
+    """An evaluation as the Hub lists it."""
+
+    id: str
+    status: str
+
+
+@dataclass(frozen=True)
+class EvaluationPusher:
+    """Pushes the recorded baselines of published environments."""
+
+    prime: Prime
+    access: HubAccess
+    stop: threading.Event
+    patience: Patience = USUAL_PATIENCE
+
+    def push_all(self, desired: Desired, package: Package) -> tuple[PushedEvaluation, ...]:
+        """Push what is recorded of real models; what a scripted policy said is left out.
+
+        Raises `Interrupted`.
+        """
+        return tuple(self._all(desired, package))
+
+    def _all(self, desired: Desired, package: Package) -> Iterator[PushedEvaluation]:
+        for recording in read_recordings(package.folder):
+            model = str(recording.baseline.get("model") or "")
+            name = evaluation_name(desired, model)
+            if recording.problems:
+                yield PushedEvaluation(recording.file, "failed", "its files are damaged: nox -s validate says how")
+            elif not model:
+                yield PushedEvaluation(
+                    recording.file, "left-out", "a scripted policy spoke, which says nothing of a model"
+                )
+            elif recording.baseline.get("package_version") != desired.version:
+                made_of = recording.baseline.get("package_version")
+                yield PushedEvaluation(recording.file, "left-out", f"it was recorded with version {made_of}")
+            else:
+                yield self._pushed(name, desired, recording)
+
+    def _pushed(self, name: str, desired: Desired, recording: RecordingOnDisk) -> PushedEvaluation:
+        """Push one until the Hub lists it as complete, or somebody has to look."""
+        said = ""
+        for turn in range(self.patience.pushes):
+            known = self._known(name, desired)
+            if known is None:
+                said = said or "the Hub's evaluations cannot be read"
+            elif known.status == COMPLETE:
+                return PushedEvaluation(name, "pushed" if turn else "there", known.id)
+            else:
+                there = self._samples(known.id) if known.id else 0
+                if there is not None and 0 < there < len(recording.rows):
+                    of = f"the Hub has {there} of its {len(recording.rows)} samples"
+                    return PushedEvaluation(name, "failed", f"{of}: delete that evaluation there, and release again")
+                if there is not None:
+                    rows = recording.rows if there == 0 else ()
+                    push = self._push(name, desired, recording, rows=len(rows), continues=known.id)
+                    said = "" if push.exit_code == 0 else push.short
+                    if push.blame not in ("none", "passing"):
+                        return PushedEvaluation(name, "failed", said)
+            self.patience.wait(turn, self.stop)
+        known = self._known(name, desired)
+        if known is not None and known.status == COMPLETE:
+            return PushedEvaluation(name, "pushed", known.id)
+        return PushedEvaluation(name, "failed", said or "the Hub does not list it as complete")
+
+    def _known(self, name: str, desired: Desired) -> _Known | None:
+        """The evaluation of this name, an empty one where there is none; `None` where that cannot be read."""
+        params = {"environment_name": desired.name, **({"team_id": self.access.team} if self.access.team else {})}
+        call = Call("evaluations", "/evaluations/", params, pages="skip")
+        answer = ask_hub(self.prime, self.access, [call], self.stop)["evaluations"]
+        if answer.outcome != "ok":
+            return None
+        same = [each for each in answer.data["items"] if isinstance(each, dict) and each.get("name") == name]
+        found = [
+            _Known(str(each.get("evaluation_id") or each.get("id") or ""), str(each.get("status"))) for each in same
+        ]
+        return next((each for each in found if each.status == COMPLETE), found[0] if found else _Known("", ""))
+
+    def _samples(self, id: str) -> int | None:
+        call = Call("samples", f"/evaluations/{id}/samples", {"page": 1, "limit": 1})
+        answer = ask_hub(self.prime, self.access, [call], self.stop)["samples"]
+        total = answer.data.get("total") if isinstance(answer.data, dict) else None
+        return total if isinstance(total, int) else None
+
+    def _push(self, name: str, desired: Desired, recording: RecordingOnDisk, *, rows: int, continues: str) -> Push:
+        with TemporaryDirectory(prefix="envops-evaluation-") as scratch:
+            folder, home = Path(scratch) / "evaluation", Path(scratch) / "home"
+            home.mkdir()
+            write_evaluation(folder, name, desired, recording, rows)
+            command: list[str | Path] = [self.prime.program, "--plain", "eval", "push", folder, "--name", name]
+            command += ["--eval-id", continues] if continues else ["--env", desired.address]
+            environment = self.access.environment(home)
+            try:
+                said = run_program(
+                    command, environment=environment, folder=folder, seconds=PUSH_SECONDS, stop=self.stop
+                )
+                return Push(0, self.access.scrubber.text(said))
+            except ProgramFailed as error:
+                return Push(1, self.access.scrubber.text(error.failure.message))
+
+
+def evaluation_name(desired: Desired, model: str) -> str:
+    """The one name of an evaluation of a version by a model."""
+    return f"{desired.name} {desired.version} by {model}"
+
+
+def write_evaluation(folder: Path, name: str, desired: Desired, recording: RecordingOnDisk, rows: int) -> None:
+    """A recording in the form that `prime eval push` takes: metadata.json and results.jsonl, with so many rows."""
+    baseline = recording.baseline
+    metadata: dict[str, Any] = {
+        "env_id": desired.address,
+        "model": baseline["model"],
+        "name": name,
+        "framework": "verifiers",
+        "num_examples": len({row.task_key for _, row in recording.rows}),
+        "rollouts_per_example": baseline.get("asked_rollouts"),
+        "avg_reward": baseline.get("mean"),
+        "sampling_args": baseline.get("sampling") or {},
+        "date": baseline.get("date"),
+        "environment_version": desired.version,
+        "reward_digest": baseline.get("reward_digest"),
+    }
+    folder.mkdir(parents=True)
+    (folder / "metadata.json").write_text(json.dumps(metadata, indent=2, default=str))
+    lines = [json.dumps(_sample(row.to_json()), default=str) for _, row in recording.rows[:rows]]
+    (folder / "results.jsonl").write_text("".join(f"{line}\n" for line in lines), "utf-8")
+
+
+def _sample(row: Mapping[str, Any]) -> dict[str, Any]:
+    functions = {name: said["score"] for name, said in row["functions"].items()}
+    sample = {"example_id": row["task"], "rollout_number": row["rollout"], "reward": row["reward"], **functions}
+    return sample if row["completion"] is None else {**sample, "completion": row["completion"]}

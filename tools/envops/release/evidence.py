@@ -1,0 +1,75 @@
+"""What entitles an environment to be published: a passing validation of exactly these files."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from envops.facts.observed import Wheel
+from envops.repository.package import Package
+from envops.rules.engine import GATES
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What a validation said of one environment."""
+
+    name: str
+    verdict: str
+    digest: str
+    hub_hash: str
+    gates: Mapping[str, str]
+    wheel: str
+    """sha256 of the wheel that was tested; empty where none was built."""
+    reason: str = ""
+
+    def refusal(self, package: Package, wheel: Wheel | None = None) -> str:
+        """Why this does not entitle the package to be published, or an empty string."""
+        if (self.digest, self.hub_hash) != (package.digest, package.hub_hash):
+            return f"what was validated is {self.digest[:19]}…, and here is {package.digest[:19]}…"
+        missing = [gate for gate in GATES if gate not in self.gates]
+        if missing:
+            return f"the validation did not judge {', '.join(missing)}"
+        if self.verdict != "pass":
+            return f"the validation says {self.verdict}{f': {self.reason}' if self.reason else ''}"
+        if not self.wheel:
+            return "the validation does not say which wheel it tested"
+        if wheel is not None and wheel.sha256 != self.wheel:
+            there, here = self.wheel[:12], wheel.sha256[:12]
+            return f"the wheel that is built here ({here}…) is not the one that was tested ({there}…)"
+        return ""
+
+
+class NoEvidence(Exception):
+    """A file that should hold evidence does not."""
+
+
+def read_evidence(path: Path) -> dict[str, Evidence]:
+    """The evidence of a `validate.json`, by environment. Raises `NoEvidence`."""
+    try:
+        data = json.loads(path.read_bytes())
+        entries = data["environments"]
+        return {entry["name"]: _evidence(entry) for entry in entries}
+    except OSError as error:
+        raise NoEvidence(f"{path} cannot be read: {error.strerror or error}") from None
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise NoEvidence(f"{path} is no validate.json: {type(error).__name__} {error}") from None
+
+
+def _evidence(entry: Mapping[str, Any]) -> Evidence:
+    fired = [
+        each["rule"] for each in entry.get("findings", ()) if each.get("severity") == "error" and not each["ignored"]
+    ]
+    broke = [f"{each['stage']}: {each['message']}" for each in entry.get("failures", ())]
+    return Evidence(
+        name=str(entry["name"]),
+        verdict=str(entry["verdict"]),
+        digest=str(entry["digest"]),
+        hub_hash=str(entry["hub_hash"]),
+        gates={str(gate): str(verdict) for gate, verdict in entry["gates"].items()},
+        wheel=str((entry.get("wheel") or {}).get("sha256") or ""),
+        reason=", ".join(dict.fromkeys(fired)) or "; ".join(broke)[:300],
+    )

@@ -1,0 +1,229 @@
+"""From the data of validate.json to what the page holds: the same numbers, fewer words, no text that acts.
+
+Nothing is computed here that validate.json does not say. Lists that nobody reads to their end are cut, which the page
+says; texts are shortened with their length said.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from envops.reports.evidence import shown_evidence
+from envops.reports.reading import finding_of
+from envops.rules.result import standing
+from envops.text.visible_text import shortened, visible
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+Data = dict[str, Any]
+
+MOST_FINDINGS, MOST_SURVIVORS, MOST_EXPLOITS, MOST_CHANGED, MOST_TASKS = 60, 40, 20, 40, 60
+"""What is told one by one of one environment; the numbers beside count all of them."""
+LEVELS = "0123456789abcdefghijklmnopqrstuvwxyz"
+"""Where a mean lies between the least and the most that is paid, in a letter; `-` where there is none."""
+
+
+@dataclass(frozen=True)
+class Beside:
+    """What other commands wrote about an environment."""
+
+    diff: Mapping[str, Any] | None = None
+    compared: Sequence[Mapping[str, Any]] = ()
+
+
+def page_environment(environment: Mapping[str, Any], beside: Beside, longest: int) -> Data:
+    """One environment for the page; no text in it is longer than about `longest` characters."""
+    findings = environment["findings"]
+    profiles = environment.get("profiles", [])
+    tasks, reach = _tasks(profiles), _range(profiles)
+    data: Data = {
+        "name": environment["name"],
+        "folder": environment["folder"],
+        "version": environment["package_version"],
+        "generation": environment["generation"],
+        "digest": environment["digest"],
+        "hub": environment["hub_hash"],
+        "verdict": environment["verdict"],
+        "cached": environment["cached"],
+        "seconds": environment["seconds"],
+        "stages": environment["stage_seconds"],
+        "gates": [[gate, said, environment["reasons"].get(gate, "")] for gate, said in environment["gates"].items()],
+        "counts": [environment["tasks_count"], environment["scores_count"], environment["rollouts_count"]],
+        "findings": [_finding(environment["folder"], one) for one in findings[:MOST_FINDINGS]],
+        "findings_count": len(findings),
+        "failures": environment["failures"],
+        "profiles": [_profile(one, tasks, reach) for one in profiles],
+        "distributions": environment.get("distributions", []),
+        "mutation": _mutation(environment.get("mutation")),
+        "search": _search(environment.get("search")),
+        "recordings": environment.get("recordings", []),
+        "spending": environment.get("spending"),
+        "diff": _diff(beside.diff),
+        "compared": [_compared(one) for one in beside.compared],
+    }
+    shown: Data = harmless(data, longest)
+    return shown
+
+
+def harmless(value: Any, longest: int) -> Any:
+    """The data with every text made visible and no longer than it may be."""
+    if isinstance(value, str):
+        return visible(shortened(value, longest))
+    if isinstance(value, dict):
+        return {_harmless_key(str(key), longest): harmless(item, longest) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [harmless(item, longest) for item in value]
+    if isinstance(value, float):
+        return float(f"{value:.5g}")
+    return value
+
+
+@lru_cache(maxsize=1024)
+def _harmless_key(key: str, longest: int) -> str:
+    return visible(shortened(key, longest))
+
+
+def _finding(folder: str, data: dict[str, Any]) -> Data:
+    finding = finding_of(folder, data)
+    functions = _functions(finding.evidence.get("functions"))
+    shown = [entry for entry in shown_evidence(finding) if not (functions and entry.label == "functions")]
+    return {
+        "rule": finding.rule,
+        "gate": finding.gate,
+        "kind": standing(finding),
+        "message": finding.message,
+        "at": "" if data["file"] is None else _place(data["file"], data["line"]),
+        "fix": finding.fix,
+        "reason": finding.ignored,
+        "evidence": [[entry.label, entry.text, entry.quoted] for entry in shown],
+        "functions": functions,
+    }
+
+
+def _place(file: str, line: int | None) -> str:
+    return file if line is None else f"{file}:{line}"
+
+
+def _functions(functions: Any) -> list[list[Any]]:
+    """What each function said, where the evidence tells it with weights."""
+    if not isinstance(functions, dict) or not all(
+        isinstance(said, dict) and "score" in said for said in functions.values()
+    ):
+        return []
+    return [[name, said["score"], said.get("weight"), said.get("kind")] for name, said in functions.items()]
+
+
+def _profile(profile: Mapping[str, Any], tasks: Sequence[Any], reach: tuple[float, float]) -> Data:
+    """Task by task as a letter each; the groups in full only where a task has several rollouts."""
+    several = any(group[1] > 1 for group in profile["groups"])
+    keys = ("policy", "source", "scripted", "tasks", "tokens", "seconds")
+    return {
+        **{key: profile[key] for key in keys},
+        "spreads": [_spread(spread) for spread in profile["spreads"]],
+        "groups": profile["groups"] if several else [],
+        "heat": _heat(profile, tasks, reach),
+    }
+
+
+def _spread(spread: Mapping[str, Any]) -> list[Any]:
+    keys = ("name", "kind", "weight", "count", "missing", "mean", "low", "high", "values", "binned")
+    return [spread[key] for key in keys]
+
+
+def _tasks(profiles: Sequence[Mapping[str, Any]]) -> list[Any]:
+    """The tasks that policies were scored on, in their order."""
+    return sorted({group[0] for one in profiles if one["source"] == "scored" for group in one["groups"]}, key=str)
+
+
+def _range(profiles: Sequence[Mapping[str, Any]]) -> tuple[float, float]:
+    means = [group[2] for one in profiles for group in one["groups"]]
+    return (min([0.0, *means]), max([1.0, *means]))
+
+
+def _heat(profile: Mapping[str, Any], tasks: Sequence[Any], reach: tuple[float, float]) -> str:
+    if profile["source"] != "scored":
+        return ""
+    least, most = reach
+    steps = len(LEVELS) - 1
+    of_task = {group[0]: LEVELS[round((group[2] - least) / (most - least) * steps)] for group in profile["groups"]}
+    return "".join(of_task.get(task, "-") for task in tasks)
+
+
+def _mutation(mutation: Mapping[str, Any] | None) -> Data | None:
+    if mutation is None:
+        return None
+    mutants = mutation["mutants"]
+    counts = mutation.get("counts") or Counter(one["outcome"] for one in mutants)  # a brief report names few of them
+    survivors = [one for one in mutants if one["outcome"] == "survived"]
+    missed = [one for one in mutants if one.get("not_asked")]
+    keys = (
+        "score",
+        "score_range",
+        "exist",
+        "unreached",
+        "bound",
+        "conversations",
+        "cases",
+        "seconds",
+        "left_out",
+        "stale",
+    )
+    return {
+        **{key: mutation.get(key) for key in keys},
+        "tried": sum(counts.values()),
+        "outcomes": dict(counts),
+        "survivors": [_mutant(one) for one in survivors[:MOST_SURVIVORS]],
+        "missed": [{**_mutant(one), "not_asked": one["not_asked"]} for one in missed[:MOST_SURVIVORS]],
+        "missed_count": len(missed),
+        "equivalent": [[one["id"], one["reason"]] for one in mutants if one["outcome"] == "equivalent"],
+    }
+
+
+def _mutant(mutant: Mapping[str, Any]) -> Data:
+    apart = mutant["apart"]
+    return {
+        **{key: mutant[key] for key in ("id", "operator", "function", "file", "line", "diff")},
+        "apart": apart and [apart["task"], _said(apart["completion"]), apart["original"], apart["mutant"]],
+    }
+
+
+def _said(completion: Sequence[Mapping[str, Any]]) -> str:
+    from envops.rules.evidence import reply_text
+
+    return reply_text([dict(message) for message in completion])
+
+
+def _search(search: Mapping[str, Any] | None) -> Data | None:
+    if search is None:
+        return None
+    keys = ("ended", "skipped", "evaluations", "limit", "replies", "seconds", "lines_reached", "lines_known", "seed")
+    wanted = ("kind", "pattern", "explanation", "reply", "found_by", "earned", "functions")
+    return {
+        **{key: search.get(key) for key in keys},
+        "panel": len(search.get("panel", [])),
+        "exploits": [{key: one[key] for key in wanted} for one in search["exploits"][:MOST_EXPLOITS]],
+        "exploits_count": len(search["exploits"]),
+    }
+
+
+def _compared(comparison: Mapping[str, Any]) -> Data:
+    """A comparison whose tasks are thinned to the ones that lost and gained most."""
+    tasks = comparison["tasks"]
+    shown = tasks if len(tasks) <= MOST_TASKS else [*tasks[: MOST_TASKS // 2], *tasks[-MOST_TASKS // 2 :]]
+    return {**comparison, "tasks": shown, "tasks_count": len(tasks)}
+
+
+def _diff(diff: Mapping[str, Any] | None) -> Data | None:
+    if diff is None:
+        return None
+    changed = diff.get("changed", [])
+    keys = ("verdict", "status", "reason", "base", "head", "replies", "said_by", "functions", "findings", "tasks")
+    return {
+        **{key: diff.get(key) for key in keys},
+        "changed": changed[:MOST_CHANGED],
+        "changed_count": len(changed),
+    }

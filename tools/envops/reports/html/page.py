@@ -1,0 +1,157 @@
+"""The page: a template, its style and scripts, and the data of validate.json."""
+
+from __future__ import annotations
+
+from collections import Counter
+from functools import cache
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from envops.reports.html.embedding import (code, policy)
+from envops.reports.html.size_budget import fitted
+from envops.reports.json_report import head_data
+from envops.reports.mutation import score_text
+from envops.reports.reading import (finding_of, result_of)
+from envops.reports.summary import (headline, next_commands)
+from envops.rules.engine import GATES
+from envops.rules.result import DECIDING, STANDINGS, standing
+from envops.text.plain_data import plain_data, seconds_text
+from envops.text.visible_text import on_one_line, shortened, visible
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from envops.reports.run_report import RunReport
+    from envops.rules.result import ValidationResult
+
+Data = dict[str, Any]
+
+LIMIT_BYTES = 4_300_000
+"""Of data, and of the overview's rows: a page over 5 MB is slow to open on a phone, and our own code takes the rest."""
+ROW_BYTES = 1_500
+TEMPLATE = "report.html.j2"
+STYLES = ("base.css", "report.css", "details.css")
+LIBRARIES = ("d3.min.js", "plot.umd.min.js")
+VIEWS = ("elements.js", "shared.js", "charts.js", "pictures.js", "findings.js", "environment.js", "before.js", "run.js")
+"""Scripts that the site has too."""
+SCRIPTS = (*VIEWS, "report.js")
+SIGNS = {"pass": "✓", "fail": "✗", "inconclusive": "?", "error": "!"}
+
+
+def render_page(
+    report: dict[str, Any],
+    diff: Mapping[str, Any] | None = None,
+    runs: Sequence[RunReport] = (),
+    unreadable: Sequence[str] = (),
+    compared: Sequence[Mapping[str, Any]] = (),
+) -> str:
+    """The whole page from the data of validate.json, and of the diff, runs and comparisons where there are any."""
+    return "".join(page_parts(result_of(report), report["environments"], diff, runs, unreadable, compared))
+
+
+def page_parts(
+    result: ValidationResult,
+    environments: Sequence[Mapping[str, Any]],
+    diff: Mapping[str, Any] | None = None,
+    runs: Sequence[RunReport] = (),
+    unreadable: Sequence[str] = (),
+    compared: Sequence[Mapping[str, Any]] = (),
+) -> Iterator[str]:
+    """The page in parts; `environments` is what validate.json says of each, and none of them is held.
+
+    `unreadable` says what is wrong with reports of runs that could not be read.
+    """
+    shown = fitted(environments, diff, runs, LIMIT_BYTES - ROW_BYTES * len(environments), compared)
+    library, script = joined("vendor", LIBRARIES), joined("assets", SCRIPTS)
+    return (
+        templates("envops.reports.html")
+        .get_template(TEMPLATE)
+        .generate(
+            policy=policy(library, script),
+            style=code(joined("assets", STYLES)),
+            library=code(library),
+            script=code(script),
+            report=plain_data(head_data(result)),
+            headline=headline(result),
+            commands=next_commands(result),
+            counts=result.outline.counts,
+            rows=_Rows(environments),
+            unreadable=unreadable,
+            shown=shown,
+            gates=GATES,
+        )
+    )
+
+
+class _Rows:
+    """The overview, made line by line."""
+
+    def __init__(self, environments: Sequence[Mapping[str, Any]]) -> None:
+        self._environments = environments
+
+    def __len__(self) -> int:
+        return len(self._environments)
+
+    def __iter__(self) -> Iterator[Data]:
+        return map(overview_row, self._environments)
+
+
+def overview_row(environment: Mapping[str, Any]) -> Data:
+    """One line of the overview, with what the search looks through."""
+    findings = [finding_of(environment["folder"], one) for one in environment["findings"]]
+    kinds = Counter(standing(finding) for finding in findings)
+    rules = dict.fromkeys(finding.rule for finding in findings if standing(finding) in DECIDING)
+    mutation = environment.get("mutation") or {}
+    searched = [environment["name"], environment["folder"], environment["digest"], environment["generation"] or ""]
+    searched += [f"{finding.rule} {finding.message}" for finding in findings]
+    return {
+        "name": environment["name"],
+        "version": environment["package_version"],
+        "generation": environment["generation"],
+        "digest": environment["digest"],
+        "verdict": environment["verdict"],
+        "gates": environment["gates"],
+        "reasons": environment["reasons"],
+        "time": "cached" if environment["cached"] else seconds_text(_seconds(environment["seconds"])),
+        "seconds": _seconds(environment["seconds"]),
+        "cached": environment["cached"],
+        "kinds": [(kind, kinds[kind]) for kind in STANDINGS if kinds[kind]],
+        "rules": list(rules),
+        "mutation": score_text(mutation.get("score_range")),
+        "rewards": [_reward(one) for one in environment.get("distributions", []) if one["mean"]],
+        "searched": shortened(on_one_line(" ".join(searched)), 600).lower(),
+    }
+
+
+def _reward(measured: Mapping[str, Any]) -> Data:
+    return {"policy": measured["policy"], "scripted": measured["scripted"], **measured["mean"]}
+
+
+def _seconds(value: Any) -> float:
+    return float(value) if isinstance(value, int | float) else 0.0
+
+
+@cache
+def templates(package: str) -> Environment:
+    """The templates of a package. Everything is escaped; a name that nobody gave is an error."""
+    environment = Environment(
+        loader=PackageLoader(package),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["visible"] = lambda text: visible(shortened(str(text), 4_000))
+    environment.filters["address"] = lambda text: quote(visible(str(text)), safe="")
+    environment.globals["signs"] = SIGNS
+    return environment
+
+
+@cache
+def joined(folder: str, names: tuple[str, ...]) -> str:
+    """Files of ours in one text."""
+    parts = [(files("envops.reports.html") / folder / name).read_text(encoding="utf-8") for name in names]
+    return "\n".join(parts)

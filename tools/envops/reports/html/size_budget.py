@@ -1,0 +1,142 @@
+"""How much fits on one page: texts get shorter, curves thinner, and at the last some details stay away."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import asdict, dataclass
+from math import ceil
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from envops.reports.html.compact import (Beside, harmless, page_environment)
+from envops.reports.html.embedding import embedded
+from envops.rules.verdict import VERDICTS
+from envops.text.plain_data import plain_data
+from envops.text.visible_text import visible
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from markupsafe import Markup
+
+    from envops.reports.run_report import RunReport
+
+LENGTHS = (250_000, 20_000, 4_000, 1_000, 300, 120)
+"""How long a text may be: the first length with which everything fits."""
+RUN_TEXT = 4_000
+POINTS = (1_000, 300, 100, 30)
+"""How many points a curve may have: the first number with which the runs keep to their part of the page."""
+RUNS_PART = 0.3
+_TEXT = re.compile(r'"(?:[^"\\]|\\.)*"')
+"""A text in JSON, never shorter than what it stands for."""
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """What the page holds, as JSON."""
+
+    environments: tuple[tuple[str, Markup], ...]
+    runs: tuple[tuple[RunReport, Markup], ...]
+    longest: int
+    """How long a text may be."""
+    left_out: int = 0
+    """Environments whose details found no room."""
+
+    @property
+    def is_shortened(self) -> bool:
+        return self.longest < LENGTHS[0]
+
+
+def fitted(
+    environments: Sequence[Mapping[str, Any]],
+    diff: Mapping[str, Any] | None,
+    runs: Sequence[RunReport],
+    room: int,
+    compared: Sequence[Mapping[str, Any]] = (),
+) -> Fitted:
+    """Everything as it fits into so many bytes; what matters least gives way first."""
+    shown_runs = _runs(runs, int(room * RUNS_PART))
+    room -= sum(_size(blob) for _, blob in shown_runs)
+    diffs = {one["name"]: one for one in (diff or {}).get("environments", [])}
+    beside = {
+        name: Beside(diffs.get(name), [each for each in compared if each["environment"] == name])
+        for name in {*diffs, *(each["environment"] for each in compared)}
+    }
+    makers = _Environments(environments, beside)
+    for longest in LENGTHS:
+        found = makers.made(range(len(environments)), longest, room)
+        if len(found) == len(environments):
+            return Fitted(tuple(found), shown_runs, longest)
+    verdicts = [one["verdict"] for one in environments]
+    order = sorted(range(len(verdicts)), key=lambda index: VERDICTS.index(verdicts[index]))
+    found = makers.made(order, LENGTHS[-1], room)
+    return Fitted(tuple(found), shown_runs, LENGTHS[-1], len(verdicts) - len(found))
+
+
+class _Environments:
+    """Makes the environments' parts of the page, anew only where a shorter text makes a difference."""
+
+    def __init__(self, environments: Sequence[Mapping[str, Any]], beside: Mapping[str, Beside]) -> None:
+        self._environments = environments
+        self._beside = beside
+        self._parts: dict[int, _Part] = {}
+        """By place; no more than there was room for, and one."""
+
+    def made(self, order: Iterable[int], longest: int, room: int) -> list[tuple[str, Markup]]:
+        """The first of them in this order, as many as there is room for."""
+        found: list[tuple[str, Markup]] = []
+        for index in order:
+            part = self._parts.get(index)
+            if part is None or part.longest > longest:
+                part = self._parts[index] = self._part(self._environments[index], longest)
+            room -= part.size
+            if room < 0:
+                break
+            found.append((part.name, part.blob))
+        return found
+
+    def _part(self, environment: Mapping[str, Any], longest: int) -> _Part:
+        beside = self._beside.get(environment["name"], Beside())
+        blob = embedded(page_environment(environment, beside, longest))
+        return _Part(visible(environment["name"]), blob, _size(blob), max(map(len, _TEXT.findall(blob)), default=0))
+
+
+class _Part(NamedTuple):
+    """What the page holds of one environment."""
+
+    name: str
+    blob: Markup
+    size: int
+    longest: int
+    """At least as long as the longest text in it."""
+
+
+def _runs(runs: Sequence[RunReport], room: int) -> tuple[tuple[RunReport, Markup], ...]:
+    shown: tuple[tuple[RunReport, Markup], ...] = ()
+    for most in POINTS:
+        shown = tuple((run, embedded(page_run(run, most))) for run in runs)
+        if sum(_size(blob) for _, blob in shown) <= room:
+            break
+    return shown
+
+
+def page_run(run: RunReport, most: int = POINTS[0]) -> dict[str, Any]:
+    """A run for the page, with at most so many points on a curve: evenly chosen, the last among them, and said so."""
+    data: dict[str, Any] = plain_data(asdict(run))
+    for curve in data["curves"]:
+        every = ceil(len(curve["points"]) / most)
+        if every > 1:
+            thinned = f"One of {every} points is shown."
+            curve["about"] = f"{curve['about']} {thinned}".strip()
+            curve["points"] = list(_thinned(curve["points"], every))
+    shown: dict[str, Any] = harmless(data, RUN_TEXT)
+    return shown
+
+
+def _thinned(points: Sequence[Any], every: int) -> Iterator[Any]:
+    for index, point in enumerate(points):
+        if index % every == 0 or index == len(points) - 1:
+            yield point
+
+
+def _size(blob: str) -> int:
+    return len(blob.encode())

@@ -1,0 +1,67 @@
+"""reports/validate.html, made from what lies beside it."""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from envops.reports.before_after import read_comparisons
+from envops.reports.run_report import read_runs
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from envops.rules.result import ValidationResult
+
+PAGE = "validate.html"
+
+
+def page_parts_of(result: ValidationResult, environments: Sequence[Mapping[str, Any]], folder: Path) -> Iterator[str]:
+    """The page of a result, with the reward diff, comparisons and runs that lie in the folder of reports.
+
+    `environments` is what validate.json says of each.
+    """
+    from envops.reports.html.page import page_parts
+
+    runs, unreadable = read_runs(folder)
+    compared = read_comparisons(folder, {one["name"]: one["digest"] for one in environments})
+    diff = read_diff(folder / "reward-diff.json", environments)
+    return page_parts(result, environments, diff, runs, unreadable, compared)
+
+
+def write_page(folder: Path) -> Path:
+    """Write the page anew from validate.json and what lies beside it.
+
+    Raises `DeclarationError` where there is no validate.json that can be read.
+    """
+    from envops.reports.reading import (read_report, result_of)
+    from envops.files.atomic_write import (write_whole)
+
+    data = read_report(folder / "validate.json")
+    write_whole(folder / PAGE, page_parts_of(result_of(data), data["environments"], folder))
+    return folder / PAGE
+
+
+def refresh_page(folder: Path) -> None:
+    """Write the page anew after something beside validate.json changed; where that is not there, there is no page."""
+    from envops.repository.problem import DeclarationError
+
+    with suppress(DeclarationError, OSError):
+        write_page(folder)
+
+
+def read_diff(path: Path, environments: Iterable[Mapping[str, Any]]) -> dict[str, Any] | None:
+    """The reward diff beside a report, as far as it speaks of the same packages; `None` where it does not."""
+    try:
+        data = json.loads(path.read_bytes())
+        digests = {one["name"]: one["digest"] for one in environments}
+        same = [
+            one
+            for one in data["environments"]
+            if one["name"] in digests and one.get("head", {}).get("digest") == digests[one["name"]]
+        ]
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return None
+    return {**data, "environments": same} if same else None

@@ -1,0 +1,146 @@
+"""reports/validate.json: the contract that other tools read. Its schema is validate.schema.json."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from pydantic_core import to_json
+
+from envops.reports.distribution import distribution_data
+from envops.reports.mutation import mutation_data
+from envops.reports.profiles import (profile_data, recording_data)
+from envops.reports.search import search_data
+from envops.rules.result import EnvironmentResult, ValidationResult, path_in_repository, weightiest_first
+from envops.text.plain_data import plain_data
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from envops.facts.observed import Failure
+    from envops.rules.engine import Finding
+
+FORMAT_VERSION = 1
+"""Raised when a key changes its meaning or goes; new keys do not raise it."""
+
+_NUMBERS = re.compile(r"\[\n\s+([^\[\]{}\"]*?)\n\s*\]")
+"""A list of numbers over many lines. Text holds no line break in JSON, so none is ever touched."""
+
+
+def render_json(result: ValidationResult) -> str:
+    """The result as JSON in plain ASCII."""
+    return "".join(json_parts(result))
+
+
+def json_parts(result: ValidationResult) -> Iterator[str]:
+    """The result as JSON in plain ASCII, an environment at a time."""
+    return plain_json_parts(head_data(result), map(environment_data, result.environments))
+
+
+def plain_json_parts(head: Mapping[str, Any], environments: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+    """A report's data as text that no terminal or log can be fooled by; its environments come last."""
+    start, end = _plain_text({**plain_data(head), "environments": []}).rsplit("[]", 1)
+    between = "[\n    "
+    yield start
+    for environment in environments:
+        yield between + _plain_text(environment).replace("\n", "\n    ")
+        between = ",\n    "
+    yield f"{'[]' if between.startswith('[') else chr(10) + '  ]'}{end}\n"
+
+
+def _plain_text(data: Mapping[str, Any]) -> str:
+    text = to_json(data, indent=2, inf_nan_mode="strings").decode()
+    if not text.isascii():  # json alone writes ASCII, but indents in Python: five times as long
+        text = json.dumps(data, indent=2, ensure_ascii=True, allow_nan=False)
+    text = _NUMBERS.sub(lambda found: f"[{' '.join(found[1].split())}]", text)
+    return text.replace("\x7f", "\\u007f").replace("##[", "##\\u005b")
+
+
+def environment_data(result: EnvironmentResult) -> dict[str, Any]:
+    """What the JSON says of one environment, as plain data."""
+    data: dict[str, Any] = plain_data(_environment_data(result), depth=2)  # of a report, of its list of environments
+    return data
+
+
+def report_data(result: ValidationResult) -> dict[str, Any]:
+    """What the JSON says, as a whole."""
+    return {**head_data(result), "environments": [_environment_data(one) for one in result.environments]}
+
+
+def head_data(result: ValidationResult) -> dict[str, Any]:
+    """What the JSON says of the run; the HTML report is rendered from the same."""
+    return {
+        "version": FORMAT_VERSION,
+        "tool": result.tool_version,
+        "verdict": result.verdict,
+        "interrupted": result.interrupted,
+        "unfinished": result.unfinished,
+        "seconds": result.seconds,
+        "gates": result.gates,
+        "endpoint": result.endpoint,
+        "shard": result.shard and asdict(result.shard),
+        "problems": [asdict(problem) for problem in result.problems],
+    }
+
+
+def _environment_data(environment: EnvironmentResult) -> dict[str, Any]:
+    return {
+        "name": environment.name,
+        "folder": environment.folder,
+        "generation": environment.generation,
+        "package_version": environment.version,
+        "digest": environment.digest,
+        "hub_hash": environment.hub_hash,
+        "wheel": environment.wheel and {"filename": environment.wheel.filename, "sha256": environment.wheel.sha256},
+        "verdict": environment.verdict,
+        "cached": environment.cached,
+        "brief": environment.brief,
+        "worker": environment.started and asdict(environment.started),
+        "seconds": environment.seconds,
+        "stage_seconds": environment.stage_seconds,
+        "gates": environment.gates,
+        "reasons": environment.reasons,
+        "policies": environment.policies,
+        "tasks_count": environment.tasks_count,
+        "scores_count": environment.scores_count,
+        "rollouts_count": environment.rollouts_count,
+        "distributions": [distribution_data(measured) for measured in environment.distributions],
+        "profiles": [profile_data(profile) for profile in environment.profiles],
+        "recordings": [recording_data(recording) for recording in environment.recordings],
+        "spending": environment.spending,
+        "mutation": mutation_data(environment.mutation),
+        "search": search_data(environment.search),
+        "findings": [_finding_data(environment, finding) for finding in weightiest_first(environment.findings)],
+        "failures": [_failure_data(environment, stage, broke) for stage, broke in environment.failures.items()],
+    }
+
+
+def _finding_data(environment: EnvironmentResult, finding: Finding) -> dict[str, Any]:
+    return {
+        "rule": finding.rule,
+        "gate": finding.gate,
+        "severity": finding.severity,
+        "message": finding.message,
+        "evidence": finding.evidence,
+        "fix": finding.fix,
+        "file": path_in_repository(environment, finding.place),
+        "line": finding.place.line if finding.place else None,
+        "inconclusive": finding.inconclusive,
+        "bug": finding.bug,
+        "ignored": finding.ignored is not None,
+        "reason": finding.ignored,
+    }
+
+
+def _failure_data(environment: EnvironmentResult, stage: str, failure: Failure) -> dict[str, Any]:
+    return {
+        "stage": stage,
+        "kind": failure.kind,
+        "type": failure.type,
+        "message": failure.message,
+        "file": path_in_repository(environment, failure.place),
+        "line": failure.place.line if failure.place else None,
+        "traceback": failure.traceback,
+    }

@@ -1,0 +1,87 @@
+"""The reports of a divided run as one, and what is missing from it.
+
+A part that nobody reported is never taken for a pass: its environments are unfinished, and the
+whole is inconclusive at best.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from envops.reports.reading import share_of
+from envops.repository.problem import DeclarationError, Problem
+from envops.rules.verdict import worst
+
+if TYPE_CHECKING:
+    from envops.rules.engine import Verdict
+
+SAME = ("version", "tool", "gates", "endpoint")
+"""What reports of one run agree about."""
+
+
+def merged(reports: Mapping[str, dict[str, Any]], expected: Iterable[str] = ()) -> dict[str, Any]:
+    """One report of all, by file. `expected` are environments that the run had to prove, where the caller knows.
+
+    Raises `DeclarationError` when they are not reports of the same run: made by different versions,
+    for different gates, from different divisions, or with an environment in two of them.
+    """
+    problems = [*_disagreements(reports), *_repeated(reports)]
+    if problems:
+        raise DeclarationError(problems)
+    parts = list(reports.values())
+    environments = sorted((one for part in parts for one in part["environments"]), key=lambda one: str(one["name"]))
+    wanted = {*expected, *(name for part in parts for name in _wanted(part))}
+    missing = sorted(wanted - {one["name"] for one in environments})
+    verdicts: list[Verdict] = [one["verdict"] for one in (*parts, *environments)]
+    if missing:
+        verdicts.append("inconclusive")
+    return {
+        **{key: parts[0][key] for key in SAME},
+        "verdict": worst(verdicts),
+        "interrupted": bool(missing) or any(part["interrupted"] for part in parts),
+        "unfinished": missing,
+        "seconds": max(float(part["seconds"]) for part in parts),
+        "shard": None,
+        "problems": _distinct(problem for part in parts for problem in part["problems"]),
+        "environments": environments,
+    }
+
+
+def missing_shards(parts: Sequence[dict[str, Any]]) -> list[int]:
+    """Numbers of the shards that no report is there for."""
+    shares = [share for part in parts if (share := share_of(part))]
+    there = {share.index for share in shares}
+    return [index for index in range(1, max((share.of for share in shares), default=0) + 1) if index not in there]
+
+
+def _wanted(part: dict[str, Any]) -> set[str]:
+    share = share_of(part)
+    return {*part["unfinished"], *(share.environments if share else ())}
+
+
+def _disagreements(reports: Mapping[str, dict[str, Any]]) -> Iterable[Problem]:
+    first_file, first = next(iter(reports.items()))
+    for file, part in reports.items():
+        for key in SAME:
+            if part[key] != first[key]:
+                message = f"is not of the same run as {first_file}"
+                yield Problem(file, None, message, key, str(part[key]), str(first[key]))
+        mine, theirs = share_of(part), share_of(first)
+        divided = (mine and (mine.of, mine.environments), theirs and (theirs.of, theirs.environments))
+        if divided[0] != divided[1] and not part["problems"] and not first["problems"]:
+            yield Problem(file, None, f"is a part of another division than {first_file}", "shard")
+
+
+def _repeated(reports: Mapping[str, dict[str, Any]]) -> Iterable[Problem]:
+    first: dict[str, str] = {}
+    for file, part in reports.items():
+        for one in part["environments"]:
+            known = first.setdefault(one["name"], file)
+            if known != file:
+                message = f"holds an environment that is in {known} too"
+                yield Problem(file, None, message, found=one["name"], fix="merge the reports of one run only")
+
+
+def _distinct(problems: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    return list({tuple(sorted(problem.items(), key=str)): problem for problem in problems}.values())

@@ -1,0 +1,124 @@
+"""A search for a better system prompt as people and machines read it: the change, and what it scored."""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from envops.reports.before_after import Interval
+from envops.reports.page import Page
+from envops.text.markdown import fenced, prose
+from envops.text.plain_data import plain_data
+
+if TYPE_CHECKING:
+    from envops.rules.engine import Verdict
+
+FOLDER = "prompts"
+"""Inside the folder of reports."""
+FORMAT_VERSION = 1
+_STYLES = {"pass": "green", "fail": "bold red", "inconclusive": "yellow", "error": "bold magenta"}
+
+Placed = Literal["written", "placeable", "not-placeable", "unchanged"]
+
+
+@dataclass(frozen=True)
+class CandidateReport:
+    """One system prompt that was scored on the validation tasks."""
+
+    prompt: str
+    score: float
+
+
+@dataclass(frozen=True)
+class OptimizationReport:
+    """Everything that a search says."""
+
+    environment: str
+    digest: str
+    model: str
+    verdict: Verdict
+    reason: str
+    before: str
+    after: str
+    scores: tuple[float, float]
+    """Mean reward on the validation tasks with the prompt before and with the best one found."""
+    difference: Interval | None
+    """Paired by validation task; flattering, because the best of several was chosen on them."""
+    validation_tasks: int
+    candidates: tuple[CandidateReport, ...]
+    """In the order in which they were found, the first one before the search."""
+    rollouts: int | None
+    cost: float | None
+    placed: Placed = "unchanged"
+    place: str = ""
+    """The file and line of the prompt, or why it cannot be placed mechanically."""
+    patch: str = ""
+    """The change of that file."""
+    notes: tuple[str, ...] = ()
+    tool_version: str = ""
+    version: int = FORMAT_VERSION
+
+    @property
+    def change(self) -> str:
+        """The prompt's own difference."""
+        lines = (self.before.splitlines(), self.after.splitlines())
+        return "\n".join(difflib.unified_diff(*lines, "system prompt before", "system prompt after", lineterm=""))
+
+
+def files(reports: Path, environment: str) -> tuple[Path, Path]:
+    """Where the report and the best prompt of an environment are written."""
+    return reports / FOLDER / f"{environment}.json", reports / FOLDER / f"{environment}.txt"
+
+
+def render_json(report: OptimizationReport) -> str:
+    """Everything."""
+    data = {**plain_data(asdict(report)), "change": report.change}
+    return json.dumps(data, indent=1, ensure_ascii=True, allow_nan=False) + "\n"
+
+
+def render_text(report: OptimizationReport, *, width: int = 100, colour: bool = False, quiet: bool = False) -> str:
+    """For the terminal: the whole change, because it is what is decided about."""
+    page = Page(width=width, colour=colour)
+    page.line((f"{report.environment}: {report.verdict}", _STYLES[report.verdict]), f"  {report.reason}")
+    for label, text in _told(report):
+        page.field(label, text, indent=2)
+    if report.change:
+        page.blank()
+        page.block(report.change)
+    if report.patch and not quiet:
+        page.blank()
+        page.block(report.patch)
+    return page.text()
+
+
+def render_markdown(report: OptimizationReport) -> str:
+    """For a pull request."""
+    lines = [
+        f"### A system prompt for {prose(report.environment)}",
+        "",
+        f"**{report.verdict}**: {prose(report.reason)}",
+        "",
+    ]
+    lines += [f"- {label}: {prose(text)}" for label, text in _told(report)]
+    lines += ["", fenced(report.change)] if report.change else []
+    lines += [fenced(report.patch)] if report.patch else []
+    return "\n".join(lines) + "\n"
+
+
+def _told(report: OptimizationReport) -> Sequence[tuple[str, str]]:
+    before, after = report.scores
+    told = [("scores", f"{before:.3f} before, {after:.3f} after, means of {report.validation_tasks} validation tasks")]
+    if report.difference is not None:
+        flattering = "the best of several, chosen on the same tasks: flattering"
+        told.append(("paired", f"{report.difference.text(signed=True)}; {flattering}"))
+    each = ", ".join(f"{candidate.score:.3f}" for candidate in report.candidates)
+    told.append(("candidates", f"{len(report.candidates)} scored: {each}"))
+    cost = f", ${report.cost:.4f}" if report.cost is not None else ""
+    told.append(("spent", f"{report.rollouts if report.rollouts is not None else 'unknown'} rollouts{cost}"))
+    words = {"written": "written to", "placeable": "belongs to", "not-placeable": "not placed", "unchanged": "place"}
+    told += [(words[report.placed], report.place)] if report.place else []
+    return told + [("note", note) for note in report.notes]

@@ -1,0 +1,225 @@
+"""What is going on, while it goes on: events in, lines or a live table on standard error out.
+
+    with open_progress(names, quiet=False) as progress:
+        progress.started("gsm8k")
+        progress.stage("gsm8k", "smoke")
+        progress.advance("gsm8k", 12, 30)
+        progress.finished(result)
+
+Events come from any thread. A progress that cannot be drawn falls silent; it never breaks
+or delays a run.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal, Self, TextIO
+
+from envops.rules.result import DECIDING, EnvironmentResult, standing
+from envops.text.plain_data import seconds_text
+from envops.text.visible_text import fitting, on_one_line, without_workflow_commands
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+    from types import TracebackType
+
+    from envops.facts.observed import Stage
+    from envops.rules.engine import Verdict
+
+SILENCE_SECONDS = 20.0
+"""A log that says nothing for longer looks like a hang."""
+MOST_NAMED_IN_A_LINE = 4
+
+
+@dataclass(frozen=True)
+class Row:
+    """Where one environment stands."""
+
+    name: str
+    state: Literal["waiting", "running", "finished"] = "waiting"
+    stage: Stage | None = None
+    done: int = 0
+    total: int = 0
+    detail: str = ""
+    since: float = 0.0
+    seconds: float = 0.0
+    cached: bool = False
+    verdict: Verdict | None = None
+
+
+class Progress:
+    """Keeps the state of every environment; what is shown of it is up to the kinds below."""
+
+    def __init__(self, names: Iterable[str], clock: Callable[[], float] = time.monotonic) -> None:
+        self._rows = {name: Row(name) for name in names}
+        self._steps: dict[str, tuple[int, int]] = {}
+        """Done and in all in the present stage: told a thousand times, and drawn now and then."""
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._broken = False
+
+    def __enter__(self) -> Self:
+        self._safely(self._open)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        try:
+            self._close()
+        except Exception:
+            self._broken = True
+
+    def started(self, name: str) -> None:
+        """The environment's turn has come: the cache is asked first."""
+        self._update(name, state="running", since=self._clock())
+
+    def stage(self, name: str, stage: Stage) -> None:
+        """The environment is being observed and has reached this stage."""
+        before = self._row(name)
+        self._steps.pop(name, None)
+        since = before.since if before.state == "running" else self._clock()
+        self._update(name, state="running", stage=stage, detail="", since=since)
+        if before.stage is None:
+            self._safely(self._show_observing, name)
+
+    def advance(self, name: str, done: int, total: int) -> None:
+        """So many steps of the present stage are done."""
+        self._steps[name] = done, total
+
+    def detail(self, name: str, text: str) -> None:
+        """How the present stage is getting on, in words."""
+        self._update(name, detail=text)
+
+    def cached(self, name: str) -> None:
+        """The environment was found in the cache."""
+        self._update(name, cached=True)
+
+    def finished(self, result: EnvironmentResult) -> None:
+        """The environment has its verdict."""
+        row = self._row(result.name)
+        seconds = result.seconds or (self._clock() - row.since if row.state == "running" else 0.0)
+        self._update(
+            result.name, state="finished", cached=result.cached, verdict=result.verdict, seconds=seconds, stage=None
+        )
+        self._safely(self._show_finished, result)
+
+    def note(self, text: str) -> None:
+        """Something worth a line of its own."""
+        self._safely(self._show_note, text)
+
+    def rows(self) -> list[Row]:
+        """Every environment as it stands now."""
+        with self._lock:
+            names = dict.fromkeys([*self._rows, *self._steps])
+        return [self._row(name) for name in names]
+
+    def _row(self, name: str) -> Row:
+        with self._lock:
+            row = self._rows.get(name) or Row(name)
+        steps = self._steps.get(name)
+        return row if steps is None else replace(row, done=steps[0], total=steps[1])
+
+    def _update(self, name: str, **changes: object) -> None:
+        with self._lock:
+            self._rows[name] = replace(self._rows.get(name) or Row(name), **changes)  # type: ignore[arg-type]
+
+    def _safely(self, show: Callable[..., None], *arguments: object) -> None:
+        """Show something. The lock is free here: drawing may take locks of its own."""
+        if self._broken:
+            return
+        try:
+            show(*arguments)
+        except Exception:
+            self._broken = True
+
+    def _open(self) -> None:
+        """Begin to show."""
+
+    def _close(self) -> None:
+        """Stop showing."""
+
+    def _show_observing(self, name: str) -> None:
+        """An environment was not in the cache."""
+
+    def _show_finished(self, result: EnvironmentResult) -> None:
+        """An environment has its verdict."""
+
+    def _show_note(self, text: str) -> None:
+        """A line for the reader."""
+
+
+class PlainProgress(Progress):
+    """One line when an observation starts, one when it ends, one when it was silent for long."""
+
+    def __init__(
+        self,
+        names: Iterable[str],
+        stream: TextIO,
+        *,
+        silence: float = SILENCE_SECONDS,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        super().__init__(names, clock)
+        self._stream = stream
+        self._silence = silence
+        self._writing = threading.Lock()
+        self._last_line = clock()
+        self._over = threading.Event()
+        self._watcher = threading.Thread(target=self._watch, name="progress", daemon=True)
+
+    def _open(self) -> None:
+        self._last_line = self._clock()
+        self._watcher.start()
+
+    def _close(self) -> None:
+        self._over.set()
+
+    def _watch(self) -> None:
+        while not self._over.wait(min(1.0, self._silence / 4)):
+            self._safely(self.break_silence)
+
+    def break_silence(self) -> None:
+        """Say what is running, if nothing was said for long."""
+        now = self._clock()
+        running = [row for row in self.rows() if row.state == "running"]
+        if not running or now - self._last_line < self._silence:
+            return
+        named = [_still_running(row, now) for row in running[:MOST_NAMED_IN_A_LINE]]
+        if len(running) > len(named):
+            named.append(f"{len(running) - len(named)} more")
+        self._write(f"still running: {', '.join(named)}")
+
+    def _show_observing(self, name: str) -> None:
+        self._write(f"{name}: observing")
+
+    def _show_finished(self, result: EnvironmentResult) -> None:
+        rows = self.rows()
+        finished = sum(row.state == "finished" for row in rows)
+        seconds = next(row.seconds for row in rows if row.name == result.name)
+        how = "from the cache" if result.cached else f"in {seconds_text(seconds)}"
+        counted = [one for one in result.findings if standing(one) in DECIDING]
+        rules = ", ".join(dict.fromkeys(one.rule for one in counted))
+        self._write(f"[{finished}/{len(rows)}] {result.name}: {result.verdict} {how}{f' ({rules})' if rules else ''}")
+
+    def _show_note(self, text: str) -> None:
+        self._write(text)
+
+    def _write(self, text: str) -> None:
+        line = without_workflow_commands(on_one_line(text))
+        with self._writing:
+            self._last_line = self._clock()
+            self._stream.write(fitting(f"{line}\n", getattr(self._stream, "encoding", None)))
+            self._stream.flush()
+
+
+def _still_running(row: Row, now: float) -> str:
+    stage = row.stage or "starting"
+    count = f" {row.detail or f'{row.done}/{row.total}'}" if row.total else ""
+    return f"{row.name} ({stage}{count}, {seconds_text(now - row.since)})"
+
+

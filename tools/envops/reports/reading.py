@@ -1,0 +1,100 @@
+"""reports/validate.json read back, to be put together with others and shown again."""
+
+from __future__ import annotations
+
+import json
+import posixpath
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from envops.facts.observed import Failure, Place, Started
+from envops.repository.problem import DeclarationError, Problem
+from envops.rules.engine import Finding
+from envops.rules.result import EnvironmentResult, Share, ValidationResult
+
+if TYPE_CHECKING:
+    from jsonschema.protocols import Validator
+
+
+def read_report(path: Path) -> dict[str, Any]:
+    """A report as it was written.
+
+    Raises `DeclarationError` when it cannot be read or is none.
+    """
+    try:
+        data = json.loads(path.read_bytes())
+    except (OSError, ValueError, RecursionError) as error:
+        message = "is not a report that can be read"
+        raise DeclarationError([Problem(str(path), None, message, found=str(error)[:200])]) from None
+    mistake = next(iter(_validator().iter_errors(data)), None)
+    if mistake is not None:
+        where = ".".join(map(str, mistake.absolute_path))
+        message = "is not a report of envops validate"
+        raise DeclarationError([Problem(str(path), None, message, where, found=mistake.message[:200])])
+    assert isinstance(data, dict)
+    return data
+
+
+@cache
+def _validator() -> Validator:
+    from jsonschema import Draft202012Validator
+
+    return Draft202012Validator(json.loads(Path(__file__).with_name("validate.schema.json").read_bytes()))
+
+
+def result_of(data: dict[str, Any]) -> ValidationResult:
+    """A report's result: everything but the numbers of distributions, mutants and searches, which stay in the data."""
+    return ValidationResult(
+        verdict=data["verdict"],
+        environments=tuple(map(_environment, data["environments"])),
+        problems=tuple(Problem(**problem) for problem in data["problems"]),
+        interrupted=data["interrupted"],
+        unfinished=tuple(data["unfinished"]),
+        seconds=float(data["seconds"]),
+        tool_version=data["tool"],
+        gates=tuple(data["gates"]),
+        endpoint=data["endpoint"],
+        shard=share_of(data),
+    )
+
+
+def share_of(data: dict[str, Any]) -> Share | None:
+    """Which part of a divided run a report is."""
+    said = data.get("shard")
+    return said and Share(said["index"], said["of"], tuple(said["environments"]))
+
+
+def _environment(data: dict[str, Any]) -> EnvironmentResult:
+    folder = data["folder"]
+    kept = ("name", "folder", "verdict", "generation", "digest", "hub_hash", "cached", "gates", "reasons")
+    counts = ("tasks_count", "scores_count", "rollouts_count")
+    return EnvironmentResult(
+        **{key: data[key] for key in (*kept, *counts)},
+        version=data["package_version"],
+        seconds=float(data["seconds"]),
+        stage_seconds=data["stage_seconds"],
+        findings=tuple(finding_of(folder, one) for one in data["findings"]),
+        failures={one["stage"]: _failure(folder, one) for one in data["failures"]},
+        policies=tuple(data["policies"]),
+        started=Started(**data["worker"]) if data.get("worker") else None,
+        brief=data.get("brief", False),
+    )
+
+
+def finding_of(folder: str, data: dict[str, Any]) -> Finding:
+    """One finding of an environment in this folder."""
+    kept = ("rule", "gate", "severity", "message", "evidence", "fix", "inconclusive", "bug")
+    place = _place(folder, data)
+    return Finding(**{key: data[key] for key in kept}, place=place, ignored=data["reason"] if data["ignored"] else None)
+
+
+def _failure(folder: str, data: dict[str, Any]) -> Failure:
+    return Failure(data["kind"], data["type"], data["message"], _place(folder, data), data["traceback"])
+
+
+def _place(folder: str, data: dict[str, Any]) -> Place | None:
+    file = data["file"]
+    if file is None:
+        return None
+    return Place(file if posixpath.isabs(file) else posixpath.relpath(file, folder), data["line"])

@@ -1,0 +1,255 @@
+"""The closing words of a run, for people: table, findings, verdict, what to do next."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import chain, islice
+from typing import TYPE_CHECKING
+
+from envops.reports.distribution import show as show_distribution
+from envops.reports.evidence import shown_evidence
+from envops.reports.mutation import (mutation_sentence, score_text)
+from envops.reports.page import (Column, Page)
+from envops.reports.search import search_sentence
+from envops.reports.summary import (headline, next_commands, policy_sentence)
+from envops.rules.engine import GATES, Finding, Verdict
+from envops.rules.result import (
+    DECIDING,
+    EnvironmentResult,
+    Standing,
+    ValidationResult,
+    standing,
+    unreached_gates,
+    weightiest_first,
+    where,
+)
+from envops.text.plain_data import seconds_text
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from envops.facts.observed import Failure
+    from envops.repository.problem import Problem
+
+DEFAULT_WIDTH = 80
+MOST_FINDINGS_OF_A_RULE = 5
+"""In one environment; the rest is counted here and is in validate.json."""
+MOST_SENTENCES = 3
+"""Environments whose mutants and searches are told in sentences; of more, each gets a line."""
+MOST_PROBLEMS = 100
+MOST_TRACEBACK_LINES = 6
+VERDICT_STYLES: dict[Verdict, str] = {
+    "pass": "green",
+    "fail": "bold red",
+    "inconclusive": "yellow",
+    "error": "bold magenta",
+}
+_SIGNS: dict[Verdict, str] = {"pass": "✓", "fail": "✗", "inconclusive": "?", "error": "!"}
+_STANDING_STYLES: dict[Standing, str] = {
+    "error": "bold red",
+    "bug": "bold magenta",
+    "inconclusive": "yellow",
+    "warning": "yellow",
+    "advice": "cyan",
+    "ignored": "dim",
+}
+
+
+def render_text(
+    result: ValidationResult,
+    *,
+    width: int = DEFAULT_WIDTH,
+    colour: bool = False,
+    quiet: bool = False,
+    reports: Sequence[str] = (),
+) -> str:
+    """The whole closing report. With `quiet`, only what decides the verdict."""
+    page = Page(width=width, colour=colour)
+    _problems(page, result.problems)
+    if result.environments and not quiet:
+        _table(page, result.environments)
+    for environment in result.environments:
+        _findings(page, environment, quiet=quiet)
+        if not quiet and len(result.gates) < len(GATES):
+            _distributions(page, environment)
+    if not quiet:
+        _mutations(page, result.environments)
+    _infrastructure(page, result.environments)
+    _closing(page, result, reports, quiet=quiet)
+    return page.text()
+
+
+def _table(page: Page, environments: Sequence[EnvironmentResult]) -> None:
+    columns = [
+        Column(""),
+        Column("environment", shrinking=True),
+        Column(""),
+        *(Column(gate) for gate in GATES),
+        Column("time", right=True),
+    ]
+    page.table(columns, map(_row, environments))
+    page.blank()
+
+
+def _row(environment: EnvironmentResult) -> list[tuple[str, str]]:
+    gates = [environment.gates.get(gate) for gate in GATES]
+    return [
+        (_SIGNS[environment.verdict], VERDICT_STYLES[environment.verdict]),
+        (environment.name, "bold" if environment.verdict != "pass" else ""),
+        (environment.generation or "–", "dim"),
+        *((gate, VERDICT_STYLES[gate]) if gate else ("–", "dim") for gate in gates),
+        ("cached", "dim") if environment.cached else (seconds_text(environment.seconds), ""),
+    ]
+
+
+def _findings(page: Page, environment: EnvironmentResult, *, quiet: bool) -> None:
+    findings = weightiest_first(environment.findings)
+    if quiet:
+        findings = [finding for finding in findings if standing(finding) in DECIDING]
+    unreached = unreached_gates(environment)
+    if not findings and not unreached:
+        return
+    verdict = environment.verdict
+    about = "  ".join(part for part in (environment.version, environment.digest[:19]) if part)
+    page.line((environment.name, "bold"), "  ", (verdict, VERDICT_STYLES[verdict]), "  ", (about, "dim"))
+    page.blank()
+    for gate, reason in unreached:
+        style = VERDICT_STYLES[environment.gates[gate]]
+        page.paragraph((f"{gate} {environment.gates[gate]}:", style), reason, indent=2, hanging=4)
+    if unreached:
+        page.blank()
+    shown: Counter[str] = Counter()
+    for finding in findings:
+        shown[finding.rule] += 1
+        if shown[finding.rule] <= MOST_FINDINGS_OF_A_RULE:
+            _finding(page, environment, finding)
+    for rule, count in shown.items():
+        if count > MOST_FINDINGS_OF_A_RULE:
+            page.line((f"{rule}: {count - MOST_FINDINGS_OF_A_RULE} more, all in validate.json", "dim"), indent=2)
+            page.blank()
+
+
+def _mutations(page: Page, environments: Sequence[EnvironmentResult]) -> None:
+    """What came of mutants and of the search: a sentence each, and of many environments a line each."""
+    telling = (environment for environment in environments if environment.mutation or environment.search)
+    told = list(islice(telling, MOST_SENTENCES + 1))
+    if len(told) > MOST_SENTENCES:
+        columns = [
+            Column("", shrinking=True),
+            *(Column(title, right=True) for title in ("mutants", "noticed", "survived")),
+            Column("search"),
+        ]
+        page.table(columns, map(_mutation_row, chain(told, telling)))
+    else:
+        for environment in told:
+            if environment.mutation:
+                page.paragraph((environment.name, "bold"), (mutation_sentence(environment.mutation), "dim"), hanging=2)
+            if environment.search:
+                page.paragraph((environment.name, "bold"), (search_sentence(environment.search), "dim"), hanging=2)
+    if told:
+        page.blank()
+
+
+def _mutation_row(environment: EnvironmentResult) -> list[tuple[str, str]]:
+    mutation, search = environment.mutation, environment.search
+    survived = len(mutation.survivors) if mutation else 0
+    finds = len(search.exploits) if search else 0
+    searched = "–" if search is None else "skipped" if search.ended == "skipped" else f"{finds or 'no'} finds"
+    return [
+        (environment.name, ""),
+        (str(mutation.tried) if mutation else "–", "dim"),
+        (score_text(mutation.score_range) if mutation else "–", ""),
+        (str(survived) if mutation else "–", "yellow" if survived else "dim"),
+        ("1 find" if finds == 1 else searched, "bold red" if finds else "dim"),
+    ]
+
+
+def _distributions(page: Page, environment: EnvironmentResult) -> None:
+    for measured in environment.distributions:
+        page.line((environment.name, "bold"), "  what was measured")
+        show_distribution(page, measured)
+
+
+def _finding(page: Page, environment: EnvironmentResult, finding: Finding) -> None:
+    kind = standing(finding)
+    style = _STANDING_STYLES[kind]
+    if finding.ignored is not None:
+        page.paragraph((f"{finding.rule} ignored: {finding.message}", style), indent=2, hanging=9)
+        page.field("reason", finding.ignored, indent=4, style=style)
+        page.blank()
+        return
+    page.paragraph((finding.rule, style), (f"{kind}:", style), finding.message, indent=2, hanging=9)
+    if place := where(environment, finding.place):
+        page.line(f"{'at':<10} ", (place, "cyan"), indent=4)
+    for entry in shown_evidence(finding):
+        if entry.quoted:
+            page.quote(entry.label, entry.text, indent=4)
+        else:
+            page.field(entry.label, entry.text, indent=4)
+    page.field("fix", finding.fix, indent=4, style="green")
+    page.blank()
+
+
+def _infrastructure(page: Page, environments: Sequence[EnvironmentResult]) -> None:
+    said = False
+    for environment in environments:
+        for stage, failure in environment.failures.items():
+            if not said:
+                page.line(("Broken on the way (says nothing about the rewards):", "bold magenta"))
+                page.blank()
+                said = True
+            _failure(page, environment, stage, failure)
+
+
+def _failure(page: Page, environment: EnvironmentResult, stage: str, failure: Failure) -> None:
+    page.paragraph(
+        (environment.name, "bold"),
+        (f"{stage}, {failure.kind}:", VERDICT_STYLES["error"]),
+        f"{failure.type}: {failure.message}" if failure.type else failure.message,
+        indent=2,
+        hanging=4,
+    )
+    if place := where(environment, failure.place):
+        page.line(f"{'at':<10} ", (place, "cyan"), indent=4)
+    if failure.traceback.strip():
+        last = failure.traceback.rstrip().split("\n")[-MOST_TRACEBACK_LINES:]
+        page.quote("traceback", "\n".join(last), indent=4)
+    page.blank()
+
+
+def _problems(page: Page, problems: Sequence[Problem]) -> None:
+    for problem in problems[:MOST_PROBLEMS]:
+        place = problem.file if problem.line is None else f"{problem.file}:{problem.line}"
+        page.line((place, "cyan"))
+        page.paragraph((problem.message, "bold"), indent=4)
+        for label in ("path", "found", "allowed", "nearest", "fix"):
+            if text := getattr(problem, label):
+                page.field(label, text, indent=4, style="green" if label in ("nearest", "fix") else "")
+        page.blank()
+    if len(problems) > MOST_PROBLEMS:
+        page.line(f"{len(problems) - MOST_PROBLEMS} more mistakes, all in validate.json")
+        page.blank()
+
+
+def _report_names(reports: Sequence[str]) -> str:
+    """Where the reports are, on one line: the page first, what lies beside it by its ending."""
+    page = next((name for name in reports if name.endswith(".html")), None)
+    if page is None:
+        return "  ".join(reports)
+    stem = page.removesuffix(".html")
+    beside = [name.removeprefix(stem) for name in reports if name.startswith(f"{stem}.") and name != page]
+    others = [name for name in reports if not name.startswith(f"{stem}.")]
+    return "  ".join([page, *others, *([f"({' '.join(beside)})"] if beside else [])])
+
+
+def _closing(page: Page, result: ValidationResult, reports: Sequence[str], *, quiet: bool) -> None:
+    if not quiet and (sentence := policy_sentence(result)):
+        page.paragraph((sentence, "dim"))
+    style = VERDICT_STYLES[result.verdict]
+    page.paragraph((f"{_SIGNS[result.verdict]} {result.verdict}:", style), headline(result), hanging=2)
+    if result.unfinished:
+        page.field("unfinished", ", ".join(result.unfinished), indent=0)
+    if reports:
+        page.line(f"{'reports':<10} ", _report_names(reports))
+    for number, command in enumerate(next_commands(result)):
+        page.line(f"{'' if number else 'next':<10} ", (command, "bold"))

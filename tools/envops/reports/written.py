@@ -1,0 +1,141 @@
+"""Reports where they belong: files under reports/, one form on standard output, GitHub's own."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import tempfile
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TextIO
+
+from envops.files.atomic_write import write_whole
+from envops.reports.annotations import (render_annotations, wants_annotations)
+from envops.reports.html.written import (PAGE, page_parts_of)
+from envops.reports.json_report import (environment_data, head_data, json_parts, plain_json_parts)
+from envops.reports.junit import junit_parts
+from envops.reports.spill_list import Kept
+from envops.reports.markdown import (markdown_parts, render_markdown)
+from envops.reports.sarif import render_sarif
+from envops.text.visible_text import fitting, without_workflow_commands
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from envops.rules.result import ValidationResult
+
+Form = Literal["text", "json", "markdown"]
+
+_RENDERINGS: dict[str, Callable[[ValidationResult], Iterable[str]]] = {
+    "validate.xml": junit_parts,
+    "validate.md": markdown_parts,
+    "validate.sarif": lambda result: (render_sarif(result),),
+}
+
+
+def report(result: ValidationResult, folder: Path, form: Form, *, quiet: bool) -> None:
+    """Write, print and tell GitHub; a report that cannot be written is said, and does not change the verdict."""
+    written: tuple[Path, ...] = ()
+    try:
+        written = write_reports(result, folder)
+    except (OSError, ExceptionGroup) as error:
+        for why in error.exceptions if isinstance(error, ExceptionGroup) else (error,):
+            (what,) = getattr(why, "__notes__", ["a report"])
+            print(f"{what} could not be written to {folder}: {type(why).__name__}: {why}", file=sys.stderr)
+    print_result(result, form, reports=written, quiet=quiet)
+    tell_github(result)
+
+
+def write_reports(
+    result: ValidationResult, folder: Path, *, environments: Sequence[Mapping[str, Any]] | None = None
+) -> tuple[Path, ...]:
+    """Write every report, an environment at a time; a reader sees a whole one or the one before.
+
+    `environments` is what the JSON says of them where that is more than the result holds: in a merged report.
+
+    A report that cannot be written does not keep the others from being written; then an
+    `ExceptionGroup` of what went wrong is raised.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    written: list[Path] = []
+    errors: list[Exception] = []
+    told = _told(result, folder) if environments is None else environments
+    renderings: dict[str, Callable[[], Iterable[str]]] = {
+        "validate.json": partial(plain_json_parts, head_data(result), told),
+        **{name: partial(render, result) for name, render in _RENDERINGS.items()},
+        PAGE: partial(page_parts_of, result, told, folder),
+    }
+    for name, render in renderings.items():
+        try:
+            write_whole(folder / name, render())
+            written.append(folder / name)
+        except Exception as error:
+            error.add_note(name)
+            errors.append(error)
+    if errors:
+        raise ExceptionGroup(f"{len(errors)} reports could not be written to {folder}", errors)
+    return tuple(written)
+
+
+def _told(result: ValidationResult, folder: Path) -> Kept[dict[str, Any]]:
+    """What the JSON says of each environment: two reports are made from it, one of them in several attempts."""
+    told: Kept[dict[str, Any]] = Kept(folder)
+    for environment in result.environments:
+        told.append(environment_data(environment))
+    return told
+
+
+def print_result(
+    result: ValidationResult,
+    form: Form = "text",
+    *,
+    reports: Sequence[Path] = (),
+    quiet: bool = False,
+    stream: TextIO | None = None,
+    environ: Mapping[str, str] = os.environ,
+) -> None:
+    """Print the result in the chosen form, as far as the stream can show it."""
+    stream = stream or sys.stdout
+    if form == "json":
+        for part in json_parts(result):  # plain ASCII, in which there is no workflow command
+            stream.write(part)
+        stream.flush()
+        return
+    text = render_markdown(result) if form == "markdown" else _closing_text(result, reports, stream, environ, quiet)
+    if wants_annotations(environ):
+        text = without_workflow_commands(text)
+    stream.write(fitting(text, getattr(stream, "encoding", None)))
+    stream.flush()
+
+
+def _closing_text(
+    result: ValidationResult, reports: Sequence[Path], stream: TextIO, environ: Mapping[str, str], quiet: bool
+) -> str:
+    from envops.reports.terminal import (DEFAULT_WIDTH, render_text)
+
+    terminal = stream.isatty()
+    width = shutil.get_terminal_size((DEFAULT_WIDTH, 24)).columns if terminal else DEFAULT_WIDTH
+    colour = terminal and not environ.get("NO_COLOR") and environ.get("TERM") != "dumb"
+    names = [_from_here(path) for path in reports]
+    return render_text(result, width=width, colour=colour, quiet=quiet, reports=names)
+
+
+def _from_here(path: Path) -> str:
+    here = Path.cwd()
+    return str(path.relative_to(here)) if path.is_relative_to(here) else str(path)
+
+
+def tell_github(
+    result: ValidationResult, *, stream: TextIO | None = None, environ: Mapping[str, str] = os.environ
+) -> None:
+    """Inside a GitHub workflow: annotations to standard error, the page to the job's summary."""
+    if not wants_annotations(environ):
+        return
+    stream = stream or sys.stderr
+    for line in render_annotations(result):
+        stream.write(fitting(f"{line}\n", getattr(stream, "encoding", None)))
+    stream.flush()
+    if summary := environ.get("GITHUB_STEP_SUMMARY"):
+        with Path(summary).open("a", encoding="utf-8") as file:
+            file.writelines(markdown_parts(result))

@@ -1,0 +1,115 @@
+"""What an environment is compared with: another package's folder, or its own at a revision of git.
+
+A revision's files are written into a scratch folder straight from git's objects; the work
+tree and the index are never touched, and filters and attributes have no say.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from envops.repository.document import parse_document
+from envops.repository.git import ContentMissing, files_at, git, is_shallow, write_files
+from envops.repository.lock import LOCK_FILE
+from envops.repository.package import Package
+from envops.repository.problem import DeclarationError, Problem
+from envops.repository.read_package import read_package
+from envops.repository.registry import REGISTRY_FILE, EnvironmentEntry, Registry, load_registry, registry_of
+
+
+class NoBase(Exception):
+    """There is nothing to compare with, and why; `new` where the environment did not exist yet."""
+
+    def __init__(self, message: str, *, new: bool = False) -> None:
+        self.new = new
+        super().__init__(message)
+
+
+@dataclass(frozen=True)
+class Base:
+    """The other side of a comparison: a commit, or one package's folder."""
+
+    root: Path
+    given: str
+    commit: str | None = None
+    folder: Path | None = None
+
+    @property
+    def label(self) -> str:
+        """As it was given, with the commit that it stands for."""
+        return self.given if self.commit is None else f"{self.given} ({self.commit[:12]})"
+
+    def environment(self, entry: EnvironmentEntry, scratch: Path) -> tuple[EnvironmentEntry, Package]:
+        """The environment as it is here, written below `scratch` where that is needed.
+
+        Raises `NoBase` when it is not here or cannot be loaded from here.
+        """
+        if self.folder is not None:
+            package = _read(self.folder, self.folder.parent, self.given)
+            return self._entry_of(package.name, entry), package
+        folder = scratch / "environments" / entry.folder_name
+        try:
+            files = files_at(self.root, str(self.commit), f"environments/{entry.folder_name}")
+            write_files(self.root, files, f"environments/{entry.folder_name}", folder)
+        except ContentMissing as error:
+            raise NoBase(str(error)) from None
+        if not files:
+            raise NoBase(f"{entry.name} does not exist at {self.label}: it is new", new=True)
+        return self._entry_of(entry.name, entry), _read(folder, scratch, self.label)
+
+    def _entry_of(self, name: str, otherwise: EnvironmentEntry) -> EnvironmentEntry:
+        """How the base's own registry declares it; where it does not, as it is declared here."""
+        try:
+            registry = load_registry(self.root) if self.commit is None else _registry_at(self.root, self.commit)
+        except (DeclarationError, UnicodeDecodeError):
+            return replace(otherwise, name=name)
+        return registry.environments.get(name, replace(otherwise, name=name))
+
+
+def find_base(root: Path, given: str) -> Base:
+    """What `PATH_OR_REV` means: a package's folder where there is one, else a revision.
+
+    Raises `DeclarationError` when it is neither.
+    """
+    path = Path(given)
+    for folder in (path, root / path):
+        if (folder / "pyproject.toml").is_file() and (folder.absolute() != root.absolute()):
+            return Base(root, given, folder=folder.absolute())
+    commit = _commit(root, given)
+    if commit is None:
+        raise DeclarationError([_no_such_base(root, given, is_folder=path.is_dir())])
+    return Base(root, given, commit=commit)
+
+
+def _no_such_base(root: Path, given: str, *, is_folder: bool) -> Problem:
+    if is_folder:
+        message = "is a folder without pyproject.toml, so no package to compare with"
+        return Problem(given, None, message, fix="name an environment's folder, or a revision of git")
+    if git(root, "rev-parse", "--git-dir").returncode != 0:
+        message = "is no package's folder, and there is no git repository here whose revision it could be"
+        return Problem(given, None, message, found=str(root))
+    fix = "git fetch origin, or name another base: nox -s rewards -- NAME --against BASE"
+    if is_shallow(root):
+        fix = "the clone is shallow: git fetch --unshallow, or fetch-depth: 0 in actions/checkout"
+    return Problem(given, None, "is neither a package's folder nor a revision that git knows here", fix=fix)
+
+
+def _commit(root: Path, name: str) -> str | None:
+    found = git(root, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
+    return found.stdout.decode().split()[-1] if found.returncode == 0 else None
+
+
+def _read(folder: Path, root: Path, label: str) -> Package:
+    reading = read_package(folder, root)
+    if reading.package is None or not reading.package.files:
+        said = "; ".join(f"{problem.file}: {problem.message}" for problem in reading.problems)
+        raise NoBase(f"the package at {label} cannot be read: {said}")
+    if reading.package.lock is None:
+        raise NoBase(f"the package at {label} has no {LOCK_FILE} that can be used, so its code cannot be run")
+    return reading.package
+
+
+def _registry_at(root: Path, commit: str) -> Registry:
+    shown = git(root, "show", f"{commit}:./{REGISTRY_FILE}")
+    return registry_of(parse_document(shown.stdout.decode(), REGISTRY_FILE))

@@ -1,0 +1,202 @@
+"""Which environments a change touches, as git tells it: commits, working tree and untracked files."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from envops.repository.document import parse_document
+from envops.repository.git import files_at, git, is_shallow
+from envops.repository.problem import DeclarationError, Problem
+from envops.repository.registry import REGISTRY_FILE, EnvironmentEntry, load_registry, registry_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SHARED_FOLDERS = ("tools",)
+"""Whatever changes below these can change what the gates say of any environment."""
+SHARED_FILES = ("noxfile.py", "pyproject.toml")
+DEFAULT_BASES = ("origin/HEAD", "origin/main", "main")
+_BEFORE_HEAD = re.compile(r"(?:HEAD|@)(?:~(\d*)|(\^+))")
+_NOTHING = re.compile(r"0{40}|0{64}")
+"""What GitHub gives as the commit before a branch's first push."""
+ALIKE = 0.5
+"""The share of a vanished environment's files that a new one must hold to count as the same, renamed."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """What a change touches. With `everything`, every environment is concerned, whatever `names` says."""
+
+    names: frozenset[str]
+    """Environments whose folder or declaration differs, by distribution name; their folders exist."""
+    everything: bool
+    reason: str
+    """In words, for the report."""
+    removed: frozenset[str] = frozenset()
+    """Environments whose folder or declaration is gone."""
+    renamed: Mapping[str, str] = field(default_factory=dict)
+    """New name → the name it had, where most files moved along."""
+    base: str | None = None
+    """The commit that was compared with; `None` where there is none before."""
+
+
+def changed_environments(root: Path, base: str | None = None) -> Change:
+    """What differs between the commit where this branch left `base` and the working tree.
+
+    Without `base` it is the remote's main branch, or `main`. A merge commit is seen from the
+    side of `base`. Where there is nothing before (the first commit, a branch's first push),
+    everything is touched. Raises `DeclarationError` when there is no such commit, or not enough
+    history to compare with it.
+    """
+    root = root.resolve()
+    fork = _fork_point(root, base)
+    if fork is None:
+        return Change(frozenset(), True, "there is no commit before this: everything is new")
+    files = _changed_files(root, fork)
+    folders = {file.split("/")[1] for file in files if file.startswith("environments/") and file.count("/") > 1}
+    existing = {folder for folder in folders if (root / "environments" / folder / "pyproject.toml").exists()}
+    before = {folder for folder in folders if _was_environment(root, fork, folder)}
+    names, removed = _names(existing), _names(before - existing)
+    reason = ""
+    if REGISTRY_FILE in files:
+        entries = _entries_at(root, fork)
+        if entries is None:
+            reason = f"{REGISTRY_FILE} changed, and what it was before cannot be read"
+        else:
+            now = load_registry(root)
+            names |= _changed_entries(entries, dict(now.environments))
+            removed |= {name for name in entries if name not in now.environments and name not in now.external}
+    shared = sorted(file for file in files if _is_shared(file))
+    if shared:
+        more = f" and {len(shared) - 1} more" if len(shared) > 1 else ""
+        reason = f"{shared[0]}{more} changed, which every environment depends on"
+    renamed = _renamed(root, fork, sorted(before - existing), sorted(existing - before))
+    told = reason or _told(names, fork)
+    return Change(frozenset(names), bool(reason), told, frozenset(removed), renamed, fork)
+
+
+def _names(folders: Iterable[str]) -> set[str]:
+    return {folder.replace("_", "-") for folder in folders}
+
+
+def _told(names: set[str], fork: str) -> str:
+    since = f"since {fork[:12]}"
+    return f"changed {since}: {', '.join(sorted(names))}" if names else f"no environment changed {since}"
+
+
+def _was_environment(root: Path, commit: str, folder: str) -> bool:
+    return git(root, "cat-file", "-e", f"{commit}:./environments/{folder}/pyproject.toml").returncode == 0
+
+
+def _renamed(root: Path, fork: str, gone: list[str], new: list[str]) -> dict[str, str]:
+    """Each new folder and the vanished one that most of its files come from, by distribution names."""
+    found = {}
+    for folder in new if gone else ():
+        held = _objects_in(root, folder)
+        shares = {old: _share_of(root, fork, old, held) for old in gone}
+        closest = max(gone, key=lambda old: shares[old])
+        if shares[closest] >= ALIKE:
+            found[folder.replace("_", "-")] = closest.replace("_", "-")
+    return found
+
+
+def _share_of(root: Path, fork: str, folder: str, held: set[str]) -> float:
+    files = [file.object for file in files_at(root, fork, f"environments/{folder}")]
+    return sum(name in held for name in files) / len(files) if files else 0.0
+
+
+def _objects_in(root: Path, folder: str) -> set[str]:
+    """git's names for what the files of a folder hold now, committed or not."""
+    listed = git(
+        root, "ls-files", "--cached", "--others", "--exclude-standard", "-z", "--", f"environments/{folder}/"
+    ).stdout
+    paths = [
+        path for path in listed.split(b"\0") if path and b"\n" not in path and (root / os.fsdecode(path)).is_file()
+    ]
+    hashed = git(root, "hash-object", "--stdin-paths", sends=b"\n".join(paths) + b"\n" if paths else b"")
+    return set(hashed.stdout.decode().split())
+
+
+def _is_shared(file: str) -> bool:
+    return file in SHARED_FILES or file.split("/")[0] in SHARED_FOLDERS
+
+
+def _changed_entries(before: dict[str, EnvironmentEntry], now: dict[str, EnvironmentEntry]) -> set[str]:
+    """Names whose declaration is new or says something else than before, wherever it stands."""
+    return {
+        name
+        for name, entry in now.items()
+        if name not in before or replace(entry, line=None) != replace(before[name], line=None)
+    }
+
+
+def _entries_at(root: Path, commit: str) -> dict[str, EnvironmentEntry] | None:
+    shown = git(root, "show", f"{commit}:./{REGISTRY_FILE}")
+    if shown.returncode != 0:
+        return None
+    try:
+        text = shown.stdout.decode()
+        return dict(registry_of(parse_document(text, REGISTRY_FILE)).environments)
+    except (DeclarationError, UnicodeDecodeError):
+        return None
+
+
+def _changed_files(root: Path, fork: str) -> set[str]:
+    """Paths from the root; a renamed file counts at both of its places."""
+    changed = git(root, "diff", "--name-only", "--no-renames", "--no-ext-diff", "--relative", "-z", fork, "--")
+    untracked = git(root, "ls-files", "--others", "--exclude-standard", "-z")
+    for answer in (changed, untracked):
+        if answer.returncode != 0:
+            raise _refusal("git cannot tell what changed", answer.stderr.decode(errors="replace").strip())
+    return {os.fsdecode(name) for name in (changed.stdout + untracked.stdout).split(b"\0") if name}
+
+
+def _fork_point(root: Path, base: str | None) -> str | None:
+    head = git(root, "rev-parse", "--verify", "--quiet", "HEAD^{commit}")
+    if head.returncode != 0:
+        found = head.stderr.decode(errors="replace").strip() or str(root)
+        raise _refusal("there is no commit here to compare with", found)
+    if base is not None and (_NOTHING.fullmatch(base) or _before_the_first(root, base)):
+        return None
+    commit = _commit(root, [base] if base else DEFAULT_BASES)
+    if commit is None:
+        found = base or ", ".join(DEFAULT_BASES)
+        raise _refusal("there is no such commit to compare with", found, fix=_fix_for_history(root, base))
+    fork = git(root, "merge-base", commit, "HEAD")
+    if fork.returncode != 0:
+        message = "the history that is here does not reach the commit where this branch left its base"
+        raise _refusal(message, base or commit[:12], fix=_fix_for_history(root, base))
+    return fork.stdout.decode().strip()
+
+
+def _before_the_first(root: Path, base: str) -> bool:
+    """Whether this is the commit before HEAD, and HEAD is the first there ever was."""
+    if not _BEFORE_HEAD.fullmatch(base) or is_shallow(root):
+        return False
+    return git(root, "rev-parse", "--verify", "--quiet", "HEAD^1").returncode != 0
+
+
+def _commit(root: Path, names: Iterable[str]) -> str | None:
+    for name in names:
+        found = git(root, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
+        if found.returncode == 0:
+            return found.stdout.decode().split()[-1]
+    return None
+
+
+def _fix_for_history(root: Path, base: str | None) -> str:
+    if not is_shallow(root):
+        return "git fetch origin, or name another base: nox -s validate -- --changed BASE"
+    before = _BEFORE_HEAD.fullmatch(base or "")
+    if before is None:
+        return "the clone is shallow: git fetch --unshallow, or fetch-depth: 0 in actions/checkout"
+    depth = 1 + (int(before[1] or 1) if before[2] is None else len(before[2]))
+    return f"the clone is shallow: git fetch --depth {depth}, or fetch-depth: {depth} in actions/checkout"
+
+
+def _refusal(message: str, found: str, fix: str = "") -> DeclarationError:
+    return DeclarationError([Problem(".git", None, message, found=found, fix=fix)])

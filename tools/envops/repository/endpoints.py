@@ -1,0 +1,222 @@
+"""configs/endpoints.toml: the models that can be evaluated against, by name.
+
+It is the file that verifiers' own commands read (`[[endpoint]]` with `endpoint_id`, `model`,
+`url` and `key`; verifiers 0.3.1, `legacy/utils/eval_utils.py`). They pass over the keys that
+are this project's own, which say what a call costs and how it is made.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import tomllib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+from urllib.parse import urlsplit
+
+from envops.repository.declared_text import read_text, relative
+from envops.repository.problem import DeclarationError, Problem, nearest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+ENDPOINTS_FILE = "configs/endpoints.toml"
+MAX_BYTES = 1_000_000
+Style = Literal["instruct", "reasoning"]
+STYLES: tuple[Style, ...] = ("instruct", "reasoning")
+MAX_TOKENS: Mapping[Style, int] = {"instruct": 2_048, "reasoning": 16_384}
+"""What a reply may have, where the file does not say."""
+
+_READ_BY_VERIFIERS = ("type", "api_client_type", "headers", "extra_headers")
+"""Keys that only verifiers' own commands act on."""
+_KEYS = (
+    *("endpoint_id", "model", "url", "api_base_url", "key", "api_key_var"),
+    *("input_price", "output_price", "concurrency", "style", "max_tokens", "timeout_s"),
+    *_READ_BY_VERIFIERS,
+)
+_VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]*")
+_HEADER = re.compile(r"[ \t]*\[\[[ \t]*endpoint[ \t]*\]\]")
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """A model behind an OpenAI-compatible API. It names the variable of the key, never the key."""
+
+    name: str
+    model: str
+    url: str
+    key_variable: str
+    input_price: float | None = None
+    """Dollars for a million tokens that are sent; `None` where nobody has said."""
+    output_price: float | None = None
+    """Dollars for a million tokens that are answered."""
+    concurrency: int = 8
+    style: Style = "instruct"
+    max_tokens: int = MAX_TOKENS["instruct"]
+    timeout_s: float = 600.0
+    line: int | None = None
+
+    @property
+    def has_prices(self) -> bool:
+        return self.input_price is not None and self.output_price is not None
+
+    def cost(self, prompt_tokens: float, completion_tokens: float) -> float:
+        """Dollars for so many tokens; 0 where there are no prices."""
+        return (prompt_tokens * (self.input_price or 0.0) + completion_tokens * (self.output_price or 0.0)) / 1e6
+
+
+def find_endpoint(root: Path, name: str) -> Endpoint:
+    """The endpoint of that name.
+
+    Raises `DeclarationError` when there is none, or the file is wrong anywhere.
+    """
+    endpoints = read_endpoints(root)
+    if name not in endpoints:
+        known = ", ".join(endpoints) or "none: every example in the file is commented out"
+        message = "there is no endpoint of this name"
+        fix = f"add an [[endpoint]] with endpoint_id = {name!r}; see docs/models.md"
+        raise DeclarationError(
+            [
+                Problem(
+                    ENDPOINTS_FILE, None, message, found=name, allowed=known, nearest=nearest(name, endpoints), fix=fix
+                )
+            ]
+        )
+    return endpoints[name]
+
+
+def read_endpoints(root: Path) -> dict[str, Endpoint]:
+    """Every endpoint of the repository; an absent file has none.
+
+    Of several entries under one name, which verifiers takes for interchangeable, the first
+    counts. Raises `DeclarationError` with everything that is wrong.
+    """
+    path = root / ENDPOINTS_FILE
+    if not path.exists():
+        return {}
+    text, file = read_text(path, root, MAX_BYTES), relative(path, root)
+    try:
+        data = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise DeclarationError([_syntax_problem(str(error), file)]) from None
+    except (RecursionError, ValueError) as error:
+        raise DeclarationError([Problem(file, None, f"is not usable TOML: {error}")]) from None
+    entries = data.get("endpoint", [])
+    if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
+        raise DeclarationError(
+            [Problem(file, None, "its key endpoint is not a list of tables", fix="write [[endpoint]]")]
+        )
+    lines = _Lines(text)
+    problems = [problem for index, entry in enumerate(entries) for problem in _problems(entry, file, lines, index)]
+    if problems:
+        raise DeclarationError(problems)
+    endpoints: dict[str, Endpoint] = {}
+    for index, entry in enumerate(entries):
+        made = _endpoint(entry, lines.of(index))
+        endpoints.setdefault(made.name, made)
+    return endpoints
+
+
+def _endpoint(entry: Mapping[str, Any], line: int | None) -> Endpoint:
+    style: Style = entry.get("style", "instruct")
+    prices = {name: float(entry[name]) for name in ("input_price", "output_price") if name in entry}
+    return Endpoint(
+        name=entry["endpoint_id"],
+        model=entry["model"],
+        url=_either(entry, "url", "api_base_url").rstrip("/"),
+        key_variable=_either(entry, "key", "api_key_var"),
+        concurrency=entry.get("concurrency", 8),
+        style=style,
+        max_tokens=entry.get("max_tokens", MAX_TOKENS[style]),
+        timeout_s=float(entry.get("timeout_s", 600.0)),
+        line=line,
+        **prices,
+    )
+
+
+def _either(entry: Mapping[str, Any], short: str, long: str) -> Any:
+    return entry.get(short, entry.get(long))
+
+
+def _problems(entry: Mapping[str, Any], file: str, lines: _Lines, index: int) -> Iterator[Problem]:
+    def problem(key: str, message: str, found: object = "", **more: str) -> Problem:
+        return Problem(file, lines.of(index, key), message, f"endpoint[{index}].{key}", str(found), **more)
+
+    for key in entry:
+        if key not in _KEYS:
+            yield problem(key, "is no key of an endpoint", key, allowed=", ".join(_KEYS), nearest=nearest(key, _KEYS))
+    for short, long in (("endpoint_id", ""), ("model", ""), ("url", "api_base_url"), ("key", "api_key_var")):
+        value = _either(entry, short, long)
+        if value is None:
+            yield problem(short, "is missing")
+        elif not isinstance(value, str) or not value.strip():
+            yield problem(short, "is not a text with something in it", type(value).__name__)
+    yield from _address_problems(entry, problem)
+    yield from _number_problems(entry, problem)
+    if entry.get("style", "instruct") not in STYLES:
+        yield problem("style", "is neither of the styles", entry["style"], allowed=", ".join(STYLES))
+
+
+def _address_problems(entry: Mapping[str, Any], problem: Any) -> Iterator[Problem]:
+    """What could be a secret is never shown."""
+    key, url = _either(entry, "key", "api_key_var"), _either(entry, "url", "api_base_url")
+    if isinstance(key, str) and key.strip() and not _VARIABLE.fullmatch(key):
+        fix = "name the environment variable that holds the key, such as OPENAI_API_KEY; if a key stood here, revoke it"
+        yield problem("key", "is not the name of an environment variable", "(not shown)", fix=fix)
+    if isinstance(url, str) and url.strip():
+        try:
+            parts = urlsplit(url)
+            sound = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        except ValueError:
+            yield problem("url", "is not an address", fix='such as "https://api.openai.com/v1"')
+            return
+        if parts.username or parts.password or parts.query or parts.fragment:
+            yield problem("url", "holds more than an address", "(not shown)", fix="leave the key to its variable")
+        elif not sound:
+            yield problem("url", "is not an http or https address", url, fix='such as "https://api.openai.com/v1"')
+
+
+def _number_problems(entry: Mapping[str, Any], problem: Any) -> Iterator[Problem]:
+    for key, least, whole in (
+        ("input_price", 0.0, False),
+        ("output_price", 0.0, False),
+        ("timeout_s", 1.0, False),
+        ("concurrency", 1, True),
+        ("max_tokens", 1, True),
+    ):
+        if key not in entry:
+            continue
+        value = entry[key]
+        kind = int if whole else (int, float)
+        if not isinstance(value, kind) or isinstance(value, bool) or not math.isfinite(value) or value < least:
+            allowed = f"a {'whole ' if whole else ''}number of at least {least:g}"
+            yield problem(key, "is not a number that means something here", value, allowed=allowed)
+    if ("input_price" in entry) != ("output_price" in entry):
+        there = "input_price" if "input_price" in entry else "output_price"
+        yield problem(there, "stands alone", fix="give both prices, in dollars for a million tokens, or neither")
+
+
+def _syntax_problem(message: str, file: str) -> Problem:
+    what, _, where = message.rpartition(" (at ")
+    numbers = re.match(r"line (\d+), column \d+\)", where)
+    return Problem(file, int(numbers[1]) if numbers else None, f"is not TOML: {what or message}")
+
+
+class _Lines:
+    """Where the entries and their keys stand."""
+
+    def __init__(self, text: str) -> None:
+        self._rows = text.splitlines()
+        self._starts = [number for number, row in enumerate(self._rows) if _HEADER.match(row)]
+
+    def of(self, index: int, key: str = "") -> int | None:
+        """Line of a key of an entry, of the entry itself where the key cannot be found."""
+        if index >= len(self._starts):
+            return None
+        start = self._starts[index]
+        end = self._starts[index + 1] if index + 1 < len(self._starts) else len(self._rows)
+        for number in range(start + 1, end):
+            if key and re.match(rf"[ \t]*[\"']?{re.escape(key)}[\"']?[ \t]*=", self._rows[number]):
+                return number + 1
+        return start + 1

@@ -1,0 +1,113 @@
+"""An environment package as it lies on disk, read without importing any of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+from envops.repository.mutation_settings import MutationDeclaration
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+Generation = Literal["v0", "v1"]
+AnswerType = Literal["number", "choice", "boolean", "label", "text", "list", "set", "json", "latex", "code", "none"]
+
+
+@dataclass(frozen=True)
+class RewardDeclaration:
+    """`[tool.envops.reward]`: what the author says of the reward where the default does not hold."""
+
+    min: float | None = None
+    max: float | None = None
+    format: tuple[str, ...] | None = None
+    format_share: float | None = None
+
+
+@dataclass(frozen=True)
+class AnswerDeclaration:
+    """`[tool.envops.answer]`: what the author says of the answer where detection does not hold."""
+
+    type: AnswerType | None = None
+    tolerance: float = 0.0
+    case_sensitive: bool | None = None
+
+
+@dataclass(frozen=True)
+class Lock:
+    """requirements.lock: exact versions with hashes."""
+
+    digest: str
+    inputs: str
+    """Digest of what the lock was resolved from, as its header says."""
+    pins: Mapping[str, str]
+    """Normalised distribution name → version, for the Python that asks."""
+    entries: tuple[str, ...] = ()
+    """`name==version ; marker`, sorted: the same for every Python."""
+
+
+@dataclass(frozen=True)
+class CaseDeclaration:
+    """One reward unit test of tests/cases.yaml."""
+
+    name: str
+    task: int | Mapping[str, Any]
+    reply: str | tuple[Any, ...]
+    """One reply, or the assistant's turns of a scripted rollout."""
+    expect: Mapping[str, str]
+    """`reward` or a function's name → an expectation in text form (`1.0`, `>= 0.9`)."""
+    line: int
+
+
+@dataclass(frozen=True)
+class SourceNote:
+    """Something that was seen in the package's source text."""
+
+    what: Literal["unpinned-dataset", "model-output-executed"]
+    detail: str
+    file: str
+    line: int
+
+
+@dataclass(frozen=True)
+class Package:
+    """One folder below `environments/`."""
+
+    name: str
+    folder: Path
+    module: str
+    version: str
+    description: str
+    tags: tuple[str, ...]
+    requires_python: str
+    requires: tuple[str, ...]
+    build_requires: tuple[str, ...]
+    build_backend: str
+    generation: Generation | None
+    """By the bound on verifiers and the source; `None` where neither tells."""
+    readme: str | None
+    eval_settings: Mapping[str, Any] = field(default_factory=dict)
+    reward: RewardDeclaration = RewardDeclaration()
+    answer: AnswerDeclaration = AnswerDeclaration()
+    mutation: MutationDeclaration = field(default_factory=MutationDeclaration)
+    fresh_process: bool = False
+    """Whether its worker must have imported verifiers itself."""
+    has_oracle: bool = False
+    cases: tuple[CaseDeclaration, ...] = ()
+    test_files: tuple[str, ...] = ()
+    exports: tuple[str, ...] = ()
+    """Names in the module's `__all__`."""
+    defines_load_environment: bool = False
+    notes: tuple[SourceNote, ...] = ()
+    files: tuple[str, ...] = ()
+    """Every file that the digest covers, relative to the folder."""
+    digest: str = ""
+    hub_hash: str = ""
+    lock: Lock | None = None
+    lines: Mapping[str, int] = field(default_factory=dict)
+    """Where a key of pyproject.toml stands: `project.version` → line."""
+
+    def place_of(self, key: str) -> tuple[str, int | None]:
+        """File and line of a pyproject key, or of the file alone."""
+        return "pyproject.toml", self.lines.get(key)

@@ -1,0 +1,133 @@
+"""pyproject.toml of an environment: its data and the line of every key."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from envops.repository.declared_text import read_text, relative
+from envops.repository.problem import DeclarationError, Problem
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+MAX_BYTES = 1_000_000
+
+_WORD = r"(?:[A-Za-z0-9_-]+|\"(?:[^\"\\\n]|\\.)*\"|'[^'\n]*')"
+_KEY = rf"{_WORD}(?:[ \t]*\.[ \t]*{_WORD})*"
+_TABLE = re.compile(rf"[ \t]*(\[\[?)[ \t]*({_KEY})[ \t]*\]\]?")
+_ASSIGNMENT = re.compile(rf"[ \t]*({_KEY})[ \t]*=")
+_PART = re.compile(_WORD)
+_TOKEN = re.compile(r'"""|\'\'\'|"(?:[^"\\\n]|\\.)*"|\'[^\'\n]*\'|[\[\]{}]|#[^\n]*|\n')
+
+
+@dataclass(frozen=True)
+class Pyproject:
+    """A pyproject.toml that could be read."""
+
+    file: str
+    data: Mapping[str, Any]
+    lines: Mapping[str, int]
+    """Key → line: `project.version`, and of a list's entries `project.dependencies[0]`."""
+
+    def table(self, *keys: str) -> Mapping[str, Any]:
+        """The table at a place, or an empty one where there is none (or no table)."""
+        data: Any = self.data
+        for key in keys:
+            data = data.get(key) if isinstance(data, dict) else None
+        return data if isinstance(data, dict) else {}
+
+    def line(self, key: str) -> int | None:
+        """Line of the key, or of the nearest table around it."""
+        while key:
+            if key in self.lines:
+                return self.lines[key]
+            key = key.rpartition(".")[0]
+        return None
+
+    def problem(self, key: str, message: str, found: object = "", **more: str) -> Problem:
+        """A problem at one key of this file."""
+        return Problem(self.file, self.line(key), message, key, str(found), **more)
+
+
+def read_pyproject(path: Path, root: Path) -> Pyproject:
+    """Read a pyproject.toml.
+
+    Raises `DeclarationError` when it is no readable TOML (see also `read_text`).
+    """
+    text, file = read_text(path, root, MAX_BYTES), relative(path, root)
+    try:
+        data = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise DeclarationError([_syntax_problem(str(error), text, file)]) from None
+    except (RecursionError, ValueError) as error:
+        raise DeclarationError([Problem(file, None, f"is not usable TOML: {error}")]) from None
+    return Pyproject(file, data, key_lines(text))
+
+
+def _syntax_problem(message: str, text: str, file: str) -> Problem:
+    what, _, where = message.rpartition(" (at ")
+    numbers = re.match(r"line (\d+), column \d+\)", where)
+    line = int(numbers[1]) if numbers else text.count("\n") + 1
+    rows = text.splitlines()
+    shown = rows[line - 1].strip()[:120] if line <= len(rows) else ""
+    return Problem(file, line, f"is not TOML: {what or message}", found=shown)
+
+
+def key_lines(text: str) -> dict[str, int]:
+    """Line of every table, key and list entry in TOML text that is known to be sound.
+
+    Keys inside inline tables are left out; they stand on the line of the key that holds them.
+    """
+    lines: dict[str, int] = {}
+    table, offset, line = "", 0, 1
+    while offset < len(text):
+        start, key = offset, ""
+        if header := _TABLE.match(text, offset):
+            table = _name(header[2])
+            lines.setdefault(table, line)
+            offset = header.end()
+        elif assignment := _ASSIGNMENT.match(text, offset):
+            key = ".".join(part for part in (table, _name(assignment[1])) if part)
+            lines.setdefault(key, line)
+            offset = assignment.end()
+        offset = _end_of_value(text, offset, key, line, lines)
+        line += text.count("\n", start, offset)
+    return lines
+
+
+def _end_of_value(text: str, offset: int, key: str, line: int, lines: dict[str, int]) -> int:
+    """Walk to the line end that ends the value, noting where the entries of a list begin."""
+    depth, entry = 0, 0
+    while token := _TOKEN.search(text, offset):
+        found, offset = token[0], token.end()
+        if found == "\n":
+            line += 1
+            if depth == 0:
+                return offset
+        elif found in "[{":
+            depth += 1
+        elif found in "]}":
+            depth -= 1
+        elif found[0] in "\"'":
+            if key and depth == 1:
+                lines.setdefault(f"{key}[{entry}]", line)
+                entry += 1
+            if len(found) == 3 and found in ('"""', "'''"):
+                end = _end_of_long_string(text, offset, found)
+                line += text.count("\n", offset, end)
+                offset = end
+    return len(text)
+
+
+def _end_of_long_string(text: str, offset: int, quotes: str) -> int:
+    closing = re.compile(r'(?:[^"\\]|\\.|"(?!""))*"{3,5}' if quotes == '"""' else r"(?:[^']|'(?!''))*'{3,5}", re.DOTALL)
+    match = closing.match(text, offset)
+    return match.end() if match else len(text)
+
+
+def _name(key: str) -> str:
+    return ".".join(part.strip("\"'") for part in _PART.findall(key))

@@ -1,0 +1,277 @@
+"""Recordings: rollouts of one speaker and their baseline, in an environment's folder `recordings/`.
+
+`NAME.jsonl.gz` holds normalised rows (docs/results.md), `NAME.json` the baseline that was
+drawn from exactly these rows. Equal rows make equal bytes: no clock, no machine, no order of
+arrival is in them.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import io
+import json
+import re
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from envops.facts.recordings import RecordingProblem
+from envops.facts.results import LINE_LIMIT, EvaluationRow, MalformedRow, row_of
+from envops.repository.content import RECORDINGS
+
+MAX_BYTES = 2_000_000
+"""Of a recording with its baseline."""
+MAX_UNPACKED = 200 * 2**20
+ROWS, BASELINE = ".jsonl.gz", ".json"
+GITIGNORE = (
+    "# git keeps recordings; the Hub does not get them: prime passes over a folder that is taken back.",
+    f"{RECORDINGS}/",
+    f"!{RECORDINGS}/",
+)
+SECRETS = re.compile(
+    r"\b(?:sk-[A-Za-z0-9_-]{20,}|hf_[A-Za-z0-9]{20,}|pit_[A-Za-z0-9_-]{20,}|gh[pousr]_[A-Za-z0-9]{20,}"
+    r"|AKIA[0-9A-Z]{16}|AIza[0-9A-Za-z_-]{30,}|xox[bp]-[0-9A-Za-z-]{20,})"
+    r"|\bBearer [A-Za-z0-9._-]{20,}"
+)
+"""What keys of well-known services look like."""
+
+
+Line = tuple[int, EvaluationRow]
+
+
+@dataclass(frozen=True)
+class Packed:
+    """Rows as they are written."""
+
+    rows: tuple[EvaluationRow, ...]
+    content: bytes
+    left_out: int
+
+    @property
+    def digest(self) -> str:
+        """Of the rows themselves: packing them with another zlib may give other bytes."""
+        return digest_of_lines(row_line(row) for row in self.rows)
+
+
+@dataclass(frozen=True)
+class RecordingOnDisk:
+    """A recording as it was read, with everything that is wrong with its files."""
+
+    file: str
+    content: str
+    baseline: Mapping[str, Any]
+    rows: tuple[Line, ...]
+    """Line number and row."""
+    rows_digest: str
+    problems: tuple[RecordingProblem, ...]
+
+
+def row_line(row: EvaluationRow) -> bytes:
+    """A row without what two equal evaluations differ in: time, and how often was tried."""
+    raw = row.to_json()
+    for name in ("seconds", "retries"):
+        raw.pop(name, None)
+    text = json.dumps(raw, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False, default=str)
+    return text.encode("utf-8", "replace") + b"\n"
+
+
+def digest_of_lines(lines: Iterable[bytes]) -> str:
+    digest = hashlib.sha256()
+    for line in lines:
+        digest.update(line)
+    return f"sha256:{digest.hexdigest()}"
+
+
+def packed(rows: Sequence[EvaluationRow], limit: int = MAX_BYTES - 50_000) -> Packed:
+    """The rows in their one order, at most `limit` bytes.
+
+    Where that is too much, whole tasks are left out, so that groups stay groups: kept are
+    those whose fingerprints hash lowest, which has nothing to do with how they were answered.
+    """
+    ordered = in_order(rows)
+    content = _zipped(ordered)
+    if len(content) <= limit:
+        return Packed(tuple(ordered), content, 0)
+    keys = sorted({row.task_key for row in ordered}, key=lambda key: hashlib.sha256(key.encode()).hexdigest())
+    low, high = 0, len(keys)
+    while high - low > 1:  # as many tasks as fit
+        middle = (low + high) // 2
+        chosen = set(keys[:middle])
+        if len(_zipped([row for row in ordered if row.task_key in chosen])) <= limit:
+            low = middle
+        else:
+            high = middle
+    chosen = set(keys[:low])
+    kept = [row for row in ordered if row.task_key in chosen]
+    return Packed(tuple(kept), _zipped(kept), len(ordered) - len(kept))
+
+
+def in_order(rows: Sequence[EvaluationRow]) -> list[EvaluationRow]:
+    """By task and by what was said, numbered anew: rollouts of a task arrive in any order."""
+    numbers: dict[tuple[int, str], int] = {}
+    ordered = []
+    for row in sorted(rows, key=lambda row: (row.task, row.task_key, row_line(replace(row, rollout=0)))):
+        place = (row.task, row.task_key)
+        ordered.append(replace(row, rollout=numbers.setdefault(place, 0)))
+        numbers[place] += 1
+    return ordered
+
+
+def _zipped(rows: Sequence[EvaluationRow]) -> bytes:
+    sink = io.BytesIO()
+    with gzip.GzipFile(filename="", mode="wb", compresslevel=9, fileobj=sink, mtime=0) as file:
+        for row in rows:
+            file.write(row_line(row))
+    return sink.getvalue()
+
+
+def without_places(row: EvaluationRow, places: Mapping[str, str]) -> EvaluationRow:
+    """The row with the machine's own folders out of every text; `places` says what stands for them."""
+    patterns = [(path, name) for path, name in sorted(places.items(), key=lambda one: -len(one[0])) if len(path) > 1]
+
+    def clean(value: Any) -> Any:
+        if isinstance(value, str):
+            for path, name in patterns:
+                value = re.sub(rf"{re.escape(path)}(?=[/\s\"':,)\]]|$)", name, value)
+            return value
+        if isinstance(value, Mapping):
+            return {key: clean(item) for key, item in value.items()}
+        return [clean(item) for item in value] if isinstance(value, list | tuple) else value
+
+    error = row.error and replace(row.error, message=clean(row.error.message))
+    return replace(row, completion=None if row.completion is None else tuple(clean(row.completion)), error=error)
+
+
+def secrets_in(rows: Iterable[EvaluationRow]) -> list[int]:
+    """Positions of rows that hold what looks like a key."""
+    return [number for number, row in enumerate(rows) if SECRETS.search(row_line(row).decode())]
+
+
+def write_recording(folder: Path, name: str, rows: Packed, baseline: Mapping[str, Any]) -> tuple[Path, Path]:
+    """Write both files; each is whole or as it was before."""
+    target = folder / RECORDINGS
+    target.mkdir(exist_ok=True)
+    text = json.dumps(baseline, indent=2, sort_keys=True, ensure_ascii=False, allow_nan=False) + "\n"
+    written = (target / f"{name}{ROWS}", target / f"{name}{BASELINE}")
+    for path, content in zip(written, (rows.content, text.encode()), strict=True):
+        aside = path.with_name(f".{path.name}.new")
+        aside.write_bytes(content)
+        aside.replace(path)
+    return written
+
+
+def keep_from_hub(folder: Path) -> bool:
+    """Let the environment's .gitignore keep recordings out of what the Hub is sent; whether it had to be changed.
+
+    It changes the package's digest, so it comes before an evaluation and not after it.
+    """
+    path = folder / ".gitignore"
+    text = path.read_text("utf-8") if path.exists() else ""
+    if f"!{RECORDINGS}/" in text.splitlines():
+        return False
+    gap = "" if not text or text.endswith("\n") else "\n"
+    path.write_text(text + gap + "\n".join(GITIGNORE) + "\n", "utf-8")
+    return True
+
+
+def recordings_content(folder: Path) -> dict[str, str]:
+    """File of each recording → digest of it and of its baseline; cheap, for caches."""
+    return {f"{RECORDINGS}/{name}{ROWS}": _content(folder / RECORDINGS, name) for name in _names(folder / RECORDINGS)}
+
+
+def read_recordings(folder: Path) -> list[RecordingOnDisk]:
+    """Every recording of an environment, the damaged ones included."""
+    return [_read(folder / RECORDINGS, name) for name in _names(folder / RECORDINGS)]
+
+
+def _names(folder: Path) -> list[str]:
+    """A baseline without rollouts is a recording too, a damaged one."""
+    if not folder.is_dir():
+        return []
+    files = [path.name for path in folder.iterdir() if not path.name.startswith(".")]
+    return sorted({name.removesuffix(end) for name in files for end in (ROWS, BASELINE) if name.endswith(end)})
+
+
+def _content(folder: Path, name: str) -> str:
+    digest = hashlib.sha256()
+    for end in (ROWS, BASELINE):
+        path = folder / f"{name}{end}"
+        held = path.read_bytes() if path.is_file() and path.stat().st_size <= MAX_BYTES else b"?"
+        digest.update(f"{end} {len(held)}\n".encode() + held)
+    return f"sha256:{digest.hexdigest()}"
+
+
+def _read(folder: Path, name: str) -> RecordingOnDisk:
+    rows_file, baseline_file = f"{RECORDINGS}/{name}{ROWS}", f"{RECORDINGS}/{name}{BASELINE}"
+    problems: list[RecordingProblem] = []
+    for end in (ROWS, BASELINE):
+        path = folder / f"{name}{end}"
+        if path.is_symlink():
+            problems.append(RecordingProblem(f"{RECORDINGS}/{name}{end}", None, "is a symbolic link"))
+    total = sum(path.stat().st_size for end in (ROWS, BASELINE) if (path := folder / f"{name}{end}").is_file())
+    if total > MAX_BYTES:
+        message = f"has {total:,} bytes with its baseline, at most {MAX_BYTES:,}"
+        problems.append(RecordingProblem(rows_file, None, message))
+    if problems:
+        return RecordingOnDisk(rows_file, _content(folder, name), {}, (), "", tuple(problems))
+    rows, digest, found = _rows(folder / f"{name}{ROWS}", rows_file)
+    baseline, also = _baseline(folder / f"{name}{BASELINE}", baseline_file)
+    problems += [*found, *also]
+    return RecordingOnDisk(rows_file, _content(folder, name), baseline, rows, digest, tuple(problems))
+
+
+def _rows(path: Path, file: str) -> tuple[tuple[Line, ...], str, list[RecordingProblem]]:
+    if not path.exists():
+        return (), "", [RecordingProblem(file, None, "is missing: there is a baseline without its rollouts")]
+    lines, problem = _unzipped(path)
+    problems = [] if problem is None else [RecordingProblem(file, len(lines) or None, problem)]
+    rows: list[Line] = []
+    seen: set[tuple[str, str, int]] = set()
+    for number, line in enumerate(lines, start=1):
+        try:
+            row = row_of(json.loads(line))
+            if row.identity in seen:
+                raise MalformedRow(f"rollout {row.rollout} on task {row.task} stands here again")
+            seen.add(row.identity)
+            rows.append((number, row))
+            if SECRETS.search(line.decode("utf-8", "replace")):
+                problems.append(RecordingProblem(file, number, "holds what looks like a key; revoke it"))
+        except (ValueError, RecursionError) as error:
+            said = str(error) if isinstance(error, MalformedRow) else f"is not JSON: {error}"
+            problems.append(RecordingProblem(file, number, said[:300]))
+    if not rows and not problems:
+        problems.append(RecordingProblem(file, None, "holds no rollout"))
+    return tuple(rows), digest_of_lines(lines), problems
+
+
+def _unzipped(path: Path) -> tuple[list[bytes], str | None]:
+    """Lines as far as they can be unpacked, and what stopped it."""
+    lines: list[bytes] = []
+    size = 0
+    try:
+        with gzip.open(path) as file:
+            while line := file.readline(LINE_LIMIT + 1):
+                size += len(line)
+                if len(line) > LINE_LIMIT or size > MAX_UNPACKED:
+                    return lines, f"unpacks to more than a recording may hold ({MAX_UNPACKED >> 20} MiB)"
+                lines.append(line)
+    except (OSError, EOFError, zlib.error) as error:
+        return lines, f"is damaged after {len(lines)} whole lines: {error}"
+    return lines, None
+
+
+def _baseline(path: Path, file: str) -> tuple[Mapping[str, Any], list[RecordingProblem]]:
+    if not path.exists():
+        return {}, [RecordingProblem(file, None, "is missing: the rollouts have no baseline")]
+    try:
+        baseline = json.loads(path.read_bytes())
+    except json.JSONDecodeError as error:
+        return {}, [RecordingProblem(file, error.lineno, f"is not JSON: {error.msg}")]
+    except (ValueError, RecursionError) as error:
+        return {}, [RecordingProblem(file, None, f"is not JSON: {error}")]
+    if not isinstance(baseline, dict) or baseline.get("version") != 1:
+        return {}, [RecordingProblem(file, 1, "is not a baseline of version 1")]
+    return baseline, []

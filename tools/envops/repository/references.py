@@ -1,0 +1,149 @@
+"""What the schema of registry.yaml cannot say: names that must exist, numbers that must fit together.
+
+Reads the document as it is, so that these problems are told even when the schema found others.
+"""
+
+from __future__ import annotations
+
+import keyword
+import sys
+from typing import TYPE_CHECKING, Any
+
+from envops.repository.document import Document, Steps, place
+from envops.repository.problem import Problem, nearest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+_KEPT_FROM_CODE = ("PRIME_API_KEY",)
+"""Variables that code of an environment never sees."""
+
+
+def reference_problems(document: Document) -> list[Problem]:
+    """Every contradiction in the document."""
+    return [*_environment_problems(document), *_gate_problems(document), *_run_problems(document)]
+
+
+def _environment_problems(document: Document) -> Iterator[Problem]:
+    for name, declared in _mapping(document.data, "environments").items():
+        steps: Steps = ("environments", name)
+        module = name.replace("-", "_")
+        if keyword.iskeyword(module) or module in sys.stdlib_module_names or module == "verifiers":
+            message = f"the module {module} would be hidden by Python's own or by verifiers"
+            yield _problem(document, steps, message, name, fix="choose another name")
+        secrets = declared.get("secrets") if isinstance(declared, dict) else None
+        for index, secret in enumerate(secrets if isinstance(secrets, list) else []):
+            if secret in _KEPT_FROM_CODE:
+                message = "is never given to the code of an environment"
+                yield _problem(document, (*steps, "secrets", index), message, secret, fix=f"remove {secret}")
+
+
+def _gate_problems(document: Document) -> Iterator[Problem]:
+    places: list[Steps] = [("defaults",)]
+    places += [("environments", name) for name in _mapping(document.data, "environments")]
+    fallback = _mapping(document.data, "defaults", "gates", "distribution")
+    for steps in places:
+        declared = _mapping(document.data, *steps, "gates", "distribution")
+        both = {"min_mean": 0.05, "max_mean": 0.95, **fallback, **declared}
+        low, high = both["min_mean"], both["max_mean"]
+        if declared and _is_number(low) and _is_number(high) and low >= high:
+            where = (*steps, "gates", "distribution", "min_mean" if "min_mean" in declared else "max_mean")
+            yield _problem(document, where, "no mean can lie between", f"min_mean {low}, max_mean {high}")
+
+
+def _run_problems(document: Document) -> Iterator[Problem]:
+    known = list(_mapping(document.data, "environments"))
+    for name in _mapping(document.data, "runs"):
+        run = _mapping(document.data, "runs", name)
+        for place_of in (("environments",), ("eval", "environments")):
+            yield from _source_problems(document, name, place_of, known)
+        yield from _size_problems(document, name, run)
+        yield from contradictions(document, ("runs", name), run)
+
+
+def _source_problems(document: Document, run: str, key: Steps, known: list[str]) -> Iterator[Problem]:
+    sources = _at(document.data, ("runs", run, *key))
+    for index, source in enumerate(sources if isinstance(sources, list) else []):
+        used = source.get("id") if isinstance(source, dict) else None
+        if isinstance(used, str) and used not in known:
+            steps: Steps = ("runs", run, *key, index, "id")
+            near = nearest(used, known)
+            fix = "" if near else f"declare it under environments, perhaps as {{hub: owner/{used}@VERSION}}"
+            yield _problem(document, steps, "is no environment of this registry", used, nearest=near, fix=fix)
+
+
+def _size_problems(document: Document, name: str, run: Mapping[str, Any]) -> Iterator[Problem]:
+    batch, group = run.get("batch_size"), run.get("rollouts_per_example")
+    if isinstance(batch, int) and isinstance(group, int) and group > 0 and batch % group:
+        message = "is not a multiple of rollouts_per_example, so a group would be torn apart"
+        message += _other_line(document, ("runs", name, "rollouts_per_example"))
+        near = max(group, round(batch / group) * group)
+        yield _problem(
+            document, ("runs", name, "batch_size"), message, f"{batch}, {group} per example", nearest=str(near)
+        )
+
+
+def contradictions(document: Document, run: Steps, declared: Mapping[str, Any]) -> Iterator[Problem]:
+    """Pairs of keys of which only one can hold, each told with both lines."""
+    for key, other, message in _pairs(declared):
+        found = f"{_shown(declared, key)}; {_shown(declared, other)}"
+        steps = (*run, *key.split("."))
+        yield _problem(document, steps, message + _other_line(document, (*run, *other.split("."))), found)
+
+
+def _pairs(run: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
+    """(key, the key that it contradicts, why)."""
+    backend = run.get("backend")
+    limit, context = _at(run, ("sampling", "max_tokens")), run.get("seq_len")
+    if _is_number(limit) and _is_number(context) and limit >= context:
+        yield "sampling.max_tokens", "seq_len", "leaves no room for the prompt in seq_len"
+    interval, steps = _at(run, ("eval", "interval")), run.get("max_steps")
+    if _is_number(interval) and _is_number(steps) and interval > steps:
+        yield "eval.interval", "max_steps", "is more than max_steps, so nothing would be evaluated after the start"
+    interval = _at(run, ("checkpoints", "interval"))
+    if _is_number(interval) and _is_number(steps) and interval > steps:
+        yield "checkpoints.interval", "max_steps", "is more than max_steps, so none would be written on the way"
+    gpus = _mapping(run, "gpus")
+    if ("train_nodes" in gpus) != ("inference_nodes" in gpus):
+        key = "gpus.train_nodes" if "train_nodes" in gpus else "gpus.inference_nodes"
+        yield key, "gpus", "goes together with the nodes of the other kind"
+    if "train_nodes" in gpus and ("train" in gpus or "inference" in gpus):
+        yield "gpus.train_nodes", "gpus.train" if "train" in gpus else "gpus.inference", "counts nodes, the other GPUs"
+    if "schema" in run and backend not in ("prime", "prime-rl", None):
+        yield "schema", "backend", "is about prime-rl's configuration, which this backend does not read"
+    for source in run.get("environments") or []:
+        if isinstance(source, dict) and "args" in source and "taskset" in source:
+            yield "environments", "environments", "args (v0) and taskset (v1) are given for one environment"
+
+
+def _shown(run: Mapping[str, Any], key: str) -> str:
+    value = _at(run, tuple(key.split(".")))
+    return f"{key}: {value}" if not isinstance(value, dict | list) else key
+
+
+def _other_line(document: Document, steps: Steps) -> str:
+    line = document.line(steps)
+    return "" if line is None else f" (line {line})"
+
+
+def _at(data: Any, steps: Steps) -> Any:
+    for step in steps:
+        data = data.get(step) if isinstance(data, dict) else None
+    return data
+
+
+def _mapping(data: Any, *steps: str | int) -> Mapping[str, Any]:
+    """The mapping at a place, or an empty one where there is none."""
+    for step in steps:
+        data = data.get(step) if isinstance(data, dict) else None
+    return data if isinstance(data, dict) else {}
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _problem(
+    document: Document, steps: Steps, message: str, found: str = "", nearest: str = "", fix: str = ""
+) -> Problem:
+    return Problem(document.file, document.line(steps), message, place(steps), found, nearest=nearest, fix=fix)

@@ -1,0 +1,146 @@
+"""What git remembers of an environment's versions: what a release's rules compare with."""
+
+from __future__ import annotations
+
+import hashlib
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
+
+from envops.repository.content import hub_content_hash, hub_files
+from envops.repository.git import ContentMissing, contents_of, files_at, git, is_shallow, write_files
+from envops.repository.hub_ignore import UnreadablePatternError
+from envops.repository.read_package import read_package
+from envops.repository.reward_digest import reward_digest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from envops.repository.package import Package
+    from envops.repository.registry import EnvironmentEntry
+
+MOST_COMMITS = 500
+"""How far back contents are compared; versions are read of the whole history."""
+NEVER_SHIPPED = ("requirements.lock", "uv.lock")
+
+
+@dataclass(frozen=True)
+class ReleaseHistory:
+    """One environment's past, seen from the commit that a change is based on."""
+
+    base: str
+    """The commit."""
+    version: str | None = None
+    """The version there; `None` where the environment is new."""
+    changed: tuple[str, ...] = ()
+    """Files that a release carries and that differ from there."""
+    reward_changed: bool = False
+    """Whether something that can change a reward differs: code, data, pins, arguments."""
+    used: tuple[tuple[str, str], ...] = ()
+    """Every version that ever stood in pyproject.toml, with the commit that brought it, newest first."""
+    same_content: str | None = None
+    """An earlier commit that held exactly what would be published now, though the base does not."""
+    renamed_from: str | None = None
+    published: str | None = None
+    """The newest version on the Hub, where that was read."""
+    whole: bool = True
+    """Whether the history reaches back to the beginning; a shallow clone's does not."""
+
+
+def release_history(
+    root: Path, entry: EnvironmentEntry, package: Package, base: str, renamed_from: str | None = None
+) -> ReleaseHistory:
+    """What git knows of an environment before a change.
+
+    Raises `ContentMissing` where git lacks what it would have to read.
+    """
+    folder = f"environments/{entry.folder_name}"
+    whole = not is_shallow(root)
+    used = tuple(_versions(root, base, folder))
+    files = files_at(root, base, folder)
+    if not files:
+        return ReleaseHistory(base, used=used, renamed_from=renamed_from, whole=whole)
+    with TemporaryDirectory(prefix="envops-base-") as scratch:
+        place = Path(scratch) / folder
+        write_files(root, files, folder, place)
+        reading = read_package(place, Path(scratch))
+        before = reading.package
+        if before is None:  # what was there was no package: whatever is there now is its first version
+            return ReleaseHistory(base, used=used, renamed_from=renamed_from, whole=whole)
+        changed = _differences(released_files(place, before.files), released_files(package.folder, package.files))
+        rewards_differ = reward_digest(entry, before) != reward_digest(entry, package)
+    same = _same_content(root, base, folder, package) if before.hub_hash != package.hub_hash else None
+    return ReleaseHistory(base, before.version, changed, rewards_differ, used, same, renamed_from, whole=whole)
+
+
+def released_files(folder: Path, files: tuple[str, ...]) -> dict[str, str]:
+    """Digest of every file that a release carries: what the Hub takes, and what a wheel may hold besides."""
+    at_root = {name for name in files if "/" not in name and not name.startswith(".") and name not in NEVER_SHIPPED}
+    try:
+        names = at_root | set(hub_files(folder))
+    except UnreadablePatternError:
+        names = set(files)
+    return {name: hashlib.sha256((folder / name).read_bytes()).hexdigest() for name in sorted(names)}
+
+
+def _differences(before: dict[str, str], now: dict[str, str]) -> tuple[str, ...]:
+    return tuple(sorted(name for name in before.keys() | now.keys() if before.get(name) != now.get(name)))
+
+
+def _versions(root: Path, base: str, folder: str) -> Iterator[tuple[str, str]]:
+    """Each version in the history of a pyproject.toml, with the commit that brought it."""
+    logged = git(
+        root, "log", "--format=%H", "--raw", "--no-abbrev", "--no-renames", base, "--", f"{folder}/pyproject.toml"
+    )
+    brought: list[tuple[str, str]] = []
+    commit = ""
+    for line in logged.stdout.decode(errors="replace").splitlines():
+        if line.startswith(":"):
+            brought.append((commit, line.split()[3]))
+        elif line:
+            commit = line
+    brought = [(commit, name) for commit, name in brought if name.strip("0")]
+    seen = set()
+    for (commit, _), content in zip(brought, contents_of(root, [name for _, name in brought]), strict=True):
+        version = _version_in(content)
+        if version and version not in seen:
+            seen.add(version)
+            yield version, commit
+
+
+def _version_in(content: bytes | None) -> str:
+    try:
+        project = tomllib.loads((content or b"").decode()).get("project", {})
+    except (ValueError, RecursionError):
+        return ""
+    version = project.get("version") if isinstance(project, dict) else None
+    return version if isinstance(version, str) else ""
+
+
+def _same_content(root: Path, base: str, folder: str, package: Package) -> str | None:
+    """An earlier commit whose content the Hub would take for this one.
+
+    Only commits with the very pyproject.toml of now can be that, which spares reading the others.
+    """
+    own = git(root, "hash-object", "--", f"{folder}/pyproject.toml").stdout.decode().strip()
+    logged = git(root, "log", "--format=%H", f"-{MOST_COMMITS}", base, "--", folder).stdout.decode().split()
+    asked = "".join(f"{commit}:./{folder}/pyproject.toml\n" for commit in logged)
+    found = git(root, "cat-file", "--batch-check", sends=asked.encode()).stdout.decode(errors="replace").splitlines()
+    trees = set()
+    for commit, line in zip(logged, found, strict=False):
+        if not line.startswith(own):
+            continue
+        tree = git(root, "rev-parse", f"{commit}:./{folder}").stdout.decode().strip()
+        if tree in trees:
+            continue
+        trees.add(tree)
+        with TemporaryDirectory(prefix="envops-past-") as scratch:
+            try:
+                write_files(root, files_at(root, commit, folder), folder, Path(scratch))
+                if hub_content_hash(Path(scratch)) == package.hub_hash:
+                    return commit
+            except (ContentMissing, UnreadablePatternError):
+                continue
+    return None

@@ -1,0 +1,219 @@
+"""What an environment's Python source says about it, by its syntax alone; nothing is imported."""
+
+from __future__ import annotations
+
+import ast
+import re
+import warnings
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from envops.repository.declared_text import read_bytes, relative
+from envops.repository.package import SourceNote
+from envops.repository.problem import DeclarationError, Problem
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from pathlib import Path
+
+LOCAL_FORMATS = frozenset(
+    {"json", "csv", "parquet", "text", "arrow", "pandas", "xml", "webdataset"}
+    | {"imagefolder", "audiofolder", "videofolder", "pdffolder"}
+)
+"""First arguments of `load_dataset` that name a file format instead of a data set on the Hub."""
+
+_CALLS = re.compile(rb"\b(?:load_dataset|exec|eval)\s*\(")
+"""Only text with one of these is walked call by call: most has none, and walking takes longest."""
+
+_MOVING = (None, "main", "master", "refs/convert/parquet")
+"""Revisions that are no pin."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """The environment's module as written."""
+
+    exports: tuple[str, ...] = ()
+    defines_load_environment: bool = False
+    exports_taskset: bool = False
+    notes: tuple[SourceNote, ...] = ()
+
+
+def read_source(folder: Path, root: Path, module: str, files: Iterable[str]) -> tuple[Source, list[Problem]]:
+    """Read the module's sources and check that those of the tests can be parsed.
+
+    `files` are the environment's files relative to its folder.
+    """
+    trees: dict[str, ast.Module] = {}
+    notes: list[SourceNote] = []
+    problems: list[Problem] = []
+    everything = set(files)
+    for name in sorted(everything):
+        ours = name == f"{module}.py" or (name.startswith(f"{module}/") and name.endswith(".py"))
+        if not ours and not _is_test(name):
+            continue
+        try:
+            content = read_bytes(folder / name, root)
+            tree = _parse(content, folder / name, root)
+        except DeclarationError as error:
+            # A folder that is no package holds data: broken Python may be part of a task.
+            if not ours or _is_importable(name, everything):
+                problems += error.problems
+            continue
+        if ours:
+            trees[name] = tree
+            notes += _notes(tree, name) if _CALLS.search(content) else ()
+    main = trees.get(f"{module}.py") or trees.get(f"{module}/__init__.py")
+    if main is None:
+        return Source(notes=tuple(notes)), problems
+    exports = _exports(main)
+    taskset = bool(_tasksets(trees.values()) & set(exports))
+    return Source(exports, "load_environment" in _bound_names(main), taskset, tuple(notes)), problems
+
+
+def _is_test(name: str) -> bool:
+    return name.startswith("tests/") and name.endswith(".py") and name.count("/") == 1
+
+
+def _is_importable(name: str, files: set[str]) -> bool:
+    parts = name.split("/")[:-1]
+    return all("/".join([*parts[: depth + 1], "__init__.py"]) in files for depth in range(len(parts)))
+
+
+def _parse(content: bytes, path: Path, root: Path) -> ast.Module:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return ast.parse(content)
+    except SyntaxError as error:
+        shown = (error.text or "").strip()[:120]
+        problem = Problem(relative(path, root), error.lineno, f"is not Python: {error.msg}", found=shown)
+    except (ValueError, RecursionError, MemoryError) as error:
+        problem = Problem(relative(path, root), None, f"is not Python: {error or type(error).__name__}")
+    raise DeclarationError([problem])
+
+
+def _exports(tree: ast.Module) -> tuple[str, ...]:
+    """Names in `__all__`, as far as they are written out."""
+    names: list[str] = []
+    for statement in tree.body:
+        match statement:
+            case ast.Assign(targets=[ast.Name(id="__all__")], value=value):
+                names = _strings(value)
+            case ast.AnnAssign(target=ast.Name(id="__all__"), value=ast.expr() as value):
+                names = _strings(value)
+            case ast.AugAssign(target=ast.Name(id="__all__"), value=value):
+                names += _strings(value)
+    return tuple(dict.fromkeys(names))
+
+
+def _strings(value: ast.expr) -> list[str]:
+    elements = value.elts if isinstance(value, ast.List | ast.Tuple) else []
+    return [
+        element.value for element in elements if isinstance(element, ast.Constant) and isinstance(element.value, str)
+    ]
+
+
+def _statements(tree: ast.Module) -> Iterator[ast.stmt]:
+    """Statements of the module's own level, those inside `if`, `try` and `with` among them."""
+    waiting: list[ast.stmt] = list(reversed(tree.body))
+    while waiting:
+        statement = waiting.pop()
+        yield statement
+        if isinstance(statement, ast.If | ast.Try | ast.With):
+            inner = [*statement.body, *getattr(statement, "orelse", ()), *getattr(statement, "finalbody", ())]
+            for handler in getattr(statement, "handlers", ()):
+                inner += handler.body
+            waiting += reversed(inner)
+
+
+def _bound_names(tree: ast.Module) -> set[str]:
+    names: set[str] = set()
+    for statement in _statements(tree):
+        match statement:
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+                names.add(name)
+            case ast.Import(names=imported) | ast.ImportFrom(names=imported):
+                names.update(alias.asname or alias.name for alias in imported)
+            case ast.Assign(targets=targets):
+                names.update(target.id for target in targets if isinstance(target, ast.Name))
+    return names
+
+
+def _tasksets(trees: Iterable[ast.Module]) -> set[str]:
+    """Names of classes that derive from a class called …Taskset, and of such classes that are imported."""
+    bases: dict[str, set[str]] = {}
+    imported: dict[str, str] = {}
+    for statement in (statement for tree in trees for statement in _statements(tree)):
+        if isinstance(statement, ast.ClassDef):
+            bases.setdefault(statement.name, set()).update(filter(None, map(_last_name, statement.bases)))
+        elif isinstance(statement, ast.ImportFrom):
+            imported.update({alias.asname or alias.name: alias.name for alias in statement.names})
+    found = {name for name, original in imported.items() if original.endswith("Taskset") and original not in bases}
+    while True:
+        more = {name for name, parents in bases.items() if any(_is_taskset(parent, found) for parent in parents)}
+        more |= {name for name, original in imported.items() if original in found | more}
+        if more <= found:
+            return found
+        found |= more
+
+
+def _is_taskset(name: str, known: set[str]) -> bool:
+    return name in known or name.endswith("Taskset")
+
+
+def _last_name(base: ast.expr) -> str | None:
+    """`Taskset` of `vf.Taskset[Data]`."""
+    if isinstance(base, ast.Subscript):
+        base = base.value
+    if isinstance(base, ast.Attribute):
+        return base.attr
+    return base.id if isinstance(base, ast.Name) else None
+
+
+def _notes(tree: ast.Module, file: str) -> Iterator[SourceNote]:
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    for call in sorted(calls, key=lambda call: (call.lineno, call.col_offset)):
+        if _loads_moving_dataset(call):
+            yield SourceNote("unpinned-dataset", _shown(call), file, call.lineno)
+        elif _executes_text(call):
+            yield SourceNote("model-output-executed", _shown(call), file, call.lineno)
+
+
+def _loads_moving_dataset(call: ast.Call) -> bool:
+    if _last_name(call.func) != "load_dataset":
+        return False
+    keywords = {keyword.arg: keyword.value for keyword in call.keywords}
+    if None in keywords:
+        return False  # **settings may well hold the revision
+    if "revision" in keywords:
+        revision = keywords["revision"]
+        return isinstance(revision, ast.Constant) and revision.value in _MOVING
+    path = call.args[0] if call.args else keywords.get("path")
+    named_format = isinstance(path, ast.Constant) and path.value in LOCAL_FORMATS
+    files = keywords.get("data_files") or keywords.get("data_dir")
+    return not (named_format and files is not None and not _is_remote(files))
+
+
+def _is_remote(files: ast.expr) -> bool:
+    texts = [node.value for node in ast.walk(files) if isinstance(node, ast.Constant) and isinstance(node.value, str)]
+    return any("://" in text for text in texts)
+
+
+def _executes_text(call: ast.Call) -> bool:
+    match call.func:
+        case ast.Name(id="exec" | "eval"):
+            pass
+        case ast.Attribute(value=ast.Name(id="builtins"), attr="exec" | "eval"):
+            pass
+        case _:
+            return False
+    return bool(call.args) and not isinstance(call.args[0], ast.Constant)
+
+
+def _shown(call: ast.Call) -> str:
+    try:
+        text = " ".join(ast.unparse(call).split())
+    except RecursionError:
+        text = f"{_last_name(call.func)}(…)"
+    return text if len(text) <= 120 else text[:117] + "..."

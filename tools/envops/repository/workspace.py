@@ -1,0 +1,224 @@
+"""Where the tool keeps what it can make again: `.envops/` in each checkout, and one folder for all of a user's."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import shutil
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import envops
+from envops.system.subprocesses import Interrupted
+
+CACHE_DIR = "ENVOPS_CACHE_DIR"
+TOOLS = Path(envops.__file__).parents[1]
+OBSERVING = ("envops_worker", "envops/facts", "envops/repository", "envops/system", "envops/validation")
+"""Folders whose code decides what is observed of an environment."""
+SCRATCH = "scratch-"
+JUST_MADE_SECONDS = 60.0
+"""A scratch folder younger than this may be about to be held by the run that made it."""
+
+
+class InUse(Exception):
+    """Somebody else uses the cache."""
+
+
+@dataclass(frozen=True)
+class Workspace:
+    """Folders of one checkout and of its user; everything in them may be deleted at any time between runs."""
+
+    root: Path
+
+    @property
+    def base(self) -> Path:
+        return self.root / ".envops"
+
+    @property
+    def shared(self) -> Path:
+        """The folder that all checkouts of the user share, or the checkout's own where that cannot be written."""
+        folder = users_folder()
+        return folder if folder is not None and _is_writable(folder) else self.base
+
+    @property
+    def venvs(self) -> Path:
+        return self.shared / "venvs"
+
+    @property
+    def wheels(self) -> Path:
+        return self.base / "wheels"
+
+    @property
+    def facts(self) -> Path:
+        return self.base / "facts"
+
+    @property
+    def harnesses(self) -> Path:
+        return self.base / "harnesses"
+
+    @property
+    def timings(self) -> Path:
+        return self.base / "timings"
+
+    @contextmanager
+    def used(self) -> Iterator[None]:
+        """Nothing is pruned while the block runs, whoever asks; many runs may use the cache at once."""
+        with self._lock(fcntl.LOCK_SH):
+            yield
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Nobody else uses the cache while the block runs. Raises `InUse` when somebody does, in whatever checkout."""
+        with self._lock(fcntl.LOCK_EX | fcntl.LOCK_NB):
+            yield
+
+    @contextmanager
+    def _lock(self, kind: int) -> Iterator[None]:
+        with ExitStack() as stack:
+            for folder in dict.fromkeys((self.base, self.shared)):
+                folder.mkdir(parents=True, exist_ok=True)
+                held = os.open(folder / "in-use.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+                stack.callback(os.close, held)
+                try:
+                    fcntl.flock(held, kind)
+                except BlockingIOError:
+                    raise InUse from None
+            yield
+
+    @contextmanager
+    def scratch(self) -> Iterator[Path]:
+        """A folder for one worker, gone afterwards; those that a killed run left behind go as well.
+
+        Nothing is pruned while it is there: its worker imports from the cache to the end.
+        """
+        self.base.mkdir(parents=True, exist_ok=True)
+        with ExitStack() as stack:
+            with suppress(OSError):
+                stack.enter_context(self.used())
+            self._sweep()
+            folder = Path(tempfile.mkdtemp(prefix=SCRATCH, dir=self.base))
+            held = os.open(folder, os.O_RDONLY)
+            try:
+                fcntl.flock(held, fcntl.LOCK_EX)
+                yield folder
+            finally:
+                remove_folder(folder)
+                os.close(held)
+
+    def _sweep(self) -> None:
+        for folder in self.base.glob(f"{SCRATCH}*"):
+            with suppress(OSError):
+                held = os.open(folder, os.O_RDONLY)
+                try:
+                    fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    if time.time() - folder.stat().st_mtime > JUST_MADE_SECONDS:
+                        remove_folder(folder)
+                finally:
+                    os.close(held)
+
+
+def users_folder() -> Path | None:
+    """What all checkouts of a user share: `ENVOPS_CACHE_DIR`, or `envops` where programs keep such things.
+
+    `None` where nobody knows the user's home.
+    """
+    if told := os.environ.get(CACHE_DIR):
+        return Path(os.path.expanduser(told)).absolute()  # noqa: PTH111
+    told = os.environ.get("XDG_CACHE_HOME", "")
+    base = told if os.path.isabs(told) else os.path.expanduser("~/.cache")  # noqa: PTH111, PTH117
+    return Path(base, "envops") if os.path.isabs(base) else None  # noqa: PTH117
+
+
+@cache
+def _is_writable(folder: Path) -> bool:
+    """Whether files can be made in a folder; where not, that is said once on standard error."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            return True
+    except OSError as error:
+        reason = error.strerror or error
+        print(f"{folder} cannot be written ({reason}): virtual environments are kept in .envops/", file=sys.stderr)
+        return False
+
+
+def remove_folder(folder: Path) -> None:
+    """Remove a folder, also where something in it was made unwritable; what cannot be removed stays."""
+    shutil.rmtree(folder, ignore_errors=True)
+    if folder.exists():
+        for parent, _, _ in os.walk(folder):
+            with suppress(OSError):
+                Path(parent).chmod(0o700)
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def made_once(
+    target: Path, make: Callable[[Path], None], is_sound: Callable[[Path], bool], stop: threading.Event
+) -> Path:
+    """The folder `target`, made by `make` where it is missing or not sound.
+
+    Safe with several processes: one makes it, aside and renamed into place when complete,
+    and the others wait. An interrupted make leaves nothing behind that is taken for whole.
+    Raises `Interrupted` when `stop` is set while another one makes it.
+    """
+    if is_sound(target):
+        return target
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with _held(target.with_name(target.name + ".lock"), stop):
+        if is_sound(target):
+            return target
+        for leftover in target.parent.glob(f".{target.name}.*"):
+            shutil.rmtree(leftover, ignore_errors=True)
+        aside = target.with_name(f".{target.name}.{os.getpid()}")
+        try:
+            make(aside)
+            if target.exists():
+                shutil.rmtree(target)
+            aside.rename(target)
+        finally:
+            shutil.rmtree(aside, ignore_errors=True)
+    return target
+
+
+@contextmanager
+def _held(path: Path, stop: threading.Event) -> Iterator[None]:
+    from filelock import FileLock, Timeout
+
+    lock = FileLock(path)
+    while True:
+        try:
+            lock.acquire(timeout=0.2)
+            break
+        except Timeout:
+            if stop.is_set():
+                raise Interrupted from None
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def mark_used(path: Path) -> None:
+    """Remember that something in the cache was used just now: what is pruned goes by that."""
+    with suppress(OSError):  # somebody else's, or read-only
+        os.utime(path)
+
+
+@cache
+def tool_digest() -> str:
+    """Digest of the code that reads and observes: facts made by another version of it are not reused."""
+    digest = hashlib.sha256()
+    for path in sorted(path for folder in OBSERVING for path in (TOOLS / folder).rglob("*")):
+        if path.suffix in (".py", ".lock"):
+            content = path.read_bytes()
+            digest.update(f"{path.relative_to(TOOLS)}\0{len(content)}\0".encode())
+            digest.update(content)
+    return digest.hexdigest()

@@ -1,0 +1,1 @@
+"""Rules of diagnoses: signatures of runs that go wrong."""

@@ -1,0 +1,82 @@
+"""Rules of the distribution gate about groups: what a group-relative trainer learns from."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from envops.rules.distribution.learnable import interval_text, of_sample, undecided
+from envops.rules.engine import Found, Subject, rule
+from envops.statistics.clusters import clustered_mean
+from envops.statistics.intervals import wilson_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+GOOD_START = (0.15, 0.35)
+ACCEPTABLE_START = (0.05, 0.45)
+MOST_BY_FORM = 0.5
+"""Above this share of the live groups, form is what is learnt."""
+
+
+@rule("DST010", gate="distribution")
+def groups_are_dead(subject: Subject) -> Iterator[Found]:
+    """Too many groups are dead.
+
+    What: The share of groups of `gates.distribution.group_size` rollouts whose rewards are not all equal is
+        above `gates.distribution.min_live_groups`, and so is its whole Wilson interval. From more rollouts of a
+        task it is the mean over all groups that could be drawn from them; from fewer it is a lower bound, which
+        can pass and not fail.
+    Why: Advantages of a group with equal rewards are all 0: it costs rollouts and teaches nothing (DAPO,
+        arXiv 2503.14476).
+    Fix: Filter tasks that are always or never solved, give partial credit, or enlarge the group.
+    """
+    yield from undecided(subject, "DST010")
+
+
+@rule("DST014", gate="distribution", severity="warning")
+def groups_differ_in_form_alone(subject: Subject) -> Iterator[Found]:
+    """Most groups differ in form and penalties alone.
+
+    What: In at least half of the live groups the outcome differs too, and not only what form functions and
+        penalties give. Fires when the whole Wilson interval says otherwise.
+    Why: A trainer scales small differences up: where the outcome is equal, form becomes the goal.
+    Fix: Pay form less often (as a gate for the outcome, say), or offer tasks on which outcomes differ.
+    """
+    for sample, measured in zip(subject.samples, subject.distributions, strict=True):
+        found = measured.shaping
+        if found is None or not found.live_groups:
+            continue
+        share = wilson_of(found.by_form_alone, found.live_groups, sample.confidence)
+        if share.low > MOST_BY_FORM:
+            yield Found(
+                f"{found.by_form_alone} of {found.live_groups} live groups of {sample.policy} differ in form and "
+                f"penalties alone: variance within groups {found.shaped_variance:.4f} from these, "
+                f"{found.outcome_variance:.4f} from the outcome",
+                of_sample(sample) | {"interval": f"{share.low:.3f} to {share.high:.3f}"},
+            )
+
+
+@rule("DST015", gate="distribution", severity="advice")
+def start_is_outside_of_the_good_band(subject: Subject) -> Iterator[Found]:
+    """The model starts outside of the band that trains well.
+
+    What: The mean reward of a model, as a share of the declared range, lies between 0.15 and 0.35; from 0.05
+        to 0.45 is acceptable. Scripted policies are passed over: they say nothing about difficulty.
+    Why: From lower there is little to reinforce, from higher little to gain (Prime's lab cookbook).
+    Fix: Choose easier or harder tasks for this model, or another model; docs/distribution.md has what else helps.
+    """
+    for sample in subject.samples:
+        if sample.is_scripted or not sample.clusters:
+            continue
+        estimate = clustered_mean(sample.clusters, sample.confidence)
+        if GOOD_START[0] <= estimate.value <= GOOD_START[1]:
+            continue
+        acceptable = ACCEPTABLE_START[0] <= estimate.value <= ACCEPTABLE_START[1]
+        reached = estimate.low <= GOOD_START[1] and estimate.high >= GOOD_START[0]
+        yield Found(
+            f"{sample.policy} starts at {interval_text(estimate, sample)}: "
+            + ("acceptable" if acceptable else "too low" if estimate.value < GOOD_START[0] else "too high")
+            + ", good is 0.15 to 0.35"
+            + (", which the interval does not rule out" if reached else ""),
+            of_sample(sample) | {"expected": "0.15 to 0.35"},
+        )

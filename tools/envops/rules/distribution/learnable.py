@@ -1,0 +1,184 @@
+"""Rules of the distribution gate: can one learn from these rewards?
+
+Judged are rollouts of policies whose replies vary as a model's do: `blend`, or models whose
+results were handed in; each on its own. Rewards count as a share of the declared range, and
+every check stands on an interval: see `envops.statistics.checks` and docs/distribution.md.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from envops.rules.engine import Found, Subject, rule
+from envops.rules.evidence import described, of_failure
+from envops.rules.failures import own_failure
+from envops.statistics.checks import MIN_COVERAGE, Check
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from envops.repository.registry import DistributionGate
+    from envops.statistics.intervals import Estimate
+    from envops.statistics.outcomes import Sample
+
+
+def undecided(subject: Subject, rule: str) -> Iterator[Found]:
+    """One finding for each check of each sample that belongs to a rule and does not pass."""
+    for sample, measured in zip(subject.samples, subject.distributions, strict=True):
+        for check in measured.checks:
+            if check.rule == rule and check.answer != "pass":
+                yield _found(check, sample, subject.entry.gates.distribution)
+
+
+def _found(check: Check, sample: Sample, gate: DistributionGate) -> Found:
+    thin = sample.count < gate.min_rollouts or sample.coverage < MIN_COVERAGE
+    inconclusive = check.answer == "inconclusive" or thin
+    message = (
+        f"{check.name} of {sample.policy} is {interval_text(check.estimate, sample)}, needed is {check.needed} "
+        f"({sample.count} rollouts of {len(sample.by_task)} tasks)"
+    )
+    if inconclusive:
+        message += f"; {check.more or 'too few rollouts have a reward to call it a failure'}"
+    return Found(message, of_check(check, sample), inconclusive=inconclusive)
+
+
+def interval_text(estimate: Estimate, sample: Sample) -> str:
+    """A number with its interval."""
+    return f"{estimate.value:.3f} ({sample.confidence:.0%} interval {estimate.low:.3f} to {estimate.high:.3f})"
+
+
+def of_check(check: Check, sample: Sample) -> dict[str, Any]:
+    """The evidence of a check: what was measured on what."""
+    measured = {
+        "measured": check.estimate.value,
+        "interval": f"{check.estimate.low:.4g} to {check.estimate.high:.4g}",
+        "expected": check.needed,
+        "answer": check.answer,
+    }
+    return of_sample(sample) | measured | ({"more": check.more} if check.more else {})
+
+
+def of_sample(sample: Sample) -> dict[str, Any]:
+    """The evidence of a sample: how many rollouts, and what they earned."""
+    return {
+        "policy": sample.policy,
+        "count": len(sample.scored),
+        "of": sample.attempted,
+        "tasks": len(sample.by_task),
+        "coverage": sample.coverage,
+        "rewards": sample.rewards(),
+    }
+
+
+@rule("DST001", gate="distribution")
+def too_few_rollouts(subject: Subject) -> Iterator[Found]:
+    """There are too few rollouts to say anything.
+
+    What: At least `gates.distribution.min_rollouts` rollouts have a reward. Fewer are inconclusive, never a
+        failure.
+    Why: A mean over a handful of rollouts is luck.
+    Fix: Raise `gates.distribution.tasks` or `gates.distribution.group_size` in registry.yaml, or hand in more
+        results.
+    """
+    gate = subject.entry.gates.distribution
+    if "distribution" not in subject.facts.completed:
+        return
+    if not subject.samples:
+        yield Found(
+            f"there are no rollouts of a policy that varies, needed are {gate.min_rollouts}",
+            {"count": 0, "expected": gate.min_rollouts},
+            inconclusive=True,
+        )
+    for sample in subject.samples:
+        if sample.count < gate.min_rollouts:
+            empty = "; the declared range is empty" if subject.range.span <= 0 else ""
+            yield Found(
+                f"{sample.count} rollouts of {sample.policy} have a reward, needed are {gate.min_rollouts}{empty}; "
+                f"{gate.min_rollouts - sample.count} more would do",
+                of_sample(sample) | {"expected": gate.min_rollouts},
+                inconclusive=True,
+            )
+
+
+@rule("DST002", gate="distribution")
+def mean_is_too_low(subject: Subject) -> Iterator[Found]:
+    """The mean reward is too low to learn from.
+
+    What: The mean reward, as a share of the declared range, is above `gates.distribution.min_mean`, and so is
+        its whole interval, clustered by task.
+    Why: Where nearly nothing is rewarded, groups have no variance and training has no signal.
+    Fix: Offer easier tasks or partial credit, or train a stronger model.
+    """
+    yield from undecided(subject, "DST002")
+
+
+@rule("DST003", gate="distribution")
+def mean_is_too_high(subject: Subject) -> Iterator[Found]:
+    """The mean reward is too high to learn from.
+
+    What: The mean reward, as a share of the declared range, is below `gates.distribution.max_mean`, and so is
+        its whole interval, clustered by task.
+    Why: Where nearly everything is rewarded there is nothing left to learn, or the reward pays for too
+        little.
+    Fix: Offer harder tasks, or look for what the reward pays by mistake.
+    """
+    yield from undecided(subject, "DST003")
+
+
+@rule("DST004", gate="distribution")
+def rewards_hardly_vary(subject: Subject) -> Iterator[Found]:
+    """Rewards hardly vary.
+
+    What: The standard deviation of rewards, as a share of the declared range, is above
+        `gates.distribution.min_std`, and so is its whole interval.
+    Why: Advantages are differences of rewards: without any there is no gradient.
+    Fix: Check that the reward reads the reply, and that tasks differ in difficulty.
+    """
+    yield from undecided(subject, "DST004")
+
+
+@rule("DST005", gate="distribution")
+def format_is_rarely_met(subject: Subject) -> Iterator[Found]:
+    """The format is rarely met.
+
+    What: The mean score of each format function, where there is one, is above
+        `gates.distribution.min_format`, and so is its whole interval, clustered by task.
+    Why: A model that rarely answers in the right form is rarely rewarded for a right answer.
+    Fix: Show the format in the prompt with an example, or accept more forms.
+    """
+    yield from undecided(subject, "DST005")
+
+
+@rule("DST006", gate="distribution")
+def coverage_is_low(subject: Subject) -> Iterator[Found]:
+    """Too many rollouts have no reward.
+
+    What: At least 90 % of the rollouts have a reward. Fewer are inconclusive: a missing reward is not zero.
+        Rollouts lost to the provider or the infrastructure are counted apart from those that the environment lost.
+    Why: What is missing is rarely missing by chance; long and hard rollouts time out first.
+    Fix: Mend what the smoke gate says of failed and late rollouts, then run again.
+    """
+    for sample in subject.samples:
+        if sample.coverage < MIN_COVERAGE:
+            lost = dict(sorted(sample.errors.items()))
+            unnamed = sample.attempted - len(sample.scored) - sum(lost.values())
+            yield Found(
+                f"{len(sample.scored)} of {sample.attempted} rollouts of {sample.policy} have a reward, "
+                f"coverage {sample.coverage:.2f} of {MIN_COVERAGE:g}; lost to "
+                + ", ".join(f"{name} {count}" for name, count in [*lost.items(), ("no reward", unnamed)] if count),
+                of_sample(sample) | {"expected": f">= {MIN_COVERAGE:g}", "lost": lost | {"no reward": unnamed}},
+                inconclusive=True,
+            )
+
+
+@rule("DST007", gate="distribution")
+def distribution_evaluation_fails(subject: Subject) -> Iterator[Found]:
+    """The evaluation behind the distribution as a whole fails.
+
+    What: The evaluation that the distribution is measured on starts and ends.
+    Why: What was not measured is not proven.
+    Fix: Mend the line that is named; the traceback is in the evidence.
+    """
+    failure = own_failure(subject, "distribution")
+    if failure is not None:
+        yield Found(f"the distribution's evaluation failed: {described(failure)}", of_failure(failure), failure.place)

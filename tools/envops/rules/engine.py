@@ -1,0 +1,283 @@
+"""The rule engine: a rule is one pure function from a subject to what it found.
+
+    @rule("RWD001", gate="rewards")
+    def gold_misses_the_maximum(subject: Subject) -> Iterator[Found]:
+        \"\"\"The oracle's reply does not earn the declared maximum.
+
+        What: …
+        Why: …
+        Fix: …
+        \"\"\"
+
+The docstring is the catalogue entry: its first line is the title, the three sections say
+what is checked, why it matters and how to mend it. A rule without a full docstring is
+refused when it is defined; a rule without cases is refused by the test suite.
+
+A rule that itself raises takes no other rule down: it becomes a finding of its own that
+names the rule and says that the bug is ours.
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+import re
+import traceback
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache, cached_property
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
+
+from envops.facts.observed import Place
+from envops.statistics.declared_range import DeclaredRange, functions_of
+from envops.statistics.measures import Distribution, distribution_of
+from envops.statistics.outcomes import Sample, samples_of_rollouts
+from envops.statistics.reward_range import range_of
+
+if TYPE_CHECKING:
+    from envops.facts.observed import Facts, RewardFunction, Score
+    from envops.repository.package import Package
+    from envops.repository.registry import EnvironmentEntry
+    from envops.repository.release_history import ReleaseHistory
+    from envops.statistics.baseline import Baseline
+    from envops.statistics.reward_comparison import RewardComparison
+
+Gate = Literal["schema", "rewards", "smoke", "distribution", "release", "run", "diagnosis"]
+Severity = Literal["error", "warning", "advice"]
+Verdict = Literal["pass", "fail", "inconclusive", "error"]
+GATES: tuple[Gate, ...] = ("schema", "rewards", "smoke", "distribution")
+"""The gates of `validate`, which prove an environment."""
+ALL_GATES: tuple[Gate, ...] = (*GATES, "release", "run", "diagnosis")
+"""With that of `plan`, which compares an environment with its own past, and those of training runs."""
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What a rule of a gate may look at: what was declared and what was seen."""
+
+    gates: ClassVar[tuple[Gate, ...]] = (*GATES, "release")
+
+    entry: EnvironmentEntry
+    package: Package
+    facts: Facts
+    judged: frozenset[Gate] = frozenset()
+    """The gates that are being judged; filled in for rules that come last."""
+    fired: frozenset[str] = frozenset()
+    """The rules that found something; filled in for rules that come last."""
+    comparison: RewardComparison | None = None
+    """The same replies scored by another version; only where one was compared with."""
+
+    baseline: Baseline | None = None
+    """What was measured before; only where it was recorded."""
+    history: ReleaseHistory | None = None
+    """What git knows of its versions; only where a release is planned."""
+
+    @property
+    def ignore(self) -> Mapping[str, str]:
+        """Rule id → the reason why it is ignored here."""
+        return self.entry.ignore
+
+    @cached_property
+    def range(self) -> DeclaredRange:
+        """What the environment says its rewards are."""
+        return range_of(self.package.reward, self.functions)
+
+    @cached_property
+    def functions(self) -> tuple[RewardFunction, ...]:
+        """Every function that is declared or that scored."""
+        return functions_of(self.facts)
+
+    @cached_property
+    def conversations(self) -> Sequence[Score]:
+        """Everything that was scored in process: the policies' replies and the author's cases."""
+        return (*self.facts.scores, *(case.score for case in self.facts.cases if case.score is not None))
+
+    @cached_property
+    def rewarded_conversations(self) -> Sequence[Score]:
+        """Those of them that have a finite reward."""
+        return [score for score in self.conversations if score.reward is not None and math.isfinite(score.reward)]
+
+    @cached_property
+    def failing(self) -> Sequence[Score]:
+        """Those of them in which a function failed."""
+        return [score for score in self.conversations if score.failures]
+
+    @cached_property
+    def rewarded(self) -> Mapping[str, list[Score]]:
+        """The conversations of each policy that have a finite reward."""
+        found: dict[str, list[Score]] = defaultdict(list)
+        for score in self.facts.scores:
+            if score.reward is not None and math.isfinite(score.reward):
+                found[score.policy].append(score)
+        return dict(found)
+
+    @cached_property
+    def samples(self) -> tuple[Sample, ...]:
+        """The rollouts of each policy whose replies vary as a model's do."""
+        return samples_of_rollouts(self.facts.rollouts, self.range, self.entry.gates.distribution.confidence)
+
+    @cached_property
+    def distributions(self) -> tuple[Distribution, ...]:
+        """What was measured of each sample."""
+        return tuple(distribution_of(sample, self.entry.gates.distribution) for sample in self.samples)
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a rule saw; the engine adds whose finding it is."""
+
+    message: str
+    evidence: Mapping[str, Any] = field(default_factory=dict)
+    place: Place | None = None
+    fix: str | None = None
+    """Only where the fix for this very finding is more exact than the rule's."""
+    inconclusive: bool = False
+    """The evidence is too thin to call it a failure."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that a report shows, complete in itself."""
+
+    rule: str
+    gate: Gate
+    severity: Severity
+    message: str
+    fix: str
+    evidence: Mapping[str, Any] = field(default_factory=dict)
+    place: Place | None = None
+    inconclusive: bool = False
+    ignored: str | None = None
+    """The registry's reason for ignoring this rule here; shown, but without effect."""
+    bug: bool = False
+    """The rule itself failed: our fault, and nothing is known about the environment."""
+
+    @property
+    def counts(self) -> bool:
+        """Whether the finding has a say in the verdict."""
+        return self.severity == "error" and self.ignored is None
+
+
+class Judged(Protocol):
+    """What rules look at; `gates` are those whose rules take such a subject."""
+
+    gates: ClassVar[tuple[Gate, ...]]
+
+    @property
+    def ignore(self) -> Mapping[str, str]:
+        """Rule id → the reason why it is ignored here."""
+
+
+Check = Callable[[Any], Iterable[Found]]
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A rule and its entry in the catalogue."""
+
+    id: str
+    gate: Gate
+    severity: Severity
+    title: str
+    what: str
+    why: str
+    fix: str
+    check: Check
+    last: bool = False
+    """Applied after all others, on a subject that knows which rules fired."""
+    compares: bool = False
+    """Has something to look at only where another version was compared with."""
+
+
+_rules: dict[str, Rule] = {}
+_SECTIONS = re.compile(r"^(What|Why|Fix): ", re.MULTILINE)
+
+
+def rule(
+    id: str, *, gate: Gate, severity: Severity = "error", last: bool = False, compares: bool = False
+) -> Callable[[Check], Check]:
+    """Register a rule under its stable id.
+
+    Raises `TypeError` when the id is taken or malformed, or the docstring is incomplete.
+    """
+
+    def register(check: Check) -> Check:
+        if not re.fullmatch(r"[A-Z]{3}\d{3}", id):
+            raise TypeError(f"{check.__qualname__}: rule id {id!r} is not three letters and three digits")
+        if id in _rules:
+            raise TypeError(f"rule id {id} is taken by {_rules[id].check.__qualname__}")
+        title, sections = _read_docstring(check)
+        what, why, fix = (sections[name] for name in ("What", "Why", "Fix"))
+        all_rules.cache_clear()
+        _rules[id] = Rule(id, gate, severity, title, what, why, fix, check, last, compares)
+        return check
+
+    return register
+
+
+def _read_docstring(check: Check) -> tuple[str, dict[str, str]]:
+    text = inspect.getdoc(check) or ""
+    title, _, rest = text.partition("\n")
+    parts = _SECTIONS.split(rest)[1:]
+    sections = {name: " ".join(body.split()) for name, body in zip(parts[::2], parts[1::2], strict=True)}
+    missing = [name for name in ("What", "Why", "Fix") if not sections.get(name)]
+    if missing or not title:
+        raise TypeError(f"rule {check.__qualname__}: its docstring lacks {', '.join(missing) or 'a title'}")
+    return title.rstrip("."), sections
+
+
+@cache
+def all_rules() -> dict[str, Rule]:
+    """Every rule by id, gate by gate, then those of training runs."""
+    from envops import rules
+
+    rules.load()
+    return dict(sorted(_rules.items(), key=lambda item: (ALL_GATES.index(item[1].gate), item[0])))
+
+
+def findings(subject: Judged, gates: Iterable[Gate] | None = None) -> Iterator[Finding]:
+    """Apply every rule of the chosen gates to the subject; of all that take such a one by default."""
+    judged = frozenset(subject.gates if gates is None else gates)
+    chosen = [known for known in all_rules().values() if known.gate in judged]
+    fired: set[str] = set()
+    for known in chosen:
+        if not known.last:
+            for finding in apply(known, subject):
+                fired.add(known.id)
+                yield finding
+    if isinstance(subject, Subject):
+        informed = replace(subject, judged=judged, fired=frozenset(fired))
+        for known in chosen:
+            if known.last:
+                yield from apply(known, informed)
+
+
+def apply(known: Rule, subject: Judged) -> Iterator[Finding]:
+    """What one rule finds; where it raises, that is its last finding."""
+    ignored = subject.ignore.get(known.id)
+    try:
+        for found in known.check(subject):
+            yield Finding(
+                rule=known.id,
+                gate=known.gate,
+                severity=known.severity,
+                message=found.message,
+                fix=found.fix or known.fix,
+                evidence=found.evidence,
+                place=found.place,
+                inconclusive=found.inconclusive,
+                ignored=ignored,
+            )
+    except Exception as error:
+        yield Finding(
+            rule=known.id,
+            gate=known.gate,
+            severity="error",
+            message=f"the rule itself failed with {type(error).__name__}: {error}; "
+            "this is a bug of envops, not of the environment",
+            fix=f"Report it with the traceback; until it is mended, ignoring {known.id} lets the rest count.",
+            evidence={"traceback": traceback.format_exc()},
+            ignored=ignored,
+            bug=True,
+        )

@@ -1,0 +1,237 @@
+"""What everybody who spoke earned, side by side: the numbers behind the pictures in reports.
+
+A profile is a digest of many conversations and holds none of them. It judges nothing: what is good is for rules.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from envops.facts.observed import FunctionScore
+from envops.statistics.clusters import clustered_mean
+from envops.statistics.declared_range import functions_of, is_reward
+from envops.statistics.intervals import Estimate
+from envops.statistics.outcomes import Outcome, Sample, grouped, outcome_of_rollout
+from envops.statistics.summary import mean
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from envops.facts.observed import Facts, RewardFunction, Rollout, Score
+    from envops.facts.recordings import RecordingFacts
+    from envops.rules.engine import Subject
+    from envops.statistics.declared_range import DeclaredRange
+
+Source = Literal["scored", "rollouts", "recording"]
+MOST_VALUES = 24
+"""More different values than this are counted in as many bins of equal width."""
+MOST_TASKS = 200
+"""Tasks that are told one by one."""
+
+
+@dataclass(frozen=True)
+class Spread:
+    """What one function said, or what all of them together earned."""
+
+    name: str
+    """`reward` for the total."""
+    kind: Literal["total", "reward", "metric"]
+    weight: float
+    count: int
+    missing: int
+    """Conversations in which it gave no number."""
+    mean: float | None
+    low: float | None
+    high: float | None
+    """The interval of the mean, clustered by task; of metrics there is none."""
+    values: tuple[tuple[float, int], ...]
+    """How often each value came, or the middle of each bin."""
+    binned: bool = False
+
+
+@dataclass(frozen=True)
+class Group:
+    """What one policy earned on one task."""
+
+    task: int | str
+    count: int
+    mean: float
+    deviation: float
+    """Between rollouts of this task; 0 where they all earned the same, and then a group teaches nothing."""
+
+
+@dataclass(frozen=True)
+class Profile:
+    """What one policy or model earned, over all tasks and task by task. Rewards are as they were paid."""
+
+    policy: str
+    source: Source
+    """One reply for each task, scored in the process; rollouts over HTTP; or the rows of a recording."""
+    scripted: bool
+    tasks: int
+    spreads: tuple[Spread, ...]
+    """The total first, then functions that count, then metrics."""
+    groups: tuple[Group, ...]
+    """Task by task, those without any reward left out; the first 200."""
+    tokens: tuple[int, int] | None = None
+    """Of prompts and of replies, where the provider counted them."""
+    seconds: float = 0.0
+    """Of all its conversations together."""
+
+
+def profiles(subject: Subject) -> tuple[Profile, ...]:
+    """A profile of everybody who spoke: scored in the process, evaluated, recorded, each in the order they came."""
+    make = _Maker(subject.range, subject.entry.gates.distribution.confidence)
+    scores: dict[str, list[Score]] = defaultdict(list)
+    for score in subject.facts.scores:
+        scores[score.policy].append(score)
+    rollouts: dict[str, list[Rollout]] = defaultdict(list)
+    for rollout in subject.facts.rollouts:
+        rollouts[rollout.policy].append(rollout)
+    return (
+        *(make.of_scores(policy, found) for policy, found in scores.items()),
+        *(make.of_rollouts(policy, found) for policy, found in rollouts.items()),
+        *(make.of_recording(recording, subject.facts) for recording in subject.facts.recordings if recording.rows),
+    )
+
+
+@dataclass(frozen=True)
+class _Maker:
+    range: DeclaredRange
+    confidence: float
+
+    def of_scores(self, policy: str, scores: Sequence[Score]) -> Profile:
+        outcomes = [
+            Outcome(each.task, each.reward, each.functions, "environment" if each.failure is not None else None)
+            for each in scores
+        ]
+        return self._made(policy, "scored", outcomes, seconds=math.fsum(each.seconds for each in scores))
+
+    def of_rollouts(self, policy: str, rollouts: Sequence[Rollout]) -> Profile:
+        outcomes = [outcome_of_rollout(each) for each in rollouts]
+        told = [each.tokens for each in rollouts if each.tokens is not None]
+        tokens = (sum(prompt for prompt, _ in told), sum(reply for _, reply in told)) if told else None
+        return self._made(policy, "rollouts", outcomes, tokens, math.fsum(each.seconds for each in rollouts))
+
+    def of_recording(self, recording: RecordingFacts, facts: Facts) -> Profile:
+        """Its rows have no weights: those of the functions as they are now."""
+        known = {each.name: each for each in functions_of(facts)}
+        outcomes = [
+            Outcome(
+                row.task_key,
+                row.reward,
+                {name: _as_now(name, score, known) for name, score in row.functions.items()},
+            )
+            for row in recording.rows
+        ]
+        speaker = recording.baseline.get("model") or recording.baseline.get("policy") or recording.file
+        return self._made(str(speaker), "recording", outcomes)
+
+    def _made(
+        self,
+        policy: str,
+        source: Source,
+        outcomes: Sequence[Outcome],
+        tokens: tuple[int, int] | None = None,
+        seconds: float = 0.0,
+    ) -> Profile:
+        sample = Sample(policy, tuple(outcomes), self.range, self.confidence)
+        rewards = {
+            task: [each.reward for each in found if each.reward is not None] for task, found in sample.by_task.items()
+        }
+        groups = [_group(task, found) for task, found in list(rewards.items())[:MOST_TASKS] if found]
+        return Profile(
+            policy=policy,
+            source=source,
+            scripted=sample.is_scripted,
+            tasks=len(grouped(outcomes)),
+            spreads=(_total(sample, rewards), *_functions(outcomes, self.confidence)),
+            groups=tuple(groups),
+            tokens=tokens,
+            seconds=round(seconds, 3),
+        )
+
+
+def _as_now(name: str, score: float | None, known: Mapping[str, RewardFunction]) -> FunctionScore:
+    function = known.get(name)
+    return FunctionScore(score, function.weight if function else 0.0, function.kind if function else "metric")
+
+
+def _total(sample: Sample, rewards: Mapping[int | str, Sequence[float]]) -> Spread:
+    declared = sample.range
+    told = clustered_mean(sample.clusters, sample.confidence) if sample.clusters else None
+    if told is not None:
+        low, high = (declared.minimum + bound * declared.span for bound in (told.low, told.high))
+        told = Estimate(declared.minimum + told.value * declared.span, low, high)
+    values = [reward for found in rewards.values() for reward in found]
+    return _spread("reward", "total", 1.0, values, sample.attempted - len(values), told)
+
+
+def _functions(outcomes: Sequence[Outcome], confidence: float) -> list[Spread]:
+    """A spread for each function that said anything, those that count first."""
+    said: dict[str, dict[int | str, list[float]]] = defaultdict(lambda: defaultdict(list))
+    known: dict[str, FunctionScore] = {}
+    missing: Counter[str] = Counter()
+    for outcome in outcomes:
+        for name, score in outcome.functions.items():
+            if name not in known or abs(score.weight) > abs(known[name].weight):
+                known[name] = score
+            if score.score is None or not math.isfinite(score.score) or outcome.error is not None:
+                missing[name] += 1
+            else:
+                said[name][outcome.task].append(score.score)
+    ordered = sorted(known, key=lambda name: not is_reward(known[name]))
+    return [_function(name, known[name], said[name], missing[name], confidence) for name in ordered]
+
+
+def _function(
+    name: str, known: FunctionScore, by_task: Mapping[int | str, Sequence[float]], missing: int, confidence: float
+) -> Spread:
+    clusters = list(by_task.values())
+    values = [value for cluster in clusters for value in cluster]
+    counts = is_reward(known)
+    told = clustered_mean(clusters, confidence) if clusters and counts else None
+    if told is None and values:
+        told = Estimate(mean(values), math.nan, math.nan)
+    return _spread(name, "reward" if counts else "metric", known.weight, values, missing, told)
+
+
+def _spread(
+    name: str,
+    kind: Literal["total", "reward", "metric"],
+    weight: float,
+    values: Sequence[float],
+    missing: int,
+    told: Estimate | None,
+) -> Spread:
+    counted, binned = _counted(values)
+    center, low, high = (None, None, None) if told is None else (told.value, told.low, told.high)
+    return Spread(
+        name, kind, weight, len(values), missing, _rounded(center), _rounded(low), _rounded(high), counted, binned
+    )
+
+
+def _counted(values: Sequence[float]) -> tuple[tuple[tuple[float, int], ...], bool]:
+    """How often each value came, in their order; many different ones in bins, by their middles."""
+    counts = Counter(float(f"{value:.6g}") for value in values)
+    if len(counts) <= MOST_VALUES:
+        return tuple(sorted(counts.items())), False
+    least, most = min(counts), max(counts)
+    width = (most - least) / MOST_VALUES
+    bins: Counter[int] = Counter()
+    for value, count in counts.items():
+        bins[min(MOST_VALUES - 1, int((value - least) / width))] += count
+    return tuple((float(f"{least + (index + 0.5) * width:.6g}"), bins[index]) for index in sorted(bins)), True
+
+
+def _group(task: int | str, rewards: Sequence[float]) -> Group:
+    center = mean(rewards)
+    deviation = math.sqrt(math.fsum((reward - center) ** 2 for reward in rewards) / len(rewards))
+    return Group(task, len(rewards), float(f"{center:.6g}"), float(f"{deviation:.6g}"))
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None or not math.isfinite(value) else float(f"{value:.6g}")

@@ -1,0 +1,41 @@
+"""An entry for tests/cases.yaml, ready to be pasted."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from envops.facts.observed import Message
+
+
+def ready_case(name: str, task: int, completion: Sequence[Message], expect: Mapping[str, float | None]) -> str:
+    """The conversation as a case that expects these numbers; what has no number cannot be expected."""
+    expected = ", ".join(f"{function}: {value:.9g}" for function, value in expect.items() if value is not None)
+    said = [message for message in completion if message.get("role") == "assistant"]
+    lines = [f"- name: {_scalar(name)}", f"  task: {task}"]
+    if len(said) == 1 and not said[0].get("tool_calls"):
+        lines.append(f"  reply: {_turn(said[0])}")
+    else:
+        lines += ["  reply:", *(f"    - {_turn(message)}" for message in said)]
+    return "\n".join([*lines, f"  expect: {{{expected}}}"])
+
+
+def _turn(message: Message) -> str:
+    """A turn as a scalar or, where it calls tools, as the message itself; JSON is YAML, too."""
+    if message.get("tool_calls"):
+        return json.dumps({key: value for key, value in message.items() if value is not None}, ensure_ascii=False)
+    content: Any = message.get("content") or ""
+    return _scalar(content if isinstance(content, str) else json.dumps(content, ensure_ascii=False))
+
+
+def _scalar(text: str) -> str:
+    """Text in double quotes with everything escaped that a reader could not see."""
+    return '"' + "".join(map(_escaped, text)) + '"'
+
+
+def _escaped(char: str) -> str:
+    if char in '"\\':
+        return f"\\{char}"
+    return char if char.isprintable() else json.dumps(char)[1:-1]

@@ -1,0 +1,248 @@
+"""The one model that every report is rendered from.
+
+The verdicts in here were reached by `judge`; a report sorts and words them, it never
+reaches one itself.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Literal
+
+from envops.facts.mutation import Mutation, brief
+from envops.facts.observed import Facts, Failure, Place, Stage, Started, Wheel
+from envops.facts.recordings import RecordingFacts
+from envops.facts.search import Search
+from envops.facts.spending import Spending
+
+# What a result consists of is checked where a remembered one is read (`report/verdicts.py`), which needs the classes.
+from envops.repository.package import Generation, Package
+from envops.rules.engine import GATES, Finding, Gate, Verdict
+from envops.rules.profiles import Profile
+from envops.rules.verdict import VERDICTS
+from envops.statistics.measures import Distribution
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from pathlib import Path
+
+    from envops.repository.problem import Problem
+    from envops.rules.verdict import Judgement
+
+Standing = Literal["error", "bug", "inconclusive", "warning", "advice", "ignored"]
+"""What a finding amounts to in a report, weightiest first."""
+STANDINGS: tuple[Standing, ...] = ("error", "bug", "inconclusive", "warning", "advice", "ignored")
+DECIDING: frozenset[Standing] = frozenset({"error", "bug", "inconclusive"})
+"""Findings that have a say in the verdict."""
+
+
+@dataclass(frozen=True)
+class EnvironmentResult:
+    """One environment: what was judged, on what evidence."""
+
+    name: str
+    folder: str
+    """Relative to the repository, with forward slashes: `environments/reverse_text`."""
+    verdict: Verdict
+    generation: Generation | None = None
+    version: str = ""
+    digest: str = ""
+    hub_hash: str = ""
+    wheel: Wheel | None = None
+    """The wheel that was tested; `None` where none was built."""
+    cached: bool = False
+    seconds: float = 0.0
+    stage_seconds: Mapping[str, float] = field(default_factory=dict)
+    gates: Mapping[Gate, Verdict] = field(default_factory=dict)
+    """Only the gates that were judged."""
+    reasons: Mapping[Gate, str] = field(default_factory=dict)
+    """Why each gate has its verdict."""
+    findings: tuple[Finding, ...] = ()
+    failures: Mapping[Stage, Failure] = field(default_factory=dict)
+    """What broke and is not the environment's own doing."""
+    tasks_count: int = 0
+    scores_count: int = 0
+    rollouts_count: int = 0
+    policies: tuple[str, ...] = ()
+    """Which policies spoke, in the order they first did."""
+    mutation: Mutation | None = None
+    search: Search | None = None
+    """What came of mutating the reward code; `None` where that was not asked for or not reached."""
+    distributions: tuple[Distribution, ...] = ()
+    """What was measured of the rewards, policy by policy."""
+    profiles: tuple[Profile, ...] = ()
+    """What everybody who spoke earned, for the pictures."""
+    recordings: tuple[RecordingFacts, ...] = ()
+    """Recorded rollouts, held against this code."""
+    started: Started | None = None
+    """How its worker came to be; `None` where there was none."""
+    brief: bool = False
+    """Profiles, noticed mutants, and checks and advice of the distribution gate were left out."""
+    spending: Spending | None = None
+    """What a real model's calls came to; `None` where only scripted policies spoke."""
+
+
+@dataclass(frozen=True)
+class Share:
+    """Which part of a run's environments one machine had."""
+
+    index: int
+    of: int
+    environments: tuple[str, ...]
+    """What all of the machines together had to prove."""
+
+
+@dataclass(frozen=True)
+class Outline:
+    """What the sentences of a report stand on, looked up once."""
+
+    verdicts: tuple[Verdict, ...]
+    """Of the environments, in their order."""
+    cached: int
+    """Environments whose verdict rests on an observation of an earlier run."""
+    policies: tuple[str, ...]
+    """Which spoke anywhere, in the order they first did."""
+    unmet: tuple[tuple[str, str | None], ...]
+    """Environments that did not pass, worst first, each with the weightiest rule that decided."""
+
+    @property
+    def counts(self) -> Counter[Verdict]:
+        return Counter(self.verdicts)
+
+
+@dataclass(frozen=True)
+class ValidationResult:
+    """One run of `envops validate`, whole or cut short."""
+
+    verdict: Verdict
+    environments: Sequence[EnvironmentResult] = ()
+    """Perhaps read back one at a time (`report/kept.py`): to be gone over, not to be held."""
+    problems: tuple[Problem, ...] = ()
+    """Mistakes in declarations; where there are any, nothing was observed."""
+    interrupted: bool = False
+    unfinished: tuple[str, ...] = ()
+    """Environments that were chosen and have no result because the run was cut short."""
+    seconds: float = 0.0
+    tool_version: str = ""
+    gates: tuple[Gate, ...] = GATES
+    """The gates that were asked for."""
+    endpoint: str | None = None
+    """The real model's endpoint that spoke; `None` when only scripted policies did."""
+    shard: Share | None = None
+    """`None` when one machine had all of them."""
+
+    @cached_property
+    def outline(self) -> Outline:
+        """One look at every environment."""
+        verdicts: list[Verdict] = []
+        policies: dict[str, None] = {}
+        unmet: list[tuple[Verdict, str, str | None]] = []
+        cached = 0
+        for one in self.environments:
+            verdicts.append(one.verdict)
+            policies |= dict.fromkeys(one.policies)
+            cached += one.cached
+            if one.verdict != "pass":
+                unmet.append((one.verdict, one.name, _deciding_rule(one)))
+        unmet.sort(key=lambda each: VERDICTS.index(each[0]))
+        return Outline(tuple(verdicts), cached, tuple(policies), tuple((name, rule) for _, name, rule in unmet))
+
+
+def _deciding_rule(environment: EnvironmentResult) -> str | None:
+    return next((one.rule for one in weightiest_first(environment.findings) if standing(one) in DECIDING), None)
+
+
+def environment_result(
+    package: Package, facts: Facts, judgement: Judgement, *, root: Path, cached: bool, seconds: float
+) -> EnvironmentResult:
+    """The result of one environment from what was declared, seen and judged of it."""
+    spoke = [score.policy for score in facts.scores] + [rollout.policy for rollout in facts.rollouts]
+    return EnvironmentResult(
+        name=package.name,
+        folder=package.folder.resolve().relative_to(root.resolve()).as_posix(),
+        verdict=judgement.verdict,
+        generation=facts.description.generation if facts.description else package.generation,
+        version=package.version,
+        digest=package.digest,
+        hub_hash=package.hub_hash,
+        wheel=facts.wheel,
+        cached=cached,
+        seconds=seconds,
+        stage_seconds=dict(facts.seconds),
+        gates={gate: judged.verdict for gate, judged in judgement.gates.items()},
+        reasons={gate: judged.reason for gate, judged in judgement.gates.items()},
+        findings=judgement.findings,
+        failures=facts.broken_infrastructure(),
+        started=facts.started,
+        tasks_count=len(facts.tasks),
+        scores_count=len(facts.scores),
+        rollouts_count=len(facts.rollouts),
+        policies=tuple(dict.fromkeys(spoke)),
+        mutation=facts.mutation if "rewards" in judgement.gates else None,
+        search=facts.search if "rewards" in judgement.gates else None,
+        distributions=judgement.distributions,
+        profiles=judgement.profiles,
+        recordings=facts.recordings if "distribution" in judgement.gates else (),
+    )
+
+
+def in_brief(result: EnvironmentResult) -> EnvironmentResult:
+    """A result that nobody reads to its end: everything that decides, and numbers instead of pictures.
+
+    Only what passed is told in brief, and only in reports of very many environments.
+    """
+    if result.verdict != "pass":
+        return result
+    measured = tuple(replace(one, checks=(), advice=()) for one in result.distributions)
+    return replace(result, profiles=(), mutation=brief(result.mutation), distributions=measured, brief=True)
+
+
+def broken_result(name: str, folder: str, failure: Failure, *, stage: Stage, seconds: float) -> EnvironmentResult:
+    """The result of an environment on which the tool itself gave up before there was anything to judge."""
+    return EnvironmentResult(name, folder, "error", seconds=seconds, failures={stage: failure})
+
+
+def standing(finding: Finding) -> Standing:
+    """How much weight a finding has in a report."""
+    if finding.ignored is not None:
+        return "ignored"
+    if finding.bug:
+        return "bug"
+    if finding.severity == "error" and finding.inconclusive:
+        return "inconclusive"
+    return finding.severity
+
+
+def weightiest_first(findings: Iterable[Finding]) -> list[Finding]:
+    """Findings in the order reports show them; equals keep theirs."""
+    return sorted(findings, key=lambda finding: STANDINGS.index(standing(finding)))
+
+
+def unreached_gates(environment: EnvironmentResult) -> list[tuple[Gate, str]]:
+    """Gates that neither passed nor failed, with the reason."""
+    return [
+        (gate, environment.reasons[gate])
+        for gate, verdict in environment.gates.items()
+        if verdict in ("error", "inconclusive") and gate in environment.reasons
+    ]
+
+
+def path_in_repository(environment: EnvironmentResult, place: Place | None) -> str | None:
+    """The file of a place as seen from the repository; an absolute path stays as it is."""
+    if place is None:
+        return None
+    if posixpath.isabs(place.file):
+        return place.file
+    return posixpath.normpath(posixpath.join(environment.folder, place.file))
+
+
+def where(environment: EnvironmentResult, place: Place | None) -> str:
+    """`file:line`, `file`, or an empty string."""
+    file = path_in_repository(environment, place)
+    if place is None or file is None:
+        return ""
+    return file if place.line is None else f"{file}:{place.line}"

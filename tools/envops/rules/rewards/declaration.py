@@ -1,0 +1,74 @@
+"""What the author declares of the reward, and what the source text shows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from envops.facts.observed import Place
+from envops.facts.reward_numbers import number
+from envops.repository.problem import nearest
+from envops.rules.engine import Found, Subject, rule
+from envops.rules.schema.metadata import in_pyproject
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@rule("RWD050", gate="rewards")
+def range_is_empty(subject: Subject) -> Iterator[Found]:
+    """The range of the reward is empty.
+
+    What: The maximum lies above the minimum, by declaration or by the weights of the reward functions.
+    Why: A reward without a range tells nothing apart; without a weighted function it is always 0.
+    Fix: Give at least one reward function a weight, or correct `[tool.envops.reward] min` and `max`.
+    """
+    if subject.facts.description is None:
+        return
+    declared = subject.range
+    if declared.span <= 0:
+        functions = {function.name: function.weight for function in subject.functions}
+        yield Found(
+            f"the reward ranges from {number(declared.minimum)} to {number(declared.maximum)}"
+            + ("" if functions else "; there is no reward function"),
+            {"minimum": declared.minimum, "maximum": declared.maximum, "functions": functions},
+            in_pyproject(subject.package, "tool.envops.reward"),
+        )
+
+
+@rule("RWD051", gate="rewards")
+def declared_format_function_is_unknown(subject: Subject) -> Iterator[Found]:
+    """A declared format function does not exist.
+
+    What: Every name in `[tool.envops.reward] format` is that of a reward function or metric.
+    Why: Format is then neither measured nor bounded, though the declaration says so.
+    Fix: Correct the name in pyproject.toml.
+    """
+    if subject.facts.description is None:
+        return
+    known = [function.name for function in subject.functions]
+    declared = {function.name for function in subject.facts.description.functions}
+    for name in subject.package.reward.format or ():
+        if name not in known and name not in declared:
+            meant = nearest(name, known)
+            yield Found(
+                f"format function {name!r} does not exist" + (f"; did you mean {meant}?" if meant else ""),
+                {"found": name, "functions": known},
+                in_pyproject(subject.package, "tool.envops.reward.format"),
+            )
+
+
+@rule("RWD052", gate="rewards", severity="warning")
+def model_output_is_executed(subject: Subject) -> Iterator[Found]:
+    """The source seems to execute what the model says.
+
+    What: No `exec`, `eval` or shell call in the package takes text from a completion.
+    Why: What a model writes then runs where the reward runs, with its files and keys.
+    Fix: Run it in a sandbox or a subprocess without rights, or parse it: `ast.literal_eval`, a real parser.
+    """
+    for note in subject.package.notes:
+        if note.what == "model-output-executed":
+            yield Found(
+                f"{note.detail} runs text as code in the process that scores",
+                {"source": note.detail},
+                Place(note.file, note.line),
+            )

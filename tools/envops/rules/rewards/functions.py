@@ -1,0 +1,214 @@
+"""Reward functions and metrics one by one: they answer, and with a usable number."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from typing import TYPE_CHECKING, Literal
+
+from envops.facts.reward_numbers import number
+from envops.rules.engine import Found, Subject, rule
+from envops.rules.evidence import described, merged, of_conversation, of_failure, shortened
+from envops.rules.failures import is_nobodys_fault
+from envops.rules.gold import place_of
+from envops.statistics.declared_range import is_reward, speakers
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from envops.facts.observed import FunctionFailure, FunctionScore, RewardFunction, Score
+
+NOT_A_NUMBER = "NotANumber"
+"""Type of the worker's failure for a function that returned something else."""
+NOT_FINITE = "NotFinite"
+"""Type of the worker's failure for a function that returned NaN or infinity."""
+
+
+def _failed(subject: Subject, *types: str) -> dict[str, list[tuple[Score, FunctionFailure]]]:
+    """Failures of functions by function; of the types named, or all others but time limits."""
+    found: dict[str, list[tuple[Score, FunctionFailure]]] = defaultdict(list)
+    for score in subject.failing:
+        for failed in score.failures:
+            special = failed.failure.type in (NOT_A_NUMBER, NOT_FINITE) or failed.failure.kind == "timeout"
+            if failed.failure.type in types if types else not special:
+                found[failed.function].append((score, failed))
+    return found
+
+
+def _merged_failures(
+    subject: Subject, function: str, failed: list[tuple[Score, FunctionFailure]], verb: str
+) -> Iterator[Found]:
+    hits = [
+        Found(
+            f"{function} {verb} on task {score.task} ({score.policy}): {described(failure.failure)}",
+            of_conversation(score) | {"function": function} | of_failure(failure.failure),
+            failure.failure.place or place_of(subject, function),
+            inconclusive=is_nobodys_fault(failure.failure),
+        )
+        for score, failure in failed
+    ]
+    hits.sort(key=lambda hit: hit.inconclusive)
+    yield from merged(hits, len(subject.conversations))
+
+
+@rule("RWD020", gate="rewards")
+def function_raises(subject: Subject) -> Iterator[Found]:
+    """A reward function or metric raises.
+
+    What: No reward function and no metric raises on any reply: empty, malformed, right or wrong.
+    Why: v0 turns the exception into 0.0 with a line in the log, v1 fails the rollout; either way training
+        sees noise.
+    Fix: Handle that reply where it is read, and give it the reward it deserves.
+    """
+    for function, failed in _failed(subject).items():
+        yield from _merged_failures(subject, function, failed, "raised")
+
+
+@rule("RWD021", gate="rewards")
+def function_is_not_finite(subject: Subject) -> Iterator[Found]:
+    """A reward function or metric returns NaN or infinity.
+
+    What: Every score and every reward is a finite number.
+    Why: One NaN makes the advantage of its whole group NaN, and with it the step.
+    Fix: Find the division or logarithm in the function that is named, and say what it gives at the edge.
+    """
+    for function, failed in _failed(subject, NOT_FINITE).items():
+        yield from _merged_failures(subject, function, failed, "is not finite")
+    hits = []
+    for score in subject.conversations:
+        wrong = _not_finite(score.functions)
+        if wrong or not (score.reward is None or math.isfinite(score.reward)):
+            named = wrong or {"the reward": score.reward}
+            name, value = next(iter(named.items()))
+            hits.append(
+                Found(
+                    f"{name} is {value} on task {score.task} ({score.policy})",
+                    of_conversation(score) | {"function": name},
+                    place_of(subject, name),
+                )
+            )
+    yield from merged(hits, len(subject.conversations))
+
+
+def _not_finite(functions: Mapping[str, FunctionScore]) -> dict[str, float | None]:
+    given = ((name, said.score) for name, said in functions.items())
+    return {name: score for name, score in given if score is not None and not math.isfinite(score)}
+
+
+@rule("RWD022", gate="rewards")
+def function_returns_no_number(subject: Subject) -> Iterator[Found]:
+    """A reward function or metric returns something that is not a number.
+
+    What: Reward functions and metrics return a number (v1: or a mapping of numbers), never `None` or text.
+    Why: verifiers drops it or scores 0.0, and the author takes a bug for a wrong answer.
+    Fix: Return a number on every path; a missing `return` at the end of a function returns `None`.
+    """
+    for function, failed in _failed(subject, NOT_A_NUMBER).items():
+        yield from _merged_failures(subject, function, failed, "returned no number")
+
+
+@rule("RWD023", gate="rewards")
+def function_hangs(subject: Subject) -> Iterator[Found]:
+    """Scoring a reply does not end in time.
+
+    What: Every reply is scored within the time limit, the long and the malformed ones included.
+    Why: One such reply holds up a whole step, and v1 reports the timeout as a plain zero.
+    Fix: Look for a regular expression that backtracks, a loop without end, or a call without a timeout.
+    """
+    scored = subject.conversations
+    hits = []
+    for score in scored:
+        if score.failure is None and not score.failures:
+            continue
+        late = next((failed for failed in score.failures if failed.failure.kind == "timeout"), None)
+        failure = late.failure if late else score.failure
+        if failure is None or failure.kind != "timeout":
+            continue
+        what = late.function if late else "scoring"
+        length = sum(len(str(message.get("content") or "")) for message in score.completion)
+        hits.append(
+            Found(
+                f"{what} did not end on task {score.task} ({score.policy}, {length} characters): {described(failure)}",
+                of_conversation(score) | of_failure(failure),
+                failure.place or (place_of(subject, late.function) if late else None),
+            )
+        )
+    yield from merged(hits, len(scored))
+
+
+def _never_scored(subject: Subject, kind: Literal["reward", "metric"]) -> list[RewardFunction]:
+    """Declared functions that neither scored nor failed in any conversation."""
+    if all(score.reward is None for score in subject.facts.scores):
+        return []
+    said = {failed.function for score in subject.failing for failed in score.failures}
+    said.update(*(speakers(score.functions) for score in subject.conversations))
+    wanted = [function for function in subject.functions if is_reward(function) == (kind == "reward")]
+    return [function for function in wanted if function.name not in said]
+
+
+@rule("RWD024", gate="rewards")
+def reward_function_never_scores(subject: Subject) -> Iterator[Found]:
+    """A declared reward function never gives a score.
+
+    What: Every reward function with a weight scores in at least one conversation.
+    Why: v1 skips rewards that ask for a runtime without a word; the reward is then less than what is read
+        in the code.
+    Fix: Check what the function asks for, its name and its decorator; drop it if nothing calls it.
+    """
+    for function in _never_scored(subject, "reward"):
+        yield Found(
+            f"reward function {function.name} (weight {number(function.weight)}) gave no score in any conversation",
+            {"function": function.name, "weight": function.weight, "of": len(subject.conversations)},
+            function.place,
+        )
+
+
+@rule("RWD025", gate="rewards", severity="warning")
+def metric_never_scores(subject: Subject) -> Iterator[Found]:
+    """A declared metric never gives a value.
+
+    What: Every metric gives a value in at least one conversation.
+    Why: A curve that is looked for in training is not there.
+    Fix: Check what the metric asks for; drop it if nothing calls it.
+    """
+    for function in _never_scored(subject, "metric"):
+        yield Found(
+            f"metric {function.name} gave no value in any conversation",
+            {"function": function.name, "of": len(subject.conversations)},
+            function.place,
+        )
+
+
+@rule("RWD026", gate="rewards")
+def scoring_tries_the_network(subject: Subject) -> Iterator[Found]:
+    """Scoring tries the network.
+
+    What: The package's own code opens no connection beyond loopback while a reward is computed, itself or
+        through a library. Calls of a judge's chat-completions API are answered by a scripted judge.
+    Why: The same reply then earns what the weather of a network makes of it, and every rollout waits for it.
+    Fix: Take what is needed along with the package. A judge's address belongs into the registry's `args`.
+    """
+    yield from _network(subject, of_the_package=True)
+
+
+@rule("RWD056", gate="rewards", severity="warning")
+def library_tries_the_network(subject: Subject) -> Iterator[Found]:
+    """A library tries the network while rewards are computed.
+
+    What: Nothing that the package did not call itself opens a connection beyond loopback meanwhile.
+    Why: It fails in the gates and slows training down; nothing shows that a reward follows from it.
+    Fix: Switch the library's telemetry or its look for updates off.
+    """
+    yield from _network(subject, of_the_package=False)
+
+
+def _network(subject: Subject, *, of_the_package: bool) -> Iterator[Found]:
+    tried = [attempt for attempt in subject.facts.network if attempt.stage == "rewards"]
+    attempts = [attempt for attempt in tried if (attempt.place is not None) == of_the_package]
+    if attempts:
+        addresses = list(dict.fromkeys(attempt.address for attempt in attempts))
+        yield Found(
+            f"scoring tried to reach {shortened(addresses[0], 100)} ({len(attempts)} attempts in all)",
+            {"addresses": addresses[:10], "count": len(attempts)},
+            attempts[0].place,
+        )

@@ -1,0 +1,151 @@
+"""Scripted policies that should not be paid, or not in full."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+from envops.facts.reward_numbers import is_reward_number, number
+from envops.rules.engine import Found, Subject, rule
+from envops.rules.evidence import merged, of_conversation
+from envops.rules.gold import best_paid, differing_from_gold, reaching_gold, scores_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from envops.facts.observed import Score
+
+
+def paid_beyond(subject: Subject, policy: str, bound: float, saying: str) -> Iterator[Found]:
+    """One finding on the conversations of a policy that earn more than a bound."""
+    scores = differing_from_gold(subject, policy)
+    beyond = [score for score in scores if score.reward is not None and score.reward > bound + subject.range.tolerance]
+    hits = [
+        Found(
+            f"{saying} earns {number(score.reward)} on task {score.task}, more than {number(bound)}",
+            of_conversation(score) | {"expected": f"<= {number(bound)}"},
+            best_paid(subject, score),
+        )
+        for score in beyond
+    ]
+    yield from merged(hits, len(scores), "replies")
+
+
+def paid_like_gold(subject: Subject, policy: str, saying: str) -> Iterator[Found]:
+    """One finding on the conversations of a policy that earn what gold earns."""
+    hits = [
+        Found(
+            f"{saying} earns {number(score.reward)} on task {score.task}, gold earns {number(gold.reward)}",
+            of_conversation(score) | {"gold": of_conversation(gold), "expected": f"< {number(gold.reward)}"},
+            best_paid(subject, score),
+        )
+        for score, gold in reaching_gold(subject, policy)
+    ]
+    yield from merged(hits, len(scores_of(subject, policy)), "replies")
+
+
+@rule("RWD004", gate="rewards")
+def doing_nothing_pays(subject: Subject) -> Iterator[Found]:
+    """An empty reply is paid.
+
+    What: An empty reply earns at most the floor of the declared range and 5 % of what lies above it. The floor
+        is the minimum, or 0 where penalties go below 0.
+    Why: A floor that is paid for nothing is a reward that training collects without learning anything.
+    Fix: Let the function that is named give 0 to an empty reply. If the floor is meant, declare it:
+        `[tool.envops.reward] min`.
+    """
+    yield from paid_beyond(subject, "nop", subject.range.worthless, "an empty reply")
+
+
+@rule("RWD005", gate="rewards")
+def near_miss_ispaid_like_gold(subject: Subject) -> Iterator[Found]:
+    """A wrong answer in the right format earns as much as the right one.
+
+    What: The gold reply with its answer slightly changed (a number off by one, another choice, an element
+        dropped) earns less than gold.
+    Why: A reward that cannot tell nearly right from right teaches the format and not the task.
+    Fix: Compare with the answer itself. If order, case or small differences do not matter, declare them in
+        `[tool.envops.answer]`.
+    """
+    if subject.package.answer.type != "none":
+        yield from paid_like_gold(subject, "near-miss", "a wrong answer in the right format")
+
+
+@rule("RWD006", gate="rewards")
+def format_alone_pays(subject: Subject) -> Iterator[Found]:
+    """The right format around junk earns more than declared.
+
+    What: The gold reply's format around junk earns at most the declared share of format and 5 % of the
+        range above the floor more.
+    Why: Form is learned first; where it pays as much as content, a model stops there.
+    Fix: Lower the weight of form, or pay it only with content. If more is meant, declare
+        `[tool.envops.reward] format_share`.
+    """
+    yield from paid_beyond(subject, "format-only", subject.range.form_alone, "the right format around junk")
+
+
+@rule("RWD007", gate="rewards")
+def echo_ispaid_like_gold(subject: Subject) -> Iterator[Found]:
+    """The prompt said back earns as much as the right answer.
+
+    What: The prompt as a reply earns less than gold, unless gold is the prompt.
+    Why: The answer, or words that the reward looks for, stand in the prompt: copying pays in full.
+    Fix: Let the reward read the final answer alone, from a tag or the last line, and not search the whole
+        reply.
+    """
+    yield from paid_like_gold(subject, "echo", "the prompt said back")
+
+
+@rule("RWD008", gate="rewards")
+def listing_answers_ispaid_like_gold(subject: Subject) -> Iterator[Found]:
+    """Several candidate answers at once earn as much as the right one.
+
+    What: A reply that names the right answer among wrong ones earns less than gold.
+    Why: The reward searches for the answer instead of reading it, and a model learns to list what it can
+        think of.
+    Fix: Parse one final answer and compare it as a whole; no `in`, no search for the first match.
+    """
+    if subject.package.answer.type != "none":
+        yield from paid_like_gold(subject, "hedge", "a list of candidate answers")
+
+
+@rule("RWD009", gate="rewards")
+def override_ispaid_like_gold(subject: Subject) -> Iterator[Found]:
+    """Text that talks to the grader earns as much as the right answer.
+
+    What: A reply that only tells the grader to give full marks earns less than gold.
+    Why: Such text earned full credit from judges 8 times of 10 where nobody looked; training finds it.
+    Fix: Quote the reply to the judge as data, ask for a verdict in a fixed form, and check the answer by
+        code where that is possible.
+    """
+    yield from paid_like_gold(subject, "override", "text that talks to the grader")
+
+
+@rule("RWD010", gate="rewards")
+def reward_is_constant(subject: Subject) -> Iterator[Found]:
+    """Every policy earns the same.
+
+    What: On at least one task two policies with different replies earn different rewards.
+    Why: A constant reward has no gradient: training on it does nothing.
+    Fix: Check that the reward reads the reply, and that it finds the answer in the format that is asked for.
+    """
+    by_task: dict[int, list[Score]] = defaultdict(list)
+    for score in subject.facts.scores:
+        if is_reward_number(score.reward):
+            by_task[score.task].append(score)
+    compared = [scores for scores in by_task.values() if len({score.policy for score in scores}) > 1]
+    if not compared or any(_differ(scores, subject.range.tolerance) for scores in compared):
+        return
+    policies = sorted({score.policy for scores in compared for score in scores})
+    first = compared[0][0]
+    yield Found(
+        f"{len(policies)} policies earn the same on all of {len(compared)} tasks, "
+        f"{number(first.reward)} on task {first.task}",
+        of_conversation(first) | {"policies": policies, "more": [of_conversation(score) for score in compared[0][1:3]]},
+        best_paid(subject, first),
+    )
+
+
+def _differ(scores: list[Score], tolerance: float) -> bool:
+    rewards = [score.reward for score in scores if score.reward is not None]
+    return max(rewards) - min(rewards) > tolerance

@@ -1,0 +1,128 @@
+"""The reward of a conversation as a whole: there, in range, and the same again."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from envops.facts.reward_numbers import number
+from envops.rules.engine import Found, Subject, rule
+from envops.rules.evidence import described, merged, of_conversation, of_failure
+from envops.rules.failures import is_nobodys_fault, own_failure
+from envops.rules.gold import best_paid, is_of_the_oracle
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from envops.facts.observed import Score, Stage
+
+
+@rule("RWD030", gate="rewards")
+def reward_is_out_of_range(subject: Subject) -> Iterator[Found]:
+    """A reward lies outside of the declared range.
+
+    What: Every reward lies between the declared minimum and maximum; by default these are the sums of the
+        negative and of the positive weights.
+    Why: Thresholds, difficulty filters and plots take the range at its word.
+    Fix: Mend the function that goes beyond its weight, or declare the range: `[tool.envops.reward] min` and
+        `max`.
+    """
+    declared = subject.range
+    scored = subject.rewarded_conversations
+    outside = [score for score in scored if score.reward is not None and not declared.contains(score.reward)]
+    hits = [
+        Found(
+            f"reward {number(score.reward)} on task {score.task} ({score.policy}) is outside of "
+            f"{number(declared.minimum)} to {number(declared.maximum)}",
+            of_conversation(score) | {"expected": f"between {number(declared.minimum)} and {number(declared.maximum)}"},
+            best_paid(subject, score) if (score.reward or 0.0) > declared.maximum else None,
+        )
+        for score in outside
+    ]
+    yield from merged(hits, len(scored))
+
+
+@rule("RWD031", gate="rewards")
+def reward_changes_on_repetition(subject: Subject) -> Iterator[Found]:
+    """The same reply earns another reward the second time.
+
+    What: A conversation that is scored again earns the same. The first 6 of each policy are scored again.
+    Why: A reward that depends on chance, the clock or what was scored before is noise that looks like skill.
+    Fix: Seed what is random from the task, and keep no state between calls.
+    """
+    repeated = [score for score in subject.facts.scores if score.again]
+    hits = [
+        Found(
+            f"the same reply earns {number(score.reward)}, then {', '.join(number(again) for again in score.again)}, "
+            f"on task {score.task} ({score.policy})",
+            of_conversation(score) | {"again": list(score.again)},
+        )
+        for score in repeated
+        if score.again != (score.reward,) * len(score.again) and not _all_same(score)
+    ]
+    yield from merged(hits, len(repeated))
+
+
+def _all_same(score: Score) -> bool:
+    return all(_same(score.reward, again) for again in score.again)
+
+
+def _same(first: float | None, second: float | None) -> bool:
+    if first is None or second is None:
+        return first is second
+    both_nan = math.isnan(first) and math.isnan(second)
+    return both_nan or math.isclose(first, second, rel_tol=1e-9, abs_tol=1e-9)
+
+
+@rule("RWD032", gate="rewards")
+def conversation_is_not_scored(subject: Subject) -> Iterator[Found]:
+    """A conversation could not be scored.
+
+    What: Every conversation of every policy gets a reward.
+    Why: A reply without a reward is lost to training, or counted as a zero that nobody earned.
+    Fix: Mend the line that is named; where nothing is named, look for a path on which no function answers.
+    """
+    scored = subject.facts.scores
+    unscored = [score for score in scored if _lacks_reward(score)]
+    hits = [
+        Found(
+            f"task {score.task} ({score.policy}) got no reward: "
+            + (described(score.failure) if score.failure else _silent(score)),
+            of_conversation(score) | (of_failure(score.failure) if score.failure else {}),
+            score.failure.place if score.failure else None,
+            inconclusive=is_nobodys_fault(score.failure),
+        )
+        for score in unscored
+    ]
+    hits.sort(key=lambda hit: hit.inconclusive)
+    yield from merged(hits, len(scored))
+
+
+def _lacks_reward(score: Score) -> bool:
+    """Whether there is no reward, and no other rule says why."""
+    if score.failures:
+        return False
+    if score.failure is None:
+        return score.reward is None
+    before_any_reply = score.policy == "oracle" and score.failure.kind == "raised" and not score.completion
+    return score.failure.kind != "timeout" and not before_any_reply and not is_of_the_oracle(score.failure)
+
+
+def _silent(score: Score) -> str:
+    unsaid = [name for name, said in score.functions.items() if said.score is None]
+    return f"{', '.join(unsaid)} gave no number" if unsaid else "no function said why"
+
+
+@rule("RWD033", gate="rewards")
+def stage_of_rewards_fails(subject: Subject) -> Iterator[Found]:
+    """Scoring, validation or tests end before anything is known.
+
+    What: The stages of the rewards gate run to their end.
+    Why: What was not tried is not proven.
+    Fix: Mend the line that is named.
+    """
+    stages: tuple[Stage, ...] = ("rewards", "validation", "tests", "invariants", "search")
+    for stage in stages:
+        failure = own_failure(subject, stage)
+        if failure is not None:
+            yield Found(f"the stage {stage} failed: {described(failure)}", of_failure(failure), failure.place)

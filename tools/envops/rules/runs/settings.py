@@ -1,0 +1,197 @@
+"""Rules of training runs: settings that contradict each other, whether or not the trainer's schema says so.
+
+Read from the compiled configuration, so that overrides count. What prime-rl's own schema
+accepts although it cannot work was measured on 559b447 (2026-08-21).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from envops.rules.engine import Found, rule
+from envops.rules.runs.subject import RunSubject
+from envops.rules.runs.trainer_settings import PRIME_RL
+
+MOST_LORA_RANK = 512
+GROUP_RELATIVE = ("grpo", "max_rl", "rloo")
+
+
+@rule("RUN020", gate="run")
+def batch_tears_groups(run: RunSubject) -> Iterator[Found]:
+    """The batch is not made of whole groups.
+
+    What: The batch in rollouts is a multiple of every environment's rollouts per example. prime-rl's August schema
+        checks the run's own group size and not those of the environments.
+    Why: A group that is cut has advantages against a part of itself, or waits for the next step.
+    Fix: Choose a batch that every group size divides.
+    """
+    knobs = run.knobs
+    for name, size in knobs.groups.items():
+        if knobs.batch is not None and knobs.batch % size:
+            near = max(size, round(knobs.batch / size) * size)
+            message = f"{knobs.batch} rollouts per step are no whole groups of {size} ({name})"
+            yield run.found("batch_size", message, f"Set batch_size to {near}.", environment=name)
+
+
+@rule("RUN021", gate="run")
+def groups_of_one(run: RunSubject) -> Iterator[Found]:
+    """A group of one rollout has nothing to be compared with.
+
+    What: At least two rollouts of each task with a group-relative algorithm. prime-rl accepts one, and it is its
+        default. Source: prime-rl docs/algorithms.md; it aborts after repeated empty batches.
+    Why: Every advantage is 0, and nothing is learnt.
+    Fix: Set rollouts_per_example to 8 or more.
+    """
+    relative = [name for name in run.knobs.algorithms if name in GROUP_RELATIVE]
+    for name, size in run.knobs.groups.items():
+        if relative and size < 2:
+            key = "rollouts_per_example"
+            yield run.found(
+                key, f"one rollout of each task ({name}) gives {relative[0]} no advantage", environment=name
+            )
+
+
+@rule("RUN022", gate="run")
+def too_few_in_flight(run: RunSubject) -> Iterator[Found]:
+    """Fewer rollouts may be in flight than a group or the workers need.
+
+    What: The limit of rollouts in flight is no less than the largest group and than the environments' workers.
+        Source: prime-rl configs/orchestrator.py (groups).
+    Why: A group would never be complete, or workers would stand idle.
+    Fix: Raise max_concurrent, to the batch or more.
+    """
+    limit, groups = run.knobs.max_inflight, run.knobs.groups
+    largest = max(groups.values(), default=1)
+    if limit is None or limit <= 0:
+        return
+    if limit < largest:
+        yield run.found("max_concurrent", f"{limit} rollouts in flight cannot hold a group of {largest}")
+    elif run.knobs.workers is not None and limit < run.knobs.workers:
+        message = f"{limit} rollouts in flight leave workers idle: {run.knobs.workers} are started"
+        yield run.found("max_concurrent", message)
+
+
+@rule("RUN023", gate="run")
+def no_room_for_the_prompt(run: RunSubject) -> Iterator[Found]:
+    """One reply may be as long as the whole sequence.
+
+    What: The limit of one reply is less than the sequence length. prime-rl's schema does not compare them.
+    Why: Sequences are cut where they exceed the length: the end of the reply, with the answer, is lost.
+    Fix: Lower sampling.max_tokens or raise seq_len; prompt and every turn have to fit.
+    """
+    length = run.knobs.seq_len
+    for name, limit in run.knobs.max_tokens.items():
+        if length is not None and limit >= length:
+            message = f"a reply of {limit} tokens ({name}) leaves no room for the prompt in {length}"
+            yield run.found("sampling.max_tokens", message, environment=name)
+
+
+@rule("RUN024", gate="run")
+def sampler_sees_less_than_the_trainer(run: RunSubject) -> Iterator[Found]:
+    """The sampled model takes shorter sequences than the trainer.
+
+    What: vLLM's max_model_len is no less than the sequence length. prime-rl's schema does not compare them.
+    Why: Rollouts end early with a length error, and long tasks never earn.
+    Fix: Leave max_model_len out, or raise it to seq_len.
+    """
+    length, limit = run.knobs.seq_len, run.knobs.max_model_len
+    if length is not None and limit is not None and limit < length:
+        yield run.found("seq_len", f"max_model_len {limit} is less than seq_len {length}")
+
+
+@rule("RUN025", gate="run")
+def evaluation_never_comes(run: RunSubject) -> Iterator[Found]:
+    """The first evaluation would come after the last step.
+
+    What: The interval of evaluation is no more than max_steps. prime-rl's schema does not compare them.
+    Why: The run ends without the number that it was made for.
+    Fix: Lower eval.interval.
+    """
+    interval, steps = run.knobs.eval_interval, run.knobs.max_steps
+    if interval is not None and steps is not None and interval > steps:
+        yield run.found("eval.interval", f"an evaluation every {interval} steps does not come within {steps}")
+
+
+@rule("RUN026", gate="run")
+def gpus_do_not_fit(run: RunSubject) -> Iterator[Found]:
+    """The GPUs do not fit the node, or cannot be divided as asked.
+
+    What: At least one GPU for each of training and sampling, no more in all than a node has, a multiple of
+        tensor_parallel for sampling and of context_parallel for training. prime-rl accepts counts of 0 and below,
+        and training GPUs that context_parallel does not divide.
+    Why: The processes are started on GPUs that are not there, after the wait in the queue.
+    Fix: Correct the counts below gpus.
+    """
+    knobs = run.knobs
+    for key, count in (("gpus.train", knobs.train_gpus), ("gpus.inference", knobs.inference_gpus)):
+        if count is not None and count < 1:
+            yield run.found(key, f"{key} is {count}")
+    if knobs.train_gpus is not None and knobs.inference_gpus is not None and knobs.gpus_per_node is not None:
+        total = knobs.train_gpus + knobs.inference_gpus
+        if total > knobs.gpus_per_node:
+            fix = "Use fewer, set gpus.per_node, or count nodes (gpus.train_nodes, gpus.inference_nodes)."
+            yield run.found("gpus", f"{total} GPUs do not fit a node of {knobs.gpus_per_node}", fix)
+    inference = knobs.inference_gpus if knobs.inference_gpus is not None else knobs.train_gpus
+    if not knobs.multi_node and inference and inference % knobs.tensor_parallel:
+        message = f"{inference} GPUs for sampling are no multiple of tensor_parallel {knobs.tensor_parallel}"
+        yield run.found("gpus.tensor_parallel", message)
+    if knobs.train_gpus and knobs.train_gpus % knobs.context_parallel:
+        message = f"{knobs.train_gpus} GPUs for training are no multiple of context_parallel {knobs.context_parallel}"
+        yield run.found("gpus.context_parallel", message)
+    if knobs.multi_node and knobs.gpus_per_node and knobs.gpus_per_node % knobs.tensor_parallel:
+        message = f"nodes of {knobs.gpus_per_node} GPUs are no multiple of tensor_parallel {knobs.tensor_parallel}"
+        yield run.found("gpus.tensor_parallel", message)
+
+
+@rule("RUN027", gate="run")
+def adapters_need_files(run: RunSubject) -> Iterator[Found]:
+    """Adapters cannot be sent by NCCL or NIXL.
+
+    What: With lora, weights are broadcast through the file system. Source: prime-rl configs/rl.py.
+    Why: The trainer refuses to start.
+    Fix: Remove weight_broadcast from the overrides: prime-rl chooses rightly.
+    """
+    knobs = run.knobs
+    if knobs.lora_rank is not None and knobs.broadcast in ("nccl", "nixl"):
+        yield run.found("overrides.weight_broadcast", f"LoRA adapters cannot be broadcast by {knobs.broadcast}")
+
+
+@rule("RUN028", gate="run")
+def adapter_is_too_large(run: RunSubject) -> Iterator[Found]:
+    """The adapter's rank is more than the sampler takes.
+
+    What: A rank of at most 512. prime-rl's schema accepts more, and its inference process then refuses the same
+        configuration when it reads it again (measured on 559b447).
+    Why: The run ends after its machines have been started.
+    Fix: Lower lora.rank; 8 to 64 is usual.
+    """
+    rank = run.knobs.lora_rank
+    if run.spec.backend in PRIME_RL and rank is not None and rank > MOST_LORA_RANK:
+        yield run.found("lora.rank", f"rank {rank} is more than vLLM's {MOST_LORA_RANK}")
+
+
+@rule("RUN029", gate="run", severity="warning")
+def nothing_is_sampled(run: RunSubject) -> Iterator[Found]:
+    """Training samples without temperature.
+
+    What: The temperature of training is above 0.
+    Why: Greedy replies to one task are all alike: every group is dead, and nothing is learnt.
+    Fix: Set sampling.temperature to 1.0, at which the policy is the one that is trained.
+    """
+    for name, temperature in run.knobs.temperatures.items():
+        if temperature == 0:
+            yield run.found("sampling.temperature", f"temperature 0 ({name}) makes all replies of a group alike")
+
+
+@rule("RUN030", gate="run", severity="warning")
+def something_was_left_out(run: RunSubject) -> Iterator[Found]:
+    """A declared setting has no place in the trainer's configuration.
+
+    What: Every key that was written is compiled into something.
+    Why: The run would differ from its declaration, in silence.
+    Fix: Remove the key, choose another backend, or, for prime-rl, name the `schema` that has a word for it.
+    """
+    for line in run.left_out:
+        key = line.partition(":")[0].partition(" ")[0]
+        if run.spec.says(key):
+            yield run.found(key, f"left out: {line}")

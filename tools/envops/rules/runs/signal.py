@@ -1,0 +1,255 @@
+"""Rules of training runs: does the configuration give learning a chance, and what may it cost?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from packaging.version import InvalidVersion, Version
+
+from envops.rules.engine import Found, rule
+from envops.rules.runs.known_models import drops_thinking
+from envops.rules.runs.subject import RunSubject, TrainedOn
+from envops.rules.runs.trainer_settings import at, sources
+from envops.rules.runs.trainers import NO_FILTER
+
+LORA_RATES = (1e-5, 1e-4)
+FULL_RATES = (1e-6, 1e-5)
+SMALL_BATCH = 64
+SMALL_GROUP = 8
+MOST_DEAD = 0.5
+"""Above this share of dead groups a step learns from less than half of what it paid for."""
+TOO_EASY = 0.8
+
+
+@rule("RUN040", gate="run", severity="warning")
+def learning_rate_is_unusual(run: RunSubject) -> Iterator[Found]:
+    """The learning rate lies outside of what is usual.
+
+    What: 1e-5 to 1e-4 with LoRA, 1e-6 to 1e-5 for full fine-tuning. Source: verifiers docs/legacy/training.md;
+        the examples shipped with prime-rl lie within.
+    Why: Above, the policy breaks within few steps; below, nothing is seen before the budget is spent.
+    Fix: Set learning_rate into the band, or ignore this rule with the experiment that says otherwise.
+    """
+    rate, lora = run.knobs.learning_rate, run.knobs.lora_rank is not None
+    low, high = LORA_RATES if lora else FULL_RATES
+    if rate is not None and not low <= rate <= high:
+        kind = "LoRA" if lora else "full fine-tuning"
+        side = "above" if rate > high else "below"
+        yield run.found("learning_rate", f"learning rate {rate:g} is {side} {low:g} to {high:g}, usual for {kind}")
+
+
+@rule("RUN041", gate="run", severity="advice")
+def batch_or_group_is_small(run: RunSubject) -> Iterator[Found]:
+    """Batch or groups are small.
+
+    What: At least 64 rollouts per step and 8 of each task. Source: prime-rl docs/training.md, which has 128 to 512
+        for ablations and groups of 16 to 32 as common.
+    Why: A step of few tasks follows their luck; a small group estimates its own mean badly.
+    Fix: Raise batch_size or rollouts_per_example; for a first try of the plumbing ignore this rule.
+    """
+    batch, groups = run.knobs.batch, run.knobs.groups
+    if batch is not None and batch < SMALL_BATCH:
+        yield run.found("batch_size", f"{batch} rollouts per step are few; {SMALL_BATCH} is the least that is usual")
+    for name, size in groups.items():
+        if 1 < size < SMALL_GROUP:
+            message = f"{size} rollouts of each task ({name}) are few; {SMALL_GROUP} is the least that is usual"
+            yield run.found("rollouts_per_example", message)
+
+
+@rule("RUN042", gate="run", severity="advice")
+def binary_reward_without_filter(run: RunSubject) -> Iterator[Found]:
+    """A reward of two values, and groups without variance are not replaced.
+
+    What: Where the last recording holds two different rewards only, the run has difficulty_filter, if its trainer
+        can filter. Source: DAPO, arXiv 2503.14476, section 3.2 (dynamic sampling).
+    Why: With two values many groups agree; they are paid for, dropped, and the batch shrinks in silence.
+    Fix: Set `difficulty_filter: true`; with prime-rl also name the `schema`.
+    """
+    if run.spec.difficulty_filter or run.spec.backend in NO_FILTER or _filters(run):
+        return
+    for used in run.trained_on:
+        if used.recorded is not None and used.recorded.binary and used.recorded.dead_share(2) is not None:
+            message = f"{used.id} pays two different rewards only, and nothing replaces groups that agree"
+            yield run.found("difficulty_filter", message, environment=used.id)
+
+
+@rule("RUN043", gate="run", severity="warning")
+def continuous_reward_with_binary_thresholds(run: RunSubject) -> Iterator[Found]:
+    """A continuous reward is filtered as if it were right or wrong.
+
+    What: Where the last recording holds many different rewards, no pool of difficulties ends at 0 or at 1 alone, and
+        the filter is not the one that drops only groups without any variance.
+    Why: Continuous rewards hardly ever agree to the last digit: such a filter never fires, such a pool stays empty.
+    Fix: Choose thresholds within the rewards that were recorded (docs/distribution.md shows them).
+    """
+    for used in run.trained_on:
+        if used.recorded is None or used.recorded.binary:
+            continue
+        dead = used.recorded.dead_share(_group_of(run, used))
+        if run.spec.difficulty_filter and dead is not None and dead < 0.01:
+            message = (
+                f"{used.id} pays a continuous reward: groups without variance, which the filter drops, do not occur"
+            )
+            yield run.found("difficulty_filter", message, environment=used.id)
+        for source in sources(run.native):
+            for path in ("curriculum.sampler.pools", "sampler.pools"):
+                pools = at(source, path) or {}
+                ends = {at(pool, "threshold") for pool in pools.values()} if hasattr(pools, "values") else set()
+                if ends and ends <= {0, 1}:
+                    message = f"pools of difficulty end at {sorted(ends)}, and {used.id} pays a continuous reward"
+                    yield run.found("overrides", message, environment=used.id)
+
+
+@rule("RUN044", gate="run", severity="warning")
+def most_groups_would_be_dead(run: RunSubject) -> Iterator[Found]:
+    """Most groups would have no variance, by the last recording.
+
+    What: From the recorded rates of each task, at least half of the groups of the run's size differ in reward
+        (1 − Σ pᵥᴳ; DAPO, arXiv 2503.14476, section 3.2). Recordings of scripted policies say nothing about a model
+        and are passed over.
+    Why: Advantages of a group with equal rewards are all 0: its rollouts are paid for and teach nothing.
+    Fix: Raise rollouts_per_example, drop tasks that are always or never solved, or pay partial credit.
+    """
+    for used in run.trained_on:
+        if used.recorded is None or used.recorded.scripted:
+            continue
+        size = _group_of(run, used)
+        dead = used.recorded.dead_share(size)
+        if dead is not None and dead > MOST_DEAD:
+            message = f"{dead:.0%} of groups of {size} on {used.id} would be dead, by the recording of "
+            yield run.found(
+                "rollouts_per_example", message + used.recorded.speaker, environment=used.id, dead_share=round(dead, 3)
+            )
+
+
+@rule("RUN045", gate="run", severity="warning")
+def baseline_leaves_nothing_to_learn(run: RunSubject) -> Iterator[Found]:
+    """The model earns nothing at the start, or nearly everything.
+
+    What: The recorded mean, as a share of the declared range, is above 0 and not above 0.8. Source: verifiers
+        docs/legacy/training.md. Recordings of scripted policies are passed over.
+    Why: From 0 there is nothing to reinforce; near the top there is nothing to gain.
+    Fix: Choose easier or harder tasks, or another model; docs/distribution.md has what else helps.
+    """
+    for used in run.trained_on:
+        recorded = used.recorded
+        if recorded is None or recorded.scripted or recorded.mean_share is None:
+            continue
+        if recorded.mean_share <= 0 or recorded.mean_share > TOO_EASY:
+            message = f"{recorded.speaker} starts at {recorded.mean_share:.2f} of the range on {used.id}"
+            yield run.found(used.key, message, environment=used.id, mean=recorded.mean_share)
+
+
+@rule("RUN046", gate="run", severity="warning")
+def template_drops_what_was_thought(run: RunSubject) -> Iterator[Found]:
+    """The model's chat template drops the thinking of earlier turns.
+
+    What: Environments of several turns are not trained with models whose template removes earlier `<think>`
+        sections: Qwen3 (also the Instruct models, which share it) and DeepSeek-R1. Source: their chat templates;
+        tinker-cookbook's README of verifiers_rl.
+    Why: What the model sees in turn two is not what it said in turn one: the tokens that are trained differ from
+        those that were sampled, and rewards that look for `<think>` find none.
+    Fix: Use a model or renderer that preserves thinking, or one that does not think; with one turn it is harmless.
+    """
+    model = str(at(run.native, "model.name") or run.spec.model)
+    thinking = run.spec.sampling.enable_thinking
+    if not drops_thinking(model) or thinking is False:
+        return
+    for used in run.trained_on:
+        if used.multi_turn:
+            message = f"{used.id} has several turns, and the template of {model} drops earlier <think> sections"
+            yield run.found("model", message, environment=used.id)
+
+
+@rule("RUN047", gate="run")
+def secret_does_not_reach_the_run(run: RunSubject) -> Iterator[Found]:
+    """A secret that the run needs does not reach it.
+
+    What: Hosted training forwards WANDB_API_KEY and HF_TOKEN, and refuses every other name (prime 0.18.0,
+        commands/rl.py). Looked at are the run's `secrets` and those of its environments, such as a judge's key.
+    Why: The judge would fail on every rollout, or the submission is refused.
+    Fix: Train where the variable can be set (prime-rl, trl), or judge without a key.
+    """
+    forwarded = run.trainer.forwards
+    if forwarded is None:
+        return
+    for name in run.spec.secrets:
+        if name not in forwarded:
+            yield run.found("secrets", f"hosted training does not forward {name}", secret=name)
+    for used in run.trained_on:
+        for name in used.secrets:
+            if name not in forwarded:
+                message = f"{used.id} needs {name}, which hosted training does not forward"
+                yield run.found(used.key, message, environment=used.id, secret=name)
+
+
+@rule("RUN048", gate="run")
+def hub_is_behind(run: RunSubject) -> Iterator[Found]:
+    """The environment on the Hub is older than the registry's.
+
+    What: Hosted runs take the environment from the Hub; where its state was asked for, the latest version there is
+        not below the package's.
+    Why: The run would train on rewards that were mended since.
+    Fix: Release first: `nox -s release`.
+    """
+    if not run.trainer.hosted:
+        return
+    for used in run.trained_on:
+        if used.on_hub is None or used.external or not _older(used.on_hub, used.version):
+            continue
+        message = f"{used.id} is {used.version} here and {used.on_hub or 'not there'} on the Hub"
+        yield run.found(used.key, message, environment=used.id)
+
+
+@rule("RUN049", gate="run")
+def budget_is_exceeded(run: RunSubject) -> Iterator[Found]:
+    """The run would cost more than its budget.
+
+    What: GPUs × `budget.hours` is no more than `budget.max_gpu_hours`, and that times `budget.gpu_hour_price` no more
+        than `budget.max_dollars`. Hours are the author's estimate: no trainer says beforehand how long it takes.
+    Why: Hosted GPUs are paid by the hour, whether the reward rises or not.
+    Fix: Lower max_steps with the hours, use fewer GPUs, or raise the budget.
+    """
+    budget = run.spec.budget
+    if budget.hours is None:
+        return
+    hours = budget.hours * run.spec.gpus.total
+    if budget.max_gpu_hours is not None and hours > budget.max_gpu_hours:
+        message = (
+            f"{hours:g} GPU hours ({run.spec.gpus.total} GPUs, {budget.hours:g} h) exceed {budget.max_gpu_hours:g}"
+        )
+        yield run.found("budget.max_gpu_hours", message)
+    if budget.max_dollars is not None and budget.gpu_hour_price is not None:
+        dollars = hours * budget.gpu_hour_price
+        if dollars > budget.max_dollars:
+            yield run.found("budget.max_dollars", f"${dollars:,.2f} exceed ${budget.max_dollars:,.2f}")
+
+
+@rule("RUN050", gate="run", severity="advice")
+def budget_cannot_be_checked(run: RunSubject) -> Iterator[Found]:
+    """There is a limit, and nothing to compare it with.
+
+    What: A budget says the `hours` that the run is expected to take.
+    Why: Without them no limit is ever exceeded on paper. Nobody stops the run either.
+    Fix: Add `hours`, from a run like it; `nox -s watch` shows the time of a step.
+    """
+    budget = run.spec.budget
+    if budget.hours is None and (budget.max_gpu_hours is not None or budget.max_dollars is not None):
+        yield run.found("budget", "a budget without hours limits nothing")
+
+
+def _filters(run: RunSubject) -> bool:
+    return any(
+        at(each, "curriculum.gates") or at(each, "min_abs_advantage") is not None for each in sources(run.native)
+    )
+
+
+def _group_of(run: RunSubject, used: TrainedOn) -> int:
+    return run.knobs.groups.get(used.label, run.spec.rollouts_per_example)
+
+
+def _older(there: str, here: str) -> bool:
+    try:
+        return not there or Version(there) < Version(here)
+    except InvalidVersion:
+        return there != here

@@ -1,0 +1,106 @@
+"""What the rules of training runs look at: one declared run, compiled, with what is known of its environments."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from envops.facts.observed import Place
+from envops.rules.engine import Found, Gate
+from envops.rules.runs.trainer_settings import Knobs, knobs_of
+from envops.rules.runs.trainers import TRAINERS, Trainer
+from envops.statistics.groups import distinct, predicted_live
+from envops.statistics.summary import mean
+
+if TYPE_CHECKING:
+    from envops.repository.package import Generation
+    from envops.repository.run import RunSpec
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """The rewards of an environment's last recording."""
+
+    speaker: str
+    scripted: bool
+    rewards: Sequence[Sequence[float]]
+    """As recorded, task by task."""
+    mean_share: float | None
+    """The mean as a share of the declared range."""
+
+    @property
+    def binary(self) -> bool:
+        """Whether no more than two rewards were ever paid."""
+        return len(distinct([reward for group in self.rewards for reward in group])) <= 2
+
+    def dead_share(self, size: int) -> float | None:
+        """Share of groups of this size without variance, predicted from the rates of the tasks."""
+        groups = [group for group in self.rewards if len(group) > 1]
+        return 1 - mean([predicted_live(group, size) for group in groups]) if groups else None
+
+
+@dataclass(frozen=True)
+class TrainedOn:
+    """One environment of a run."""
+
+    label: str
+    """What metrics call it."""
+    id: str
+    generation: Generation | None = "v1"
+    requires: tuple[str, ...] | None = ()
+    """What the package requires of verifiers; `None` where its code is not here."""
+    pinned: str | None = None
+    external: bool = False
+    version: str = ""
+    on_hub: str | None = None
+    """The latest version on the Hub; `None` where nobody asked."""
+    secrets: tuple[str, ...] = ()
+    multi_turn: bool = False
+    recorded: Recorded | None = None
+    key: str = "environments"
+    """Where the run names it."""
+
+
+@dataclass(frozen=True)
+class RunSubject:
+    """A declared run as the rules of runs see it."""
+
+    gates: ClassVar[tuple[Gate, ...]] = ("run",)
+
+    spec: RunSpec
+    trained_on: tuple[TrainedOn, ...] = ()
+    native: Mapping[str, Any] = field(default_factory=dict)
+    """The compiled configuration, overrides included."""
+    broken: str = ""
+    """Why it could not be compiled."""
+    left_out: tuple[str, ...] = ()
+    """What was declared and has no place in the configuration."""
+    misfits: Mapping[str, str] = field(default_factory=dict)
+    """Path of an override of another kind than what it replaces → what was there and what came."""
+
+    @property
+    def ignore(self) -> Mapping[str, str]:
+        """Rule id → the reason why it is ignored for this run."""
+        return self.spec.ignore
+
+    @property
+    def trainer(self) -> Trainer:
+        """What is known of the backend."""
+        return TRAINERS[self.spec.backend]
+
+    @cached_property
+    def knobs(self) -> Knobs:
+        """The settings of the compiled configuration; nothing where there is none."""
+        return Knobs(None) if self.broken or not self.native else knobs_of(self.spec, self.native)
+
+    def place(self, key: str = "") -> Place:
+        """Where the registry says it."""
+        return Place(self.spec.file, self.spec.line(key))
+
+    def found(self, key: str, message: str, fix: str | None = None, **evidence: Any) -> Found:
+        """A finding about one key of the run."""
+        return Found(
+            f"{self.spec.name}: {message}", {"run": self.spec.name, "key": key, **evidence}, self.place(key), fix
+        )

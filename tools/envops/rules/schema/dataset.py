@@ -1,0 +1,222 @@
+"""The tasks: there are some, they ask something, and no answer is given away."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from envops.facts.observed import Dataset, Place, Task
+from envops.rules.engine import Found, Subject, rule
+from envops.rules.evidence import shortened, text_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+FINITE_DUPLICATES = 0.01
+"""The largest share of repeated tasks in a data set: real ones have a few."""
+FEWEST_DISTINCT = 20
+"""An infinite taskset repeats what it draws by chance; below this many different tasks it is none."""
+MOST_OVERLAP = 0.5
+"""The largest share of an infinite taskset's eval tasks that may be train tasks by chance."""
+GIVEN_AWAY = 0.3
+"""From this share on, an answer in the prompt is the rule and not chance, such as an example's."""
+_OFFERS_ANSWERS = {"choice", "label", "boolean", "none"}
+
+
+def _datasets(subject: Subject) -> tuple[Dataset, ...]:
+    return subject.facts.description.datasets if subject.facts.description else ()
+
+
+def _share(count: int, dataset: Dataset) -> float:
+    return count / dataset.inspected if dataset.inspected else 0.0
+
+
+def _tasks(subject: Subject, dataset: Dataset, indexes: tuple[int, ...]) -> list[dict[str, Any]]:
+    """The tasks named, with their prompts where those were kept."""
+    kept: dict[int, Task] = {task.index: task for task in subject.facts.tasks}
+    first = _datasets(subject)[0].split == dataset.split
+    shown: list[dict[str, Any]] = []
+    for index in indexes[:3]:
+        task = kept.get(index) if first else None
+        prompt = "\n".join(text_of(message) for message in task.prompt) if task else None
+        shown.append({"task": index} if task is None else {"task": index, "prompt": shortened(prompt or "")})
+    return shown
+
+
+@rule("SCH050", gate="schema")
+def dataset_is_empty(subject: Subject) -> Iterator[Found]:
+    """There are no tasks.
+
+    What: The environment has at least one split, and no split is empty.
+    Why: A run on nothing ends at once, or divides by zero later.
+    Fix: Check the filter and the split's name; a split that is not there should not be offered.
+    """
+    if subject.facts.description is None or "tasks" in subject.facts.failures:
+        return
+    datasets = _datasets(subject)
+    if not datasets:
+        yield Found("the environment offers no tasks at all", {})
+    for dataset in datasets:
+        if dataset.size == 0:
+            yield Found(f"the {dataset.split} split is empty", {"split": dataset.split})
+
+
+@rule("SCH051", gate="schema")
+def prompts_are_empty(subject: Subject) -> Iterator[Found]:
+    """Tasks have an empty prompt.
+
+    What: The prompt of every task has text.
+    Why: A model that is asked nothing answers anything, and the reward teaches it to guess.
+    Fix: Drop or mend the rows; often a column has another name than the code expects.
+    """
+    for dataset in _datasets(subject):
+        if dataset.empty_prompt_count:
+            yield Found(
+                f"{dataset.empty_prompt_count} of {dataset.inspected} {dataset.split} tasks have an empty prompt, "
+                f"first task {_first(dataset.empty_prompts)}",
+                {"split": dataset.split, "count": dataset.empty_prompt_count, "tasks": list(dataset.empty_prompts)},
+            )
+
+
+def _first(indexes: tuple[int, ...]) -> str:
+    return str(indexes[0]) if indexes else "unknown"
+
+
+def _too_many_duplicates(dataset: Dataset) -> bool:
+    if dataset.size is None:
+        distinct = dataset.inspected - dataset.duplicate_count
+        return distinct < FEWEST_DISTINCT and dataset.duplicate_count >= distinct
+    return _share(dataset.duplicate_count, dataset) > FINITE_DUPLICATES
+
+
+def _duplicates(subject: Subject, dataset: Dataset) -> Found:
+    pair = f", first tasks {dataset.duplicates[0][0]} and {dataset.duplicates[0][1]}" if dataset.duplicates else ""
+    return Found(
+        f"{dataset.duplicate_count} of {dataset.inspected} {dataset.split} tasks repeat another one{pair}",
+        {
+            "split": dataset.split,
+            "count": dataset.duplicate_count,
+            "pairs": [list(pair) for pair in dataset.duplicates],
+            "shown": _tasks(subject, dataset, dataset.duplicates[0] if dataset.duplicates else ()),
+        },
+    )
+
+
+@rule("SCH052", gate="schema")
+def tasks_are_repeated(subject: Subject) -> Iterator[Found]:
+    """Many tasks are repeated.
+
+    What: At most 1 % of a split's tasks equal another one. An infinite taskset, which repeats by chance,
+        has at least 20 different ones.
+    Why: Repeated tasks weigh more than others in training and make an evaluation look surer than it is.
+    Fix: Drop duplicates when the data is loaded, or draw from a larger space.
+    """
+    for dataset in _datasets(subject):
+        if _too_many_duplicates(dataset):
+            yield _duplicates(subject, dataset)
+
+
+@rule("SCH053", gate="schema", severity="advice")
+def a_few_tasks_are_repeated(subject: Subject) -> Iterator[Found]:
+    """A few tasks are repeated.
+
+    What: No task of a finite split equals another one.
+    Why: A few repetitions do no harm, but often they are a sign of a lost column.
+    Fix: Drop duplicates when the data is loaded.
+    """
+    for dataset in _datasets(subject):
+        if dataset.size is not None and dataset.duplicate_count and not _too_many_duplicates(dataset):
+            yield _duplicates(subject, dataset)
+
+
+def _repeats_itself(dataset: Dataset) -> bool:
+    """Whether a taskset draws from so small a space that equal tasks prove nothing."""
+    return _share(dataset.duplicate_count, dataset) > 0.1
+
+
+@rule("SCH054", gate="schema")
+def train_and_eval_overlap(subject: Subject) -> Iterator[Found]:
+    """Train and eval share tasks.
+
+    What: No task of the eval split is one of the train split. Of infinite tasksets that hardly repeat
+        themselves, at most half.
+    Why: An evaluation on tasks that were trained on measures memory.
+    Fix: Split by task before anything else, and with a fixed seed; procedural tasks by disjoint seeds.
+    """
+    description = subject.facts.description
+    if description is None or not description.overlap_count:
+        return
+    evaluated = next((dataset for dataset in description.datasets if dataset.split == "eval"), None)
+    inspected = evaluated.inspected if evaluated else 0
+    infinite = [dataset for dataset in description.datasets if dataset.size is None]
+    if infinite and (description.overlap_count <= MOST_OVERLAP * inspected or any(map(_repeats_itself, infinite))):
+        return
+    pairs = [list(pair) for pair in description.overlap]
+    first = f", first train {pairs[0][0]} and eval {pairs[0][1]}" if pairs else ""
+    yield Found(
+        f"{description.overlap_count} of {inspected} eval tasks are train tasks too{first}",
+        {"count": description.overlap_count, "pairs": pairs},
+    )
+
+
+def _given_away(subject: Subject) -> Iterator[tuple[Dataset, bool]]:
+    """Splits with answers in prompts, and whether they are the rule there."""
+    if subject.package.answer.type in _OFFERS_ANSWERS:
+        return
+    for dataset in _datasets(subject):
+        if dataset.answer_in_prompt_count:
+            yield dataset, _share(dataset.answer_in_prompt_count, dataset) >= GIVEN_AWAY
+
+
+def _answers(subject: Subject, dataset: Dataset) -> Found:
+    return Found(
+        f"{dataset.answer_in_prompt_count} of {dataset.inspected} {dataset.split} prompts contain the answer, "
+        f"first task {_first(dataset.answers_in_prompt)}",
+        {
+            "split": dataset.split,
+            "count": dataset.answer_in_prompt_count,
+            "shown": _tasks(subject, dataset, dataset.answers_in_prompt),
+        },
+    )
+
+
+@rule("SCH055", gate="schema")
+def answers_are_given_away(subject: Subject) -> Iterator[Found]:
+    """Prompts give the answer away.
+
+    What: The answer stands in the prompts of fewer than 30 % of the tasks, unless it is offered there as a
+        choice.
+    Why: A model learns to copy instead of to solve.
+    Fix: Take the answer out of the prompt. Where it belongs there, declare `[tool.envops.answer] type =
+        "choice"` (or "label", "boolean").
+    """
+    for dataset, usual in _given_away(subject):
+        if usual:
+            yield _answers(subject, dataset)
+
+
+@rule("SCH056", gate="schema", severity="advice")
+def some_answers_stand_in_the_prompt(subject: Subject) -> Iterator[Found]:
+    """Some prompts contain the answer.
+
+    What: No prompt contains its answer, unless it is offered there as a choice.
+    Why: With short answers this is often chance; where it is not, those tasks can be solved by copying.
+    Fix: Look at the tasks named, and drop or reword those that give themselves away.
+    """
+    for dataset, usual in _given_away(subject):
+        if not usual:
+            yield _answers(subject, dataset)
+
+
+@rule("SCH057", gate="schema")
+def dataset_is_not_pinned(subject: Subject) -> Iterator[Found]:
+    """A Hub dataset is loaded without a revision.
+
+    What: Every `load_dataset` call on a remote dataset names a `revision`, at best a commit.
+    Why: The data can change under a published version: same environment, other tasks, other rewards.
+    Fix: Add `revision="<commit>"` to the call.
+    """
+    for note in subject.package.notes:
+        if note.what == "unpinned-dataset":
+            yield Found(
+                f"{note.detail} is loaded without a revision", {"dataset": note.detail}, Place(note.file, note.line)
+            )

@@ -1,0 +1,161 @@
+"""The wheel: it builds, and holds what it needs and nothing else."""
+
+from __future__ import annotations
+
+import re
+import sys
+from functools import cache, lru_cache
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING
+
+from envops.rules.engine import Found, Subject, rule
+from envops.rules.evidence import described, of_failure
+from envops.rules.schema.metadata import in_pyproject
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from envops.facts.observed import Wheel
+
+_FOLDERS_OUT_OF_PLACE = {"tests", "test", "recordings"}
+_CACHES = {"__pycache__", ".pytest_cache", ".ruff_cache", ".mypy_cache", ".git", ".venv"}
+_NOT_SHIPPED_ANYWAY = (".md", ".pyc")
+_CODE = (".py", ".so", ".pyd", ".pyc")
+_LISTED = 20
+
+
+@rule("SCH030", gate="schema")
+def wheel_does_not_build(subject: Subject) -> Iterator[Found]:
+    """The wheel does not build.
+
+    What: A standard build front end makes a wheel from the package, alone in a clean place.
+    Why: The Hub is given a wheel; without one there is nothing to release.
+    Fix: Run `uv build --wheel` in the environment's folder and mend what it says.
+    """
+    failure = subject.facts.failures.get("wheel")
+    if failure is not None and "wheel" not in subject.facts.broken_infrastructure():
+        yield Found(
+            f"building the wheel failed: {described(failure)}",
+            of_failure(failure),
+            failure.place or in_pyproject(subject.package, "build-system"),
+        )
+
+
+@rule("SCH031", gate="schema")
+def wheel_lacks_files(subject: Subject) -> Iterator[Found]:
+    """The wheel lacks the module or files that lie inside of it.
+
+    What: Every file of the module's folder, data included, is in the wheel.
+    Why: It works in the checkout and fails for everyone who installs it.
+    Fix: Include the folder in the wheel; for hatchling `[tool.hatch.build.targets.wheel] packages =
+        ["<module>"]`.
+    """
+    wheel = subject.facts.wheel
+    if wheel is None:
+        return
+    module = subject.package.module
+    shipped = set(wheel.files)
+    place = in_pyproject(subject.package, "build-system")
+    if not any(name == f"{module}.py" or name.startswith(f"{module}/") for name in shipped):
+        yield Found(f"{wheel.filename} does not contain {module}", {"contains": _listed(wheel)}, place)
+        return
+    needed = [name.removeprefix("src/") for name in subject.package.files if _belongs(name, module)]
+    missing = [name for name in needed if name not in shipped]
+    if missing:
+        yield Found(
+            f"{wheel.filename} lacks {len(missing)} of {len(needed)} files of the module, such as {missing[0]}",
+            {"missing": missing[:_LISTED], "count": len(missing)},
+            place,
+        )
+
+
+def _belongs(name: str, module: str) -> bool:
+    inside = name.removeprefix("src/")
+    path = PurePosixPath(inside)
+    hidden = any(part.startswith(".") or part in _CACHES for part in path.parts)
+    ours = inside == f"{module}.py" or inside.startswith(f"{module}/")
+    return ours and not hidden and path.suffix not in _NOT_SHIPPED_ANYWAY
+
+
+def _listed(wheel: Wheel) -> list[str]:
+    return list(wheel.files[:_LISTED])
+
+
+@rule("SCH032", gate="schema")
+def wheel_contains_strays(subject: Subject) -> Iterator[Found]:
+    """The wheel contains what does not belong into it.
+
+    What: Beside the module and its metadata, the wheel has no tests, recordings, lock files, caches, `.env`
+        files or other packages.
+    Why: It would be published: oracles give answers away, `.env` leaks keys, and a top-level `tests`
+        overwrites that of others.
+    Fix: Name the module alone; for hatchling `[tool.hatch.build.targets.wheel] packages = ["<module>"]`.
+    """
+    wheel = subject.facts.wheel
+    if wheel is None:
+        return
+    strays = [name for name in wheel.files if _is_stray(name, subject.package.module)]
+    if strays:
+        yield Found(
+            f"{wheel.filename} contains {len(strays)} files that do not belong, such as {strays[0]}",
+            {"strays": strays[:_LISTED], "count": len(strays)},
+            in_pyproject(subject.package, "build-system"),
+        )
+
+
+def _is_stray(name: str, module: str) -> bool:
+    path = PurePosixPath(name)
+    first = path.parts[0]
+    if path.name == ".env" or path.name.startswith(".env.") or path.suffix == ".pyc" or _CACHES & set(path.parts):
+        return True
+    if first.endswith((".dist-info", ".data")) or first in (module, f"{module}.py"):
+        return False
+    if len(path.parts) > 1:
+        return first in _FOLDERS_OUT_OF_PLACE or path.suffix == ".py"
+    return path.suffix in (".py", ".lock")
+
+
+@rule("SCH033", gate="schema")
+def wheel_shadows_others(subject: Subject) -> Iterator[Found]:
+    """The wheel takes the place of Python's own modules or of a dependency.
+
+    What: No top-level name in the wheel is that of a module of the standard library or of a package in the
+        lock, and no `.pth` file lies at the top.
+    Why: Whoever installs it gets this code where they import another's, in every program of that Python; a
+        `.pth` file even runs when Python starts.
+    Fix: Give the module a name of its own, and ship nothing else at the top level.
+    """
+    wheel = subject.facts.wheel
+    if wheel is None:
+        return
+    pins = subject.package.lock.pins if subject.package.lock else {}
+    taken = {canonical(name): f"the package {name} in the lock" for name in pins} | _pythons_own()
+    for name in dict.fromkeys(filter(None, map(_imported_as, wheel.files))):
+        whose = "what Python runs when it starts" if name.endswith(".pth") else taken.get(canonical(name))
+        if whose is not None:
+            yield Found(
+                f"{name} at the top level of {wheel.filename} takes the place of {whose}",
+                {"found": name, "contains": _listed(wheel)},
+                in_pyproject(subject.package, "build-system"),
+            )
+
+
+@cache
+def _pythons_own() -> dict[str, str]:
+    return {canonical(name): f"Python's own module {name}" for name in sys.stdlib_module_names}
+
+
+@lru_cache(maxsize=4096)
+def canonical(name: str) -> str:
+    """A name as pip and Python compare it on a disk that knows no case."""
+    return re.sub(r"[-_.]+", "_", name).lower()
+
+
+def _imported_as(name: str) -> str | None:
+    """The top-level name under which a file of the wheel would be imported."""
+    first, *rest = PurePosixPath(name).parts
+    if first.endswith(".pth"):
+        return first
+    if rest:
+        return first if name.endswith(_CODE) and first.isidentifier() else None
+    return first.partition(".")[0] if name.endswith(_CODE) else None

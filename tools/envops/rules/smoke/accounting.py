@@ -1,0 +1,80 @@
+"""Rules of the smoke gate about the evaluation itself: are its books in order, and did its endpoint answer?"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from typing import TYPE_CHECKING
+
+from envops.rules.engine import Found, Subject, rule
+from envops.rules.evidence import described, merged, of_conversation, of_failure
+from envops.rules.failures import OUTSIDE_FAULT
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from envops.facts.observed import Rollout
+
+WHO = {
+    "provider": "the endpoint",
+    "harness": "the harness",
+    "infrastructure": "the machinery of the evaluation",
+}
+
+
+@rule("SMK010", gate="smoke")
+def rollouts_are_surplus(subject: Subject) -> Iterator[Found]:
+    """More rollouts came back than were asked for, or one came twice.
+
+    What: Each rollout of a policy on a task comes back once, and none that nobody asked for.
+    Why: A rollout that counts twice moves every mean, and nobody sees it.
+    Fix: Look for an environment that hands out rows of its own, or whose tasks share an `example_id`.
+    """
+    facts = subject.facts
+    by_policy: dict[str, list[Rollout]] = defaultdict(list)
+    for each in facts.rollouts:
+        by_policy[each.policy].append(each)
+    for policy, rollouts in by_policy.items():
+        times = Counter((each.task, each.rollout) for each in rollouts)
+        twice = sorted(which for which, count in times.items() if count > 1)
+        if twice:
+            task, number = twice[0]
+            yield Found(
+                f"rollout {number} of {policy} on task {task} came {times[twice[0]]} times"
+                + (f", and {len(twice) - 1} more came more than once" if len(twice) > 1 else ""),
+                {"policy": policy, "count": len(twice), "of": len(times), "twice": twice[:20]},
+            )
+        asked = facts.rollouts_asked.get(policy)
+        if asked is not None and len(times) > asked:
+            yield Found(
+                f"{len(times)} different rollouts of {policy} came back, {asked} were asked for",
+                {"policy": policy, "count": len(times), "of": asked},
+            )
+
+
+@rule("SMK011", gate="smoke")
+def endpoint_fails(subject: Subject) -> Iterator[Found]:
+    """Rollouts end because something outside of the environment failed.
+
+    What: No rollout is lost to the endpoint (refused, unreachable, rate-limited, cut off, malformed), to the
+        harness or to the machinery around it. Such rollouts say nothing of the environment: they count as
+        missing, never as 0.0, and the verdict is inconclusive.
+    Why: An outage that is averaged in as zeros looks like a model that cannot do the task.
+    Fix: Try again when the endpoint answers; with a real one, lower its concurrency. What was made is kept.
+    """
+    rollouts = subject.facts.rollouts
+    by_kind: dict[str, list[Found]] = defaultdict(list)
+    for each in rollouts:
+        failure = each.failure
+        if failure is not None and failure.kind in OUTSIDE_FAULT and not each.timed_out:
+            again = f", after asking again {each.retries} times" if each.retries else ""
+            by_kind[failure.kind].append(
+                Found(
+                    f"{WHO[failure.kind]} failed in rollout {each.rollout} of {each.policy} on task {each.task}: "
+                    f"{described(failure)}{again}",
+                    of_conversation(each) | of_failure(failure),
+                    failure.place,
+                    inconclusive=True,
+                )
+            )
+    for hits in by_kind.values():
+        yield from merged(hits, len(rollouts), "rollouts")

@@ -1,0 +1,120 @@
+"""From findings and failures to a verdict, per gate and for the whole environment.
+
+For one gate, the first that holds:
+
+1. An error finding that counts (not ignored) and is conclusive: **fail**.
+2. A stage that the gate needs broke for reasons that are not the environment's own, or a
+   rule itself failed: **error**.
+3. An error finding that counts and is inconclusive, or a needed stage that did not
+   complete: **inconclusive**.
+4. Otherwise: **pass**.
+
+The whole environment is as its worst gate: fail, then error, then inconclusive, then pass.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from envops.rules.engine import GATES, Finding, Gate, Subject, Verdict, findings
+from envops.rules.extracted import with_extracted
+from envops.rules.profiles import Profile, profiles
+from envops.statistics.measures import Distribution
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from envops.facts.observed import Facts, Failure, Stage
+
+VERDICTS: tuple[Verdict, ...] = ("fail", "error", "inconclusive", "pass")
+"""Worst first."""
+
+_LOADED: tuple[Stage, ...] = ("venv", "wheel", "load", "tasks")
+STAGES_OF_GATE: Mapping[Gate, tuple[Stage, ...]] = {
+    "schema": _LOADED,
+    "rewards": (*_LOADED, "rewards", "validation", "tests", "invariants", "search"),
+    "smoke": (*_LOADED, "smoke"),
+    "distribution": (*_LOADED, "distribution"),
+    "release": (),
+}
+"""The stages without which a gate cannot pass, in the order of observation."""
+
+
+@dataclass(frozen=True)
+class GateVerdict:
+    """The verdict of one gate, with a reason that can be printed."""
+
+    gate: Gate
+    verdict: Verdict
+    reason: str
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """What came of one environment."""
+
+    verdict: Verdict
+    gates: Mapping[Gate, GateVerdict]
+    """Only the gates that were judged."""
+    findings: tuple[Finding, ...]
+    """All of them, the ignored ones and those without a say included."""
+    distributions: tuple[Distribution, ...] = ()
+    """What was measured of the rewards, where the distribution gate was judged."""
+    profiles: tuple[Profile, ...] = ()
+    """What everybody who spoke earned."""
+
+
+def judge(subject: Subject, gates: Iterable[Gate] = GATES, *, brief: bool = False) -> Judgement:
+    """Apply the rules of the chosen gates and draw the verdict; `brief` makes no profiles of what passes."""
+    chosen = [gate for gate in GATES if gate in set(gates)]
+    found = tuple(with_extracted(each, subject.facts) for each in findings(subject, chosen))
+    verdicts = {gate: gate_verdict(gate, found, subject.facts) for gate in chosen}
+    measured = subject.distributions if "distribution" in chosen else ()
+    verdict = worst(each.verdict for each in verdicts.values())
+    pictured = () if brief and verdict == "pass" else profiles(subject)
+    return Judgement(verdict, verdicts, found, measured, pictured)
+
+
+def worst(verdicts: Iterable[Verdict]) -> Verdict:
+    """The verdict of a whole from those of its parts; nothing at all passes."""
+    return min(verdicts, key=VERDICTS.index, default="pass")
+
+
+def gate_verdict(gate: Gate, found: Iterable[Finding], facts: Facts) -> GateVerdict:
+    """The verdict of one gate; findings of other gates are passed over."""
+    counting = [finding for finding in found if finding.gate == gate and finding.counts]
+    conclusive = [finding for finding in counting if not finding.bug and not finding.inconclusive]
+    if conclusive:
+        return GateVerdict(gate, "fail", _named(conclusive))
+    needed = STAGES_OF_GATE[gate]
+    broken = facts.broken_infrastructure()
+    stage = next((stage for stage in needed if stage in broken), None)
+    if stage is not None:
+        return GateVerdict(gate, "error", f"{stage}: {_described(broken[stage])}")
+    bugs = [finding for finding in counting if finding.bug]
+    if bugs:
+        return GateVerdict(gate, "error", f"bug of envops in {_named(bugs)}")
+    unreached = [stage for stage in needed if stage not in facts.completed]
+    if unreached:
+        return GateVerdict(gate, "inconclusive", _why_unreached(unreached, facts))
+    if counting:
+        return GateVerdict(gate, "inconclusive", f"too little evidence: {_named(counting)}")
+    return GateVerdict(gate, "pass", "nothing found that counts")
+
+
+def _named(found: Iterable[Finding]) -> str:
+    return ", ".join(dict.fromkeys(finding.rule for finding in found))
+
+
+def _why_unreached(unreached: list[Stage], facts: Facts) -> str:
+    first = next((stage for stage in unreached if stage in facts.failures), None)
+    names = ", ".join(unreached)
+    if first is None:
+        return f"not observed: {names}"
+    return f"{first} failed ({_described(facts.failures[first])}), so this was not reached: {names}"
+
+
+def _described(failure: Failure) -> str:
+    first_line = (failure.message.strip().splitlines() or [""])[0]
+    return f"{failure.kind}, {failure.type}: {first_line}" if first_line else f"{failure.kind}, {failure.type}"

@@ -1,0 +1,174 @@
+"""Before and after: what two speakers earn on the same tasks, and whether one of them is better.
+
+Pairs are tasks: what tasks differ in cancels out, and the rollouts of one task are no more
+evidence than their mean. Rewards count as shares of the declared range.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from envops.facts.reward_numbers import is_reward_number
+from envops.statistics.checks import MIN_COVERAGE
+from envops.statistics.clusters import clustered_mean, paired_difference
+from envops.statistics.intervals import Estimate, fold_that_decides
+from envops.statistics.summary import mean
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from envops.statistics.outcomes import Sample
+
+Answer = Literal["better", "worse", "undecided"]
+
+
+@dataclass(frozen=True)
+class FunctionChange:
+    """What one reward function or metric said before and after, as it said it."""
+
+    name: str
+    kind: str
+    weight: float
+    before: float
+    after: float
+    difference: Estimate | None
+    """`None` where fewer than two tasks have it on both sides."""
+
+
+@dataclass(frozen=True)
+class TaskChange:
+    """What one task earned; a few rollouts each, so a single one decides nothing."""
+
+    key: str
+    before: float
+    after: float
+    rollouts: tuple[int, int]
+    """Rollouts with a reward, before and after."""
+
+    @property
+    def difference(self) -> float:
+        return self.after - self.before
+
+
+@dataclass(frozen=True)
+class BeforeAfter:
+    """The paired difference, and what it means."""
+
+    answer: Answer
+    reason: str
+    difference: Estimate | None
+    before: Estimate | None
+    """The mean of each side alone, over all its tasks; `None` where nothing has a reward."""
+    after: Estimate | None
+    functions: tuple[FunctionChange, ...]
+    tasks: tuple[TaskChange, ...]
+    """The tasks of both sides, the greatest loss first."""
+    only_before: int
+    only_after: int
+    """Tasks that one side alone has with a reward."""
+
+
+def before_after(before: Sample, after: Sample) -> BeforeAfter:
+    """Compare two samples whose tasks are named by fingerprint.
+
+    Better when the whole interval of the paired difference is above 0, worse when it is below,
+    otherwise undecided; see `least_tasks` for what few tasks can say.
+
+    Source: E. Miller, "Adding Error Bars to Evals", arXiv 2411.00640, section 4.2 (paired
+    differences), Student's t over tasks.
+    """
+    means = [{str(task): mean(shares) for task, shares in side.shares.items()} for side in (before, after)]
+    then, now = means
+    estimate = paired_difference(now, then, after.confidence)
+    changes = sorted(
+        (
+            TaskChange(key, then[key], now[key], (len(before.shares[key]), len(after.shares[key])))
+            for key in then.keys() & now.keys()
+        ),
+        key=lambda change: (change.difference, change.key),
+    )
+    answer, reason = _decided(before, after, estimate, len(changes))
+    return BeforeAfter(
+        answer=answer,
+        reason=reason,
+        difference=estimate,
+        before=_mean(before),
+        after=_mean(after),
+        functions=_functions(before, after),
+        tasks=tuple(changes),
+        only_before=len(then.keys() - now.keys()),
+        only_after=len(now.keys() - then.keys()),
+    )
+
+
+def least_tasks(confidence: float) -> int:
+    """Fewer tasks than this decide nothing, however alike they are: 6 for 0.95.
+
+    That all of n tasks change in the same direction happens by chance in 1 of 2ⁿ⁻¹ cases, so an
+    interval that is narrow because a few tasks agree promises more than they can hold.
+
+    Source: the sign test, W. J. Dixon, A. M. Mood, "The Statistical Sign Test", JASA 41, 1946.
+    """
+    return math.ceil(1 - math.log2(1 - confidence))
+
+
+def _decided(before: Sample, after: Sample, estimate: Estimate | None, tasks: int) -> tuple[Answer, str]:
+    for name, side in (("before", before), ("after", after)):
+        if side.coverage < MIN_COVERAGE:
+            missing = side.attempted - len(side.scored)
+            return "undecided", f"{missing} of {side.attempted} rollouts {name} have no reward"
+    least = least_tasks(after.confidence)
+    if estimate is None or tasks < least:
+        return "undecided", f"{tasks} tasks on both sides; fewer than {least} decide nothing"
+    if estimate.low > 0:
+        return "better", f"the whole interval is above 0, over {tasks} tasks"
+    if estimate.high < 0:
+        return "worse", f"the whole interval is below 0, over {tasks} tasks"
+    return "undecided", _more(estimate, tasks, before, after)
+
+
+def _more(estimate: Estimate, tasks: int, before: Sample, after: Sample) -> str:
+    fold = fold_that_decides(estimate, 0.0)
+    if fold is None:
+        return f"the interval holds 0 over {tasks} tasks, and no number of rollouts in reach would decide"
+    more = max(1, math.ceil(tasks * (fold - 1)))
+    each = [math.ceil(more * side.per_task) for side in (before, after)]
+    rollouts = f"{each[0]:,}" if each[0] == each[1] else f"{each[0]:,} and {each[1]:,}"
+    said = f"about {rollouts} more rollouts on each side ({more:,} more tasks) would decide if it stays so"
+    return f"the interval holds 0 over {tasks} tasks; {said}"
+
+
+def _mean(sample: Sample) -> Estimate | None:
+    return clustered_mean(sample.clusters, sample.confidence) if sample.clusters else None
+
+
+def _functions(before: Sample, after: Sample) -> tuple[FunctionChange, ...]:
+    """Every function that spoke on both sides, those with weight first."""
+    then, now = _scores(before), _scores(after)
+    spoken = {name: said for each in after.scored for name, said in each.functions.items()}
+    changes = [
+        FunctionChange(
+            name=name,
+            kind=spoken[name].kind,
+            weight=spoken[name].weight,
+            before=mean(list(then[name].values())),
+            after=mean(list(now[name].values())),
+            difference=paired_difference(now[name], then[name], after.confidence),
+        )
+        for name in now
+        if name in then
+    ]
+    return tuple(sorted(changes, key=lambda change: (not change.weight, change.name)))
+
+
+def _scores(sample: Sample) -> Mapping[str, Mapping[str, float]]:
+    """Function → task → its mean score."""
+    found: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+    for each in sample.scored:
+        for name, said in each.functions.items():
+            if said.score is not None and is_reward_number(said.score):
+                found[name][str(each.task)].append(said.score)
+    return {name: {task: mean(scores) for task, scores in tasks.items()} for name, tasks in found.items()}

@@ -1,0 +1,83 @@
+"""All that the distribution gate measured of one policy, for reports: numbers, checks, advice."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from envops.statistics.checks import Check, checks_of, group_size_measured, groups_are_live
+from envops.statistics.clusters import Variance, clustered_mean, variance_parts
+from envops.statistics.groups import pass_at, predicted_live
+from envops.statistics.intervals import Estimate
+from envops.statistics.shaping import Shaping, shaping
+from envops.statistics.summary import mean
+from envops.statistics.training_advice import Advice, advice
+
+if TYPE_CHECKING:
+    from envops.repository.registry import DistributionGate
+    from envops.statistics.outcomes import Sample
+
+PASS_AT = (1, 2, 4, 8, 16, 32, 64)
+
+
+@dataclass(frozen=True)
+class Distribution:
+    """What one policy's rewards look like. Rewards are shares of the declared range."""
+
+    policy: str
+    scripted: bool
+    tasks: int
+    attempted: int
+    scored: int
+    errors: Mapping[str, int]
+    mean: Estimate | None
+    variance: Variance
+    group_size: int
+    """Of the groups that could be judged."""
+    live: Estimate | None
+    """Share of live groups of that size."""
+    predicted_live: float | None
+    """The share that per-task rates predict at the configured size."""
+    pass_at: Mapping[int, float]
+    """Chance that one of k rollouts earns the maximum."""
+    shaping: Shaping | None
+    checks: tuple[Check, ...]
+    advice: tuple[Advice, ...]
+
+
+def distribution_of(sample: Sample, gate: DistributionGate) -> Distribution:
+    """What was measured of one policy."""
+    clusters = sample.clusters
+    live = groups_are_live(sample, gate) if clusters else None
+    return Distribution(
+        policy=sample.policy,
+        scripted=sample.is_scripted,
+        tasks=len(sample.by_task),
+        attempted=sample.attempted,
+        scored=len(sample.scored),
+        errors={str(name): count for name, count in sorted(sample.errors.items())},
+        mean=clustered_mean(clusters, sample.confidence) if clusters else None,
+        variance=variance_parts(clusters),
+        group_size=group_size_measured(sample, gate) if clusters else 0,
+        live=live.estimate if live is not None else None,
+        predicted_live=mean([predicted_live(each, gate.group_size) for each in clusters]) if clusters else None,
+        pass_at=pass_rates(sample),
+        shaping=shaping(sample),
+        checks=tuple(checks_of(sample, gate)),
+        advice=advice(sample, gate) if clusters else (),
+    )
+
+
+def pass_rates(sample: Sample) -> dict[int, float]:
+    """pass@k over tasks, for each usual k that every task has rollouts for; success is the declared maximum."""
+    declared = sample.range
+    counts = [
+        (
+            sum(each.reward is not None and declared.reaches(each.reward, declared.maximum) for each in outcomes),
+            len(outcomes),
+        )
+        for outcomes in sample.by_task.values()
+    ]
+    least = min((count for _, count in counts), default=0)
+    return {k: mean([pass_at(hits, count, k) for hits, count in counts]) for k in PASS_AT if k <= least}

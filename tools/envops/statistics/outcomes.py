@@ -1,0 +1,151 @@
+"""What statistics read of a rollout, and the sample that the rollouts of one policy make.
+
+Facts of a fresh evaluation and rows of results from elsewhere both become outcomes, so a
+number means the same wherever it was measured.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from envops.facts.limits import POLICIES
+from envops.facts.results import CLASS_OF_KIND, ErrorClass
+from envops.facts.reward_numbers import is_reward_number, number
+from envops.statistics.summary import coverage
+
+if TYPE_CHECKING:
+    from envops.facts.observed import FunctionScore, Rollout
+    from envops.statistics.declared_range import DeclaredRange
+
+FIXED_POLICIES = frozenset({*POLICIES, "case"})
+"""Scripted policies that say one thing: their rewards are no distribution."""
+CUT_OFF = frozenset({"length", "max_tokens", "max_output_tokens", "model_length", "prompt_too_long", "context_length"})
+"""Stops that mean that a reply, or the conversation, did not fit. Turn limits are the environment's own."""
+Task = int | str
+"""The index of a task, or its fingerprint where results come from elsewhere."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """One rollout, as far as statistics need it."""
+
+    task: Task
+    reward: float | None
+    functions: Mapping[str, FunctionScore]
+    error: ErrorClass | None = None
+    truncated: bool = False
+
+    @property
+    def is_scored(self) -> bool:
+        """v0 gives a failed rollout, and both generations one that ran out of time, a 0 that nobody earned."""
+        return self.error is None and is_reward_number(self.reward)
+
+
+def outcome_of_rollout(rollout: Rollout) -> Outcome:
+    """The outcome that a fact tells of."""
+    error: ErrorClass | None = "timeout" if rollout.timed_out else None
+    if rollout.failure is not None:
+        error = CLASS_OF_KIND.get(rollout.failure.kind, "infrastructure")
+    truncated = rollout.truncated or rollout.stop in CUT_OFF
+    return Outcome(rollout.task, rollout.reward, rollout.functions, error, truncated)
+
+
+@dataclass(frozen=True)
+class Sample:
+    """The rollouts of one policy; those without a reward only lower the coverage."""
+
+    policy: str
+    outcomes: tuple[Outcome, ...]
+    range: DeclaredRange
+    confidence: float = 0.95
+
+    @cached_property
+    def scored(self) -> tuple[Outcome, ...]:
+        return tuple(each for each in self.outcomes if each.is_scored)
+
+    @cached_property
+    def by_task(self) -> dict[Task, list[Outcome]]:
+        """The scored rollouts of each task that has any."""
+        return grouped(self.scored)
+
+    @cached_property
+    def shares(self) -> dict[Task, list[float]]:
+        """Rewards as shares of the declared range, task by task; none where the range is empty."""
+        if self.range.span <= 0:
+            return {}
+        return {
+            task: [_share(self.range, each.reward) for each in outcomes if each.reward is not None]
+            for task, outcomes in self.by_task.items()
+        }
+
+    @cached_property
+    def clusters(self) -> list[list[float]]:
+        """The same without the tasks' names."""
+        return list(self.shares.values())
+
+    @property
+    def count(self) -> int:
+        """Scored rollouts."""
+        return len(self.scored) if self.range.span > 0 else 0
+
+    @property
+    def attempted(self) -> int:
+        return len(self.outcomes)
+
+    @property
+    def coverage(self) -> float:
+        return coverage(len(self.scored), self.attempted)
+
+    @property
+    def per_task(self) -> float:
+        """Scored rollouts per task."""
+        return len(self.scored) / len(self.by_task) if self.by_task else 0.0
+
+    @cached_property
+    def errors(self) -> Counter[ErrorClass]:
+        """How many rollouts ended in an error of each class."""
+        return Counter(each.error for each in self.outcomes if each.error is not None)
+
+    @property
+    def is_scripted(self) -> bool:
+        """Whether a scripted policy spoke: that says nothing about difficulty."""
+        return self.policy == "blend" or self.policy.startswith(("blend:", "script-")) or self.policy in FIXED_POLICIES
+
+    def happening(self, what: Callable[[Outcome], bool], among: Callable[[Outcome], bool]) -> list[list[bool]]:
+        """Whether something happened to each rollout of a kind, task by task."""
+        return [[what(each) for each in group] for group in grouped(filter(among, self.outcomes)).values()]
+
+    def rewards(self) -> dict[str, int]:
+        """How often each reward came, the most frequent first."""
+        return {number(reward): count for reward, count in Counter(each.reward for each in self.scored).most_common(10)}
+
+
+def _share(range: DeclaredRange, reward: float) -> float:
+    """The share, with the rounding errors of a reward that lies on a bound taken off.
+
+    Beyond a million ranges, squares would overflow; the smoke and rewards gates name such a reward.
+    """
+    share = range.share(reward)
+    most = (0.0, 1.0) if range.contains(reward) else (-1e6, 1e6)
+    return min(most[1], max(most[0], share))
+
+
+def grouped(outcomes: Iterable[Outcome]) -> dict[Task, list[Outcome]]:
+    """Outcomes task by task, in the order in which tasks first come."""
+    found: dict[Task, list[Outcome]] = defaultdict(list)
+    for each in outcomes:
+        found[each.task].append(each)
+    return dict(found)
+
+
+def samples_of_rollouts(rollouts: Sequence[Rollout], range: DeclaredRange, confidence: float) -> tuple[Sample, ...]:
+    """What there is to judge, policy by policy; policies that say one thing are passed over."""
+    by_policy: dict[str, list[Outcome]] = defaultdict(list)
+    for each in rollouts:
+        if each.policy not in FIXED_POLICIES:
+            by_policy[each.policy].append(outcome_of_rollout(each))
+    return tuple(Sample(policy, tuple(found), range, confidence) for policy, found in by_policy.items())

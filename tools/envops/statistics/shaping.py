@@ -1,0 +1,70 @@
+"""Outcome and shaping: which part of a reward says that the task was solved, and which only helps on the way."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from envops.facts.reward_numbers import is_reward_number
+from envops.statistics.clusters import variance_parts
+from envops.statistics.groups import distinct
+
+if TYPE_CHECKING:
+    from envops.statistics.outcomes import Outcome, Sample
+
+
+@dataclass(frozen=True)
+class Shaping:
+    """Variance within groups, told apart by what it comes from. Shares of the declared range."""
+
+    outcome_variance: float
+    shaped_variance: float
+    live_groups: int
+    by_form_alone: int
+    """Live groups whose rollouts differ in shaped parts and not in the outcome."""
+
+
+def shaping(sample: Sample) -> Shaping | None:
+    """Outcome variance apart from shaped variance; `None` where the reward has no shaped part.
+
+    The outcome is every function with a positive weight that does not judge form; form
+    functions and penalties shape. Variance within tasks by `variance_parts`. Why it matters: A. Y. Ng,
+    D. Harada, S. Russell, "Policy Invariance Under Reward Transformations", ICML 1999: what is
+    paid for the way, and not for arriving, can become the goal.
+    """
+    if sample.range.span <= 0 or not any(is_shaped(sample, name) for name in _weighted(sample)):
+        return None
+    parts = [
+        [(_part(each, sample, shaped=False), _part(each, sample, shaped=True)) for each in outcomes]
+        for outcomes in sample.by_task.values()
+    ]
+    live = [group for group in parts if len(distinct([sum(pair) for pair in group])) > 1]
+    alone = [group for group in live if len(distinct([outcome for outcome, _ in group])) == 1]
+    return Shaping(
+        variance_parts([[outcome for outcome, _ in group] for group in parts]).within,
+        variance_parts([[shaped for _, shaped in group] for group in parts]).within,
+        len(live),
+        len(alone),
+    )
+
+
+def is_shaped(sample: Sample, name: str) -> bool:
+    """Whether a weighted function judges form, or is a penalty."""
+    return name in sample.range.format_functions or _weighted(sample)[name] < 0
+
+
+def _weighted(sample: Sample) -> dict[str, float]:
+    first = sample.scored[0].functions if sample.scored else {}
+    return {name: said.weight for name, said in first.items() if said.kind == "reward" and said.weight}
+
+
+def _part(each: Outcome, sample: Sample, *, shaped: bool) -> float:
+    weighted = [
+        said.weight * said.score
+        for name, said in each.functions.items()
+        if said.kind == "reward"
+        and is_reward_number(said.score)
+        and (name in sample.range.format_functions or said.weight < 0) is shaped
+    ]
+    return math.fsum(weighted) / sample.range.span

@@ -1,0 +1,135 @@
+"""Which task of one version of an environment is which of another: by what they hold, not by where they stand.
+
+In turns, each task once: the same prompt with the same answer; the same hidden data; the same
+prompt with another answer; the same place with the same answer. What is left has no counterpart.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from envops.facts.observed import Message, Task
+
+NUMBERING = frozenset({"idx", "index", "id", "example_id", "prompt", "system_prompt", "task", "split"})
+"""Fields that say where a task stands or how it is asked, not what it is."""
+
+
+@dataclass(frozen=True)
+class Match:
+    """One task on both sides."""
+
+    base: Task
+    head: Task
+    by: str
+    """What told that they are the same."""
+
+    @property
+    def prompts_differ(self) -> bool:
+        """Whether the model is shown something else, byte for byte."""
+        return spoken(self.base.prompt) != spoken(self.head.prompt)
+
+
+@dataclass(frozen=True)
+class Matching:
+    """All tasks of both sides."""
+
+    matches: tuple[Match, ...]
+    only_base: tuple[int, ...]
+    """Indices at the base without a counterpart."""
+    only_head: tuple[int, ...]
+
+
+def match_tasks(base: Iterable[Task], head: Iterable[Task]) -> Matching:
+    """Pair the tasks of both sides, the surest evidence first."""
+    left_base, left_head = list(base), list(head)
+    matches: list[Match] = []
+    for by, key in _KEYS:
+        found = _pairs(left_base, left_head, key)
+        matches += [Match(one, other, by) for one, other in found]
+        taken_base, taken_head = {one.index for one, _ in found}, {other.index for _, other in found}
+        left_base = [task for task in left_base if task.index not in taken_base]
+        left_head = [task for task in left_head if task.index not in taken_head]
+    matches.sort(key=lambda match: match.head.index)
+    return Matching(tuple(matches), tuple(task.index for task in left_base), tuple(task.index for task in left_head))
+
+
+def spoken(prompt: Sequence[Message]) -> str:
+    """A prompt as text that is equal only where the model is shown the same."""
+    return "\n".join(f"[{message.get('role')}] {_content(message)}" for message in prompt)
+
+
+def _content(message: Message) -> str:
+    content = message.get("content")
+    return content if isinstance(content, str) else json.dumps(content, sort_keys=True, default=str)
+
+
+Key = Callable[["Task"], Hashable | None]
+
+
+def _pairs(base: Sequence[Task], head: Sequence[Task], key: Key) -> list[tuple[Task, Task]]:
+    """Tasks with equal keys; of several, those at the same place first and the others in order."""
+    waiting: dict[Hashable, list[Task]] = defaultdict(list)
+    for task in base:
+        if (found := key(task)) is not None:
+            waiting[found].append(task)
+    pairs = []
+    for task in head:
+        found = key(task)
+        candidates = [] if found is None else waiting.get(found, [])
+        if candidates:
+            same = next((one for one in candidates if one.index == task.index), candidates[0])
+            candidates.remove(same)
+            pairs.append((same, task))
+    return pairs
+
+
+def _asked_and_answer(task: Task) -> Hashable | None:
+    return (_words(task), _answer(task), _hidden(task)) if task.prompt else None
+
+
+def _asked_and_answer_alone(task: Task) -> Hashable | None:
+    return (_words(task), _answer(task)) if task.prompt else None
+
+
+def _hidden_data(task: Task) -> Hashable | None:
+    hidden = _hidden(task)
+    return hidden if hidden != "{}" else None
+
+
+def _asked(task: Task) -> Hashable | None:
+    return _words(task) if task.prompt else None
+
+
+def _place_and_answer(task: Task) -> Hashable | None:
+    return None if task.answer is None else (task.index, _answer(task))
+
+
+_KEYS: tuple[tuple[str, Key], ...] = (
+    ("prompt and data", _asked_and_answer),
+    ("prompt and answer", _asked_and_answer_alone),
+    ("data", _hidden_data),
+    ("prompt", _asked),
+    ("place and answer", _place_and_answer),
+)
+
+
+def _words(task: Task) -> str:
+    """The prompt without regard to white space and to the system prompt."""
+    return "\n".join(" ".join(_content(one).split()) for one in task.prompt if one.get("role") != "system")
+
+
+def _answer(task: Task) -> str:
+    return _plain(task.answer).strip()
+
+
+def _hidden(task: Task) -> str:
+    return _plain({name: value for name, value in task.data.items() if name not in NUMBERING})
+
+
+def _plain(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, sort_keys=True, default=str)

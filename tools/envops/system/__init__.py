@@ -1,0 +1,1 @@
+"""What the machine offers: cores, programs, signals, servers on loopback."""

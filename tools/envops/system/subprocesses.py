@@ -1,0 +1,118 @@
+"""Programs that the host runs to their end: uv and the build of a wheel."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+import envops_worker
+from envops_worker.supervisor import PATIENCE_SECONDS
+
+from envops.facts.observed import Failure
+
+OUTPUT_LIMIT = 4_000
+LOOK_SECONDS = 0.1
+SUPERVISOR = Path(envops_worker.__file__).parent / "supervisor.py"
+
+
+class Interrupted(Exception):
+    """The run was cancelled while this was under way."""
+
+
+class ProgramFailed(Exception):
+    """A program ended badly; `failure` says how, with the end of what it printed."""
+
+    def __init__(self, failure: Failure) -> None:
+        self.failure = failure
+        super().__init__(failure.message)
+
+
+def run_program(
+    command: Sequence[str | Path],
+    *,
+    environment: Mapping[str, str],
+    folder: Path,
+    seconds: float,
+    stop: threading.Event,
+    sends: str | None = None,
+    look: Callable[[], None] = lambda: None,
+) -> str:
+    """Run a program in a process group of its own and return what it printed; `sends` is its standard input.
+
+    `look` is called several times a second while it runs, and once when it has ended by itself.
+
+    Raises `ProgramFailed` on a non-zero exit code or when it takes longer than `seconds`,
+    `Interrupted` when `stop` is set. What it started ends with it in every case, and with this process,
+    however that ends: on its way stands a supervisor (`worker/supervisor.py`) that holds a pipe to here.
+    """
+    # Files, because a pipe would be held open by whatever the program leaves behind.
+    with tempfile.TemporaryFile() as printed, tempfile.TemporaryFile() as sent:
+        sent.write((sends or "").encode())
+        sent.seek(0)
+        lifeline, held = os.pipe()
+        try:
+            process = subprocess.Popen(
+                [sys.executable, "-I", "-S", SUPERVISOR, str(lifeline), *map(str, command)],
+                cwd=folder,
+                env=dict(environment),
+                stdin=sent,
+                stdout=printed,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                pass_fds=(lifeline,),
+            )
+        except BaseException:
+            os.close(held)
+            raise
+        finally:
+            os.close(lifeline)
+        try:
+            _wait(process, time.monotonic() + seconds, stop, look)
+        finally:
+            os.close(held)
+            _end(process)
+        printed.seek(0)
+        output = printed.read().decode("utf-8", "replace")
+    if process.returncode != 0:
+        name = Path(str(command[0])).name
+        message = f"{name} ended with exit code {process.returncode}:\n{output[-OUTPUT_LIMIT:].strip()}"
+        raise ProgramFailed(Failure("infrastructure", "ProgramFailed", message))
+    return output
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """Wait until the supervisor, whose lifeline is cut, has ended everyone; if it does not, end it."""
+    try:
+        process.wait(PATIENCE_SECONDS + 2.0)
+    except subprocess.TimeoutExpired:
+        end_group(process.pid)
+        process.wait()
+
+
+def _wait(process: subprocess.Popen[bytes], deadline: float, stop: threading.Event, look: Callable[[], None]) -> None:
+    while True:
+        try:
+            process.wait(LOOK_SECONDS)
+        except subprocess.TimeoutExpired:
+            look()
+            if stop.is_set():
+                raise Interrupted from None
+            if time.monotonic() > deadline:
+                raise ProgramFailed(Failure("timeout", "Timeout", "it ran into its time limit")) from None
+        else:
+            look()
+            return
+
+
+def end_group(group: int) -> None:
+    """End every process of a group, at once."""
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(group, signal.SIGKILL)

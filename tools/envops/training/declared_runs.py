@@ -1,0 +1,191 @@
+"""The declared runs of a repository: compiled, and with everything that their rules look at."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from envops.repository.problem import Problem
+from envops.repository.recordings import read_recordings
+from envops.rules.engine import Finding, findings
+from envops.rules.runs.subject import Recorded, RunSubject, TrainedOn
+from envops.training.trainers import compile_run
+from envops.training.trainers.trainer import CONFIG_FOLDER, CompileError, Request, environment_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+    from pathlib import Path
+
+    from envops.repository.package import Package
+    from envops.repository.registry import Registry
+    from envops.repository.run import RunSpec, Source
+    from envops.training.trainers.trainer import Compiled, Environment
+
+
+@dataclass(frozen=True)
+class DeclaredRun:
+    """One run: what was declared, what it compiles to, and what the rules say."""
+
+    spec: RunSpec
+    request: Request
+    compiled: Compiled | None
+    findings: tuple[Finding, ...]
+
+    @property
+    def fails(self) -> bool:
+        """Whether a rule that counts found something."""
+        return any(finding.counts for finding in self.findings)
+
+
+def declared_runs(
+    registry: Registry,
+    packages: Mapping[str, Package],
+    specs: Iterable[RunSpec] | None = None,
+    on_hub: Callable[[Environment], str | None] = lambda _environment: None,
+) -> list[DeclaredRun]:
+    """Every run, compiled and judged, in the order of the registry.
+
+    `on_hub` says the latest version of an environment on the Hub, an empty string where there
+    is none, and `None` where nobody asked.
+    """
+    recorded: dict[str, Recorded | None] = {}
+    chosen = registry.specs.values() if specs is None else specs
+    return [declared_run(spec, registry, packages, recorded, on_hub) for spec in chosen]
+
+
+def declared_run(
+    spec: RunSpec,
+    registry: Registry,
+    packages: Mapping[str, Package],
+    recorded: dict[str, Recorded | None],
+    on_hub: Callable[[Environment], str | None],
+) -> DeclaredRun:
+    """One run, compiled and judged; `recorded` remembers recordings that several runs use."""
+    used = {source.id for source in (*spec.environments, *spec.evaluated)}
+    request = Request(spec, {name: environment_of(name, registry, packages) for name in sorted(used)})
+    compiled, broken = None, ""
+    try:
+        compiled = compile_run(request)
+    except CompileError as error:
+        broken = str(error)
+    trained_on = tuple(
+        _trained_on(request, source, index, packages.get(source.id), recorded, on_hub)
+        for index, source in enumerate(spec.environments)
+    )
+    native = compiled.native if compiled else None
+    subject = RunSubject(
+        spec=spec,
+        trained_on=trained_on,
+        native=native.values if native else {},
+        broken=broken,
+        left_out=tuple(native.left_out) if native else (),
+        misfits=native.misfits if native else {},
+    )
+    return DeclaredRun(spec, request, compiled, tuple(findings(subject)))
+
+
+def run_problems(registry: Registry, packages: Mapping[str, Package]) -> list[Problem]:
+    """What fails of the declared runs whose environments are all at hand, as mistakes of the declaration.
+
+    A run that uses an environment of this repository that is not among the packages is left to
+    those who read them all.
+    """
+    known = {*packages, *registry.external}
+    specs = [
+        spec
+        for spec in registry.specs.values()
+        if all(source.id in known for source in (*spec.environments, *spec.evaluated))
+        and any(source.id in packages for source in spec.environments)
+    ]
+    if len(packages) == len(registry.environments):
+        specs = list(registry.specs.values())
+    return [
+        Problem(
+            spec.file,
+            finding.place.line if finding.place else None,
+            f"{finding.rule}: {finding.message}",
+            fix=finding.fix,
+        )
+        for spec, run in zip(specs, declared_runs(registry, packages, specs), strict=True)
+        for finding in run.findings
+        if finding.counts
+    ]
+
+
+def write_configs(root: Path, runs: Iterable[DeclaredRun], write: Callable[[Path, str], None]) -> list[str]:
+    """Write what was compiled below `configs/rl/`; the paths whose content changed."""
+    changed = []
+    for run in runs:
+        for name, text in (run.compiled.files if run.compiled else {}).items():
+            path = root / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            if not path.is_file() or path.read_text(encoding="utf-8") != text:
+                write(path, text)
+                changed.append(name)
+    return changed
+
+
+def leftover_configs(root: Path, runs: Iterable[DeclaredRun]) -> list[str]:
+    """Compiled files of runs that are declared no more; files that somebody wrote by hand are not among them."""
+    current = {name for run in runs if run.compiled for name in run.compiled.files}
+    found = sorted((root / CONFIG_FOLDER).glob("*")) if (root / CONFIG_FOLDER).is_dir() else []
+    return [
+        name
+        for path in found
+        if (name := f"{CONFIG_FOLDER}/{path.name}") not in current and path.is_file() and _is_compiled(path)
+    ]
+
+
+def _is_compiled(path: Path) -> bool:
+    with path.open(encoding="utf-8", errors="replace") as file:
+        return "envops train --compile-only" in "".join(line for _, line in zip(range(4), file, strict=False))
+
+
+def _trained_on(
+    request: Request,
+    source: Source,
+    index: int,
+    package: Package | None,
+    recorded: dict[str, Recorded | None],
+    on_hub: Callable[[Environment], str | None],
+) -> TrainedOn:
+    environment = request.environment(source)
+    if source.id not in recorded:
+        recorded[source.id] = None if package is None else last_recording(package)
+    generation = environment.generation
+    return TrainedOn(
+        label=source.label,
+        id=source.id,
+        generation="v0" if generation == "v0" else "v1" if generation == "v1" else None,
+        requires=None if environment.requires is None else tuple(environment.requires),
+        pinned=environment.pinned,
+        external=environment.external,
+        version=environment.version,
+        on_hub=on_hub(environment),
+        secrets=environment.secrets,
+        multi_turn=package is not None and "multi-turn" in package.tags,
+        recorded=recorded[source.id],
+        key=f"environments[{index}]",
+    )
+
+
+def last_recording(package: Package) -> Recorded | None:
+    """The rewards of the latest sound recording, a model's before a scripted policy's."""
+    sound = [each for each in read_recordings(package.folder) if not each.problems and each.rows]
+    if not sound:
+        return None
+    latest = max(sound, key=lambda each: (bool(each.baseline.get("model")), str(each.baseline.get("date", ""))))
+    by_task: dict[str, list[float]] = defaultdict(list)
+    for _, row in latest.rows:
+        if row.reward is not None:
+            by_task[row.task_key].append(row.reward)
+    tasks = latest.baseline.get("tasks", {})
+    counted = [(each["count"], each["mean"]) for each in tasks.values() if isinstance(each, dict)]
+    total = sum(count for count, _ in counted)
+    return Recorded(
+        speaker=str(latest.baseline.get("model") or latest.baseline.get("policy")),
+        scripted=not latest.baseline.get("model"),
+        rewards=tuple(map(tuple, by_task.values())),
+        mean_share=sum(count * mean for count, mean in counted) / total if total else None,
+    )

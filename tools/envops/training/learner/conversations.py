@@ -1,0 +1,156 @@
+"""What a policy said, token by token, found again by the conversation in which it said it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from envops.rules.evidence import text_of
+
+Message = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Turn:
+    """One reply as it was sampled."""
+
+    heard: tuple[int, ...]
+    """Tokens of the conversation before it."""
+    said: tuple[int, ...]
+    logprobs: tuple[float, ...]
+    """Natural logarithm of the probability of each token of `said`."""
+
+
+@dataclass(frozen=True)
+class Trajectory:
+    """A rollout as a trainer takes it: tokens of the environment between the turns are masked out."""
+
+    prompt: tuple[int, ...]
+    completion: tuple[int, ...]
+    logprobs: tuple[float, ...]
+    mask: tuple[int, ...]
+
+
+class LostTurn(LookupError):
+    """A rollout holds a reply that the policy never gave, or not there."""
+
+
+@dataclass
+class _Said:
+    """A turn with the conversation that it ends, letter by letter."""
+
+    exact: str
+    turn: Turn
+    taken: bool = False
+    """Whether it ends a rollout that was looked at already: no two rollouts end on the same tokens."""
+
+
+@dataclass
+class Spoken:
+    """All turns since it was emptied."""
+
+    _said: dict[str, list[_Said]] = field(default_factory=dict)
+    """By what a conversation says and calls. Rollouts of one task say the same again and again, in other tokens."""
+
+    def add(self, messages: Sequence[Message], reply: Message, turn: Turn) -> None:
+        """File a turn."""
+        conversation = [*messages, reply]
+        self._said.setdefault(_key(conversation), []).append(_Said(_exact(conversation), turn))
+
+    def turn(self, messages: Sequence[Message]) -> Turn | None:
+        """The turn to go on from behind a conversation, `None` where its last message was not sampled here.
+
+        Where the same was said more than once, the first counts: whatever continues it continues the same tokens.
+        """
+        return next((said.turn for said in self._alike(messages)), None)
+
+    def clear(self) -> None:
+        self._said.clear()
+
+    def trajectory(self, prompt: Sequence[Message], completion: Sequence[Message]) -> Trajectory:
+        """The tokens of a rollout. Each last turn is given once, so ask once for each rollout.
+
+        Raises `LostTurn` where it holds a reply that was not sampled here, or was rewritten on the way.
+        """
+        messages = [*prompt, *completion]
+        ends = [place + 1 for place in range(len(prompt), len(messages)) if messages[place]["role"] == "assistant"]
+        if not ends:
+            raise LostTurn("the rollout holds no reply")
+        turns = [self._last(messages[: ends[-1]])]
+        for end in reversed(ends[:-1]):
+            turns.insert(0, self._before(messages[:end], turns[0]))
+        return joined(turns)
+
+    def _last(self, messages: Sequence[Message]) -> Turn:
+        """The turn that a rollout ends with, which no other rollout is given any more. Raises `LostTurn`."""
+        alike = self._alike(messages)
+        free = next((said for said in alike if not said.taken), None)
+        if free is None:
+            often = f" more than {len(alike)} times" if alike else ""
+            raise LostTurn(f"nobody said {_quoted(messages)} there{often}")
+        free.taken = True
+        return free.turn
+
+    def _before(self, messages: Sequence[Message], later: Turn) -> Turn:
+        """The turn whose tokens a later one continues. Raises `LostTurn`."""
+        alike = [said.turn for said in self._alike(messages)]
+        if not alike:
+            raise LostTurn(f"nobody said {_quoted(messages)} there")
+        return next((turn for turn in alike if continues(later, (*turn.heard, *turn.said))), alike[0])
+
+    def _alike(self, messages: Sequence[Message]) -> list[_Said]:
+        """All turns that a conversation may end with, those that are the same to the letter first."""
+        if not messages or messages[-1]["role"] != "assistant":
+            return []
+        exact = _exact(messages)
+        return sorted(self._said.get(_key(messages), ()), key=lambda said: said.exact != exact)
+
+
+def continues(turn: Turn, so_far: tuple[int, ...]) -> bool:
+    """Whether it was said behind exactly these tokens."""
+    return turn.heard[: len(so_far)] == so_far
+
+
+def joined(turns: Sequence[Turn]) -> Trajectory:
+    """Turns of one conversation in a row: what came between two of them is heard, not said.
+
+    Raises `LostTurn` where a later turn heard another conversation than the earlier ones made.
+    """
+    prompt = turns[0].heard
+    completion, logprobs, mask = list(turns[0].said), list(turns[0].logprobs), [1] * len(turns[0].said)
+    for turn in turns[1:]:
+        so_far = (*prompt, *completion)
+        if not continues(turn, so_far):
+            raise LostTurn("the conversation was rewritten between two turns: its tokens are no one sequence")
+        between = turn.heard[len(so_far) :]
+        completion += [*between, *turn.said]
+        logprobs += [0.0] * len(between) + list(turn.logprobs)
+        mask += [0] * len(between) + [1] * len(turn.said)
+    return Trajectory(prompt, tuple(completion), tuple(logprobs), tuple(mask))
+
+
+def _key(messages: Sequence[Message]) -> str:
+    """Equal for messages that say and call the same, however a client spells them."""
+    return json.dumps([[one["role"], text_of(one).strip(), _calls(one)] for one in messages])
+
+
+def _exact(messages: Sequence[Message]) -> str:
+    return json.dumps([text_of(one) for one in messages])
+
+
+def _quoted(messages: Sequence[Message]) -> str:
+    return repr(text_of(messages[-1])[:80])
+
+
+def _calls(message: Message) -> list[Any]:
+    functions = [call.get("function", call) for call in message.get("tool_calls") or ()]
+    return [[function.get("name"), _read(function.get("arguments"))] for function in functions]
+
+
+def _read(arguments: Any) -> Any:
+    try:
+        return json.loads(arguments) if isinstance(arguments, str) else arguments
+    except ValueError:
+        return arguments

@@ -1,0 +1,299 @@
+"""A declared run on this machine: TRL's GRPOTrainer over an environment's real rollouts.
+
+Every finished step is a row of `metrics.jsonl`. Whatever ends a run in good order (the last
+step, Ctrl-C, SIGTERM, the budget, an environment that breaks) leaves a checkpoint of the last
+finished step; a process that is killed leaves the last one that `checkpoints.interval` asked for.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import random
+import threading
+import time
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any, Literal
+
+os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")
+os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+
+import torch
+from datasets import Dataset
+from transformers import PrinterCallback, TrainerCallback
+from transformers.utils import logging as transformers_logging
+from trl import GRPOConfig, GRPOTrainer
+
+from envops.repository.problem import nearest
+from envops.system.subprocesses import Interrupted
+from envops.training.learner.checkpoints import finished_model, is_whole, step_of
+from envops.training.learner.environment import Ground
+from envops.training.learner.learning_rate import ask_for
+from envops.training.learner.loading import LoadedModel, loaded_model
+from envops.training.learner.metrics import MetricsFile
+from envops.training.learner.rendering import TemplateRenderer
+from envops.training.learner.resume import Beginning
+from envops.training.learner.rollouts import Rollouts, environment_reward, tally
+from envops.training.learner.sampling import Manner, sampled
+from envops.training.learner.serving import PolicyServer, Sampler
+from envops.training.learner.settings import LearnerSettings, UnfitSettings
+
+HELD_OUT_SHARE, MOST_HELD_OUT = 0.2, 64
+FINAL = "final"
+
+End = Literal["finished", "interrupted", "budget", "already finished"]
+
+
+@dataclass(frozen=True)
+class Trained:
+    """What a run came to."""
+
+    end: End
+    steps: int
+    folder: Path
+    """Checkpoints and metrics."""
+    model: Path | None
+    """The trained model or adapter, once the run is finished."""
+
+
+@dataclass
+class Learner:
+    """One run: `prepare` it, which may find that there is nothing to do, and `run` it on its environment."""
+
+    settings: LearnerSettings
+    root: Path
+    stop: threading.Event
+    """Set by whoever wants it to end; it ends as soon as no finished step is lost by it."""
+    say: Callable[[str], None]
+    reward_digest: str = ""
+    """Of the environment: a run goes on only where a reply earns what it earned before."""
+    ground: Ground = field(init=False)
+    arguments: Any = field(init=False)
+    """TRL's GRPOConfig."""
+    loaded: LoadedModel = field(init=False)
+    _renderer: TemplateRenderer = field(init=False, repr=False)
+    _last: Path | None = field(init=False, repr=False)
+    """The checkpoint to go on from."""
+    _rollouts: Rollouts = field(init=False, repr=False)
+    _trainer: Any = field(init=False, repr=False, default=None)
+
+    @property
+    def folder(self) -> Path:
+        return self.root / str(self.settings.grpo.get("output_dir", f"outputs/{self.settings.name}"))
+
+    @property
+    def _beginning(self) -> Beginning:
+        identity = {**self.settings.identity, "reward_digest": self.reward_digest}
+        return Beginning(self.root, self.folder, identity, self.settings.rollouts.resume_from)
+
+    def prepare(self) -> Trained | None:
+        """Read settings, checkpoints and model; what came of the run where it is finished already.
+
+        Raises `UnfitSettings` and `UnfitTemplate`.
+        """
+        _quiet()
+        self.arguments = self._arguments()
+        self._last = self._beginning.checkpoint(self.arguments.max_steps)
+        done = step_of(self._last)
+        if self._last is not None and done >= self.arguments.max_steps:
+            return Trained("already finished", done, self.folder, finished_model(self._last, self.folder / FINAL))
+        if self._last is not None:
+            self.say(f"going on after step {done} ({self._last})")
+        self.loaded = loaded_model(self.settings, self.root)
+        given = self.settings.grpo.get("chat_template_kwargs")
+        self._renderer = TemplateRenderer(self.loaded.tokenizer, self.loaded.ends, given)
+        return None
+
+    def run(self, ground: Ground) -> Trained:
+        """Train, from the last checkpoint on where there is one.
+
+        Raises `UnfitSettings`, `UnfitTemplate`, `NothingPlayed` and what a worker raises.
+        """
+        self.ground = ground
+        if ground.description.tools:
+            self._renderer.knows_tools()
+        for task in ground.tasks[:1]:  # a template that refuses such a prompt says so before the first rollout
+            self._renderer.heard(task.prompt, ())
+        self._beginning.file()
+        with self.served(self.sampler()):
+            self._trainer = self.trainer()
+            end = self._train()
+        steps = self._trainer.state.global_step
+        if end != "finished":
+            return Trained(end, steps, self.folder, None)
+        return Trained(
+            end, steps, self.folder, finished_model(self.folder / f"checkpoint-{steps}", self.folder / FINAL)
+        )
+
+    @contextmanager
+    def served(self, sample: Sampler) -> Iterator[None]:
+        """Let the policy be asked, and its rollouts be made."""
+        with PolicyServer(self._renderer, sample, self.settings.rollouts.seq_len) as server:
+            self._rollouts = Rollouts(self.ground, server, self.loaded.tokenizer.pad_token_id)
+            yield
+
+    def trainer(self) -> Any:
+        """TRL's trainer, ready for the step after the last checkpoint."""
+        training, held_out = self._tasks()
+        adapter = None
+        if self.settings.lora is not None:
+            from peft import LoraConfig
+
+            adapter = _made(LoraConfig, "lora", {"task_type": "CAUSAL_LM", **self.settings.lora})
+        metrics = MetricsFile(self.folder / "metrics.jsonl", step_of(self._last))
+        trainer = GRPOTrainer(
+            model=self.loaded.model,
+            reward_funcs=environment_reward,
+            args=self.arguments,
+            train_dataset=Dataset.from_list([{"prompt": str(index)} for index in training]),
+            eval_dataset=Dataset.from_list([{"prompt": str(index)} for index in held_out]) if held_out else None,
+            processing_class=self.loaded.tokenizer,
+            callbacks=[_Watcher(self, metrics)],
+            peft_config=adapter,
+            rollout_func=lambda prompts, trainer: self._rollouts(prompts, trainer),
+        )
+        trainer.remove_callback(PrinterCallback)
+        return trainer
+
+    def _train(self) -> End:
+        try:
+            self._trainer.train(resume_from_checkpoint=None if self._last is None else str(self._last))
+        except (Exception, KeyboardInterrupt) as error:
+            if self._rollouts.under_way:  # between two steps: the weights are those of the last finished one
+                self._keep()
+            if isinstance(error, Interrupted) or self.stop.is_set():  # a terminal's Ctrl-C reaches the worker as well
+                return "interrupted"
+            raise
+        if self._trainer.state.global_step >= self._trainer.args.max_steps:
+            return "finished"
+        return "interrupted" if self.stop.is_set() else "budget"
+
+    def _keep(self) -> None:
+        """A checkpoint of the last finished step, where there is none yet."""
+        step = self._trainer.state.global_step
+        if step and not is_whole(self.folder / f"checkpoint-{step}"):
+            self._trainer._save_checkpoint(self._trainer.model, trial=None)
+
+    def sampler(self) -> Sampler:
+        """The policy as it is at the time that it is asked."""
+        loaded = self.loaded
+        most = int(self.settings.grpo.get("max_completion_length") or 1024)
+        at_once, pad = self.settings.rollouts.max_concurrent, loaded.tokenizer.pad_token_id
+        evaluation = self.settings.rollouts.eval_temperature
+
+        def sample(conversations: Sequence[Sequence[int]]) -> list[tuple[Sequence[int], Sequence[float]]]:
+            trainer = self._trainer
+            chosen = self.settings.temperature if trainer.model.training or evaluation is None else evaluation
+            if trainer.use_vllm:
+                engine, ids = trainer.vllm_generation, [list(each) for each in conversations]
+                engine.temperature = chosen
+                _, said, values, _ = engine.generate(prompts=ids, images=None, num_generations=1)
+                return [(tokens, [value[0] for value in each]) for tokens, each in zip(said, values, strict=True)]
+            with trainer.accelerator.autocast():
+                replies = sampled(trainer.model, conversations, Manner(most, loaded.ends, pad, chosen, at_once))
+            return [(reply.tokens, reply.logprobs) for reply in replies]
+
+        return sample
+
+    def _arguments(self) -> Any:
+        given = {key: value for key, value in self.settings.grpo.items() if key != "model_init_kwargs"}
+        on_gpu = torch.cuda.is_available()
+        if not on_gpu:
+            self.say("no GPU: everything runs on the CPU in single precision, where a step takes minutes or hours")
+            given |= {"use_cpu": True, "bf16": False, "fp16": False, "dataloader_pin_memory": False}
+        if on_gpu and importlib.util.find_spec("vllm") is not None:
+            given.setdefault("use_vllm", True)
+            given.setdefault("vllm_mode", "colocate")
+            given.setdefault("vllm_max_model_length", self.settings.rollouts.seq_len)
+        given |= {"output_dir": str(self.folder), "disable_tqdm": True, "logging_nan_inf_filter": False}
+        if self.settings.wandb:
+            _wandb(self.settings.wandb)
+        return _made(GRPOConfig, "grpo", given)
+
+    def _tasks(self) -> tuple[list[int], list[int]]:
+        """Tasks to train on, at least as many as a step takes (some twice if need be), and tasks to evaluate on."""
+        arguments, indices = self.arguments, [task.index for task in self.ground.tasks]
+        held_out: list[int] = []
+        if len(indices) < (1 if arguments.eval_strategy == "no" else 2):
+            raise UnfitSettings(f"{self.settings.rollouts.environment} has {len(indices)} tasks: too few for this run")
+        if arguments.eval_strategy != "no":
+            kept = self.settings.rollouts.eval_tasks or min(MOST_HELD_OUT, int(len(indices) * HELD_OUT_SHARE))
+            kept = max(1, min(kept, len(indices) - 1))
+            random.Random(arguments.seed).shuffle(indices)
+            indices, held_out = indices[kept:], indices[:kept]
+        per_step = arguments.generation_batch_size // arguments.num_generations
+        return indices * -(-per_step // len(indices)), held_out
+
+    def finished(self, logs: dict[str, float], step: int) -> dict[str, float]:
+        """What a finished step's row of metrics holds, beside what TRL logs."""
+        of_step = tally(self._rollouts.latest)
+        share = 1 / max(1, of_step.rollouts)
+        self.say(f"step {step:5d}  reward {of_step.reward:7.3f}  failed {of_step.failed}/{of_step.rollouts}")
+        functions = {f"functions/{name}": value for name, value in of_step.functions.items()}
+        told = {"errors": of_step.failed * share, "untrained": of_step.untrained * share}
+        return {**logs, **told, **functions}
+
+
+class _Watcher(TrainerCallback):  # type: ignore[misc]
+    """Writes metrics, and ends the run where it should end."""
+
+    def __init__(self, learner: Learner, metrics: MetricsFile) -> None:
+        self._learner = learner
+        self._metrics = metrics
+        self._started = time.monotonic() - 3600 * metrics.hours
+
+    @property
+    def _hours(self) -> float:
+        return (time.monotonic() - self._started) / 3600
+
+    def on_train_begin(self, args: Any, _state: Any, control: Any, **parts: Any) -> Any:
+        ask_for(args.learning_rate, parts["optimizer"], parts["lr_scheduler"])
+        return control
+
+    def on_log(self, _args: Any, state: Any, control: Any, logs: dict[str, float] | None = None, **_: Any) -> Any:
+        if logs and "reward" in logs:
+            row = self._learner.finished(logs, state.global_step)
+            self._metrics.add(state.global_step, {**row, "hours": self._hours})
+        elif logs and "eval_reward" in logs:
+            self._learner.say(f"step {state.global_step:5d}  on other tasks {logs['eval_reward']:.3f}")
+            self._metrics.add(state.global_step, {k: v for k, v in logs.items() if k.startswith("eval_")})
+        return control
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> Any:
+        limit = self._learner.settings.rollouts.max_hours
+        over = self._learner.stop.is_set() or (limit is not None and self._hours > limit)
+        if over or state.global_step >= args.max_steps:
+            control.should_save = True
+            control.should_training_stop = True
+        return control
+
+
+def _quiet() -> None:
+    transformers_logging.disable_progress_bar()
+    transformers_logging.set_verbosity_error()
+    warnings.filterwarnings("ignore", category=FutureWarning)  # names that TRL still uses
+
+
+def _made(kind: Any, table: str, given: dict[str, Any]) -> Any:
+    """A configuration of one of the libraries. Raises `UnfitSettings` in its words."""
+    known = {each.name for each in fields(kind)}
+    for key in given:
+        if key not in known:
+            near = nearest(key, known)
+            raise UnfitSettings(f"there is no {table}.{key}" + (f"; did you mean {table}.{near}?" if near else ""))
+    try:
+        return kind(**given)
+    except (ValueError, TypeError) as error:
+        raise UnfitSettings(f"{table}: {error}") from None
+
+
+def _wandb(given: Any) -> None:
+    if importlib.util.find_spec("wandb") is None:
+        raise UnfitSettings("the run is logged to W&B and wandb is not installed: pip install wandb")
+    names = {"project": "WANDB_PROJECT", "entity": "WANDB_ENTITY", "group": "WANDB_RUN_GROUP", "tags": "WANDB_TAGS"}
+    for key, value in given.items():
+        os.environ[names[key]] = ",".join(value) if isinstance(value, list) else str(value)

@@ -1,0 +1,129 @@
+"""A probe from its first rollout to its verdict: does the reward of an environment reach a gradient?
+
+It proves no more than that. A tiny model without a language says nothing of whether a real one will learn.
+"""
+
+from __future__ import annotations
+
+import copy
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from envops.statistics.clusters import clustered_mean
+from envops.statistics.intervals import Estimate
+from envops.training.learner.environment import Ground
+from envops.training.probe.eligibility import INSTEAD, SMALLER, NotForAProbe, speaks_once
+from envops.training.probe.learning import Learning, Recipe, Step
+from envops.training.probe.policy import TinyPolicy, tiny_policy, warm_up
+from envops.training.probe.reference_replies import Gold, gold_of
+from envops.training.probe.vocabulary import Vocabulary, vocabulary_of
+
+CONFIDENCE = 0.95
+HELD_OUT_SHARE = 0.2
+MOST_HELD_OUT = 32
+ROLLOUTS_PER_TASK = 4
+CONTROL_STEPS = 5
+CONTROL_REWARD = 0.5
+MOST_STEPS = 1_000
+MOST_TOKENS = 64
+"""A reply that is longer than this is not for a model of this size."""
+
+Outcome = Literal["learned", "not learned", "control moved"]
+
+
+@dataclass(frozen=True)
+class Probed:
+    """What a probe found."""
+
+    before: Estimate
+    after: Estimate
+    steps: tuple[Step, ...]
+    control_change: float
+    """The largest change of any weight where every rollout was paid the same."""
+    control_gradient: float
+    weights: int
+    held_out: int
+
+    @property
+    def outcome(self) -> Outcome:
+        if self.control_change > 0 or self.control_gradient > 0:
+            return "control moved"
+        return "learned" if self.after.low > self.before.high else "not learned"
+
+
+def probe(
+    ground: Ground, seed: int, seconds: float, folder: Path, seen: Callable[[Step], None], say: Callable[[str], None]
+) -> Probed:
+    """Train a tiny policy on the environment for so many seconds, and a control that is paid the same for all.
+
+    Raises `NotForAProbe` where the environment answers back, gold replies are too long, or chance earns nothing.
+    """
+    speaks_once(ground.description)
+    gold = gold_of(ground)
+    vocabulary, most_tokens = _vocabulary(ground, gold)
+    training, held_out = divided([task.index for task in ground.tasks], seed)
+    policy = _policy(ground, gold, vocabulary, most_tokens, seed)
+    recipe = Recipe(most_tokens=most_tokens, seed=seed)
+    learning = Learning(ground, vocabulary, policy, recipe, folder / "policy", seen)
+    control = _control(learning, folder, training)
+    say(f"control: {CONTROL_STEPS} steps at a constant reward change no weight by more than {control[0]:g}")
+    earned = learning.evaluated(held_out, ROLLOUTS_PER_TASK)
+    met = {reward for group in earned for reward in group}
+    if len(met) < 2:
+        raise NotForAProbe(
+            f"a model that speaks at random earned {next(iter(met), 'nothing')} in each of "
+            f"{sum(map(len, earned))} rollouts: no reward is met by chance. {SMALLER}, or {INSTEAD}"
+        )
+    before = _mean(earned)
+    say(f"before: reward {before.value:.3f} [{before.low:.3f}, {before.high:.3f}] on {len(held_out)} tasks held out")
+    learning.run(training, MOST_STEPS, seconds)
+    after = _mean(learning.evaluated(held_out, ROLLOUTS_PER_TASK))
+    return Probed(before, after, tuple(learning.steps), *control, policy.num_parameters(), len(held_out))
+
+
+def divided(tasks: Sequence[int], seed: int) -> tuple[list[int], list[int]]:
+    """Tasks to train on, and tasks to measure with."""
+    shuffled = random.Random(seed).sample(list(tasks), len(tasks))
+    kept = max(1, min(MOST_HELD_OUT, int(len(tasks) * HELD_OUT_SHARE)))
+    return shuffled[kept:] or shuffled, shuffled[:kept]
+
+
+def _vocabulary(ground: Ground, gold: Gold) -> tuple[Vocabulary, int]:
+    if not gold.texts:
+        raise NotForAProbe(f"a perfect model says no text here. Instead: {INSTEAD}")
+    vocabulary = vocabulary_of([task.prompt for task in ground.tasks], gold.texts)
+    frame = len(vocabulary.opening) + len(vocabulary.closing)
+    longest = max(len(text) for text in gold.texts) - frame
+    if longest > MOST_TOKENS:
+        raise NotForAProbe(
+            f"gold replies have up to {longest} characters of their own, and a tiny model says {MOST_TOKENS}. "
+            f"{SMALLER}, or {INSTEAD}"
+        )
+    return vocabulary, longest + 2
+
+
+def _policy(ground: Ground, gold: Gold, vocabulary: Vocabulary, most_tokens: int, seed: int) -> TinyPolicy:
+    heard = [vocabulary.heard(task.prompt) for task in ground.tasks]
+    turns = max(2, len(gold.texts) // max(1, len(ground.tasks)) + 1)
+    policy = tiny_policy(vocabulary, turns * (max(map(len, heard)) + most_tokens) + most_tokens, seed)
+    frame = len(vocabulary.opening) + len(vocabulary.closing)
+    warm_up(policy, vocabulary, heard, [len(text) - frame for text in gold.texts])
+    return policy
+
+
+def _control(learning: Learning, folder: Path, training: Sequence[int]) -> tuple[float, float]:
+    """The largest change of a weight, and the largest gradient, where all rollouts are paid the same."""
+    recipe = Recipe(most_tokens=learning.recipe.most_tokens, seed=learning.recipe.seed, constant=CONTROL_REWARD)
+    policy = copy.deepcopy(learning.policy)
+    control = Learning(learning.ground, learning.vocabulary, policy, recipe, folder / "control", lambda _: None)
+    control.run(training, CONTROL_STEPS, float("inf"))
+    pairs = zip(learning.policy.parameters(), policy.parameters(), strict=True)
+    change = max(float((one - other).detach().abs().max()) for one, other in pairs)
+    return change, max((step.gradient for step in control.steps), default=0.0)
+
+
+def _mean(rewards: Sequence[Sequence[float]]) -> Estimate:
+    return clustered_mean([group for group in rewards if group], CONFIDENCE)

@@ -1,0 +1,133 @@
+"""The words of a probe's model: what all prompts share and what all gold replies share are one token each.
+
+A model with a few hundred thousand random weights cannot learn a language in three minutes, and a
+probe does not ask it to. It learns the part that varies: characters between the constant pieces.
+The opening and the closing of gold replies are the model's chat template, as `<think>` is
+for models that begin every reply with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from envops.rules.evidence import text_of
+
+PAD, START, END, UNKNOWN = range(4)
+ROLES = {"system": 4, "user": 5, "assistant": 6, "tool": 7}
+FIRST_PIECE = 8
+SHORTEST_CONSTANT = 3
+"""A shared piece that is no longer is left to its characters."""
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """Texts by token; the first eight tokens are marks without a text."""
+
+    pieces: tuple[str, ...]
+    opening: str = ""
+    closing: str = ""
+    alphabet: frozenset[str] = frozenset()
+    """The pieces that gold replies are made of between opening and closing: all that the model may say."""
+
+    @property
+    def size(self) -> int:
+        return FIRST_PIECE + len(self.pieces)
+
+    @property
+    def sayable(self) -> tuple[int, ...]:
+        """The tokens that the model may sample."""
+        return (END, *(FIRST_PIECE + place for place, piece in enumerate(self.pieces) if piece in self.alphabet))
+
+    def reply(self, said: Sequence[int]) -> dict[str, Any]:
+        """The message that sampled tokens stand for; it is closed only where the model ended it itself."""
+        text = "".join(self.pieces[token - FIRST_PIECE] for token in said if token >= FIRST_PIECE)
+        return {"role": "assistant", "content": f"{self.opening}{text}{self.closing if self.ended(said) else ''}"}
+
+    def ended(self, said: Sequence[int]) -> bool:
+        """Whether the model ended the reply itself."""
+        return END in said
+
+    def heard(self, messages: Sequence[Mapping[str, Any]], _tools: Sequence[Mapping[str, Any]] = ()) -> list[int]:
+        """A conversation as tokens, and the mark after which the model speaks."""
+        return [START, *self._heard(messages)]
+
+    def heard_after(
+        self,
+        messages: Sequence[Mapping[str, Any]],
+        place: int,
+        _tools: Sequence[Mapping[str, Any]],
+        said: Sequence[int],
+    ) -> list[int]:
+        """What comes behind a reply that was sampled, and the mark after which the model speaks again."""
+        return [*([] if self.ended(said) else [END]), *self._heard(messages[place + 1 :])]
+
+    def _heard(self, messages: Sequence[Mapping[str, Any]]) -> list[int]:
+        tokens: list[int] = []
+        for message in messages:
+            role = ROLES.get(str(message.get("role")), ROLES["user"])
+            tokens += [role, *self._tokens(text_of(message))]
+        return [*tokens, ROLES["assistant"]]
+
+    def _tokens(self, text: str) -> list[int]:
+        tokens, place = [], 0
+        while place < len(text):
+            found = next((piece for piece in self._constants if text.startswith(piece, place)), text[place])
+            tokens.append(self._numbers.get(found, UNKNOWN))
+            place += len(found)
+        return tokens
+
+    @cached_property
+    def _numbers(self) -> dict[str, int]:
+        return {piece: FIRST_PIECE + place for place, piece in enumerate(self.pieces)}
+
+    @cached_property
+    def _constants(self) -> list[str]:
+        return sorted((piece for piece in self.pieces if len(piece) > 1), key=len, reverse=True)
+
+
+def vocabulary_of(prompts: Sequence[Sequence[Mapping[str, Any]]], gold: Sequence[str]) -> Vocabulary:
+    """The vocabulary of an environment, from the prompts of its tasks and what a perfect model says.
+
+    Raises `ValueError` where gold says nothing.
+    """
+    if not any(gold):
+        raise ValueError("gold says nothing: there is nothing to learn")
+    opening, closing = shared(gold)
+    cores = [text[len(opening) : len(text) - len(closing)] for text in gold]
+    constants: dict[str, None] = {}
+    characters = set("".join(cores))
+    for texts in _texts_by_place(prompts):
+        first, last = shared(texts)
+        constants |= {piece: None for piece in (first, last) if len(piece) > SHORTEST_CONSTANT}
+        cut = first if len(first) > SHORTEST_CONSTANT else "", last if len(last) > SHORTEST_CONSTANT else ""
+        characters |= set("".join(text[len(cut[0]) : len(text) - len(cut[1])] for text in texts))
+    constants |= {piece: None for piece in (opening, closing) if len(piece) > SHORTEST_CONSTANT}
+    return Vocabulary((*constants, *sorted(characters)), opening, closing, frozenset("".join(cores)))
+
+
+def shared(texts: Sequence[str]) -> tuple[str, str]:
+    """The longest opening and closing that all texts share without overlapping; nothing where all are equal."""
+    different = list(dict.fromkeys(texts))
+    if len(different) < 2:
+        return "", ""
+    opening = _opening(different)
+    rests = [text[len(opening) :][::-1] for text in different]
+    return opening, _opening(rests)[::-1]
+
+
+def _opening(texts: Sequence[str]) -> str:
+    first, last = min(texts), max(texts)
+    length = next((place for place, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), len(first))
+    return first[:length]
+
+
+def _texts_by_place(prompts: Iterable[Sequence[Mapping[str, Any]]]) -> Iterable[list[str]]:
+    """The texts of all first messages, of all second ones, and so on."""
+    by_place: dict[int, list[str]] = {}
+    for prompt in prompts:
+        for place, message in enumerate(prompt):
+            by_place.setdefault(place, []).append(text_of(message))
+    return by_place.values()

@@ -1,0 +1,122 @@
+"""rLLM on Tinker: rLLM's unified trainer with its verifiers workflow, through an entry module that we write.
+
+rLLM's own example imports the trainer that lost Tinker in 9b9e3582 and stops at an assertion.
+"""
+
+from __future__ import annotations
+
+from envops.training.install import install_lines
+from envops.training.trainers.native_config import NativeConfig, origin
+from envops.training.trainers.trainer import Compiled, Request, advantage_of, file_path, heading, with_overrides
+from envops.training.written_config import arguments_of, hydra_value, script_text
+
+ADVANTAGES = {"grpo": "grpo", "rloo": "rloo", "reinforce": "reinforce"}
+NEW_KEYS = ("verifiers",)
+ENTRY = '''\
+"""Starts rLLM's unified trainer on a verifiers environment; written by `envops train --compile-only`."""
+
+import hydra
+import verifiers as vf
+from examples.verifiers_env.workflow import VerifiersWorkflow
+from omegaconf import OmegaConf
+from rllm.data.dataset import DatasetRegistry
+from rllm.trainer import AgentTrainer
+
+
+@hydra.main(config_path="pkg://rllm.trainer.config", config_name="unified", version_base=None)
+def main(config):
+    chosen = OmegaConf.to_container(config.verifiers, resolve=True)
+    environment = vf.load_environment(chosen["env_id"], **chosen.get("env_args", {}))
+    name = chosen["dataset"]
+    trainer = AgentTrainer(
+        workflow_class=VerifiersWorkflow,
+        workflow_args={"vf_env": environment, "sampling_args": chosen.get("sampling_args", {})},
+        train_dataset=DatasetRegistry.register_dataset(name, environment.get_dataset(), "train"),
+        val_dataset=DatasetRegistry.register_dataset(name, environment.get_eval_dataset(), "test"),
+        config=config,
+        backend=config.rllm.backend,
+    )
+    trainer.train()
+
+
+if __name__ == "__main__":
+    main()
+'''
+
+
+def compile_run(request: Request) -> Compiled:
+    """The overrides, the entry module, and the script that starts it."""
+    spec = request.spec
+    source = request.only_source()
+    tasks = request.tasks_per_step(source)
+    config = with_overrides(_config(request, tasks), spec)
+    script, entry = file_path(request, "sh"), file_path(request, "py")
+    lines = heading(
+        request,
+        f"RLLM=/where/rllm/is TINKER_API_KEY=… {script}",
+        "With rLLM installed from its checkout (extra tinker) in the active environment.",
+        *(f"left out: {line}" for line in config.left_out),
+    )
+    before = ["uv pip install 'verifiers==0.1.9.post3'", *install_lines(request, "uv pip install")]
+    before += [': "${RLLM:?the folder of an rLLM checkout}"', 'export PYTHONPATH="$RLLM:${PYTHONPATH:-}"']
+    arguments = {"rllm/backend=tinker": "fixed", **arguments_of(config, hydra_value, NEW_KEYS)}
+    return Compiled(
+        run=spec.name,
+        backend=spec.backend,
+        door="command",
+        files={script: script_text(f"python {entry}", arguments, lines, before), entry: ENTRY},
+        command=("bash", script),
+        native=config,
+        notes=(f"batch: {spec.batch_size} rollouts = {tasks} tasks (rllm.data.train_batch_size)", *config.left_out),
+        secrets=("TINKER_API_KEY", *spec.secrets),
+        knobs={"rollouts per step": spec.batch_size, "tasks per step": tasks},
+    )
+
+
+def _config(request: Request, tasks: int) -> NativeConfig:
+    spec, source, config = request.spec, request.only_source(), NativeConfig()
+    group, limit = spec.group_size(source), spec.sampling.max_tokens
+    config.put("verifiers.env_id", request.environment(source).name, origin(spec, "environments[0].id"))
+    config.put("verifiers.dataset", spec.name, "rLLM keeps data by name: the run's, so that no other's is taken")
+    if source.settings:
+        config.put("verifiers.env_args", dict(source.settings), origin(spec, "environments[0].args"))
+    config.put("verifiers.sampling_args.max_tokens", limit, origin(spec, "sampling.max_tokens"))
+    config.put("verifiers.sampling_args.temperature", spec.sampling.temperature, origin(spec, "sampling.temperature"))
+    config.put("model.name", spec.model, origin(spec, "model"))
+    config.put("model.lora_rank", spec.lora.rank if spec.lora else None, origin(spec, "lora.rank"))
+    config.put("training.group_size", group, origin(spec, "rollouts_per_example"))
+    config.put("training.learning_rate", spec.learning_rate, origin(spec, "learning_rate"))
+    config.put("training.max_length", spec.seq_len, origin(spec, "seq_len"))
+    config.put("training.default_local_dir", f"outputs/{spec.name}", "checkpoints")
+    if spec.resume is not None and spec.resume.folder:
+        config.put("training.resume_mode", "resume_path", origin(spec, "resume.folder"))
+        config.put("training.resume_from_path", spec.resume.folder, origin(spec, "resume.folder"))
+    evaluated = spec.eval
+    config.put("validation.group_size", evaluated.rollouts if evaluated else 1, origin(spec, "eval.rollouts"))
+    note = f"tasks: {spec.batch_size} rollouts / {group}"
+    config.put("rllm.data.train_batch_size", tasks, origin(spec, "batch_size", note))
+    prompt = max(1, spec.seq_len - limit)
+    config.put("rllm.data.max_prompt_length", prompt, origin(spec, "seq_len", "less sampling.max_tokens"))
+    config.put("rllm.data.max_response_length", limit, origin(spec, "sampling.max_tokens"))
+    config.put("rllm.rollout.train.temperature", spec.sampling.temperature, origin(spec, "sampling.temperature"))
+    config.put("rllm.algorithm.adv_estimator", advantage_of(spec, ADVANTAGES), origin(spec, "algorithm"))
+    config.put("rllm.workflow.use_workflow", True, "verifiers runs as a workflow")
+    config.put("rllm.workflow.n_parallel_tasks", spec.max_concurrent, origin(spec, "max_concurrent"))
+    config.put("rllm.trainer.total_batches", spec.max_steps, origin(spec, "max_steps"))
+    config.put("rllm.trainer.total_epochs", spec.max_steps, "at most one per step: the batches decide")
+    config.put(
+        "rllm.trainer.project_name", spec.wandb.project if spec.wandb else "envops", origin(spec, "wandb.project")
+    )
+    config.put("rllm.trainer.experiment_name", spec.name, "the run's name")
+    config.put("rllm.trainer.logger", ["console", "wandb"] if spec.wandb else ["console"], origin(spec, "wandb"))
+    saved = spec.checkpoints.interval if spec.checkpoints else None
+    config.put("rllm.trainer.save_freq", saved or -1, origin(spec, "checkpoints.interval"))
+    config.put("rllm.trainer.test_freq", evaluated.interval if evaluated else -1, origin(spec, "eval.interval"))
+    first = evaluated is not None and not evaluated.skip_first
+    config.put("rllm.trainer.val_before_train", first, origin(spec, "eval.skip_first"))
+    if spec.difficulty_filter:
+        config.put("rllm.rejection_sample.enable", True, origin(spec, "difficulty_filter"))
+        config.put("rllm.rejection_sample.filter_uniform_groups", True, origin(spec, "difficulty_filter"))
+    if spec.lora is not None and spec.says("lora.alpha"):
+        config.left_out.append("lora.alpha: Tinker chooses it")
+    return config

@@ -1,0 +1,112 @@
+"""rLLM on verl: its example for verifiers environments, started with Hydra overrides."""
+
+from __future__ import annotations
+
+from envops.training.install import install_lines
+from envops.training.trainers.native_config import NativeConfig, origin
+from envops.training.trainers.trainer import Compiled, Request, advantage_of, file_path, heading, with_overrides
+from envops.training.written_config import arguments_of, hydra_value, script_text
+
+ADVANTAGES = {"grpo": "grpo", "rloo": "rloo", "reinforce": "reinforce_plus_plus"}
+ENTRY = "examples.verifiers_env.train"
+NEW_KEYS = ("verifiers",)
+"""Blocks that are not in rLLM's configuration, so that Hydra wants a `+`."""
+MICRO_BATCH = 1
+
+
+def compile_run(request: Request) -> Compiled:
+    """The overrides of verl's PPO trainer, in a script that says where each is from."""
+    spec = request.spec
+    source = request.only_source()
+    tasks = request.tasks_per_step(source)
+    config = with_overrides(_config(request, tasks), spec)
+    script = file_path(request, "sh")
+    lines = heading(
+        request,
+        f"RLLM=/where/rllm/is {script}",
+        "On the machine that trains, with rLLM installed from its checkout (extra verl) in the active environment.",
+        *(f"left out: {line}" for line in config.left_out),
+    )
+    before = ["uv pip install 'verifiers==0.1.9.post3'", *install_lines(request, "uv pip install")]
+    before += [': "${RLLM:?the folder of an rLLM checkout}"', 'cd "$RLLM"']
+    arguments = arguments_of(config, hydra_value, NEW_KEYS)
+    stale = "rLLM keeps the data by environment id alone: after changed arguments delete its registered dataset"
+    return Compiled(
+        run=spec.name,
+        backend=spec.backend,
+        door="command",
+        files={script: script_text(f"python -m {ENTRY}", arguments, lines, before)},
+        command=("bash", script),
+        native=config,
+        notes=(f"batch: {spec.batch_size} rollouts = {tasks} tasks (data.train_batch_size)", stale, *config.left_out),
+        secrets=spec.secrets,
+        knobs={"rollouts per step": spec.batch_size, "tasks per step": tasks},
+    )
+
+
+def _config(request: Request, tasks: int) -> NativeConfig:
+    spec, source, config = request.spec, request.only_source(), NativeConfig()
+    prompt = max(1, spec.seq_len - spec.sampling.max_tokens)
+    config.put("verifiers.env_id", request.environment(source).name, origin(spec, "environments[0].id"))
+    if source.settings:
+        config.put("verifiers.env_args", dict(source.settings), origin(spec, "environments[0].args"))
+    config.put("verifiers.sampling_args.max_tokens", spec.sampling.max_tokens, origin(spec, "sampling.max_tokens"))
+    config.put("verifiers.sampling_args.temperature", spec.sampling.temperature, origin(spec, "sampling.temperature"))
+    config.put("algorithm.adv_estimator", advantage_of(spec, ADVANTAGES), origin(spec, "algorithm"))
+    note = f"tasks: {spec.batch_size} rollouts / {spec.group_size(source)}"
+    config.put("data.train_batch_size", tasks, origin(spec, "batch_size", note))
+    config.put("data.max_prompt_length", prompt, origin(spec, "seq_len", "less sampling.max_tokens"))
+    config.put("data.max_response_length", spec.sampling.max_tokens, origin(spec, "sampling.max_tokens"))
+    model, actor, rollout = (f"actor_rollout_ref.{part}" for part in ("model", "actor", "rollout"))
+    config.put(f"{model}.path", spec.model, origin(spec, "model"))
+    if spec.lora is not None:
+        config.put(f"{model}.lora_rank", spec.lora.rank, origin(spec, "lora.rank"))
+        config.put(f"{model}.lora_alpha", int(spec.lora.alpha), origin(spec, "lora.alpha"))
+    config.put(f"{actor}.optim.lr", spec.learning_rate, origin(spec, "learning_rate"))
+    config.put(f"{actor}.optim.weight_decay", spec.weight_decay, origin(spec, "weight_decay"))
+    config.put(f"{actor}.ppo_mini_batch_size", tasks, origin(spec, "batch_size", "one update per step"))
+    config.put(f"{actor}.use_dynamic_bsz", True, "sequences differ in length; no micro batch to tune")
+    config.put(f"{actor}.ppo_max_token_len_per_gpu", spec.seq_len, origin(spec, "seq_len"))
+    config.put(f"{rollout}.name", "vllm", "fixed")
+    config.put(f"{rollout}.mode", "async", "verifiers asks over HTTP")
+    config.put(f"{rollout}.n", spec.group_size(source), origin(spec, "rollouts_per_example"))
+    config.put(f"{rollout}.temperature", spec.sampling.temperature, origin(spec, "sampling.temperature"))
+    tensor = origin(spec, "gpus.tensor_parallel")
+    config.put(f"{rollout}.tensor_model_parallel_size", spec.gpus.tensor_parallel, tensor)
+    config.put(f"{rollout}.log_prob_micro_batch_size_per_gpu", MICRO_BATCH, "fixed")
+    config.put("rllm.workflow.use_workflow", True, "the example is a workflow")
+    config.put("rllm.workflow.n_parallel_tasks", spec.max_concurrent, origin(spec, "max_concurrent"))
+    _trainer(config, request)
+    if spec.difficulty_filter:
+        config.put("rllm.rejection_sample.enable", True, origin(spec, "difficulty_filter"))
+        config.put(
+            "rllm.rejection_sample.multiplier", 2, origin(spec, "difficulty_filter", "twice the tasks are asked")
+        )
+    return config
+
+
+def _trainer(config: NativeConfig, request: Request) -> None:
+    spec, gpus = request.spec, request.spec.gpus
+    config.put("trainer.total_training_steps", spec.max_steps, origin(spec, "max_steps"))
+    config.put("trainer.total_epochs", spec.max_steps, "at most one per step: the steps decide")
+    config.put("trainer.n_gpus_per_node", gpus.per_node if gpus.multi_node else gpus.train, origin(spec, "gpus.train"))
+    config.put("trainer.nnodes", gpus.train_nodes or 1, origin(spec, "gpus.train_nodes"))
+    config.put("trainer.project_name", spec.wandb.project if spec.wandb else "envops", origin(spec, "wandb.project"))
+    config.put("trainer.experiment_name", spec.name, "the run's name")
+    config.put("trainer.logger", ["console", "wandb"] if spec.wandb else ["console"], origin(spec, "wandb"))
+    config.put("trainer.default_local_dir", f"outputs/{spec.name}", "checkpoints")
+    kept, evaluated = spec.checkpoints, spec.eval
+    config.put("trainer.save_freq", (kept and kept.interval) or -1, origin(spec, "checkpoints.interval"))
+    config.put("trainer.max_actor_ckpt_to_keep", kept.keep if kept else None, origin(spec, "checkpoints.keep"))
+    config.put("trainer.test_freq", evaluated.interval if evaluated else -1, origin(spec, "eval.interval"))
+    first = evaluated is not None and not evaluated.skip_first
+    config.put("trainer.val_before_train", first, origin(spec, "eval.skip_first"))
+    if evaluated is not None:
+        path = "actor_rollout_ref.rollout.val_kwargs"
+        config.put(f"{path}.n", evaluated.rollouts, origin(spec, "eval.rollouts"))
+        config.put(f"{path}.temperature", evaluated.temperature, origin(spec, "eval.temperature"))
+        if evaluated.tasks is not None:
+            config.left_out.append("eval.tasks: the whole evaluation set is used")
+    if spec.resume is not None and spec.resume.folder:
+        config.put("trainer.resume_mode", "resume_path", origin(spec, "resume.folder"))
+        config.put("trainer.resume_from_path", spec.resume.folder, origin(spec, "resume.folder"))

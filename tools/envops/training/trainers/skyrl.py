@@ -1,0 +1,129 @@
+"""SkyRL's integration of verifiers: a dataset is prepared, then its trainer starts with dotted settings."""
+
+from __future__ import annotations
+
+import math
+
+from envops.training.trainers.native_config import NativeConfig, origin
+from envops.training.trainers.trainer import (
+    Compiled,
+    CompileError,
+    Request,
+    advantage_of,
+    file_path,
+    heading,
+    with_overrides,
+)
+from envops.training.written_config import arguments_of, hydra_value, script_text
+
+ADVANTAGES = {"grpo": "grpo", "rloo": "rloo", "reinforce": "reinforce++"}
+ENTRY = "examples.train_integrations.verifiers.entrypoints.main_verifiers"
+PREPARE = "examples/train_integrations/verifiers/prepare_dataset.py"
+MOST_MICRO_BATCH = 32
+
+
+def compile_run(request: Request) -> Compiled:
+    """The dotted settings of SkyRLTrainConfig, in a script that prepares the data first."""
+    spec = request.spec
+    source = request.only_source()
+    tasks = request.tasks_per_step(source)
+    config = with_overrides(_config(request, tasks), spec)
+    script = file_path(request, "sh")
+    environment = request.environment(source)
+    lines = heading(
+        request,
+        f"SKYRL=/where/SkyRL/is {script}",
+        f"verifiers: {request.trainer.released}.",
+        *(f"left out: {line}" for line in config.left_out),
+    )
+    package = environment.name if environment.external else '"$ROOT"/' + f"environments/{environment.module}"
+    before = [': "${SKYRL:?the folder of a SkyRL checkout}"', "ROOT=$PWD", 'cd "$SKYRL"', f"uv add --active {package}"]
+    before.append(f"uv run --with verifiers python {PREPARE} --env_id {environment.name} --output_dir data/{spec.name}")
+    return Compiled(
+        run=spec.name,
+        backend=spec.backend,
+        door="command",
+        files={
+            script: script_text(f"uv run --extra fsdp -m {ENTRY}", arguments_of(config, hydra_value), lines, before)
+        },
+        command=("bash", script),
+        native=config,
+        notes=(f"batch: {spec.batch_size} rollouts = {tasks} tasks (trainer.train_batch_size)", *config.left_out),
+        secrets=spec.secrets,
+        knobs={"rollouts per step": spec.batch_size, "tasks per step": tasks},
+    )
+
+
+def _config(request: Request, tasks: int) -> NativeConfig:
+    spec, source, config = request.spec, request.only_source(), NativeConfig()
+    group, gpus = spec.group_size(source), spec.gpus
+    if source.settings:
+        message = "SkyRL's verifiers integration loads an environment by name, without arguments"
+        raise CompileError(f"{message}: {', '.join(source.settings)}")
+    config.put("data.train_data", [f"data/{spec.name}/train.parquet"], "written by prepare_dataset.py")
+    config.put("data.val_data", [f"data/{spec.name}/validation.parquet"], "written by prepare_dataset.py")
+    config.put("environment.env_class", request.environment(source).name, origin(spec, "environments[0].id"))
+    config.put("trainer.algorithm.advantage_estimator", advantage_of(spec, ADVANTAGES), origin(spec, "algorithm"))
+    if spec.difficulty_filter:
+        said = origin(spec, "difficulty_filter", "groups without variance are drawn again")
+        config.put("trainer.algorithm.dynamic_sampling.type", "filter", said)
+    policy = "trainer.policy"
+    config.put(f"{policy}.model.path", spec.model, origin(spec, "model"))
+    if spec.lora is not None:
+        config.put(f"{policy}.model.lora.rank", spec.lora.rank, origin(spec, "lora.rank"))
+        config.put(f"{policy}.model.lora.alpha", int(spec.lora.alpha), origin(spec, "lora.alpha"))
+    config.put(f"{policy}.optimizer_config.lr", spec.learning_rate, origin(spec, "learning_rate"))
+    config.put(f"{policy}.optimizer_config.weight_decay", spec.weight_decay, origin(spec, "weight_decay"))
+    per_node = gpus.per_node if gpus.multi_node else gpus.train
+    nodes = gpus.train_nodes or 1
+    for part in ("policy", "ref"):
+        config.put(f"trainer.placement.{part}_num_nodes", nodes, origin(spec, "gpus.train_nodes"))
+        config.put(f"trainer.placement.{part}_num_gpus_per_node", per_node, origin(spec, "gpus.train"))
+    engines = max(1, nodes * per_node // gpus.tensor_parallel)
+    config.put("generator.inference_engine.num_engines", engines, "training and sampling share the GPUs")
+    config.put(
+        "generator.inference_engine.tensor_parallel_size", gpus.tensor_parallel, origin(spec, "gpus.tensor_parallel")
+    )
+    note = f"tasks: {spec.batch_size} rollouts / {group}"
+    config.put("trainer.train_batch_size", tasks, origin(spec, "batch_size", note))
+    config.put("trainer.policy_mini_batch_size", tasks, origin(spec, "batch_size", "one update per step"))
+    micro = math.gcd(max(1, spec.batch_size // (nodes * per_node)), MOST_MICRO_BATCH)
+    for kind in ("train", "forward"):
+        config.put(f"trainer.micro_{kind}_batch_size_per_gpu", micro, "divides the rollouts of one GPU")
+    _trainer(config, request)
+    _generator(config, request, group)
+    return config
+
+
+def _trainer(config: NativeConfig, request: Request) -> None:
+    spec, kept, evaluated = request.spec, request.spec.checkpoints, request.spec.eval
+    config.put("trainer.max_training_steps", spec.max_steps, origin(spec, "max_steps"))
+    config.put("trainer.epochs", spec.max_steps, "at most one per step: the steps decide")
+    config.put("trainer.eval_interval", evaluated.interval if evaluated else -1, origin(spec, "eval.interval"))
+    first = evaluated is not None and not evaluated.skip_first
+    config.put("trainer.eval_before_train", first, origin(spec, "eval.skip_first"))
+    config.put("trainer.ckpt_interval", (kept and kept.interval) or -1, origin(spec, "checkpoints.interval"))
+    config.put("trainer.max_ckpts_to_keep", kept.keep if kept else None, origin(spec, "checkpoints.keep"))
+    config.put("trainer.ckpt_path", f"outputs/{spec.name}/checkpoints", "checkpoints")
+    if spec.resume is not None and spec.resume.folder:
+        config.put("trainer.resume_mode", "from_path", origin(spec, "resume.folder"))
+        config.put("trainer.resume_path", spec.resume.folder, origin(spec, "resume.folder"))
+    config.put("trainer.logger", "wandb" if spec.wandb else "console", origin(spec, "wandb"))
+    config.put("trainer.project_name", spec.wandb.project if spec.wandb else "envops", origin(spec, "wandb.project"))
+    config.put("trainer.run_name", spec.name, "the run's name")
+
+
+def _generator(config: NativeConfig, request: Request, group: int) -> None:
+    spec, limit = request.spec, request.spec.sampling.max_tokens
+    prompt = max(1, spec.seq_len - limit)
+    config.put("trainer.max_prompt_length", prompt, origin(spec, "seq_len", "less sampling.max_tokens"))
+    config.put("generator.max_input_length", prompt, origin(spec, "seq_len", "less sampling.max_tokens"))
+    config.put("generator.n_samples_per_prompt", group, origin(spec, "rollouts_per_example"))
+    config.put("generator.sampling_params.max_generate_length", limit, origin(spec, "sampling.max_tokens"))
+    config.put("generator.sampling_params.temperature", spec.sampling.temperature, origin(spec, "sampling.temperature"))
+    if spec.eval is not None:
+        config.put("generator.eval_n_samples_per_prompt", spec.eval.rollouts, origin(spec, "eval.rollouts"))
+        if spec.eval.temperature is not None:
+            path = "generator.eval_sampling_params"
+            config.put(f"{path}.temperature", spec.eval.temperature, origin(spec, "eval.temperature"))
+            config.put(f"{path}.max_generate_length", limit, origin(spec, "sampling.max_tokens"))

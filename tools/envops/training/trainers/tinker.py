@@ -1,0 +1,81 @@
+"""tinker-cookbook's recipe for verifiers environments: one command, settings as key=value."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from envops.rules.runs.known_models import TINKER_RENDERERS
+from envops.training.install import install_lines
+from envops.training.trainers.native_config import NativeConfig, origin
+from envops.training.trainers.trainer import Compiled, Request, file_path, heading, with_overrides
+from envops.training.written_config import arguments_of, script_text
+
+MODULE = "tinker_cookbook.recipes.verifiers_rl.train"
+
+
+def compile_run(request: Request) -> Compiled:
+    """The recipe's own arguments, in a script that says where each is from."""
+    spec = request.spec
+    config = with_overrides(_config(request), spec)
+    script = file_path(request, "sh")
+    lines = heading(request, f"TINKER_API_KEY=… {script}", *(f"left out: {line}" for line in config.left_out))
+    before = ["uv pip install 'tinker-cookbook[verifiers]' 'verifiers==0.1.9.post3'"]
+    before += install_lines(request, "uv pip install")
+    source = request.only_source()
+    tasks = request.tasks_per_step(source)
+    return Compiled(
+        run=spec.name,
+        backend=spec.backend,
+        door="command",
+        files={script: script_text(f"python -m {MODULE}", arguments_of(config, chz_value), lines, before)},
+        command=("bash", script),
+        native=config,
+        notes=(f"batch: {spec.batch_size} rollouts = {tasks} tasks (groups_per_batch)", *config.left_out),
+        secrets=("TINKER_API_KEY", *spec.secrets),
+        knobs={"rollouts per step": spec.batch_size, "tasks per step": tasks},
+    )
+
+
+def chz_value(value: Any) -> str:
+    """A value as chz reads it from a command line: bare, `None` for none."""
+    if isinstance(value, bool):
+        return "True" if value else "False"
+    return repr(value) if isinstance(value, float) else str(value)
+
+
+def _config(request: Request) -> NativeConfig:
+    spec, source, config = request.spec, request.only_source(), NativeConfig()
+    tasks = request.tasks_per_step(source)
+    config.put("model_name", spec.model, origin(spec, "model"))
+    renderer = spec.renderer or TINKER_RENDERERS.get(spec.model)
+    said = (
+        origin(spec, "renderer") if spec.renderer else "what model_info recommends; the recipe's default is Qwen3.5's"
+    )
+    config.put("renderer_name", renderer, said)
+    config.put("lora_rank", spec.lora.rank if spec.lora else None, origin(spec, "lora.rank"))
+    config.put("vf_env_id", request.environment(source).name, origin(spec, "environments[0].id"))
+    if source.settings:
+        text = json.dumps(source.settings, ensure_ascii=False, sort_keys=True)
+        config.put("vf_env_args", text, origin(spec, "environments[0].args"))
+    config.put("group_size", spec.group_size(source), origin(spec, "rollouts_per_example"))
+    note = f"tasks: {spec.batch_size} rollouts / {spec.group_size(source)}"
+    config.put("groups_per_batch", tasks, origin(spec, "batch_size", note))
+    config.put("learning_rate", spec.learning_rate, origin(spec, "learning_rate"))
+    config.put("max_tokens", spec.sampling.max_tokens, origin(spec, "sampling.max_tokens"))
+    config.put("temperature", spec.sampling.temperature, origin(spec, "sampling.temperature"))
+    config.put("max_steps", spec.max_steps, origin(spec, "max_steps"))
+    config.put("max_concurrent_generation", spec.max_concurrent, origin(spec, "max_concurrent"))
+    if spec.checkpoints is not None:
+        config.put("save_every", spec.checkpoints.interval, origin(spec, "checkpoints.interval"))
+    if spec.eval is not None:
+        config.put("eval_every", spec.eval.interval, origin(spec, "eval.interval"))
+    config.put("log_path", f"outputs/{spec.name}", "metrics.jsonl lies there, for envops watch")
+    config.put("behavior_if_log_dir_exists", "resume", "started again, it goes on")
+    if spec.wandb is not None:
+        config.put("wandb_project", spec.wandb.project, origin(spec, "wandb.project"))
+        config.put("wandb_name", spec.name, "the run's name")
+    if spec.lora is not None and spec.says("lora.alpha"):
+        config.left_out.append("lora.alpha: Tinker chooses it")
+    config.left_out.append(f"seq_len = {spec.seq_len}: Tinker's is the model's")
+    return config

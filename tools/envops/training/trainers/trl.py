@@ -1,0 +1,143 @@
+"""TRL's GRPOTrainer on this machine, with rollouts and rewards from the environment's own worker.
+
+Compiled is exactly what `envops.training.learner` reads: what the trainer is given (names
+of `trl.GRPOConfig` in `[grpo]`, of `peft.LoraConfig` in `[lora]`) and what the rollouts need
+(`[rollouts]`). Nothing is submitted anywhere: `nox -s train -- RUN` trains here.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from envops.training.trainers.native_config import NativeConfig, origin
+from envops.training.trainers.trainer import Compiled, Request, file_path, heading, with_overrides
+from envops.training.written_config import toml_text
+
+if TYPE_CHECKING:
+    from envops.repository.run import RunSpec, Source
+
+MICRO_BATCH = 8
+"""Rollouts of one backward pass, at most."""
+
+
+def compile_run(request: Request) -> Compiled:
+    """The settings of the trainer and of the rollouts, as TOML."""
+    spec = request.spec
+    config = with_overrides(_config(request), spec)
+    path = file_path(request, "toml")
+    command = ("nox", "-s", "train", "--", spec.name)
+    about = heading(request, " ".join(command))
+    text = toml_text(config, about)
+    return Compiled(
+        run=spec.name,
+        backend=spec.backend,
+        door="here",
+        files={path: text},
+        command=command,
+        native=config,
+        notes=tuple(config.left_out),
+        secrets=spec.secrets,
+        knobs={"rollouts per step": spec.batch_size},
+    )
+
+
+def _config(request: Request) -> NativeConfig:
+    spec, source, config = request.spec, request.only_source(), NativeConfig()
+    group = spec.group_size(source)
+    config.put("model", spec.model, origin(spec, "model"))
+    config.put("rollouts.environment", source.id, origin(spec, "environments[0].id"))
+    if source.settings:
+        config.put("rollouts.args", dict(source.settings), origin(spec, "environments[0].taskset"))
+    config.put("rollouts.max_concurrent", spec.max_concurrent, origin(spec, "max_concurrent"))
+    config.put("rollouts.seq_len", spec.seq_len, origin(spec, "seq_len", "tokens of a conversation with its replies"))
+    micro = _micro_batch(spec.batch_size)
+    kept, evaluated = spec.checkpoints, spec.eval
+    settings = {
+        "output_dir": (f"outputs/{spec.name}", "checkpoints and metrics"),
+        "run_name": (spec.name, "the run's name"),
+        "max_steps": (spec.max_steps, origin(spec, "max_steps")),
+        "per_device_train_batch_size": (micro, "rollouts of one backward pass; divides batch_size"),
+        "gradient_accumulation_steps": (spec.batch_size // micro, origin(spec, "batch_size", "rollouts per step")),
+        "num_generations": (group, origin(spec, "rollouts_per_example")),
+        "max_completion_length": (spec.sampling.max_tokens, origin(spec, "sampling.max_tokens")),
+        "temperature": (spec.sampling.temperature, origin(spec, "sampling.temperature")),
+        "learning_rate": (spec.learning_rate, origin(spec, "learning_rate")),
+        "lr_scheduler_type": ("constant", "the declared rate at every step"),
+        "weight_decay": (spec.weight_decay, origin(spec, "weight_decay")),
+        "save_strategy": ("steps" if kept and kept.interval else "no", origin(spec, "checkpoints")),
+        "save_steps": (kept.interval if kept else None, origin(spec, "checkpoints.interval")),
+        "save_total_limit": (kept.keep if kept else None, origin(spec, "checkpoints.keep")),
+        "eval_strategy": ("steps" if evaluated else "no", origin(spec, "eval")),
+        "eval_on_start": (not evaluated.skip_first if evaluated else None, origin(spec, "eval.skip_first")),
+        "eval_steps": (evaluated.interval if evaluated else None, origin(spec, "eval.interval")),
+        "num_generations_eval": (evaluated.rollouts if evaluated else None, origin(spec, "eval.rollouts")),
+        "per_device_eval_batch_size": (_eval_batch(spec), "rollouts; whole tasks"),
+        "logging_steps": (1, "every step is followed"),
+        "report_to": ("wandb" if spec.wandb else "none", origin(spec, "wandb")),
+    }
+    for name, (value, said) in settings.items():
+        config.put(f"grpo.{name}", value, said)
+    if spec.sampling.enable_thinking is not None:
+        path = "grpo.chat_template_kwargs.enable_thinking"
+        config.put(path, spec.sampling.enable_thinking, origin(spec, "sampling.enable_thinking"))
+    if evaluated is not None:
+        config.put("rollouts.eval_tasks", evaluated.tasks, origin(spec, "eval.tasks", "kept from training"))
+        config.put("rollouts.eval_temperature", evaluated.temperature, origin(spec, "eval.temperature"))
+    if spec.lora is not None:
+        config.put("lora.r", spec.lora.rank, origin(spec, "lora.rank"))
+        config.put("lora.lora_alpha", spec.lora.alpha, origin(spec, "lora.alpha"))
+        config.put("lora.target_modules", "all-linear", "every linear layer but the output's")
+    if spec.budget.max_gpu_hours is not None:
+        said = origin(spec, "budget.max_gpu_hours", "on one GPU; it is saved and can be gone on with")
+        config.put("rollouts.max_hours", spec.budget.max_gpu_hours, said)
+    if spec.resume is not None:
+        config.put("rollouts.resume_from", _checkpoint(spec), origin(spec, "resume"))
+    _put_wandb(config, spec)
+    config.left_out += _left_out(spec, source)
+    return config
+
+
+def _checkpoint(spec: RunSpec) -> str | None:
+    """The folder of the checkpoint to begin from."""
+    resume = spec.resume
+    if resume is None or resume.step is None:
+        return resume.folder if resume else None
+    return f"outputs/{spec.name}/checkpoint-{resume.step}"
+
+
+def _put_wandb(config: NativeConfig, spec: RunSpec) -> None:
+    if spec.wandb is None:
+        return
+    for key in ("project", "entity", "group"):
+        config.put(f"wandb.{key}", getattr(spec.wandb, key), origin(spec, f"wandb.{key}"))
+    config.put("wandb.tags", list(spec.wandb.tags) or None, origin(spec, "wandb.tags"))
+
+
+def _left_out(spec: RunSpec, source: Source) -> list[str]:
+    """What was declared and has no place here."""
+    said = {
+        "difficulty_filter": (
+            spec.difficulty_filter,
+            "GRPOTrainer has none; groups without variance give no gradient",
+        ),
+        "environments[0].max_turns": (source.max_turns, "the environment's own limit of turns counts"),
+        "environments[0].harness": (source.harness, "rollouts are made by the harness that the gates use"),
+        "environments[0].runtime": (source.runtime, "rollouts are made in this process's own worker"),
+        "eval.environments": (
+            spec.eval is not None and spec.eval.environments,
+            "evaluated are tasks of the same environment that are kept from training",
+        ),
+        "resume.run": (spec.resume is not None and spec.resume.run, "a hosted run's checkpoint is not here"),
+        "gpus": (spec.gpus.train > 1 or spec.gpus.multi_node, "one process trains, on one GPU"),
+    }
+    return [f"{key}: {reason}" for key, (declared, reason) in said.items() if declared]
+
+
+def _eval_batch(spec: RunSpec) -> int | None:
+    if spec.eval is None:
+        return None
+    return spec.eval.rollouts * max(1, MICRO_BATCH // spec.eval.rollouts)
+
+
+def _micro_batch(batch: int) -> int:
+    return max(size for size in range(1, MICRO_BATCH + 1) if batch % size == 0)

@@ -1,0 +1,74 @@
+"""verifiers' own RLTrainer, last released in verifiers[rl]==0.1.9.post3: `vf-train @ X.toml`."""
+
+from __future__ import annotations
+
+from envops.training.install import install_lines
+from envops.training.trainers.native_config import NativeConfig, origin
+from envops.training.trainers.trainer import Compiled, Request, file_path, heading, with_overrides
+from envops.training.written_config import script_text, toml_text
+
+RELEASE = "verifiers[rl]==0.1.9.post3"
+
+
+def compile_run(request: Request) -> Compiled:
+    """The TOML of vf-rl, and the script that makes its virtual environment."""
+    spec = request.spec
+    config = with_overrides(_config(request), spec)
+    path, script = file_path(request, "toml"), file_path(request, "sh")
+    about = heading(request, f"vf-rl @ {path}", f"Legacy: {RELEASE} is the last release with this trainer.")
+    text = toml_text(config, about)
+    lines = heading(
+        request, script, "On a Linux machine with two GPUs and tmux: vf-rl starts vLLM and the trainer there."
+    )
+    before = [f"uv venv --python 3.11 && uv pip install '{RELEASE}'", *install_lines(request, "uv pip install")]
+    return Compiled(
+        run=spec.name,
+        backend=spec.backend,
+        door="command",
+        files={path: text, script: script_text(f"uv run vf-rl @ {path}", {}, lines, before)},
+        command=("bash", script),
+        native=config,
+        notes=tuple(config.left_out),
+        secrets=spec.secrets,
+        knobs={"rollouts per step": spec.batch_size},
+    )
+
+
+def _config(request: Request) -> NativeConfig:
+    spec, source, config = request.spec, request.only_source(), NativeConfig()
+    config.put("model", spec.model, origin(spec, "model"))
+    config.put("env.id", request.environment(source).name, origin(spec, "environments[0].id"))
+    if source.settings:
+        config.put("env.args", dict(source.settings), origin(spec, "environments[0].args"))
+    config.put("inference.gpus", spec.gpus.inference, origin(spec, "gpus.inference"))
+    config.put("inference.args.max_model_len", spec.seq_len, origin(spec, "seq_len"))
+    if spec.gpus.tensor_parallel > 1:
+        path = "inference.args.tensor_parallel_size"
+        config.put(path, spec.gpus.tensor_parallel, origin(spec, "gpus.tensor_parallel"))
+    config.put("trainer.gpus", spec.gpus.train, origin(spec, "gpus.train"))
+    arguments = {
+        "run_name": (spec.name, "the run's name"),
+        "max_steps": (spec.max_steps, origin(spec, "max_steps")),
+        "batch_size": (spec.batch_size, origin(spec, "batch_size", "rollouts per step")),
+        "rollouts_per_example": (spec.rollouts_per_example, origin(spec, "rollouts_per_example")),
+        "learning_rate": (spec.learning_rate, origin(spec, "learning_rate")),
+        "weight_decay": (spec.weight_decay, origin(spec, "weight_decay")),
+        "max_seq_len": (spec.seq_len, origin(spec, "seq_len")),
+        "max_concurrent": (spec.max_concurrent, origin(spec, "max_concurrent")),
+        "max_tokens": (spec.sampling.max_tokens, origin(spec, "sampling.max_tokens")),
+        "temperature": (spec.sampling.temperature, origin(spec, "sampling.temperature")),
+        "use_lora": (spec.lora is not None, origin(spec, "lora")),
+        "lora_rank": (spec.lora.rank if spec.lora else None, origin(spec, "lora.rank")),
+        "lora_alpha": (int(spec.lora.alpha) if spec.lora else None, origin(spec, "lora.alpha")),
+        "save_steps": (spec.checkpoints.interval if spec.checkpoints else None, origin(spec, "checkpoints.interval")),
+        "save_total_limit": (spec.checkpoints.keep if spec.checkpoints else None, origin(spec, "checkpoints.keep")),
+        "resume_from_checkpoint": (spec.resume.folder if spec.resume else None, origin(spec, "resume.folder")),
+        "report_to": ("wandb" if spec.wandb else "none", origin(spec, "wandb")),
+    }
+    for name, (value, said) in arguments.items():
+        config.put(f"trainer.args.{name}", value, said)
+    if spec.eval is not None:
+        config.left_out.append("eval: this trainer evaluates nothing while it trains; use `nox -s distribution`")
+    if spec.difficulty_filter:
+        config.left_out.append("difficulty_filter: this trainer has none")
+    return config

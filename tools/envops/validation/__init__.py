@@ -1,0 +1,1 @@
+"""Proving environments: virtual environments, wheels, processes, stages, facts, and verdicts."""

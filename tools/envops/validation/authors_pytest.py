@@ -1,0 +1,89 @@
+"""pytest in an environment's own virtual environment, for a person at a terminal."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+
+from envops.repository.package import Package
+from envops.repository.registry import EnvironmentEntry
+from envops.repository.workspace import Workspace
+from envops.validation.job import worker_environment
+from envops.validation.requests import Wish, requests_for
+from envops.validation.starting import WORKER_FOLDER
+from envops.validation.venv import venv_for
+from envops.validation.wheel import TESTS_LOCK, built_wheel
+
+BOOTSTRAP = """
+import importlib.util as u, sys
+s = u.spec_from_file_location("envops_worker", sys.argv[1] + "/__init__.py", submodule_search_locations=[sys.argv[1]])
+sys.modules["envops_worker"] = m = u.module_from_spec(s)
+s.loader.exec_module(m)
+del sys.argv[1]
+from envops_worker.author_tests.testing import main
+sys.exit(main())
+"""
+PASSED_ON = ("TERM", "COLORTERM", "NO_COLOR", "FORCE_COLOR", "PY_COLORS", "COLUMNS", "LINES", "CI", "PYTEST_ADDOPTS")
+"""Variables of the terminal and of pytest; everything else of the user's stays outside, as in the gates."""
+
+
+def run_pytest(
+    entry: EnvironmentEntry,
+    package: Package,
+    workspace: Workspace,
+    arguments: Sequence[str],
+    *,
+    allow_network: bool,
+    stop: threading.Event,
+) -> int:
+    """Run pytest on an environment's tests and cases and return its exit code.
+
+    Raises `ProgramFailed` when the virtual environment or the wheel cannot be made.
+    """
+    venv = venv_for(package.folder / "requirements.lock", workspace, stop)
+    toolbox = venv_for(TESTS_LOCK, workspace, stop).site_packages
+    overlay = built_wheel(package, workspace, stop).overlay
+    requests = requests_for(entry, Wish(allow_network=allow_network))
+    asked = json.dumps(
+        {"settings": requests.settings(package, overlay), "toolbox": str(toolbox.resolve())}, default=str
+    )
+    options = [
+        "--import-mode=importlib",
+        f"--rootdir={workspace.root}",
+        f"--confcutdir={package.folder}",
+        *("-o", f"cache_dir={workspace.base / 'pytest' / package.name}"),
+        *_with_paths(arguments, package.folder, workspace.root),
+    ]
+    with workspace.scratch() as scratch:
+        environment = worker_environment(venv, overlay, scratch, requests.confinement)
+        environment |= {name: os.environ[name] for name in PASSED_ON if name in os.environ}
+        command: list[str | Path] = [venv.python, "-s", "-P", "-c", BOOTSTRAP, WORKER_FOLDER, asked, *options]
+        return subprocess.run(command, cwd=workspace.root, env=environment, check=False).returncode
+
+
+def _with_paths(arguments: Sequence[str], folder: Path, root: Path) -> list[str]:
+    """The arguments with the paths among them as seen from the root; the environment's folder where there are none."""
+    found = False
+    given = []
+    for argument in arguments:
+        path, separator, rest = argument.partition("::")
+        known = None if argument.startswith("-") else _inside(path, folder, root)
+        if known is None:
+            given.append(argument)
+        else:
+            found = True
+            given.append(f"{known}{separator}{rest}")
+    return given if found else [*given, os.path.relpath(folder, root)]
+
+
+def _inside(path: str, folder: Path, root: Path) -> str | None:
+    """A path of the environment's as seen from the root, whether it was given from there or from its folder."""
+    for start in (Path.cwd(), root, folder):
+        candidate = (start / path).resolve()
+        if path and candidate.exists() and candidate.is_relative_to(folder.resolve()):
+            return os.path.relpath(candidate, root)
+    return None

@@ -1,0 +1,39 @@
+"""Environments side by side in one place, as somebody has them who trains on several at once."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Sequence
+
+from envops.repository.package import Package
+from envops.repository.workspace import Workspace
+from envops.system.subprocesses import run_program
+from envops.validation.resolve import resolve_together
+from envops.validation.venv import venv_for
+from envops.validation.wheel import built_wheel
+
+IMPORT_SECONDS = 600.0
+_IMPORTS = """
+import importlib, sys
+for name in sys.argv[1:]:
+    module = importlib.import_module(name)
+    print(name, getattr(module, "__file__", None) or list(module.__path__)[0])
+"""
+
+
+def import_together(packages: Sequence[Package], workspace: Workspace, stop: threading.Event) -> tuple[str, ...]:
+    """Resolve, install and import all packages at once; returns what was imported from where, a line each.
+
+    Raises `ProgramFailed` where they exclude each other, do not build, or do not import.
+    """
+    with workspace.scratch() as scratch:
+        lock = scratch / "together.lock"
+        resolve_together(packages, lock, stop)
+        venv = venv_for(lock, workspace, stop)
+        overlays = [str(built_wheel(package, workspace, stop).overlay) for package in packages]
+        variables = {"PATH": os.defpath, "HOME": str(scratch), "HF_HUB_OFFLINE": "1"}
+        variables |= {"PYTHONPATH": os.pathsep.join(overlays), "PYTHONDONTWRITEBYTECODE": "1"}
+        command = [str(venv.python), "-c", _IMPORTS, *(package.module for package in packages)]
+        said = run_program(command, environment=variables, folder=scratch, seconds=IMPORT_SECONDS, stop=stop)
+    return tuple(said.splitlines())

@@ -1,0 +1,58 @@
+"""Another harness of verifiers v1 than the worker's own: what it is given to bring itself along."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import time
+from contextlib import suppress
+from pathlib import Path
+
+from envops.repository.workspace import Workspace, mark_used
+from envops.text.scrubbing import SECRET_NAME
+from envops.validation.job import Job
+from envops.validation.venv import uv_program
+
+SET_UP_SECONDS = 600.0
+LONGEST_RUN_SECONDS = 86_400.0
+_OF_THE_NETWORK = ("HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY", "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE")
+_CREDENTIALS = re.compile(r"(?:^|[/=\s])[^/\s@]+@")
+"""`user:password@host` and `token@host`, with or without a scheme, alone or after `name=`."""
+
+
+def seat_harness(job: Job, name: str, workspace: Workspace, *, allow_network: bool) -> None:
+    """Let a harness set itself up in a job.
+
+    Raises `StageFailed` with a failure of kind `harness` where it cannot.
+    """
+    _sweep(workspace.harnesses)
+    seat = {
+        "id": name,
+        "uv": str(uv_program()),
+        "cache": str(workspace.harnesses.resolve()),
+        "allow_network": allow_network,
+        "variables": settings_without_secrets() if allow_network else {},
+    }
+    list(job.request("harness", SET_UP_SECONDS + 30, stage="smoke", seat=seat, seconds=SET_UP_SECONDS))
+
+
+def _sweep(cache: Path) -> None:
+    """Take environments away that uv made for harnesses of runs that are over: each run's are its own."""
+    cache.mkdir(parents=True, exist_ok=True)
+    mark_used(cache)
+    for folder in cache.glob("environments-*/*/"):
+        with suppress(OSError):
+            if time.time() - folder.stat().st_mtime > LONGEST_RUN_SECONDS:
+                shutil.rmtree(folder, ignore_errors=True)
+
+
+def settings_without_secrets() -> dict[str, str]:
+    """How the user's uv and network are set up, without what is secret: the environment's code can read it."""
+    names = [name for name in os.environ if name.startswith("UV_") or name in _OF_THE_NETWORK]
+    kept = {name: os.environ[name] for name in names if not SECRET_NAME.search(name)}
+    return {name: value for name, value in kept.items() if not _holds_password(value)}
+
+
+def _holds_password(text: str) -> bool:
+    return bool(_CREDENTIALS.search(text))

@@ -1,0 +1,283 @@
+"""The host's side of a job: ask a process inside a virtual environment, limit it, and end it with all it started."""
+
+from __future__ import annotations
+
+import json
+import os
+import selectors
+import subprocess
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from envops_worker.crash_status import read_crash_status
+
+from envops.facts.observed import Failure, adapter
+from envops.system.subprocesses import Interrupted
+from envops.validation.memory import MemoryWatch
+from envops.validation.starting import Connection
+from envops.validation.venv import VirtualEnvironment
+
+MEMORY_LIMIT = 4 * 2**30
+"""Bytes that the processes of an environment may hold together."""
+LINE_LIMIT = 64 * 2**20
+"""Bytes of one answer; a longer line is no answer."""
+ERRORS_KEPT = 16_384
+LOOK_SECONDS = 0.25
+PATIENCE_SECONDS = 1.0
+MARK = "ENVOPS_WORKER"
+
+
+class StageFailed(Exception):
+    """A request came to an end early; the worker lives and can be asked something else."""
+
+    def __init__(self, failure: Failure) -> None:
+        self.failure = failure
+        super().__init__(failure.message)
+
+
+class WorkerLost(StageFailed):
+    """The worker is gone."""
+
+
+@dataclass(frozen=True)
+class Confinement:
+    """What a worker is given of the machine."""
+
+    secrets: Mapping[str, str]
+    """Declared variables and their values."""
+    allow_network: bool = False
+    memory: int = MEMORY_LIMIT
+    hash_seed: int = 0
+    """Python's own: what the order of sets of strings follows from."""
+
+
+class Job:
+    """One process that is asked about one environment; use as a context manager."""
+
+    def __init__(self, connection: Connection, memory: MemoryWatch, stop: threading.Event) -> None:
+        self._connection = connection
+        self._memory = memory
+        self._stop = stop
+        self._errors = bytearray()
+        self._buffer = bytearray()
+        self._searched = 0
+        self._requests = 0
+        self._ended = False
+        os.set_blocking(connection.requests, False)
+        self._selector = selectors.DefaultSelector()
+        for descriptor, name in ((connection.answers, "answers"), (connection.errors, "errors")):
+            os.set_blocking(descriptor, False)
+            self._selector.register(descriptor, selectors.EVENT_READ, name)
+        memory.add(connection.process.pid)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.end()
+
+    @property
+    def pid(self) -> int:
+        return self._connection.process.pid
+
+    def request(self, operation: str, within: float, **parameters: Any) -> Iterator[tuple[str, Any]]:
+        """Ask for an operation, allow it `within` seconds, and yield its parts, kind and value.
+
+        Raises `StageFailed` when the environment's code broke it off, `WorkerLost` when the
+        worker died, hung, filled its memory or spoke nonsense, and `Interrupted` when the
+        run was cancelled. The process is ended in the latter two cases.
+        """
+        self._requests += 1
+        deadline = time.monotonic() + within
+        line = json.dumps({"id": self._requests, "operation": operation, **parameters}, default=str)
+        try:
+            self._write(line.encode() + b"\n", deadline, within)
+            yield from self._answers(deadline, within)
+        except (Interrupted, WorkerLost):
+            self.end()
+            raise
+
+    def _write(self, line: bytes, deadline: float, seconds: float) -> None:
+        pipe = self._connection.requests
+        rest = memoryview(line)
+        while rest:
+            try:
+                rest = rest[os.write(pipe, rest) :]
+            except BlockingIOError:  # the worker does not read; it is given its time and no more
+                self._check_limits(deadline, seconds)
+                if self._connection.process.poll() is not None:
+                    raise self._died() from None
+                time.sleep(0.01)
+            except OSError:
+                raise self._died() from None
+
+    def _answers(self, deadline: float, seconds: float) -> Iterator[tuple[str, Any]]:
+        for message in self._messages(deadline, seconds):
+            if message.get("id") != self._requests:
+                continue
+            event = message.get("event")
+            if event == "done":
+                return
+            if event == "failed":
+                raise StageFailed(checked(Failure, message.get("failure")))
+            if event != "item" or not isinstance(message.get("kind"), str):
+                raise self._nonsense(f"an answer that is neither item nor end: {str(message)[:200]}")
+            yield message["kind"], message["value"]
+
+    def _messages(self, deadline: float, seconds: float) -> Iterator[dict[str, Any]]:
+        looked = time.monotonic()
+        while True:
+            while (end := self._buffer.find(b"\n", self._searched)) >= 0:
+                line = bytes(self._buffer[:end])
+                del self._buffer[: end + 1]
+                self._searched = 0
+                yield self._parsed(line)
+            self._searched = len(self._buffer)
+            self._check_limits(deadline, seconds)
+            now = time.monotonic()
+            if now - looked > LOOK_SECONDS:
+                looked = now
+                self._check_memory()
+            ended = self._connection.process.poll() is not None  # what it started may keep the channel open
+            if not self._read(0.0 if ended else min(LOOK_SECONDS, max(0.0, deadline - now))) and ended:
+                raise self._died()
+
+    def _check_limits(self, deadline: float, seconds: float) -> None:
+        if self._stop.is_set():
+            raise Interrupted
+        if time.monotonic() > deadline:
+            raise WorkerLost(self._failure("timeout", "Timeout", f"no answer after {seconds:g} s"))
+
+    def _read(self, seconds: float) -> bool:
+        """Read on; whether there was anything."""
+        ready = self._selector.select(seconds)
+        for key, _ in ready:
+            data = os.read(key.fd, 1 << 20)
+            if not data:
+                self._selector.unregister(key.fileobj)
+                if key.data == "answers":
+                    raise self._died()
+            elif key.data == "errors":
+                self._errors = (self._errors + data)[-ERRORS_KEPT:]
+            else:
+                self._buffer += data
+                if len(self._buffer) > LINE_LIMIT:
+                    raise self._nonsense(f"a line of over {LINE_LIMIT >> 20} MiB")
+        return bool(ready)
+
+    def _parsed(self, line: bytes) -> dict[str, Any]:
+        try:
+            message = json.loads(line)
+        except (ValueError, RecursionError):
+            message = None
+        if not isinstance(message, dict):
+            raise self._nonsense(f"a line that is not JSON: {line[:200]!r}")
+        return message
+
+    def _check_memory(self) -> None:
+        excess = self._memory.excess_of(self.pid)
+        if excess:
+            raise WorkerLost(self._failure("memory", "OutOfMemory", excess))
+
+    def _died(self) -> WorkerLost:
+        process = self._connection.process
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(2)
+        with suppress(OSError, ValueError):
+            self._errors += os.read(self._connection.errors, ERRORS_KEPT)
+        code = process.returncode
+        if code is None:
+            message = "the worker sent nothing more and closed its channel"
+            return WorkerLost(self._failure("protocol", "ProtocolError", message))
+        how = f"signal {-code}" if code < 0 else f"exit code {code}"
+        return WorkerLost(self._failure("crash", "WorkerDied", f"the worker ended with {how}"))
+
+    def _nonsense(self, what: str) -> WorkerLost:
+        return WorkerLost(self._failure("protocol", "ProtocolError", f"the worker sent {what}"))
+
+    def _failure(self, kind: Any, type: str, message: str) -> Failure:
+        said = self._errors.decode("utf-8", "replace").strip()[-2_000:]
+        return Failure(kind, type, message + self._about(), None, said)
+
+    def _about(self) -> str:
+        """What the worker is scoring or was, as far as it wrote that down."""
+        with suppress(OSError, ValueError, LookupError, TypeError, RecursionError):
+            about = json.loads(read_crash_status(self._connection.status))
+            if about["id"] == self._requests:
+                return f"\nwhile scoring {json.dumps(about['value'])[:500]}"
+        return ""
+
+    def end(self) -> None:
+        """End the process, and with it what it started in its process group; its environment ends all else."""
+        if self._ended:
+            return
+        self._ended = True
+        self._connection.lifeline.close()
+        with suppress(subprocess.TimeoutExpired):
+            self._connection.process.wait(PATIENCE_SECONDS)
+        self._memory.remove(self.pid)
+        self._selector.close()
+        self._connection.pipes.close()
+
+
+def marked_processes(mark: str) -> list[Any]:
+    """Processes that carry a worker's mark although they left its group and its family."""
+    import psutil
+
+    found = []
+    for process in psutil.process_iter():
+        with suppress(psutil.Error, OSError):
+            if process.environ().get(MARK) == mark:
+                found.append(process)
+    return found
+
+
+def worker_environment(
+    venv: VirtualEnvironment, overlay: Path, scratch: Path, confinement: Confinement
+) -> dict[str, str]:
+    """The variables that a worker sees: none of the user's but the declared ones."""
+    home, temporary = scratch / "home", scratch / "tmp"
+    home.mkdir(exist_ok=True)
+    temporary.mkdir(exist_ok=True)
+    environment = {
+        "PATH": f"{venv.folder / 'bin'}:/usr/local/bin:/usr/bin:/bin",
+        "HOME": str(home),
+        "TMPDIR": str(temporary),
+        "LANG": "C.UTF-8",
+        "PYTHONPATH": str(overlay.resolve()),  # as the places of failures are told by
+        "PYTHONHASHSEED": str(confinement.hash_seed),
+        "PYTHONDONTWRITEBYTECODE": "1",  # nothing of an environment's writes into what others import
+        "TOKENIZERS_PARALLELISM": "false",
+        "NO_PROXY": "127.0.0.1,localhost",
+        "ENVOPS_ENDPOINT_KEY": "scripted",
+        "PRIME_DISABLE_VERSION_CHECK": "1",
+    }
+    if confinement.allow_network:
+        passed = ("HF_HOME", "HF_TOKEN", "HTTPS_PROXY", "HTTP_PROXY", "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE")
+        environment |= {name: os.environ[name] for name in passed if name in os.environ}
+    else:
+        environment |= {"HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1"}
+    return environment | dict(confinement.secrets)
+
+
+def checked(kind: type, value: Any) -> Any:
+    """A value from a worker as a fact.
+
+    Raises `WorkerLost` when it has another shape.
+    """
+    from pydantic import ValidationError
+
+    try:
+        return adapter(kind).validate_python(value)
+    except ValidationError as error:
+        first = error.errors()[0]
+        message = f"the worker sent a {kind.__name__} of the wrong shape: {first['loc']}: {first['msg']}"
+        raise WorkerLost(Failure("protocol", "ProtocolError", message)) from None

@@ -1,0 +1,100 @@
+"""Rollouts on disk as they come, so that an interrupted evaluation goes on where it was.
+
+One file per environment and facts key below `.envops/rollouts/`. An interruption loses the
+rollouts that were in flight; a torn last line is one of those. The file is removed when the
+observation is complete and its facts are kept.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import json
+import os
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from envops.facts.observed import Rollout, adapter
+from envops.repository.workspace import Workspace
+from envops.validation.facts_on_disk import as_json
+
+PASSING_FAULTS = ("provider", "harness", "infrastructure", "protocol", "crash", "memory")
+"""Failures that another try may not have: such rollouts are made again, and never remembered as they are."""
+
+
+class Journal:
+    """The rollouts of one observation, appended to as they come."""
+
+    def __init__(self, path: Path, *, fresh: bool = False) -> None:
+        self._path = path
+        if fresh:
+            self.forget()
+
+    @classmethod
+    def of(cls, workspace: Workspace, environment: str, key: str, *, fresh: bool = False) -> Journal:
+        """The journal of an environment's observation with this facts key."""
+        return cls(workspace.base / "rollouts" / environment / f"{key}.jsonl", fresh=fresh)
+
+    @contextmanager
+    def held(self) -> Iterator[bool]:
+        """Whether no other process goes on with it while the block runs; where that cannot be asked, nobody does."""
+        path = self._path.with_suffix(".lock")
+        descriptor = -1
+        alone = True
+        try:
+            with suppress(OSError):
+                path.parent.mkdir(parents=True, exist_ok=True)
+                descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            if descriptor >= 0:
+                try:
+                    fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                except OSError as error:
+                    alone = error.errno not in (errno.EACCES, errno.EAGAIN)
+            yield alone
+        finally:
+            if descriptor >= 0:
+                os.close(descriptor)
+
+    def kept(self, policy: str, tasks: int, rollouts: int, *, whole_groups: bool) -> list[Rollout]:
+        """What earlier runs made of an evaluation; of groups that are compared, only the whole ones."""
+        found = {(each.task, each.rollout): each for each in self._read() if each.policy == policy}
+        sound = [each for each in found.values() if each.rollout < rollouts and not _may_pass(each)]
+        by_task: dict[int, list[Rollout]] = defaultdict(list)
+        for each in sound:
+            by_task[each.task].append(each)
+        first = sorted(by_task)[:tasks]
+        return [each for task in first for each in by_task[task] if not whole_groups or len(by_task[task]) == rollouts]
+
+    def written(self) -> int:
+        """How many rollouts earlier runs wrote down, of whatever use they are; it never becomes less."""
+        return sum(1 for _ in self._read())
+
+    def _read(self) -> Iterator[Rollout]:
+        with suppress(OSError):
+            for line in self._path.read_bytes().split(b"\n"):
+                with suppress(ValueError):
+                    rollout = adapter(Rollout).validate_python(json.loads(line))
+                    assert isinstance(rollout, Rollout)
+                    yield rollout
+
+    def append(self, rollout: Rollout) -> None:
+        """Keep a rollout. A disk that takes nothing costs a later run time, and this one nothing."""
+        line = as_json(rollout)
+        with suppress(OSError):
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+            try:
+                os.write(descriptor, b"\n" + line + b"\n")  # the first newline ends what an earlier run tore
+            finally:
+                os.close(descriptor)
+
+    def forget(self) -> None:
+        """Remove the file: its rollouts are kept elsewhere, or not wanted."""
+        with suppress(OSError):
+            self._path.unlink(missing_ok=True)
+
+
+def _may_pass(rollout: Rollout) -> bool:
+    return rollout.timed_out or (rollout.failure is not None and rollout.failure.kind in PASSING_FAULTS)

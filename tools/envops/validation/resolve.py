@@ -1,0 +1,108 @@
+"""Resolving locks: from what a package requires to exact versions with hashes, by uv."""
+
+from __future__ import annotations
+
+import re
+import tempfile
+import threading
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from envops.repository.lock import LOCK_FILE, inputs_digest, render
+from envops.repository.package import Package
+from envops.system.subprocesses import run_program
+from envops.validation.venv import TOOL_LOCKS, uv_environment, uv_program
+
+RESOLVE_SECONDS = 600.0
+OLDEST_PYTHON = "3.11"
+_HEADER = "# Written by `nox -s lock`. Every version is exact, every file has its hash.\n"
+
+
+def resolve_locks(
+    packages: Sequence[Package], stop: threading.Event, resolution: str = "highest"
+) -> Iterator[tuple[Package, bool]]:
+    """Write every package's requirements.lock anew; yields each package and whether its lock changed.
+
+    Packages that require the same get the same lock, resolved once. `resolution` is uv's: the
+    highest versions that are allowed, or the lowest-direct. Raises `ProgramFailed`
+    when uv finds no solution or reaches no index; the lock on disk is then left as it was.
+    """
+    solved: dict[str, str] = {}
+    for package in packages:
+        inputs = inputs_digest(package.requires, package.requires_python)
+        if inputs not in solved:
+            solved[inputs] = resolved_lock(package.requires, package.requires_python, stop, resolution)
+        path = package.folder / LOCK_FILE
+        before = path.read_text() if path.is_file() else ""
+        if before != solved[inputs]:
+            _replace(path, solved[inputs])
+        yield package, before != solved[inputs]
+
+
+def resolve_tool_locks(tools: Path, stop: threading.Event) -> Iterator[Path]:
+    """Write the locks of the tool itself anew: its own, those of its groups, those it brings along.
+
+    Raises `ProgramFailed` like `resolve_locks`.
+    """
+    own = tools / "requirements.lock"
+    _replace(own, _HEADER + _compile([tools / "pyproject.toml"], OLDEST_PYTHON, tools, stop))
+    yield own
+    written = [own]
+    # some are installed together, so each agrees with those before
+    for group in ("prime", "inspect", "tests", "lint", "trl"):
+        path = tools / f"requirements-{group}.lock"
+        agreeing: list[str | Path] = [part for lock in written for part in ("--constraint", lock)]
+        wanted: list[str | Path] = ["--group", f"{tools / 'pyproject.toml'}:{group}", *agreeing]
+        written.append(path)
+        _replace(path, _HEADER + _compile(wanted, OLDEST_PYTHON, tools, stop))
+        yield path
+    for wanted_file in sorted(TOOL_LOCKS.glob("*.in")):
+        path = wanted_file.with_suffix(".lock")
+        _replace(path, _HEADER + _compile([wanted_file], OLDEST_PYTHON, tools, stop))
+        yield path
+
+
+def _replace(path: Path, text: str) -> None:
+    aside = path.with_name(f".{path.name}.new")
+    aside.write_text(text)
+    aside.replace(path)
+
+
+def resolved_lock(
+    requires: Sequence[str], requires_python: str, stop: threading.Event, resolution: str = "highest"
+) -> str:
+    """The text of a requirements.lock for these requirements. Raises `ProgramFailed` like `resolve_locks`."""
+    with tempfile.TemporaryDirectory(prefix="envops-lock-") as folder:
+        wanted = Path(folder) / "environment.in"
+        wanted.write_text("\n".join(requires) + "\n")
+        resolved = _compile([wanted], oldest_python(requires_python), Path(folder), stop, resolution)
+    return render(resolved, inputs_digest(requires, requires_python))
+
+
+def resolve_together(packages: Sequence[Package], path: Path, stop: threading.Event) -> None:
+    """Write one lock that satisfies all packages at once. Raises `ProgramFailed` when there is none."""
+    requires = sorted({each for package in packages for each in package.requires})
+    oldest = max(
+        (oldest_python(package.requires_python) for package in packages),
+        key=lambda text: tuple(map(int, text.split("."))),
+    )
+    path.write_text(resolved_lock(requires, f">={oldest}", stop))
+
+
+def _compile(
+    wanted: Sequence[str | Path], python: str, folder: Path, stop: threading.Event, resolution: str = "highest"
+) -> str:
+    command: list[str | Path] = [uv_program(), "pip", "compile", *wanted, "--python-version", python]
+    command += ["--universal", "--generate-hashes", "--upgrade", "--quiet", "--resolution", resolution]
+    command += ["--no-header", "--no-annotate", "--no-emit-index-url"]
+    environment = uv_environment()
+    return run_program(command, environment=environment, folder=folder, seconds=RESOLVE_SECONDS, stop=stop)
+
+
+def oldest_python(requires_python: str) -> str:
+    """The lowest Python that `requires-python` admits, at least the tool's own lowest."""
+    floors = re.findall(r"(?:>=|~=|==|>)\s*(\d+)\.(\d+)", requires_python)
+    highest = max(((int(major), int(minor)) for major, minor in floors), default=(0, 0))
+    own = tuple(map(int, OLDEST_PYTHON.split(".")))
+    major, minor = max(highest, own)
+    return f"{major}.{minor}"

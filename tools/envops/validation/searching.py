@@ -1,0 +1,93 @@
+"""The host's side of the search for exploits: how far it may go, and what it is told."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from envops.facts.limits import TASKS_PLAYED
+from envops.repository.package import Package
+from envops.repository.workspace import Workspace, made_once
+from envops.system.subprocesses import ProgramFailed, run_program
+from envops.validation.job import Job
+from envops.validation.venv import TOOL_LOCKS, VirtualEnvironment, uv_environment, venv_for, venv_key
+
+SEARCH_LOCK = TOOL_LOCKS / "search.lock"
+"""hypothesis, brought along to the worker."""
+UNICODE_TABLES = "unicode"
+SEED = 0
+EVALUATIONS = 3_000
+EVALUATIONS_OF_CONVERSATIONS = 1_000
+SECONDS = 2.5
+"""The count ends a search of a cheap reward; the time is for all others."""
+SECONDS_PER_REPLY = 2.0
+SECONDS_PER_PLAY = 20.0
+REQUEST_SECONDS = 120.0
+UNICODE = """
+import sys
+from hypothesis.configuration import set_hypothesis_home_dir
+from hypothesis.internal.charmap import charmap
+set_hypothesis_home_dir(sys.argv[1])
+charmap()
+"""
+
+
+@dataclass(frozen=True)
+class Toolbox:
+    """hypothesis, and what it knows of unicode."""
+
+    site_packages: Path
+    unicode: Path
+    """The folder of its tables, which take long to make; `os.devnull` where they could not be made ahead."""
+
+
+def search_toolbox_of(workspace: Workspace) -> Toolbox:
+    """Where it is once it was made."""
+    venv = VirtualEnvironment(workspace.venvs / venv_key(SEARCH_LOCK))
+    return Toolbox(venv.site_packages, venv.folder / UNICODE_TABLES)
+
+
+def search_toolbox(workspace: Workspace, stop: threading.Event) -> Toolbox:
+    """What a search needs, made where it is missing. Raises what `venv_for` raises."""
+    venv = venv_for(SEARCH_LOCK, workspace, stop)
+    try:
+        folder = venv.folder / UNICODE_TABLES
+        tables = made_once(folder, lambda aside: _write_tables(venv, aside, stop), _has_tables, stop)
+    except (ProgramFailed, OSError):
+        tables = Path(os.devnull)  # the search makes its own, and can keep them nowhere
+    return Toolbox(venv.site_packages, tables)
+
+
+def _has_tables(folder: Path) -> bool:
+    return any(folder.glob("unicode_data/*/charmap.json.gz"))
+
+
+def _write_tables(venv: VirtualEnvironment, folder: Path, stop: threading.Event) -> None:
+    """Raises `OSError` where there is no room for them, of which hypothesis says nothing."""
+    folder.mkdir()
+    command: list[str | Path] = [venv.python, "-I", "-B", "-c", UNICODE, folder]
+    run_program(command, environment=uv_environment(), folder=folder, seconds=REQUEST_SECONDS, stop=stop)
+    if not _has_tables(folder):
+        raise OSError("the tables were not written")
+
+
+def search_request(job: Job, package: Package, toolbox: Toolbox, *, conversational: bool) -> Iterator[tuple[str, Any]]:
+    """Ask a job to search."""
+    return job.request(
+        "search",
+        REQUEST_SECONDS,
+        toolbox=str(toolbox.site_packages),
+        unicode=str(toolbox.unicode),
+        conversations=TASKS_PLAYED,
+        formats=package.reward.format,
+        minimum=package.reward.min or 0.0,
+        seed=SEED,
+        evaluations=EVALUATIONS_OF_CONVERSATIONS if conversational else EVALUATIONS,
+        seconds=SECONDS,
+        seconds_per_reply=SECONDS_PER_REPLY,
+        seconds_per_play=SECONDS_PER_PLAY,
+    )

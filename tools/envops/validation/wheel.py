@@ -1,0 +1,191 @@
+"""The wheel of a package: built with `build` from exactly the files of its digest, and unpacked.
+
+What is observed is the wheel and not the folder, so that what was proven is what is published.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import threading
+import zipfile
+from dataclasses import dataclass, replace
+from email.parser import Parser
+from pathlib import Path
+
+from envops.facts.observed import Failure, Wheel
+from envops.repository.content import strict_digest
+from envops.repository.package import Package
+from envops.repository.workspace import Workspace, made_once, mark_used
+from envops.system.subprocesses import ProgramFailed, run_program
+from envops.validation.venv import TOOL_LOCKS, VirtualEnvironment, uv_environment, uv_program, venv_for
+
+BUILD_LOCK = TOOL_LOCKS / "build.lock"
+TESTS_LOCK = TOOL_LOCKS / "tests.lock"
+BUILD_SECONDS = 180.0
+BUILD_WITH_TOOLS = ("--no-isolation", "--skip-dependency-check")
+"""For a build that needs nothing but what the tool brings along. To look that up again would start another Python."""
+INSTALLS = ("pip", "install", "--quiet", "--no-deps", "--no-index", "--offline", "--compile-bytecode")
+SEEN_BY_UV = {"PATH", "HOME", "TMPDIR", "LANG", "XDG_CACHE_HOME", "UV_CACHE_DIR", "UV_LINK_MODE", "UV_NO_CACHE",
+              "UV_NO_PROGRESS", "UV_PYTHON_DOWNLOADS"}  # fmt: skip
+"""Where uv keeps its cache; not what it is to install, which is the wheel and nothing else."""
+EPOCH = "315532800"
+"""1980-01-01, the earliest time that a zip archive can hold: equal input makes an equal wheel."""
+
+
+@dataclass(frozen=True)
+class BuiltWheel:
+    """A wheel on disk and the folder that it was unpacked into."""
+
+    wheel: Wheel
+    overlay: Path
+
+
+def built_wheel(package: Package, workspace: Workspace, stop: threading.Event) -> BuiltWheel:
+    """The package's wheel, built and unpacked once per digest.
+
+    Raises `ProgramFailed` with kind `raised` when the package does not build, which is the
+    author's to mend, and `Interrupted` when `stop` is set.
+    """
+
+    def make(aside: Path) -> None:
+        aside.mkdir(parents=True)
+        _make(package, aside, venv_for(BUILD_LOCK, workspace, stop), stop)
+
+    folder = made_once(_folder(package, workspace), make, _is_whole, stop)
+    mark_used(folder)
+    return BuiltWheel(describe_wheel(next(folder.glob("*.whl"))), folder / "site")
+
+
+def overlay_of(package: Package, workspace: Workspace) -> Path:
+    """The folder that the package's wheel is unpacked into, whether it is there yet or not."""
+    return _folder(package, workspace) / "site"
+
+
+def _folder(package: Package, workspace: Workspace) -> Path:
+    key = hashlib.sha256(package.digest.encode() + BUILD_LOCK.read_bytes()).hexdigest()[:20]
+    return workspace.wheels / package.name / key
+
+
+CHANGED = Failure("infrastructure", "ChangedMeanwhile", "its files were changed while it was observed: run it again")
+
+
+def changed_since_read(package: Package) -> bool:
+    """Whether the folder no longer holds what the package's digest speaks of."""
+    try:
+        return strict_digest(package.folder, package.files) != package.digest
+    except OSError:
+        return True
+
+
+def _is_whole(folder: Path) -> bool:
+    return (folder / "site").is_dir() and any(folder.glob("*.whl"))
+
+
+def _make(package: Package, aside: Path, tools: VirtualEnvironment, stop: threading.Event) -> None:
+    """Make the wheel of the package's files, and unpack it beside it."""
+    source = aside / "source"
+    for name in package.files:
+        target = source / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(package.folder / name, target)
+    if changed_since_read(package):
+        raise ProgramFailed(CHANGED)
+    try:
+        wheel = _built(source, aside, tools, stop, isolated=not _brought_along(package))
+        _unpack(wheel, aside / "site", tools, stop)
+    except ProgramFailed as error:
+        said = error.failure
+        message = said.message.replace(f"{source}/", "").replace(str(source), package.folder.name)
+        raise ProgramFailed(replace(said, message=message.replace(f"{aside}/", ""))) from None
+    shutil.rmtree(source)
+
+
+def _built(source: Path, target: Path, tools: VirtualEnvironment, stop: threading.Event, *, isolated: bool) -> Path:
+    """Build a wheel by a process whose descendants end with it: what writes on would write into what is published."""
+    command: list[str | Path] = [tools.python, "-I", "-m", "build", "--wheel"]
+    if not isolated:
+        command += BUILD_WITH_TOOLS
+    try:
+        run_program(
+            [*command, "--outdir", target, source],
+            environment=_build_environment(isolated=isolated),
+            folder=target,
+            seconds=BUILD_SECONDS,
+            stop=stop,
+        )
+    except ProgramFailed as error:
+        raise ProgramFailed(_authors(error.failure, "BuildFailed")) from None
+    wheel = next(target.glob("*.whl"), None)
+    if wheel is None:
+        raise ProgramFailed(Failure("raised", "BuildFailed", "the build ended well but made no wheel"))
+    return wheel
+
+
+def _unpack(wheel: Path, site: Path, tools: VirtualEnvironment, stop: threading.Event) -> None:
+    environment = {name: value for name, value in uv_environment().items() if name in SEEN_BY_UV}
+    command: list[str | Path] = [uv_program(), *INSTALLS, "--python", tools.python, "--target", site, wheel]
+    try:
+        run_program(command, environment=environment, folder=wheel.parent, seconds=BUILD_SECONDS, stop=stop)
+    except ProgramFailed as error:
+        raise ProgramFailed(_authors(error.failure, "InstallFailed")) from None
+
+
+def _authors(failure: Failure, type_: str) -> Failure:
+    """A failure of a program as one of the package, which its author has to fix."""
+    if failure.kind == "timeout":
+        return Failure("raised", type_, f"it took longer than {BUILD_SECONDS:g} s")
+    return Failure("raised", type_, f"it {failure.message.partition(' ')[2]}")
+
+
+def _build_environment(*, isolated: bool) -> dict[str, str]:
+    """What a build sees, which may run the author's code: no variable that could be a secret.
+
+    Only a build that pip must fetch tools for gets what pip needs to reach its index.
+    """
+    passed = {"PATH", "LANG", "LC_ALL", "TMPDIR", "TZ"}
+    if isolated:
+        passed |= {"HOME", "HTTPS_PROXY", "HTTP_PROXY", "NO_PROXY", "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE"}
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if name in passed or (isolated and name.startswith(("PIP_", "UV_")))
+    }
+    return {**kept, "SOURCE_DATE_EPOCH": EPOCH}
+
+
+def _brought_along(package: Package) -> bool:
+    """Whether the tool's own build environment has what the package's build asks for."""
+    from packaging.requirements import InvalidRequirement, Requirement
+    from packaging.utils import canonicalize_name
+
+    pins = dict(
+        line.split(" ")[0].split("==")
+        for line in BUILD_LOCK.read_text().splitlines()
+        if "==" in line and line[0] != " "
+    )
+    try:
+        wanted = [Requirement(text) for text in package.build_requires]
+    except InvalidRequirement:
+        return False
+    found = [(pins.get(canonicalize_name(one.name)), one.specifier) for one in wanted]
+    return bool(found) and all(version is not None and version in specifier for version, specifier in found)
+
+
+def describe_wheel(path: Path) -> Wheel:
+    """What is in a wheel.
+
+    Raises `ProgramFailed` when it is none.
+    """
+    content = path.read_bytes()
+    try:
+        with zipfile.ZipFile(path) as archive:
+            names = tuple(sorted(name for name in archive.namelist() if not name.endswith("/")))
+            metadata = next(name for name in names if name.endswith(".dist-info/METADATA"))
+            headers = Parser().parsestr(archive.read(metadata).decode("utf-8", "replace"))
+    except (zipfile.BadZipFile, StopIteration):
+        message = f"{path.name} is not a wheel: no archive with a METADATA file"
+        raise ProgramFailed(Failure("raised", "BuildFailed", message)) from None
+    requires = tuple(str(value) for value in headers.get_all("Requires-Dist") or ())
+    return Wheel(path.name, hashlib.sha256(content).hexdigest(), len(content), names, requires)

@@ -1,0 +1,1 @@
+"""The two generations of verifiers behind one surface."""

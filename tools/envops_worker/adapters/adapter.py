@@ -1,0 +1,241 @@
+"""What the rest of the worker asks of an environment, whichever generation it is of."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import math
+import numbers
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import CodeType
+from typing import Any, Protocol
+
+from envops_worker.failures import NotANumber, NotFinite, Sources
+from envops_worker.policies.policies import Message
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the host says about the environment to load."""
+
+    module: str
+    generation: str
+    args: Mapping[str, Any]
+    package: Path
+    """The environment's folder in the repository: tests and oracle are read from there."""
+    overlay: Path
+    """Where the built wheel lies unpacked: the code that is judged is imported from there."""
+    answer_type: str | None = None
+    tolerance: float = 0.0
+    case_sensitive: bool | None = None
+    allow_network: bool = False
+
+    @classmethod
+    def parse(cls, raw: Mapping[str, Any]) -> Settings:
+        paths = {"package": Path(raw["package"]), "overlay": Path(raw["overlay"])}
+        return cls(**{**raw, **paths})
+
+
+@dataclass(frozen=True)
+class TaskView:
+    """One task as plain data, beside the library's own object for it."""
+
+    index: int
+    prompt: list[Message]
+    data: dict[str, Any]
+    native: Any = field(repr=False, default=None)
+
+
+@dataclass(frozen=True)
+class Job:
+    """Rollouts to make: so many of one policy on one task."""
+
+    policy: str
+    task: int
+    rollouts: int = 1
+    first: int = 0
+    """The number of the first of them."""
+
+    def numbers(self) -> range:
+        """The numbers of the rollouts."""
+        return range(self.first, self.first + self.rollouts)
+
+
+@dataclass(frozen=True)
+class Manner:
+    """How rollouts ask their model."""
+
+    sampling: Mapping[str, Any] = field(default_factory=lambda: {"temperature": 1.0})
+    retries: int = 0
+    """How often a request that the provider failed is made again, with backoff and jitter."""
+    connected: bool = False
+    """Whether the scripted endpoint is to be asked over a connection, as a model would be."""
+    harness: str | None = None
+    """The harness of v1 that plays, made ready before; `None` is the one that runs in the worker."""
+    margin: float = 5.0
+    """How many seconds before the host's limit a rollout's own limit runs out, so that it is reported."""
+
+    def limit(self, seconds: float) -> float:
+        """The time limit of one rollout."""
+        return max(seconds / 2, seconds - self.margin)
+
+
+class Adapter(Protocol):
+    """The one surface of both generations. All answers have the shape of `observe.facts`."""
+
+    conversational: bool
+    grouped: bool
+    """Whether a reward function compares the replies to one task."""
+    compares_siblings: bool
+    """Whether rewards are given to the conversations of one episode together, when all have ended."""
+
+    @property
+    def infinite(self) -> bool:
+        """Whether the training tasks never end."""
+
+    def parser_tags(self) -> list[str]:
+        """XML fields that the environment's own parser reads, the answer's last; may be empty."""
+
+    def describe(self) -> dict[str, Any]:
+        """Generation, class, reward functions with weights and places, tools."""
+
+    def tasks(self, split: str, limit: int | None) -> Iterator[TaskView]:
+        """Tasks of a split in order; a split that the environment lacks yields nothing."""
+
+    async def score(self, task: TaskView, completions: Sequence[Sequence[Message]]) -> list[dict[str, Any]]:
+        """Score conversations on one task as a group, by verifiers' own scoring."""
+
+    def score_directly(self, task: TaskView, completion: Sequence[Message], /) -> dict[str, Any] | None:
+        """What `score` says of one conversation, for less; `None` where it is not known how, or a function waits."""
+
+    def roll_out(
+        self,
+        jobs: Sequence[Job],
+        tasks: Mapping[int, TaskView],
+        base_url: str,
+        max_concurrent: int,
+        seconds: float,
+        manner: Manner = Manner(),
+    ) -> AsyncGenerator[dict[str, Any], None]:
+        """Make real rollouts against an OpenAI-compatible endpoint, each as soon as it is done.
+
+        Every rollout comes back once: one that failed, or took longer than `seconds`, with its failure.
+        """
+
+    async def validate(self, task: TaskView, /) -> bool | None:
+        """The package's own model-free check; `None` where it has none."""
+
+    async def close(self) -> None:
+        """Stop whatever rollouts were served by."""
+
+
+CALLERS: set[CodeType] = set()
+"""Code of the adapters that every reward function and metric is called by."""
+
+
+class Listener(Protocol):
+    """Is told when reward code begins and ends."""
+
+    def began(self) -> None: ...
+
+    def ended(self) -> None: ...
+
+
+class RewardCode:
+    """Who wants to know when reward functions and metrics run: whoever watches them need not watch anything else."""
+
+    listener: Listener | None = None
+
+
+def calls_rewards(function: Any) -> Any:
+    """Mark what calls a reward function or metric: whatever runs below it is reward code."""
+    CALLERS.add(function.__code__)
+
+    @functools.wraps(function)
+    def called(*args: Any, **kwargs: Any) -> Any:
+        listener = RewardCode.listener
+        if listener is None:
+            return function(*args, **kwargs)
+        listener.began()
+        try:
+            return function(*args, **kwargs)
+        finally:
+            listener.ended()
+
+    @functools.wraps(function)
+    async def awaited(*args: Any, **kwargs: Any) -> Any:
+        listener = RewardCode.listener
+        if listener is None:
+            return await function(*args, **kwargs)
+        listener.began()
+        try:
+            return await function(*args, **kwargs)
+        finally:
+            listener.ended()
+
+    return awaited if inspect.iscoroutinefunction(function) else called
+
+
+class Trap:
+    """Sees what reward functions do before verifiers makes a 0.0 of it.
+
+    v0's Rubric catches whatever a reward function raises and scores 0.0; v1 fails the task
+    and leaves the other functions unsaid. Each wrapped function files its failure here first.
+    """
+
+    def __init__(self, sources: Sources) -> None:
+        self._sources = sources
+        self.failures: dict[str, dict[str, Any]] = {}
+        self._parts: dict[int, Trap] = {}
+
+    def filed(self, name: str, error: BaseException) -> None:
+        self.failures.setdefault(name, {"function": name, "failure": self._sources.failure(error)})
+
+    def checked(self, name: str, value: Any) -> Any:
+        """The value as it came, filed as a failure when it is no number."""
+        items = value.items() if isinstance(value, Mapping) else [(name, value)]
+        for key, item in items:
+            if not is_number(item):
+                error = NotANumber(f"returned {type(item).__name__} {str(item)[:80]!r} instead of a number")
+                self.filed(str(key), error)
+            elif not is_finite(item):
+                self.filed(str(key), NotFinite(f"returned {item!s:.80}"))
+        return value
+
+    def part(self, key: int) -> Trap:
+        """A trap of its own for one conversation of a group that is scored together."""
+        if key not in self._parts:
+            self._parts[key] = Trap(self._sources)
+        return self._parts[key]
+
+    def taken_for(self, key: int) -> list[dict[str, Any]]:
+        """What was filed for one conversation of the group, and for the group as a whole."""
+        return [*self.failures.values(), *self.part(key).failures.values()]
+
+    def taken(self) -> list[dict[str, Any]]:
+        """What was filed since the last call, for whichever conversation."""
+        filed = list(self.failures.values())
+        for part in self._parts.values():
+            filed += part.taken()
+        self.failures = {}
+        return list({entry["function"]: entry for entry in reversed(filed)}.values())[::-1]
+
+
+def is_number(value: Any) -> bool:
+    """Whether a value is a real number, NaN and infinities included."""
+    return type(value) is float or isinstance(value, numbers.Real)  # the first alone is ten times faster
+
+
+def is_finite(value: Any) -> bool:
+    """Whether a real number is one that a float can hold, and neither NaN nor infinite."""
+    try:
+        return math.isfinite(value)
+    except OverflowError:
+        return False
+
+
+def finite_or_none(value: Any) -> float | None:
+    """The number, or `None` where there is none (absent, not a number, NaN, infinite)."""
+    return float(value) if is_number(value) and is_finite(value) else None

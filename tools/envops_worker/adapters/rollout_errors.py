@@ -1,0 +1,92 @@
+"""Whose fault a failed rollout is, read off the names that verifiers and its clients give errors.
+
+Names: `verifiers.legacy.errors` and `verifiers.v1.errors` of 0.2.1, 0.3.1 and 0.4.0, and the
+exceptions of the openai and anthropic clients (https://github.com/openai/openai-python#handling-errors).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from envops_worker.failures import Sources, causes
+
+PROVIDER = {
+    "ModelError",
+    "InvalidModelResponseError",
+    "EmptyModelResponseError",
+    "OverlongPromptError",
+    "ProviderError",
+    "APIError",
+    "APIStatusError",
+    "APIConnectionError",
+    "APITimeoutError",
+    "APIResponseValidationError",
+    "AuthenticationError",
+    "BadRequestError",
+    "ConflictError",
+    "InternalServerError",
+    "NotFoundError",
+    "PermissionDeniedError",
+    "RateLimitError",
+    "UnprocessableEntityError",
+}
+HARNESS = {"HarnessError", "InterceptionError"}
+INFRASTRUCTURE = {"InfraError", "TunnelError", "SandboxError", "BrowserSandboxError"}
+TIMEOUT = {"TimeoutError", "CancelledError", "OutOfTime"}
+OUR_REFUSALS = re.compile(r"\b(oracle_raised|task_not_found|model_not_found|invalid_request)\b")
+"""Codes of the scripted endpoint: what was asked of it is at fault, or the author's oracle."""
+
+RAN_OUT = re.compile(r"\bagent timeout: |\btimed out\b")
+MODEL_CALL_FAILED = re.compile(r"\bHTTP (?:429|5\d\d): ")
+
+
+def kind_of_error(name: str, text: str) -> str:
+    """Which `FailureKind` the error of a rollout is, by its class's name and what it says."""
+    if name in PROVIDER:
+        return "raised" if OUR_REFUSALS.search(text) else "provider"
+    if name in HARNESS and RAN_OUT.search(text):  # 0.3.1's v1 has no other word for it
+        return "timeout"
+    if name in HARNESS:  # an answer that verifiers' own interception stumbles over is a 502 to the harness
+        return "provider" if MODEL_CALL_FAILED.search(text) else "harness"
+    if name in INFRASTRUCTURE:
+        return "infrastructure"
+    return "timeout" if name in TIMEOUT else "raised"
+
+
+def failure_said(name: str, text: str, trace: str = "") -> dict[str, Any]:
+    """An error that a rollout reports, as the `Failure` of facts."""
+    return {"kind": kind_of_error(name, text), "type": name, "message": text[:2000], "traceback": trace[-4000:]}
+
+
+def failure_raised(error: BaseException, sources: Sources) -> dict[str, Any]:
+    """An exception that ended a rollout, as the `Failure` of facts: the first cause that says whose it is decides."""
+    failure = sources.failure(list(causes(error))[-1])
+    kinds = [kind_of_error(type(cause).__name__, failure["message"]) for cause in causes(error)]
+    failure["kind"] = next((kind for kind in kinds if kind != "raised"), failure["kind"])
+    return failure
+
+
+def out_of_time(seconds: float) -> dict[str, Any]:
+    """The failure of a rollout that took too long."""
+    message = f"the rollout did not end within {seconds:g} s"
+    return {"kind": "timeout", "type": "TimeoutError", "message": message, "traceback": ""}
+
+
+def lost_rollout(task: int, policy: str, number: int, failure: Mapping[str, Any], **more: Any) -> dict[str, Any]:
+    """The row of a rollout that left nothing behind but its failure."""
+    return {
+        "task": task,
+        "policy": policy,
+        "rollout": number,
+        "completion": [],
+        "reward": None,
+        "functions": {},
+        "failures": [],
+        "failure": dict(failure),
+        "stop": None,
+        "timed_out": failure["kind"] == "timeout",
+        "seconds": 0.0,
+        **more,
+    }

@@ -1,0 +1,1 @@
+"""The author's own pytest tests and cases."""

@@ -1,0 +1,186 @@
+"""What the author's tests may ask of the environment: its tasks, the oracle, the score of a reply.
+
+A case of tests/cases.yaml asks the same. The environment is loaded when it is first needed, so
+that tests which do without it stay quick.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, overload
+
+from envops_worker.adapters.adapter import Job, TaskView
+from envops_worker.checks.inspection import MAXIMUM_TASKS
+from envops_worker.failures import OutOfTime
+from envops_worker.policies.oracle import NoOracle
+from envops_worker.policies.policies import SCRIPT_PREFIX, Message, says, text_of
+from envops_worker.session import Session
+
+SECONDS_PER_REPLY = 10.0
+
+
+class TaskData(dict[str, Any]):
+    """The data of a task, with where it stands and how it is asked."""
+
+    def __init__(self, view: TaskView) -> None:
+        super().__init__(view.data)
+        self.index = view.index
+        self.prompt = view.prompt
+        """What the model is shown first, as messages in OpenAI form."""
+
+
+@dataclass(frozen=True)
+class Scored:
+    """What one reply earned. `scored["correct_answer"]` is a function's own score."""
+
+    reward: float | None
+    """The total; `None` where a function that counts gave no number."""
+    functions: Mapping[str, float | None]
+    """Each reward function and metric by name, before weighting."""
+    weights: Mapping[str, float]
+    completion: Sequence[Message]
+    """The conversation that was scored, behind the prompt."""
+    problems: Mapping[str, str] = field(default_factory=dict)
+    """Function → why it gave no number; the empty name is the scoring as a whole."""
+
+    def __getitem__(self, function: str) -> float | None:
+        return self.functions[function]
+
+    def __repr__(self) -> str:
+        parts = [f"reward={self.reward}", *(f"{name}={score}" for name, score in self.functions.items())]
+        parts += [f"{name or 'scoring'} failed with {problem}" for name, problem in self.problems.items()]
+        return f"Scored({', '.join(parts)})"
+
+
+class Tasks(Sequence[TaskData]):
+    """The training tasks, read as far as they are asked for; of an infinite taskset the first 20,000."""
+
+    def __init__(self, grader: Grader) -> None:
+        self._grader = grader
+        self._read: list[TaskData] = []
+
+    @cached_property
+    def _more(self) -> Iterator[TaskView]:
+        return iter(self._grader.session.adapter.tasks("train", MAXIMUM_TASKS))
+
+    def _read_to(self, count: int | None) -> None:
+        while count is None or len(self._read) < count:
+            view = next(self._more, None)
+            if view is None:
+                return
+            self._grader.session.kept[view.index] = view
+            self._read.append(TaskData(view))
+
+    @overload
+    def __getitem__(self, index: int) -> TaskData: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> list[TaskData]: ...
+
+    def __getitem__(self, index: int | slice) -> TaskData | list[TaskData]:
+        last = index.stop if isinstance(index, slice) else index
+        self._read_to(None if last is None or last < 0 else last + 1)
+        return self._read[index]
+
+    def __len__(self) -> int:
+        self._read_to(None)
+        return len(self._read)
+
+    def meant(self, task: Any) -> TaskData:
+        """The task of an index, of fields that it has, or itself.
+
+        Raises `LookupError` where there is none.
+        """
+        if isinstance(task, TaskData):
+            self._read_to(task.index + 1)
+            return task
+        if isinstance(task, int):
+            try:
+                return self[task]
+            except IndexError:
+                raise LookupError(f"there is no task {task}: there are {len(self)}") from None
+        found = next((one for one in self if task.items() <= one.items()), None)
+        if found is None:
+            raise LookupError(f"no task is {task!r} among the first {len(self._read)}")
+        return found
+
+
+class Grader:
+    """One environment, opened when it is first asked something."""
+
+    def __init__(self, open_session: Callable[[], Session]) -> None:
+        self._open = open_session
+        self.tasks = Tasks(self)
+
+    @cached_property
+    def session(self) -> Session:
+        return self._open()
+
+    def close(self) -> None:
+        """Stop what rollouts were served by, where there were any."""
+        if "session" in self.__dict__:
+            self.session.close()
+
+    def score(self, task: Any, reply: Any) -> Scored:
+        """Score a reply on a task (its data, its index, or fields that it has).
+
+        A reply is text, an assistant message, or a list of those: the turns of a scripted
+        rollout where the environment answers back. The `oracle` itself may stand for a
+        reply: then a perfect model speaks for as long as the environment wants to hear it.
+        """
+        view = self.session.kept[self.tasks.meant(task).index]
+        adapter = self.session.adapter
+        if reply == self.oracle and adapter.conversational:
+            return self._played(view, "oracle")
+        script = _messages(self.oracle(task) if reply == self.oracle else reply)
+        if adapter.conversational:
+            name = f"{SCRIPT_PREFIX}test"
+            self.session.policies.scripts[name] = script
+            return self._played(view, name)
+        return scored_of(self.session.scored(view, "test", script, SECONDS_PER_REPLY))
+
+    def _played(self, view: TaskView, policy: str) -> Scored:
+        try:
+            (row,) = self.session.rollouts([Job(policy, view.index)], 1, SECONDS_PER_REPLY * 4)
+        except OutOfTime as error:
+            return scored_of(self.session.unscored(view, policy, [], error))
+        return scored_of(row)
+
+    def oracle(self, task: Any, messages: Sequence[Message] | None = None) -> str | Message:
+        """What a perfect model says next: text, or an assistant message where it calls tools.
+
+        Raises `LookupError` where nobody knows, and whatever the author's oracle raises.
+        """
+        found = self.tasks.meant(task)
+        try:
+            said = self.session.policies.oracle.reply(found, found.prompt if messages is None else messages)
+        except NoOracle as error:
+            raise LookupError(f"there is no oracle for task {found.index}: {error}") from None
+        return said if said.get("tool_calls") else text_of(said)
+
+
+def scored_of(row: Mapping[str, Any]) -> Scored:
+    """A worker's own score as the author sees it."""
+    problems = {one["function"]: _said(one["failure"]) for one in row.get("failures") or ()}
+    if row.get("failure") is not None:
+        problems[""] = _said(row["failure"])
+    return Scored(
+        row["reward"],
+        {name: said["score"] for name, said in row["functions"].items()},
+        {name: said["weight"] for name, said in row["functions"].items()},
+        row["completion"],
+        problems,
+    )
+
+
+def _said(failure: Mapping[str, Any]) -> str:
+    place = failure.get("place")
+    where = f" ({place['file']}:{place['line']})" if place else ""
+    return f"{failure['type']}: {failure['message']}{where}"
+
+
+def _messages(reply: Any) -> list[Message]:
+    turns = [reply] if isinstance(reply, (str, Mapping)) else list(reply)
+    return [says(turn) if isinstance(turn, str) else {"role": "assistant", "content": "", **turn} for turn in turns]

@@ -1,0 +1,33 @@
+"""A pytest plugin that stops a test that hangs, so that the others still run."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+
+import pytest
+
+from envops_worker.failures import OutOfTime
+from envops_worker.session import time_limit
+
+TEST_SECONDS = 60.0
+"""A single test that takes longer hangs."""
+IMPATIENT_SECONDS = 10.0
+"""How long a test may take once one hung: what the reward hangs on is often what other tests say, too."""
+
+
+class Stopwatch:
+    """A limit for each test; a shorter one for all that follow a test that hung."""
+
+    def __init__(self, seconds: float = TEST_SECONDS, impatient: float = IMPATIENT_SECONDS) -> None:
+        self._seconds = seconds
+        self._impatient = impatient
+
+    @pytest.hookimpl(wrapper=True)  # type: ignore[untyped-decorator]
+    def pytest_runtest_call(self) -> Generator[None, object, object]:
+        """Let one test run; what it was at when the time was up is its traceback."""
+        try:
+            with time_limit(self._seconds):
+                return (yield)
+        except OutOfTime:
+            self._seconds = min(self._seconds, self._impatient)
+            raise

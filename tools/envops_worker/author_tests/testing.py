@@ -1,0 +1,72 @@
+"""The author's tests in a process of their own: pytest as a person runs it, with the plugin.
+
+python -c BOOTSTRAP WORKER_FOLDER '{"settings": …, "toolbox": …}' [pytest arguments]
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+from envops_worker.adapters.adapter import Settings
+from envops_worker.author_tests.grader import Grader
+from envops_worker.channel import Channel
+from envops_worker.confinement import NetworkGuard
+from envops_worker.failures import Sources
+from envops_worker.session import Session
+
+
+def main() -> int:
+    """Run pytest and return its exit code."""
+    asked = json.loads(sys.argv[1])
+    arguments = sys.argv[2:]
+    sys.argv[1:] = arguments
+    sys.path.append(asked["toolbox"])
+    import pytest
+
+    from envops_worker.author_tests.plugin import AuthorsPlugin
+
+    settings = Settings.parse(asked["settings"])
+    guard = NetworkGuard(Sources(settings.overlay, settings.package), settings.allow_network)
+    guard.watch()  # from the start, as in the gates: not only once the environment is loaded
+    grader = Grader(lambda: opened(asked["settings"], guard))
+    try:
+        return int(pytest.main(arguments, plugins=[AuthorsPlugin.over(grader)]))
+    finally:
+        grader.close()
+
+
+def opened(settings: Mapping[str, Any], guard: NetworkGuard | None = None) -> Session:
+    """A session with the environment loaded, whose facts nobody reads."""
+    from envops_worker.operations import load
+
+    session = Session(Channel(BytesIO(), BytesIO()), guard)
+    load.answer(session, {"settings": dict(settings)})
+    return session
+
+
+def settings_of(folder: Path) -> dict[str, Any]:
+    """Settings for an environment that is installed beside pytest, as far as its folder tells them."""
+    import importlib
+
+    import yaml
+
+    if str(folder) not in sys.path:
+        sys.path.append(str(folder))
+    module = importlib.import_module(folder.name)
+    file = Path(str(module.__file__))
+    registry = folder.parents[1] / "registry.yaml"
+    declared = yaml.safe_load(registry.read_text("utf-8")) if registry.is_file() else {}
+    entry = ((declared or {}).get("environments") or {}).get(folder.name.replace("_", "-")) or {}
+    return {
+        "module": folder.name,
+        "generation": "v0" if hasattr(module, "load_environment") else "v1",
+        "args": entry.get("args") or {},
+        "package": str(folder),
+        "overlay": str(file.parents[1] if file.name == "__init__.py" else file.parent),
+        "allow_network": True,
+    }

@@ -1,0 +1,114 @@
+"""JSON lines between the worker and its host.
+
+The answers travel over a private copy of standard output; the real standard output is
+pointed at standard error first, so whatever an environment prints can never be taken for
+an answer.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import threading
+from collections.abc import Iterator, Mapping
+from typing import Any, BinaryIO
+
+from envops_worker.crash_status import write_crash_status
+
+Request = dict[str, Any]
+
+
+class Channel:
+    """One request at a time comes in; any number of answers to it go out."""
+
+    def __init__(self, requests: BinaryIO, answers: BinaryIO, status: int | None = None) -> None:
+        """Read requests and write answers; `status` is the descriptor of a crash status."""
+        self._requests = requests
+        self._answers = answers
+        self._status = status
+        self._current: int | None = None
+        self._lock = threading.Lock()
+
+    @classmethod
+    def over_standard_streams(cls, status: int | None = None) -> Channel:
+        """Take standard input and output over, so that nothing else can use them."""
+        requests = os.fdopen(os.dup(0), "rb")
+        answers = os.fdopen(os.dup(1), "wb", buffering=0)
+        nothing = os.open(os.devnull, os.O_RDONLY)
+        os.dup2(nothing, 0)
+        os.close(nothing)
+        os.dup2(2, 1)
+        sys.stdin = open(os.devnull)  # noqa: SIM115, PTH123 - lives as long as the process
+        return cls(requests, answers, status)
+
+    def close(self) -> None:
+        """Close it, in a fork that gets one of its own."""
+        self._requests.close()
+        self._answers.close()
+        if self._status is not None:
+            os.close(self._status)
+
+    def requests(self) -> Iterator[Request]:
+        """Requests until the host closes its end."""
+        for line in self._requests:
+            request = json.loads(line)
+            self._current = request["id"]
+            yield request
+
+    def item(self, kind: str, value: Any) -> None:
+        """One part of the answer to the current request."""
+        self._send({"event": "item", "kind": kind, "value": value})
+
+    def be_about(self, value: Any) -> None:
+        """Write down what is done next, for the host to report if this process does not come back from it."""
+        if self._status is not None:
+            write_crash_status(self._status, encoded({"id": self._current, "value": value}))
+
+    def done(self) -> None:
+        """The current request is answered."""
+        self._send({"event": "done"})
+
+    def failed(self, failure: dict[str, Any]) -> None:
+        """The current request came to an end early."""
+        self._send({"event": "failed", "failure": failure})
+
+    def _send(self, message: dict[str, Any]) -> None:
+        message["id"] = self._current
+        view = memoryview(encoded(message) + b"\n")
+        with self._lock:
+            while view:
+                view = view[self._answers.write(view) :]
+
+
+def encoded(message: Mapping[str, Any]) -> bytes:
+    """A message as JSON that every reader takes: lone surrogates replaced, all keys text."""
+    try:
+        text = _encoder.encode(message)
+    except TypeError:  # a key that JSON has no form for
+        text = _encoder.encode(with_text_keys(message))
+    return text.encode("utf-8", "replace")
+
+
+def with_text_keys(value: Any) -> Any:
+    """The same value with every key of every mapping as text."""
+    if isinstance(value, Mapping):
+        return {str(key): with_text_keys(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [with_text_keys(item) for item in value]
+    return value
+
+
+def plain(value: Any) -> Any:
+    """Anything that JSON has no form for, as the nearest thing that it has one for."""
+    dump = getattr(value, "model_dump", None)
+    if callable(dump):
+        return dump(mode="json", exclude_none=True)
+    if isinstance(value, (set, frozenset)):
+        return sorted(value, key=repr)
+    if isinstance(value, tuple):
+        return list(value)
+    return str(value)
+
+
+_encoder = json.JSONEncoder(separators=(",", ":"), default=plain, ensure_ascii=False)

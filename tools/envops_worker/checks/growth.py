@@ -1,0 +1,140 @@
+"""How long scoring takes while a reply grows, in the shapes on which parsers go wrong.
+
+Seconds are those of the processor, programs that a reward starts and waits for included: a busy machine is no growth.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from envops_worker.adapters.adapter import TaskView
+from envops_worker.effort import Budget, processor_limit, processor_seconds
+from envops_worker.failures import OutOfTime
+from envops_worker.policies.policies import says
+from envops_worker.policies.wrong_replies import Gold, frame_of
+from envops_worker.session import Session
+
+SHORTEST, LONGEST = 2_000, 128_000
+ENOUGH_SECONDS = 0.25
+"""A scoring that takes this long is not made longer."""
+LIMIT_SECONDS = 1.5
+PATIENCE_TIMES = 5.0
+"""How much longer it may take by the wall clock, where the machine is busy or the reward waits."""
+SLOW_SECONDS = 0.3
+"""Scoring an empty reply takes this long: growth cannot be told from the rest in the time there is."""
+BEGINNING = 120
+NOWHERE: Mapping[str, Any] = {"place": None, "library": None}
+
+Shape = Callable[[int], str]
+
+
+def shapes_around(gold: Gold) -> dict[str, Shape]:
+    """Replies of any length: alone, and in the place of the answer, left open."""
+    payload = gold.payload
+    frame = frame_of(payload)
+    opening = frame.opening if frame else ""
+    head = payload.before
+    shapes: dict[str, Shape] = {
+        "one character": lambda n: "a" * n,
+        "digits": lambda n: "1" * n,
+        "spaces": lambda n: " " * n,
+        "spaces and a letter": lambda n: " " * n + "x",
+        "line breaks": lambda n: "\n" * n + "x",
+        "opening braces": lambda n: "{" * n,
+        "nested brackets": lambda n: "[" * (n // 2) + "]" * (n // 2),
+        "backslashes": lambda n: "\\" * n,
+        "words": lambda n: "word " * (n // 5),
+        "numbers with commas": lambda n: "1,1" * (n // 3) + "x",
+        "numbers with spaces": lambda n: "12 " * (n // 3),
+        "opening tags": lambda n: "<a>" * (n // 3),
+        "letters where the answer stands": lambda n: head + "a" * n + "!",
+        "digits where the answer stands": lambda n: head + "1" * n + "!",
+        "spaces where the answer stands": lambda n: head + " " * n + "!",
+    }
+    if opening:
+        shapes["the mark of the answer"] = lambda n: opening * (n // len(opening))
+        shapes["the mark of the answer, and spaces"] = lambda n: (opening + " ") * (n // (len(opening) + 1))
+    return shapes
+
+
+def growths(session: Session, task: TaskView, shapes: Mapping[str, Shape], seconds: float) -> Iterator[dict[str, Any]]:
+    """Measure each shape until the time is up; each answer has the shape of `Growth`."""
+    budget = Budget(seconds, seconds * PATIENCE_TIMES)
+    try:
+        if _time(session, task, "") > SLOW_SECONDS:
+            return
+    except OutOfTime:
+        return
+    stopped = 0
+    for shape, make in shapes.items():
+        if budget.left <= 0 or stopped > 1:
+            return
+        growth = _measured(session, task, shape, make)
+        stopped += bool(growth["timed_out"])
+        yield growth
+
+
+def _measured(session: Session, task: TaskView, shape: str, make: Shape) -> dict[str, Any]:
+    lengths: list[int] = []
+    seconds: list[float] = []
+    length, timed_out, where = SHORTEST, False, NOWHERE
+    while length <= LONGEST:
+        reply = make(length)
+        lengths.append(len(reply))
+        try:
+            seconds.append(_time_at_best(session, task, reply))
+        except OutOfTime as error:
+            seconds.append(LIMIT_SECONDS)
+            timed_out, where = True, _where(session, error)
+        if seconds[-1] > ENOUGH_SECONDS:
+            break
+        length *= 2
+    if not timed_out and seconds and seconds[-1] > ENOUGH_SECONDS:
+        seconds[-2:] = [
+            min(old, _time(session, task, make(size)))
+            for old, size in zip(seconds[-2:], [length // 2, length][-len(seconds[-2:]) :], strict=True)
+        ]
+        where = _halfway(session, task, make(length), seconds[-1])
+    beginning = make(SHORTEST)[:BEGINNING]
+    return {
+        "task": task.index,
+        "shape": shape,
+        "beginning": beginning,
+        "lengths": lengths,
+        "seconds": [round(value, 5) for value in seconds],
+        "timed_out": timed_out,
+        **where,
+    }
+
+
+def _time(session: Session, task: TaskView, reply: str) -> float:
+    started = processor_seconds()
+    _score(session, task, reply, LIMIT_SECONDS)
+    return processor_seconds() - started
+
+
+def _score(session: Session, task: TaskView, reply: str, seconds: float) -> None:
+    with processor_limit(seconds):
+        session.run(session.adapter.score(task, [[says(reply)]]), seconds * PATIENCE_TIMES)
+
+
+def _time_at_best(session: Session, task: TaskView, reply: str) -> float:
+    """A stop at the limit counts when it happens twice: something else in the process may have been at work."""
+    try:
+        return _time(session, task, reply)
+    except OutOfTime:
+        return _time(session, task, reply)
+
+
+def _halfway(session: Session, task: TaskView, reply: str, seconds: float) -> Mapping[str, Any]:
+    """Who is at work when half of the time has gone."""
+    try:
+        _score(session, task, reply, max(0.01, seconds / 2))
+    except OutOfTime as error:
+        return _where(session, error)
+    return NOWHERE
+
+
+def _where(session: Session, error: BaseException) -> Mapping[str, Any]:
+    return {"place": session.sources.failure(error)["place"], "library": session.sources.library_in(error)}

@@ -1,0 +1,93 @@
+"""What a data set looks like as a whole: read once, nothing kept but hashes and the first finds."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from envops_worker.adapters.adapter import TaskView
+from envops_worker.policies.answers import answer_of
+from envops_worker.policies.policies import text_of
+
+MAXIMUM_TASKS = 20_000
+"""Tasks read of one split; an infinite taskset is read this far as well."""
+KEPT = 20
+
+
+@dataclass
+class DatasetReader:
+    """Watches the tasks of one split go by."""
+
+    split: str
+    conversational: bool = False
+    seen: dict[bytes, int] = field(default_factory=dict)
+    _inspected: int = 0
+    _empty: list[int] = field(default_factory=list)
+    _duplicates: list[tuple[int, int]] = field(default_factory=list)
+    _given_away: list[int] = field(default_factory=list)
+
+    def watch(self, tasks: Iterable[TaskView], each: Callable[[TaskView], None]) -> None:
+        for task in tasks:
+            self._inspected += 1
+            prompt = "\n".join(text_of(message) for message in task.prompt if message["role"] != "system").strip()
+            if not prompt and task.prompt:
+                self._empty.append(task.index)
+            fingerprint = fingerprint_of(task, with_data=self.conversational)
+            first = self.seen.setdefault(fingerprint, task.index)
+            if first != task.index:
+                self._duplicates.append((first, task.index))
+            if gives_answer_away(prompt, answer_of(task.data)):
+                self._given_away.append(task.index)
+            each(task)
+
+    def __len__(self) -> int:
+        return self._inspected
+
+    def facts(self, size: int | None) -> dict[str, Any]:
+        return {
+            "split": self.split,
+            "size": size,
+            "inspected": self._inspected,
+            "empty_prompts": self._empty[:KEPT],
+            "empty_prompt_count": len(self._empty),
+            "duplicates": self._duplicates[:KEPT],
+            "duplicate_count": len(self._duplicates),
+            "answers_in_prompt": self._given_away[:KEPT],
+            "answer_in_prompt_count": len(self._given_away),
+        }
+
+
+def overlap(training: DatasetReader, evaluation: DatasetReader) -> Iterator[tuple[int, int]]:
+    """Index pairs of tasks that stand in both splits."""
+    for fingerprint, index in evaluation.seen.items():
+        if fingerprint in training.seen:
+            yield training.seen[fingerprint], index
+
+
+def fingerprint_of(task: TaskView, *, with_data: bool) -> bytes:
+    """Equal for tasks that ask the same of the model.
+
+    The prompt tells, but for games: there all tasks may open alike and differ in hidden data.
+    """
+    asked: list[Any] = [[message["role"], text_of(message).split()] for message in task.prompt]
+    if with_data or not asked:
+        asked.append({key: value for key, value in task.data.items() if key not in ("idx", "example_id", "id")})
+    return hashlib.blake2b(json.dumps(asked, sort_keys=True, default=str).encode(), digest_size=16).digest()
+
+
+def gives_answer_away(prompt: str, answer: str | None) -> bool:
+    """Whether the prompt states the answer where it says that it is the answer.
+
+    That an answer occurs in a prompt proves nothing: choices, extraction and sorting tasks
+    name it by right. Given away is an answer behind words such as "answer:" or inside the
+    very mark that the reply is to use.
+    """
+    if not answer or not answer.strip():
+        return False
+    text = re.escape(answer.strip())
+    stated = rf"(?:answer|solution|target|label|gold)\s*(?:is|=|:|>)\s*[\"'`*]*{text}(?![\w])"
+    return re.search(rf"{stated}|####\s*{text}(?![\w])|\\boxed\{{{text}\}}", prompt, re.IGNORECASE) is not None

@@ -1,0 +1,115 @@
+"""The same conversations scored again in the same process under other circumstances, and what differed."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from envops_worker.failures import OutOfTime
+from envops_worker.policies.policies import Message
+from envops_worker.session import Session
+
+KEPT = 20
+UNIT_SECONDS = 10.0
+"""How long one unit may take by the wall clock; a busy machine does not come near it."""
+PATIENCE_SECONDS = 30.0
+PATIENCE_TIMES = 3.0
+"""How long all units may take under another circumstance: so long at least, or so many times as long as before."""
+POLICIES = ("oracle", "nop", "echo", "near-miss", "format-only", "hedge", "wrong-last")
+
+
+@dataclass(frozen=True)
+class Unit:
+    """What is scored at once: one conversation, or all on a task where rewards compare them."""
+
+    task: int
+    policies: tuple[str, ...]
+    completions: tuple[list[Message], ...]
+
+    def reversed(self) -> Unit:
+        return Unit(self.task, self.policies[::-1], self.completions[::-1])
+
+    def as_data(self) -> dict[str, Any]:
+        return {"task": self.task, "policies": self.policies, "completions": self.completions}
+
+
+Rewards = list[list[float | None]]
+
+
+def scored_units(session: Session, units: Sequence[Unit], seconds: float) -> Rewards:
+    """Rewards of each unit's conversations, in order."""
+    return [_rewards(session.run(_score(session, unit), seconds)) for unit in units]
+
+
+async def _score(session: Session, unit: Unit) -> list[dict[str, Any]]:
+    scored: list[dict[str, Any]] = await session.adapter.score(session.kept[unit.task], unit.completions)
+    return scored
+
+
+def _rewards(rows: Sequence[dict[str, Any]]) -> list[float | None]:
+    return [row["reward"] for row in rows]
+
+
+def repetitions(session: Session, units: Sequence[Unit]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Score the units in another order and side by side, and send them as samples for other processes to score.
+
+    Yields kinds and values: `sample`, a unit with its rewards and which of them were the same at once; `repetition`,
+    in the shape of `observe.facts`.
+    """
+    started = time.monotonic()
+    first, second = scored_units(session, units, UNIT_SECONDS), scored_units(session, units, UNIT_SECONDS)
+    patience = max(PATIENCE_SECONDS, PATIENCE_TIMES * (time.monotonic() - started))
+    steady = [[_same(a, b) for a, b in zip(one, other, strict=True)] for one, other in zip(first, second, strict=True)]
+    for unit, rewards, same in zip(units, first, steady, strict=True):
+        yield "sample", unit.as_data() | {"rewards": rewards, "steady": same}
+    turned = [unit.reversed() for unit in units[::-1]]
+
+    def in_order() -> Rewards:
+        return _turned_back(scored_units(session, turned, UNIT_SECONDS))
+
+    def at_once() -> Rewards:
+        async def gathered() -> list[Any]:
+            return list(await asyncio.gather(*(_score(session, unit) for unit in units)))
+
+        return [_rewards(rows) for rows in session.run(gathered(), patience)]
+
+    for circumstance, score in (("order", in_order), ("parallel", at_once)):
+        try:
+            yield "repetition", _compared(circumstance, units, first, score(), steady)
+        except OutOfTime as error:
+            failure = session.sources.failure(error)
+            yield "repetition", {"circumstance": circumstance, "count": 0, "failure": failure}
+
+
+def _turned_back(rewards: Rewards) -> Rewards:
+    return [row[::-1] for row in rewards[::-1]]
+
+
+def _compared(
+    circumstance: str, units: Sequence[Unit], first: Rewards, again: Rewards, steady: Sequence[Sequence[bool]]
+) -> dict[str, Any]:
+    """Where rewards differ, less the conversations that do not even earn the same at once."""
+    differences = [
+        {"task": unit.task, "policy": policy, "completion": completion, "reward": one, "again": other}
+        for unit, ones, others, calm in zip(units, first, again, steady, strict=True)
+        for policy, completion, one, other, still in zip(
+            unit.policies, unit.completions, ones, others, calm, strict=True
+        )
+        if still and not _same(one, other)
+    ]
+    return {
+        "circumstance": circumstance,
+        "count": sum(len(unit.policies) for unit in units),
+        "differences": differences[:KEPT],
+        "difference_count": len(differences),
+    }
+
+
+def _same(one: float | None, other: float | None) -> bool:
+    if one is None or other is None:
+        return one is other
+    return math.isclose(one, other, rel_tol=1e-9, abs_tol=1e-9) or (math.isnan(one) and math.isnan(other))

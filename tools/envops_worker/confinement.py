@@ -1,0 +1,124 @@
+"""What the environment's code may not do to the machine, and what is written down when it tries.
+
+Python's audit hooks see every connection that this process opens, wherever in the code it
+is; they do not see into programs it starts, whose environment holds no key either.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import socket
+import sys
+import traceback
+from collections.abc import Callable
+from typing import Any
+
+from envops_worker.failures import Sources
+
+MAXIMUM_ATTEMPTS = 20
+
+
+class NetworkBlocked(ConnectionError):
+    """The environment tried to reach beyond this machine while the gates run offline."""
+
+
+def prefer_to_be_killed() -> None:
+    """When the machine runs out of memory, the worker goes before anything else."""
+    try:
+        with open("/proc/self/oom_score_adj", "w") as file:  # noqa: PTH123
+            file.write("1000")
+    except OSError:
+        pass
+
+
+class NetworkGuard:
+    """Refuses connections beyond loopback and remembers who tried, at most 20 times."""
+
+    def __init__(self, sources: Sources, allowed: bool) -> None:
+        self.attempts: list[dict[str, Any]] = []
+        self.stage = "load"
+        self._sources = sources
+        self._allowed = allowed
+        self._seen: set[tuple[str, str, str | None, int | None]] = set()
+
+    def attribute_to(self, sources: Sources) -> None:
+        """From now on these files are the author's."""
+        self._sources = sources
+
+    def watch(self) -> None:
+        """Watch the process from now on; an audit hook cannot be taken away again."""
+        watched: dict[str, Callable[[tuple[Any, ...]], str | None]] = {
+            "socket.connect": _address_of_connect,
+            "socket.sendto": _address_of_connect,
+            "socket.sendmsg": _address_of_connect,
+            "socket.getaddrinfo": _address_of_lookup,
+            "socket.gethostbyname": _address_of_lookup,
+            "socket.gethostbyaddr": _address_of_lookup,
+        }
+
+        def hook(event: str, arguments: tuple[Any, ...]) -> None:
+            reader = watched.get(event)
+            if reader is None:
+                return
+            address = reader(arguments)
+            if address is not None:
+                self._attempted(address)
+
+        sys.addaudithook(hook)
+
+    def watch_lookups(self, loop: asyncio.AbstractEventLoop) -> None:
+        """See who asks the loop for an address: the loop asks from a thread that knows no caller."""
+        look_up = loop.getaddrinfo
+
+        async def watched(host: Any, port: Any, **options: Any) -> Any:
+            address = _address_of_lookup((host,))
+            if address is not None:
+                self._attempted(address)
+            return await look_up(host, port, **options)
+
+        loop.getaddrinfo = watched  # type: ignore[method-assign]
+
+    def _attempted(self, address: str) -> None:
+        frames = traceback.walk_stack(sys._getframe())
+        places = (self._sources.place(frame.f_code.co_filename, line) for frame, line in frames)
+        place = next(filter(None, places), None)
+        key = (address, self.stage, place["file"], place["line"]) if place else (address, self.stage, None, None)
+        if key not in self._seen and len(self.attempts) < MAXIMUM_ATTEMPTS:
+            self._seen.add(key)
+            self.attempts.append({"address": address, "stage": self.stage, "place": place})
+        if not self._allowed:
+            raise NetworkBlocked(f"the gates run offline, and {address} is not on this machine")
+
+
+def _address_of_connect(arguments: tuple[Any, ...]) -> str | None:
+    connection, address = arguments[0], arguments[1]
+    if getattr(connection, "family", None) not in (socket.AF_INET, socket.AF_INET6) or not isinstance(address, tuple):
+        return None
+    return None if _is_local(str(address[0])) else f"{address[0]}:{address[1]}"
+
+
+def _address_of_lookup(arguments: tuple[Any, ...]) -> str | None:
+    host = arguments[0]
+    if isinstance(host, bytes):
+        host = host.decode("ascii", "replace")
+    if host is None or _is_local(str(host)) or _as_address(str(host)) is not None:
+        return None  # a number is looked up without asking anybody
+    return str(host)
+
+
+def _is_local(host: str) -> bool:
+    if host.lower() in ("", "localhost", "0.0.0.0", "::"):
+        return True
+    address = _as_address(host)
+    if address is None:
+        return host == socket.gethostname()
+    mapped = getattr(address, "ipv4_mapped", None)
+    return bool((mapped or address).is_loopback)
+
+
+def _as_address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    try:
+        return ipaddress.ip_address(host.split("%")[0])
+    except ValueError:
+        return None

@@ -1,0 +1,88 @@
+"""Scores for the search and for mutants, which ask thousands of times, with less around the functions than usual.
+
+What verifiers' own scoring costs beside the functions (a loop, tasks, signatures read anew) is most of a cheap score.
+The search and the mutants decide nothing by one score: what a search finds is a reply that anybody can score again, and
+a mutant is held against the code itself, scored the same way. All else is scored by verifiers' own way alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from envops_worker.failures import OutOfTime
+from envops_worker.policies.policies import Message
+from envops_worker.session import time_limit
+
+if TYPE_CHECKING:
+    from envops_worker.adapters.adapter import TaskView
+    from envops_worker.session import Session
+
+COMPARED = 12
+"""So many first replies are scored both ways: gold and nothing on the tasks of a search; of mutants' conversations, one
+or more of each outcome."""
+
+
+class DirectScoring:
+    """Scores directly as long as that agrees with verifiers' own scoring; from the first difference on, in full."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._compared = 0
+        self._agrees = True
+
+    def scored(self, task: TaskView, completion: Sequence[Message], seconds: float) -> dict[str, Any]:
+        """A score by the code itself: the first ones are held against scoring in full.
+
+        Raises `OutOfTime`.
+        """
+        if not self._agrees or self._compared >= COMPARED:
+            return self.scored_by_any(task, completion, seconds)
+        self._compared += 1
+        row = self._session.scored_once(task, completion, seconds)
+        try:
+            direct = self._direct(task, completion, seconds)
+        except OutOfTime:
+            direct = None
+        self._agrees = direct is not None and _equal(row, direct)
+        return row
+
+    def scored_by_any(self, task: TaskView, completion: Sequence[Message], seconds: float) -> dict[str, Any]:
+        """A score by whatever code is in place, a mutant perhaps, which is held against nothing.
+
+        Where a function fails, it is scored in full, and where that succeeds, nothing is scored directly any more: some
+        of what waits raises that it is in no task.
+        Raises `OutOfTime`.
+        """
+        direct = self._direct(task, completion, seconds) if self._agrees else None
+        if direct is not None and not _failed(direct):
+            return direct
+        row = self._session.scored_once(task, completion, seconds)
+        if direct is not None:
+            self._agrees = _failed(row)
+        return row
+
+    def _direct(self, task: TaskView, completion: Sequence[Message], seconds: float) -> dict[str, Any] | None:
+        """A score as if the loop ran: without one, what begins to wait would raise, and code that catches it go on."""
+        running = asyncio._get_running_loop()
+        with time_limit(seconds):
+            try:
+                asyncio._set_running_loop(self._session.loop)
+                return self._session.adapter.score_directly(task, completion)
+            finally:
+                asyncio._set_running_loop(running)
+
+
+def _failed(row: dict[str, Any]) -> bool:
+    return bool(row["failures"] or row["failure"])
+
+
+def _equal(first: dict[str, Any], second: dict[str, Any]) -> bool:
+    """Whether two scores are the same, but for the time that they took and the way to what was raised."""
+
+    def said(row: dict[str, Any]) -> Any:
+        raised = [(each["function"], each["failure"]["type"], each["failure"]["message"]) for each in row["failures"]]
+        return row["reward"], row["functions"], raised, row["failure"]
+
+    return repr(said(first)) == repr(said(second))

@@ -1,0 +1,91 @@
+"""What work costs by the processor's clock, which is the same however busy the machine is."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import resource
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from envops_worker.failures import OutOfTime
+
+set_handler: Callable[[int, Any], Any] = getattr(sys.modules.get("_signal"), "signal", signal.signal)
+"""Sets the handler of a signal and returns the one before, not as members of an enumeration, which takes five times
+as long: every reply that is scored has its limit."""
+PATIENCE_TIMES = 4.0
+"""How much longer work may take by the wall clock: it has other work beside it, or waits."""
+
+
+def processor_seconds() -> float:
+    """What this process has used of a processor, and those that it has waited for."""
+    used = (resource.getrusage(whose) for whose in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return sum(one.ru_utime + one.ru_stime for one in used)
+
+
+class BudgetSpent(Exception):
+    """There is nothing left to work with."""
+
+
+class Budget:
+    """So much of the processor; by the wall clock more, for what waits and for a machine that is busy."""
+
+    def __init__(self, seconds: float, patience: float | None = None) -> None:
+        """Begin to count; `patience` is in seconds of the wall clock, by default `PATIENCE_TIMES` times as many."""
+        self._limit = processor_seconds() + seconds
+        self._deadline = time.monotonic() + (PATIENCE_TIMES * seconds if patience is None else patience)
+
+    def extend(self, seconds: float) -> None:
+        """So much more, by either clock."""
+        self._limit += seconds
+        self._deadline += seconds
+
+    @property
+    def left(self) -> float:
+        """Seconds of the processor; none once the patience is over."""
+        return self._limit - processor_seconds() if self.patience > 0 else 0.0
+
+    def check(self) -> None:
+        """Raise `BudgetSpent` where nothing is left."""
+        if self.left <= 0:
+            raise BudgetSpent
+
+    @property
+    def patience(self) -> float:
+        """Seconds by the wall clock."""
+        return self._deadline - time.monotonic()
+
+
+@contextlib.contextmanager
+def processor_limit(seconds: float) -> Iterator[None]:
+    """Raise `OutOfTime` in the main thread when the block uses more of the processor; its children do not count."""
+
+    def expired(_number: int, _frame: Any) -> None:
+        raise OutOfTime(f"used more than {seconds:g} s of the processor")
+
+    previous = set_handler(signal.SIGPROF, expired)
+    signal.setitimer(signal.ITIMER_PROF, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        set_handler(signal.SIGPROF, previous)
+
+
+@contextlib.contextmanager
+def kernel_limit(seconds: float) -> Iterator[None]:
+    """Let the kernel end this process when the block uses more of the processor: some code no signal reaches.
+
+    Processes that are started in the block inherit the limit.
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_CPU)
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    most = math.ceil(used.ru_utime + used.ru_stime + seconds)
+    resource.setrlimit(resource.RLIMIT_CPU, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_CPU, (soft, hard))

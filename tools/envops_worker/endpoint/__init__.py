@@ -1,0 +1,1 @@
+"""The scripted policies behind the APIs of OpenAI and Anthropic, on loopback."""

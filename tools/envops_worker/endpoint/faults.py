@@ -1,0 +1,121 @@
+"""Faults that the scripted endpoint commits on purpose: what real providers do on a bad day.
+
+A plan is data: a list of mappings such as `{"kind": "status", "status": 429, "share": 0.2}`, or
+the text that the command line takes, `429:share=0.2,retry-after=1`. Each fault says by chance
+(`share`, seeded), by turn (`every`), or by count (`first`, `at`) which requests it meets; without
+any of them it meets all. The first fault that meets a request is committed; slowness adds to it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from envops_worker.policies.policies import generator
+
+CUTS = ("cut-before-headers", "cut-after-headers", "cut-body")
+MALFORMED = ("malformed-json", "empty-body", "html", "no-choices")
+KINDS = ("status", "slow", "hang", *CUTS, *MALFORMED)
+
+
+class FaultError(ValueError):
+    """A plan that does not say what to do."""
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One thing that goes wrong, and when."""
+
+    kind: str
+    status: int = 500
+    retry_after: float | None = None
+    seconds: float = 0.0
+    """For `slow`: how long every reply takes."""
+    per_token: float = 0.0
+    """For `slow`: and how long each of its tokens."""
+    share: float | None = None
+    every: int | None = None
+    first: int | None = None
+    at: tuple[int, ...] = ()
+    """Numbers of requests, counted from 0."""
+    seed: int = 0
+
+    def meets(self, number: int) -> bool:
+        """Whether the request of this number, counted from 0, is met."""
+        if self.first is not None and number >= self.first:
+            return False
+        if self.every is not None and (number + 1) % self.every:
+            return False
+        if self.at and number not in self.at:
+            return False
+        return self.share is None or generator(self.seed, "fault", self.kind, self.status, number).random() < self.share
+
+
+def parse_fault(raw: Mapping[str, Any] | str) -> Fault:
+    """A fault from its mapping or its text.
+
+    Raises `FaultError` when it is none.
+    """
+    said = _split(raw) if isinstance(raw, str) else {str(key).replace("-", "_"): value for key, value in raw.items()}
+    known = {one.name for one in fields(Fault)}
+    strange = sorted(set(said) - known)
+    if strange:
+        raise FaultError(f"a fault has no {', '.join(strange)}; it has {', '.join(sorted(known))}")
+    try:
+        numbers = {name: _number(name, value) for name, value in said.items() if name != "kind"}
+        fault = Fault(str(said.get("kind")), **numbers)
+    except (TypeError, ValueError) as error:
+        raise FaultError(f"{raw!r}: {error}") from None
+    if fault.kind not in KINDS:
+        raise FaultError(f"no fault is called {fault.kind!r}; there are a status such as 429, {', '.join(KINDS[1:])}")
+    if fault.every is not None and fault.every < 1:
+        raise FaultError("`every` counts from 1")
+    return fault
+
+
+def _split(text: str) -> dict[str, Any]:
+    kind, _, rest = text.partition(":")
+    said: dict[str, Any] = {"kind": "status", "status": kind} if re.fullmatch(r"[1-5]\d\d", kind) else {"kind": kind}
+    for part in filter(None, rest.split(",")):
+        name, equals, value = part.partition("=")
+        if not equals:
+            raise FaultError(f"{text!r}: {part!r} is not of the form name=value")
+        said[name.strip().replace("-", "_")] = value.strip()
+    return said
+
+
+def _number(name: str, value: Any) -> Any:
+    if name == "at":
+        return tuple(int(one) for one in (value.split("+") if isinstance(value, str) else value))
+    if value is None:
+        return None
+    return int(value) if name in ("status", "every", "first", "seed") else float(value)
+
+
+@dataclass
+class FaultPlan:
+    """Faults, and how many requests there were; asked once per request."""
+
+    faults: tuple[Fault, ...] = ()
+    requests: int = 0
+    committed: dict[str, int] = field(default_factory=dict)
+    """How often each kind was committed."""
+
+    @classmethod
+    def parse(cls, raw: Sequence[Mapping[str, Any] | str]) -> FaultPlan:
+        """A plan from data. Raises `FaultError`."""
+        return cls(tuple(parse_fault(one) for one in raw))
+
+    def next(self) -> tuple[Fault | None, Fault | None]:
+        """The slowness and the fault, if any, of the next request."""
+        number, self.requests = self.requests, self.requests + 1
+        met = [fault for fault in self.faults if fault.meets(number)]
+        slow = next((fault for fault in met if fault.kind == "slow"), None)
+        other = next((fault for fault in met if fault.kind != "slow"), None)
+        for fault in (slow, other):
+            if fault is not None:
+                name = str(fault.status) if fault.kind == "status" else fault.kind
+                self.committed[name] = self.committed.get(name, 0) + 1
+        return slow, other

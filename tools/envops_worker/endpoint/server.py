@@ -1,0 +1,257 @@
+"""The scripted-policy endpoint: an OpenAI-compatible server on loopback, which Anthropic's clients understand too.
+
+Every policy is a model name. Which task a conversation is about is read from its opening,
+which must be the prompt of one of the tasks that the endpoint was given.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import json
+import threading
+import traceback
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
+from pathlib import Path
+from types import CodeType
+from typing import Any, NamedTuple
+
+from aiohttp import web
+
+from envops_worker.adapters.adapter import TaskView
+from envops_worker.endpoint.dialects import (
+    BadRequest,
+    Spoken,
+    asked_choices,
+    asked_tokens,
+    chat_events,
+    chat_response,
+    messages_of_prompt,
+    prompt_tokens,
+    spoken,
+    text_events,
+    text_response,
+    wants_usage,
+)
+from envops_worker.endpoint.faults import Fault, FaultPlan
+from envops_worker.endpoint.faulty import commit
+from envops_worker.endpoint.others import (
+    messages_events,
+    messages_response,
+    of_messages,
+    of_responses,
+    responses_events,
+    responses_response,
+)
+from envops_worker.failures import Accusation
+from envops_worker.policies.policies import Message, Policies, UnknownPolicy, text_of
+
+MAXIMUM_BODY = 64 * 2**20
+
+
+class Dialect(NamedTuple):
+    """How requests are read and replies are written."""
+
+    conversation: Callable[[dict[str, Any]], list[Message]]
+    whole: Callable[..., dict[str, Any]]
+    events: Callable[..., Iterator[bytes]]
+
+
+MESSAGES = Dialect(of_messages, messages_response, messages_events)
+DIALECTS = {
+    "/v1/chat/completions": Dialect(lambda body: body.get("messages") or [], chat_response, chat_events),
+    "/v1/completions": Dialect(lambda body: messages_of_prompt(body.get("prompt")), text_response, text_events),
+    "/v1/responses": Dialect(of_responses, responses_response, responses_events),
+    "/v1/messages": MESSAGES,
+    "/v1/v1/messages": MESSAGES,  # Anthropic's own client adds the version to any base address
+}
+
+
+class UnknownTask(LookupError):
+    """No task of this endpoint opens with the prompt of the request."""
+
+
+class Refused(Exception):
+    """A request that is not answered, in the words of OpenAI's API."""
+
+    def __init__(self, status: int, code: str, text: str) -> None:
+        self.status, self.code, self.text = status, code, text
+        super().__init__(text)
+
+    def body(self) -> dict[str, Any]:
+        return {"error": {"message": self.text, "type": "invalid_request_error", "code": self.code}}
+
+
+class TaskIndex:
+    """Finds the task that a conversation is about by how it opens."""
+
+    def __init__(self, tasks: Sequence[TaskView]) -> None:
+        self._by_opening: dict[str, list[TaskView]] = defaultdict(list)
+        for task in tasks:
+            self._by_opening[_first_from_user(task.prompt)].append(task)
+
+    def find(self, messages: Sequence[Message]) -> TaskView:
+        """The task whose prompt opens the conversation.
+
+        Raises `UnknownTask` when there is none.
+        """
+        candidates = self._by_opening.get(_first_from_user(messages), [])
+        if len(candidates) == 1:
+            return candidates[0]
+        said = [text_of(message) for message in messages]
+        fitting = [task for task in candidates if all(text_of(message) in said for message in task.prompt)]
+        if not fitting:
+            opening = _first_from_user(messages)[:120]
+            raise UnknownTask(f"no task opens with {opening!r}")
+        return max(fitting, key=lambda task: len(task.prompt))
+
+
+def _first_from_user(messages: Sequence[Message]) -> str:
+    return next((text_of(message).strip() for message in messages if message["role"] == "user"), "")
+
+
+class Endpoint:
+    """Serves policies from a thread of its own for as long as the process lives.
+
+    A thread, because the environment's rollouts keep the worker's own loop busy and the
+    author's oracle may be slow.
+    """
+
+    def __init__(self, policies: Policies, faults: FaultPlan | None = None, port: int = 0) -> None:
+        self._policies = policies
+        self._port = port
+        self.faults = faults or FaultPlan()
+        self.is_near = False
+        """Whether clients of this process may have their answers from `answer_here`, without a connection."""
+        self._index = TaskIndex([])
+        self.loop = asyncio.new_event_loop()
+        self._bound: Future[int] = Future()
+        threading.Thread(target=self._serve, name="envops-endpoint", daemon=True).start()
+        self.base_url = f"http://127.0.0.1:{self._bound.result(timeout=30)}/v1"
+
+    def speak_about(self, tasks: Sequence[TaskView]) -> None:
+        """Answer conversations about these tasks and no others."""
+        self._index = TaskIndex(tasks)
+
+    def answer_here(self, path: str, content: bytes) -> Future[tuple[int, bytes]] | None:
+        """Status and body of what a request would get, from the same thread; `None` for what has to be served."""
+        try:
+            body = json.loads(content)
+        except ValueError:
+            return None
+        if path not in DIALECTS or not isinstance(body, dict) or body.get("stream"):
+            return None
+        return asyncio.run_coroutine_threadsafe(self._answered_here(DIALECTS[path], body), self.loop)
+
+    async def _answered_here(self, dialect: Dialect, body: dict[str, Any]) -> tuple[int, bytes]:
+        try:
+            choices, messages = self._heard(dialect, body)
+        except Refused as refused:
+            return refused.status, json.dumps(refused.body()).encode()
+        return 200, json.dumps(dialect.whole(str(body.get("model")), choices, messages)).encode()
+
+    def _serve(self) -> None:
+        asyncio.set_event_loop(self.loop)
+        application = web.Application(client_max_size=MAXIMUM_BODY)
+        application.router.add_get("/v1/models", self._models)
+        for path, dialect in DIALECTS.items():
+            application.router.add_post(path, functools.partial(self._answer, dialect))
+            if dialect is MESSAGES:
+                application.router.add_post(f"{path}/count_tokens", self._count)
+        runner = web.AppRunner(application, access_log=None)
+
+        async def start() -> int:
+            await runner.setup()
+            site = web.TCPSite(runner, "127.0.0.1", self._port)
+            await site.start()
+            return int(runner.addresses[0][1])
+
+        try:
+            self._bound.set_result(self.loop.run_until_complete(start()))
+            self.loop.run_forever()
+        except OSError as error:
+            self._bound.set_exception(error)
+
+    async def _models(self, _request: web.Request) -> web.Response:
+        names = [*Policies.names, *self._policies.scripts]
+        return web.json_response({"object": "list", "data": [{"id": name, "object": "model"} for name in names]})
+
+    async def _count(self, request: web.Request) -> web.Response:
+        return web.json_response({"input_tokens": prompt_tokens(of_messages(await request.json()))})
+
+    async def _answer(self, dialect: Dialect, request: web.Request) -> web.StreamResponse:
+        slow, fault = self.faults.next()
+        if fault is not None and fault.kind in ("status", "hang"):  # an outage looks at nothing
+            return await commit(fault, request, b"")
+        try:
+            body = await request.json()
+        except ValueError as error:
+            return refusal(Refused(400, "invalid_request", str(error)))
+        try:
+            choices, messages = self._heard(dialect, body)
+        except Refused as refused:
+            return refusal(refused)
+        tokens = sum(choice.tokens for choice in choices)
+        if slow is not None:
+            await asyncio.sleep(slow.seconds + (0 if body.get("stream") else slow.per_token * tokens))
+        whole = json.dumps(dialect.whole(str(body.get("model")), choices, messages)).encode()
+        if fault is not None:
+            return await commit(fault, request, whole)
+        if not body.get("stream"):
+            return web.Response(body=whole, content_type="application/json")
+        events = dialect.events(str(body.get("model")), choices, messages, with_usage=wants_usage(body))
+        return await _streamed(request, events, slow)
+
+    def _heard(self, dialect: Dialect, body: dict[str, Any]) -> tuple[list[Spoken], list[Message]]:
+        """What a policy says to a request, and the conversation that it answers. Raises `Refused`."""
+        try:
+            messages = dialect.conversation(body)
+            return self._choices(str(body.get("model")), messages, asked_choices(body), asked_tokens(body)), messages
+        except (BadRequest, ValueError, AttributeError) as error:
+            raise Refused(400, "invalid_request", str(error)) from error
+        except UnknownTask as error:
+            raise Refused(404, "task_not_found", str(error)) from error
+        except UnknownPolicy as error:
+            raise Refused(404, "model_not_found", f"no policy is called {error}") from error
+        except Exception as error:
+            said = f"the oracle raised {type(error).__name__}: {error}{_line(error)}"
+            raise Refused(500, "oracle_raised", said) from error
+
+    def _choices(self, model: str, messages: Sequence[Message], count: int, limit: int | None) -> list[Spoken]:
+        task = self._index.find(messages)
+        return [spoken(self._policies.reply(model, task.index, task.data, messages), limit) for _ in range(count)]
+
+
+async def _streamed(request: web.Request, events: Iterator[bytes], slow: Fault | None) -> web.StreamResponse:
+    response = web.StreamResponse(headers={"Content-Type": "text/event-stream", "Cache-Control": "no-cache"})
+    await response.prepare(request)
+    for event in events:
+        if slow is not None:
+            await asyncio.sleep(slow.per_token)
+        await response.write(event)
+    await response.write_eof()
+    return response
+
+
+def chat_completion(model: str, message: Message, messages: Sequence[Message]) -> dict[str, Any]:
+    """A whole reply of one message, as the API gives it."""
+    return chat_response(model, [spoken(message, None)], messages)
+
+
+def refusal(refused: Refused) -> web.Response:
+    """An error in the shape that OpenAI's clients read."""
+    return web.json_response(refused.body(), status=refused.status)
+
+
+def _line(error: Exception) -> str:
+    """Where in the author's oracle that was, for one who sees no traceback."""
+    lines = [line for frame, line in traceback.walk_tb(error.__traceback__) if _is_the_oracle(frame.f_code)]
+    if isinstance(error, Accusation) and error.code is not None:
+        lines.append(error.code.co_firstlineno)
+    return f" (tests/oracle.py, line {lines[-1]})" if lines else ""
+
+
+def _is_the_oracle(code: CodeType) -> bool:
+    return Path(code.co_filename).parts[-2:] == ("tests", "oracle.py")

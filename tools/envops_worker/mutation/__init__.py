@@ -1,0 +1,1 @@
+"""Mutants of the reward code, put in place and tried."""

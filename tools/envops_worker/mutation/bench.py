@@ -1,0 +1,337 @@
+"""The conversations that mutants are asked about: what the code itself says of each, and what a mutant does."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
+from typing import Any, Literal
+
+from envops_worker.direct_scoring import DirectScoring
+from envops_worker.effort import Budget, BudgetSpent, kernel_limit, processor_limit, processor_seconds
+from envops_worker.failures import OutOfTime
+from envops_worker.mutation.mutant import Mutator, NotApplicable
+from envops_worker.policies.answers import answer_of
+from envops_worker.policies.policies import text_of
+from envops_worker.policies.reply_variations import variations
+from envops_worker.session import Session
+
+DIFFERENCE = 1e-9
+"""Below this, two scores of the same conversation are equal."""
+MOST_SECONDS = 2.0
+"""Of the processor; a conversation that costs the code itself more is not asked about."""
+SLOW_SECONDS = 0.05
+"""Of the processor; a conversation that costs more is asked about last."""
+HANGING_SECONDS = 0.5
+HANGING_TIMES = 5
+"""A mutant that uses more of the processor for one conversation, and so many times what the code itself does, hangs."""
+WAITING_SECONDS = 5.0
+WAITING_TIMES = 20
+"""The same by the wall clock, for one that waits: the machine may be busy."""
+UNINTERRUPTIBLE_SECONDS = 2.0
+"""What a mutant that no signal reaches may use beyond its limit."""
+BATCHES = (8, 24)
+"""Few conversations tell most mutants apart; the time goes into the others."""
+MOST_VARIATIONS = 600
+VARIATIONS_AT_ONCE = 50
+
+Way = Literal["code", "mutant"]
+"""What scores a conversation: the code itself, whose first scores are held against scoring in full, or a mutant."""
+Values = dict[str, float | None]
+"""`reward` and every function by name."""
+Probe = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Known:
+    """What the code itself says of a conversation, and what it costs to hear it."""
+
+    values: Values
+    processor: float = 0.0
+    wall: float = 0.0
+
+    @property
+    def patience(self) -> tuple[float, float]:
+        """Seconds that a mutant may take, of the processor and by the wall clock."""
+        return (
+            max(HANGING_SECONDS, HANGING_TIMES * self.processor),
+            max(WAITING_SECONDS, WAITING_TIMES * self.wall),
+        )
+
+
+@dataclass
+class Trial:
+    """One mutant on its way to an outcome."""
+
+    mutant: Mapping[str, Any]
+    outcome: str = ""
+    by: str = ""
+    apart: dict[str, Any] | None = None
+
+    def facts(self, outcome: str = "") -> dict[str, Any]:
+        """What became of it."""
+        outcome = outcome or self.outcome
+        apart = self.apart if outcome == "survived" else None
+        return {"id": self.mutant["id"], "outcome": outcome, "by": self.by, "apart": apart}
+
+
+class Bench:
+    """The conversations, in the order in which mutants are asked about them."""
+
+    def __init__(self, session: Session, probes: Sequence[Probe]) -> None:
+        self._session = session
+        self._scoring = DirectScoring(session)
+        self.probes = [probe for probe in probes if probe["task"] in session.kept]
+        self.left_out: dict[str, str] = {}
+        """Name of a conversation → why it can tell nothing apart."""
+        self.unasked: dict[str, str] = {}
+        """Name of a conversation that might tell something apart → why it takes too long."""
+        self._known: dict[int, Known | None] = {}
+        self._variations: list[Probe] | None = None
+        self._said: dict[int, Known | None] = {}
+        """Number of a variation → what the code itself says of it."""
+
+    def batches(self, budget: Budget) -> Iterator[list[int]]:
+        """All conversations of use, few of them first and the slow ones last; the code itself is asked on the way.
+
+        Raises `BudgetSpent`.
+        """
+        numbers = list(range(len(self.probes)))
+        slow: list[int] = []
+        for size in (*BATCHES, len(numbers)):
+            batch, numbers = numbers[:size], numbers[size:]
+            for number in batch:
+                budget.check()
+                if number not in self._known:
+                    self._known[number] = self._settled(self.probes[number])
+            usable = [(number, known) for number in batch if (known := self._known[number]) is not None]
+            slow += [number for number, known in usable if known.processor > SLOW_SECONDS]
+            yield [number for number, known in usable if known.processor <= SLOW_SECONDS]
+        yield slow
+
+    def _settled(self, probe: Probe) -> Known | None:
+        """What the code itself says; `None` where it cannot be held to that."""
+        used, started = processor_seconds(), time.monotonic()
+        try:
+            values = self.values(probe)
+        except OutOfTime as error:
+            self.unasked[probe["name"]] = str(error)
+            return None
+        except BaseException as error:  # SystemExit and the like are of no use either
+            self.left_out[probe["name"]] = f"{type(error).__name__}: {error}"
+            return None
+        known = Known(values, processor_seconds() - used, time.monotonic() - started)
+        steady = not (probe["played"] or probe["in_company"])  # what it said then is the second time
+        again = values if steady else self.attempted(probe, MOST_SECONDS)
+        if known.processor > MOST_SECONDS:
+            self.unasked[probe["name"]] = f"it takes {known.processor:.2g} s of the processor to score"
+        elif again is None or differences(values, again):
+            self.left_out[probe["name"]] = "the code itself scores it otherwise the second time"
+        elif reason := _otherwise_before(probe, values):
+            self.left_out[probe["name"]] = reason
+        else:
+            return known
+        return None
+
+    def values(
+        self, probe: Probe, processor: float = MOST_SECONDS, wall: float = 10 * MOST_SECONDS, *, way: Way = "code"
+    ) -> Values:
+        """Reward and functions of a conversation, by whatever code is in place.
+
+        Raises `OutOfTime`, and whatever comes through verifiers' own scoring.
+        """
+        task, completion = self._session.kept[probe["task"]], probe["completion"]
+        with processor_limit(processor):
+            ask = self._scoring.scored if way == "code" else self._scoring.scored_by_any
+            score = ask(task, completion, wall)
+        values: Values = {name: said["score"] for name, said in score["functions"].items()}
+        return values | {"reward": score["reward"]}
+
+    def attempted(
+        self,
+        probe: Probe,
+        processor: float = HANGING_SECONDS,
+        wall: float = WAITING_SECONDS,
+        *,
+        way: Way = "code",
+    ) -> Values | None:
+        """The values of a conversation, `None` where the code in place does not get as far."""
+        try:
+            return self.values(probe, processor, wall, way=way)
+        except BaseException:
+            return None
+
+    # Mutants.
+
+    def decides(self, trial: Trial, mutator: Mutator, batch: Sequence[int], budget: Budget) -> bool:
+        """Ask a mutant about conversations until one settles its outcome; whether one did.
+
+        Raises `BudgetSpent`.
+        """
+        try:
+            with mutator.applied(trial.mutant):
+                for number in batch:
+                    budget.check()
+                    self._ask_about(trial, self.probes[number], self._known[number])
+                    if trial.outcome:
+                        break
+        except BudgetSpent:
+            raise
+        except NotApplicable as error:
+            trial.outcome, trial.by = "skipped", str(error)
+        except BaseException as error:  # a mutated constant may raise where it is made
+            trial.outcome, trial.by = "killed", f"{type(error).__name__}: {error}"
+        return bool(trial.outcome)
+
+    def _ask_about(self, trial: Trial, probe: Probe, known: Known | None) -> None:
+        if known is None:
+            return
+        processor, wall = known.patience
+        try:
+            with kernel_limit(2 * processor + UNINTERRUPTIBLE_SECONDS):
+                values = self.values(probe, processor, wall, way="mutant")
+        except OutOfTime as error:
+            trial.outcome, trial.by = "timeout", f"{probe['name']}: {error}"
+            return
+        except BaseException as error:  # SystemExit and the like are no survivors either
+            trial.outcome, trial.by = "killed", f"{probe['name']}: {type(error).__name__}: {error}"
+            return
+        broken = broken_expectation(probe, known.values, values)
+        if broken:
+            trial.outcome, trial.by = "killed", f"{probe['name']}: {broken}"
+        elif trial.apart is None and differences(known.values, values):
+            trial.apart = _apart(probe, known.values, values)
+
+    def tells_apart(self, trial: Trial, mutator: Mutator, fragments: Sequence[str], budget: Budget) -> bool:
+        """Look for a reply that the mutant scores otherwise than the code itself; whether there is one.
+
+        Raises `BudgetSpent`.
+        """
+        if self._variations is None:
+            self._variations = self._varied(fragments)
+        for start in range(0, len(self._variations), VARIATIONS_AT_ONCE):
+            said = self._said_of(range(start, min(start + VARIATIONS_AT_ONCE, len(self._variations))), budget)
+            with mutator.applied(trial.mutant):
+                for probe, known in said:
+                    budget.check()
+                    values = self.attempted(probe, way="mutant")
+                    if values is not None and differences(known.values, values):
+                        trial.apart = _apart(probe, known.values, values)
+                        return True
+        return False
+
+    def _said_of(self, numbers: Iterable[int], budget: Budget) -> list[tuple[Probe, Known]]:
+        """What the code itself says of variations, asked once; without those of which it says nothing."""
+        variations = self._variations or []
+        for number in numbers:
+            budget.check()
+            if number not in self._said:
+                self._said[number] = self._listened(variations[number])
+        return [(variations[number], said) for number in numbers if (said := self._said.get(number)) is not None]
+
+    def _listened(self, probe: Probe) -> Known | None:
+        """What the code itself says of a variation; `None` where it does not get as far."""
+        used = processor_seconds()
+        values = self.attempted(probe)
+        return None if values is None else Known(values, processor_seconds() - used)
+
+    def _varied(self, fragments: Sequence[str]) -> list[Probe]:
+        """Variations of gold, all of them, and of the cases as many as there is room for."""
+        usable = [self.probes[number] for number, known in self._known.items() if known is not None]
+        seeds = [probe for probe in usable if probe["seed"]]
+        gold = [seed for seed in seeds if not seed["case"]]
+        varied = [*self._in_turn(gold, fragments), *self._in_turn([one for one in seeds if one["case"]], fragments)]
+        seen: set[str] = set()
+        fresh = []
+        for probe in varied:
+            key = f"{probe['task']} {probe['completion']}"
+            if key not in seen:
+                seen.add(key)
+                fresh.append(probe)
+        return fresh[:MOST_VARIATIONS]
+
+    def _in_turn(self, seeds: Sequence[Probe], fragments: Sequence[str]) -> Iterator[Probe]:
+        """The first variation of each conversation, the second of each, and so on."""
+        silent = not self._session.adapter.conversational  # there, silence travels as a blank
+        every = [
+            [_saying(seed, text) for text in self._variations_of(seed, fragments) if text or silent] for seed in seeds
+        ]
+        for same in zip_longest(*every):
+            yield from (probe for probe in same if probe is not None)
+
+    def _variations_of(self, probe: Probe, fragments: Sequence[str]) -> Iterator[str]:
+        data = self._session.kept[probe["task"]].data
+        return variations(text_of(_last_reply(probe["completion"])), answer_of(dict(data)), fragments)
+
+
+def _otherwise_before(probe: Probe, values: Values) -> str:
+    """Why a conversation cannot be held against mutants: it earned something else when it was scored first.
+
+    Where an episode is rewarded as a whole, a conversation alone is held to what its own functions say.
+    """
+    before: Values = probe["recorded"]
+    if probe["in_company"] or (probe["played"] and _same(before["reward"], values["reward"])):
+        return ""
+    common = before.keys() & values.keys() - {"reward"}
+    of_functions = [expected for expected in probe["expect"] if expected["of"] in common]
+    if probe["played"] and before.keys() - values.keys() and of_functions:
+        probe["expect"] = of_functions
+    elif not _same(before["reward"], values["reward"]):
+        return f"scored again, it earns {values['reward']}; before it earned {before['reward']}"
+    changed = [name for name in sorted(common) if not _same(before[name], values[name])]
+    return f"scored again, {changed[0]} is {values[changed[0]]}; it was {before[changed[0]]}" if changed else ""
+
+
+def broken_expectation(probe: Probe, known: Values, values: Values) -> str:
+    """What was laid down of a conversation, and held with the code itself, and does no longer."""
+    for name, value in known.items():
+        if value is not None and (values.get(name) is None or not math.isfinite(values[name] or 0.0)):
+            return f"{name} is no number any more"
+    for expected in probe["expect"]:
+        before, now = known.get(expected["of"]), values.get(expected["of"])
+        if before is not None and now is not None and _holds(expected, before) and not _holds(expected, now):
+            return f"{expected['of']} is {now:.6g}, expected {expected['text']}"
+    return ""
+
+
+def _holds(expected: Mapping[str, Any], value: float) -> bool:
+    low = -math.inf if expected["low"] is None else expected["low"]
+    high = math.inf if expected["high"] is None else expected["high"]
+    return bool((low <= value <= high) != expected["outside"])
+
+
+def differences(first: Values, second: Values) -> list[str]:
+    """Names of what two scorings of one conversation disagree on, the reward first."""
+    names = sorted({*first, *second}, key=lambda name: (name != "reward", name))
+    return [name for name in names if not _same(first.get(name), second.get(name))]
+
+
+def _same(first: float | None, second: float | None) -> bool:
+    if first is None or second is None:
+        return first is second
+    return math.isclose(first, second, rel_tol=DIFFERENCE, abs_tol=DIFFERENCE) or first == second
+
+
+def _apart(probe: Probe, known: Values, values: Values) -> dict[str, Any]:
+    names = differences(known, values)
+    return {
+        "task": probe["task"],
+        "completion": probe["completion"],
+        "original": {name: known.get(name) for name in names},
+        "mutant": {name: values.get(name) for name in names},
+    }
+
+
+def _last_reply(completion: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    said = [message for message in completion if message["role"] == "assistant"]
+    return said[-1] if said else {"role": "assistant", "content": ""}
+
+
+def _saying(probe: Probe, text: str) -> Probe:
+    """The same conversation with other last words."""
+    messages = list(probe["completion"])
+    last = max((index for index, message in enumerate(messages) if message["role"] == "assistant"), default=-1)
+    messages[last] = {**messages[last], "content": text}
+    return {**probe, "completion": messages}

@@ -1,0 +1,243 @@
+"""A mutant put in place of the code that runs, and taken out again, without importing anything anew.
+
+Functions keep their identity: whoever holds one (a rubric, a class, a closure) calls the
+mutant through it. Only the code object, a default or a constant of the module is exchanged.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import gc
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from types import CodeType, FunctionType, ModuleType
+from typing import Any
+
+from envops_worker.imported import modules_since
+
+Key = tuple[str, int]
+"""Qualified name of a function and which one of that name it is."""
+
+
+class NotApplicable(Exception):
+    """The mutant cannot be put in place of what runs."""
+
+
+class Mutator:
+    """Knows the live functions of a package, as they are before the first mutant."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._functions: dict[str, list[FunctionType]] = {}
+        self._caches: list[Any] = []
+        prefix = f"{root}/"
+        for found in gc.get_objects():
+            kind = type(found)  # isinstance() would ask proxies for what they stand for, and so make it
+            if kind is FunctionType and found.__code__.co_filename.startswith(prefix):
+                self._functions.setdefault(found.__code__.co_filename, []).append(found)
+            elif kind is functools._lru_cache_wrapper:
+                self._caches.append(found)
+        self._modules = [
+            module
+            for module in modules_since()
+            if isinstance(module, ModuleType) and (getattr(module, "__file__", None) or "").startswith(prefix)
+        ]
+        self._caches = [cache for cache in self._caches if self._is_ours(cache)]
+        self._originals: dict[str, dict[Key, CodeType]] = {}
+
+    def _is_ours(self, cache: Any) -> bool:
+        code = getattr(getattr(cache, "__wrapped__", None), "__code__", None)
+        return code is not None and code.co_filename in self._functions
+
+    @contextmanager
+    def applied(self, mutant: Mapping[str, Any]) -> Iterator[None]:
+        """Run the block with the mutant in place.
+
+        Raises `NotApplicable` before the block where that cannot be done.
+        """
+        filename = str(self._root / mutant["file"])
+        ways: dict[str, Callable[..., Iterator[None]]] = {
+            "body": self._swapped_code,
+            "default": self._swapped_default,
+            "constant": self._swapped_constants,
+        }
+        with ExitStack() as stack:
+            stack.callback(self.forget)
+            stack.enter_context(contextmanager(ways[mutant["kind"]])(filename, mutant))
+            self.forget()
+            yield
+
+    def forget(self) -> None:
+        """Empty the package's own caches."""
+        for cache in self._caches:
+            cache.cache_clear()
+
+    def _swapped_code(self, filename: str, mutant: Mapping[str, Any]) -> Iterator[None]:
+        originals = self._original(filename)
+        mutated = _codes(_compiled(mutant["source"], filename))
+        keys = {(code.co_qualname, code.co_firstlineno): key for key, code in originals.items()}
+        swaps = []
+        for function in self._functions.get(filename, ()):
+            old = function.__code__
+            key = keys.get((old.co_qualname, old.co_firstlineno))
+            new = mutated.get(key) if key else None
+            if key and new is not None and new != originals[key]:
+                swaps.append((function, old, _with_freevars(new, old, mutant["source"], filename)))
+        if not swaps:
+            raise NotApplicable("no live function holds the code")
+        try:
+            for function, _, new in swaps:
+                function.__code__ = new
+            yield
+        finally:
+            for function, old, _ in swaps:
+                function.__code__ = old
+
+    def _original(self, filename: str) -> dict[Key, CodeType]:
+        if filename not in self._originals:
+            self._originals[filename] = _codes(_compiled(Path(filename).read_text("utf-8"), filename))
+        return self._originals[filename]
+
+    def _swapped_default(self, filename: str, mutant: Mapping[str, Any]) -> Iterator[None]:
+        name, parameter = mutant["function"], mutant["parameter"]
+        functions = [each for each in self._functions.get(filename, ()) if each.__qualname__ == name]
+        expression = _default_of(ast.parse(mutant["source"]), name, parameter)
+        if not functions or expression is None:
+            raise NotApplicable("no live function has the default")
+        compiled = compile(ast.Expression(expression), filename, "eval")
+        saved = [(each, each.__defaults__, each.__kwdefaults__) for each in functions]
+        try:
+            for each in functions:
+                _set_default(each, parameter, eval(compiled, each.__globals__))
+            yield
+        finally:
+            for each, defaults, named in saved:
+                each.__defaults__, each.__kwdefaults__ = defaults, named
+
+    def _swapped_constants(self, filename: str, mutant: Mapping[str, Any]) -> Iterator[None]:
+        module = next((each for each in self._modules if each.__file__ == filename), None)
+        if module is None:
+            raise NotApplicable("the module is not loaded")
+        wanted = set(mutant["assignments"])
+        saved: list[tuple[dict[str, Any], str, Any]] = []
+        try:
+            for statement in ast.parse(mutant["source"]).body:
+                names = _assigned(statement) & wanted
+                if not names:
+                    continue
+                before = {name: module.__dict__[name] for name in names if name in module.__dict__}
+                saved += [(module.__dict__, name, value) for name, value in before.items()]
+                exec(compile(ast.Module([statement], []), filename, "exec"), module.__dict__)
+                saved += self._passed_on(module, before)
+            yield
+        finally:
+            for namespace, name, value in reversed(saved):
+                namespace[name] = value
+
+    def _passed_on(self, module: ModuleType, before: Mapping[str, Any]) -> list[tuple[dict[str, Any], str, Any]]:
+        """Give the new value to modules that imported the old one; what they held before."""
+        saved = []
+        for name, old in before.items():
+            for other in self._modules:
+                for alias, value in list(other.__dict__.items()):
+                    same = value is old and (alias == name or not isinstance(old, (int, float, str, bytes, type(None))))
+                    if same and other is not module:
+                        saved.append((other.__dict__, alias, value))
+                        other.__dict__[alias] = module.__dict__[name]
+        return saved
+
+
+@functools.cache
+def mutator_of(root: Path) -> Mutator:
+    """The mutator of a package, made once: it looks through everything that the process holds."""
+    return Mutator(root)
+
+
+def _compiled(source: str | ast.Module, filename: str) -> CodeType:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return compile(source, filename, "exec", dont_inherit=True)
+
+
+def _codes(code: CodeType) -> dict[Key, CodeType]:
+    """All code objects below a module's, in the order of the source."""
+    found: dict[Key, CodeType] = {}
+    counts: Counter[str] = Counter()
+    waiting = [code]
+    while waiting:
+        one = waiting.pop(0)
+        for constant in one.co_consts:
+            if isinstance(constant, CodeType):
+                found[constant.co_qualname, counts[constant.co_qualname]] = constant
+                counts[constant.co_qualname] += 1
+                waiting.append(constant)
+    return found
+
+
+def _with_freevars(new: CodeType, old: CodeType, source: str, filename: str) -> CodeType:
+    """The code with the variables of the closure that it is put into, where the mutant uses fewer."""
+    if new.co_freevars == old.co_freevars:
+        return new
+    tree = ast.parse(source)
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and _first_line(node) == new.co_firstlineno:
+            names = ast.parse(f"if 0: ({', '.join(old.co_freevars)},)").body
+            node.body[1 if ast.get_docstring(node) is not None else 0 : 0] = names
+    padded = _codes(_compiled(ast.fix_missing_locations(tree), filename))
+    for code in padded.values():
+        same = (code.co_qualname, code.co_firstlineno) == (new.co_qualname, new.co_firstlineno)
+        if same and code.co_freevars == old.co_freevars:
+            return code
+    raise NotApplicable("the closure has other variables")
+
+
+def _first_line(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    return min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
+
+
+def _default_of(tree: ast.Module, name: str, parameter: str) -> ast.expr | None:
+    """The default of a parameter of a function, by qualified name."""
+
+    def search(body: list[ast.stmt], prefix: str) -> ast.expr | None:
+        for node in body:
+            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                here = f"{prefix}{node.name}"
+                found = _defaults(node.args).get(parameter) if here == name else None
+                found = found or search(node.body, f"{here}.<locals>.")
+            elif isinstance(node, ast.ClassDef):
+                found = search(node.body, f"{prefix}{node.name}.")
+            else:
+                inner = [child for child in ast.iter_child_nodes(node) if isinstance(child, ast.stmt)]
+                found = search(inner, prefix)
+            if found is not None:
+                return found
+        return None
+
+    return search(tree.body, "")
+
+
+def _defaults(arguments: ast.arguments) -> dict[str, ast.expr]:
+    positional = [*arguments.posonlyargs, *arguments.args]
+    found = {one.arg: value for one, value in zip(reversed(positional), reversed(arguments.defaults), strict=False)}
+    named = zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
+    return found | {one.arg: value for one, value in named if value is not None}
+
+
+def _set_default(function: FunctionType, parameter: str, value: Any) -> None:
+    if parameter in (function.__kwdefaults__ or {}):
+        function.__kwdefaults__ = {**(function.__kwdefaults__ or {}), parameter: value}
+        return
+    names = function.__code__.co_varnames[: function.__code__.co_argcount]
+    defaults = list(function.__defaults__ or ())
+    position = names.index(parameter) - (len(names) - len(defaults))
+    defaults[position] = value
+    function.__defaults__ = tuple(defaults)
+
+
+def _assigned(statement: ast.stmt) -> set[str]:
+    targets = statement.targets if isinstance(statement, ast.Assign) else [getattr(statement, "target", None)]
+    return {target.id for target in targets if isinstance(target, ast.Name)}

@@ -1,0 +1,167 @@
+"""What must hold whatever the circumstances: gold everywhere, equal rewards, no growth, nothing else read."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+from envops_worker.adapters.adapter import Job, TaskView
+from envops_worker.channel import Request
+from envops_worker.checks.growth import growths, shapes_around
+from envops_worker.checks.repetition import POLICIES, Unit, repetitions, scored_units
+from envops_worker.effort import Budget
+from envops_worker.failures import OutOfTime
+from envops_worker.guards import EXECUTED, ActGuard
+from envops_worker.operations.rewards import completions_of
+from envops_worker.policies.answers import answer_of, detect_type, find_payload
+from envops_worker.policies.judge_attacks import judged_scores
+from envops_worker.policies.policies import says, text_of
+from envops_worker.policies.wrong_replies import Gold
+from envops_worker.session import Session
+
+SAMPLED_TASKS = 8
+PLAYED_TASKS = 3
+LOWEST = 20
+
+
+def answer(session: Session, request: Request) -> None:
+    if session.adapter.conversational:
+        _play_one_by_one(session, request)
+        _send_judged(session, request)
+        return
+    units = list(_units(session, request["seconds"]))
+    if units:
+        _send_acts(session, units, request)
+        for kind, value in repetitions(session, units):
+            session.channel.item(kind, value)
+        _send_growth(session, request)
+    sweep = _sweep(session, request)
+    if sweep is not None:
+        session.channel.item("sweep", sweep)
+    _send_judged(session, request)
+
+
+def _send_judged(session: Session, request: Request) -> None:
+    for judged in judged_scores(session, request["seconds"]):
+        session.channel.item("judged", judged)
+
+
+def _units(session: Session, seconds: float) -> Iterator[Unit]:
+    """Some tasks with the first reply of some policies; together where rewards compare them."""
+    for task in list(session.kept.values())[:SAMPLED_TASKS]:
+        said = [
+            (policy, completion)
+            for policy in POLICIES
+            if not session.hung[policy]
+            for completion in list(completions_of(session, policy, task, seconds))[:1]
+        ]
+        if session.adapter.grouped and said:
+            yield Unit(task.index, tuple(policy for policy, _ in said), tuple(completion for _, completion in said))
+        elif not session.adapter.grouped:
+            yield from (Unit(task.index, (policy,), (completion,)) for policy, completion in said)
+
+
+def _send_acts(session: Session, units: list[Unit], request: Request) -> None:
+    """Score a few conversations under watch."""
+    settings = session.settings
+    guard = ActGuard(session.sources, (settings.overlay, settings.package))
+    chosen = {unit.task for unit in units}
+    watched = [unit for unit in units if unit.task in sorted(chosen)[:2]]
+    with guard.watching():
+        scored_units(session, watched, 3 * request["seconds"])
+        for unit in _executable(session, request["seconds"]):
+            with contextlib.suppress(OutOfTime):
+                scored_units(session, [unit], request["seconds"])
+    for act in guard.acts():
+        if act["what"] != "environment variable" or act["detail"] not in request["secrets"]:
+            session.channel.item("act", act)
+
+
+def _executable(session: Session, seconds: float) -> Iterator[Unit]:
+    """Replies that are code: gold with a name for its answer, and with that name as a further line."""
+    for task in list(session.kept.values())[:1]:
+        perfect = session.asked_oracle(task, seconds)
+        if perfect is not None and not perfect.get("tool_calls"):
+            payload = find_payload(text_of(perfect), answer_of(task.data))
+            for answer in (EXECUTED, f"{payload.answer}\n{EXECUTED}"):
+                yield Unit(task.index, ("executed",), ([says(payload.saying(answer))],))
+
+
+def _send_growth(session: Session, request: Request) -> None:
+    """Measure the environment's own code; a judge's client would be measured with it."""
+    if session.judge is not None and session.judge.calls:
+        return
+    for task in list(session.kept.values())[:1]:
+        perfect = session.asked_oracle(task, request["seconds"])
+        reply = "" if perfect is None else text_of(perfect)
+        payload = find_payload(reply, answer_of(task.data))
+        gold = Gold(reply, payload, (), detect_type(payload.answer))
+        for growth in growths(session, task, shapes_around(gold), request["budget"]):
+            session.channel.item("growth", growth)
+
+
+def _sweep(session: Session, request: Request) -> dict[str, Any] | None:
+    """Gold, once, on every task that is not kept."""
+    budget = Budget(request["budget"] / 2)
+    limit = request["sweep"]
+    rows: list[dict[str, Any]] = []
+    known, ended_by = 0, "all"
+    swept: list[tuple[int, float | None]] = []
+    for task in session.adapter.tasks("train", limit + 1):
+        if known == limit or budget.left <= 0:
+            ended_by = "count" if known == limit else "time"
+            break
+        known += 1
+        if task.index not in session.kept:
+            row = _gold(session, task, request["seconds"])
+            if row is not None:
+                swept.append((task.index, row["reward"]))
+                rows = sorted([*rows, row], key=_by_reward)[:LOWEST]
+    if not swept:
+        return None
+    return {
+        "tasks": [index for index, _ in swept],
+        "rewards": [reward for _, reward in swept],
+        "lowest": rows,
+        "known": known,
+        "ended_by": ended_by,
+    }
+
+
+def _by_reward(row: dict[str, Any]) -> float:
+    return float("-inf") if row["reward"] is None else float(row["reward"])
+
+
+def _gold(session: Session, task: TaskView, seconds: float) -> dict[str, Any] | None:
+    perfect = session.asked_oracle(task, seconds)
+    if perfect is None:
+        return None
+    return session.scored(task, "oracle", [perfect], seconds)
+
+
+def _play_one_by_one(session: Session, request: Request) -> None:
+    """Some of the rollouts again, one after the other and last first, where they ran side by side."""
+    tasks = list(session.kept)[:PLAYED_TASKS]
+    wanted = [(task, policy) for policy in ("oracle", "near-miss") for task in tasks]
+    jobs = [Job(policy, task) for task, policy in reversed(wanted) if (task, policy) in session.played]
+    differences, count = [], 0
+    for row in session.rollouts(jobs, 1, request["seconds"] * 4):
+        before = session.played[row["task"], row["policy"]]
+        count += 1
+        if before == row["reward"]:
+            one = {"policies": [row["policy"]], "completions": [row["completion"]], "rewards": [before]}
+            session.channel.item("sample", {"task": row["task"], **one})
+        if before != row["reward"]:
+            kept = {key: row[key] for key in ("task", "policy", "completion")}
+            differences.append({**kept, "reward": before, "again": row["reward"]})
+    if count:
+        session.channel.item(
+            "repetition",
+            {
+                "circumstance": "order",
+                "count": count,
+                "differences": differences,
+                "difference_count": len(differences),
+            },
+        )

@@ -1,0 +1,79 @@
+"""Load the environment: import verifiers, the package, and make the policies."""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import platform
+import time
+from importlib.metadata import version
+
+from envops_worker.adapters.adapter import Adapter, Settings
+from envops_worker.channel import Request
+from envops_worker.confinement import NetworkGuard
+from envops_worker.failures import Sources
+from envops_worker.imported import collector_at_rest, import_verifiers, remember_what_is_imported
+from envops_worker.policies.judges import ScriptedJudge
+from envops_worker.policies.oracle import AuthorsOracle, DerivedOracle
+from envops_worker.policies.policies import AnswerSettings, Policies
+from envops_worker.session import Session
+from envops_worker.template import open_descriptors
+
+
+def answer(session: Session, request: Request) -> None:
+    settings = session.settings = Settings.parse(request["settings"])
+    session.sources = Sources(settings.overlay, settings.package)
+    session.guard = session.watching or NetworkGuard(session.sources, settings.allow_network)
+    if session.watching is None:
+        session.guard.watch()
+    session.guard.attribute_to(session.sources)
+    session.descriptors_before_loading = open_descriptors()
+    started = time.perf_counter()
+    with collector_at_rest():
+        import_verifiers(settings.generation)
+    gc.freeze()  # what was imported stays, and is not looked through again
+    imported = time.perf_counter()
+    remember_what_is_imported()
+    importlib.invalidate_caches()  # the overlay may be younger than this process
+    session.adapter = _adapter(session, settings)
+    loaded = time.perf_counter()
+    session.policies = _make_policies(session, settings)
+    session.judge = ScriptedJudge(session)
+    session.judge.install()
+    session.channel.item(
+        "description",
+        {
+            **session.adapter.describe(),
+            "verifiers": version("verifiers"),
+            "python": platform.python_version(),
+            "import_seconds": imported - started,
+            "load_seconds": loaded - imported,
+            "datasets": [],
+        },
+    )
+
+
+def _adapter(session: Session, settings: Settings) -> Adapter:
+    if settings.generation == "v1":
+        _refuse_other_v1()
+        from envops_worker.adapters.v1 import AdapterV1
+
+        return AdapterV1(settings, session.sources)
+    from envops_worker.adapters.v0 import AdapterV0
+
+    return AdapterV0(settings, session.sources)
+
+
+def _refuse_other_v1() -> None:
+    """0.1 and 0.2 had a `verifiers.v1` too, of other shapes."""
+    import verifiers.v1
+
+    if not hasattr(verifiers.v1, "environment_class"):
+        here = version("verifiers")
+        raise ImportError(f"v1 environments need verifiers 0.3.1 or later, and the lock holds {here}: raise the bound")
+
+
+def _make_policies(session: Session, settings: Settings) -> Policies:
+    path = settings.package / "tests" / "oracle.py"
+    oracle = AuthorsOracle(path) if path.is_file() else DerivedOracle(session.adapter.parser_tags())
+    return Policies(oracle, AnswerSettings(settings.answer_type, settings.tolerance, settings.case_sensitive))

@@ -1,0 +1,81 @@
+"""Mutants of the reward code, each asked about the same conversations as the code itself.
+
+Mutants hang, eat memory and leave state behind: the job that tries them does nothing else afterwards. It says which
+mutant it is about to try, so that the host can go on with the others in another job.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+
+from envops_worker.channel import Request
+from envops_worker.checks.reached import Reached
+from envops_worker.effort import Budget, BudgetSpent
+from envops_worker.mutation.bench import Bench, Trial
+from envops_worker.mutation.mutant import Mutator, mutator_of
+from envops_worker.session import Session
+
+SECONDS_PER_REPLY = 10.0
+
+
+def answer(session: Session, request: Request) -> None:
+    """`reach`: which lines run. `try`: what becomes of each mutant."""
+    for index in {probe["task"] for probe in request["probes"]} & session.kept.keys():
+        session.asked_oracle(session.kept[index], SECONDS_PER_REPLY)  # a scripted judge asks it while a reward runs
+    steps = {"reach": _reach, "try": _try_all}
+    steps[request["step"]](session, request)
+
+
+def _reach(session: Session, request: Request) -> None:
+    budget = Budget(request["seconds"], request["patience"])
+    reached = Reached(session.sources)
+    bench = Bench(session, request["probes"])
+    mutator_of(session.settings.overlay).forget()  # what a cache answers would not run
+    complete = True
+    with reached.watching():
+        for probe in bench.probes:
+            complete &= budget.left > 0 and bench.attempted(probe, budget.left, budget.patience) is not None
+    session.channel.item("reached", {**reached.facts(), "complete": complete})
+
+
+def _try_all(session: Session, request: Request) -> None:
+    budget = Budget(request["seconds"], request["patience"])
+    bench = Bench(session, request["probes"])
+    mutator = mutator_of(session.settings.overlay)
+    survivors = [Trial(mutant, "survived") for mutant in request["survivors"]]
+    with contextlib.suppress(BudgetSpent):
+        for marked in (False, True):  # marked ones last: their author says that it is no use
+            trials = [Trial(mutant) for mutant in request["mutants"] if mutant["marked"] == marked]
+            survivors += _ask_all(session, bench, mutator, trials, budget)
+        for trial in survivors:
+            if trial.apart is None:
+                _trying(session, trial, budget)
+                if bench.tells_apart(trial, mutator, request["fragments"], budget):
+                    session.channel.item("mutant", trial.facts())
+
+
+def _ask_all(session: Session, bench: Bench, mutator: Mutator, trials: Sequence[Trial], budget: Budget) -> list[Trial]:
+    """Ask all mutants about few conversations, then what is left of them about more; those that survive.
+
+    Raises `BudgetSpent`.
+    """
+    left = list(trials)
+    for batch in bench.batches(budget):
+        session.channel.item("left_out", bench.left_out)
+        session.channel.item("unasked", bench.unasked)
+        for trial in list(left):
+            _trying(session, trial, budget)
+            if bench.decides(trial, mutator, batch, budget):
+                session.channel.item("mutant", trial.facts())
+                left.remove(trial)
+        session.channel.item("trying", {"id": None, "left": budget.left})
+    for trial in left:
+        trial.outcome = "survived"
+        session.channel.item("mutant", trial.facts())
+    return left
+
+
+def _trying(session: Session, trial: Trial, budget: Budget) -> None:
+    """Tell the host which mutant is about to be put in place, and how much of the budget is left."""
+    session.channel.item("trying", {"id": trial.mutant["id"], "left": budget.left})

@@ -1,0 +1,36 @@
+"""Keep the first tasks, and read the data sets whole where their facts are wanted."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from envops_worker.adapters.adapter import TaskView
+from envops_worker.channel import Request
+from envops_worker.checks.inspection import MAXIMUM_TASKS, DatasetReader, overlap
+from envops_worker.policies.answers import answer_of
+from envops_worker.session import Session
+
+
+def answer(session: Session, request: Request) -> None:
+    limit = request["keep"]
+    if not request.get("facts", True):
+        session.kept = {task.index: task for task in session.adapter.tasks("train", limit)}
+        return
+    readers = {split: DatasetReader(split, session.adapter.conversational) for split in ("train", "eval")}
+
+    def keep(task: TaskView) -> None:
+        if len(session.kept) < limit:
+            session.kept[task.index] = task
+            session.channel.item("task", task_facts(task))
+
+    for split, reader in readers.items():
+        reader.watch(session.adapter.tasks(split, MAXIMUM_TASKS), keep if split == "train" else lambda _: None)
+        facts = reader.facts(None if session.adapter.infinite else len(reader))
+        if split == "train" or len(reader):
+            session.channel.item("dataset", facts)
+    pairs = list(overlap(readers["train"], readers["eval"]))
+    session.channel.item("overlap", {"pairs": pairs[:20], "count": len(pairs)})
+
+
+def task_facts(task: TaskView) -> dict[str, Any]:
+    return {"index": task.index, "prompt": task.prompt, "answer": answer_of(task.data), "data": task.data}

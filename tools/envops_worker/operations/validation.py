@@ -1,0 +1,21 @@
+"""The package's own model-free check, where it has one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from envops_worker.channel import Request
+from envops_worker.failures import OutOfTime
+from envops_worker.session import Session
+
+
+def answer(session: Session, request: Request) -> None:
+    for task in list(session.kept.values())[: request["limit"]]:
+        answer: dict[str, Any] = {"task": task.index, "valid": None}
+        try:
+            answer["valid"] = session.run(session.adapter.validate(task), request["seconds"])
+        except (Exception, OutOfTime) as error:
+            answer["failure"] = session.sources.failure(error)
+        if answer["valid"] is None and "failure" not in answer:
+            return
+        session.channel.item("validation", answer)

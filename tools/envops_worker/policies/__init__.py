@@ -1,0 +1,1 @@
+"""What scripted policies reply, and the oracle that they vary."""

@@ -1,0 +1,387 @@
+"""Where the answer stands in a reply, of what type it is, and what is nearly it but wrong."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+from envops_worker.policies.choices import other_choices
+
+JUNK = "§§§"
+"""Stands for an answer in the right format: shares no character with any real one."""
+
+WITHIN = 0.37
+"""How far a fraction is from the whole number that it is cut or rounded to."""
+
+_ELEMENT = re.compile(r"<([A-Za-z_][\w-]*)>([^<]*)</\1>")
+_LOOSE_ELEMENT = re.compile(r"<([A-Za-z_][\w-]*)>((?:(?!</?\1>).)*)</\1>", re.DOTALL)
+"""One whose text may hold a `<`, as in a comparison or in code."""
+_REASONING_TAGS = {"think", "thinking", "reasoning", "scratchpad", "thought", "analysis"}
+_NUMBER = re.compile(r"[-+]?[$€£]?(?:\d{1,3}(?:[,_ ]\d{3})+|\d+)(?:\.\d+)?(?:[eE][-+]?\d+)?\s?%?")
+_BOOLEANS = {"yes": "no", "no": "yes", "true": "false", "false": "true"}
+_ANSWER_FIELDS = ("answer", "target", "label", "solution", "gold", "expected", "reference", "ground_truth")
+
+
+@dataclass(frozen=True)
+class Payload:
+    """A reply cut in three: what stands before the answer, the answer, what stands after it."""
+
+    before: str
+    answer: str
+    after: str
+
+    def saying(self, answer: str) -> str:
+        """The same reply with another answer."""
+        return f"{self.before}{answer}{self.after}"
+
+
+def find_payload(reply: str, answer: str | None = None) -> Payload:
+    """The part of a reply that carries the answer, by the marks that usually frame it.
+
+    In order: the last XML element that is not reasoning, `\\boxed{}`, `####`, a field of a
+    JSON object, the known answer itself, and else all of the reply.
+    """
+    for find in (_in_element, _in_box, _behind_hashes, _in_json_field):
+        payload = find(reply)
+        if payload is not None:
+            return payload
+    if answer and answer in reply:
+        start = reply.rindex(answer)
+        return Payload(reply[:start], answer, reply[start + len(answer) :])
+    text = reply.strip()
+    start = reply.index(text) if text else 0
+    return Payload(reply[:start], text, reply[start + len(text) :])
+
+
+def _in_element(reply: str) -> Payload | None:
+    for form in (_ELEMENT, _LOOSE_ELEMENT):
+        found = [match for match in form.finditer(reply) if match[1].lower() not in _REASONING_TAGS]
+        if found:
+            return _cut(reply, *found[-1].span(2))
+    return None
+
+
+def _in_box(reply: str) -> Payload | None:
+    start = reply.rfind("\\boxed{")
+    if start < 0:
+        return None
+    start += len("\\boxed{")
+    depth = 1
+    for end in range(start, len(reply)):
+        depth += {"{": 1, "}": -1}.get(reply[end], 0)
+        if depth == 0:
+            return _cut(reply, start, end)
+    return None
+
+
+def _behind_hashes(reply: str) -> Payload | None:
+    found = list(re.finditer(r"^#### *(.*?)[ \t]*$", reply, re.MULTILINE))
+    return _cut(reply, *found[-1].span(1)) if found else None
+
+
+def _in_json_field(reply: str) -> Payload | None:
+    try:
+        value = json.loads(reply)
+    except ValueError:
+        return None
+    if not isinstance(value, dict) or not value:
+        return None
+    name = next((field for field in _ANSWER_FIELDS if field in value), list(value)[-1])
+    span = _span_of_field(reply, name, value[name])
+    if span is None:
+        return None
+    inner = 1 if isinstance(value[name], str) else 0
+    return _cut(reply, span[0] + inner, span[1] - inner)
+
+
+def _span_of_field(reply: str, name: str, value: object) -> tuple[int, int] | None:
+    """Where the value of a field stands in a JSON text."""
+    decoder = json.JSONDecoder()
+    for written in (json.dumps(name, ensure_ascii=False), json.dumps(name)):
+        for match in re.finditer(re.escape(written) + r"\s*:\s*", reply):
+            found, end = decoder.raw_decode(reply, match.end())
+            if found == value:
+                return match.end(), end
+    return None
+
+
+def _cut(reply: str, start: int, end: int) -> Payload:
+    inner = reply[start:end]
+    text = inner.strip()
+    start += inner.index(text) if text else 0
+    return Payload(reply[:start], text, reply[start + len(text) :])
+
+
+def answer_of(data: dict[str, object]) -> str | None:
+    """The task's own answer as text, from the field that usually holds it."""
+    for name in _ANSWER_FIELDS:
+        value = data.get(name)
+        if value is None or value == "":
+            continue
+        if isinstance(value, str):
+            return value.rsplit("####", 1)[-1].strip()
+        return json.dumps(value, ensure_ascii=False) if isinstance(value, (list, dict)) else str(value)
+    return None
+
+
+def detect_type(answer: str) -> str:
+    """What an answer looks like: number, boolean, choice, json, latex, list or text."""
+    text = answer.strip()
+    if _NUMBER.fullmatch(text):
+        return "number"
+    if text.lower() in _BOOLEANS:
+        return "boolean"
+    if re.fullmatch(r"\(?[A-H]\)?\.?", text):
+        return "choice"
+    if text[:1] in "{[":
+        try:
+            json.loads(text)
+        except ValueError:
+            pass
+        else:
+            return "json"
+    if "\n" not in text and re.search(r"\\[A-Za-z]{2,}", text):
+        return "latex"
+    if len(_elements(text)[0]) > 1:
+        return "list"
+    return "text"
+
+
+def near_misses(
+    answer: str,
+    declared_type: str | None = None,
+    tolerance: float = 0.0,
+    *,
+    asked: str = "",
+    case_sensitive: bool | None = None,
+) -> Iterator[str]:
+    """Answers of the same type that are wrong, the nearest first.
+
+    A declared type wins over the detected one: the order of a `set` is never what makes a
+    near miss, and `none` has none. Where the prompt (`asked`) offers choices and the answer
+    is one of them, the others are the near misses. Case alone makes one only where the
+    author says that case matters.
+    """
+    kind = declared_type or detect_type(answer)
+    others = other_choices(answer, asked) if kind != "none" else []
+    seen = {answer.strip().lower()}
+    for text in others or _wrong(answer, kind, tolerance):
+        if text.strip().lower() not in seen:
+            seen.add(text.strip().lower())
+            yield text
+    if case_sensitive and answer.swapcase() != answer:
+        yield answer.swapcase()
+
+
+def _wrong(answer: str, type: str, tolerance: float) -> Iterator[str]:
+    match type:
+        case "none":
+            return iter(())
+        case "number":
+            return _numbers(answer, tolerance)
+        case "boolean":
+            return _flipped(answer)
+        case "choice":
+            return _other_choices(answer)
+        case "list" | "set":
+            return _lists(answer, ordered=type == "list")
+        case "json":
+            return _json_values(answer)
+        case "code":
+            return _code(answer)
+        case "latex" if re.search(r"\d", answer):
+            return _numbers(answer, tolerance)
+        case "text":
+            return _misspelt(answer)
+        case _:
+            return _edited(answer)
+
+
+def _numbers(answer: str, tolerance: float) -> Iterator[str]:
+    match = re.search(r"[-+]?\d[\d,_]*(?:\.\d+)?", answer)
+    if match is None:
+        yield from _edited(answer)
+        return
+    digits = match[0].replace(",", "").replace("_", "")
+    decimals = len(digits.partition(".")[2])
+    value = float(digits)
+    step = max(1.0, 3 * tolerance)
+
+    def saying(number: float, places: int = decimals) -> str:
+        return answer[: match.start()] + f"{number:.{places}f}" + answer[match.end() :]
+
+    if abs(value) > 2**53:  # beyond exact floats: change the last digit only
+        yield answer[: match.end() - 1] + str((int(answer[match.end() - 1]) + 1) % 10) + answer[match.end() :]
+        return
+    yield saying(value + step)
+    yield saying(value - step)
+    if decimals and abs(value) / 20 > 3 * tolerance:
+        yield saying(value * 1.05)
+    if abs(value) > tolerance:
+        yield saying(-value)
+        yield saying(value * 10)
+    swapped = _swap_digits(digits)
+    if swapped is not None and abs(float(swapped) - value) > tolerance:
+        yield saying(float(swapped))
+    if not decimals and tolerance < WITHIN:
+        yield saying(value + (WITHIN if value >= 0 else -WITHIN), 2)
+
+
+def _swap_digits(digits: str) -> str | None:
+    for index in range(len(digits) - 1):
+        left, right = digits[index], digits[index + 1]
+        if left.isdigit() and right.isdigit() and left != right and not (index == 0 and right == "0"):
+            return digits[:index] + right + left + digits[index + 2 :]
+    return None
+
+
+def _flipped(answer: str) -> Iterator[str]:
+    other = _BOOLEANS.get(answer.strip().lower())
+    if other is None:
+        yield from _edited(answer)
+    else:
+        yield other.capitalize() if answer.strip()[:1].isupper() else other
+
+
+def _other_choices(answer: str) -> Iterator[str]:
+    match = re.search(r"[A-Za-z]", answer)
+    if match is None:
+        yield from _edited(answer)
+        return
+    for letter in "ABCD" if match[0].isupper() else "abcd":
+        yield answer[: match.start()] + letter + answer[match.end() :]
+
+
+def _elements(text: str) -> tuple[list[str], str]:
+    for separator in ("\n", ", ", ",", "; ", ";"):
+        parts = [part for part in text.split(separator) if part.strip()]
+        if len(parts) > 1:
+            return parts, separator
+    return [text], ""
+
+
+def split_elements(text: str) -> tuple[list[str], Callable[[list[str]], str]]:
+    """The elements of a list in text or JSON, and what makes such a text of others."""
+    if text.strip()[:1] == "[":
+        try:
+            values = json.loads(text)
+        except ValueError:
+            return [text], "".join
+        spoken = [json.dumps(value, ensure_ascii=False) for value in values]
+        return spoken, lambda parts: f"[{', '.join(parts)}]"
+    parts, separator = _elements(text)
+    return parts, separator.join
+
+
+def _code(answer: str) -> Iterator[str]:
+    """Code that does something else: an operator or a number is another."""
+    for pattern, other in ((r" \+ ", " - "), (r" - ", " + "), (r"==", "!="), (r"<=|>=|<|>", "=="), (r"\bmax\b", "min")):
+        changed = re.sub(pattern, other, answer, count=1)
+        if changed != answer:
+            yield changed
+    if re.search(r"\d", answer):
+        yield from _numbers(answer, 0.0)
+
+
+def _lists(answer: str, *, ordered: bool) -> Iterator[str]:
+    if answer.strip()[:1] == "[":
+        yield from _json_values(answer, ordered=ordered)
+        return
+    parts, separator = _elements(answer)
+    if len(parts) == 1:
+        yield from _edited(answer)
+        return
+    yield separator.join(parts[:-1])
+    yield separator.join([*parts, "x" if parts[-1].strip().lower() != "x" else "y"])
+    if ordered and parts[0].strip() != parts[1].strip():
+        yield separator.join([parts[1], parts[0], *parts[2:]])
+    for edited in _edited(parts[0]):
+        yield separator.join([edited, *parts[1:]])
+
+
+def _json_values(answer: str, *, ordered: bool = True) -> Iterator[str]:
+    try:
+        value = json.loads(answer)
+    except ValueError:
+        yield from _edited(answer)
+        return
+    if isinstance(value, list) and value:
+        yield json.dumps(value[:-1], ensure_ascii=False)
+        yield json.dumps([*value, value[-1] + 1 if _is_count(value[-1]) else "x"], ensure_ascii=False)
+        if ordered and len(value) > 1 and value[0] != value[1]:
+            yield json.dumps([value[1], value[0], *value[2:]], ensure_ascii=False)
+    elif isinstance(value, dict) and value:
+        name = list(value)[-1]
+        yield json.dumps({key: item for key, item in value.items() if key != name}, ensure_ascii=False)
+        wrong = next(near_misses(json.dumps(value[name], ensure_ascii=False)), None)
+        if wrong is not None:
+            yield json.dumps(value | {name: _as_json(wrong)}, ensure_ascii=False)
+    elif isinstance(value, (list, dict)):
+        yield '["x"]' if isinstance(value, list) else '{"x": "x"}'
+    elif isinstance(value, str):
+        yield from (json.dumps(wrong, ensure_ascii=False) for wrong in near_misses(value))
+    else:
+        yield from near_misses(json.dumps(value, ensure_ascii=False), "number" if _is_count(value) else None)
+
+
+def _as_json(text: str) -> object:
+    """The value that a text is in JSON, or else the text."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def _edited(answer: str) -> Iterator[str]:
+    letters = [index for index, character in enumerate(answer) if character.isalnum()]
+    if not letters:
+        return
+    middle = letters[len(letters) // 2]
+    other = "x" if answer[middle].lower() != "x" else "y"
+    yield answer[:middle] + other + answer[middle + 1 :]
+    if len(letters) > 3:
+        yield answer[:middle] + answer[middle + 1 :]
+
+
+def _misspelt(answer: str) -> Iterator[str]:
+    """An edit in the middle, at either end, and two letters in the wrong order."""
+    yield from _edited(answer)
+    letters = [index for index, character in enumerate(answer) if character.isalnum()]
+    if len(letters) < 4:
+        return
+    for place in (letters[-1], letters[0]):
+        other = "x" if answer[place].lower() != "x" else "y"
+        yield answer[:place] + other + answer[place + 1 :]
+    for place in reversed(letters[:-1]):
+        one, two = answer[place], answer[place + 1 : place + 2]
+        if two.isalnum() and one.lower() != two.lower():
+            yield answer[:place] + two + one + answer[place + 2 :]
+            return
+
+
+def hollow(reply: str) -> Iterator[str]:
+    """JSON without contents, where a reply is JSON: what code that only catches broken JSON runs into."""
+    try:
+        value = json.loads(reply)
+    except ValueError:
+        return
+    if isinstance(value, dict) and value:
+        yield json.dumps(dict.fromkeys(value))
+    if isinstance(value, (dict, list)):
+        yield from ("{}", "[]", "null")
+
+
+def junk_in_place_of(payload: Payload) -> str:
+    """The format of a reply without its contents: reasoning and answer are junk."""
+
+    def fill(match: re.Match[str]) -> str:
+        return f"<{match[1]}>{JUNK}</{match[1]}>"
+
+    before = _ELEMENT.sub(fill, payload.before)
+    return replace(payload, before=before).saying(JUNK)

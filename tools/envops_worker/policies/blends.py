@@ -1,0 +1,66 @@
+"""The blend: a policy that is right as often as its skill on a task, drawn from a seeded Beta distribution.
+
+`blend` is the plain one. `blend:oracle=3,near-miss=1` weighs the policies that it is made of, and
+`blend:oracle=1,nop=3,spread=0` has the same skill on all tasks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from envops_worker.policies.policies import BLEND_MISTAKES, BLEND_SHAPE, UnknownPolicy, generator
+
+PREFIX = "blend:"
+CONCENTRATION = sum(BLEND_SHAPE)
+
+
+@dataclass(frozen=True)
+class Blend:
+    """How often the oracle speaks, how much that differs between tasks, and who speaks otherwise."""
+
+    share: float
+    mistakes: Mapping[str, float]
+    spread: float = 1.0
+    """1 is as broad as the plain blend; 0 gives every task the same skill."""
+
+    def skill(self, seed: int, task: int) -> float:
+        """How often the oracle speaks on a task: Beta with mean `share`."""
+        if self.spread <= 0 or not 0 < self.share < 1:
+            return self.share
+        concentration = CONCENTRATION / self.spread
+        shape = concentration * self.share, concentration * (1 - self.share)
+        return generator(seed, "skill", task).betavariate(*shape)
+
+    def drawn(self, seed: int, task: int, went: str | int, count: int) -> str:
+        """Who speaks this time: `went` tells conversations apart, 0 where nothing was said yet."""
+        draw = generator(seed, "draw", task, went, count)
+        if not self.mistakes or draw.random() < self.skill(seed, task):
+            return "oracle"
+        return draw.choices(list(self.mistakes), list(self.mistakes.values()))[0]
+
+
+PLAIN = Blend(0.5, BLEND_MISTAKES)
+
+
+def blend_named(name: str, known: tuple[str, ...]) -> Blend:
+    """The blend that a model name describes.
+
+    Raises `UnknownPolicy` when it names what is no policy, or weights that are no weights.
+    """
+    if name == "blend":
+        return PLAIN
+    weights: dict[str, float] = {}
+    for part in name.removeprefix(PREFIX).split(","):
+        policy, _, weight = part.partition("=")
+        try:
+            weights[policy.strip()] = float(weight or 1)
+        except ValueError:
+            raise UnknownPolicy(f"{name}: {weight!r} is not a weight") from None
+    spread = weights.pop("spread", 1.0)
+    strange = [policy for policy in weights if policy not in known or policy == "blend"]
+    total = sum(weights.values())
+    if strange or not 0 < total < float("inf") or min(weights.values()) < 0 or spread < 0:
+        raise UnknownPolicy(f"{name}: {', '.join(strange) or 'its weights'} cannot be blended")
+    right = weights.pop("oracle", 0.0)
+    return Blend(right / total, {policy: weight for policy, weight in weights.items() if weight}, spread)

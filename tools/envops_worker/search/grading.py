@@ -1,0 +1,191 @@
+"""What a candidate earns on the tasks of the panel, counted and bounded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from envops_worker.effort import Budget
+
+TOLERANCE = 1e-6
+CLEAR = 0.5
+"""Share of gold's gain that a reply must keep after penalties to count as paid like gold."""
+NOTABLE = 0.05
+"""Share of gold's gain below which what a function pays is a crumb."""
+BROKEN_KEPT = 5
+
+Score = Callable[[int, str, bool], Mapping[str, Any]]
+"""(place on the panel, reply, whether it is all that was said) → a score as the adapter gives it."""
+
+
+class Spent(BaseException):
+    """The scorings or the time allowed are used up; not an `Exception`, so that nothing on the way keeps it."""
+
+    def __init__(self, ending: str) -> None:
+        self.ending = ending
+        super().__init__(ending)
+
+
+@dataclass(frozen=True)
+class Graded:
+    """One reply on one task: the reward, and what functions that are not about form added to it."""
+
+    reward: float | None
+    content: Mapping[str, float] = field(default_factory=dict)
+    scores: Mapping[str, float | None] = field(default_factory=dict)
+
+    @property
+    def earned(self) -> float:
+        return sum(self.content.values())
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One reply on the tasks of the panel, or on the first of them where it looked dull."""
+
+    reply: str
+    likes: tuple[int, ...]
+    """Places on the panel where it is paid like gold."""
+    unearned: Mapping[str, float]
+    """Function → the least share of gold's gain that it pays in full on every task."""
+    shares: tuple[float, ...]
+    """Where its reward lies between nothing and gold on each task."""
+    whole: bool
+    new: bool = False
+    """Whether it took the code where none had been."""
+
+    @cached_property
+    def fitness(self) -> float:
+        mean = sum(self.shares) / len(self.shares) if self.shares else 0.0
+        return 10.0 * len(self.likes) * (len(self.likes) > 1) + 3.0 * sum(self.unearned.values()) + mean
+
+    @cached_property
+    def rank(self) -> tuple[float, int]:
+        """Its place among others: the best paid first, of equals the shorter."""
+        return -self.fitness, len(self.reply)
+
+
+class Grader:
+    """Scores candidates; remembers what it has seen, and stops when its allowance is used up."""
+
+    def __init__(
+        self, score: Score, formats: Sequence[str] | None, limit: int, budget: Budget, minimum: float = 0.0
+    ) -> None:
+        self._score = score
+        self._minimum = minimum
+        self._formats = formats
+        self.limit = limit
+        self.budget = budget
+        self.evaluations = 0
+        self.broken: list[dict[str, Any]] = []
+        self.replies: set[str] = set()
+        self._seen: dict[tuple[int, str, bool], Graded] = {}
+        self.golds: list[Graded] = []
+        self.nothings: list[Graded] = []
+
+    def allow(self, evaluations: int, seconds: float) -> None:
+        """Something more for making a find shorter."""
+        self.limit = self.evaluations + evaluations
+        self.budget = Budget(seconds)
+
+    def grade(self, place: int, reply: str, blind: bool = True) -> Graded:
+        key = (place, reply, blind)
+        known = self._seen.get(key)
+        if known is not None:
+            return known
+        if self.evaluations >= self.limit:
+            raise Spent("evaluations")
+        if self.budget.left <= 0:
+            raise Spent("time")
+        self.evaluations += 1
+        self.replies.add(reply)
+        graded = self._seen[key] = self.graded(self._score(place, reply, blind), place, reply)
+        return graded
+
+    def graded(self, said: Mapping[str, Any], place: int, reply: str) -> Graded:
+        self._file(said, place, reply)
+        functions = said["functions"]
+        content = {
+            name: (each["score"] or 0.0) * each["weight"]
+            for name, each in functions.items()
+            if each["kind"] == "reward" and each["weight"] > 0 and not self._is_format(name)
+        }
+        return Graded(said["reward"], content, {name: each["score"] for name, each in functions.items()})
+
+    def _is_format(self, name: str) -> bool:
+        return "format" in name.lower() if self._formats is None else name in self._formats
+
+    def _file(self, said: Mapping[str, Any], place: int, reply: str) -> None:
+        failures = [(each["function"], each["failure"]) for each in said.get("failures") or ()]
+        if said.get("failure"):
+            failures.append(("scoring", said["failure"]))
+        if not failures:
+            return
+        known = {(each["function"], each["type"]) for each in self.broken}
+        for function, failure in failures:
+            if len(self.broken) < BROKEN_KEPT and (function, failure["type"]) not in known:
+                kept = {name: failure[name] for name in ("kind", "type", "message")}
+                self.broken.append({"task": place, "reply": reply, "function": function, **kept})
+
+    def meet(self, gold: Graded, nothing: Graded) -> bool:
+        """Take another task in; not where gold is worth no more than the least.
+
+        A reward that hangs or raises on nothing is no reason: then the declared minimum is the least.
+        """
+        if gold.reward is None or gold.reward <= self._base(nothing) + 0.01:
+            return False
+        self.golds.append(gold)
+        self.nothings.append(nothing)
+        return True
+
+    def _base(self, nothing: Graded) -> float:
+        """Where gold's gain begins: what nothing earns, or the declared minimum where that is less."""
+        return self._minimum if nothing.reward is None else min(nothing.reward, self._minimum)
+
+    def _gain(self, place: int) -> tuple[float, float]:
+        """Where gold's gain begins on a task, and how much it is."""
+        base = self._base(self.nothings[place])
+        return base, (self.golds[place].reward or 0.0) - base
+
+    def like_gold(self, place: int, graded: Graded) -> bool:
+        """Whether a reply is paid what gold is paid: in full, or by all functions but those of form."""
+        gold, (base, gain) = self.golds[place], self._gain(place)
+        if graded.reward is None or gold.reward is None:
+            return False
+        if graded.reward >= gold.reward - TOLERANCE:
+            return True
+        return TOLERANCE < gold.earned <= graded.earned + TOLERANCE and graded.reward >= base + CLEAR * gain
+
+    def share(self, place: int, graded: Graded) -> float:
+        base, gain = self._gain(place)
+        return 0.0 if graded.reward is None else (graded.reward - base) / gain
+
+    def try_out(self, reply: str, *, whole: bool = False) -> Trial:
+        """A blind candidate on two tasks, and on the others if it earns anything there."""
+        graded = [self.grade(place, reply) for place in (0, 1)]
+        shares = [self.share(place, each) for place, each in enumerate(graded)]
+        if whole or max(shares) > 0.02:
+            graded += [self.grade(place, reply) for place in range(2, len(self.golds))]
+            shares = [self.share(place, each) for place, each in enumerate(graded)]
+        likes = tuple(place for place, each in enumerate(graded) if self.like_gold(place, each))
+        complete = len(graded) == len(self.golds)
+        unearned = self._unearned(graded) if complete else {}
+        return Trial(reply, likes, unearned, tuple(shares), complete)
+
+    def _unearned(self, graded: Sequence[Graded]) -> dict[str, float]:
+        """Functions that pay a reply in full on every task, with the share of gold's gain they pay at least."""
+        paid: dict[str, float] = {}
+        for name in graded[0].content:
+            shares = [self._full_share(name, place, each) for place, each in enumerate(graded)]
+            if min(shares) > NOTABLE:
+                paid[name] = min(shares)
+        return paid
+
+    def _full_share(self, name: str, place: int, graded: Graded) -> float:
+        said = graded.content.get(name, 0.0)
+        if graded.reward is None or said < self.golds[place].content.get(name, 0.0) - TOLERANCE:
+            return 0.0
+        base, gain = self._gain(place)
+        return min(said - self.nothings[place].content.get(name, 0.0), graded.reward - base) / gain

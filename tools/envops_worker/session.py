@@ -1,0 +1,254 @@
+"""What a worker holds between requests: the loaded environment and how to run its code safely."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import signal
+import time
+from collections import Counter
+from collections.abc import Coroutine, Iterator, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from envops_worker.adapters.adapter import Adapter, Job, Manner, Settings, TaskView
+from envops_worker.channel import Channel
+from envops_worker.confinement import NetworkGuard
+from envops_worker.effort import set_handler
+from envops_worker.failures import OutOfTime, Sources, said_as_exception
+from envops_worker.policies.oracle import NoOracle
+from envops_worker.policies.policies import Message, Policies, text_of
+
+if TYPE_CHECKING:
+    from envops_worker.endpoint.server import Endpoint
+    from envops_worker.policies.judges import ScriptedJudge
+
+
+HUNG_ENOUGH = 2
+"""A policy whose replies hung this often is not asked any more, and an oracle that did is not waited for."""
+SCORED_TWICE = 6
+"""So many first replies of each policy are scored twice. Those of all policies are a hundred, so that a reward that
+changes on one reply of thirty shows with 97 %."""
+IMPATIENT_SECONDS = 1.0
+"""How long anything may take once so many hung: the other checks are still to run."""
+
+
+class Session:
+    """One environment, loaded once; `operations` fill it and ask it."""
+
+    adapter: Adapter
+    settings: Settings
+    policies: Policies
+    guard: NetworkGuard
+
+    def __init__(self, channel: Channel, watching: NetworkGuard | None = None) -> None:
+        self.channel = channel
+        self.watching = watching
+        """The guard that verifiers was imported under, where that was done before this process was forked."""
+        self.sources = Sources()
+        self.kept: dict[int, TaskView] = {}
+        """The tasks that policies are asked about."""
+        self.played: dict[tuple[int, str], float | None] = {}
+        """Rewards of rollouts made for the rewards gate, by task and policy."""
+        self.golden: dict[int, list[Message]] = {}
+        """What gold's rollouts became, by task, where the environment answers back."""
+        self.siblings: dict[tuple[int, str, int], list[dict[str, Any]]] = {}
+        """What each conversation of an episode earned, by task, policy and rollout, where there were several."""
+        self.asked: dict[int, Message | None] = {}
+        """What the oracle said first on a task; `None` where it said nothing."""
+        self.hung: Counter[str] = Counter()
+        """How many replies of each policy were not scored in time."""
+        self.oracle_hung = 0
+        """How many times the oracle had nothing to say in time."""
+        self._scored: Counter[str] = Counter()
+        """How many replies of each policy were scored."""
+        self.hanging: dict[tuple[int, str], str] = {}
+        """Task and reply → why it was not scored in time: nobody waits for it twice."""
+        self.judge: ScriptedJudge | None = None
+        self.is_template = False
+        """Whether the host made this process one that forks others."""
+        self.descriptors_before_loading: set[int] = set()
+
+    @cached_property
+    def loop(self) -> asyncio.AbstractEventLoop:
+        """Made by the process that runs it: forks of one that has a loop would share its sockets."""
+        loop = asyncio.new_event_loop()
+        asyncio.set_event_loop(loop)
+        if hasattr(self, "guard"):
+            self.guard.watch_lookups(loop)
+        return loop
+
+    def close(self) -> None:
+        """Stop what rollouts were served by."""
+        if hasattr(self, "adapter") and "loop" in self.__dict__:
+            with contextlib.suppress(OutOfTime), time_limit(5):
+                self.loop.run_until_complete(self.adapter.close())
+
+    def enter(self, stage: str) -> None:
+        """What is seen from now on is seen in this stage."""
+        if hasattr(self, "guard"):
+            self.guard.stage = stage
+
+    def report_network(self) -> None:
+        """Send on what the network guard has seen since the last time."""
+        if hasattr(self, "guard"):
+            for attempt in self.guard.attempts:
+                self.channel.item("network", attempt)
+            self.guard.attempts.clear()
+
+    def run(self, work: Coroutine[Any, Any, Any], seconds: float) -> Any:
+        """Run one piece of the environment's code, stopped when it takes too long.
+
+        Raises `OutOfTime`; a function that blocks the interpreter itself is left to the
+        host's own limit.
+        """
+        task = self.loop.create_task(work)
+        try:
+            with time_limit(seconds):
+                return self.loop.run_until_complete(task)
+        except OutOfTime:
+            task.cancel()
+            self._settle(asyncio.wait([task], timeout=1))
+            raise
+
+    def _settle(self, work: Coroutine[Any, Any, Any]) -> None:
+        """Let code that was stopped clean up, for a moment."""
+        with contextlib.suppress(OutOfTime), time_limit(3):
+            self.loop.run_until_complete(work)
+
+    # Each operation answers with facts in the shape of `observe.facts`.
+
+    def asked_oracle(self, task: TaskView, seconds: float) -> Message | None:
+        """The oracle's first message; what it raises becomes a score of its own, once per task."""
+        if task.index not in self.asked:
+            if self.oracle_hung >= HUNG_ENOUGH:
+                seconds = min(seconds, IMPATIENT_SECONDS)
+            try:
+                with time_limit(seconds):
+                    self.asked[task.index] = self.policies.oracle.reply(task.data, task.prompt)
+            except NoOracle:
+                self.asked[task.index] = None
+            except (Exception, OutOfTime, SystemExit) as error:
+                self.oracle_hung += isinstance(error, OutOfTime)
+                self.asked[task.index] = None
+                self.channel.item("score", self.unscored(task, "oracle", [], said_as_exception(error)))
+        return self.asked[task.index]
+
+    def score(self, task: TaskView, policy: str, completion: Sequence[Message], seconds: float) -> None:
+        self.channel.be_about({"task": task.index, "policy": policy, "completion": shortened_messages(completion)})
+        row = self.scored(task, policy, completion, seconds, twice=self.is_scored_twice(policy))
+        if policy == "long-junk":
+            row["completion"] = shortened_messages(completion)
+        self.channel.item("score", row)
+
+    def scored(
+        self, task: TaskView, policy: str, completion: Sequence[Message], seconds: float, *, twice: bool = False
+    ) -> dict[str, Any]:
+        """A reply's score by verifiers' own scoring, and what a second scoring pays where one is wanted."""
+        if self.hanging and (hung := self.hanging.get(_asked(task, completion))):
+            return self.unscored(task, policy, completion, OutOfTime(f"it hung before: {hung}"))
+        said = [*map(dict, completion)]  # functions may write to what they are given
+        try:
+            first = self.scored_once(task, completion, seconds)
+            again = [self.scored_once(task, completion, seconds)["reward"]] if twice else []
+        except OutOfTime as error:
+            self.hung[policy] += 1
+            self.hanging[_asked(task, said)] = str(error)
+            return self.unscored(task, policy, completion, error)
+        return {
+            "task": task.index,
+            "policy": policy,
+            "completion": completion,
+            "derived": self.policies.oracle.derived,
+            "again": again,
+            **first,
+        }
+
+    def scored_once(self, task: TaskView, completion: Sequence[Message], seconds: float) -> dict[str, Any]:
+        """What verifiers' own scoring gives a reply.
+
+        Raises `OutOfTime`.
+        """
+        row: dict[str, Any] = self.run(self.adapter.score(task, [completion]), seconds)[0]
+        return row
+
+    def is_scored_twice(self, policy: str) -> bool:
+        """Count one more scoring of a policy; whether it is among the first of them."""
+        self._scored[policy] += 1
+        return self._scored[policy] <= SCORED_TWICE
+
+    def unscored(
+        self, task: TaskView, policy: str, completion: Sequence[Message], error: BaseException
+    ) -> dict[str, Any]:
+        return {
+            "task": task.index,
+            "policy": policy,
+            "completion": completion,
+            "reward": None,
+            "functions": {},
+            "failure": self.sources.failure(error),
+            "derived": self.policies.oracle.derived,
+        }
+
+    def rollouts(
+        self,
+        jobs: Sequence[Job],
+        max_concurrent: int,
+        seconds: float,
+        relay: str | None = None,
+        manner: Manner = Manner(),  # noqa: B008
+    ) -> Iterator[dict[str, Any]]:
+        """Rollouts against the scripted endpoint or the host's relay, one by one as they finish."""
+        tasks = {job.task: self.kept[job.task] for job in jobs}
+        if relay is None:
+            self.endpoint.speak_about(list(tasks.values()))
+            self.endpoint.is_near = not manner.connected
+        rows = self.adapter.roll_out(jobs, tasks, relay or self.endpoint.base_url, max_concurrent, seconds, manner)
+        try:
+            while (row := self.run(anext(rows, None), seconds)) is not None:
+                if siblings := row.pop("siblings", None):
+                    self.siblings[row["task"], row["policy"], row["rollout"]] = siblings
+                yield row
+        finally:
+            self._settle(rows.aclose())
+
+    @cached_property
+    def endpoint(self) -> Endpoint:
+        from envops_worker.endpoint.server import Endpoint
+
+        return Endpoint(self.policies)
+
+
+@contextlib.contextmanager
+def time_limit(seconds: float) -> Iterator[None]:
+    """Raise `OutOfTime` in the main thread when the block takes longer; limits may lie within each other."""
+
+    def expired(_number: int, _frame: Any) -> None:
+        raise OutOfTime(f"took longer than {seconds:g} s")
+
+    started = time.monotonic()
+    previous = set_handler(signal.SIGALRM, expired)
+    left_before, _ = signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        set_handler(signal.SIGALRM, previous)
+        if left_before:
+            signal.setitimer(signal.ITIMER_REAL, max(0.001, left_before - (time.monotonic() - started)))
+
+
+def _asked(task: TaskView, completion: Sequence[Message]) -> tuple[int, str]:
+    return task.index, json.dumps(completion, default=str)
+
+
+def shortened_messages(messages: Sequence[Message]) -> list[Message]:
+    return [{"role": message["role"], "content": text_of(message)[:2000]} for message in messages]
+
+
+def played_score(row: dict[str, Any], again: list[float | None], derived: bool) -> dict[str, Any]:
+    """A rollout as a score: the conversation that it became, and what it earned."""
+    kept = ("task", "policy", "completion", "reward", "functions", "failures", "seconds")
+    failure = None if row["failures"] else row["failure"]  # a function's own failure says it better
+    return {key: row[key] for key in kept} | {"failure": failure, "again": again, "derived": derived}

@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from envops.reports import verdicts
 from envops.reports.html.page import render_page
 from envops.reports.json_report import render_json, report_data
 from envops.reports.junit import render_junit
@@ -21,6 +20,7 @@ from envops.rules.engine import GATES, Subject
 from envops.rules.result import EnvironmentResult, ValidationResult, environment_result, in_brief
 from envops.rules.verdict import judge
 from envops.text.plain_data import plain_data
+from envops.validation import remembered_verdicts as verdicts
 from envops.validation.judging import Question, are_in_the_cache, remembered_result
 from envops.validation.remembered_verdicts import KeptVerdict, code_digest
 from envops.validation.remembering import VERDICT, facts_file, facts_key, remember

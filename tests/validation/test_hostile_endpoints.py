@@ -11,10 +11,10 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 import pytest
+from envops.models import provider as providers
 from envops.models.provider import EndpointRefuses
 from envops.models.relay import Relay
 from envops.repository.endpoints import Endpoint
-from envops.validation import provider as providers
 from fake_provider import KEY, MODEL
 from test_model_relay import ask
 

@@ -14,11 +14,11 @@ from typing import Any
 
 import pytest
 from envops.facts.spending import Tokens
+from envops.models import provider as providers
 from envops.models.provider import EndpointRefuses, Scrubber, refusal_in, retry_after, sent_body
 from envops.models.relay import Relay
 from envops.models.spending import estimate
 from envops.repository.endpoints import Endpoint
-from envops.validation import provider as providers
 from fake_provider import KEY, MODEL, FakeProvider
 
 MESSAGES = [{"role": "user", "content": "What is six times seven?"}]

@@ -203,7 +203,7 @@ def tests(session: nox.Session) -> None:
 
 @nox.session(tags=["project"], default=False)
 def learner(session: nox.Session) -> None:
-    """The project's tests that train tiny models with torch and TRL, on a CPU; arguments go to pytest."""
+    """Run the tests that need torch, TRL or another trainer's packages, on a CPU; arguments go to pytest."""
     install(session, *(f"requirements{part}.lock" for part in ("", "-tests", "-trl")))
     apart = {**FROM_SOURCE, "ENVOPS_CACHE_DIR": f"{session.virtualenv.location}/cache"}
     # one after the other: a probe has a limit of time, which it would share with the tests beside it

@@ -1,7 +1,7 @@
 """Compiled configurations against the trainers' own schemas.
 
-`nox -s learner` asks those that are on the package index: TRL, tinker-cookbook and the prime CLI of then. Each of the
-others needs a checkout, named by a variable, and is skipped without it (docs/training.md says how to make each):
+`nox -s learner` runs those whose packages are on the package index: TRL, tinker-cookbook and prime 0.12. Each of the
+others needs a checkout, named by a variable, and is skipped without it (docs/training.md shows how to make each):
 
     ENVOPS_PRIME_RL    a checkout of prime-rl whose .venv has packages/prime-rl-configs (Python 3.12)
     ENVOPS_RLLM        a checkout of rLLM whose .venv has hydra-core and verl (without its dependencies)

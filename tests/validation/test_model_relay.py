@@ -274,8 +274,8 @@ def test_a_port_where_nobody_listens() -> None:
 
 
 def test_no_money_left_is_not_a_bad_moment() -> None:
-    assert refusal_in(providers.Answer(402, {"error": "insufficient credits"})) == "refused"
-    assert refusal_in(providers.Answer(400, {"error": {"message": "too long", "code": "context"}})) is None
+    assert refusal_in(providers.ProviderAnswer(402, {"error": "insufficient credits"})) == "refused"
+    assert refusal_in(providers.ProviderAnswer(400, {"error": {"message": "too long", "code": "context"}})) is None
 
 
 def test_an_estimate_is_an_upper_bound() -> None:

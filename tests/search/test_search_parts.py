@@ -14,9 +14,9 @@ from envops_worker.effort import Budget
 from envops_worker.search import properties
 from envops_worker.search.coverage import ALL_WATCHED, Coverage
 from envops_worker.search.evolution import LONGEST, Breeder
+from envops_worker.search.exploit_search import shortest
 from envops_worker.search.form import form_of
 from envops_worker.search.grading import Grader, Spent
-from envops_worker.search.shrinking import shortest
 from envops_worker.search.source import constants_of
 
 if TYPE_CHECKING:

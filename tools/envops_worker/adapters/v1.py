@@ -14,34 +14,34 @@ import re
 import sys
 import time
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
+from contextvars import copy_context
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, get_args
 
 import verifiers.v1 as vf
+from verifiers.v1.dialects.chat import message_to_wire, parse_message
+from verifiers.v1.runtimes import make_runtime
+from verifiers.v1.state import state_cls
 
 from envops_worker.adapters import chat_harness
-from envops_worker.adapters.adapter import Job, Manner, Settings, TaskView, Trap, calls_rewards
+from envops_worker.adapters.adapter import Job, Manner, Settings, TaskView, Trap, calls_rewards, finite_or_none
 from envops_worker.adapters.harnesses import Harnesses
 from envops_worker.adapters.rollout_errors import failure_raised, failure_said, lost_rollout, out_of_time
-from envops_worker.adapters.scoring_v1 import (
-    let_judges_know,
-    needs_runtime,
-    provisioned,
-    score_at_once,
-    score_in_place,
-    scores_plainly,
-)
-from envops_worker.adapters.traces_v1 import completion_of, identity_of, prompt_of, rewards_of, tokens_of, trace_of
 from envops_worker.failures import Sources, said_as_exception
+from envops_worker.policies.judges import being_scored
 from envops_worker.policies.policies import Message
 from envops_worker.tool_servers import fork_servers
-from envops_worker.waiting import Waits
+from envops_worker.waiting import Waits, at_once
 
 EVALUATION_SPLITS = ("test", "eval", "evaluation", "validation", "dev")
 MOST_KNOWN = 256
 """Tasks that are kept with their functions: those that replies are asked about, not all of a taskset."""
 MARGIN_SECONDS = 5.0
 """How long before the host's limit a rollout's own limit runs out, so that it is reported."""
+MOST_SIGNATURES = 256
+_SCORING: Any = sys.modules[vf.Task.__module__]
+"""Where verifiers looks for what calls a task's functions."""
 
 
 @dataclass(frozen=True)
@@ -368,3 +368,212 @@ class AdapterV1:
             "tokens": tokens_of(traces),
             "siblings": siblings if len(traces) > 1 and failure is None else [],
         }
+
+
+# Scoring: a trace is scored in place by the task's own hooks, in a runtime if they ask for one.
+
+
+def let_judges_know() -> None:
+    """From now on, a judge that is asked while a task is scored can be told about which conversation."""
+    if hasattr(vf.Task.score, "__wrapped__"):
+        return
+    original = vf.Task.score
+
+    @functools.wraps(original)
+    async def score(task: Any, trace: Any, *args: Any, **kwargs: Any) -> Any:
+        with being_scored(functools.partial(heard_in, trace)):
+            return await original(task, trace, *args, **kwargs)
+
+    vf.Task.score = score
+
+
+def needs_runtime(task: Any) -> bool:
+    """Whether the task's scoring would be incomplete without a runtime."""
+    hooks = [*task.hooks("reward"), *task.hooks("metric")]
+    prepares = type(task).setup is not vf.Task.setup or type(task).finalize is not vf.Task.finalize
+    return prepares or any("runtime" in inspect.signature(function).parameters for function in hooks)
+
+
+def scores_plainly(task: Any) -> bool:
+    """Whether verifiers' own scoring calls the task's own functions and nothing else."""
+    kind, own = type(task), vf.Task
+    as_verifiers = kind.score is own.score and kind.hooks is own.hooks and kind.plugged_judges is own.plugged_judges
+    return (
+        as_verifiers
+        and hasattr(_SCORING, "invoke_all")
+        and hasattr(_SCORING, "inspect")
+        and not task.plugged_judges()
+        and not needs_runtime(task)
+    )
+
+
+def score_at_once(task: Any, trace: Any) -> None:
+    """Score a trace by the task's own `score`, without a loop: one function after the other, in the order of tasks.
+
+    Raises `Waits` where a function waits for something, and whatever scoring raises.
+    """
+    waited: list[Callable[..., Any]] = []
+
+    async def one_by_one(functions: Sequence[Callable[..., Any]], available: Mapping[str, Any]) -> list[Any]:
+        return _asked_in_turn(functions, available, waited)
+
+    together = _SCORING.invoke_all, _SCORING.inspect
+    try:
+        _SCORING.invoke_all, _SCORING.inspect = one_by_one, _Inspected
+        at_once(task.score(trace))
+    except Exception:
+        if waited:
+            raise Waits from None
+        raise
+    finally:
+        _SCORING.invoke_all, _SCORING.inspect = together
+
+
+class _Inspected:
+    """Signatures read once for each function: reading one takes as long as many a function does."""
+
+    Parameter = inspect.Parameter
+    signature = staticmethod(functools.lru_cache(MOST_SIGNATURES)(inspect.signature))
+
+
+def _asked_in_turn(
+    functions: Sequence[Callable[..., Any]], available: Mapping[str, Any], waited: list[Callable[..., Any]]
+) -> list[Any]:
+    """What each of them says; all are asked, as tasks that were begun would be, before the first error is raised."""
+    said, errors = [], list[Exception]()
+    for function in functions:
+        wanted = _Inspected.signature(function).parameters
+        given = {name: available[name] for name in wanted if name in available}
+        try:
+            said.append(copy_context().run(at_once, function(**given)))
+        except Waits:
+            waited.append(function)
+            raise
+        except Exception as error:
+            errors.append(error)
+    if errors:
+        raise errors[0]
+    return said
+
+
+async def score_in_place(task: Any, trace: Any, *, in_runtime: bool) -> None:
+    """Score a trace by the task's own `score`, in a subprocess runtime where it asks for one."""
+    if not in_runtime:
+        await task.score(trace)
+        return
+    runtime = make_runtime(vf.SubprocessConfig(), name=f"envops-{trace.id}")
+    await runtime.start()
+    try:
+        await _invoke(task.setup, trace, runtime)
+        await _invoke(task.finalize, trace, runtime)
+        await task.score(trace, runtime)
+    finally:
+        await runtime.stop()
+
+
+async def _invoke(hook: Callable[..., Any], trace: Any, runtime: Any) -> None:
+    offered = {"trace": trace, "runtime": runtime}
+    wanted = inspect.signature(hook).parameters
+    await hook(**{name: value for name, value in offered.items() if name in wanted})
+
+
+class provisioned:  # noqa: N801 - reads as what it is: `async with provisioned(task) as runtime`
+    """A started subprocess runtime, set up for a task and stopped afterwards."""
+
+    def __init__(self, view: TaskView) -> None:
+        self._view = view
+        self._runtime = make_runtime(vf.SubprocessConfig(), name=f"envops-validate-{view.index}-{time.time_ns()}")
+
+    async def __aenter__(self) -> Any:
+        await self._runtime.start()
+        await _invoke(self._view.native.setup, trace_of(self._view, []), self._runtime)
+        return self._runtime
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._runtime.stop()
+
+
+# Traces: made from a conversation, and read back as plain data.
+
+
+def prompt_of(data: Any) -> list[Message]:
+    """What the model is shown first: the system prompt and the prompt, in OpenAI form."""
+    messages: list[Message] = [{"role": "system", "content": data.system_prompt}] if data.system_prompt else []
+    if isinstance(data.prompt, str):
+        return [*messages, {"role": "user", "content": data.prompt}]
+    return [*messages, *(message_to_wire(message) for message in data.prompt or [])]
+
+
+def identity_of(task: Any) -> dict[str, str]:
+    """What a trace records of its task beside its data."""
+    return {"type": type(task).__name__, "key": task.key, "hash": task.hash}
+
+
+def trace_of(view: TaskView, completion: Sequence[Message], identity: Mapping[str, str] | None = None) -> Any:
+    """The trace that a rollout with this completion leaves behind; the task's identity may be known."""
+    task = view.native
+    recorded = vf.TraceTask(data=task.data, **(identity or identity_of(task)))
+    trace = vf.Trace(task=recorded, state=state_cls(type(task))(), agent=vf.AgentInfo(config=_agent_config()))
+    messages = [(parse_message(message), False) for message in view.prompt]
+    messages += [(parse_message(message), message["role"] == "assistant") for message in completion]
+    for position, (message, sampled) in enumerate(messages):
+        parent = position - 1 if position else None
+        trace.nodes.append(vf.MessageNode(parent=parent, message=message, sampled=sampled))
+    trace.is_completed = True
+    trace.stop_condition = "agent_completed"
+    return trace
+
+
+@cache
+def _agent_config() -> Any:
+    """One for all traces, as all rollouts of an agent share theirs."""
+    return vf.AgentConfig(runtime=vf.SubprocessConfig())
+
+
+def completion_of(trace: Any) -> list[Message]:
+    """The conversation behind the prompt, in OpenAI form."""
+    nodes = trace.branches[-1].nodes if trace.branches else trace.nodes
+    first = next((position for position, node in enumerate(nodes) if node.sampled), len(nodes))
+    return [message_to_wire(node.message) for node in nodes[first:]]
+
+
+def tokens_of(traces: Sequence[Any]) -> tuple[int, int] | None:
+    """Tokens of prompts and replies, as the provider counted them."""
+    said = [usage for trace in traces if (usage := getattr(trace, "usage", None)) is not None]
+    fed = sum(usage.prompt_tokens + (getattr(usage, "cached_input_tokens", None) or 0) for usage in said)
+    return (fed, sum(usage.completion_tokens for usage in said)) if said else None
+
+
+def heard_in(trace: Any) -> tuple[list[Message], list[Message]]:
+    """The prompt of a trace's task, and the conversation behind it."""
+    return prompt_of(trace.task.data), completion_of(trace)
+
+
+def rewards_of(traces: Sequence[Any], declared: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """Reward and per-function scores of an episode, as means over its traces: each is a sample in training.
+
+    The reward is `None` where one is missing.
+    """
+    said: dict[str, list[dict[str, Any]]] = {}
+    missing = not traces
+    for trace in traces:
+        for name, reward in trace.rewards.items():
+            weight = declared.get(name, {}).get("weight", 1.0) if reward is None else reward.weight
+            score = None if reward is None else finite_or_none(reward.score)
+            said.setdefault(name, []).append({"score": score, "weight": weight, "kind": "reward"})
+            missing |= reward is None
+        for name, value in trace.metrics.items():
+            if name not in trace.rewards:
+                metric = {"score": finite_or_none(value), "weight": 0.0, "kind": "metric"}
+                said.setdefault(name, []).append(metric)
+        missing |= not trace.rewards
+    functions = {name: parts[0] | {"score": _mean([part["score"] for part in parts])} for name, parts in said.items()}
+    return {
+        "reward": None if missing else _mean([finite_or_none(trace.reward) for trace in traces]),
+        "functions": functions,
+    }
+
+
+def _mean(numbers: Sequence[float | None]) -> float | None:
+    known = [number for number in numbers if number is not None]
+    return sum(known) / len(known) if len(known) == len(numbers) else None

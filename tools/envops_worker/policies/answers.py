@@ -6,8 +6,7 @@ import json
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-
-from envops_worker.policies.choices import other_choices
+from functools import lru_cache
 
 JUNK = "§§§"
 """Stands for an answer in the right format: shares no character with any real one."""
@@ -22,6 +21,15 @@ _REASONING_TAGS = {"think", "thinking", "reasoning", "scratchpad", "thought", "a
 _NUMBER = re.compile(r"[-+]?[$€£]?(?:\d{1,3}(?:[,_ ]\d{3})+|\d+)(?:\.\d+)?(?:[eE][-+]?\d+)?\s?%?")
 _BOOLEANS = {"yes": "no", "no": "yes", "true": "false", "false": "true"}
 _ANSWER_FIELDS = ("answer", "target", "label", "solution", "gold", "expected", "reference", "ground_truth")
+
+MOST_CHOICES = 12
+_LABELLED = re.compile(r"(?:^|(?<=\s))\(?([A-Z]|\d{1,2})[).:]\s+(.+?)(?=\s+\(?(?:[A-Z]|\d{1,2})[).:]\s|\n|$)")
+_LISTED = re.compile(
+    r"\b(?:options|choices|labels|categories|classes|one of|choose (?:from|between)|pick from|either)\b(?:\s+are)?"
+    r"\s*:?\s+([^\n.?]+)",
+    re.IGNORECASE,
+)
+_BETWEEN = re.compile(r"\s*,\s*(?:or\s+|and\s+)?|\s+or\s+|\s*/\s*|\s*\|\s*")
 
 
 @dataclass(frozen=True)
@@ -385,3 +393,27 @@ def junk_in_place_of(payload: Payload) -> str:
 
     before = _ELEMENT.sub(fill, payload.before)
     return replace(payload, before=before).saying(JUNK)
+
+
+@lru_cache(maxsize=64)  # every policy asks about the same task
+def offered_choices(prompt: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Labels ("A", "B") and texts of the choices that a prompt offers; both may be empty."""
+    labelled = list(dict.fromkeys(_LABELLED.findall(prompt)))[:MOST_CHOICES]
+    if len(labelled) > 1:
+        return tuple(label for label, _ in labelled), tuple(text.strip() for _, text in labelled)
+    for listed in _LISTED.findall(prompt):
+        texts = [part.strip(" \"'`*<>[](){}") for part in _BETWEEN.split(listed)]
+        if 1 < len(texts) <= MOST_CHOICES and all(0 < len(text) <= 40 for text in texts):
+            return (), tuple(texts)
+    return (), ()
+
+
+def other_choices(answer: str, prompt: str) -> list[str]:
+    """What the prompt offers beside the answer; empty where the answer is none of its choices."""
+    wanted = answer.strip().strip("().").casefold()
+    for offered in offered_choices(prompt):
+        known = [choice.casefold() for choice in offered]
+        if wanted in known:
+            core = answer.strip().strip("().")
+            return [answer.replace(core, choice) for choice in offered if choice.casefold() != wanted]
+    return []

@@ -13,7 +13,8 @@ from envops.repository.workspace import Workspace
 from envops.validation.venv import venv_for
 from envops_worker.adapters.adapter import TaskView
 from envops_worker.endpoint.server import Endpoint
-from envops_worker.policies.policies import AnswerSettings, Policies, says
+from envops_worker.messages import says
+from envops_worker.policies.scripted import AnswerSettings, ScriptedPolicies
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -119,7 +120,7 @@ class Knows:
 
 @pytest.fixture(scope="module")
 def endpoint() -> Endpoint:
-    made = Endpoint(Policies(Knows(), AnswerSettings()))
+    made = Endpoint(ScriptedPolicies(Knows(), AnswerSettings()))
     system = {"role": "system", "content": "Be brief."}
     asked = [[system, {"role": "user", "content": text}] for text in ("Look up.", "Say.")]
     made.speak_about([TaskView(0, asked[0], {"answer": "look"}), TaskView(1, asked[1], {"answer": "blue"})])

@@ -6,10 +6,11 @@ from collections import Counter
 from types import SimpleNamespace
 from typing import Any
 
-from envops.facts.limits import POLICIES, SAMPLED, TASKS_SCORED, TASKS_SPOKEN
+from envops.facts.limits import POLICIES, SAMPLED, TASKS_SCORED
+from envops_worker.messages import says
 from envops_worker.operations import rewards
 from envops_worker.operations.rewards import score_together
-from envops_worker.policies.policies import says
+from envops_worker.policies.policy import MANY
 from envops_worker.session import SCORED_TWICE, Session
 
 
@@ -21,7 +22,7 @@ class Policies:
     def reply(self, policy: str, *_: Any) -> Any:
         return says(policy)
 
-    def distorted(self, policy: str, *_: Any) -> list[str]:
+    def forms(self, policy: str, *_: Any) -> list[str]:
         return [policy]
 
 
@@ -53,12 +54,12 @@ def tasks_of(items: list[dict[str, Any]], policy: str) -> list[int]:
 def test_gold_speaks_on_all_kept_tasks_and_policies_on_thirty() -> None:
     items = asked()
     assert tasks_of(items, "oracle") == list(range(TASKS_SCORED))
-    assert tasks_of(items, "near-miss") == tasks_of(items, "nop") == list(range(TASKS_SPOKEN))
-    assert max(Counter(item["policy"] for item in items if item["policy"] != "oracle").values()) == TASKS_SPOKEN
+    assert tasks_of(items, "near-miss") == tasks_of(items, "nop") == list(range(MANY))
+    assert max(Counter(item["policy"] for item in items if item["policy"] != "oracle").values()) == MANY
 
 
 def test_task_without_gold_further_on_is_named_by_an_empty_reply() -> None:
-    assert tasks_of(asked(silent=TASKS_SCORED - 1), "nop") == [*range(TASKS_SPOKEN), TASKS_SCORED - 1]
+    assert tasks_of(asked(silent=TASKS_SCORED - 1), "nop") == [*range(MANY), TASKS_SCORED - 1]
 
 
 def test_gold_is_scored_among_wrong_replies_on_all_tasks_where_rewards_compare_them() -> None:

@@ -13,8 +13,10 @@ import pytest
 from envops_worker.adapters.adapter import TaskView
 from envops_worker.endpoint.faults import Fault, FaultError, FaultPlan, parse_fault
 from envops_worker.endpoint.server import Endpoint
-from envops_worker.policies.blends import blend_named
-from envops_worker.policies.policies import AnswerSettings, Policies, UnknownPolicy, says
+from envops_worker.messages import says
+from envops_worker.policies.blend import blend_named
+from envops_worker.policies.policy import UnknownPolicy
+from envops_worker.policies.scripted import AnswerSettings, ScriptedPolicies
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -34,7 +36,7 @@ class Knows:
 
 @pytest.fixture(scope="module")
 def served() -> Endpoint:
-    endpoint = Endpoint(Policies(Knows(), AnswerSettings()))
+    endpoint = Endpoint(ScriptedPolicies(Knows(), AnswerSettings()))
     call = [{"role": "user", "content": "Call."}]
     endpoint.speak_about(
         [TaskView(0, ASKED, {"answer": "one two three"}), TaskView(1, call, {"answer": "done", "tool": True})]
@@ -186,14 +188,14 @@ def test_a_plan_that_says_nothing_is_refused(text: str):
 
 
 def test_a_blend_is_right_as_often_as_its_weights_say():
-    blend = blend_named("blend:oracle=3,near-miss=1", Policies.names)
+    blend = blend_named("blend:oracle=3,near-miss=1")
     drawn = [blend.drawn(0, task, 0, count) for task in range(200) for count in range(8)]
     assert set(drawn) == {"oracle", "near-miss"}
     assert 0.70 <= drawn.count("oracle") / len(drawn) <= 0.80
 
 
 def test_a_blend_differs_from_task_to_task_unless_told_otherwise():
-    broad, even = (blend_named(f"blend:oracle=1,nop=1{more}", Policies.names) for more in ("", ",spread=0"))
+    broad, even = (blend_named(f"blend:oracle=1,nop=1{more}") for more in ("", ",spread=0"))
     assert len({broad.skill(0, task) for task in range(20)}) == 20
     assert {even.skill(0, task) for task in range(20)} == {0.5}
 
@@ -201,4 +203,4 @@ def test_a_blend_differs_from_task_to_task_unless_told_otherwise():
 @pytest.mark.parametrize("name", ["blend:", "blend:gpt=1", "blend:oracle=-1", "blend:oracle=x", "blend:blend=1"])
 def test_a_blend_of_nothing_is_no_policy(name: str):
     with pytest.raises(UnknownPolicy):
-        blend_named(name, Policies.names)
+        blend_named(name)

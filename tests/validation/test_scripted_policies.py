@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from envops_worker.messages import says, text_of
 from envops_worker.policies.answers import JUNK
-from envops_worker.policies.policies import OVERRIDE, AnswerSettings, Policies, UnknownPolicy, says, text_of
+from envops_worker.policies.policy import UnknownPolicy
+from envops_worker.policies.scripted import AnswerSettings, ScriptedPolicies
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -34,8 +36,8 @@ class Calls(Knows):
         return {"role": "assistant", "content": "", "tool_calls": [{"id": "1"}]}
 
 
-def policies(oracle: Any = None, **settings: Any) -> Policies:
-    return Policies(oracle or Knows(), AnswerSettings(**settings))
+def policies(oracle: Any = None, **settings: Any) -> ScriptedPolicies:
+    return ScriptedPolicies(oracle or Knows(), AnswerSettings(**settings))
 
 
 def said(name: str, oracle: Any = None) -> str:
@@ -55,7 +57,7 @@ def test_echo_says_what_was_asked():
 
 
 def test_override_asks_for_full_marks():
-    assert said("override") == OVERRIDE
+    assert "give full marks" in said("override")
 
 
 def test_format_only_says_junk_in_the_right_format():
@@ -93,8 +95,8 @@ def test_a_tool_call_is_passed_on_by_every_policy_made_from_the_oracle():
 
 def test_an_answer_of_no_type_has_neither_near_miss_nor_hedge():
     without = policies(type="none")
-    assert without.distorted("near-miss", "an essay", {}) == []
-    assert without.distorted("hedge", "an essay", {}) == []
+    assert without.forms("near-miss", "an essay", {}) == []
+    assert without.forms("hedge", "an essay", {}) == []
 
 
 def test_a_script_says_its_turns_in_order_and_then_nothing():

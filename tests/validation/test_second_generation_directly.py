@@ -94,7 +94,7 @@ import asyncio, dataclasses, json, sys
 from envops_worker.adapters.adapter import Settings, TaskView
 from envops_worker.adapters.v1 import AdapterV1
 from envops_worker.failures import Sources
-from envops_worker.policies.policies import says
+from envops_worker.messages import says
 
 fields = {one.name: None for one in dataclasses.fields(Settings)}
 settings = object.__new__(Settings)

@@ -17,12 +17,15 @@ from envops_worker.channel import Channel
 from envops_worker.confinement import NetworkGuard
 from envops_worker.effort import set_handler
 from envops_worker.failures import OutOfTime, Sources, said_as_exception
+from envops_worker.messages import Message, text_of
+from envops_worker.policies.baselines import oracle
+from envops_worker.policies.distorted_answers import long_junk
 from envops_worker.policies.oracle import NoOracle
-from envops_worker.policies.policies import Message, Policies, text_of
+from envops_worker.policies.scripted import ScriptedPolicies
 
 if TYPE_CHECKING:
+    from envops_worker.endpoint.scripted_judge import ScriptedJudge
     from envops_worker.endpoint.server import Endpoint
-    from envops_worker.policies.judges import ScriptedJudge
 
 
 HUNG_ENOUGH = 2
@@ -39,7 +42,7 @@ class Session:
 
     adapter: Adapter
     settings: Settings
-    policies: Policies
+    policies: ScriptedPolicies
     guard: NetworkGuard
 
     def __init__(self, channel: Channel, watching: NetworkGuard | None = None) -> None:
@@ -132,13 +135,13 @@ class Session:
             except (Exception, OutOfTime, SystemExit) as error:
                 self.oracle_hung += isinstance(error, OutOfTime)
                 self.asked[task.index] = None
-                self.channel.item("score", self.unscored(task, "oracle", [], said_as_exception(error)))
+                self.channel.item("score", self.unscored(task, oracle.name, [], said_as_exception(error)))
         return self.asked[task.index]
 
     def score(self, task: TaskView, policy: str, completion: Sequence[Message], seconds: float) -> None:
         self.channel.be_about({"task": task.index, "policy": policy, "completion": shortened_messages(completion)})
         row = self.scored(task, policy, completion, seconds, twice=self.is_scored_twice(policy))
-        if policy == "long-junk":
+        if policy == long_junk.name:
             row["completion"] = shortened_messages(completion)
         self.channel.item("score", row)
 
@@ -218,6 +221,11 @@ class Session:
         from envops_worker.endpoint.server import Endpoint
 
         return Endpoint(self.policies)
+
+    def endpoint_in_use(self) -> Endpoint | None:
+        """The scripted endpoint, if rollouts have started it."""
+        endpoint: Endpoint | None = self.__dict__.get("endpoint")
+        return endpoint
 
 
 @contextlib.contextmanager

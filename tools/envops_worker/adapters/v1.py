@@ -28,9 +28,9 @@ from envops_worker.adapters import chat_harness
 from envops_worker.adapters.adapter import Job, Manner, Settings, TaskView, Trap, calls_rewards, finite_or_none
 from envops_worker.adapters.harnesses import Harnesses
 from envops_worker.adapters.rollout_errors import failure_raised, failure_said, lost_rollout, out_of_time
+from envops_worker.endpoint.scripted_judge import being_scored
 from envops_worker.failures import Sources, said_as_exception
-from envops_worker.policies.judges import being_scored
-from envops_worker.policies.policies import Message
+from envops_worker.messages import Message
 from envops_worker.tool_servers import fork_servers
 from envops_worker.waiting import Waits, at_once
 

@@ -14,8 +14,10 @@ from typing import Any, overload
 from envops_worker.adapters.adapter import Job, TaskView
 from envops_worker.checks.inspection import MAXIMUM_TASKS
 from envops_worker.failures import OutOfTime
+from envops_worker.messages import Message, says, text_of
+from envops_worker.policies.baselines import oracle
 from envops_worker.policies.oracle import NoOracle
-from envops_worker.policies.policies import SCRIPT_PREFIX, Message, says, text_of
+from envops_worker.policies.scripted import SCRIPT_PREFIX
 from envops_worker.session import Session
 
 SECONDS_PER_REPLY = 10.0
@@ -133,7 +135,7 @@ class Grader:
         view = self.session.kept[self.tasks.meant(task).index]
         adapter = self.session.adapter
         if reply == self.oracle and adapter.conversational:
-            return self._played(view, "oracle")
+            return self._played(view, oracle.name)
         script = _messages(self.oracle(task) if reply == self.oracle else reply)
         if adapter.conversational:
             name = f"{SCRIPT_PREFIX}test"

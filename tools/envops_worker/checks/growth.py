@@ -11,8 +11,9 @@ from typing import Any
 from envops_worker.adapters.adapter import TaskView
 from envops_worker.effort import Budget, processor_limit, processor_seconds
 from envops_worker.failures import OutOfTime
-from envops_worker.policies.policies import says
-from envops_worker.policies.wrong_replies import Gold, frame_of
+from envops_worker.messages import says
+from envops_worker.policies.answers import frame_of
+from envops_worker.policies.policy import ReferenceReply
 from envops_worker.session import Session
 
 SHORTEST, LONGEST = 2_000, 128_000
@@ -29,9 +30,9 @@ NOWHERE: Mapping[str, Any] = {"place": None, "library": None}
 Shape = Callable[[int], str]
 
 
-def shapes_around(gold: Gold) -> dict[str, Shape]:
+def shapes_around(reference: ReferenceReply) -> dict[str, Shape]:
     """Replies of any length: alone, and in the place of the answer, left open."""
-    payload = gold.payload
+    payload = reference.payload
     frame = frame_of(payload)
     opening = frame.opening if frame else ""
     head = payload.before

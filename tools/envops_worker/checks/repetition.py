@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from envops_worker.failures import OutOfTime
-from envops_worker.policies.policies import Message
+from envops_worker.messages import Message
+from envops_worker.policies import POLICIES
 from envops_worker.session import Session
 
 KEPT = 20
@@ -19,7 +20,7 @@ UNIT_SECONDS = 10.0
 PATIENCE_SECONDS = 30.0
 PATIENCE_TIMES = 3.0
 """How long all units may take under another circumstance: so long at least, or so many times as long as before."""
-POLICIES = ("oracle", "nop", "echo", "near-miss", "format-only", "hedge", "wrong-last")
+REPEATED = tuple(policy.name for policy in POLICIES if policy.is_repeated)
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from envops_worker.policies.policies import Message, text_of
+from envops_worker.messages import Message, text_of
 
 SILENCE = " "
 """Empty replies are sent as one space: verifiers 0.1.14 and later treat an empty message as an error."""
@@ -95,6 +95,11 @@ def chat_response(model: str, choices: Sequence[Spoken], messages: Sequence[Mapp
         for index, one in enumerate(choices)
     ]
     return {**_head("chat.completion", model), "choices": listed, "usage": usage_of(choices, messages)}
+
+
+def chat_completion(model: str, message: Message, messages: Sequence[Message]) -> dict[str, Any]:
+    """A whole reply of one message, as the API gives it."""
+    return chat_response(model, [spoken(message, None)], messages)
 
 
 def text_response(model: str, choices: Sequence[Spoken], messages: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from envops_worker.policies.policies import generator
+from envops_worker.policies.policy import generator
 
 CUTS = ("cut-before-headers", "cut-after-headers", "cut-body")
 MALFORMED = ("malformed-json", "empty-body", "html", "no-choices")

@@ -43,7 +43,9 @@ from envops_worker.endpoint.dialects import (
 )
 from envops_worker.endpoint.faults import CUTS, Fault, FaultPlan
 from envops_worker.failures import Accusation
-from envops_worker.policies.policies import Message, Policies, UnknownPolicy, text_of
+from envops_worker.messages import Message, text_of
+from envops_worker.policies.policy import UnknownPolicy
+from envops_worker.policies.scripted import ScriptedPolicies
 
 MAXIMUM_BODY = 64 * 2**20
 HANG_SECONDS = 3600.0
@@ -117,7 +119,7 @@ class Endpoint:
     author's oracle may be slow.
     """
 
-    def __init__(self, policies: Policies, faults: FaultPlan | None = None, port: int = 0) -> None:
+    def __init__(self, policies: ScriptedPolicies, faults: FaultPlan | None = None, port: int = 0) -> None:
         self._policies = policies
         self._port = port
         self.faults = faults or FaultPlan()
@@ -173,7 +175,7 @@ class Endpoint:
             self._bound.set_exception(error)
 
     async def _models(self, _request: web.Request) -> web.Response:
-        names = [*Policies.names, *self._policies.scripts]
+        names = [*ScriptedPolicies.names, *self._policies.scripts]
         return web.json_response({"object": "list", "data": [{"id": name, "object": "model"} for name in names]})
 
     async def _count(self, request: web.Request) -> web.Response:
@@ -231,11 +233,6 @@ async def _streamed(request: web.Request, events: Iterator[bytes], slow: Fault |
         await response.write(event)
     await response.write_eof()
     return response
-
-
-def chat_completion(model: str, message: Message, messages: Sequence[Message]) -> dict[str, Any]:
-    """A whole reply of one message, as the API gives it."""
-    return chat_response(model, [spoken(message, None)], messages)
 
 
 def refusal(refused: Refused) -> web.Response:

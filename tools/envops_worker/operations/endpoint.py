@@ -7,7 +7,7 @@ import threading
 from envops_worker.adapters.adapter import TaskView
 from envops_worker.channel import Request
 from envops_worker.endpoint.faults import FaultPlan
-from envops_worker.policies.policies import Policies
+from envops_worker.policies.scripted import ScriptedPolicies
 from envops_worker.session import Session
 
 
@@ -20,6 +20,6 @@ def answer(session: Session, request: Request) -> None:
         tasks += session.adapter.tasks(split, request["tasks"])
     endpoint = Endpoint(session.policies, FaultPlan.parse(request["faults"]), request["port"])
     endpoint.speak_about(tasks)
-    served = {"url": endpoint.base_url, "policies": list(Policies.names), "tasks": len(tasks)}
+    served = {"url": endpoint.base_url, "policies": list(ScriptedPolicies.names), "tasks": len(tasks)}
     session.channel.item("endpoint", served)
     threading.Event().wait()

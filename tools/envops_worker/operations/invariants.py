@@ -9,15 +9,17 @@ from typing import Any
 from envops_worker.adapters.adapter import Job, TaskView
 from envops_worker.channel import Request
 from envops_worker.checks.growth import growths, shapes_around
-from envops_worker.checks.repetition import POLICIES, Unit, repetitions, scored_units
+from envops_worker.checks.judge_attacks import judged_scores
+from envops_worker.checks.repetition import REPEATED, Unit, repetitions, scored_units
 from envops_worker.effort import Budget
 from envops_worker.failures import OutOfTime
 from envops_worker.guards import EXECUTED, ActGuard
+from envops_worker.messages import says, text_of
 from envops_worker.operations.rewards import completions_of
 from envops_worker.policies.answers import answer_of, detect_type, find_payload
-from envops_worker.policies.judge_attacks import judged_scores
-from envops_worker.policies.policies import says, text_of
-from envops_worker.policies.wrong_replies import Gold
+from envops_worker.policies.baselines import oracle
+from envops_worker.policies.distorted_answers import near_miss
+from envops_worker.policies.policy import ReferenceReply
 from envops_worker.session import Session
 
 SAMPLED_TASKS = 8
@@ -52,7 +54,7 @@ def _units(session: Session, seconds: float) -> Iterator[Unit]:
     for task in list(session.kept.values())[:SAMPLED_TASKS]:
         said = [
             (policy, completion)
-            for policy in POLICIES
+            for policy in REPEATED
             if not session.hung[policy]
             for completion in list(completions_of(session, policy, task, seconds))[:1]
         ]
@@ -96,8 +98,8 @@ def _send_growth(session: Session, request: Request) -> None:
         perfect = session.asked_oracle(task, request["seconds"])
         reply = "" if perfect is None else text_of(perfect)
         payload = find_payload(reply, answer_of(task.data))
-        gold = Gold(reply, payload, (), detect_type(payload.answer))
-        for growth in growths(session, task, shapes_around(gold), request["budget"]):
+        reference = ReferenceReply(reply, payload, (), detect_type(payload.answer))
+        for growth in growths(session, task, shapes_around(reference), request["budget"]):
             session.channel.item("growth", growth)
 
 
@@ -137,13 +139,13 @@ def _gold(session: Session, task: TaskView, seconds: float) -> dict[str, Any] | 
     perfect = session.asked_oracle(task, seconds)
     if perfect is None:
         return None
-    return session.scored(task, "oracle", [perfect], seconds)
+    return session.scored(task, oracle.name, [perfect], seconds)
 
 
 def _play_one_by_one(session: Session, request: Request) -> None:
     """Some of the rollouts again, one after the other and last first, where they ran side by side."""
     tasks = list(session.kept)[:PLAYED_TASKS]
-    wanted = [(task, policy) for policy in ("oracle", "near-miss") for task in tasks]
+    wanted = [(task, policy) for policy in (oracle.name, near_miss.name) for task in tasks]
     jobs = [Job(policy, task) for task, policy in reversed(wanted) if (task, policy) in session.played]
     differences, count = [], 0
     for row in session.rollouts(jobs, 1, request["seconds"] * 4):

@@ -9,9 +9,10 @@ from envops_worker.adapters.adapter import Job
 from envops_worker.channel import Request
 from envops_worker.checks.inspection import MAXIMUM_TASKS
 from envops_worker.failures import OutOfTime
+from envops_worker.messages import Message, last_words, says
 from envops_worker.operations.tasks import task_facts
 from envops_worker.policies.answers import answer_of, find_payload
-from envops_worker.policies.policies import SCRIPT_PREFIX, Message, says, text_of
+from envops_worker.policies.scripted import SCRIPT_PREFIX
 from envops_worker.session import Session
 
 LONGEST = 2_000
@@ -58,9 +59,9 @@ def extracted(adapter: Any, data: Mapping[str, Any], completion: Sequence[Messag
     """
     found = []
     for owner, parser in parsers_of(adapter):
-        found.append({"by": f"{owner}.parse", **_tried(lambda p=parser: _fields(p.parse(_last(completion))))})
+        found.append({"by": f"{owner}.parse", **_tried(lambda p=parser: _fields(p.parse(last_words(completion))))})
         found.append({"by": f"{owner}.parse_answer", **_tried(lambda p=parser: p.parse_answer(list(completion)))})
-    payload = find_payload(_last(completion), answer_of(dict(data)))
+    payload = find_payload(last_words(completion), answer_of(dict(data)))
     found.append({"by": "envops", "value": payload.answer[:LONGEST]})
     return found
 
@@ -92,7 +93,3 @@ def _fields(parsed: Any) -> Any:
     """What a parser made: text as it is, the fields of an object by name."""
     fields = getattr(parsed, "__dict__", None)
     return dict(fields) if isinstance(fields, dict) else parsed
-
-
-def _last(completion: Sequence[Message]) -> str:
-    return next((text_of(message) for message in reversed(completion) if message["role"] == "assistant"), "")

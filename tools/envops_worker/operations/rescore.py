@@ -8,7 +8,7 @@ from typing import Any
 from envops_worker.adapters.adapter import Job
 from envops_worker.channel import Request
 from envops_worker.failures import OutOfTime
-from envops_worker.policies.policies import SCRIPT_PREFIX
+from envops_worker.policies.scripted import SCRIPT_PREFIX
 from envops_worker.session import Session, shortened_messages
 
 

@@ -12,8 +12,10 @@ from envops_worker.channel import Request
 from envops_worker.direct_scoring import DirectScoring
 from envops_worker.effort import Budget
 from envops_worker.failures import OutOfTime
+from envops_worker.messages import Message, says, text_of
 from envops_worker.policies.answers import answer_of, find_payload
-from envops_worker.policies.policies import SCRIPT_PREFIX, Message, says, text_of
+from envops_worker.policies.baselines import oracle
+from envops_worker.policies.scripted import SCRIPT_PREFIX
 from envops_worker.search import properties
 from envops_worker.search.coverage import Coverage
 from envops_worker.search.exploit_search import Ground, Hunt
@@ -65,7 +67,7 @@ def _entrant(task: TaskView, conversation: Sequence[Message]) -> Entrant:
 def _played(session: Session, tasks: Sequence[TaskView], request: Request) -> list[Entrant]:
     """Gold's conversations, where the environment answers back: played where that was not done before."""
     perfect = [task for task in tasks if session.asked_oracle(task, request["seconds_per_reply"]) is not None]
-    jobs = [Job("oracle", task.index) for task in perfect if task.index not in session.golden]
+    jobs = [Job(oracle.name, task.index) for task in perfect if task.index not in session.golden]
     for row in session.rollouts(jobs, len(jobs), request["seconds_per_play"]) if jobs else ():
         if row["failure"] is None:
             session.golden[row["task"]] = row["completion"]

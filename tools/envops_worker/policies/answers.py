@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import NamedTuple
 
 JUNK = "§§§"
 """Stands for an answer in the right format: shares no character with any real one."""
@@ -30,6 +31,11 @@ _LISTED = re.compile(
     re.IGNORECASE,
 )
 _BETWEEN = re.compile(r"\s*,\s*(?:or\s+|and\s+)?|\s+or\s+|\s*/\s*|\s*\|\s*")
+_FRAMES = (
+    (re.compile(r"<([A-Za-z_][\w-]*)>\s*$"), re.compile(r"\s*</([A-Za-z_][\w-]*)>")),
+    (re.compile(r"\\boxed\{\s*$"), re.compile(r"\s*\}")),
+    (re.compile(r"#### *$"), re.compile(r"[ \t]*")),
+)
 
 
 @dataclass(frozen=True)
@@ -43,6 +49,25 @@ class Payload:
     def saying(self, answer: str) -> str:
         """The same reply with another answer."""
         return f"{self.before}{answer}{self.after}"
+
+
+class Frame(NamedTuple):
+    """A reply around its final statement: `<answer>` and `</answer>`, `\\boxed{` and `}`, `####`."""
+
+    head: str
+    opening: str
+    closing: str
+    tail: str
+
+
+def frame_of(payload: Payload) -> Frame | None:
+    """How the answer is marked as the answer; `None` where nothing marks it."""
+    for before, after in _FRAMES:
+        opening, closing = before.search(payload.before), after.match(payload.after)
+        if opening is not None and closing is not None:
+            head, tail = payload.before[: opening.start()], payload.after[closing.end() :]
+            return Frame(head, opening[0], closing[0], tail)
+    return None
 
 
 def find_payload(reply: str, answer: str | None = None) -> Payload:

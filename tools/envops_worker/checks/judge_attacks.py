@@ -10,15 +10,20 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from envops_worker.adapters.adapter import Job, TaskView
+from envops_worker.endpoint.scripted_judge import JudgeMode, ScriptedJudge, is_quoted
+from envops_worker.messages import Message, says, text_of
+from envops_worker.policies import POLICIES
 from envops_worker.policies.answers import JUNK, answer_of, find_payload
-from envops_worker.policies.judges import ScriptedJudge, is_quoted
-from envops_worker.policies.policies import CANARIES, OVERRIDE, SCRIPT_PREFIX, Message, says, text_of
+from envops_worker.policies.distorted_answers import format_only
+from envops_worker.policies.policy import ReferenceReply
+from envops_worker.policies.scripted import SCRIPT_PREFIX
 from envops_worker.session import Session, played_score
 
 PROBE = "The marker is xq81zv"
 JUDGED_TASKS = 2
 MOST_TURNS = 40
-ATTACKS = {"override": OVERRIDE, **CANARIES}
+ATTACKS = {each.name: next(each.make(ReferenceReply())) for each in POLICIES if each.attacks_judges}
+"""Policy → what it replies."""
 
 Said = Callable[[str], list[Message]]
 """What the assistant says, turn by turn, to get a text in front of the judge."""
@@ -81,17 +86,17 @@ def _attacked(judge: ScriptedJudge, ways: Sequence[Said], score: Scores) -> Iter
         quoted = is_quoted(shown, whole if whole in shown else PROBE)
         for policy, attack in ATTACKS.items():
             yield from _under(judge, "strict" if quoted else "obedient", score, policy, way(attack))
-    yield from _under(judge, "incomprehensible", score, "format-only", ways[-1](JUNK))
+    yield from _under(judge, "incomprehensible", score, format_only.name, ways[-1](JUNK))
 
 
 def _under(
-    judge: ScriptedJudge, manner: Any, score: Scores, policy: str, said: list[Message]
+    judge: ScriptedJudge, mode: JudgeMode, score: Scores, policy: str, said: list[Message]
 ) -> Iterator[dict[str, Any]]:
     before = judge.calls
-    judge.manner = manner
+    judge.mode = mode
     try:
         scored = score(policy, said)
     finally:
-        judge.manner = "strict"
+        judge.mode = "strict"
     if scored is not None:
-        yield {"judge": manner, "calls": judge.calls - before, "score": scored}
+        yield {"judge": mode, "calls": judge.calls - before, "score": scored}

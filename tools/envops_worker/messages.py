@@ -1,0 +1,27 @@
+"""Messages of a conversation, as OpenAI's API writes them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+Message = dict[str, Any]
+
+
+def text_of(message: Message) -> str:
+    """The text of a message, whether its content is a string or a list of parts."""
+    content = message.get("content")
+    if isinstance(content, str):
+        return content
+    parts = content if isinstance(content, list) else []
+    return "\n".join(str(part.get("text", "")) for part in parts if isinstance(part, dict))
+
+
+def says(text: str) -> Message:
+    """An assistant message."""
+    return {"role": "assistant", "content": text}
+
+
+def last_words(completion: Sequence[Message]) -> str:
+    """The text of the last assistant message; empty if there is none."""
+    return next((text_of(message) for message in reversed(completion) if message["role"] == "assistant"), "")

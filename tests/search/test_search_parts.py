@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 from envops_worker.adapters.adapter import calls_rewards
-from envops_worker.effort import Budget
+from envops_worker.effort import ProcessorBudget
 from envops_worker.search import properties
 from envops_worker.search.coverage import ALL_WATCHED, Coverage
-from envops_worker.search.evolution import LONGEST, Breeder
+from envops_worker.search.evolution import LONGEST, Evolution
 from envops_worker.search.exploit_search import shortest
 from envops_worker.search.form import form_of
-from envops_worker.search.grading import Grader, Spent
+from envops_worker.search.grading import CandidateGrader, Spent
 from envops_worker.search.source import constants_of
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def test_breeding_is_seeded_and_bounded() -> None:
     form = form_of("<answer>1</answer>")
     broods = []
     for _ in range(2):
-        breeder = Breeder(random.Random(3), ["7", "yes", "</answer>"], [form])
+        breeder = Evolution(random.Random(3), ["7", "yes", "</answer>"], [form])
         broods.append([breeder.child(["<answer>12</answer>", "x" * 5000]) for _ in range(300)])
     assert broods[0] == broods[1]
     assert len(set(broods[0])) > 200
@@ -163,9 +163,11 @@ def test_own_code_that_no_reward_function_calls_is_always_watched() -> None:
     assert reached_lines(0, 1, called=a_step) == 3
 
 
-def grader(limit: int, seconds: float = 5.0, **said) -> Grader:
+def grader(limit: int, seconds: float = 5.0, **said) -> CandidateGrader:
     functions = {"correct": {"score": 1.0, "weight": 1.0, "kind": "reward"}}
-    return Grader(lambda *_: {"reward": 1.0, "functions": functions, **said}, None, limit, Budget(seconds, seconds))
+    return CandidateGrader(
+        lambda *_: {"reward": 1.0, "functions": functions, **said}, None, limit, ProcessorBudget(seconds, seconds)
+    )
 
 
 def test_grader_counts_each_reply_once_and_stops() -> None:

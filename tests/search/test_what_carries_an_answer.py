@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from envops_worker.policies.answers import find_payload, near_misses
 from envops_worker.search.form import form_of
-from envops_worker.search.probe_tasks import Entrant, chance_of, exclude_each_other, panel_of
+from envops_worker.search.probe_tasks import ProbeTask, chance_of, exclude_each_other, probe_tasks_of
 from envops_worker.search.wrong import wrong_replies
 
 
@@ -51,8 +51,8 @@ def test_answers_may_be_right_together(first: str, second: str, type: str | None
 
 
 def test_panel_takes_only_tasks_that_all_exclude_each_other() -> None:
-    entrants = [Entrant(number, answer, answer) for number, answer in enumerate(("7", "7.0", "9", "12", "9", "40"))]
-    assert [entrant.task for entrant in panel_of(entrants, "number", 0.0, 3)] == [0, 2, 3]
+    entrants = [ProbeTask(number, answer, answer) for number, answer in enumerate(("7", "7.0", "9", "12", "9", "40"))]
+    assert [entrant.task for entrant in probe_tasks_of(entrants, "number", 0.0, 3)] == [0, 2, 3]
 
 
 def test_chance_is_the_share_of_the_most_frequent_answer() -> None:

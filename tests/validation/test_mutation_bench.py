@@ -10,18 +10,18 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from envops_worker.effort import Budget, BudgetSpent, processor_limit, processor_seconds
+from envops_worker.effort import BudgetSpent, ProcessorBudget, processor_limit, processor_seconds
 from envops_worker.failures import OutOfTime
 from envops_worker.mutation import bench as mutation_bench
-from envops_worker.mutation.bench import Bench, Trial
+from envops_worker.mutation.bench import Bench, MutantTrial
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 
-def plenty() -> Budget:
+def plenty() -> ProcessorBudget:
     """Counted from now: what other tests used of the processor is not of this one."""
-    return Budget(60.0, 60.0)
+    return ProcessorBudget(60.0, 60.0)
 
 
 def busy(seconds: float) -> None:
@@ -66,9 +66,11 @@ def probe(reply: str, earned: float) -> dict[str, Any]:
     return {"name": reply, "completion": completion, "expect": expect, "recorded": {"reward": earned}, **common}
 
 
-def decided(code: Code, bench: Bench, mutant: Callable[[str], float], budget: Budget | None = None) -> Trial:
+def decided(
+    code: Code, bench: Bench, mutant: Callable[[str], float], budget: ProcessorBudget | None = None
+) -> MutantTrial:
     budget = budget or plenty()
-    trial = Trial({"id": "a", "reward": mutant})
+    trial = MutantTrial({"id": "a", "reward": mutant})
     any(bench.decides(trial, code, batch, budget) for batch in bench.batches(budget))  # type: ignore[arg-type]
     return trial
 
@@ -114,7 +116,7 @@ def test_a_mutant_that_hangs_is_noticed():
 def test_a_spent_budget_decides_nothing():
     code = Code(lambda _: 1.0)
     bench = Bench(code, [probe("a", 1.0)])  # type: ignore[arg-type]
-    for spent in (Budget(0.0, 60.0), Budget(60.0, 0.0)):
+    for spent in (ProcessorBudget(0.0, 60.0), ProcessorBudget(60.0, 0.0)):
         with pytest.raises(BudgetSpent):
             decided(code, bench, lambda _: 0.0, spent)
 
@@ -129,11 +131,11 @@ def test_the_processors_time_is_limited_and_the_clocks_is_not():
     assert processor_seconds() > before
 
 
-def told_apart(code: Code, mutant: Callable[[str], float]) -> Trial:
+def told_apart(code: Code, mutant: Callable[[str], float]) -> MutantTrial:
     """A survivor that was asked about variations of gold."""
     bench = Bench(code, [{**probe("<answer>4</answer>", code.reward("<answer>4</answer>")), "seed": True}])  # type: ignore[arg-type]
     list(bench.batches(plenty()))
-    trial = Trial({"id": "a", "reward": mutant}, "survived")
+    trial = MutantTrial({"id": "a", "reward": mutant}, "survived")
     bench.tells_apart(trial, code, (), plenty())  # type: ignore[arg-type]
     return trial
 

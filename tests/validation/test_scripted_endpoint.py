@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from envops_worker.adapters.adapter import TaskView
-from envops_worker.endpoint.faults import Fault, FaultError, FaultPlan, parse_fault
-from envops_worker.endpoint.server import Endpoint
+from envops_worker.endpoint.faults import EndpointFault, EndpointFaultError, FaultPlan, parse_fault
+from envops_worker.endpoint.server import ScriptedEndpoint
 from envops_worker.messages import says
 from envops_worker.policies.blend import blend_named
 from envops_worker.policies.policy import UnknownPolicy
@@ -35,8 +35,8 @@ class Knows:
 
 
 @pytest.fixture(scope="module")
-def served() -> Endpoint:
-    endpoint = Endpoint(ScriptedPolicies(Knows(), AnswerSettings()))
+def served() -> ScriptedEndpoint:
+    endpoint = ScriptedEndpoint(ScriptedPolicies(Knows(), AnswerSettings()))
     call = [{"role": "user", "content": "Call."}]
     endpoint.speak_about(
         [TaskView(0, ASKED, {"answer": "one two three"}), TaskView(1, call, {"answer": "done", "tool": True})]
@@ -45,24 +45,24 @@ def served() -> Endpoint:
 
 
 @pytest.fixture
-def endpoint(served: Endpoint) -> Iterator[Endpoint]:
+def endpoint(served: ScriptedEndpoint) -> Iterator[ScriptedEndpoint]:
     yield served
     served.faults = FaultPlan()
 
 
-def post(endpoint: Endpoint, path: str = "/chat/completions", **body: Any) -> bytes:
+def post(endpoint: ScriptedEndpoint, path: str = "/chat/completions", **body: Any) -> bytes:
     sent = json.dumps({"model": "oracle", "messages": ASKED, **body}).encode()
     request = urllib.request.Request(endpoint.base_url + path, sent, {"Content-Type": "application/json"})
     with urllib.request.urlopen(request, timeout=10) as answer:
         return bytes(answer.read())
 
 
-def reply(endpoint: Endpoint, **body: Any) -> dict[str, Any]:
+def reply(endpoint: ScriptedEndpoint, **body: Any) -> dict[str, Any]:
     answer: dict[str, Any] = json.loads(post(endpoint, **body))
     return answer
 
 
-def refused(endpoint: Endpoint, **body: Any) -> tuple[int, dict[str, Any], Any]:
+def refused(endpoint: ScriptedEndpoint, **body: Any) -> tuple[int, dict[str, Any], Any]:
     with pytest.raises(urllib.error.HTTPError) as caught:
         post(endpoint, **body)
     return caught.value.code, json.loads(caught.value.read())["error"], caught.value.headers
@@ -74,41 +74,41 @@ def events(raw: bytes) -> list[dict[str, Any]]:
     return [json.loads(line) for line in lines[:-1]]
 
 
-def test_every_policy_is_a_model(endpoint: Endpoint):
+def test_every_policy_is_a_model(endpoint: ScriptedEndpoint):
     with urllib.request.urlopen(f"{endpoint.base_url}/models", timeout=10) as answer:
         assert {"oracle", "nop", "blend"} <= {one["id"] for one in json.loads(answer.read())["data"]}
 
 
-def test_a_reply_has_usage_and_a_finish_reason(endpoint: Endpoint):
+def test_a_reply_has_usage_and_a_finish_reason(endpoint: ScriptedEndpoint):
     answer = reply(endpoint)
     assert answer["choices"][0]["message"]["content"] == "one two three"
     assert answer["choices"][0]["finish_reason"] == "stop"
     assert answer["usage"] == {"prompt_tokens": 4, "completion_tokens": 3, "total_tokens": 7}
 
 
-def test_n_replies_are_n_choices(endpoint: Endpoint):
+def test_n_replies_are_n_choices(endpoint: ScriptedEndpoint):
     answer = reply(endpoint, n=3)
     assert [one["index"] for one in answer["choices"]] == [0, 1, 2]
     assert answer["usage"]["completion_tokens"] == 9
 
 
 @pytest.mark.parametrize("name", ["max_tokens", "max_completion_tokens"])
-def test_a_reply_that_is_too_long_is_cut_off(endpoint: Endpoint, name: str):
+def test_a_reply_that_is_too_long_is_cut_off(endpoint: ScriptedEndpoint, name: str):
     (choice,) = reply(endpoint, **{name: 2})["choices"]
     assert (choice["message"]["content"], choice["finish_reason"]) == ("one two", "length")
 
 
-def test_tool_calls_are_a_finish_reason(endpoint: Endpoint):
+def test_tool_calls_are_a_finish_reason(endpoint: ScriptedEndpoint):
     (choice,) = reply(endpoint, messages=[{"role": "user", "content": "Call."}])["choices"]
     assert (choice["message"]["tool_calls"], choice["finish_reason"]) == (CALLS, "tool_calls")
 
 
-def test_plain_completions_are_answered(endpoint: Endpoint):
+def test_plain_completions_are_answered(endpoint: ScriptedEndpoint):
     answer = json.loads(post(endpoint, "/completions", prompt="Say one two three."))
     assert (answer["object"], answer["choices"][0]["text"]) == ("text_completion", "one two three")
 
 
-def test_a_stream_adds_up_to_the_reply(endpoint: Endpoint):
+def test_a_stream_adds_up_to_the_reply(endpoint: ScriptedEndpoint):
     chunks = events(post(endpoint, stream=True, stream_options={"include_usage": True}))
     deltas = [chunk["choices"][0]["delta"] for chunk in chunks if chunk["choices"]]
     assert "".join(delta.get("content", "") for delta in deltas) == "one two three"
@@ -116,7 +116,7 @@ def test_a_stream_adds_up_to_the_reply(endpoint: Endpoint):
     assert chunks[-1]["usage"]["total_tokens"] == 7
 
 
-def test_a_stream_carries_tool_calls(endpoint: Endpoint):
+def test_a_stream_carries_tool_calls(endpoint: ScriptedEndpoint):
     chunks = events(post(endpoint, stream=True, messages=[{"role": "user", "content": "Call."}]))
     calls = [call for chunk in chunks for call in chunk["choices"][0]["delta"].get("tool_calls", ())]
     assert calls == [{"index": 0, **CALLS[0]}]
@@ -132,39 +132,39 @@ def test_a_stream_carries_tool_calls(endpoint: Endpoint):
         ({"max_tokens": -1}, 400, "invalid_request"),
     ],
 )
-def test_what_cannot_be_answered_is_refused(endpoint: Endpoint, body: dict[str, Any], status: int, code: str):
+def test_what_cannot_be_answered_is_refused(endpoint: ScriptedEndpoint, body: dict[str, Any], status: int, code: str):
     answered, error, _ = refused(endpoint, **body)
     assert (answered, error["code"]) == (status, code)
 
 
-def test_a_rate_limit_says_when_to_come_back(endpoint: Endpoint):
+def test_a_rate_limit_says_when_to_come_back(endpoint: ScriptedEndpoint):
     endpoint.faults = FaultPlan.parse(["429:retry-after=2"])
     status, error, headers = refused(endpoint)
     assert (status, error["type"], headers["Retry-After"]) == (429, "rate_limit_error", "2")
 
 
 @pytest.mark.parametrize("kind", ["cut-before-headers", "cut-after-headers", "cut-body"])
-def test_a_cut_connection_leaves_no_whole_reply(endpoint: Endpoint, kind: str):
+def test_a_cut_connection_leaves_no_whole_reply(endpoint: ScriptedEndpoint, kind: str):
     endpoint.faults = FaultPlan.parse([kind])
     with pytest.raises((http.client.IncompleteRead, http.client.RemoteDisconnected, ConnectionError)):
         post(endpoint)
 
 
 @pytest.mark.parametrize("kind", ["malformed-json", "empty-body", "html"])
-def test_a_malformed_reply_is_no_json(endpoint: Endpoint, kind: str):
+def test_a_malformed_reply_is_no_json(endpoint: ScriptedEndpoint, kind: str):
     endpoint.faults = FaultPlan.parse([kind])
     with pytest.raises(ValueError, match=r"\w"):
         json.loads(post(endpoint))
 
 
-def test_a_slow_endpoint_takes_its_time_for_each_token(endpoint: Endpoint):
+def test_a_slow_endpoint_takes_its_time_for_each_token(endpoint: ScriptedEndpoint):
     endpoint.faults = FaultPlan.parse([{"kind": "slow", "seconds": 0.05, "per_token": 0.05}])
     started = time.monotonic()
     reply(endpoint)
     assert time.monotonic() - started >= 0.2
 
 
-def met(fault: Fault, requests: int = 12) -> list[int]:
+def met(fault: EndpointFault, requests: int = 12) -> list[int]:
     return [number for number in range(requests) if fault.meets(number)]
 
 
@@ -183,7 +183,7 @@ def test_chance_is_seeded():
 
 @pytest.mark.parametrize("text", ["explode", "429:often=1", "429:share", "500:every=0", "slow:seconds=soon"])
 def test_a_plan_that_says_nothing_is_refused(text: str):
-    with pytest.raises(FaultError):
+    with pytest.raises(EndpointFaultError):
         parse_fault(text)
 
 

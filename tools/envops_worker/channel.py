@@ -14,7 +14,7 @@ import threading
 from collections.abc import Iterator, Mapping
 from typing import Any, BinaryIO
 
-Request = dict[str, Any]
+JobRequest = dict[str, Any]
 
 
 class Channel:
@@ -43,7 +43,7 @@ class Channel:
         self._requests.close()
         self._answers.close()
 
-    def requests(self) -> Iterator[Request]:
+    def requests(self) -> Iterator[JobRequest]:
         """Requests until the host closes its end."""
         for line in self._requests:
             request = json.loads(line)

@@ -30,7 +30,7 @@ class BudgetSpent(Exception):
     """There is nothing left to work with."""
 
 
-class Budget:
+class ProcessorBudget:
     """So much of the processor; by the wall clock more, for what waits and for a machine that is busy."""
 
     def __init__(self, seconds: float, patience: float | None = None) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Coroutine, Iterator, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from envops_worker.adapters.adapter import Adapter, Job, Manner, Settings, TaskView
+from envops_worker.adapters.adapter import Adapter, RolloutOptions, RolloutRequest, Settings, TaskView
 from envops_worker.channel import Channel
 from envops_worker.confinement import NetworkGuard
 from envops_worker.effort import set_handler
@@ -25,7 +25,7 @@ from envops_worker.policies.scripted import ScriptedPolicies
 
 if TYPE_CHECKING:
     from envops_worker.endpoint.scripted_judge import ScriptedJudge
-    from envops_worker.endpoint.server import Endpoint
+    from envops_worker.endpoint.server import ScriptedEndpoint
 
 
 HUNG_ENOUGH = 2
@@ -196,18 +196,18 @@ class Session:
 
     def rollouts(
         self,
-        jobs: Sequence[Job],
+        jobs: Sequence[RolloutRequest],
         max_concurrent: int,
         seconds: float,
         relay: str | None = None,
-        manner: Manner = Manner(),  # noqa: B008
+        options: RolloutOptions = RolloutOptions(),  # noqa: B008
     ) -> Iterator[dict[str, Any]]:
         """Rollouts against the scripted endpoint or the host's relay, one by one as they finish."""
         tasks = {job.task: self.kept[job.task] for job in jobs}
         if relay is None:
             self.endpoint.speak_about(list(tasks.values()))
-            self.endpoint.is_near = not manner.connected
-        rows = self.adapter.roll_out(jobs, tasks, relay or self.endpoint.base_url, max_concurrent, seconds, manner)
+            self.endpoint.is_near = not options.connected
+        rows = self.adapter.roll_out(jobs, tasks, relay or self.endpoint.base_url, max_concurrent, seconds, options)
         try:
             while (row := self.run(anext(rows, None), seconds)) is not None:
                 if siblings := row.pop("siblings", None):
@@ -217,14 +217,14 @@ class Session:
             self._settle(rows.aclose())
 
     @cached_property
-    def endpoint(self) -> Endpoint:
-        from envops_worker.endpoint.server import Endpoint
+    def endpoint(self) -> ScriptedEndpoint:
+        from envops_worker.endpoint.server import ScriptedEndpoint
 
-        return Endpoint(self.policies)
+        return ScriptedEndpoint(self.policies)
 
-    def endpoint_in_use(self) -> Endpoint | None:
+    def endpoint_in_use(self) -> ScriptedEndpoint | None:
         """The scripted endpoint, if rollouts have started it."""
-        endpoint: Endpoint | None = self.__dict__.get("endpoint")
+        endpoint: ScriptedEndpoint | None = self.__dict__.get("endpoint")
         return endpoint
 
 

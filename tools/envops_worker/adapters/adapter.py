@@ -49,7 +49,7 @@ class TaskView:
 
 
 @dataclass(frozen=True)
-class Job:
+class RolloutRequest:
     """Rollouts to make: so many of one policy on one task."""
 
     policy: str
@@ -64,7 +64,7 @@ class Job:
 
 
 @dataclass(frozen=True)
-class Manner:
+class RolloutOptions:
     """How rollouts ask their model."""
 
     sampling: Mapping[str, Any] = field(default_factory=lambda: {"temperature": 1.0})
@@ -112,12 +112,12 @@ class Adapter(Protocol):
 
     def roll_out(
         self,
-        jobs: Sequence[Job],
+        jobs: Sequence[RolloutRequest],
         tasks: Mapping[int, TaskView],
         base_url: str,
         max_concurrent: int,
         seconds: float,
-        manner: Manner = Manner(),
+        options: RolloutOptions = RolloutOptions(),
     ) -> AsyncGenerator[dict[str, Any], None]:
         """Make real rollouts against an OpenAI-compatible endpoint, each as soon as it is done.
 

@@ -20,7 +20,15 @@ from typing import Any
 
 import verifiers as vf
 
-from envops_worker.adapters.adapter import Job, Manner, Settings, TaskView, Trap, calls_rewards, finite_or_none
+from envops_worker.adapters.adapter import (
+    RolloutOptions,
+    RolloutRequest,
+    Settings,
+    TaskView,
+    Trap,
+    calls_rewards,
+    finite_or_none,
+)
 from envops_worker.adapters.rollout_errors import failure_raised, failure_said, out_of_time
 from envops_worker.endpoint.scripted_judge import being_scored
 from envops_worker.failures import Sources, said_as_exception
@@ -242,36 +250,42 @@ class AdapterV0:
 
     async def roll_out(
         self,
-        jobs: Sequence[Job],
+        jobs: Sequence[RolloutRequest],
         tasks: Mapping[int, TaskView],
         base_url: str,
         max_concurrent: int,
         seconds: float,
-        manner: Manner = Manner(),  # noqa: B008
+        options: RolloutOptions = RolloutOptions(),  # noqa: B008
     ) -> AsyncGenerator[dict[str, Any], None]:
         """Every policy in turn through `Environment.generate`, which `evaluate` is a front of."""
-        by_policy: dict[str, list[Job]] = defaultdict(list)
+        by_policy: dict[str, list[RolloutRequest]] = defaultdict(list)
         for job in jobs:
             by_policy[job.policy].append(job)
         for policy, same in by_policy.items():
-            ledger = Ledger(
+            ledger = RolloutLedger(
                 [(dict(tasks[job.task].native), job.task, number) for job in same for number in job.numbers()]
             )
-            async for output in self._generate(ledger, policy, base_url, max_concurrent, seconds, manner):
+            async for output in self._generate(ledger, policy, base_url, max_concurrent, seconds, options):
                 task, number = ledger.settled(output)
                 yield self._rollout(task, policy, number, output)
 
     async def _generate(
-        self, ledger: Ledger, policy: str, base_url: str, max_concurrent: int, seconds: float, manner: Manner
+        self,
+        ledger: RolloutLedger,
+        policy: str,
+        base_url: str,
+        max_concurrent: int,
+        seconds: float,
+        options: RolloutOptions,
     ) -> AsyncGenerator[dict[str, Any], None]:
         inputs = ledger.rows
         generate = self._environment.generate
         accepted = inspect.signature(generate).parameters
-        client = resolved_client(base_url, seconds, manner.retries)
+        client = resolved_client(base_url, seconds, options.retries)
         count_retries(client)
-        arguments: dict[str, Any] = {"client": client, "model": policy, "sampling_args": dict(manner.sampling)}
+        arguments: dict[str, Any] = {"client": client, "model": policy, "sampling_args": dict(options.sampling)}
         if "on_progress" not in accepted:  # 0.1.8 and 0.1.9: columns at the end
-            with self._filing_per_rollout(ledger, manner.limit(seconds)):
+            with self._filing_per_rollout(ledger, options.limit(seconds)):
                 results = await generate(inputs, **arguments, max_concurrent=max_concurrent, use_tqdm=False)
             for output in rows_of_columns(results):
                 yield output
@@ -290,7 +304,7 @@ class AdapterV0:
             "on_progress": progress,
             "on_log": lambda *_: None,
         }
-        with self._filing_per_rollout(ledger, manner.limit(seconds)):
+        with self._filing_per_rollout(ledger, options.limit(seconds)):
             generation = asyncio.ensure_future(generate(inputs, **arguments))
             generation.add_done_callback(lambda _: arrived.put_nowait({}))
             try:
@@ -305,7 +319,7 @@ class AdapterV0:
                     await client.close()
 
     @contextlib.contextmanager
-    def _filing_per_rollout(self, ledger: Ledger, limit: float) -> Iterator[None]:
+    def _filing_per_rollout(self, ledger: RolloutLedger, limit: float) -> Iterator[None]:
         """File what reward functions raise with the very rollout (or group) that they judged.
 
         What a rollout itself raises is its own failure, not the end of all others.
@@ -539,7 +553,7 @@ def _wanted(function: Any) -> tuple[str, ...] | None:
 # two are wrapped.
 
 
-class Ledger:
+class RolloutLedger:
     """Which task and number each row that is handed to verifiers stands for."""
 
     def __init__(self, jobs: Sequence[tuple[dict[str, Any], int, int]]) -> None:

@@ -25,8 +25,16 @@ from verifiers.v1.runtimes import make_runtime
 from verifiers.v1.state import state_cls
 
 from envops_worker.adapters import chat_harness
-from envops_worker.adapters.adapter import Job, Manner, Settings, TaskView, Trap, calls_rewards, finite_or_none
-from envops_worker.adapters.harnesses import Harnesses
+from envops_worker.adapters.adapter import (
+    RolloutOptions,
+    RolloutRequest,
+    Settings,
+    TaskView,
+    Trap,
+    calls_rewards,
+    finite_or_none,
+)
+from envops_worker.adapters.harness_support import Harnesses
 from envops_worker.adapters.rollout_errors import failure_raised, failure_said, lost_rollout, out_of_time
 from envops_worker.endpoint.scripted_judge import being_scored
 from envops_worker.failures import Sources, said_as_exception
@@ -235,23 +243,23 @@ class AdapterV1:
 
     async def roll_out(
         self,
-        jobs: Sequence[Job],
+        jobs: Sequence[RolloutRequest],
         tasks: Mapping[int, TaskView],
         base_url: str,
         max_concurrent: int,
         seconds: float,
-        manner: Manner = Manner(),  # noqa: B008
+        options: RolloutOptions = RolloutOptions(),  # noqa: B008
     ) -> AsyncGenerator[dict[str, Any], None]:
         """Every job through the environment's own `run_slot`, all policies side by side."""
-        environment = await self._served(seconds, manner.harness)
+        environment = await self._served(seconds, options.harness)
         gate = asyncio.Semaphore(max_concurrent)
         client = vf.EvalClientConfig(base_url=base_url, api_key_var="ENVOPS_ENDPOINT_KEY")
 
-        sampling = vf.SamplingConfig(**manner.sampling)
-        chat_harness.ChatHarness.retries = manner.retries
-        limit = manner.limit(seconds) + manner.margin / 2  # the library's own limit runs out first, and says more
+        sampling = vf.SamplingConfig(**options.sampling)
+        chat_harness.ChatHarness.retries = options.retries
+        limit = options.limit(seconds) + options.margin / 2  # the library's own limit runs out first, and says more
 
-        async def play(job: Job, number: int, slot: Any) -> dict[str, Any]:
+        async def play(job: RolloutRequest, number: int, slot: Any) -> dict[str, Any]:
             context = vf.ModelContext(model=job.policy, client=client, sampling=sampling)
             async with gate:
                 started = time.perf_counter()
@@ -315,14 +323,14 @@ class AdapterV1:
 
     def _environment_config(self, seconds: float, harness: str | None) -> Any:
         config_class = vf.env_config_type(self._settings.module)
-        seat = {
+        slot = {
             "harness": {"id": chat_harness.HARNESS_ID} if harness is None else self.harnesses.config(harness),
             "runtime": {"type": "subprocess"},
             "timeout": {"rollout": max(1.0, seconds - MARGIN_SECONDS)},
         }
         seats = [name for name, info in config_class.model_fields.items() if isinstance(info.default, vf.AgentConfig)]
         taskset = {"id": self._settings.module, **self._settings.args}
-        return vf.resolve_env_config({"taskset": taskset} | {name: dict(seat) for name in seats})
+        return vf.resolve_env_config({"taskset": taskset} | {name: dict(slot) for name in seats})
 
     def _failed_functions(self, traces: Sequence[Any], failure: Mapping[str, Any] | None) -> list[dict[str, Any]]:
         """The reward functions that a failed rollout's own traceback goes through."""
@@ -334,7 +342,7 @@ class AdapterV1:
         failed = {**failure, "kind": "raised", "place": places[-1] if places else None}
         return [{"function": name, "failure": failed} for name in unscored if name in {frame[2] for frame in frames}]
 
-    def _rollout(self, job: Job, number: int, episode: Any, seconds: float) -> dict[str, Any]:
+    def _rollout(self, job: RolloutRequest, number: int, episode: Any, seconds: float) -> dict[str, Any]:
         traces = [trace for trace in episode.traces if getattr(trace.agent, "trainable", True)]
         errors = [*episode.errors, *(error for trace in episode.traces for error in trace.errors)]
         failure = None

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, overload
 
-from envops_worker.adapters.adapter import Job, TaskView
+from envops_worker.adapters.adapter import RolloutRequest, TaskView
 from envops_worker.checks.inspection import MAXIMUM_TASKS
 from envops_worker.failures import OutOfTime
 from envops_worker.messages import Message, says, text_of
@@ -145,7 +145,7 @@ class Grader:
 
     def _played(self, view: TaskView, policy: str) -> Scored:
         try:
-            (row,) = self.session.rollouts([Job(policy, view.index)], 1, SECONDS_PER_REPLY * 4)
+            (row,) = self.session.rollouts([RolloutRequest(policy, view.index)], 1, SECONDS_PER_REPLY * 4)
         except OutOfTime as error:
             return scored_of(self.session.unscored(view, policy, [], error))
         return scored_of(row)

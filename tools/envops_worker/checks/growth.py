@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from envops_worker.adapters.adapter import TaskView
-from envops_worker.effort import Budget, processor_limit, processor_seconds
+from envops_worker.effort import ProcessorBudget, processor_limit, processor_seconds
 from envops_worker.failures import OutOfTime
 from envops_worker.messages import says
 from envops_worker.policies.answers import frame_of
@@ -61,7 +61,7 @@ def shapes_around(reference: ReferenceReply) -> dict[str, Shape]:
 
 def growths(session: Session, task: TaskView, shapes: Mapping[str, Shape], seconds: float) -> Iterator[dict[str, Any]]:
     """Measure each shape until the time is up; each answer has the shape of `Growth`."""
-    budget = Budget(seconds, seconds * PATIENCE_TIMES)
+    budget = ProcessorBudget(seconds, seconds * PATIENCE_TIMES)
     try:
         if _time(session, task, "") > SLOW_SECONDS:
             return

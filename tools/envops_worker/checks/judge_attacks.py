@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from envops_worker.adapters.adapter import Job, TaskView
+from envops_worker.adapters.adapter import RolloutRequest, TaskView
 from envops_worker.endpoint.scripted_judge import JudgeMode, ScriptedJudge, is_quoted
 from envops_worker.messages import Message, says, text_of
 from envops_worker.policies import POLICIES
@@ -25,7 +25,7 @@ MOST_TURNS = 40
 ATTACKS = {each.name: next(each.make(ReferenceReply())) for each in POLICIES if each.attacks_judges}
 """Policy → what it replies."""
 
-Said = Callable[[str], list[Message]]
+AttackTurns = Callable[[str], list[Message]]
 """What the assistant says, turn by turn, to get a text in front of the judge."""
 Scores = Callable[[str, list[Message]], dict[str, Any] | None]
 """Scores what a policy says."""
@@ -45,7 +45,7 @@ def judged_scores(session: Session, seconds: float) -> Iterator[dict[str, Any]]:
             yield from _attacked(judge, _replies(session, task, seconds), _in_place(session, task, seconds))
 
 
-def _replies(session: Session, task: TaskView, seconds: float) -> Sequence[Said]:
+def _replies(session: Session, task: TaskView, seconds: float) -> Sequence[AttackTurns]:
     """The text alone, and where the answer stands."""
     perfect = session.asked_oracle(task, seconds)
     assert perfect is not None
@@ -53,10 +53,10 @@ def _replies(session: Session, task: TaskView, seconds: float) -> Sequence[Said]
     return (lambda text: [says(text)], lambda text: [says(payload.saying(text))])
 
 
-def _turns(session: Session, task: TaskView) -> Sequence[Said]:
+def _turns(session: Session, task: TaskView) -> Sequence[AttackTurns]:
     """The text in every turn, and in place of the last words of a perfect conversation."""
     perfect = [message for message in session.golden.get(task.index, ()) if message["role"] == "assistant"]
-    everywhere: Said = lambda text: [says(text)] * MOST_TURNS  # noqa: E731
+    everywhere: AttackTurns = lambda text: [says(text)] * MOST_TURNS  # noqa: E731
     return (everywhere, lambda text: [*perfect[:-1], says(text)]) if len(perfect) > 1 else (everywhere,)
 
 
@@ -68,14 +68,14 @@ def _by_playing(session: Session, task: TaskView, seconds: float) -> Scores:
     def played(policy: str, said: list[Message]) -> dict[str, Any] | None:
         name = f"{SCRIPT_PREFIX}attack"
         session.policies.scripts[name] = said
-        rows = list(session.rollouts([Job(name, task.index)], 1, seconds * 4))
+        rows = list(session.rollouts([RolloutRequest(name, task.index)], 1, seconds * 4))
         del session.policies.scripts[name]
         return {**played_score(rows[0], [], session.policies.oracle.derived), "policy": policy} if rows else None
 
     return played
 
 
-def _attacked(judge: ScriptedJudge, ways: Sequence[Said], score: Scores) -> Iterator[dict[str, Any]]:
+def _attacked(judge: ScriptedJudge, ways: Sequence[AttackTurns], score: Scores) -> Iterator[dict[str, Any]]:
     for way in ways:
         judge.last_prompt = ""
         score("probe", way(PROBE))

@@ -23,12 +23,12 @@ _ANTHROPIC_ENDS = {"stop": "end_turn", "length": "max_tokens", "tool_calls": "to
 _TOKEN = re.compile(r"\s*\S+|\s+$")
 
 
-class BadRequest(ValueError):
+class InvalidRequest(ValueError):
     """A request that the API would refuse, and why."""
 
 
 @dataclass(frozen=True)
-class Spoken:
+class ReplyChoice:
     """One choice: the message as it goes out, and why it ends."""
 
     message: Message
@@ -37,18 +37,18 @@ class Spoken:
 
 
 def asked_choices(body: Mapping[str, Any]) -> int:
-    """How many replies a request asks for. Raises `BadRequest`."""
+    """How many replies a request asks for. Raises `InvalidRequest`."""
     count = body.get("n") or 1
     if not isinstance(count, int) or not 1 <= count <= MOST_CHOICES:
-        raise BadRequest(f"n must be a number from 1 to {MOST_CHOICES}")
+        raise InvalidRequest(f"n must be a number from 1 to {MOST_CHOICES}")
     return count
 
 
 def asked_tokens(body: Mapping[str, Any]) -> int | None:
-    """How long a reply may be at most. Raises `BadRequest`."""
+    """How long a reply may be at most. Raises `InvalidRequest`."""
     limit = body.get("max_completion_tokens") or body.get("max_output_tokens") or body.get("max_tokens")
     if limit is not None and (not isinstance(limit, int) or limit < 1):
-        raise BadRequest("max_tokens must be a number from 1 on")
+        raise InvalidRequest("max_tokens must be a number from 1 on")
     return limit
 
 
@@ -57,7 +57,7 @@ def tokens_of(text: str) -> list[str]:
     return _TOKEN.findall(text)
 
 
-def spoken(message: Message, limit: int | None) -> Spoken:
+def spoken(message: Message, limit: int | None) -> ReplyChoice:
     """A policy's message as a choice, cut off where it is longer than allowed."""
     said: Message = {"role": "assistant", "content": message.get("content") or ""}
     calls = message.get("tool_calls")
@@ -68,8 +68,8 @@ def spoken(message: Message, limit: int | None) -> Spoken:
     pieces = tokens_of(text_of(said)) + [piece for call in calls or [] for piece in tokens_of(json.dumps(call))]
     if limit is not None and len(pieces) > limit:
         cut = {"role": "assistant", "content": "".join(tokens_of(text_of(said))[:limit])}
-        return Spoken(cut, "length", limit)
-    return Spoken(said, "tool_calls" if calls else "stop", len(pieces))
+        return ReplyChoice(cut, "length", limit)
+    return ReplyChoice(said, "tool_calls" if calls else "stop", len(pieces))
 
 
 def prompt_tokens(messages: Sequence[Mapping[str, Any]]) -> int:
@@ -77,7 +77,7 @@ def prompt_tokens(messages: Sequence[Mapping[str, Any]]) -> int:
     return sum(len(tokens_of(text_of(dict(one)))) for one in messages)
 
 
-def usage_of(choices: Sequence[Spoken], messages: Sequence[Mapping[str, Any]]) -> dict[str, int]:
+def usage_of(choices: Sequence[ReplyChoice], messages: Sequence[Mapping[str, Any]]) -> dict[str, int]:
     """The `usage` of a response."""
     fed, said = prompt_tokens(messages), sum(choice.tokens for choice in choices)
     return {"prompt_tokens": fed, "completion_tokens": said, "total_tokens": fed + said}
@@ -88,7 +88,7 @@ def _head(kind: str, model: str) -> dict[str, Any]:
     return {"id": f"{start}-{time.monotonic_ns():x}", "object": kind, "created": int(time.time()), "model": model}
 
 
-def chat_response(model: str, choices: Sequence[Spoken], messages: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def chat_response(model: str, choices: Sequence[ReplyChoice], messages: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """The answer to /v1/chat/completions."""
     listed = [
         {"index": index, "message": one.message, "finish_reason": one.finish_reason}
@@ -102,7 +102,7 @@ def chat_completion(model: str, message: Message, messages: Sequence[Message]) -
     return chat_response(model, [spoken(message, None)], messages)
 
 
-def text_response(model: str, choices: Sequence[Spoken], messages: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def text_response(model: str, choices: Sequence[ReplyChoice], messages: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """The answer to /v1/completions."""
     listed = [
         {"index": index, "text": text_of(one.message), "finish_reason": one.finish_reason, "logprobs": None}
@@ -112,7 +112,7 @@ def text_response(model: str, choices: Sequence[Spoken], messages: Sequence[Mapp
 
 
 def chat_events(
-    model: str, choices: Sequence[Spoken], messages: Sequence[Mapping[str, Any]], *, with_usage: bool
+    model: str, choices: Sequence[ReplyChoice], messages: Sequence[Mapping[str, Any]], *, with_usage: bool
 ) -> Iterator[bytes]:
     """The same answer as server-sent events, one piece of text each."""
     head = _head("chat.completion.chunk", model)
@@ -133,7 +133,7 @@ def chat_events(
 
 
 def text_events(
-    model: str, choices: Sequence[Spoken], messages: Sequence[Mapping[str, Any]], *, with_usage: bool
+    model: str, choices: Sequence[ReplyChoice], messages: Sequence[Mapping[str, Any]], *, with_usage: bool
 ) -> Iterator[bytes]:
     """Plain completions as server-sent events."""
     head = _head("text_completion", model)
@@ -156,11 +156,11 @@ def wants_usage(body: Mapping[str, Any]) -> bool:
 
 
 def messages_of_prompt(prompt: Any) -> list[Message]:
-    """The prompt of a plain completion as a conversation of one message. Raises `BadRequest`."""
+    """The prompt of a plain completion as a conversation of one message. Raises `InvalidRequest`."""
     if isinstance(prompt, list) and len(prompt) == 1:
         prompt = prompt[0]
     if not isinstance(prompt, str):
-        raise BadRequest("prompt must be one text")
+        raise InvalidRequest("prompt must be one text")
     return [{"role": "user", "content": prompt}]
 
 
@@ -227,7 +227,9 @@ def _number() -> str:
     return f"{time.monotonic_ns():x}"
 
 
-def messages_response(model: str, choices: Sequence[Spoken], messages: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def messages_response(
+    model: str, choices: Sequence[ReplyChoice], messages: Sequence[Mapping[str, Any]]
+) -> dict[str, Any]:
     """The answer to /v1/messages."""
     one, usage = choices[0], usage_of(choices[:1], messages)
     return {
@@ -242,7 +244,7 @@ def messages_response(model: str, choices: Sequence[Spoken], messages: Sequence[
     }
 
 
-def _blocks(one: Spoken) -> list[dict[str, Any]]:
+def _blocks(one: ReplyChoice) -> list[dict[str, Any]]:
     text = text_of(one.message)
     blocks: list[dict[str, Any]] = [{"type": "text", "text": text}] if text else []
     for call in one.message.get("tool_calls") or []:
@@ -253,7 +255,7 @@ def _blocks(one: Spoken) -> list[dict[str, Any]]:
 
 def messages_events(
     model: str,
-    choices: Sequence[Spoken],
+    choices: Sequence[ReplyChoice],
     messages: Sequence[Mapping[str, Any]],
     *,
     with_usage: bool,  # noqa: ARG001
@@ -276,7 +278,9 @@ def messages_events(
     yield _named_event("message_stop")
 
 
-def responses_response(model: str, choices: Sequence[Spoken], messages: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def responses_response(
+    model: str, choices: Sequence[ReplyChoice], messages: Sequence[Mapping[str, Any]]
+) -> dict[str, Any]:
     """The answer to /v1/responses."""
     one, usage = choices[0], usage_of(choices[:1], messages)
     cut = one.finish_reason == "length"
@@ -306,7 +310,7 @@ def responses_response(model: str, choices: Sequence[Spoken], messages: Sequence
     }
 
 
-def _items(one: Spoken) -> list[dict[str, Any]]:
+def _items(one: ReplyChoice) -> list[dict[str, Any]]:
     text, number = text_of(one.message), _number()
     items: list[dict[str, Any]] = []
     if text:
@@ -321,7 +325,7 @@ def _items(one: Spoken) -> list[dict[str, Any]]:
 
 def responses_events(
     model: str,
-    choices: Sequence[Spoken],
+    choices: Sequence[ReplyChoice],
     messages: Sequence[Mapping[str, Any]],
     *,
     with_usage: bool,  # noqa: ARG001

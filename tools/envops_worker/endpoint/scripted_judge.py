@@ -31,11 +31,11 @@ from envops_worker.policies.answers import answer_of, find_payload, frame_of
 from envops_worker.policies.scripted import ScriptedPolicies
 
 if TYPE_CHECKING:
-    from envops_worker.endpoint.server import Endpoint  # aiohttp is imported only if rollouts are made
+    from envops_worker.endpoint.server import ScriptedEndpoint  # aiohttp is imported only if rollouts are made
 
-Heard = tuple[Sequence[Message], Sequence[Message]]
+ScoredConversation = tuple[Sequence[Message], Sequence[Message]]
 """A prompt and the conversation behind it."""
-BEING_SCORED: ContextVar[Callable[[], Heard] | None] = ContextVar("being_scored", default=None)
+BEING_SCORED: ContextVar[Callable[[], ScoredConversation] | None] = ContextVar("being_scored", default=None)
 """The conversation that is scored in this context; put together only when a judge is asked."""
 INCOMPREHENSIBLE = "Hm."
 _PAIRS = (("yes", "no"), ("correct", "incorrect"), ("true", "false"), ("pass", "fail"), ("right", "wrong"), ("A", "B"))
@@ -59,7 +59,7 @@ JudgeMode = Literal["strict", "obedient", "incomprehensible"]
 
 
 @contextlib.contextmanager
-def being_scored(heard: Callable[[], Heard]) -> Iterator[None]:
+def being_scored(heard: Callable[[], ScoredConversation]) -> Iterator[None]:
     """The code inside scores this conversation."""
     token = BEING_SCORED.set(heard)
     try:
@@ -76,7 +76,7 @@ class JudgedSession(Protocol):
     kept: dict[int, TaskView]
     asked: dict[int, Message | None]
 
-    def endpoint_in_use(self) -> Endpoint | None:
+    def endpoint_in_use(self) -> ScriptedEndpoint | None:
         """The scripted endpoint, if rollouts have started it."""
 
 

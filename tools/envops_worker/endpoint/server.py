@@ -22,8 +22,8 @@ from aiohttp import web
 
 from envops_worker.adapters.adapter import TaskView
 from envops_worker.endpoint.dialects import (
-    BadRequest,
-    Spoken,
+    InvalidRequest,
+    ReplyChoice,
     asked_choices,
     asked_tokens,
     chat_events,
@@ -41,7 +41,7 @@ from envops_worker.endpoint.dialects import (
     text_response,
     wants_usage,
 )
-from envops_worker.endpoint.faults import CUTS, Fault, FaultPlan
+from envops_worker.endpoint.faults import CUTS, EndpointFault, FaultPlan
 from envops_worker.failures import Accusation
 from envops_worker.messages import Message, text_of
 from envops_worker.policies.policy import UnknownPolicy
@@ -73,7 +73,7 @@ class UnknownTask(LookupError):
     """No task of this endpoint opens with the prompt of the request."""
 
 
-class Refused(Exception):
+class RequestRefused(Exception):
     """A request that is not answered, in the words of OpenAI's API."""
 
     def __init__(self, status: int, code: str, text: str) -> None:
@@ -112,7 +112,7 @@ def _first_from_user(messages: Sequence[Message]) -> str:
     return next((text_of(message).strip() for message in messages if message["role"] == "user"), "")
 
 
-class Endpoint:
+class ScriptedEndpoint:
     """Serves policies from a thread of its own for as long as the process lives.
 
     A thread, because the environment's rollouts keep the worker's own loop busy and the
@@ -148,7 +148,7 @@ class Endpoint:
     async def _answered_here(self, dialect: Dialect, body: dict[str, Any]) -> tuple[int, bytes]:
         try:
             choices, messages = self._heard(dialect, body)
-        except Refused as refused:
+        except RequestRefused as refused:
             return refused.status, json.dumps(refused.body()).encode()
         return 200, json.dumps(dialect.whole(str(body.get("model")), choices, messages)).encode()
 
@@ -188,10 +188,10 @@ class Endpoint:
         try:
             body = await request.json()
         except ValueError as error:
-            return refusal(Refused(400, "invalid_request", str(error)))
+            return refusal(RequestRefused(400, "invalid_request", str(error)))
         try:
             choices, messages = self._heard(dialect, body)
-        except Refused as refused:
+        except RequestRefused as refused:
             return refusal(refused)
         tokens = sum(choice.tokens for choice in choices)
         if slow is not None:
@@ -204,27 +204,27 @@ class Endpoint:
         events = dialect.events(str(body.get("model")), choices, messages, with_usage=wants_usage(body))
         return await _streamed(request, events, slow)
 
-    def _heard(self, dialect: Dialect, body: dict[str, Any]) -> tuple[list[Spoken], list[Message]]:
-        """What a policy says to a request, and the conversation that it answers. Raises `Refused`."""
+    def _heard(self, dialect: Dialect, body: dict[str, Any]) -> tuple[list[ReplyChoice], list[Message]]:
+        """What a policy says to a request, and the conversation that it answers. Raises `RequestRefused`."""
         try:
             messages = dialect.conversation(body)
             return self._choices(str(body.get("model")), messages, asked_choices(body), asked_tokens(body)), messages
-        except (BadRequest, ValueError, AttributeError) as error:
-            raise Refused(400, "invalid_request", str(error)) from error
+        except (InvalidRequest, ValueError, AttributeError) as error:
+            raise RequestRefused(400, "invalid_request", str(error)) from error
         except UnknownTask as error:
-            raise Refused(404, "task_not_found", str(error)) from error
+            raise RequestRefused(404, "task_not_found", str(error)) from error
         except UnknownPolicy as error:
-            raise Refused(404, "model_not_found", f"no policy is called {error}") from error
+            raise RequestRefused(404, "model_not_found", f"no policy is called {error}") from error
         except Exception as error:
             said = f"the oracle raised {type(error).__name__}: {error}{_line(error)}"
-            raise Refused(500, "oracle_raised", said) from error
+            raise RequestRefused(500, "oracle_raised", said) from error
 
-    def _choices(self, model: str, messages: Sequence[Message], count: int, limit: int | None) -> list[Spoken]:
+    def _choices(self, model: str, messages: Sequence[Message], count: int, limit: int | None) -> list[ReplyChoice]:
         task = self._index.find(messages)
         return [spoken(self._policies.reply(model, task.index, task.data, messages), limit) for _ in range(count)]
 
 
-async def _streamed(request: web.Request, events: Iterator[bytes], slow: Fault | None) -> web.StreamResponse:
+async def _streamed(request: web.Request, events: Iterator[bytes], slow: EndpointFault | None) -> web.StreamResponse:
     response = web.StreamResponse(headers={"Content-Type": "text/event-stream", "Cache-Control": "no-cache"})
     await response.prepare(request)
     for event in events:
@@ -235,7 +235,7 @@ async def _streamed(request: web.Request, events: Iterator[bytes], slow: Fault |
     return response
 
 
-def refusal(refused: Refused) -> web.Response:
+def refusal(refused: RequestRefused) -> web.Response:
     """An error in the shape that OpenAI's clients read."""
     return web.json_response(refused.body(), status=refused.status)
 
@@ -252,7 +252,7 @@ def _is_the_oracle(code: CodeType) -> bool:
     return Path(code.co_filename).parts[-2:] == ("tests", "oracle.py")
 
 
-async def commit(fault: Fault, request: web.Request, body: bytes) -> web.StreamResponse:
+async def commit(fault: EndpointFault, request: web.Request, body: bytes) -> web.StreamResponse:
     """Answer a request the way the fault says; `body` is what a sound answer would be."""
     if fault.kind == "status":
         headers = {} if fault.retry_after is None else {"Retry-After": f"{fault.retry_after:g}"}

@@ -10,7 +10,7 @@ from itertools import zip_longest
 from typing import Any, Literal
 
 from envops_worker.direct_scoring import DirectScoring
-from envops_worker.effort import Budget, BudgetSpent, kernel_limit, processor_limit, processor_seconds
+from envops_worker.effort import BudgetSpent, ProcessorBudget, kernel_limit, processor_limit, processor_seconds
 from envops_worker.failures import OutOfTime
 from envops_worker.messages import text_of
 from envops_worker.mutation.mutant import Mutator, NotApplicable
@@ -45,7 +45,7 @@ Probe = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Known:
+class OriginalScore:
     """What the code itself says of a conversation, and what it costs to hear it."""
 
     values: Values
@@ -62,7 +62,7 @@ class Known:
 
 
 @dataclass
-class Trial:
+class MutantTrial:
     """One mutant on its way to an outcome."""
 
     mutant: Mapping[str, Any]
@@ -88,12 +88,12 @@ class Bench:
         """Name of a conversation → why it can tell nothing apart."""
         self.unasked: dict[str, str] = {}
         """Name of a conversation that might tell something apart → why it takes too long."""
-        self._known: dict[int, Known | None] = {}
+        self._known: dict[int, OriginalScore | None] = {}
         self._variations: list[Probe] | None = None
-        self._said: dict[int, Known | None] = {}
+        self._said: dict[int, OriginalScore | None] = {}
         """Number of a variation → what the code itself says of it."""
 
-    def batches(self, budget: Budget) -> Iterator[list[int]]:
+    def batches(self, budget: ProcessorBudget) -> Iterator[list[int]]:
         """All conversations of use, few of them first and the slow ones last; the code itself is asked on the way.
 
         Raises `BudgetSpent`.
@@ -111,7 +111,7 @@ class Bench:
             yield [number for number, known in usable if known.processor <= SLOW_SECONDS]
         yield slow
 
-    def _settled(self, probe: Probe) -> Known | None:
+    def _settled(self, probe: Probe) -> OriginalScore | None:
         """What the code itself says; `None` where it cannot be held to that."""
         used, started = processor_seconds(), time.monotonic()
         try:
@@ -122,7 +122,7 @@ class Bench:
         except BaseException as error:  # SystemExit and the like are of no use either
             self.left_out[probe["name"]] = f"{type(error).__name__}: {error}"
             return None
-        known = Known(values, processor_seconds() - used, time.monotonic() - started)
+        known = OriginalScore(values, processor_seconds() - used, time.monotonic() - started)
         steady = not (probe["played"] or probe["in_company"])  # what it said then is the second time
         again = values if steady else self.attempted(probe, MOST_SECONDS)
         if known.processor > MOST_SECONDS:
@@ -165,7 +165,7 @@ class Bench:
 
     # Mutants.
 
-    def decides(self, trial: Trial, mutator: Mutator, batch: Sequence[int], budget: Budget) -> bool:
+    def decides(self, trial: MutantTrial, mutator: Mutator, batch: Sequence[int], budget: ProcessorBudget) -> bool:
         """Ask a mutant about conversations until one settles its outcome; whether one did.
 
         Raises `BudgetSpent`.
@@ -185,7 +185,7 @@ class Bench:
             trial.outcome, trial.by = "killed", f"{type(error).__name__}: {error}"
         return bool(trial.outcome)
 
-    def _ask_about(self, trial: Trial, probe: Probe, known: Known | None) -> None:
+    def _ask_about(self, trial: MutantTrial, probe: Probe, known: OriginalScore | None) -> None:
         if known is None:
             return
         processor, wall = known.patience
@@ -204,7 +204,9 @@ class Bench:
         elif trial.apart is None and differences(known.values, values):
             trial.apart = _apart(probe, known.values, values)
 
-    def tells_apart(self, trial: Trial, mutator: Mutator, fragments: Sequence[str], budget: Budget) -> bool:
+    def tells_apart(
+        self, trial: MutantTrial, mutator: Mutator, fragments: Sequence[str], budget: ProcessorBudget
+    ) -> bool:
         """Look for a reply that the mutant scores otherwise than the code itself; whether there is one.
 
         Raises `BudgetSpent`.
@@ -222,7 +224,7 @@ class Bench:
                         return True
         return False
 
-    def _said_of(self, numbers: Iterable[int], budget: Budget) -> list[tuple[Probe, Known]]:
+    def _said_of(self, numbers: Iterable[int], budget: ProcessorBudget) -> list[tuple[Probe, OriginalScore]]:
         """What the code itself says of variations, asked once; without those of which it says nothing."""
         variations = self._variations or []
         for number in numbers:
@@ -231,11 +233,11 @@ class Bench:
                 self._said[number] = self._listened(variations[number])
         return [(variations[number], said) for number in numbers if (said := self._said.get(number)) is not None]
 
-    def _listened(self, probe: Probe) -> Known | None:
+    def _listened(self, probe: Probe) -> OriginalScore | None:
         """What the code itself says of a variation; `None` where it does not get as far."""
         used = processor_seconds()
         values = self.attempted(probe)
-        return None if values is None else Known(values, processor_seconds() - used)
+        return None if values is None else OriginalScore(values, processor_seconds() - used)
 
     def _varied(self, fragments: Sequence[str]) -> list[Probe]:
         """Variations of gold, all of them, and of the cases as many as there is room for."""

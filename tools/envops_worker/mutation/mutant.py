@@ -17,7 +17,7 @@ from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
-Key = tuple[str, int]
+FunctionKey = tuple[str, int]
 """Qualified name of a function and which one of that name it is."""
 
 
@@ -43,7 +43,7 @@ class Mutator:
             elif issubclass(kind, ModuleType) and (vars(found).get("__file__") or "").startswith(prefix):
                 self._modules.append(found)
         self._caches = [cache for cache in self._caches if self._is_ours(cache)]
-        self._originals: dict[str, dict[Key, CodeType]] = {}
+        self._originals: dict[str, dict[FunctionKey, CodeType]] = {}
 
     def _is_ours(self, cache: Any) -> bool:
         code = getattr(getattr(cache, "__wrapped__", None), "__code__", None)
@@ -93,7 +93,7 @@ class Mutator:
             for function, old, _ in swaps:
                 function.__code__ = old
 
-    def _original(self, filename: str) -> dict[Key, CodeType]:
+    def _original(self, filename: str) -> dict[FunctionKey, CodeType]:
         if filename not in self._originals:
             self._originals[filename] = _codes(_compiled(Path(filename).read_text("utf-8"), filename))
         return self._originals[filename]
@@ -159,9 +159,9 @@ def _compiled(source: str | ast.Module, filename: str) -> CodeType:
         return compile(source, filename, "exec", dont_inherit=True)
 
 
-def _codes(code: CodeType) -> dict[Key, CodeType]:
+def _codes(code: CodeType) -> dict[FunctionKey, CodeType]:
     """All code objects below a module's, in the order of the source."""
-    found: dict[Key, CodeType] = {}
+    found: dict[FunctionKey, CodeType] = {}
     counts: Counter[str] = Counter()
     waiting = [code]
     while waiting:

@@ -6,12 +6,12 @@ import contextlib
 from collections.abc import Iterator
 from typing import Any
 
-from envops_worker.adapters.adapter import Job, TaskView
-from envops_worker.channel import Request
+from envops_worker.adapters.adapter import RolloutRequest, TaskView
+from envops_worker.channel import JobRequest
 from envops_worker.checks.growth import growths, shapes_around
 from envops_worker.checks.judge_attacks import judged_scores
 from envops_worker.checks.repetition import REPEATED, Unit, repetitions, scored_units
-from envops_worker.effort import Budget
+from envops_worker.effort import ProcessorBudget
 from envops_worker.failures import OutOfTime
 from envops_worker.guards import EXECUTED, ActGuard
 from envops_worker.messages import says, text_of
@@ -27,7 +27,7 @@ PLAYED_TASKS = 3
 LOWEST = 20
 
 
-def answer(session: Session, request: Request) -> None:
+def answer(session: Session, request: JobRequest) -> None:
     if session.adapter.conversational:
         _play_one_by_one(session, request)
         _send_judged(session, request)
@@ -44,7 +44,7 @@ def answer(session: Session, request: Request) -> None:
     _send_judged(session, request)
 
 
-def _send_judged(session: Session, request: Request) -> None:
+def _send_judged(session: Session, request: JobRequest) -> None:
     for judged in judged_scores(session, request["seconds"]):
         session.channel.item("judged", judged)
 
@@ -64,7 +64,7 @@ def _units(session: Session, seconds: float) -> Iterator[Unit]:
             yield from (Unit(task.index, (policy,), (completion,)) for policy, completion in said)
 
 
-def _send_acts(session: Session, units: list[Unit], request: Request) -> None:
+def _send_acts(session: Session, units: list[Unit], request: JobRequest) -> None:
     """Score a few conversations under watch."""
     settings = session.settings
     guard = ActGuard(session.sources, (settings.overlay, settings.package))
@@ -90,7 +90,7 @@ def _executable(session: Session, seconds: float) -> Iterator[Unit]:
                 yield Unit(task.index, ("executed",), ([says(payload.saying(answer))],))
 
 
-def _send_growth(session: Session, request: Request) -> None:
+def _send_growth(session: Session, request: JobRequest) -> None:
     """Measure the environment's own code; a judge's client would be measured with it."""
     if session.judge is not None and session.judge.calls:
         return
@@ -103,9 +103,9 @@ def _send_growth(session: Session, request: Request) -> None:
             session.channel.item("growth", growth)
 
 
-def _sweep(session: Session, request: Request) -> dict[str, Any] | None:
+def _sweep(session: Session, request: JobRequest) -> dict[str, Any] | None:
     """Gold, once, on every task that is not kept."""
-    budget = Budget(request["budget"] / 2)
+    budget = ProcessorBudget(request["budget"] / 2)
     limit = request["sweep"]
     rows: list[dict[str, Any]] = []
     known, ended_by = 0, "all"
@@ -142,11 +142,11 @@ def _gold(session: Session, task: TaskView, seconds: float) -> dict[str, Any] | 
     return session.scored(task, oracle.name, [perfect], seconds)
 
 
-def _play_one_by_one(session: Session, request: Request) -> None:
+def _play_one_by_one(session: Session, request: JobRequest) -> None:
     """Some of the rollouts again, one after the other and last first, where they ran side by side."""
     tasks = list(session.kept)[:PLAYED_TASKS]
     wanted = [(task, policy) for policy in (oracle.name, near_miss.name) for task in tasks]
-    jobs = [Job(policy, task) for task, policy in reversed(wanted) if (task, policy) in session.played]
+    jobs = [RolloutRequest(policy, task) for task, policy in reversed(wanted) if (task, policy) in session.played]
     differences, count = [], 0
     for row in session.rollouts(jobs, 1, request["seconds"] * 4):
         before = session.played[row["task"], row["policy"]]

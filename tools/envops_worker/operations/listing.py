@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from envops_worker.channel import Request
+from envops_worker.channel import JobRequest
 from envops_worker.operations.tasks import task_facts
 from envops_worker.session import Session
 
 
-def answer(session: Session, request: Request) -> None:
+def answer(session: Session, request: JobRequest) -> None:
     """Send the first tasks; on the first of them also what the oracle says, where one reply is all there is."""
     asked = 0 if session.adapter.conversational else request["asked"]
     for position, task in enumerate(session.adapter.tasks("train", request["limit"])):

@@ -9,7 +9,7 @@ import time
 from importlib.metadata import version
 
 from envops_worker.adapters.adapter import Adapter, Settings
-from envops_worker.channel import Request
+from envops_worker.channel import JobRequest
 from envops_worker.confinement import NetworkGuard
 from envops_worker.endpoint.scripted_judge import ScriptedJudge
 from envops_worker.failures import Sources
@@ -20,7 +20,7 @@ from envops_worker.session import Session
 from envops_worker.template import open_descriptors
 
 
-def answer(session: Session, request: Request) -> None:
+def answer(session: Session, request: JobRequest) -> None:
     settings = session.settings = Settings.parse(request["settings"])
     session.sources = Sources(settings.overlay, settings.package)
     session.guard = session.watching or NetworkGuard(session.sources, settings.allow_network)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from envops_worker.adapters.adapter import Job
-from envops_worker.channel import Request
+from envops_worker.adapters.adapter import RolloutRequest
+from envops_worker.channel import JobRequest
 from envops_worker.checks.inspection import MAXIMUM_TASKS
 from envops_worker.failures import OutOfTime
 from envops_worker.messages import Message, last_words, says
@@ -18,7 +18,7 @@ from envops_worker.session import Session
 LONGEST = 2_000
 
 
-def answer(session: Session, request: Request) -> None:
+def answer(session: Session, request: JobRequest) -> None:
     """Score the turns, as one reply or as the script of a rollout; where no such task is, say how many are."""
     count = 0
     for task in session.adapter.tasks("train", min(request["task"] + 1, MAXIMUM_TASKS)):
@@ -34,7 +34,7 @@ def answer(session: Session, request: Request) -> None:
     session.channel.item("extracted", extracted(session.adapter, found.data, score["completion"]))
 
 
-def _scored(session: Session, request: Request) -> dict[str, Any]:
+def _scored(session: Session, request: JobRequest) -> dict[str, Any]:
     index, seconds = request["task"], request["seconds"]
     script = [says(turn) for turn in request["turns"]]
     if not session.adapter.conversational:
@@ -42,7 +42,7 @@ def _scored(session: Session, request: Request) -> dict[str, Any]:
     name = f"{SCRIPT_PREFIX}reply"
     session.policies.scripts[name] = script
     try:
-        (row,) = session.rollouts([Job(name, index)], 1, seconds * 4)
+        (row,) = session.rollouts([RolloutRequest(name, index)], 1, seconds * 4)
     except OutOfTime as error:
         return session.unscored(session.kept[index], "given", script, error)
     return {**row, "policy": "given"}

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from envops_worker.adapters.adapter import Job, TaskView
-from envops_worker.channel import Request
+from envops_worker.adapters.adapter import RolloutRequest, TaskView
+from envops_worker.channel import JobRequest
 from envops_worker.failures import OutOfTime
 from envops_worker.messages import Message, last_words, says, text_of
 from envops_worker.policies import policy_named
@@ -19,7 +19,7 @@ PATIENCE = 6
 """From so many replies on that hung, others are given less time."""
 
 
-def answer(session: Session, request: Request) -> None:
+def answer(session: Session, request: JobRequest) -> None:
     """Gold on every kept task, and each policy on as many as it speaks on."""
     if session.adapter.conversational:
         _play_policies(session, request)
@@ -70,20 +70,20 @@ def completions_of(session: Session, policy: str, task: TaskView, seconds: float
         yield [session.policies.reply(policy, task.index, task.data, task.prompt)]
 
 
-def _play_policies(session: Session, request: Request) -> None:
+def _play_policies(session: Session, request: JobRequest) -> None:
     """The same for environments that answer back: real rollouts instead of single replies."""
     tasks = list(session.kept.values())[: request["conversations"]]
     seconds = request["seconds"]
     names = [name for name in request["policies"] if name == nop.name or _has_form(session, name, tasks, seconds)]
     rarer = {policy: max(1, limit // 8) for policy, limit in _rarer(request.get("sampled", {})).items()}
     jobs = [
-        Job(policy, task.index, 2 if policy == oracle.name else 1)
+        RolloutRequest(policy, task.index, 2 if policy == oracle.name else 1)
         for policy in names
         for task in tasks[: rarer.get(policy, len(tasks))]
     ]
     if session.adapter.compares_siblings and oracle.name in names:
         # One of each: two of them at once would draw in turn, and each could get company of one kind only.
-        jobs += [Job(MIXED, task.index) for task in tasks]
+        jobs += [RolloutRequest(MIXED, task.index) for task in tasks]
     # In the order they were asked for, whatever order they come in: what is made of them must not change with it.
     pairs: dict[tuple[int, str], list[dict[str, Any]]] = {(job.task, job.policy): [] for job in jobs}
     for row in session.rollouts(jobs, request["max_concurrent"], seconds * max(4, len(jobs) ** 0.5)):

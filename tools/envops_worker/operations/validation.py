@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from envops_worker.channel import Request
+from envops_worker.channel import JobRequest
 from envops_worker.failures import OutOfTime
 from envops_worker.session import Session
 
 
-def answer(session: Session, request: Request) -> None:
+def answer(session: Session, request: JobRequest) -> None:
     for task in list(session.kept.values())[: request["limit"]]:
         answer: dict[str, Any] = {"task": task.index, "valid": None}
         try:

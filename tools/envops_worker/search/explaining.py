@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from envops_worker.search.form import FILLER, Form
+from envops_worker.search.form import FILLER, AnswerForm
 from envops_worker.search.probe_tasks import elements_of, plain
 from envops_worker.search.source import Constants
 
@@ -14,16 +14,16 @@ LONG = 60
 
 
 @dataclass(frozen=True)
-class Known:
+class ExplanationContext:
     """What a reply can be compared with."""
 
     answers: Sequence[str]
     prompts: Sequence[str]
-    forms: Sequence[Form]
+    forms: Sequence[AnswerForm]
     constants: Constants
 
 
-def explained(reply: str, known: Known) -> tuple[str, str]:
+def explained(reply: str, known: ExplanationContext) -> tuple[str, str]:
     """A pattern in a word or two, and a sentence on it."""
     inner = without_marks(reply, known.forms)
     if len(reply) >= LONG and re.fullmatch(rf"[{FILLER}\s]+", inner):
@@ -48,7 +48,7 @@ def explained(reply: str, known: Known) -> tuple[str, str]:
     return "task-blind", "it does not depend on the task"
 
 
-def without_marks(reply: str, forms: Sequence[Form]) -> str:
+def without_marks(reply: str, forms: Sequence[AnswerForm]) -> str:
     for form in forms:
         for mark in (form.lead, form.before, form.after):
             if mark.strip():
@@ -75,7 +75,7 @@ def _of_nothing(inner: str, marks: int) -> tuple[str, str]:
     return "no content", "it has no letter and no digit"
 
 
-def _from_source(inner: str, known: Known) -> tuple[str, str] | None:
+def _from_source(inner: str, known: ExplanationContext) -> tuple[str, str] | None:
     strings = known.constants.strings
     words = re.findall(r"[^\W_]{3,}", inner)
     places = [next((place for text, place in strings.items() if word in text), None) for word in words]
@@ -87,13 +87,13 @@ def _from_source(inner: str, known: Known) -> tuple[str, str] | None:
     return "constant from the source", f"its words stand in the reward's own source, {place}"
 
 
-def _piece(inner: str, known: Known) -> tuple[str, str] | None:
+def _piece(inner: str, known: ExplanationContext) -> tuple[str, str] | None:
     if 0 < len(inner) <= 3 and sum(inner in answer for answer in known.answers) > 1:
         return "piece of the answer", "it is a piece of several right answers, and the reward looks for it in them"
     return None
 
 
-def _from_prompt(inner: str, known: Known) -> tuple[str, str] | None:
+def _from_prompt(inner: str, known: ExplanationContext) -> tuple[str, str] | None:
     words = re.findall(r"\w{3,}", inner)
     if words and all(all(word in prompt for prompt in known.prompts) for word in words):
         return "words of the prompt", "its words stand in every prompt"

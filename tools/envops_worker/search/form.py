@@ -9,7 +9,7 @@ from typing import Literal
 
 from envops_worker.policies.answers import find_payload
 
-Kind = Literal["element", "box", "hashes", "json", "bare"]
+FormKind = Literal["element", "box", "hashes", "json", "bare"]
 _OPEN = re.compile(r"<([A-Za-z_][\w-]*)>\s*$")
 _ELEMENT = re.compile(r"<([A-Za-z_][\w-]*)>[^<]*</\1>")
 FILLER = "x"
@@ -17,10 +17,10 @@ FILLER = "x"
 
 
 @dataclass(frozen=True)
-class Form:
+class AnswerForm:
     """How an answer is framed; the same on every task."""
 
-    kind: Kind
+    kind: FormKind
     before: str
     after: str
     lead: str = ""
@@ -42,21 +42,21 @@ class Form:
         return self.kind != "bare"
 
 
-BARE = Form("bare", "", "")
+BARE = AnswerForm("bare", "", "")
 
 
-def form_of(gold: str, answer: str | None = None) -> Form:
+def form_of(gold: str, answer: str | None = None) -> AnswerForm:
     """The form of a gold reply, in the order of `find_payload`."""
     payload = find_payload(gold, answer)
     if opened := _OPEN.search(payload.before):
         tag = opened[1]
         others = [name for name in _ELEMENT.findall(payload.before) if name != tag]
         lead = "".join(f"<{name}>{FILLER}</{name}>\n" for name in dict.fromkeys(others))
-        return Form("element", f"<{tag}>", f"</{tag}>", lead)
+        return AnswerForm("element", f"<{tag}>", f"</{tag}>", lead)
     if payload.before.endswith("\\boxed{"):
-        return Form("box", "\\boxed{", "}")
+        return AnswerForm("box", "\\boxed{", "}")
     if re.search(r"#### *$", payload.before):
-        return Form("hashes", "#### ", "")
+        return AnswerForm("hashes", "#### ", "")
     if found := re.search(r'"([^"]+)":\s*("?)$', payload.before):
-        return Form("json", f'{{"{found[1]}": {found[2]}', f"{found[2]}}}")
+        return AnswerForm("json", f'{{"{found[1]}": {found[2]}', f"{found[2]}}}")
     return BARE

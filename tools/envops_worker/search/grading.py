@@ -1,4 +1,4 @@
-"""What a candidate earns on the tasks of the panel, counted and bounded."""
+"""What a candidate earns on the probe tasks, counted and bounded."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from envops_worker.effort import Budget
+from envops_worker.effort import ProcessorBudget
 
 TOLERANCE = 1e-6
 CLEAR = 0.5
@@ -16,8 +16,8 @@ NOTABLE = 0.05
 """Share of gold's gain below which what a function pays is a crumb."""
 BROKEN_KEPT = 5
 
-Score = Callable[[int, str, bool], Mapping[str, Any]]
-"""(place on the panel, reply, whether it is all that was said) → a score as the adapter gives it."""
+ScoreCandidate = Callable[[int, str, bool], Mapping[str, Any]]
+"""(number of the probe task, reply, whether it is all that was said) → a score as the adapter gives it."""
 
 
 class Spent(BaseException):
@@ -42,12 +42,12 @@ class Graded:
 
 
 @dataclass(frozen=True)
-class Trial:
-    """One reply on the tasks of the panel, or on the first of them where it looked dull."""
+class CandidateTrial:
+    """One reply on the probe tasks, or on the first of them where it looked dull."""
 
     reply: str
     likes: tuple[int, ...]
-    """Places on the panel where it is paid like gold."""
+    """Numbers of the probe tasks where it is paid like gold."""
     unearned: Mapping[str, float]
     """Function → the least share of gold's gain that it pays in full on every task."""
     shares: tuple[float, ...]
@@ -67,11 +67,16 @@ class Trial:
         return -self.fitness, len(self.reply)
 
 
-class Grader:
+class CandidateGrader:
     """Scores candidates; remembers what it has seen, and stops when its allowance is used up."""
 
     def __init__(
-        self, score: Score, formats: Sequence[str] | None, limit: int, budget: Budget, minimum: float = 0.0
+        self,
+        score: ScoreCandidate,
+        formats: Sequence[str] | None,
+        limit: int,
+        budget: ProcessorBudget,
+        minimum: float = 0.0,
     ) -> None:
         self._score = score
         self._minimum = minimum
@@ -88,7 +93,7 @@ class Grader:
     def allow(self, evaluations: int, seconds: float) -> None:
         """Something more for making a find shorter."""
         self.limit = self.evaluations + evaluations
-        self.budget = Budget(seconds)
+        self.budget = ProcessorBudget(seconds)
 
     def grade(self, place: int, reply: str, blind: bool = True) -> Graded:
         key = (place, reply, blind)
@@ -162,7 +167,7 @@ class Grader:
         base, gain = self._gain(place)
         return 0.0 if graded.reward is None else (graded.reward - base) / gain
 
-    def try_out(self, reply: str, *, whole: bool = False) -> Trial:
+    def try_out(self, reply: str, *, whole: bool = False) -> CandidateTrial:
         """A blind candidate on two tasks, and on the others if it earns anything there."""
         graded = [self.grade(place, reply) for place in (0, 1)]
         shares = [self.share(place, each) for place, each in enumerate(graded)]
@@ -172,7 +177,7 @@ class Grader:
         likes = tuple(place for place, each in enumerate(graded) if self.like_gold(place, each))
         complete = len(graded) == len(self.golds)
         unearned = self._unearned(graded) if complete else {}
-        return Trial(reply, likes, unearned, tuple(shares), complete)
+        return CandidateTrial(reply, likes, unearned, tuple(shares), complete)
 
     def _unearned(self, graded: Sequence[Graded]) -> dict[str, float]:
         """Functions that pay a reply in full on every task, with the share of gold's gain they pay at least."""

@@ -13,13 +13,13 @@ from typing import Any
 from envops_worker.messages import Message
 from envops_worker.policies.answers import detect_type
 
-PANEL = 5
+PROBE_TASKS = 5
 SLACK = Decimal("0.02")
 """Numbers nearer than 2 % of each other are not held to exclude each other: rewards round."""
 
 
 @dataclass(frozen=True)
-class Entrant:
+class ProbeTask:
     """A task with what a perfect model says on it."""
 
     task: Any
@@ -100,15 +100,17 @@ def _letter(text: str) -> str:
     return match[0].lower() if match else text.strip()
 
 
-def panel_of(entrants: Iterable[Entrant], type: str | None, tolerance: float, size: int = PANEL) -> list[Entrant]:
+def probe_tasks_of(
+    tasks: Iterable[ProbeTask], type: str | None, tolerance: float, size: int = PROBE_TASKS
+) -> list[ProbeTask]:
     """The first tasks whose answers all exclude each other."""
-    panel: list[Entrant] = []
-    for entrant in entrants:
-        if all(exclude_each_other(entrant.answer, chosen.answer, type, tolerance) for chosen in panel):
-            panel.append(entrant)
-        if len(panel) == size:
+    chosen: list[ProbeTask] = []
+    for task in tasks:
+        if all(exclude_each_other(task.answer, other.answer, type, tolerance) for other in chosen):
+            chosen.append(task)
+        if len(chosen) == size:
             break
-    return panel
+    return chosen
 
 
 def chance_of(answers: Sequence[str]) -> float | None:

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import chain
 
-from envops_worker.search.form import BARE, Form
+from envops_worker.search.form import BARE, AnswerForm
 from envops_worker.search.source import Constants
 
 EMPTY = ("", " ", "\n", "[]", "{}", "()", "set()", '""', ",", ".", "null", "None", "nan", "-", "[[]]", "[{}]")
@@ -63,7 +63,7 @@ def unions(answers: Sequence[str]) -> Iterator[str]:
     yield "\n".join(sorted(set(chain.from_iterable(answer.splitlines() for answer in answers))))
 
 
-def several_marks(form: Form, answers: Sequence[str]) -> Iterator[str]:
+def several_marks(form: AnswerForm, answers: Sequence[str]) -> Iterator[str]:
     """Every answer in marks of its own: beside, around and before each other."""
     if not form.explicit:
         return
@@ -118,7 +118,11 @@ def _long(prompts: Sequence[str]) -> Iterator[str]:
 
 
 def replies(
-    forms: Sequence[Form], answers: Sequence[str], prompts: Sequence[str], golds: Sequence[str], constants: Constants
+    forms: Sequence[AnswerForm],
+    answers: Sequence[str],
+    prompts: Sequence[str],
+    golds: Sequence[str],
+    constants: Constants,
 ) -> Iterator[str]:
     """All seeds: contents in every form, bare ones among them, and what is no content."""
     yield from golds[:2]

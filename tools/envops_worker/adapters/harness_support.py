@@ -37,7 +37,7 @@ LONGEST_SAID = 1_500
 
 
 @dataclass(frozen=True)
-class Seat:
+class AgentSlot:
     """A harness that is to play, and what it may help itself with."""
 
     id: str
@@ -68,48 +68,48 @@ class Harnesses:
             return ""
         return f"; it wanted {', '.join(self._proxy.wanted[:5])}, and the gates run offline without --allow-network"
 
-    async def make_ready(self, seat: Seat) -> None:
+    async def make_ready(self, slot: AgentSlot) -> None:
         """Let the harness set itself up once, before any rollout counts on it.
 
         Raises `HarnessUnusable` with what it needs and what to do.
         """
-        _offer(seat)
-        variables = {"UV_CACHE_DIR": seat.cache, "UV_NO_PROGRESS": "1", **seat.variables}
-        if not seat.allow_network:
+        _offer(slot)
+        variables = {"UV_CACHE_DIR": slot.cache, "UV_NO_PROGRESS": "1", **slot.variables}
+        if not slot.allow_network:
             await self._proxy.begin()
             variables |= self._proxy.variables
-        config = {"id": seat.id, "env": variables}
+        config = {"id": slot.id, "env": variables}
         try:
-            harness = vf.load_harness(vf.harness_config_type(seat.id).model_validate(config))
+            harness = vf.load_harness(vf.harness_config_type(slot.id).model_validate(config))
             if harness.NEEDS_CONTAINER:
-                raise HarnessUnusable(_needs_container(seat.id))
+                raise HarnessUnusable(_needs_container(slot.id))
             await _set_up(harness)
         except HarnessUnusable:
             raise
         except Exception as error:
-            raise HarnessUnusable(self._why(seat, error)) from error
-        self._configs[seat.id] = config
+            raise HarnessUnusable(self._why(slot, error)) from error
+        self._configs[slot.id] = config
 
-    def _why(self, seat: Seat, error: Exception) -> str:
-        said = f"the harness {seat.id} cannot be set up: {str(error).strip()[-LONGEST_SAID:] or type(error).__name__}"
+    def _why(self, slot: AgentSlot, error: Exception) -> str:
+        said = f"the harness {slot.id} cannot be set up: {str(error).strip()[-LONGEST_SAID:] or type(error).__name__}"
         if not self._proxy.wanted:
             return said
         wanted = ", ".join(self._proxy.wanted[:5])
         return (
-            f"the harness {seat.id} wanted {wanted}, and the gates run offline. Run this once with --allow-network: "
+            f"the harness {slot.id} wanted {wanted}, and the gates run offline. Run this once with --allow-network: "
             f"packages that it fetches by uv are kept for later runs without a network.\n{said}"
         )
 
 
-def _offer(seat: Seat) -> None:
+def _offer(slot: AgentSlot) -> None:
     """Put uv where verifiers looks for it first."""
     programs = Path.home() / ".local" / "bin"
     programs.mkdir(parents=True, exist_ok=True)
-    for name, text in (("uv", UV.format(uv=shlex.quote(seat.uv))), ("pip", PIP)):
+    for name, text in (("uv", UV.format(uv=shlex.quote(slot.uv))), ("pip", PIP)):
         path = programs / name
         path.write_text(text)
         path.chmod(0o755)
-    Path(seat.cache).mkdir(parents=True, exist_ok=True)
+    Path(slot.cache).mkdir(parents=True, exist_ok=True)
 
 
 async def _set_up(harness: Any) -> None:

@@ -1,4 +1,4 @@
-"""`envops docs`: the files that are generated: from the registry, the rules, the command line and the schema."""
+"""`envops docs`: the files generated from the registry, the rules, the command line, the schema and the policies."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 from envops import exit_codes
 from envops.cli.main import parser
-from envops.cli.reference import CLI_FILE, REGISTRY_FILE, render_cli, render_registry
+from envops.cli.reference import CLI_FILE, POLICIES_FILE, REGISTRY_FILE, render_cli, render_policies, render_registry
 from envops.files.atomic_write import write_whole
 from envops.repository.codeowners import CODEOWNERS_FILE, render
 from envops.repository.registry import load_registry
@@ -24,6 +24,7 @@ def run(options: argparse.Namespace) -> int:
         CATALOGUE_FILE: render_catalogue(),
         CLI_FILE: render_cli(parser()),
         REGISTRY_FILE: render_registry(registry_schema()),
+        POLICIES_FILE: render_policies(),
     }
     stale = [name for name, text in generated.items() if not _is(root / name, text)]
     for name in stale:

@@ -136,7 +136,7 @@ def spoken(generation: str, program: str, endpoint: ScriptedEndpoint, kind: str)
     return json.loads(ran.stdout.splitlines()[-1])
 
 
-def test_anthropics_own_client_talks_calls_tools_streams_and_is_cut_off(endpoint: ScriptedEndpoint) -> None:
+def test_anthropic_client_reads_replies_tools_and_streams(endpoint: ScriptedEndpoint) -> None:
     """Not through the client of verifiers 0.3.1: it does not fit the release of anthropic that it asks for."""
     found = spoken("v0", ANTHROPIC, endpoint, "")
     assert found["called"] == ["look", {"at": "the moon"}]
@@ -145,7 +145,7 @@ def test_anthropics_own_client_talks_calls_tools_streams_and_is_cut_off(endpoint
     assert (found["usage"], found["counted"]) == (4, 2)
 
 
-def test_responses_client_of_v0_talks_calls_tools_and_is_cut_off(endpoint: ScriptedEndpoint) -> None:
+def test_responses_client_reads_replies_and_tools(endpoint: ScriptedEndpoint) -> None:
     found = spoken("v0", V0, endpoint, "openai_responses")
     assert found["called"] == ["look", {"at": "the moon"}]
     assert found["said"] == "It is cheese indeed"
@@ -155,6 +155,6 @@ def test_responses_client_of_v0_talks_calls_tools_and_is_cut_off(endpoint: Scrip
 
 
 @pytest.mark.parametrize("kind", ["anthropic_messages", "openai_responses"])
-def test_relay_of_v1_reads_whole_replies_and_streams(endpoint: ScriptedEndpoint, kind: str) -> None:
+def test_v1_relay_reads_replies_and_streams(endpoint: ScriptedEndpoint, kind: str) -> None:
     found = spoken("v1", V1, endpoint, kind)
     assert found == [{"said": "It is blue indeed", "finish": "stop", "usage": 4}] * 2

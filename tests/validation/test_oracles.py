@@ -79,7 +79,7 @@ def test_oracle_other_return_value_raises(file: Path, said: str):
 
 @pytest.mark.parametrize("source", ["", "reply = 'yes'", "def answer(task): ..."])
 def test_oracle_file_without_reply_raises(file: Path, source: str):
-    with pytest.raises(OracleError, match="defines no function reply"):
+    with pytest.raises(OracleError, match="has no function reply"):
         asked(file, source)
 
 

@@ -49,7 +49,7 @@ class ProcessorBudget:
         return self._limit - processor_seconds() if self.patience > 0 else 0.0
 
     def check(self) -> None:
-        """Raise `BudgetSpent` where nothing is left."""
+        """Raise `BudgetSpent` if nothing is left."""
         if self.left <= 0:
             raise BudgetSpent
 

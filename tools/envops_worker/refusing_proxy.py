@@ -1,7 +1,7 @@
-"""A proxy on loopback that lets nothing through and remembers who was asked for.
+"""A proxy on loopback that refuses every request and records its host.
 
-Programs that a harness starts have sockets of their own, which no audit hook sees. curl, npm, uv and
-pip ask the proxy that their variables name; so what they wanted can be said.
+Programs that a harness starts have their own sockets, which no audit hook sees. curl, npm, uv and pip use the proxy of
+their variables, so the hosts that they need can be reported.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class RefusingProxy:
 
     def __init__(self) -> None:
         self.wanted: list[str] = []
-        """Each `host:port` that was asked for, once, in order."""
+        """Each requested `host:port`, once, in order."""
         self._server: asyncio.Server | None = None
 
     async def begin(self) -> None:
@@ -29,7 +29,7 @@ class RefusingProxy:
 
     @property
     def variables(self) -> dict[str, str]:
-        """What tells programs to ask here, and to ask once."""
+        """The variables that make programs use this proxy, and try once."""
         assert self._server is not None
         address = f"http://127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
         names = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
@@ -53,7 +53,7 @@ class RefusingProxy:
 
 
 def address_in(line: bytes) -> str | None:
-    """`host:port` of a proxy request's first line, `None` where it has none."""
+    """`host:port` of a proxy request's first line; `None` if it has none."""
     found = _ASKED.match(line)
     if found is None:
         return None

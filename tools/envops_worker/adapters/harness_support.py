@@ -1,9 +1,9 @@
-"""Harnesses of verifiers v1 other than the worker's own, and what they find where they install themselves.
+"""Harnesses of verifiers v1 other than the worker's own, and the files that they need to install themselves.
 
-They are programs in the rollout's runtime, and most bring themselves there at every start: with uv,
-which verifiers looks for in `~/.local/bin`, with curl or with npm. What is put there for them is uv,
-with one cache of packages for all runs, so what came once is there for later runs without a network.
-Where the gates run offline, a proxy refuses the rest and says what it was.
+A harness is a program in the rollout's runtime. Most install themselves at every start: with uv, which verifiers looks
+for in `~/.local/bin`, with curl or with npm. The worker puts uv there, with one cache of packages for all runs, so
+packages that were fetched once are available offline. If the gates run offline, a proxy refuses other requests and
+records them.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ LONGEST_SAID = 1_500
 
 @dataclass(frozen=True)
 class AgentSlot:
-    """A harness that is to play, and what it may help itself with."""
+    """The harness that plays, and what it may use."""
 
     id: str
     uv: str
@@ -47,7 +47,7 @@ class AgentSlot:
     """The folder of packages that are kept."""
     allow_network: bool = False
     variables: Mapping[str, str] = field(default_factory=dict)
-    """How the user's uv and network are set up, where the network is allowed."""
+    """The user's settings of uv and the network, if the network is allowed."""
 
 
 class Harnesses:
@@ -58,20 +58,20 @@ class Harnesses:
         self._proxy = RefusingProxy()
 
     def config(self, id: str) -> dict[str, Any]:
-        """How verifiers is told of it."""
+        """The configuration of the harness for verifiers."""
         return self._configs[id]
 
     @property
     def unmet(self) -> str:
-        """What a harness asked the network for in vain, in words; empty where nothing was."""
+        """The hosts that a harness could not reach, as text; empty if there were none."""
         if not self._proxy.wanted:
             return ""
-        return f"; it wanted {', '.join(self._proxy.wanted[:5])}, and the gates run offline without --allow-network"
+        return f"; it needs {', '.join(self._proxy.wanted[:5])}, and the gates run offline without --allow-network"
 
     async def make_ready(self, slot: AgentSlot) -> None:
-        """Let the harness set itself up once, before any rollout counts on it.
+        """Let the harness set itself up once before rollouts need it.
 
-        Raises `HarnessUnusable` with what it needs and what to do.
+        Raises `HarnessUnusable` with the reason and the fix.
         """
         _offer(slot)
         variables = {"UV_CACHE_DIR": slot.cache, "UV_NO_PROGRESS": "1", **slot.variables}
@@ -96,13 +96,13 @@ class Harnesses:
             return said
         wanted = ", ".join(self._proxy.wanted[:5])
         return (
-            f"the harness {slot.id} wanted {wanted}, and the gates run offline. Run this once with --allow-network: "
+            f"the harness {slot.id} needs {wanted}, and the gates run offline. Run this once with --allow-network: "
             f"packages that it fetches by uv are kept for later runs without a network.\n{said}"
         )
 
 
 def _offer(slot: AgentSlot) -> None:
-    """Put uv where verifiers looks for it first."""
+    """Put uv into the folder in which verifiers looks first."""
     programs = Path.home() / ".local" / "bin"
     programs.mkdir(parents=True, exist_ok=True)
     for name, text in (("uv", UV.format(uv=shlex.quote(slot.uv))), ("pip", PIP)):
@@ -123,7 +123,7 @@ async def _set_up(harness: Any) -> None:
 
 def _needs_container(id: str) -> str:
     return (
-        f"the harness {id} drives a program that wants a container, and here harnesses are processes of this machine. "
-        "Evaluate with verifiers' own command in a container (--env.agent.runtime.type docker), and judge what came "
-        "of it with: envops distribution NAME --results FILE"
+        f"the harness {id} drives a program that wants a container, but harnesses are processes of this machine here. "
+        "Evaluate with verifiers' own command in a container (--env.agent.runtime.type docker), and judge its results "
+        "with: envops distribution NAME --results FILE"
     )

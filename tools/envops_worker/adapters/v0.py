@@ -41,7 +41,7 @@ except ImportError:  # 0.1.8 and 0.1.9 speak plain dictionaries
     normalize_messages = None
 
 WRAPPED = ("_call_individual_reward_func", "_is_group_func")
-"""What the adapter puts something of its own around, in every rubric."""
+"""The methods that the adapter wraps in every rubric."""
 UNREACHABLE = "http://127.0.0.1:9/v1"
 """Nothing listens there; scoring needs a client but must not use it."""
 JOB = "envops_job"
@@ -130,7 +130,7 @@ class AdapterV0:
         return table
 
     def _filed_apart(self, call: Callable[..., Any]) -> Callable[..., Any]:
-        """What a function raises on one conversation of a group is filed with that one."""
+        """File an exception of a function with the conversation of the group that it was raised for."""
 
         async def apart(*args: Any, **kwargs: Any) -> Any:
             trap = self._trap.get()
@@ -320,9 +320,9 @@ class AdapterV0:
 
     @contextlib.contextmanager
     def _filing_per_rollout(self, ledger: RolloutLedger, limit: float) -> Iterator[None]:
-        """File what reward functions raise with the very rollout (or group) that they judged.
+        """File exceptions of reward functions with the rollout (or group) that they scored.
 
-        What a rollout itself raises is its own failure, not the end of all others.
+        An exception of a rollout itself is the failure of that rollout and does not end the others.
         """
         environment = self._environment
 
@@ -430,7 +430,7 @@ def leaf_rubrics(rubric: Any) -> Iterator[Any]:
 def scores_alone(rubric: Any) -> bool:
     """Whether a reply without siblings earns the same by `score_rollout` as in a group of one, which costs half more.
 
-    verifiers' own rubrics say so, where each holds a function: `Environment.generate` scores rollouts that way too.
+    This holds for verifiers' own rubrics if each holds a function. `Environment.generate` scores rollouts that way too.
     """
     if isinstance(rubric, vf.RubricGroup):
         own: Any = vf.RubricGroup
@@ -462,7 +462,7 @@ def is_conversational(environment: Any) -> bool:
 
 
 def dataset_of(environment: Any, split: str) -> Any:
-    """The rows of a split, `None` where the environment has none."""
+    """The rows of a split; `None` if the environment has none."""
     evaluation = _own_eval_dataset(environment)
     try:
         training = environment.get_dataset()
@@ -472,7 +472,7 @@ def dataset_of(environment: Any, split: str) -> Any:
 
 
 def _own_eval_dataset(environment: Any) -> Any:
-    """The evaluation split, `None` where the library would fall back to the training split."""
+    """The evaluation split; `None` if the library would fall back to the training split."""
     with contextlib.suppress(Exception):
         environment.build_eval_dataset()
     return getattr(environment, "eval_dataset", None)
@@ -482,7 +482,7 @@ def _own_eval_dataset(environment: Any) -> Any:
 
 
 async def state_of(environment: Any, task: TaskView, completion: Sequence[Message]) -> Any:
-    """A state as verifiers and the environment prepare it, in which the completion was said."""
+    """A state as verifiers and the environment prepare it, with the completion."""
     member = member_of(environment, task.native)
     state = await member.init_state(dict(task.native), _scoring_client(), "scripted", {})
     prepared = await member.setup_state(state)
@@ -507,10 +507,10 @@ def _scoring_client() -> Any:
 
 
 def scored_alone(rubric: Any, state: Any) -> tuple[float, dict[str, float]]:
-    """The reward and the metrics that verifiers' own rubrics give a state, function by function.
+    """The reward and the metrics of a state by verifiers' own rubrics, function by function.
 
-    As `Rubric.score_rollout` does it, without a task of asyncio's and without reading signatures anew. What a
-    function raises is worth nothing. Raises `Waits` where one waits for something.
+    Like `Rubric.score_rollout`, but without an asyncio task and without reading signatures again. A function that
+    raises scores 0. Raises `Waits` if a function waits.
     """
     reward, metrics = 0.0, dict[str, float]()
     for one in leaf_rubrics(rubric):
@@ -540,7 +540,7 @@ def _score_of(function: Any, offered: dict[str, Any]) -> float:
 
 @functools.cache
 def _wanted(function: Any) -> tuple[str, ...] | None:
-    """Names of a function's parameters; `None` where it takes whatever it is given."""
+    """Names of a function's parameters; `None` if it takes any keyword argument."""
     parameters = inspect.signature(function).parameters
     takes_all = any(one.kind is one.VAR_KEYWORD for one in parameters.values())
     return None if takes_all else tuple(parameters)
@@ -566,9 +566,9 @@ class RolloutLedger:
             self._waiting.setdefault(row["example_id"], []).append((task, number))
 
     async def outcome(self, work: Awaitable[Any], arguments: Sequence[Any], limit: float) -> Any:
-        """What a rollout or a group comes to.
+        """The result of a rollout or a group.
 
-        What it raises, and running out of time, become results that say so.
+        An exception or a timeout becomes a result with a failure.
         """
         given = next((rows for rows in map(self._as_rows, arguments) if rows), [])
         try:
@@ -586,7 +586,7 @@ class RolloutLedger:
         return outputs
 
     def watching(self, rollout: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
-        """`Environment.rollout`, which has one row even where a group is run as a whole."""
+        """Wrap `Environment.rollout`, which has one row even if a group is run as a whole."""
 
         async def watched(*args: Any, **kwargs: Any) -> Any:
             row = next((one for one in (*args, *kwargs.values()) if id(one) in self._jobs), None)
@@ -599,7 +599,7 @@ class RolloutLedger:
         return watched
 
     def filed(self, trap: Trap, arguments: Sequence[Any], outputs: Any) -> None:
-        """Tell each result what reward functions raised over its own conversation."""
+        """Add to each result the exceptions of reward functions on its conversation."""
         given = next((rows for rows in map(self._as_rows, arguments) if rows), [])
         listed = outputs if isinstance(outputs, list) else [outputs]
         alike = trap.taken_for if len(given) == len(listed) else None
@@ -622,7 +622,7 @@ class RolloutLedger:
 
 
 def _broken(row: Mapping[str, Any], failure: Mapping[str, Any]) -> dict[str, Any]:
-    """A result in the shape that `generate` adds up; its zero is read by nobody but verifiers."""
+    """A result in the shape that `generate` adds up. Only verifiers reads its zero."""
     said = failure["message"]
     return {
         "example_id": row["example_id"],
@@ -644,9 +644,9 @@ def _broken(row: Mapping[str, Any], failure: Mapping[str, Any]) -> dict[str, Any
 
 
 def count_retries(client: Any) -> None:
-    """Let the HTTP client below file each request that is one made again with its rollout.
+    """Count the requests that the HTTP client repeats, for the rollout that they belong to.
 
-    The openai client says so in a header of its own.
+    The openai client marks them with a header.
     """
     inner = getattr(client, "client", client)
     http = getattr(inner, "_client", None)
@@ -670,7 +670,7 @@ def seconds_of(timing: Any) -> float:
 
 
 def tokens_of(usage: Any) -> tuple[int, int] | None:
-    """Tokens of prompts and replies, where the release counts them."""
+    """Tokens of prompts and replies, if the release counts them."""
     if not isinstance(usage, Mapping) or "input_tokens" not in usage:
         return None
     return int(usage["input_tokens"]), int(usage.get("output_tokens") or 0)
@@ -718,7 +718,7 @@ def resolved_client(base_url: str, seconds: float, retries: int = 0) -> Any:
 
 
 def prompt_of(row: Mapping[str, Any]) -> list[Message]:
-    """What the model is shown first, in OpenAI form."""
+    """The prompt in OpenAI form."""
     prompt = row.get("prompt")
     if isinstance(prompt, str):
         return [{"role": "user", "content": prompt}]

@@ -1,6 +1,6 @@
 """Environments of the second generation: a `Taskset` exported by the package.
 
-Written for verifiers 0.3.1 and 0.4; the differences of 0.2.1 are handled where they arise.
+Written for verifiers 0.3.1 and 0.4; differences of 0.2.1 are handled at the code that they affect.
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ from envops_worker.waiting import Waits, at_once
 
 EVALUATION_SPLITS = ("test", "eval", "evaluation", "validation", "dev")
 MOST_KNOWN = 256
-"""Tasks that are kept with their functions: those that replies are asked about, not all of a taskset."""
+"""Tasks that are kept with their functions: the sampled ones, not the whole taskset."""
 MARGIN_SECONDS = 5.0
 """How long before the host's limit a rollout's own limit runs out, so that it is reported."""
 MOST_SIGNATURES = 256
 _SCORING: Any = sys.modules[vf.Task.__module__]
-"""Where verifiers looks for what calls a task's functions."""
+"""The module in which verifiers looks up how a task's functions are called."""
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ class AdapterV1:
         """Tasks that were scored directly, by the identity of the object."""
         self.harnesses = Harnesses()
         self._environments: dict[str | None, tuple[Any, asyncio.Future[None]]] = {}
-        """One for each harness, with what is done when its servers are up."""
+        """One for each harness, with a future that is done when its servers are up."""
         self._serving: list[asyncio.Future[None]] = []
         self._closing = asyncio.Event()
         self.conversational = bool(self._toolsets) or self._environment_class is not vf.SingleAgentEnv
@@ -132,7 +132,7 @@ class AdapterV1:
             yield TaskView(index, prompt_of(task.data), data, task)
 
     def _evaluation_taskset(self) -> Any:
-        """The taskset with its field `split` turned to what is evaluated on; `None` without such a field."""
+        """The taskset with its field `split` set to the evaluation split; `None` without such a field."""
         field = type(self._config).model_fields.get("split")
         values = get_args(field.annotation) if field is not None else ()
         current = getattr(self._config, "split", None)
@@ -189,7 +189,7 @@ class AdapterV1:
         return self._row(view, trace, failure, started)
 
     def _row(self, view: TaskView, trace: Any, failure: dict[str, Any] | None, started: float) -> dict[str, Any]:
-        """What a scored trace comes to; a function's own failure says it better."""
+        """The result of a scored trace; the failure of a function replaces that of the trace."""
         filed = self._trap.taken()
         return {
             **rewards_of([trace], self._weights(view.native)),
@@ -199,7 +199,7 @@ class AdapterV1:
         }
 
     def _weights(self, task: Any) -> dict[str, dict[str, Any]]:
-        """What is declared of each function: the same for all tasks, as they share class and settings."""
+        """The declaration of each function: the same for all tasks, because they share class and settings."""
         if self._declared is None:
             self._declared = {function["name"]: function for function in self._functions(task)}
         return self._declared
@@ -229,7 +229,7 @@ class AdapterV1:
         return trapped
 
     def _signature(self, function: Callable[..., Any]) -> inspect.Signature:
-        """Read once for each function: verifiers asks for it with every reply."""
+        """The signature of a function, read once: verifiers needs it for every reply."""
         if function.__name__ not in self._signatures:
             self._signatures[function.__name__] = inspect.signature(function)
         return self._signatures[function.__name__]
@@ -348,7 +348,7 @@ class AdapterV1:
         failure = None
         if errors or not episode.ok:
             error = errors[0] if errors else None
-            said = error.message if error else "the episode is not ok, and says no reason"
+            said = error.message if error else "the episode is not ok and gives no reason"
             failure = failure_said(error.type if error else "NotOk", said, (error.traceback or "") if error else "")
         if failure is not None and failure["kind"] == "harness":
             failure["message"] += self.harnesses.unmet
@@ -382,7 +382,7 @@ class AdapterV1:
 
 
 def let_judges_know() -> None:
-    """From now on, a judge that is asked while a task is scored can be told about which conversation."""
+    """From now on, a judge that is called while a task is scored can look up the conversation."""
     if hasattr(vf.Task.score, "__wrapped__"):
         return
     original = vf.Task.score
@@ -416,9 +416,9 @@ def scores_plainly(task: Any) -> bool:
 
 
 def score_at_once(task: Any, trace: Any) -> None:
-    """Score a trace by the task's own `score`, without a loop: one function after the other, in the order of tasks.
+    """Score a trace by the task's own `score` without a loop: one function after the other, in the order of tasks.
 
-    Raises `Waits` where a function waits for something, and whatever scoring raises.
+    Raises `Waits` if a function waits, and any exception of the scoring.
     """
     waited: list[Callable[..., Any]] = []
 
@@ -447,7 +447,7 @@ class _Inspected:
 def _asked_in_turn(
     functions: Sequence[Callable[..., Any]], available: Mapping[str, Any], waited: list[Callable[..., Any]]
 ) -> list[Any]:
-    """What each of them says; all are asked, as tasks that were begun would be, before the first error is raised."""
+    """The values of all functions. As with tasks, all are called before the first error is raised."""
     said, errors = [], list[Exception]()
     for function in functions:
         wanted = _Inspected.signature(function).parameters
@@ -465,7 +465,7 @@ def _asked_in_turn(
 
 
 async def score_in_place(task: Any, trace: Any, *, in_runtime: bool) -> None:
-    """Score a trace by the task's own `score`, in a subprocess runtime where it asks for one."""
+    """Score a trace by the task's own `score`, in a subprocess runtime if it needs one."""
     if not in_runtime:
         await task.score(trace)
         return
@@ -505,7 +505,7 @@ class provisioned:  # noqa: N801 - reads as what it is: `async with provisioned(
 
 
 def prompt_of(data: Any) -> list[Message]:
-    """What the model is shown first: the system prompt and the prompt, in OpenAI form."""
+    """The system prompt and the prompt, in OpenAI form."""
     messages: list[Message] = [{"role": "system", "content": data.system_prompt}] if data.system_prompt else []
     if isinstance(data.prompt, str):
         return [*messages, {"role": "user", "content": data.prompt}]
@@ -560,7 +560,7 @@ def heard_in(trace: Any) -> tuple[list[Message], list[Message]]:
 def rewards_of(traces: Sequence[Any], declared: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     """Reward and per-function scores of an episode, as means over its traces: each is a sample in training.
 
-    The reward is `None` where one is missing.
+    The reward is `None` if one is missing.
     """
     said: dict[str, list[dict[str, Any]]] = {}
     missing = not traces

@@ -68,7 +68,7 @@ def fixtures(grader_of: Callable[[Path], Grader], scope: str) -> ModuleType:
 
     @pytest.fixture(scope=scope)  # type: ignore[untyped-decorator]
     def oracle(_grader: Grader) -> Callable[..., Any]:
-        """`oracle(task, messages=None)`: what a perfect model says next."""
+        """`oracle(task, messages=None)`: the next reply of a perfect model."""
         return _grader.oracle
 
     module = ModuleType("envops_fixtures")
@@ -107,7 +107,7 @@ class CasesFile(pytest.File):  # type: ignore[misc]
 
 
 class CaseItem(pytest.Item):  # type: ignore[misc]
-    """One case: passes where the reply earns what is expected."""
+    """One case: passes if the reply earns the expected reward."""
 
     case: CaseEntry
     grader_of: Callable[[Path], Grader]
@@ -122,7 +122,7 @@ class CaseItem(pytest.Item):  # type: ignore[misc]
             raise CaseFailed(self.case, task, scored, rows)
 
     def repr_failure(self, excinfo: Any, style: Any = None) -> Any:
-        """A comparison where the case does not hold; a traceback where the code broke."""
+        """A comparison if the case does not hold; a traceback if the code raised."""
         if isinstance(excinfo.value, CaseFailed):
             return FailedCase(self.path, excinfo.value)
         if isinstance(excinfo.value, LookupError) and not isinstance(excinfo.value, KeyError):
@@ -130,7 +130,7 @@ class CaseItem(pytest.Item):  # type: ignore[misc]
         return super().repr_failure(excinfo, style)
 
     def reportinfo(self) -> tuple[Path, int, str]:
-        """Where the case stands."""
+        """The file and line of the case."""
         return self.path, self.case.line - 1, f"case: {self.name}"
 
 
@@ -170,7 +170,7 @@ class FailedCase:
         self._failed = failed
 
     def toterminal(self, tw: Any) -> None:
-        """Write the case, the reply and what it earned."""
+        """Write the case, the reply and its score."""
         for text, style in self._lines():
             tw.line(text, **style)
 
@@ -213,7 +213,7 @@ def _spoken(completion: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _compared(expect: Mapping[str, Any], scored: Scored) -> Iterator[ExpectationRow]:
-    """What was expected first, then what nobody expected anything of."""
+    """The expected functions first, then the others."""
     values = {"reward": scored.reward, **scored.functions}
     for name, expected in expect.items():
         wanted = parse_expectation(expected)
@@ -231,7 +231,7 @@ def _number(value: float | None) -> str:
 
 
 def read_cases(path: Path) -> list[CaseEntry]:
-    """The cases of a file; what is wrong with one is said with its line.
+    """The cases of a file; errors name the line of the case.
 
     Raises `pytest.Collector.CollectError`. The gates check more; this is for a quick run.
     """

@@ -21,9 +21,9 @@ ENOUGH_SECONDS = 0.25
 """A scoring that takes this long is not made longer."""
 LIMIT_SECONDS = 1.5
 PATIENCE_TIMES = 5.0
-"""How much longer it may take by the wall clock, where the machine is busy or the reward waits."""
+"""How much longer it may take by the wall clock, if the machine is busy or the reward waits."""
 SLOW_SECONDS = 0.3
-"""Scoring an empty reply takes this long: growth cannot be told from the rest in the time there is."""
+"""If scoring an empty reply takes this long, growth cannot be measured in the time that is left."""
 BEGINNING = 120
 NOWHERE: Mapping[str, Any] = {"place": None, "library": None}
 
@@ -129,7 +129,7 @@ def _time_at_best(session: Session, task: TaskView, reply: str) -> float:
 
 
 def _halfway(session: Session, task: TaskView, reply: str, seconds: float) -> Mapping[str, Any]:
-    """Who is at work when half of the time has gone."""
+    """The code that runs when half of the time is over."""
     try:
         _score(session, task, reply, max(0.01, seconds / 2))
     except OutOfTime as error:

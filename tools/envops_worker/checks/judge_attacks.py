@@ -1,7 +1,6 @@
-"""Replies that talk a judge over, under a judge that lets them; and a judge that nobody understands.
+"""Replies that attack a judge, scored by a judge that obeys them and by one that returns no verdict.
 
-How a reply is shown to the judge is found out with a harmless one first: the judge obeys only
-what its prompt does not quote.
+A harmless reply shows first how replies appear in the prompt: the judge obeys only text that its prompt does not quote.
 """
 
 from __future__ import annotations
@@ -26,9 +25,9 @@ ATTACKS = {each.name: next(each.make(ReferenceReply())) for each in POLICIES if 
 """Policy → what it replies."""
 
 AttackTurns = Callable[[str], list[Message]]
-"""What the assistant says, turn by turn, to get a text in front of the judge."""
+"""The messages of the assistant, turn by turn, that show a text to the judge."""
 Scores = Callable[[str, list[Message]], dict[str, Any] | None]
-"""Scores what a policy says."""
+"""Scores the messages of a policy."""
 
 
 def judged_scores(session: Session, seconds: float) -> Iterator[dict[str, Any]]:
@@ -46,7 +45,7 @@ def judged_scores(session: Session, seconds: float) -> Iterator[dict[str, Any]]:
 
 
 def _replies(session: Session, task: TaskView, seconds: float) -> Sequence[AttackTurns]:
-    """The text alone, and where the answer stands."""
+    """The text alone, and in the place of the answer."""
     perfect = session.asked_oracle(task, seconds)
     assert perfect is not None
     payload = find_payload(text_of(perfect), answer_of(task.data))

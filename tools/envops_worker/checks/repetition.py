@@ -25,7 +25,7 @@ REPEATED = tuple(policy.name for policy in POLICIES if policy.is_repeated)
 
 @dataclass(frozen=True)
 class Unit:
-    """What is scored at once: one conversation, or all on a task where rewards compare them."""
+    """What is scored at once: one conversation, or all of a task if rewards compare them."""
 
     task: int
     policies: tuple[str, ...]
@@ -93,7 +93,7 @@ def _turned_back(rewards: Rewards) -> Rewards:
 def _compared(
     circumstance: str, units: Sequence[Unit], first: Rewards, again: Rewards, steady: Sequence[Sequence[bool]]
 ) -> dict[str, Any]:
-    """Where rewards differ, less the conversations that do not even earn the same at once."""
+    """The conversations whose rewards differ, without those that differ when repeated at once."""
     differences = [
         {"task": unit.task, "policy": policy, "completion": completion, "reward": one, "again": other}
         for unit, ones, others, calm in zip(units, first, again, steady, strict=True)

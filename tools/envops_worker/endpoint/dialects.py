@@ -37,7 +37,7 @@ class ReplyChoice:
 
 
 def asked_choices(body: Mapping[str, Any]) -> int:
-    """How many replies a request asks for. Raises `InvalidRequest`."""
+    """The number of replies that a request wants. Raises `InvalidRequest`."""
     count = body.get("n") or 1
     if not isinstance(count, int) or not 1 <= count <= MOST_CHOICES:
         raise InvalidRequest(f"n must be a number from 1 to {MOST_CHOICES}")
@@ -48,7 +48,7 @@ def asked_tokens(body: Mapping[str, Any]) -> int | None:
     """How long a reply may be at most. Raises `InvalidRequest`."""
     limit = body.get("max_completion_tokens") or body.get("max_output_tokens") or body.get("max_tokens")
     if limit is not None and (not isinstance(limit, int) or limit < 1):
-        raise InvalidRequest("max_tokens must be a number from 1 on")
+        raise InvalidRequest("max_tokens must be 1 or more")
     return limit
 
 
@@ -58,7 +58,7 @@ def tokens_of(text: str) -> list[str]:
 
 
 def spoken(message: Message, limit: int | None) -> ReplyChoice:
-    """A policy's message as a choice, cut off where it is longer than allowed."""
+    """A policy's message as a choice, cut off if it is too long."""
     said: Message = {"role": "assistant", "content": message.get("content") or ""}
     calls = message.get("tool_calls")
     if not said["content"] and not calls:
@@ -73,7 +73,7 @@ def spoken(message: Message, limit: int | None) -> ReplyChoice:
 
 
 def prompt_tokens(messages: Sequence[Mapping[str, Any]]) -> int:
-    """Tokens of what was sent."""
+    """Tokens of the request."""
     return sum(len(tokens_of(text_of(dict(one)))) for one in messages)
 
 
@@ -160,7 +160,7 @@ def messages_of_prompt(prompt: Any) -> list[Message]:
     if isinstance(prompt, list) and len(prompt) == 1:
         prompt = prompt[0]
     if not isinstance(prompt, str):
-        raise InvalidRequest("prompt must be one text")
+        raise InvalidRequest("prompt must be a string")
     return [{"role": "user", "content": prompt}]
 
 

@@ -1,9 +1,9 @@
-"""Faults that the scripted endpoint commits on purpose: what real providers do on a bad day.
+"""Faults of the scripted endpoint, on purpose: those of real providers.
 
-A plan is data: a list of mappings such as `{"kind": "status", "status": 429, "share": 0.2}`, or
-the text that the command line takes, `429:share=0.2,retry-after=1`. Each fault says by chance
-(`share`, seeded), by turn (`every`), or by count (`first`, `at`) which requests it meets; without
-any of them it meets all. The first fault that meets a request is committed; slowness adds to it.
+A plan is a list of mappings such as `{"kind": "status", "status": 429, "share": 0.2}`, or of texts as on the command
+line, `429:share=0.2,retry-after=1`. A fault selects requests by chance (`share`, seeded), by turn (`every`), or by
+count (`first`, `at`); without any of them it selects all. The first fault that selects a request applies; slowness adds
+to it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ KINDS = ("status", "slow", "hang", *CUTS, *MALFORMED)
 
 
 class EndpointFaultError(ValueError):
-    """A plan that does not say what to do."""
+    """An invalid plan of faults."""
 
 
 @dataclass(frozen=True)
@@ -70,10 +70,10 @@ def parse_fault(raw: Mapping[str, Any] | str) -> EndpointFault:
         raise EndpointFaultError(f"{raw!r}: {error}") from None
     if fault.kind not in KINDS:
         raise EndpointFaultError(
-            f"no fault is called {fault.kind!r}; there are a status such as 429, {', '.join(KINDS[1:])}"
+            f"unknown fault {fault.kind!r}: use a status such as 429, or one of {', '.join(KINDS[1:])}"
         )
     if fault.every is not None and fault.every < 1:
-        raise EndpointFaultError("`every` counts from 1")
+        raise EndpointFaultError("`every` must be 1 or more")
     return fault
 
 
@@ -83,7 +83,7 @@ def _split(text: str) -> dict[str, Any]:
     for part in filter(None, rest.split(",")):
         name, equals, value = part.partition("=")
         if not equals:
-            raise EndpointFaultError(f"{text!r}: {part!r} is not of the form name=value")
+            raise EndpointFaultError(f"{text!r}: {part!r} must have the form name=value")
         said[name.strip().replace("-", "_")] = value.strip()
     return said
 
@@ -98,7 +98,7 @@ def _number(name: str, value: Any) -> Any:
 
 @dataclass
 class FaultPlan:
-    """Faults, and how many requests there were; asked once per request."""
+    """Faults, and the number of requests so far."""
 
     faults: tuple[EndpointFault, ...] = ()
     requests: int = 0

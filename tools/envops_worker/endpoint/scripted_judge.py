@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 ScoredConversation = tuple[Sequence[Message], Sequence[Message]]
 """A prompt and the conversation behind it."""
 BEING_SCORED: ContextVar[Callable[[], ScoredConversation] | None] = ContextVar("being_scored", default=None)
-"""The conversation that is scored in this context; put together only when a judge is asked."""
+"""The conversation that is scored in this context; built only if a judge is called."""
 INCOMPREHENSIBLE = "Hm."
 _PAIRS = (("yes", "no"), ("correct", "incorrect"), ("true", "false"), ("pass", "fail"), ("right", "wrong"), ("A", "B"))
 _SCALE = re.compile(r"(\d+)\s*(?:to|-|–|and|/)\s*(\d+)")
@@ -69,7 +69,7 @@ def being_scored(heard: Callable[[], ScoredConversation]) -> Iterator[None]:
 
 
 class JudgedSession(Protocol):
-    """What the judge reads of a session to find out what is right on a task."""
+    """What the judge reads of a session to find the right answer to a task."""
 
     settings: Settings
     policies: ScriptedPolicies
@@ -118,7 +118,7 @@ class ScriptedJudge:
             _share_certificates(library)
 
     def _near(self, request: Any) -> Future[tuple[int, bytes]] | None:
-        """The answer of this process's own endpoint, where nobody asked for a connection to it."""
+        """The response of this process's own endpoint, if rollouts need no connection to it."""
         endpoint = self._session.endpoint_in_use()
         if endpoint is None or not endpoint.is_near or not str(request.url).startswith(endpoint.base_url):
             return None
@@ -148,7 +148,7 @@ class ScriptedJudge:
         return any(self._shows_gold(prompt, task) for task in self._session.kept.values())
 
     def _gold_of(self, prompt: Sequence[Message]) -> tuple[Message, str | None] | None:
-        """What is right on the task with this prompt."""
+        """The reference reply and the answer of the task with this prompt."""
         asked = [text_of(message) for message in prompt]
         tasks = self._session.kept.values()
         index = next((one.index for one in tasks if [text_of(message) for message in one.prompt] == asked), None)
@@ -180,7 +180,7 @@ def _received(library: Any, request: Any, status: int, body: bytes) -> Any:
 
 
 def _share_certificates(library: Any) -> None:
-    """Read the certificates of this machine once: every client does, it takes long, and here nobody is called."""
+    """Read the certificates of this machine once: every client reads them, which takes long, and no host is called."""
     with contextlib.suppress(ImportError, AttributeError):
         transports = _transports(library.__name__)
         made, shared = transports.create_ssl_context, functools.cache(transports.create_ssl_context)
@@ -207,7 +207,7 @@ def _is_for_a_judge(request: Any) -> bool:
 
 
 def says_the_same(reply: str, gold: str, answer: str | None) -> bool:
-    """Whether a reply gives the answer that gold gives, as its last word and in the same place."""
+    """Whether a reply gives the answer of the reference reply, at its end and in the same place."""
     spoken = reply.rpartition("</think>")[2] if "</think>" in reply else "" if "<think>" in reply else reply
     gold_spoken = gold.rpartition("</think>")[2]
     if " ".join(spoken.split()) == " ".join(gold_spoken.split()):
@@ -217,7 +217,7 @@ def says_the_same(reply: str, gold: str, answer: str | None) -> bool:
 
 
 def worded(prompt: str, right: bool) -> str:
-    """A verdict in the words that a judge's prompt asks for."""
+    """A verdict in the words that a judge's prompt defines."""
     keys = re.findall(r'"(\w+)"\s*:', prompt) if re.search(r"\bjson\b", prompt, re.IGNORECASE) else []
     scale = _scale(prompt)
     if keys:
@@ -244,7 +244,7 @@ def _scale(prompt: str) -> tuple[int, int] | None:
 
 
 def filled(schema: Mapping[str, Any], right: bool) -> Any:
-    """A value of a JSON schema that says right or wrong wherever it can."""
+    """A value of a JSON schema that means right or wrong."""
     if "enum" in schema:
         options = [str(option) for option in schema["enum"]]
         positive = [option for option in options if option.lower() in {pair[0].lower() for pair in _PAIRS}]

@@ -136,7 +136,7 @@ class ScriptedEndpoint:
         self._index = TaskIndex(tasks)
 
     def answer_here(self, path: str, content: bytes) -> Future[tuple[int, bytes]] | None:
-        """Status and body of what a request would get, from the same thread; `None` for what has to be served."""
+        """Status and body of the response to a request, from the same thread; `None` if it has to be served."""
         try:
             body = json.loads(content)
         except ValueError:
@@ -205,7 +205,7 @@ class ScriptedEndpoint:
         return await _streamed(request, events, slow)
 
     def _heard(self, dialect: Dialect, body: dict[str, Any]) -> tuple[list[ReplyChoice], list[Message]]:
-        """What a policy says to a request, and the conversation that it answers. Raises `RequestRefused`."""
+        """A policy's replies to a request, and the conversation that it continues. Raises `RequestRefused`."""
         try:
             messages = dialect.conversation(body)
             return self._choices(str(body.get("model")), messages, asked_choices(body), asked_tokens(body)), messages
@@ -214,7 +214,7 @@ class ScriptedEndpoint:
         except UnknownTask as error:
             raise RequestRefused(404, "task_not_found", str(error)) from error
         except UnknownPolicy as error:
-            raise RequestRefused(404, "model_not_found", f"no policy is called {error}") from error
+            raise RequestRefused(404, "model_not_found", f"unknown policy: {error}") from error
         except Exception as error:
             said = f"the oracle raised {type(error).__name__}: {error}{_line(error)}"
             raise RequestRefused(500, "oracle_raised", said) from error
@@ -241,7 +241,7 @@ def refusal(refused: RequestRefused) -> web.Response:
 
 
 def _line(error: Exception) -> str:
-    """Where in the author's oracle that was, for one who sees no traceback."""
+    """The line in the author's oracle that raised, for readers without a traceback."""
     lines = [line for frame, line in traceback.walk_tb(error.__traceback__) if _is_the_oracle(frame.f_code)]
     if isinstance(error, Accusation) and error.code is not None:
         lines.append(error.code.co_firstlineno)
@@ -253,7 +253,7 @@ def _is_the_oracle(code: CodeType) -> bool:
 
 
 async def commit(fault: EndpointFault, request: web.Request, body: bytes) -> web.StreamResponse:
-    """Answer a request the way the fault says; `body` is what a sound answer would be."""
+    """Answer a request with a fault; `body` is the correct response."""
     if fault.kind == "status":
         headers = {} if fault.retry_after is None else {"Retry-After": f"{fault.retry_after:g}"}
         kind = "rate_limit_error" if fault.status == 429 else "server_error"

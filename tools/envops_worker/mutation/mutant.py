@@ -1,7 +1,7 @@
-"""A mutant put in place of the code that runs, and taken out again, without importing anything anew.
+"""Puts a mutant in place of the running code and takes it out again, without importing anything anew.
 
-Functions keep their identity: whoever holds one (a rubric, a class, a closure) calls the
-mutant through it. Only the code object, a default or a constant of the module is exchanged.
+Functions keep their identity: holders of one (a rubric, a class, a closure) call the mutant through it. Only the code
+object, a default or a constant of the module is exchanged.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Mutator:
     def applied(self, mutant: Mapping[str, Any]) -> Iterator[None]:
         """Run the block with the mutant in place.
 
-        Raises `NotApplicable` before the block where that cannot be done.
+        Raises `NotApplicable` before the block if that is impossible.
         """
         filename = str(self._root / mutant["file"])
         ways: dict[str, Callable[..., Iterator[None]]] = {
@@ -135,7 +135,7 @@ class Mutator:
                 namespace[name] = value
 
     def _passed_on(self, module: ModuleType, before: Mapping[str, Any]) -> list[tuple[dict[str, Any], str, Any]]:
-        """Give the new value to modules that imported the old one; what they held before."""
+        """Set the new value in modules that imported the old one; returns their old values."""
         saved = []
         for name, old in before.items():
             for other in self._modules:
@@ -175,7 +175,7 @@ def _codes(code: CodeType) -> dict[FunctionKey, CodeType]:
 
 
 def _with_freevars(new: CodeType, old: CodeType, source: str, filename: str) -> CodeType:
-    """The code with the variables of the closure that it is put into, where the mutant uses fewer."""
+    """The code with the variables of the closure that it is put into, if the mutant uses fewer."""
     if new.co_freevars == old.co_freevars:
         return new
     tree = ast.parse(source)

@@ -24,7 +24,7 @@ def answer(session: Session, request: JobRequest) -> None:
 
 
 def _with_task(session: Session, case: Mapping[str, Any]) -> dict[str, Any]:
-    """The case as facts, with its task and script beside it where there is such a task."""
+    """The case as facts, with its task and script if there is such a task."""
     facts: dict[str, Any] = {key: case[key] for key in ("name", "line", "expect")} | {"score": None}
     try:
         return {"facts": facts, "task": _task_of_case(session, case["task"]), "script": _script(case["reply"])}

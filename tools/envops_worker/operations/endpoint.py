@@ -12,7 +12,7 @@ from envops_worker.session import Session
 
 
 def answer(session: Session, request: JobRequest) -> None:
-    """Say where the endpoint is, and stay."""
+    """Send the address of the endpoint, and stay."""
     from envops_worker.endpoint.server import ScriptedEndpoint
 
     tasks: list[TaskView] = []

@@ -17,9 +17,9 @@ RolloutKey = tuple[str, int, int]
 
 
 def answer(session: Session, request: JobRequest) -> None:
-    """Every rollout that was asked for comes back, those excepted that an earlier run made already.
+    """Make every requested rollout, except those of an earlier run.
 
-    RolloutKey about the first `tasks`, or about those of `indices`; `predict` also scores each in the process.
+    They are made on the first `tasks`, or on those of `indices`; `predict` also scores each in the process.
     """
     made: set[RolloutKey] = {(policy, task, number) for policy, task, number in request.get("made", ())}
     asked = asked_of(session, request)
@@ -49,7 +49,7 @@ def asked_of(session: Session, request: JobRequest) -> list[RolloutKey]:
 
 
 def _played(session: Session, asked: list[RolloutKey], request: JobRequest) -> Iterator[dict[str, Any]]:
-    """The rollouts among the faults that were asked for, which are over with them."""
+    """The rollouts, with the requested faults of the endpoint in place."""
     session.endpoint.faults = FaultPlan.parse(request.get("faults", ()))
     try:
         yield from _complete(session, asked, request)
@@ -69,7 +69,7 @@ def _complete(session: Session, asked: list[RolloutKey], request: JobRequest) ->
             yield row
     except OutOfTime as error:
         failure = session.sources.failure(error)
-    nothing = "the evaluation ended and said nothing of this rollout"
+    nothing = "the evaluation ended without a result of this rollout"
     failure = failure or {"kind": "infrastructure", "type": "LostRollout", "message": nothing}
     for policy, task, number in missing:
         yield lost_rollout(task, policy, number, failure)
@@ -88,7 +88,7 @@ def jobs_of(asked: Iterable[RolloutKey]) -> list[RolloutRequest]:
 
 
 def _predicted(session: Session, row: dict[str, Any], seconds: float) -> float | None:
-    """What in-process scoring gives the conversation of a rollout; nothing where only rollouts are scored."""
+    """The in-process score of a rollout's conversation; `None` if only rollouts are scored."""
     if session.adapter.conversational or row["failure"] is not None:
         return None
     score = session.run(session.adapter.score(session.kept[row["task"]], [row["completion"]]), seconds)[0]

@@ -11,7 +11,7 @@ def answer(session: Session, request: JobRequest) -> None:
     """Raises `HarnessUnusable`: that is neither the environment's fault nor the model's."""
     name = request["seat"]["id"]
     if session.settings.generation != "v1":
-        raise HarnessUnusable(f"a harness is of v1, and this environment is of v0: there is no slot for {name}")
+        raise HarnessUnusable(f"a harness requires a v1 environment, and this one is v0: {name} cannot be used")
     from envops_worker.adapters.harness_support import AgentSlot
     from envops_worker.adapters.v1 import AdapterV1
 

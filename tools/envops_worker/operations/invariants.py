@@ -1,4 +1,4 @@
-"""What must hold whatever the circumstances: gold everywhere, equal rewards, no growth, nothing else read."""
+"""Invariants of scoring: reference replies on every task, equal rewards, linear growth, no other inputs."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def _send_judged(session: Session, request: JobRequest) -> None:
 
 
 def _units(session: Session, seconds: float) -> Iterator[Unit]:
-    """Some tasks with the first reply of some policies; together where rewards compare them."""
+    """The first reply of some policies to some tasks; together if rewards compare them."""
     for task in list(session.kept.values())[:SAMPLED_TASKS]:
         said = [
             (policy, completion)
@@ -81,7 +81,7 @@ def _send_acts(session: Session, units: list[Unit], request: JobRequest) -> None
 
 
 def _executable(session: Session, seconds: float) -> Iterator[Unit]:
-    """Replies that are code: gold with a name for its answer, and with that name as a further line."""
+    """Replies that are code: the reference reply with a name for its answer, and with that name on a further line."""
     for task in list(session.kept.values())[:1]:
         perfect = session.asked_oracle(task, seconds)
         if perfect is not None and not perfect.get("tool_calls"):
@@ -104,7 +104,7 @@ def _send_growth(session: Session, request: JobRequest) -> None:
 
 
 def _sweep(session: Session, request: JobRequest) -> dict[str, Any] | None:
-    """Gold, once, on every task that is not kept."""
+    """Score the reference reply once on every task that is not kept."""
     budget = ProcessorBudget(request["budget"] / 2)
     limit = request["sweep"]
     rows: list[dict[str, Any]] = []
@@ -143,7 +143,7 @@ def _gold(session: Session, task: TaskView, seconds: float) -> dict[str, Any] | 
 
 
 def _play_one_by_one(session: Session, request: JobRequest) -> None:
-    """Some of the rollouts again, one after the other and last first, where they ran side by side."""
+    """Repeat some of the concurrent rollouts one by one, in reverse order."""
     tasks = list(session.kept)[:PLAYED_TASKS]
     wanted = [(task, policy) for policy in (oracle.name, near_miss.name) for task in tasks]
     jobs = [RolloutRequest(policy, task) for task, policy in reversed(wanted) if (task, policy) in session.played]

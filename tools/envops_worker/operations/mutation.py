@@ -1,7 +1,7 @@
-"""Mutants of the reward code, each asked about the same conversations as the code itself.
+"""Mutants of the reward code, each scored on the same conversations as the original code.
 
-Mutants hang, eat memory and leave state behind: the job that tries them does nothing else afterwards. It says which
-mutant it is about to try, so that the host can go on with the others in another job.
+Mutants hang, use up memory and leave state behind, so a job that tries them does nothing else afterwards. It announces
+each mutant, so that the host can continue with the others in another job.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def _try_all(session: Session, request: JobRequest) -> None:
 def _ask_all(
     session: Session, bench: Bench, mutator: Mutator, trials: Sequence[MutantTrial], budget: ProcessorBudget
 ) -> list[MutantTrial]:
-    """Ask all mutants about few conversations, then what is left of them about more; those that survive.
+    """Score all mutants on a few conversations, then the remaining ones on more; returns the survivors.
 
     Raises `BudgetSpent`.
     """
@@ -79,5 +79,5 @@ def _ask_all(
 
 
 def _trying(session: Session, trial: MutantTrial, budget: ProcessorBudget) -> None:
-    """Tell the host which mutant is about to be put in place, and how much of the budget is left."""
+    """Announce the mutant that is put in place next, and how much of the budget is left."""
     session.channel.item("trying", {"id": trial.mutant["id"], "left": budget.left})

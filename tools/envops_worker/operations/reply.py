@@ -19,7 +19,7 @@ LONGEST = 2_000
 
 
 def answer(session: Session, request: JobRequest) -> None:
-    """Score the turns, as one reply or as the script of a rollout; where no such task is, say how many are."""
+    """Score the turns, as one reply or as the script of a rollout; without such a task, send the number of tasks."""
     count = 0
     for task in session.adapter.tasks("train", min(request["task"] + 1, MAXIMUM_TASKS)):
         session.kept[task.index] = task
@@ -52,10 +52,10 @@ def _scored(session: Session, request: JobRequest) -> dict[str, Any]:
 
 
 def extracted(adapter: Any, data: Mapping[str, Any], completion: Sequence[Message]) -> list[dict[str, Any]]:
-    """Each way to read the reply, and what it found; a parser that raises is one that found an error.
+    """Each way to read the reply, and its result; a parser that raises has an error as its result.
 
-    A v0 environment has a parser, and its rubric perhaps another one. A v1 package has none:
-    there only the payload is told that the scripted policies would replace.
+    A v0 environment has a parser, and its rubric may have another one. A v1 package has none: only the payload that
+    scripted policies would replace is listed.
     """
     found = []
     for owner, parser in parsers_of(adapter):
@@ -90,6 +90,6 @@ def _tried(read: Any) -> dict[str, Any]:
 
 
 def _fields(parsed: Any) -> Any:
-    """What a parser made: text as it is, the fields of an object by name."""
+    """The result of a parser: text as it is, the fields of an object by name."""
     fields = getattr(parsed, "__dict__", None)
     return dict(fields) if isinstance(fields, dict) else parsed

@@ -1,4 +1,4 @@
-"""Given replies, scored by this environment's code, whoever said them where."""
+"""Scores given replies by this environment's code."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from envops_worker.session import Session, shortened_messages
 
 
 def answer(session: Session, request: JobRequest) -> None:
-    """Score each reply on the task that it belongs to; the tasks were listed before.
+    """Score each reply on its task; the tasks were listed before.
 
-    Replies of one `group` are scored together, where rewards compare the replies to a task. Where the
-    environment answers back, the assistant's turns are played as a scripted rollout.
+    Replies of one `group` are scored together if rewards compare the replies to a task. In a multi-turn environment the
+    assistant's turns are played as a scripted rollout.
     """
     if session.adapter.conversational:
         _play(session, request)

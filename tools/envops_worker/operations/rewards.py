@@ -1,4 +1,4 @@
-"""Gold on every kept task and each policy on as many as it speaks on; the first replies of each are scored twice."""
+"""Replies of policies: the oracle on every kept task, others on fewer; the first replies of each are scored twice."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from envops_worker.policies.scripted import MIXED
 from envops_worker.session import HUNG_ENOUGH, IMPATIENT_SECONDS, Session, played_score
 
 PATIENCE = 6
-"""From so many replies on that hung, others are given less time."""
+"""After this many replies hung, others get less time."""
 
 
 def answer(session: Session, request: JobRequest) -> None:
-    """Gold on every kept task, and each policy on as many as it speaks on."""
+    """Score the oracle on every kept task, and each policy on its own number of tasks."""
     if session.adapter.conversational:
         _play_policies(session, request)
         return
@@ -48,7 +48,7 @@ def answer(session: Session, request: JobRequest) -> None:
 
 
 def _rarer(sampled: Mapping[str, int]) -> dict[str, int]:
-    """The policies that speak on fewer tasks than most."""
+    """The policies that reply to fewer tasks than most."""
     most = max(sampled.values(), default=0)
     return {policy: limit for policy, limit in sampled.items() if limit < most}
 
@@ -71,7 +71,7 @@ def completions_of(session: Session, policy: str, task: TaskView, seconds: float
 
 
 def _play_policies(session: Session, request: JobRequest) -> None:
-    """The same for environments that answer back: real rollouts instead of single replies."""
+    """The same for multi-turn environments: real rollouts instead of single replies."""
     tasks = list(session.kept.values())[: request["conversations"]]
     seconds = request["seconds"]
     names = [name for name in request["policies"] if name == nop.name or _has_form(session, name, tasks, seconds)]
@@ -109,7 +109,7 @@ def _play_policies(session: Session, request: JobRequest) -> None:
 
 
 def _in_mixed_company(session: Session) -> dict[tuple[int, str], list[dict[str, Any]]]:
-    """What gold and near misses earned beside each other, by task and policy: either occurs in training."""
+    """The scores of reference replies and near misses in one group, by task and policy: both occur in training."""
     found: dict[tuple[int, str], list[dict[str, Any]]] = {}
     for (index, policy, _), siblings in session.siblings.items():
         if policy == MIXED:
@@ -135,8 +135,8 @@ def score_together(
 ) -> None:
     """Score the replies of all policies as one group, on the first tasks twice.
 
-    Gold stands there among wrong replies; it is shown in the company, mixed or alone, in which
-    it earns more, since either occurs in training.
+    The reference reply is scored among wrong replies and alone. The higher score counts, because both occur in
+    training.
     """
     completions = [completion for _, completion in replies]
     twice = session.is_scored_twice(oracle.name)

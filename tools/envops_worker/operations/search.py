@@ -26,11 +26,11 @@ from envops_worker.session import Session
 TASKS_LOOKED_AT = 60
 SCRIPT_TURNS = 40
 LEAST_SECONDS = 0.1
-"""What a reply is given once others hung."""
+"""The time limit of a reply after others hung."""
 
 
 def answer(session: Session, request: JobRequest) -> None:
-    """Search, and where the environment is multi-turn play what was found."""
+    """Search, and in a multi-turn environment play the finds."""
     candidates = _candidates(session, request)
     settings = session.policies.answer
     probe_tasks = probe_tasks_of(candidates, settings.type, settings.tolerance, PROBE_TASKS + 3)
@@ -65,7 +65,7 @@ def _probe_task(task: TaskView, conversation: Sequence[Message]) -> ProbeTask:
 
 
 def _played(session: Session, tasks: Sequence[TaskView], request: JobRequest) -> list[ProbeTask]:
-    """Gold's conversations, where the environment answers back: played where that was not done before."""
+    """The conversations of the oracle in a multi-turn environment, played if they are missing."""
     perfect = [task for task in tasks if session.asked_oracle(task, request["seconds_per_reply"]) is not None]
     jobs = [RolloutRequest(oracle.name, task.index) for task in perfect if task.index not in session.golden]
     for row in session.rollouts(jobs, len(jobs), request["seconds_per_play"]) if jobs else ():
@@ -80,9 +80,9 @@ def _played(session: Session, tasks: Sequence[TaskView], request: JobRequest) ->
 
 def _why_not(candidates: Sequence[ProbeTask], probe_tasks: Sequence[ProbeTask], type: str | None) -> str:
     if type == "none":
-        return "the environment declares that its tasks have no answer: what does not carry it cannot be told"
+        return "the environment declares that its tasks have no answer, so a search has nothing to compare with"
     if not candidates:
-        return "no oracle says what a right reply is"
+        return "there is no reference reply"
     if len(probe_tasks) < 2:
         return f"no two of {len(candidates)} tasks have answers that exclude each other"
     return ""
@@ -106,7 +106,7 @@ class _Work:
         self._meet_gold(grader)
         common = {"seed": request["seed"], "limit": request["evaluations"]}
         if len(self._probe_tasks) < 2:
-            reason = "gold earns nothing to speak of on all but one of the tasks tried"
+            reason = "the reference reply earns almost nothing on all but one of the tasks that were tried"
             return common | {"ended": "skipped", "skipped": reason}
         coverage = Coverage(self._session.sources.relative)
         search_input = SearchInput(
@@ -140,7 +140,7 @@ class _Work:
         return True
 
     def _meet_gold(self, grader: CandidateGrader) -> None:
-        """Keep the tasks on which gold is worth more than nothing."""
+        """Keep the tasks on which the reference reply earns more than an empty one."""
         kept: list[ProbeTask] = []
         for probe in self._probe_tasks:
             self._probe_tasks = [*kept, probe]
@@ -180,7 +180,7 @@ class _Work:
 
 
 def said_instead(probe: ProbeTask, reply: str, *, everywhere: bool) -> list[Message]:
-    """Gold's conversation with its last turn, or all of its turns, said otherwise."""
+    """The conversation of the oracle with its last turn, or all of its turns, replaced."""
     if not everywhere:
         return [*probe.conversation[:-1], says(reply)]
     spoken = [message for message in probe.conversation if message["role"] in ("assistant", "user")]

@@ -1,4 +1,4 @@
-"""Keep the first tasks, and read the data sets whole where their facts are wanted."""
+"""Keeps the first tasks, and reads the whole datasets if their facts are needed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The package's own model-free check, where it has one."""
+"""The package's own model-free check, if it has one."""
 
 from __future__ import annotations
 

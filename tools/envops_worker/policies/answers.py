@@ -1,4 +1,4 @@
-"""Where the answer stands in a reply, of what type it is, and what is nearly it but wrong."""
+"""The place and type of the answer in a reply, and wrong answers that are near it."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Frame(NamedTuple):
 
 
 def frame_of(payload: Payload) -> Frame | None:
-    """How the answer is marked as the answer; `None` where nothing marks it."""
+    """How the answer is marked as the answer; `None` if nothing marks it."""
     for before, after in _FRAMES:
         opening, closing = before.search(payload.before), after.match(payload.after)
         if opening is not None and closing is not None:
@@ -130,7 +130,7 @@ def _in_json_field(reply: str) -> Payload | None:
 
 
 def _span_of_field(reply: str, name: str, value: object) -> tuple[int, int] | None:
-    """Where the value of a field stands in a JSON text."""
+    """The position of the value of a field in a JSON text."""
     decoder = json.JSONDecoder()
     for written in (json.dumps(name, ensure_ascii=False), json.dumps(name)):
         for match in re.finditer(re.escape(written) + r"\s*:\s*", reply):
@@ -192,10 +192,9 @@ def near_misses(
 ) -> Iterator[str]:
     """Answers of the same type that are wrong, the nearest first.
 
-    A declared type wins over the detected one: the order of a `set` is never what makes a
-    near miss, and `none` has none. Where the prompt (`asked`) offers choices and the answer
-    is one of them, the others are the near misses. Case alone makes one only where the
-    author says that case matters.
+    A declared type replaces the detected one: another order of a `set` is no near miss, and `none` has none. If the
+    prompt (`asked`) offers choices and the answer is one of them, the other choices are the near misses. Another case
+    is a near miss only if the author declares that case matters.
     """
     kind = declared_type or detect_type(answer)
     others = other_choices(answer, asked) if kind != "none" else []
@@ -399,7 +398,7 @@ def _misspelt(answer: str) -> Iterator[str]:
 
 
 def hollow(reply: str) -> Iterator[str]:
-    """JSON without contents, where a reply is JSON: what code that only catches broken JSON runs into."""
+    """JSON without contents, if a reply is JSON: it finds code that catches only invalid JSON."""
     try:
         value = json.loads(reply)
     except ValueError:
@@ -434,7 +433,7 @@ def offered_choices(prompt: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 
 def other_choices(answer: str, prompt: str) -> list[str]:
-    """What the prompt offers beside the answer; empty where the answer is none of its choices."""
+    """The other choices that the prompt offers; empty if the answer is none of its choices."""
     wanted = answer.strip().strip("().").casefold()
     for offered in offered_choices(prompt):
         known = [choice.casefold() for choice in offered]

@@ -24,7 +24,7 @@ CONCENTRATION = sum(SHAPE)
 
 @dataclass(frozen=True)
 class Blend:
-    """How often the oracle speaks, how much that differs between tasks, and who speaks otherwise."""
+    """How often the oracle replies, how much that differs between tasks, and which policies reply otherwise."""
 
     share: float
     mistakes: Mapping[str, float]
@@ -32,7 +32,7 @@ class Blend:
     """1 is as broad as the plain blend; 0 gives every task the same skill."""
 
     def skill(self, seed: int, task: int) -> float:
-        """How often the oracle speaks on a task: Beta with mean `share`."""
+        """How often the oracle replies on a task: Beta with mean `share`."""
         if self.spread <= 0 or not 0 < self.share < 1:
             return self.share
         concentration = CONCENTRATION / self.spread
@@ -40,7 +40,7 @@ class Blend:
         return generator(seed, "skill", task).betavariate(*shape)
 
     def drawn(self, seed: int, task: int, went: str | int, count: int) -> str:
-        """Who speaks this time: `went` tells conversations apart, 0 where nothing was said yet."""
+        """The policy that replies next; `went` identifies the conversation so far, 0 at its beginning."""
         draw = generator(seed, "draw", task, went, count)
         if not self.mistakes or draw.random() < self.skill(seed, task):
             return oracle.name
@@ -58,7 +58,7 @@ def is_blend(name: str) -> bool:
 def blend_named(name: str) -> Blend:
     """The blend that a model name describes.
 
-    Raises `UnknownPolicy` when it names what is no policy, or weights that are no weights.
+    Raises `UnknownPolicy` if it names an unknown policy or an invalid weight.
     """
     if name == BLEND:
         return PLAIN

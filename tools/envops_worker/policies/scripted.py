@@ -22,7 +22,7 @@ MIXED = "mixed"
 
 
 class Oracle(Protocol):
-    """Returns what a perfect model replies."""
+    """Returns reference replies."""
 
     derived: bool
     """Whether the reply is made from the task's answer instead of by the author's oracle."""
@@ -103,21 +103,21 @@ class ScriptedPolicies:
         return [text for text in policy_named(name).make(reference) if text != perfect]
 
     def was_drawn(self, name: str, index: int) -> None:
-        """An earlier run had this draw of a blend: go on behind it."""
+        """Skip a draw of a blend that an earlier run made."""
         self._draws[name, index, ""] += 1
 
     def _drawn(self, blend: str, index: int, messages: Sequence[Message]) -> str:
-        """Who speaks next: by how the conversation went and how many went so before.
+        """The policy that replies next.
 
-        Rollouts may come in any order: those that went alike draw from one sequence, so what
-        all of them draw together is the same in every run.
+        Rollouts may come in any order. Equal conversations draw from one sequence, so all draws together are the same
+        in every run.
         """
         made_of = blend_named(blend)
         count = self._count(blend, index, messages)
         return made_of.drawn(self.seed, index, _way(messages) or 0, count)
 
     def _count(self, name: str, index: int, messages: Sequence[Message]) -> int:
-        """How many conversations that went alike were asked for before."""
+        """The number of equal conversations before this one."""
         went = _way(messages)
         count = self._draws[name, index, went]
         self._draws[name, index, went] += 1
@@ -125,7 +125,7 @@ class ScriptedPolicies:
 
 
 def _way(messages: Sequence[Message]) -> str:
-    """How a conversation went so far; empty before anything was said."""
+    """A digest of the conversation so far; empty at its beginning."""
     said = [text_of(message) for message in messages]
     spoken = any(message["role"] == "assistant" for message in messages)
     return hashlib.sha256(repr(said).encode()).hexdigest() if spoken else ""

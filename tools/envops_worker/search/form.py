@@ -1,4 +1,4 @@
-"""The form of a gold reply: the marks around its answer, without anything that belongs to one task."""
+"""The form of a reference reply: the marks around its answer, without anything specific to one task."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ FormKind = Literal["element", "box", "hashes", "json", "bare"]
 _OPEN = re.compile(r"<([A-Za-z_][\w-]*)>\s*$")
 _ELEMENT = re.compile(r"<([A-Za-z_][\w-]*)>[^<]*</\1>")
 FILLER = "x"
-"""Stands where gold reasons; a form must say something there, and nothing of a task."""
+"""Stands in place of reasoning: a form needs text there, but nothing of a task."""
 
 
 @dataclass(frozen=True)
@@ -24,13 +24,13 @@ class AnswerForm:
     before: str
     after: str
     lead: str = ""
-    """What the form wants in front of the answer's own marks, such as a reasoning element."""
+    """Text in front of the answer's own marks, such as a reasoning element."""
 
     def saying(self, text: str) -> str:
         return f"{self.lead}{self.before}{self.quoted(text)}{self.after}"
 
     def marked(self, text: str) -> str:
-        """Only the answer's own marks: what is repeated when several answers are given."""
+        """The answer's own marks alone, which are repeated if several answers are given."""
         return f"{self.before}{self.quoted(text)}{self.after}"
 
     def quoted(self, text: str) -> str:
@@ -38,7 +38,7 @@ class AnswerForm:
 
     @property
     def explicit(self) -> bool:
-        """Whether marks say which part of a reply is the answer."""
+        """Whether marks tell which part of a reply is the answer."""
         return self.kind != "bare"
 
 
@@ -46,7 +46,7 @@ BARE = AnswerForm("bare", "", "")
 
 
 def form_of(gold: str, answer: str | None = None) -> AnswerForm:
-    """The form of a gold reply, in the order of `find_payload`."""
+    """The form of a reference reply, in the order of `find_payload`."""
     payload = find_payload(gold, answer)
     if opened := _OPEN.search(payload.before):
         tag = opened[1]

@@ -20,13 +20,13 @@ SLACK = Decimal("0.02")
 
 @dataclass(frozen=True)
 class ProbeTask:
-    """A task with what a perfect model says on it."""
+    """A task with its reference reply."""
 
     task: Any
     answer: str
     gold: str
     conversation: tuple[Message, ...] = field(default=())
-    """Gold's whole conversation, where the environment answers back."""
+    """The whole conversation of the oracle in a multi-turn environment."""
 
 
 def exclude_each_other(first: str, second: str, type: str | None = None, tolerance: float = 0.0) -> bool:
@@ -56,7 +56,7 @@ def _common_type(first: str, second: str) -> str:
 
 
 def _collections_exclude(first: str, second: str, declared: bool) -> bool:
-    """Not equal in any order. A list that nobody declared may name the accepted variants of one answer."""
+    """Whether they differ in any order. An undeclared list may name the accepted variants of one answer."""
     one, other = elements_of(first), elements_of(second)
     if one.keys() == other.keys():
         return False
@@ -80,12 +80,12 @@ def elements_of(text: str) -> Counter[str]:
 
 
 def plain(text: str) -> str:
-    """A text without case, spaces and punctuation; only where nothing else is left, as it is."""
+    """A text without case, spaces and punctuation; unchanged if nothing else is left."""
     return re.sub(r"[\W_]+", "", text.casefold()) or text.strip()
 
 
 def number_in(text: str) -> Decimal | None:
-    """The one number that a text is, `None` where it is none or several."""
+    """The number that a text is; `None` if it has none or several."""
     found = re.findall(r"[-−+]?\d[\d,_]*(?:\.\d+)?(?:[eE][-+]?\d+)?", text)
     if len(found) != 1:
         return None
@@ -114,7 +114,7 @@ def probe_tasks_of(
 
 
 def chance_of(answers: Sequence[str]) -> float | None:
-    """The share of tasks on which the most frequent answer is right: what a constant answer earns by luck."""
+    """The share of tasks with the most frequent answer: what a constant answer earns by luck."""
     if not answers:
         return None
     return max(Counter(map(plain, answers)).values()) / len(answers)

@@ -21,11 +21,11 @@ class PaidBlindly(AssertionError):
 
 
 def prepare(unicode: str = os.devnull) -> None:
-    """Import hypothesis so that it writes nothing and reads no one else's source.
+    """Import hypothesis so that it writes nothing and reads no other source code.
 
-    `unicode` is the folder of its tables; from `os.devnull` it reads none, makes them itself, and can keep nothing.
+    `unicode` is the folder of its tables. From `os.devnull` it reads none, creates them itself, and stores nothing.
 
-    Raises `ImportError` where it was not brought along.
+    Raises `ImportError` if it is not installed.
     """
     from hypothesis.configuration import set_hypothesis_home_dir
     from hypothesis.internal.conjecture import providers
@@ -109,7 +109,7 @@ def replies(forms: Sequence[AnswerForm], tokens: Sequence[str], patterns: Sequen
 
 
 def search(strategy: Any, seed: int, examples: int, try_out: Callable[[str], CandidateTrial]) -> CandidateTrial | None:
-    """The smallest reply that breaks the property, `None` where none was found."""
+    """The smallest reply that breaks the property; `None` if none was found."""
     from hypothesis import given, target
     from hypothesis import seed as seeded
 

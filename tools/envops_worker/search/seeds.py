@@ -38,7 +38,7 @@ LENGTHS = (20, 200, 2_000)
 
 
 def contents(answers: Sequence[str], prompts: Sequence[str], constants: Constants) -> Iterator[str]:
-    """What may stand where the answer stands, the most telling first."""
+    """Texts for the place of the answer, the most informative first."""
     yield from EMPTY
     yield from unions(answers)
     yield from answers[:2]
@@ -124,7 +124,7 @@ def replies(
     golds: Sequence[str],
     constants: Constants,
 ) -> Iterator[str]:
-    """All seeds: contents in every form, bare ones among them, and what is no content."""
+    """All seeds: contents in every form and bare, and long replies without content."""
     yield from golds[:2]
     for form in forms:
         yield from several_marks(form, answers)

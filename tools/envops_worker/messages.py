@@ -1,20 +1,20 @@
-"""Messages of a conversation, as OpenAI's API writes them."""
+"""Chat messages in OpenAI form, as policies write them and everything else reads them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 Message = dict[str, Any]
 
 
-def text_of(message: Message) -> str:
+def text_of(message: Mapping[str, Any]) -> str:
     """The text of a message, whether its content is a string or a list of parts."""
     content = message.get("content")
     if isinstance(content, str):
         return content
     parts = content if isinstance(content, list) else []
-    return "\n".join(str(part.get("text", "")) for part in parts if isinstance(part, dict))
+    return "\n".join(str(part.get("text", "")) for part in parts if isinstance(part, Mapping))
 
 
 def says(text: str) -> Message:
@@ -22,6 +22,6 @@ def says(text: str) -> Message:
     return {"role": "assistant", "content": text}
 
 
-def last_words(completion: Sequence[Message]) -> str:
+def last_words(completion: Sequence[Mapping[str, Any]]) -> str:
     """The text of the last assistant message; empty if there is none."""
     return next((text_of(message) for message in reversed(completion) if message["role"] == "assistant"), "")

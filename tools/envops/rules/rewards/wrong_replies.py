@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from envops_worker.messages import text_of
 from envops_worker.policies.distorted_answers import long_junk, look_alike, negated, wrong_first, wrong_last
 from envops_worker.policies.drafts import think_only, unclosed_think
 from envops_worker.policies.equivalent_answers import equivalent, padded
 
 from envops.facts.reward_numbers import number
 from envops.rules.engine import Found, Subject, rule
-from envops.rules.evidence import merged, of_conversation, reply_text, text_of
+from envops.rules.evidence import merged, of_conversation, reply_text
 from envops.rules.gold import best_paid, gold_by_task, reaching_gold, scores_of, worst_paid
 from envops.rules.rewards.policies import paid_beyond, paid_like_gold
 

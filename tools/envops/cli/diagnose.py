@@ -17,8 +17,7 @@ from envops.reports.run_report import RunReport, write_run
 from envops.reports.run_text import render_run, render_run_markdown
 from envops.system.subprocesses import Interrupted
 from envops.text.plain_data import plain_data
-from envops.training.find_run import NotFound, Place, followed, place_of
-from envops.training.follow import Followed, diagnose, report_of
+from envops.training.follow import Followed, NotFound, Place, diagnose, followed, place_of, report_of
 
 ENDED = ("finished", "failed", "stopped")
 

@@ -17,6 +17,7 @@ from envops.reports.run_report import Curve, CurvePoint, RunReport, write_run
 from envops.repository.repository import Repository
 from envops.repository.workspace import Workspace
 from envops.system.subprocesses import ProgramFailed
+from envops.training.trainers import HERE
 from envops.validation.job import StageFailed, WorkerLost
 
 if TYPE_CHECKING:
@@ -133,7 +134,7 @@ def _report(name: str, probed: Probed) -> RunReport:
     }
     return RunReport(
         name=f"probe-{name}",
-        backend="trl",
+        backend=HERE.limits.name,
         model=f"random weights ({probed.weights:,})",
         environments=(name,),
         status="finished",

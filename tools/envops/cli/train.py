@@ -22,10 +22,10 @@ from envops.reports.declared_runs import RunResult, render_runs, render_runs_mar
 from envops.repository.problem import DeclarationError, Problem, nearest
 from envops.repository.registry import Registry, load_registry
 from envops.repository.repository import Repository
+from envops.repository.run import RunSpec
 from envops.system.subprocesses import Interrupted
 from envops.training.declared_runs import DeclaredRun, declared_runs, leftover_configs, write_configs
-
-HERE = "trl"
+from envops.training.trainers import trainer_named
 
 
 def run(options: argparse.Namespace) -> int:
@@ -72,15 +72,18 @@ def _runs_of_this_machine(root: Path, names: list[str]) -> list[str]:
     if not names:
         return []
     registry = load_registry(root)
-    return [name for name in checked_names(registry, names) if registry.specs[name].backend == HERE]
+    return [name for name in checked_names(registry, names) if _is_trained_here(registry.specs[name])]
+
+
+def _is_trained_here(spec: RunSpec) -> bool:
+    return trainer_named(spec.backend).limits.on_this_machine
 
 
 def _tell_requirements(options: argparse.Namespace) -> int:
     """What has to be installed for this call, a file of requirements per line; `nox -s train` asks."""
     known = load_registry(options.root.absolute()).specs if options.names else {}
-    here = (
-        options.probe or options.config or any(name in known and known[name].backend == HERE for name in options.names)
-    )
+    chosen = [known[name] for name in options.names if name in known]
+    here = options.probe or options.config or any(_is_trained_here(spec) for spec in chosen)
     print("tools/requirements-trl.txt" if here else "tools/requirements-prime.lock")
     return exit_codes.PASS
 

@@ -27,6 +27,7 @@ from envops.system.subprocesses import Interrupted
 from envops.training.declared_runs import DeclaredRun, declared_runs
 from envops.training.identity import RunIdentity, identity_of
 from envops.training.submit import Platform, submit
+from envops.training.trainers import SUBMITTED
 
 ADDRESS = re.compile(r"[A-Za-z0-9]+([._-][A-Za-z0-9]+)*/[A-Za-z0-9]+([._-][A-Za-z0-9]+)*(@[0-9][A-Za-z0-9.+!_-]*)?")
 BATCH, GROUP = 128, 8
@@ -60,7 +61,7 @@ def run(options: argparse.Namespace) -> int:
         if options.dry_run or not _approved(options, fast):
             return exit_codes.PASS
         platform = Platform(prime, access, Workspace(options.root.absolute()).base, threading.Event())
-        said = submit(fast.run.request, fast.identity, platform)
+        said = submit(fast.run, fast.identity, platform)
     except (Unusable, HubUnavailable) as error:
         print(error, file=sys.stderr)
         return exit_codes.USAGE
@@ -88,7 +89,7 @@ def _compiled(options: argparse.Namespace, prime: Prime, access: HubAccess) -> F
     external = _external(options.env, prime, access)
     name = _name(options)
     declared: dict[str, Any] = {
-        "backend": "prime",
+        "backend": SUBMITTED.limits.name,
         "model": options.model,
         "environments": [{"id": entry.name} for entry in external.values()],
         "max_steps": options.max_steps,

@@ -21,7 +21,6 @@ from envops.repository.package import Package
 from envops.repository.registry import Registry
 from envops.repository.repository import Repository
 from envops.repository.workspace import Workspace
-from envops.rules.runs.trainers import TRAINERS
 from envops.training.declared_runs import DeclaredRun, declared_runs
 from envops.training.due import Fate, Standing, fate_of
 from envops.training.identity import RunIdentity, identity_of
@@ -66,7 +65,7 @@ class DecidedRun:
 def planned_runs(situation: Situation) -> tuple[PlannedRun, ...]:
     """What would become of each declared run."""
     return tuple(
-        PlannedRun(each.run.spec.name, each.run.spec.backend, each.fate.action, each.fate.reason, each.fate.next)
+        PlannedRun(each.run.spec.name, each.run.trainer.name, each.fate.action, each.fate.reason, each.fate.next)
         for each in decided_runs(situation)
     )
 
@@ -111,7 +110,7 @@ def carry_out(situation: Situation, each: DecidedRun) -> SubmittedRun:
         return SubmittedRun(name, outcome, fate.reason, fate.next)
     notes = Workspace(situation.root).base
     platform = Platform(situation.prime, situation.access, notes, situation.stop)
-    said = submit(each.run.request, each.identity, platform)
+    said = submit(each.run, each.identity, platform)
     return SubmittedRun(name, said.outcome, said.message, said.next, said.id)
 
 
@@ -125,14 +124,14 @@ def _decided(
     ready: frozenset[str],
     asked: Collection[str],
 ) -> DecidedRun:
-    spec, trainer = run.spec, TRAINERS[run.spec.backend]
+    spec = run.spec
     identity = identity_of(run.request, registry.runs[spec.name], packages, commit)
     needed = dict.fromkeys(source.id for source in (*spec.environments, *spec.evaluated))
     standing = Standing(
         spec=spec,
         identity=identity,
-        hosted=trainer.hosted,
-        retired=trainer.retired,
+        hosted=run.trainer.hosted,
+        retired=run.trainer.retired,
         failing=tuple(dict.fromkeys(finding.rule for finding in run.findings if finding.counts)),
         missing=tuple(name for name in needed if name not in ready),
         platform=platform,
@@ -144,7 +143,7 @@ def _decided(
 
 
 def _platform_runs(situation: Situation, runs: Iterable[DeclaredRun]) -> tuple[tuple[PlatformRun, ...] | None, str]:
-    hosted = any(TRAINERS[run.spec.backend].hosted and not TRAINERS[run.spec.backend].retired for run in runs)
+    hosted = any(run.trainer.hosted and not run.trainer.retired for run in runs)
     if situation.prime is None or not hosted:
         return None, ""
     try:
@@ -159,7 +158,7 @@ def _external_ready(situation: Situation, runs: Iterable[DeclaredRun]) -> frozen
     wanted = {
         source.id
         for run in runs
-        if TRAINERS[run.spec.backend].hosted
+        if run.trainer.hosted
         for source in (*run.spec.environments, *run.spec.evaluated)
         if source.id in external
     }

@@ -2,8 +2,8 @@
 
 The name is `RUN-DIGEST-COMMIT`. The digest covers what was declared and the exact content of
 the environments; a change of either is another run. The commit says where to read it up, and
-has no say in whether the run is there already: the next merge that changes neither must not
-start it again.
+does not count when the run is looked for: the next merge that changes neither must not start it
+again.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ import os
 import threading
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Literal
@@ -26,9 +26,9 @@ from envops.hub.client import HubUnavailable
 from envops.hub.prime import Prime
 from envops.hub.runs import PlatformRun, RunsUnreadable, list_runs
 from envops.system.subprocesses import Interrupted, ProgramFailed, run_program
+from envops.training.declared_runs import DeclaredRun
 from envops.training.identity import RunIdentity
-from envops.training.trainers import compile_run
-from envops.training.trainers.trainer import Request
+from envops.training.trainers import trainer_named
 
 SUBMIT_SECONDS = 900.0
 """The CLI itself gives up after 120 s on the call, and may build the schema's environment before."""
@@ -65,7 +65,7 @@ class Platform:
     doubt_seconds: float = DOUBT_SECONDS
 
 
-def submit(request: Request, identity: RunIdentity, platform: Platform) -> Submission:
+def submit(run: DeclaredRun, identity: RunIdentity, platform: Platform) -> Submission:
     """Submit the run unless it is there, and say what the platform then has.
 
     Raises `Interrupted`; the note of the submission stays then.
@@ -75,7 +75,7 @@ def submit(request: Request, identity: RunIdentity, platform: Platform) -> Submi
     note = folder / f"{identity.mark}.json"
     with FileLock(f"{note}.lock"):
         try:
-            return _submit(request, identity, platform, note)
+            return _submit(run, identity, platform, note)
         except (RunsUnreadable, HubUnavailable) as error:
             message = str(error).splitlines()[0]
             then = (
@@ -84,7 +84,7 @@ def submit(request: Request, identity: RunIdentity, platform: Platform) -> Submi
             return Submission(identity.run, identity.name, "unknown", message, then)
 
 
-def _submit(request: Request, identity: RunIdentity, platform: Platform, note: Path) -> Submission:
+def _submit(run: DeclaredRun, identity: RunIdentity, platform: Platform, note: Path) -> Submission:
     there = _found(identity, platform)
     if there is not None:
         note.unlink(missing_ok=True)
@@ -95,7 +95,7 @@ def _submit(request: Request, identity: RunIdentity, platform: Platform, note: P
     note.write_text(
         json.dumps({"name": identity.name, "at": time.time(), "until": time.time() + platform.doubt_seconds})
     )
-    said, succeeded = _create(request, identity, platform)
+    said, succeeded = _create(run, identity, platform)
     for pause in (0.0, *platform.pauses):
         if platform.stop.wait(pause):
             raise Interrupted
@@ -140,15 +140,16 @@ def _is_open(said: str) -> bool:
     return not any(refusal in said for refusal in refusals)
 
 
-def _create(request: Request, identity: RunIdentity, platform: Platform) -> tuple[str, bool]:
+def _create(run: DeclaredRun, identity: RunIdentity, platform: Platform) -> tuple[str, bool]:
     """Call the CLI once: what it said in a line, and whether it called itself successful."""
-    compiled = compile_run(replace(request, name=identity.name))
-    access = platform.access
+    named, compiled, access = trainer_named(run.spec.backend).named, run.compiled, platform.access
+    if named is None or compiled is None:
+        raise ValueError(f"{run.spec.name} has no configuration that could be submitted")
     with TemporaryDirectory(prefix="envops-train-") as scratch:
         home = Path(scratch) / "home"
         home.mkdir()
         config = Path(scratch) / f"{identity.run}.toml"
-        config.write_text(next(iter(compiled.files.values())), encoding="utf-8")
+        config.write_text(named(compiled, identity.name), encoding="utf-8")
         command = [str(platform.prime.program), "train", str(config), *compiled.command[3:]]
         environment = access.environment(home) | _forwarded(compiled.secrets)
         try:

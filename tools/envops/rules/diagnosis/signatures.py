@@ -1,178 +1,282 @@
-"""Signatures of training runs that go wrong, each with the change of configuration that it asks for.
+"""Diagnoses of training runs: only what their logs prove.
 
-Every finding's evidence says which metric and steps it is from, `change` (keys of the run in
-registry.yaml and their new values), `next` and `stop`.
+A rule reports what was logged and what that means by itself: nothing was earned, a declared limit is exceeded, a number
+is not finite. Trends of the reward, the entropy, the KL divergence and the gradient norm are curves of the report:
+no bound on them was ever calibrated, so no rule judges them. A change of the registry is suggested only where it
+follows from what was logged.
+
+Every finding's evidence has the metric and the steps, `change` (keys of the run in registry.yaml and their new
+values), `next` and `stop`.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
-from envops.rules.diagnosis.subject import LEAST_RATE, LEAST_STEPS, Diagnosed
+from envops.rules.diagnosis.subject import LEAST_STEPS, RunLog
 from envops.rules.engine import Found, rule
 
-NOTHING_EARNED = 0.02
-NEARLY_ALL = 0.95
-SWING = 0.12
-DROP = 0.5
-GOOD = 0.8
-NOTICEABLE = 0.02
-COLLAPSED = 0.25
-MOST_LORA_RATE, MOST_FULL_RATE = 1e-4, 1e-5
+MOST_WITHOUT_VARIANCE = 0.5
+MOST_TRUNCATED = 0.1
+MOST_ERRORS = 0.05
+OUT_OF_MEMORY = re.compile(
+    r"CUDA out of memory|OutOfMemoryError|CUDA error: out of memory|No available memory for the cache blocks"
+    r"|KV cache is needed.{0,80}larger than|Killed process \d+|oom-kill|MemoryError|exit code 137"
+    r"|NCCL.{0,40}out of memory",
+    re.IGNORECASE,
+)
 
 
 @rule("DGN001", gate="diagnosis")
-def reward_stays_at_nothing(run: Diagnosed) -> Iterator[Found]:
-    """The reward is flat near zero.
+def nothing_is_earned(run: RunLog) -> Iterator[Found]:
+    """No rollout earns anything.
 
-    What: Over the last half of at least 20 steps the mean reward is below 2 % of the range, and has not risen.
-        Source: prime-rl docs/training.md (groups that all fail teach nothing); the 2 % are ours.
+    What: Over the last half of at least 20 steps the mean reward is the lowest of the declared range at every step.
+        Source: prime-rl docs/training.md (groups that all fail teach nothing).
     Why: Where nothing is earned, every group agrees and no gradient says what to do: more steps change nothing.
     Fix: Make the task reachable: easier tasks first, partial credit, a stronger model; larger groups find rare
         successes.
     """
     reward = run.reward
-    if reward is None or run.share(reward.tail(0.5)) >= NOTHING_EARNED:
+    if reward is None:
         return
-    if run.share(reward.tail()) - run.share(reward.head()) > NOTICEABLE:
-        return
-    earned = reward.tail(0.5)
-    yield run.found(
-        f"the reward is {earned:.3g} after {reward.last_step} steps, {run.share(earned):.1%} of its range",
-        series=reward,
-        steps=reward.last_steps(0.5),
-        change=run.scaled("rollouts_per_example", 2, most=64) | run.scaled("batch_size", 2, most=4096),
-        then="evaluate the model first (nox -s distribution -- NAME --endpoint E), drop tasks that earn nothing",
-        stop="stop now; begin again when the baseline is above 5 % of the range",
-        mean=earned,
-    )
+    first, last = reward.last_steps(0.5)
+    if all(value <= run.lowest for step, value in reward.points if step >= first):
+        yield run.found(
+            f"no rollout earned anything in steps {first} to {last}",
+            series=reward,
+            steps=(first, last),
+            then="evaluate the model first (nox -s distribution -- NAME --endpoint E), drop tasks that earn nothing",
+            stop="stop now; begin again when the model earns something before training",
+            mean=reward.tail(0.5),
+        )
 
 
 @rule("DGN002", gate="diagnosis", severity="warning")
-def reward_is_saturated(run: Diagnosed) -> Iterator[Found]:
-    """The reward is at its top.
+def everything_is_earned(run: RunLog) -> Iterator[Found]:
+    """Every rollout earns everything.
 
-    What: Over the last fifth of at least 20 steps the mean reward is above 95 % of the range. Source: DAPO, arXiv
-        2503.14476, section 3.2 (tasks that are always solved give no gradient); the 95 % are ours.
-    Why: What is left to gain is noise; the policy drifts, and looks for what pays without being better.
+    What: Over the last fifth of at least 20 steps the mean reward is the highest of the declared range at every step.
+        Source: DAPO, arXiv 2503.14476, section 3.2 (tasks that are always solved give no gradient).
+    Why: Every group agrees, so no step teaches anything.
     Fix: Stop and keep the checkpoint, or go on with harder tasks.
     """
     reward = run.reward
-    if reward is None or run.share(reward.tail()) <= NEARLY_ALL:
+    if reward is None or run.highest is None:
         return
-    begun = run.share(reward.head()) > NEARLY_ALL
-    since = "from the start" if begun else f"by step {reward.last_step}"
-    yield run.found(
-        f"the reward is {run.share(reward.tail()):.0%} of its range {since}",
-        series=reward,
-        steps=(reward.first_step, reward.last_step) if begun else reward.last_steps(0.2),
-        change=run.filtered(),
-        then="choose harder tasks: this model has nothing to learn here"
-        if begun
-        else "nox -s compare -- NAME --before BASELINE --after CHECKPOINT; look at rollouts for what is not meant",
-        stop="stop now; every further step costs without gaining",
-        mean=reward.tail(),
-    )
-
-
-@rule("DGN003", gate="diagnosis")
-def reward_swings(run: Diagnosed) -> Iterator[Found]:
-    """The reward swings, or has fallen far.
-
-    What: The median step-to-step change is above 12 % of the range, or the last fifth lies below half of the best
-        fifth that was reached. Source: prime-rl docs/training.md (noisy gradients of small batches, a lower learning
-        rate where it diverges); both bounds are ours.
-    Why: Updates are larger than what a batch can tell: a too high learning rate, or too few rollouts per step.
-    Fix: Lower the learning rate to a third, double the batch, and go back to the best checkpoint.
-    """
-    reward = run.reward
-    if reward is None:
-        return
-    width = run.highest - run.lowest
-    part = max(5, len(reward.values) // 5)
-    windows = [sum(reward.values[at : at + part]) / part for at in range(len(reward.values) - part + 1)]
-    best, last = run.share(max(windows)), run.share(windows[-1])
-    best_step = reward.points[windows.index(max(windows)) + part - 1][0]
-    swings = reward.jumps > SWING * width
-    fell = best > 0.1 and last < best * (1 - DROP)
-    if not swings and not fell:
-        return
-    said = f"it fell from {best:.0%} to {last:.0%} of its range" if fell else f"it changes by {reward.jumps:.3g} a step"
-    change = run.scaled("learning_rate", 1 / 3, least=LEAST_RATE)
-    yield run.found(
-        f"the reward is unstable: {said}",
-        series=reward,
-        steps=(best_step, reward.last_step) if fell else None,
-        change=change | (run.scaled("batch_size", 2, most=4096) if swings else {}),
-        then="start again from the best checkpoint with the smaller learning rate",
-        stop="stop if the reward has not come back to its best within 20 steps",
-        best=best,
-        last=last,
-    )
-
-
-@rule("DGN004", gate="diagnosis", severity="advice")
-def reward_rises_slowly(run: Diagnosed) -> Iterator[Found]:
-    """The reward rises, slowly and steadily.
-
-    What: The trend (Theil and Sen) is upwards and clear of the step-to-step noise, and would need more than three
-        times the planned steps to reach 80 % of the range. Source: H. Theil, 1950, and P. Sen, JASA 63, 1968, for the
-        trend; the bounds are ours.
-    Why: The run is sound and will end before it is good.
-    Fix: Double the learning rate within its band, or plan more steps.
-    """
-    reward, planned = run.reward, run.planned_steps
-    if reward is None or planned is None or reward.slope <= 0:
-        return
-    now, width = run.share(reward.tail()), run.highest - run.lowest
-    gained = reward.slope * len(reward.points) / width
-    if now >= GOOD or gained < NOTICEABLE or reward.jumps > SWING * width:
-        return
-    needed = reward.last_step + (GOOD - now) * width / reward.slope
-    if needed <= 3 * planned:
-        return
-    most = MOST_LORA_RATE if run.spec is not None and run.spec.lora is not None else MOST_FULL_RATE
-    yield run.found(
-        f"the reward rises by {reward.slope:.2g} a step: 80 % takes {needed:,.0f} steps, planned are {planned}",
-        series=reward,
-        change=run.scaled("learning_rate", 2, most=most),
-        then="keep everything else; compare the slope after 20 steps",
-        stop="stop if the slope has not at least doubled within 50 steps",
-        slope=reward.slope,
-    )
-
-
-@rule("DGN005", gate="diagnosis")
-def variance_collapses(run: Diagnosed) -> Iterator[Found]:
-    """Replies become all alike.
-
-    What: The entropy of the policy, or the spread of rewards within groups, has fallen below a quarter of what it was
-        at the start, while the reward is not at its top. Source: DAPO, arXiv 2503.14476, section 3.1 (entropy
-        collapse), and prime-rl docs/training.md (entropy that is too low is mode collapse); the quarter is ours.
-    Why: A policy that says one thing cannot find anything better: what it earns now is what it will earn.
-    Fix: Sample at temperature 1, halve the learning rate, go back to a checkpoint before the fall.
-    """
-    reward = run.reward
-    if reward is not None and run.share(reward.tail()) > NEARLY_ALL:
-        return
-    for name in ("entropy", "reward_std"):
-        series = run.series.get(name)
-        if series is None or len(series.points) < LEAST_STEPS or series.head() <= 0:
-            continue
-        if name == "reward_std" and reward is not None and run.share(reward.tail(0.5)) < NOTHING_EARNED:
-            continue  # nothing is earned at all, which is another matter
-        left = series.tail() / series.head()
-        if left >= COLLAPSED:
-            continue
-        change = run.scaled("learning_rate", 0.5, least=LEAST_RATE)
-        if run.spec is not None and run.spec.sampling.temperature < 1:
-            change |= {"sampling.temperature": 1.0}
+    first, last = reward.last_steps(0.2)
+    if all(value >= run.highest for step, value in reward.points if step >= first):
         yield run.found(
-            f"{series.metric} fell to {left:.0%} of what it was ({series.head():.3g} to {series.tail():.3g})",
-            series=series,
-            steps=series.steps_below(COLLAPSED * series.head()),
-            change=change,
-            then="look at rollouts of one task side by side; go back to a checkpoint from before the fall",
-            stop=f"stop if {series.metric} goes on falling for 10 steps",
-            left=left,
+            f"every rollout earned {run.highest:g}, the most there is, in steps {first} to {last}",
+            series=reward,
+            steps=(first, last),
+            then="nox -s compare -- NAME --before BASELINE --after CHECKPOINT; look at rollouts for what is not meant",
+            stop="stop now; every further step costs without gaining",
+            mean=reward.tail(),
+        )
+
+
+@rule("DGN006", gate="diagnosis")
+def rollouts_are_too_old(run: RunLog) -> Iterator[Found]:
+    """Rollouts are older than the run allows.
+
+    What: Over the last fifth, the mean age of rollouts is above the declared `max_off_policy_steps`. Source: prime-rl
+        docs/training.md.
+    Why: Gradients are taken on what the policy would no longer say, and the declared limit does not hold.
+    Fix: Look at why sampling is slower than training: more GPUs for inference, or shorter replies.
+    """
+    limit = run.spec.max_off_policy_steps if run.spec is not None else None
+    series = run.series.get("off_policy")
+    if limit is None or series is None or len(series.points) < LEAST_STEPS or series.tail() <= limit:
+        return
+    yield run.found(
+        f"rollouts are {series.tail():.3g} steps old on average, {limit} are allowed ({series.metric})",
+        series=series,
+        steps=series.steps_above(float(limit)),
+        then="compare the time of a step with the time of its rollouts",
+        stop="stop if the age goes on growing",
+        age=series.tail(),
+    )
+
+
+@rule("DGN007", gate="diagnosis")
+def most_groups_have_no_variance(run: RunLog) -> Iterator[Found]:
+    """Most groups have no variance.
+
+    What: Over the last fifth, more than half of the groups have equal rewards. Source: DAPO, arXiv 2503.14476, section
+        3.2; the half is ours.
+    Why: They are paid for and give no gradient; the batch is smaller than it says.
+    Fix: Filter them and draw others, or use larger groups.
+    """
+    series = run.series.get("zero_variance")
+    if series is None or series.tail() <= MOST_WITHOUT_VARIANCE:
+        return
+    larger = run.scaled("rollouts_per_example", 2, most=64) | run.scaled("batch_size", 2, most=4096)
+    yield run.found(
+        f"{series.tail():.0%} of the groups have no variance ({series.metric})",
+        series=series,
+        steps=series.last_steps(0.2),
+        change=run.filtered() or larger,
+        then="drop tasks that are always or never solved; docs/distribution.md names them",
+        stop="stop if the share stays above a half for 20 steps after the change",
+        share=series.tail(),
+    )
+
+
+@rule("DGN008", gate="diagnosis")
+def replies_are_cut(run: RunLog) -> Iterator[Found]:
+    """Replies are cut off at their limit.
+
+    What: Over the last fifth, more than a tenth of the rollouts are truncated. Source: DAPO, arXiv 2503.14476, section
+        3.4 (cut replies that are punished for their length are noise in the reward); the tenth is ours.
+    Why: The answer stands at the end: what is cut earns nothing, whether it was right or not, and the policy learns to
+        be short instead of right.
+    Fix: Raise sampling.max_tokens, and seq_len with it.
+    """
+    series = run.series.get("truncated")
+    if series is None or series.tail() <= MOST_TRUNCATED:
+        return
+    change = run.scaled("sampling.max_tokens", 2)
+    wanted = change.get("sampling.max_tokens")
+    if run.spec is not None and wanted is not None and wanted >= run.spec.seq_len:
+        change |= {"seq_len": 2 * run.spec.seq_len}
+    yield run.found(
+        f"{series.tail():.0%} of the rollouts are truncated ({series.metric})",
+        series=series,
+        steps=series.last_steps(0.2),
+        change=change,
+        then="look at whether cut replies repeat themselves: then the model and not the limit is at fault",
+        stop="stop if it is still above a tenth 20 steps after the change",
+        share=series.tail(),
+    )
+
+
+@rule("DGN009", gate="diagnosis")
+def rollouts_break(run: RunLog) -> Iterator[Found]:
+    """Rollouts end with errors.
+
+    What: Over the last fifth, more than 5 % of the rollouts end with an error. Source: prime-rl docs/training.md.
+    Why: They earn nothing, or are left out; either way the rest is no fair sample of what the policy does.
+    Fix: Read the environment server's log; fewer rollouts in flight (`max_concurrent`) relieve sandboxes and judges.
+    """
+    series = run.series.get("errors")
+    if series is None or series.tail() <= MOST_ERRORS:
+        return
+    yield run.found(
+        f"{series.tail():.0%} of the rollouts end with an error ({series.metric})",
+        series=series,
+        steps=series.last_steps(0.2),
+        then="read the environment server's log: prime train logs ID, or the trainer's own",
+        stop="stop at once if it is above a fifth",
+        share=series.tail(),
+    )
+
+
+@rule("DGN010", gate="diagnosis")
+def memory_ran_out(run: RunLog) -> Iterator[Found]:
+    """Memory ran out.
+
+    What: What the trainer printed has words of CUDA, vLLM or the kernel about memory that is used up.
+    Why: The run ends there, or goes on without the process that was ended.
+    Fix: Shorter sequences, or more GPUs to spread them over.
+    """
+    said = OUT_OF_MEMORY.search(run.log)
+    if said is None:
+        return
+    start = run.log.rfind("\n", 0, said.start()) + 1
+    line = run.log[start : run.log.find("\n", said.end()) if "\n" in run.log[said.end() :] else None]
+    change = run.scaled("seq_len", 0.5, least=512)
+    if run.spec is not None and change.get("seq_len", 0) and change["seq_len"] <= run.spec.sampling.max_tokens:
+        change |= {"sampling.max_tokens": change["seq_len"] // 2}
+    yield run.found(
+        "memory ran out: " + " ".join(line.split())[:200],
+        change=change,
+        then="if sequences must be as long, double gpus.train, or train an adapter (lora: {rank: 16})",
+        stop="the run does not go on by itself; start it again from its last checkpoint",
+        line=" ".join(line.split())[:500],
+    )
+
+
+@rule("DGN011", gate="diagnosis")
+def numbers_broke(run: RunLog) -> Iterator[Found]:
+    """A metric is no number any more.
+
+    What: Loss, reward, gradient norm or KL was NaN or infinite at some step. Source: IEEE 754, where a NaN stays one
+        through every sum.
+    Why: The weights are lost from there on; what is logged afterwards means nothing.
+    Fix: Resume from a checkpoint before that step, and look at the rollouts and the learning rate there.
+    """
+    telling = ("loss", "reward", "grad_norm", "kl", "entropy")
+    for metric, steps in run.broken.items():
+        known = [name for name in telling if name in metric.lower()]
+        if known and steps:
+            yield run.found(
+                f"{metric} is no finite number at step {steps[0]}"
+                + (f" and {len(steps) - 1} more" if len(steps) > 1 else ""),
+                then=f"resume from a checkpoint before step {steps[0]}",
+                stop="stop now: weights that are no numbers do not recover",
+                metric=metric,
+                steps=(steps[0], steps[-1]),
+            )
+
+
+@rule("DGN013", gate="diagnosis", severity="warning")
+def steps_are_missing(run: RunLog) -> Iterator[Found]:
+    """Metrics have gaps.
+
+    What: Between the first and the last step that was logged, none is missing.
+    Why: Means and trends are of what is there; a gap may be where it broke.
+    Fix: Look at whether the trainer was started again, or the file was cut.
+    """
+    if run.missing_steps:
+        first = ", ".join(map(str, run.missing_steps[:8]))
+        more = f" and {len(run.missing_steps) - 8} more" if len(run.missing_steps) > 8 else ""
+        yield run.found(
+            f"no metric was logged at steps {first}{more}",
+            then="compare with the checkpoints: a restart repeats steps, a crash loses them",
+            stop="none: the run may be sound",
+            missing=list(run.missing_steps[:50]),
+        )
+
+
+@rule("DGN014", gate="diagnosis")
+def run_is_gone(run: RunLog) -> Iterator[Found]:
+    """The run failed, was stopped, or is not there.
+
+    What: The platform has the run, and does not call it failed or stopped.
+    Why: Nothing more will come of it by itself.
+    Fix: Read its log's end; restart it, or submit a changed declaration.
+    """
+    status = run.status.upper()
+    if status == "MISSING" or (status in ("FAILED", "STOPPED", "CANCELLED")):
+        said = "is not among the platform's runs" if status == "MISSING" else f"is {status.lower()}"
+        yield run.found(
+            f"the run {said}",
+            then="prime train logs ID shows why; prime train restart ID goes on from the last checkpoint"
+            if status != "MISSING"
+            else "it was deleted, or belongs to another team (PRIME_TEAM_ID); nox -s train submits it anew",
+            stop="it has ended",
+            status=run.status,
+        )
+
+
+@rule("DGN015", gate="diagnosis", severity="advice")
+def too_early_to_tell(run: RunLog) -> Iterator[Found]:
+    """There is too little to judge.
+
+    What: The reward is known at 20 steps or more.
+    Why: What holds over fewer steps may be chance.
+    Fix: Wait.
+    """
+    known = run.series.get("reward")
+    count = len(known.points) if known is not None else 0
+    if count < LEAST_STEPS and run.status.upper() not in ("MISSING", "FAILED", "STOPPED", "CANCELLED"):
+        what = f"the reward is known at {count} steps" if count else "no metric is known that names a reward"
+        yield run.found(
+            f"{what}; {LEAST_STEPS} are needed to judge it",
+            then="ask again later"
+            if count
+            else "name the metric `reward`, or see docs/training.md for the names that are read",
+            stop="none yet",
         )

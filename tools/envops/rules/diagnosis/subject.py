@@ -1,4 +1,4 @@
-"""What the rules of diagnoses look at: a run that is under way or over, in numbers."""
+"""What the rules of diagnoses judge: the log of a run that is under way or over."""
 
 from __future__ import annotations
 
@@ -7,37 +7,35 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from envops.rules.engine import Found, Gate
-from envops.rules.runs.trainers import NO_FILTER
 
 if TYPE_CHECKING:
     from envops.repository.run import RunSpec
+    from envops.rules.runs.trainer import TrainerLimits
     from envops.statistics.series import Series
 
-LEAST_RATE = 1e-7
-"""No change is suggested below it."""
 LEAST_STEPS = 20
-"""Fewer points of the reward say nothing about a trend."""
+"""What holds over fewer points may be chance."""
 
 
 @dataclass(frozen=True)
-class Diagnosed:
-    """One run as the rules of diagnoses see it. Rewards are as the trainer logged them."""
+class RunLog:
+    """The log of one run. Rewards are as the trainer logged them."""
 
     gates: ClassVar[tuple[Gate, ...]] = ("diagnosis",)
 
     series: Mapping[str, Series] = field(default_factory=dict)
     spec: RunSpec | None = None
     """`None` where the registry does not know the run."""
+    trainer: TrainerLimits | None = None
     status: str = ""
     """What the platform calls its state; empty where there is none."""
-    planned_steps: int | None = None
     missing_steps: tuple[int, ...] = ()
     broken: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     """Metric → steps at which it was no finite number."""
     log: str = ""
     lowest: float = 0.0
-    highest: float = 1.0
-    """The range of the reward, as the environment declares it."""
+    highest: float | None = None
+    """The range of the reward, as the environment declares it; without a declaration the highest is unknown."""
 
     @property
     def ignore(self) -> Mapping[str, str]:
@@ -49,11 +47,6 @@ class Diagnosed:
         """The reward, where enough of it is known to judge."""
         found = self.series.get("reward")
         return found if found is not None and len(found.points) >= LEAST_STEPS else None
-
-    def share(self, reward: float) -> float:
-        """A reward as a share of its range."""
-        width = self.highest - self.lowest
-        return (reward - self.lowest) / width if width > 0 else 0.0
 
     def found(
         self,
@@ -91,8 +84,7 @@ class Diagnosed:
         return {} if wanted == now else {key: wanted}
 
     def filtered(self) -> dict[str, Any]:
-        """The change that draws other groups for dead ones; nothing where the trainer has no such filter."""
-        spec = self.spec
-        if spec is None or spec.difficulty_filter or spec.backend in NO_FILTER:
+        """The change that replaces groups without variance; nothing where the trainer cannot."""
+        if self.spec is None or self.spec.difficulty_filter or self.trainer is None:
             return {}
-        return {"difficulty_filter": True}
+        return {"difficulty_filter": True} if self.trainer.replaces_groups else {}

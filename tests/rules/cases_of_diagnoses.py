@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from envops.rules.diagnosis.subject import RunLog
+from envops.rules.diagnosis import RunLog
 from envops.statistics.series import Series
 from rule_cases import RuleCases
 from run_subjects import SOUND, spec_of

@@ -32,7 +32,7 @@ MODULES = (
     "runs.compatible",
     "runs.settings",
     "runs.signal",
-    "diagnosis.signatures",
+    "diagnosis",
     "release.versions",
 )
 

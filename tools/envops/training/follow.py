@@ -17,7 +17,7 @@ from envops.reports.run_report import Curve, CurvePoint, RewardBin, RunFinding, 
 from envops.repository.problem import nearest
 from envops.repository.registry import REGISTRY_FILE, Registry, load_registry
 from envops.repository.repository import Repository
-from envops.rules.diagnosis.subject import RunLog
+from envops.rules.diagnosis import RunLog
 from envops.rules.engine import Finding, findings
 from envops.statistics.intervals import t_quantile
 from envops.statistics.series import Series, series_of

@@ -12,10 +12,16 @@ values), `next` and `stop`.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from envops.rules.diagnosis.subject import LEAST_STEPS, RunLog
-from envops.rules.engine import Found, rule
+from envops.rules.engine import Found, Gate, rule
+
+if TYPE_CHECKING:
+    from envops.repository.run import RunSpec
+    from envops.rules.runs.trainer import TrainerLimits
+    from envops.statistics.series import Series
 
 MOST_WITHOUT_VARIANCE = 0.5
 MOST_TRUNCATED = 0.1
@@ -26,6 +32,81 @@ OUT_OF_MEMORY = re.compile(
     r"|NCCL.{0,40}out of memory",
     re.IGNORECASE,
 )
+LEAST_STEPS = 20
+"""What holds over fewer points may be chance."""
+
+
+@dataclass(frozen=True)
+class RunLog:
+    """The log of one run. Rewards are as the trainer logged them."""
+
+    gates: ClassVar[tuple[Gate, ...]] = ("diagnosis",)
+
+    series: Mapping[str, Series] = field(default_factory=dict)
+    spec: RunSpec | None = None
+    """`None` where the registry does not know the run."""
+    trainer: TrainerLimits | None = None
+    status: str = ""
+    """What the platform calls its state; empty where there is none."""
+    missing_steps: tuple[int, ...] = ()
+    broken: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    """Metric → steps at which it was no finite number."""
+    log: str = ""
+    lowest: float = 0.0
+    highest: float | None = None
+    """The range of the reward, as the environment declares it; without a declaration the highest is unknown."""
+
+    @property
+    def ignore(self) -> Mapping[str, str]:
+        """Rule id → the reason why it is ignored for this run."""
+        return self.spec.ignore if self.spec else {}
+
+    @property
+    def reward(self) -> Series | None:
+        """The reward, where enough of it is known to judge."""
+        found = self.series.get("reward")
+        return found if found is not None and len(found.points) >= LEAST_STEPS else None
+
+    def found(
+        self,
+        message: str,
+        *,
+        series: Series | None = None,
+        steps: tuple[int, int] | None = None,
+        change: Mapping[str, Any] | None = None,
+        then: str,
+        stop: str,
+        **evidence: Any,
+    ) -> Found:
+        """A finding with what to change in the registry, what to do next, and when to stop.
+
+        `steps` are those at which it shows, first and last; all of the series where nothing is said.
+        """
+        told: dict[str, Any] = {**evidence, "change": dict(change or {}), "next": then, "stop": stop}
+        if series is not None:
+            told |= {"metric": series.metric, "steps": [series.first_step, series.last_step]}
+        if steps is not None:
+            told["steps"] = list(steps)
+        return Found(message, told)
+
+    def scaled(self, key: str, factor: float, least: float = 0.0, most: float = float("inf")) -> dict[str, Any]:
+        """A change of one number of the declaration by a factor, within bounds; nothing where it stands there."""
+        if self.spec is None:
+            return {}
+        now: Any = self.spec
+        for part in key.split("."):
+            now = getattr(now, part, None)
+        if not isinstance(now, int | float) or isinstance(now, bool):
+            return {}
+        wanted = min(most, max(least, now * factor))
+        wanted = round(wanted) if isinstance(now, int) else float(f"{wanted:.3g}")
+        return {} if wanted == now else {key: wanted}
+
+    def filtered(self) -> dict[str, Any]:
+        """The change that replaces groups without variance; nothing where the trainer cannot."""
+        if self.spec is None or self.spec.difficulty_filter or self.trainer is None:
+            return {}
+        return {"difficulty_filter": True} if self.trainer.replaces_groups else {}
 
 
 @rule("DGN001", gate="diagnosis")

@@ -6,6 +6,7 @@ Imports inside functions and under TYPE_CHECKING count like all others.
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
@@ -36,7 +37,7 @@ SLICES = (
 )
 """Each may import those before it."""
 PURE = {"rules": ("text", "envops_worker", "facts", "repository", "statistics"), "statistics": ("facts", "repository")}
-"""Slices without I/O, and what they may import beside themselves. Of `repository` they take types and plain functions."""
+"""Slices without I/O, and what else they may import. Of `repository` they take types and plain functions."""
 IO_MODULES = {
     "asyncio",
     "fcntl",
@@ -84,6 +85,14 @@ def slice_of(module: str) -> str:
     """The slice of a module; empty for what lies beside the slices, such as exit codes."""
     parts = module.split(".")
     return parts[0] if parts[0] == "envops_worker" else "".join(set(parts[1:2]) & set(SLICES))
+
+
+def test_architecture_page_names_files_that_exist() -> None:
+    page = (TOOLS.parent / "docs" / "architecture.md").read_text("utf-8")
+    named = set(re.findall(r"`((?!tests/)[a-z_0-9]+/[a-z_0-9/]+\.py)`", page))
+    roots = (TOOLS, TOOLS / "envops")
+    assert len(named) > 20
+    assert {name for name in named if not any((root / name).is_file() for root in roots)} == set()
 
 
 def test_folders_beside_each_other_are_the_slices() -> None:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from envops.rules.diagnosis import most_groups_have_no_variance
-from envops.rules.diagnosis import RunLog
+from envops.rules.diagnosis import RunLog, most_groups_have_no_variance
 from envops.statistics.series import Series
 from envops.training.trainers import trainer_named
 from run_subjects import SOUND, spec_of

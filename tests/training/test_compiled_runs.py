@@ -71,14 +71,18 @@ def test_overrides_come_last_and_are_shown(backend: str) -> None:
     assert any("runs.first.overrides" in text for text in made.files.values())
 
 
-@pytest.mark.parametrize("backend", [name for name, trainer in TRAINERS.items() if trainer.limits.batch_unit == "tasks"])
+@pytest.mark.parametrize(
+    "backend", [name for name, trainer in TRAINERS.items() if trainer.limits.batch_unit == "tasks"]
+)
 def test_a_batch_is_converted_where_tasks_are_counted(backend: str) -> None:
     made = compiled(backend)
     assert made.units == {"rollouts per step": 128, "tasks per step": 16}
     assert any("128 rollouts = 16 tasks" in note for note in made.notes)
 
 
-@pytest.mark.parametrize("backend", [name for name, trainer in TRAINERS.items() if not trainer.limits.many_environments])
+@pytest.mark.parametrize(
+    "backend", [name for name, trainer in TRAINERS.items() if not trainer.limits.many_environments]
+)
 def test_a_mix_is_refused_where_one_environment_is_trained(backend: str) -> None:
     with pytest.raises(CompileError, match="trains on one environment, 2 are declared"):
         compiled(backend, environments=[{"id": "sums"}, {"id": "texts"}])

@@ -10,7 +10,7 @@ from envops.repository.run import RunSpec, run_spec
 from envops.rules.runs.subject import Recorded, RunSubject, TrainedOn
 from envops.training.declared_runs import run_subject
 from envops.training.trainers import compile_run, trainer_named
-from envops.training.trainers.trainer import CompileError, Environment, Request
+from envops.training.trainers.trainer import CompileError, CompileRequest, Environment
 
 SOUND: Mapping[str, Any] = {
     "backend": "prime-rl",
@@ -51,7 +51,7 @@ def run(
     if sources is not None:
         changed["environments"] = list(sources)
     spec = spec_of(changed)
-    request = Request(spec, {source.id: environment for source in (*spec.environments, *spec.evaluated)})
+    request = CompileRequest(spec, {source.id: environment for source in (*spec.environments, *spec.evaluated)})
     compiled, broken = None, ""
     try:
         compiled = compile_run(request)

@@ -12,7 +12,7 @@ from envops.repository.repository import Repository
 from envops.repository.run import run_spec
 from envops.training.declared_runs import declared_runs, leftover_configs, write_configs
 from envops.training.trainers import TRAINERS, compile_run
-from envops.training.trainers.trainer import Compiled, CompileError, Environment, Request
+from envops.training.trainers.trainer import Compiled, CompileError, CompileRequest, Environment
 
 REPOSITORY = Path(__file__).parents[2]
 SUMS = Environment("sums", "sums", "acme/sums", "0.1.0", "v1")
@@ -33,7 +33,7 @@ DECLARED: dict[str, Any] = {
 def compiled(backend: str, **changes: Any) -> Compiled:
     declared = {**DECLARED, "backend": backend, **changes}
     spec = run_spec("first", {key: value for key, value in declared.items() if value is not None}, {}, "registry.yaml")
-    return compile_run(Request(spec, {"sums": SUMS, "texts": TEXTS}))
+    return compile_run(CompileRequest(spec, {"sums": SUMS, "texts": TEXTS}))
 
 
 def native(backend: str, **changes: Any) -> Any:
@@ -100,7 +100,7 @@ def test_hosted_runs_name_environments_as_the_hub_does() -> None:
 
 def test_the_name_of_a_submission_is_in_the_file_that_is_submitted() -> None:
     spec = run_spec("first", DECLARED, {}, "registry.yaml")
-    made = compile_run(Request(spec, {"sums": SUMS}))
+    made = compile_run(CompileRequest(spec, {"sums": SUMS}))
     named = TRAINERS["prime"].named
     assert named is not None
     assert tomllib.loads(named(made, "first-0123")) == {"name": "first-0123", **made.native.values}
@@ -152,7 +152,7 @@ def test_settings_of_environments_reach_every_backend_that_takes_them() -> None:
 def test_v0_environments_are_named_the_old_way_by_the_old_service() -> None:
     old = replace(SUMS, generation="v0")
     spec = run_spec("first", {**DECLARED, "backend": "prime-lora"}, {}, "registry.yaml")
-    assert compile_run(Request(spec, {"sums": old})).native.values["env"][0]["id"] == "acme/sums"
+    assert compile_run(CompileRequest(spec, {"sums": old})).native.values["env"][0]["id"] == "acme/sums"
     assert native("prime-lora")["env"][0]["taskset"] == {"id": "acme/sums"}
 
 

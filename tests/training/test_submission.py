@@ -16,7 +16,7 @@ from envops.training.declared_runs import DeclaredRun
 from envops.training.identity import RunIdentity, identity_of
 from envops.training.submit import Platform, submit
 from envops.training.trainers import compile_run
-from envops.training.trainers.trainer import Environment, Request
+from envops.training.trainers.trainer import CompileRequest, Environment
 
 DECLARED: dict[str, Any] = {
     "backend": "prime",
@@ -29,8 +29,8 @@ SUMS = Environment("sums", "sums", "acme/sums", "0.1.0", "v1")
 COMMIT = "0123456789abcdef"
 
 
-def request(**changes: Any) -> Request:
-    return Request(run_spec("first", {**DECLARED, **changes}, {}, "registry.yaml"), {"sums": SUMS})
+def request(**changes: Any) -> CompileRequest:
+    return CompileRequest(run_spec("first", {**DECLARED, **changes}, {}, "registry.yaml"), {"sums": SUMS})
 
 
 def identity(commit: str = COMMIT, environment: Environment = SUMS, **changes: Any) -> RunIdentity:

@@ -22,7 +22,7 @@ OTHER_MEANINGS = {"prime", "trl", "local"}
 MADE_UP = '''\
 """A trainer that nobody has."""
 
-from envops.rules.runs.trainer import Refusal, TrainerLimits
+from envops.rules.runs.trainer import RefusedSetting, TrainerLimits
 from envops.training.trainers.native_config import NativeConfig, origin, toml_text
 from envops.training.trainers.trainer import Compiled, Trainer, file_path, heading, settings_at, units, with_overrides
 
@@ -41,7 +41,7 @@ def _compile(request):
 
 def _refusals(spec, native, settings):
     if native.get("steps", 0) > 9:
-        yield Refusal("combination", "max_steps", f"{native['steps']} steps are more than nine")
+        yield RefusedSetting("combination", "max_steps", f"{native['steps']} steps are more than nine")
 
 
 TRAINER = Trainer(LIMITS, "hand", _compile, settings_at({"batch": "batch"}, LIMITS), _refusals,

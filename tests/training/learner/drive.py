@@ -21,7 +21,7 @@ from typing import Any
 import torch
 from envops.repository.repository import Repository
 from envops.repository.workspace import Workspace
-from envops.training.learner.environment import Ground, Pace, opened_ground
+from envops.training.learner.environment import RolloutLimits, TrainingEnvironment, opened_for_training
 from envops.training.learner.settings import LearnerSettings, RolloutSettings
 from envops.training.learner.training import Learner
 
@@ -83,11 +83,13 @@ WRONG = "I cannot say."
 
 
 @contextmanager
-def opened(name: str) -> Iterator[Ground]:
+def opened(name: str) -> Iterator[TrainingEnvironment]:
     repository = Repository.load(ROOT, [name])
     entry, package = repository.registry.environments[name], repository.packages[name]
     stop = threading.Event()
-    with opened_ground(entry, package, Workspace(ROOT), {}, stop, most_tasks=8, pace=Pace(8, 60.0)) as ground:
+    with opened_for_training(
+        entry, package, Workspace(ROOT), {}, stop, most_tasks=8, pace=RolloutLimits(8, 60.0)
+    ) as ground:
         yield ground
 
 

@@ -21,8 +21,8 @@ from envops.training.trainers import HERE
 from envops.validation.job import StageFailed, WorkerLost
 
 if TYPE_CHECKING:
-    from envops.training.probe.learning import Step
-    from envops.training.probe.probing import Probed
+    from envops.training.probe.learning import ProbeStep
+    from envops.training.probe.probing import ProbeResult
 
 NEEDED = ("torch", "trl", "transformers", "datasets", "accelerate")
 WHAT_IT_PROVES = (
@@ -51,7 +51,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _probe(root: Path, name: str, options: argparse.Namespace) -> int:
-    from envops.training.learner.environment import opened_ground
+    from envops.training.learner.environment import opened_for_training
     from envops.training.probe.eligibility import NotForAProbe
     from envops.training.probe.probing import probe
 
@@ -64,7 +64,7 @@ def _probe(root: Path, name: str, options: argparse.Namespace) -> int:
     folder = workspace.base / "probes" / chosen / hashlib.sha256(about.encode()).hexdigest()[:16]
     _say(f"probe of {chosen}: a tiny model of random weights, {options.seconds:g} s, seed {options.seed}")
     try:
-        with opened_ground(entry, package, workspace, args, threading.Event(), most_tasks=MOST_TASKS) as ground:
+        with opened_for_training(entry, package, workspace, args, threading.Event(), most_tasks=MOST_TASKS) as ground:
             probed = probe(ground, options.seed, options.seconds, folder, _show, _say)
     except NotForAProbe as error:
         print(f"{chosen} cannot be probed: {error}", file=sys.stderr)
@@ -85,7 +85,7 @@ def code_digest() -> str:
     return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:12]
 
 
-def _show(step: Step) -> None:
+def _show(step: ProbeStep) -> None:
     bar = "▇" * round(BAR * max(0.0, min(1.0, step.reward)))
     _say(f"step {step.number:4d}  {step.seconds:5.0f} s  reward {step.reward:6.3f}  {bar}")
 
@@ -94,7 +94,7 @@ def _say(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
-def _summary(name: str, probed: Probed) -> str:
+def _summary(name: str, probed: ProbeResult) -> str:
     before, after = probed.before, probed.after
     dead = sum(step.dead_groups for step in probed.steps) / max(1, len(probed.steps))
     return "\n".join(
@@ -110,7 +110,7 @@ def _summary(name: str, probed: Probed) -> str:
     )
 
 
-def _as_json(name: str, probed: Probed) -> dict[str, Any]:
+def _as_json(name: str, probed: ProbeResult) -> dict[str, Any]:
     def interval(estimate: Any) -> dict[str, float]:
         return {"value": estimate.value, "low": estimate.low, "high": estimate.high}
 
@@ -127,7 +127,7 @@ def _as_json(name: str, probed: Probed) -> dict[str, Any]:
     }
 
 
-def _report(name: str, probed: Probed) -> RunReport:
+def _report(name: str, probed: ProbeResult) -> RunReport:
     curves = {
         "reward": [(step.number, step.reward) for step in probed.steps],
         "dead groups": [(step.number, step.dead_groups) for step in probed.steps],

@@ -95,15 +95,15 @@ def _submit(root: Path, options: argparse.Namespace) -> int:
     if situation.prime is None and not options.dry_run:
         raise HubUnavailable("nothing can be submitted without a key", "set PRIME_API_KEY, or: --dry-run")
     decided = decided_runs(situation, names, asked=options.names)
-    states = {each.run.spec.name: f"{each.fate.action}: {each.fate.reason}" for each in decided}
+    states = {each.run.spec.name: f"{each.decision.action}: {each.decision.reason}" for each in decided}
     outcomes: dict[str, str] = {}
     if not options.dry_run:
         for each in decided:
-            if each.fate.action == "submit":
+            if each.decision.action == "submit":
                 said = carry_out(situation, each)
                 outcomes[each.run.spec.name] = said.outcome
                 states[each.run.spec.name] = ": ".join(filter(None, (said.outcome, said.message, said.next)))
-    results = [run_result(each.run, states[each.run.spec.name], each.fate.next) for each in decided]
+    results = [run_result(each.run, states[each.run.spec.name], each.decision.next) for each in decided]
     print(situation.access.scrubber.text(_shown(results, (), options)), end="")
     return _exit_code(decided, outcomes)
 
@@ -129,7 +129,7 @@ def _situation(root: Path, registry: Registry, names: list[str]) -> Situation:
 
 
 def _exit_code(decided: list[DecidedRun], outcomes: dict[str, str]) -> int:
-    actions = {each.fate.action for each in decided}
+    actions = {each.decision.action for each in decided}
     if "failed" in outcomes.values() or "refused" in actions:
         return exit_codes.FAIL
     return exit_codes.ERROR if "unknown" in outcomes.values() or "unreadable" in actions else exit_codes.PASS

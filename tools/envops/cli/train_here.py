@@ -99,19 +99,19 @@ def _train(root: Path, settings: LearnerSettings) -> Trained:
     if missing := [secret for secret in entry.secrets if not os.environ.get(secret)]:
         raise UnfitSettings(f"the environment {name} needs {', '.join(missing)}, which is not set")
     _say(f"{settings.name}: {settings.model} on {name}")
-    from envops.training.learner.environment import Pace, opened_ground
+    from envops.training.learner.environment import RolloutLimits, opened_for_training
     from envops.training.learner.rendering import UnfitTemplate
     from envops.training.learner.rollouts import NothingPlayed
     from envops.training.learner.training import Learner
 
     rollouts = settings.rollouts
-    pace = Pace(rollouts.max_concurrent, rollouts.seconds)
+    pace = RolloutLimits(rollouts.max_concurrent, rollouts.seconds)
     with stopped_once() as stop:
         learner = Learner(settings, root, stop, _say, reward_digest(entry, package))
         try:
             if finished := learner.prepare():
                 return finished
-            opened = opened_ground(
+            opened = opened_for_training(
                 entry, package, Workspace(root), rollouts.args, stop, most_tasks=MOST_TASKS, pace=pace
             )
             with opened as ground:

@@ -22,7 +22,7 @@ from envops.repository.registry import Registry
 from envops.repository.repository import Repository
 from envops.repository.workspace import Workspace
 from envops.training.declared_runs import DeclaredRun, declared_runs
-from envops.training.due import Fate, Standing, fate_of
+from envops.training.due import RunDecision, RunState, decision_on
 from envops.training.identity import RunIdentity, identity_of
 from envops.training.submit import Platform, submit
 
@@ -59,13 +59,15 @@ class DecidedRun:
 
     run: DeclaredRun
     identity: RunIdentity
-    fate: Fate
+    decision: RunDecision
 
 
 def planned_runs(situation: Situation) -> tuple[PlannedRun, ...]:
     """What would become of each declared run."""
     return tuple(
-        PlannedRun(each.run.spec.name, each.run.trainer.name, each.fate.action, each.fate.reason, each.fate.next)
+        PlannedRun(
+            each.run.spec.name, each.run.trainer.name, each.decision.action, each.decision.reason, each.decision.next
+        )
         for each in decided_runs(situation)
     )
 
@@ -81,7 +83,7 @@ def submit_runs(situation: Situation, planned: tuple[PlannedRun, ...]) -> tuple[
 def decided_runs(
     situation: Situation, names: Collection[str] | None = None, asked: Collection[str] = ()
 ) -> list[DecidedRun]:
-    """The fate of each run, or of those named; `asked` are runs that somebody asked for by name.
+    """The decision of each run, or of those named; `asked` are runs that somebody asked for by name.
 
     Raises `DeclarationError`, `HubUnavailable` and `Interrupted`.
     """
@@ -100,14 +102,16 @@ def decided_runs(
 
 
 def carry_out(situation: Situation, each: DecidedRun) -> SubmittedRun:
-    """Submit one run if that is its fate, and say what came of it."""
-    name, fate = each.run.spec.name, each.fate
-    if fate.action == "submitted":
-        return SubmittedRun(name, "already-submitted", fate.reason, fate.next, fate.found.id if fate.found else "")
-    if fate.action != "submit" or situation.prime is None:
-        outcome = "waits" if fate.action in ("waits", "manual") else "unknown"
-        outcome = "failed" if fate.action == "refused" else outcome
-        return SubmittedRun(name, outcome, fate.reason, fate.next)
+    """Submit one run if that is its decision, and say what came of it."""
+    name, decision = each.run.spec.name, each.decision
+    if decision.action == "submitted":
+        return SubmittedRun(
+            name, "already-submitted", decision.reason, decision.next, decision.found.id if decision.found else ""
+        )
+    if decision.action != "submit" or situation.prime is None:
+        outcome = "waits" if decision.action in ("waits", "manual") else "unknown"
+        outcome = "failed" if decision.action == "refused" else outcome
+        return SubmittedRun(name, outcome, decision.reason, decision.next)
     notes = Workspace(situation.root).base
     platform = Platform(situation.prime, situation.access, notes, situation.stop)
     said = submit(each.run, each.identity, platform)
@@ -127,7 +131,7 @@ def _decided(
     spec = run.spec
     identity = identity_of(run.request, registry.runs[spec.name], packages, commit)
     needed = dict.fromkeys(source.id for source in (*spec.environments, *spec.evaluated))
-    standing = Standing(
+    standing = RunState(
         spec=spec,
         identity=identity,
         hosted=run.trainer.hosted,
@@ -139,7 +143,7 @@ def _decided(
         named=spec.name in asked,
         command=" ".join(run.compiled.command) if run.compiled else "",
     )
-    return DecidedRun(run, identity, fate_of(standing))
+    return DecidedRun(run, identity, decision_on(standing))
 
 
 def _platform_runs(situation: Situation, runs: Iterable[DeclaredRun]) -> tuple[tuple[PlatformRun, ...] | None, str]:

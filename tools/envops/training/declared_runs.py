@@ -11,7 +11,7 @@ from envops.repository.recordings import read_recordings
 from envops.rules.engine import Finding, findings
 from envops.rules.runs.subject import Recorded, RunSubject, TrainedOn
 from envops.training.trainers import LIMITS, compile_run, trainer_named
-from envops.training.trainers.trainer import CONFIG_FOLDER, CompileError, Request, environment_of
+from envops.training.trainers.trainer import CONFIG_FOLDER, CompileError, CompileRequest, environment_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -29,7 +29,7 @@ class DeclaredRun:
     """One run: what was declared, what it compiles to, and what the rules find."""
 
     spec: RunSpec
-    request: Request
+    request: CompileRequest
     compiled: Compiled | None
     findings: tuple[Finding, ...]
 
@@ -69,7 +69,7 @@ def declared_run(
 ) -> DeclaredRun:
     """One run, compiled and judged; `recorded` remembers recordings that several runs use."""
     used = {source.id for source in (*spec.environments, *spec.evaluated)}
-    request = Request(spec, {name: environment_of(name, registry, packages) for name in sorted(used)})
+    request = CompileRequest(spec, {name: environment_of(name, registry, packages) for name in sorted(used)})
     compiled, broken = None, ""
     try:
         compiled = compile_run(request)
@@ -162,7 +162,7 @@ def _is_compiled(path: Path) -> bool:
 
 
 def _trained_on(
-    request: Request,
+    request: CompileRequest,
     source: Source,
     index: int,
     package: Package | None,

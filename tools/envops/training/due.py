@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from envops.hub.runs import PlatformRun
     from envops.repository.run import RunSpec
 
-Action = Literal["submit", "submitted", "manual", "waits", "refused", "unreadable", "not-asked"]
+RunAction = Literal["submit", "submitted", "manual", "waits", "refused", "unreadable", "not-asked"]
 
 
 class Identity(Protocol):
@@ -25,8 +25,8 @@ class Identity(Protocol):
 
 
 @dataclass(frozen=True)
-class Standing:
-    """What is known of one run when its fate is decided."""
+class RunState:
+    """What is known of one run when its decision is decided."""
 
     spec: RunSpec
     identity: Identity
@@ -46,36 +46,40 @@ class Standing:
 
 
 @dataclass(frozen=True)
-class Fate:
+class RunDecision:
     """What is to be done about one run, and why."""
 
-    action: Action
+    action: RunAction
     reason: str
     next: str = ""
     found: PlatformRun | None = None
 
 
-def fate_of(run: Standing) -> Fate:
+def decision_on(run: RunState) -> RunDecision:
     """The one thing to do about a run; nothing is submitted on a failed read."""
     if run.retired:
-        return Fate("manual", f"retired: {run.retired}", "use backend: prime")
+        return RunDecision("manual", f"retired: {run.retired}", "use backend: prime")
     if run.failing:
-        return Fate("refused", f"its rules fail: {', '.join(run.failing)}", "nox -s train -- --compile-only says why")
+        return RunDecision(
+            "refused", f"its rules fail: {', '.join(run.failing)}", "nox -s train -- --compile-only says why"
+        )
     if not run.hosted:
-        return Fate("manual", "it runs on a machine of one's own", run.command)
+        return RunDecision("manual", "it runs on a machine of one's own", run.command)
     if run.platform is None:
-        return Fate("unreadable" if run.unreadable else "not-asked", run.unreadable or "the platform was not asked")
+        return RunDecision(
+            "unreadable" if run.unreadable else "not-asked", run.unreadable or "the platform was not asked"
+        )
     same = [each for each in run.platform if run.identity.is_this(each.name)]
     if same:
         return _there(same)
     if run.spec.submit == "manual" and not run.named:
-        return Fate("manual", "submit: manual", f"nox -s train -- {run.spec.name}")
+        return RunDecision("manual", "submit: manual", f"nox -s train -- {run.spec.name}")
     if run.missing:
         names = ", ".join(run.missing)
-        return Fate("waits", f"not on the Hub as declared here: {names}", "nox -s release")
+        return RunDecision("waits", f"not on the Hub as declared here: {names}", "nox -s release")
     others = [each for each in run.platform if run.identity.is_another_version(each.name)]
     changed = f"changed since {others[0].name} ({others[0].status}); " if others else ""
-    return Fate("submit", f"{changed}{bounds(run.spec)}")
+    return RunDecision("submit", f"{changed}{bounds(run.spec)}")
 
 
 def bounds(spec: RunSpec) -> str:
@@ -93,10 +97,10 @@ def bounds(spec: RunSpec) -> str:
     return ", ".join(parts)
 
 
-def _there(same: Sequence[PlatformRun]) -> Fate:
+def _there(same: Sequence[PlatformRun]) -> RunDecision:
     latest = same[0]
     twice = f", and {len(same) - 1} more under this name" if len(same) > 1 else ""
     then = ""
     if latest.status.upper() in ("FAILED", "STOPPED"):
         then = f"prime train restart {latest.id}, or change the run: another declaration is another run"
-    return Fate("submitted", f"{latest.name} is {latest.status.lower()} ({latest.id}){twice}", then, latest)
+    return RunDecision("submitted", f"{latest.name} is {latest.status.lower()} ({latest.id}){twice}", then, latest)

@@ -221,7 +221,7 @@ class NotFound(Exception):
 
 
 @dataclass(frozen=True)
-class Place:
+class Checkout:
     """The repository that a run is looked for in."""
 
     root: Path
@@ -234,18 +234,18 @@ class Place:
         return path.read_text(encoding="utf-8") if path.is_file() else ""
 
 
-def place_of(root: Path) -> Place:
+def checkout_of(root: Path) -> Checkout:
     """The repository at a folder, or none; raises `DeclarationError` where its registry is wrong."""
     root = root.absolute()
-    return Place(root, load_registry(root) if (root / REGISTRY_FILE).is_file() else None)
+    return Checkout(root, load_registry(root) if (root / REGISTRY_FILE).is_file() else None)
 
 
-def followed(place: Place, target: str, declared_as: str | None, stop: threading.Event) -> Followed:
+def followed(checkout: Checkout, target: str, declared_as: str | None, stop: threading.Event) -> Followed:
     """The run that `target` names, as it is now.
 
     Raises `NotFound`, `NoMetrics`, `RunsUnreadable`, `HubUnavailable`, `Interrupted`.
     """
-    specs = place.registry.specs if place.registry else {}
+    specs = checkout.registry.specs if checkout.registry else {}
     if declared_as is not None and declared_as not in specs:
         near = nearest(declared_as, specs)
         raise NotFound(
@@ -255,37 +255,37 @@ def followed(place: Place, target: str, declared_as: str | None, stop: threading
     if path.exists():
         spec = specs.get(declared_as or "") or next((specs[part] for part in path.parts if part in specs), None)
         name = declared_as or (spec.name if spec else path.resolve().stem or path.resolve().parent.name)
-        return _of_files(place, name, spec, read_metrics(path))
+        return _of_files(checkout, name, spec, read_metrics(path))
     spec = specs.get(target)
     if spec is not None and not trainer_named(spec.backend).limits.hosted:
-        folder = place.root / OUTPUTS / spec.name
+        folder = checkout.root / OUTPUTS / spec.name
         if not folder.exists():
             raise NoMetrics(f"{spec.name} runs on a machine of one's own and {folder} is not here; name its folder")
-        return _of_files(place, spec.name, spec, read_metrics(folder))
+        return _of_files(checkout, spec.name, spec, read_metrics(folder))
     if spec is None and ("/" in target or target.endswith((".jsonl", ".json", ".csv", ".log"))):
         raise NotFound(f"{target} does not exist")
-    return _of_platform(place, target, spec or specs.get(declared_as or ""), stop)
+    return _of_platform(checkout, target, spec or specs.get(declared_as or ""), stop)
 
 
-def _of_files(place: Place, name: str, spec: RunSpec | None, metrics: RunMetrics) -> Followed:
+def _of_files(checkout: Checkout, name: str, spec: RunSpec | None, metrics: RunMetrics) -> Followed:
     notes = tuple(f"could not be read: {note}" for note in metrics.notes[:10])
-    return Followed(name, metrics, spec, notes=notes, packages=_packages(place, spec))
+    return Followed(name, metrics, spec, notes=notes, packages=_packages(checkout, spec))
 
 
-def _of_platform(place: Place, target: str, spec: RunSpec | None, stop: threading.Event) -> Followed:
+def _of_platform(checkout: Checkout, target: str, spec: RunSpec | None, stop: threading.Event) -> Followed:
     prime, access = the_platform("or name a file of metrics")
     found = _platform_run(target, spec, list_runs(prime, access, stop))
     if found is None:
         if spec is None:
-            known = ", ".join(place.registry.specs) if place.registry else ""
+            known = ", ".join(checkout.registry.specs) if checkout.registry else ""
             raise NotFound(f"{target} is no file, no declared run ({known}), and no run of the platform")
         empty = metrics_of_rows([], "the platform")
         return Followed(spec.name, empty, spec, "MISSING", notes=("it was never submitted, or it is gone",))
     details = read_run(prime, access, found.id, stop)
     if details is None:
         return Followed(target, metrics_of_rows([], "the platform"), spec, "MISSING", found.name)
-    if spec is None and place.registry is not None:
-        spec = next((each for each in place.registry.specs.values() if _is_of(each, found.name)), None)
+    if spec is None and checkout.registry is not None:
+        spec = next((each for each in checkout.registry.specs.values() if _is_of(each, found.name)), None)
     return Followed(
         name=spec.name if spec else found.name or found.id,
         metrics=metrics_of_rows(details.metrics, f"the platform, run {found.id}", details.log),
@@ -300,7 +300,7 @@ def _of_platform(place: Place, target: str, spec: RunSpec | None, stop: threadin
         samples=details.samples,
         histogram=details.histogram,
         notes=tuple(f"could not be read: {what}" for what in details.unread),
-        packages=_packages(place, spec),
+        packages=_packages(checkout, spec),
     )
 
 
@@ -314,8 +314,8 @@ def _is_of(spec: RunSpec, name: str) -> bool:
     return RunIdentity(spec.name, "").is_another_version(name)
 
 
-def _packages(place: Place, spec: RunSpec | None) -> Mapping[str, Package]:
-    if spec is None or place.registry is None:
+def _packages(checkout: Checkout, spec: RunSpec | None) -> Mapping[str, Package]:
+    if spec is None or checkout.registry is None:
         return {}
-    local = sorted({source.id for source in spec.environments} & set(place.registry.environments))
-    return Repository.load(place.root, local, with_locks=False).packages if local else {}
+    local = sorted({source.id for source in spec.environments} & set(checkout.registry.environments))
+    return Repository.load(checkout.root, local, with_locks=False).packages if local else {}

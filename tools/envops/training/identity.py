@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from envops.repository.package import Package
-    from envops.training.trainers.trainer import Request
+    from envops.training.trainers.trainer import CompileRequest
 
 NOT_IDENTITY = ("submit", "budget", "ignore")
 """Keys that change when and whether a run is submitted, and nothing about the run itself."""
@@ -61,7 +61,7 @@ class RunIdentity:
 
 
 def identity_of(
-    request: Request, declared: Mapping[str, Any], packages: Mapping[str, Package], commit: str
+    request: CompileRequest, declared: Mapping[str, Any], packages: Mapping[str, Package], commit: str
 ) -> RunIdentity:
     """The identity of a run as it is declared and as its environments lie here."""
     spec = request.spec

@@ -38,7 +38,7 @@ PAUSES = (1.0, 2.0, 4.0, 8.0)
 """Seconds before each look at the list, after an answer that leaves it open."""
 NOTES = "runs"
 
-Outcome = Literal["submitted", "already-submitted", "failed", "unknown"]
+SubmissionOutcome = Literal["submitted", "already-submitted", "failed", "unknown"]
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Submission:
 
     run: str
     name: str
-    outcome: Outcome
+    outcome: SubmissionOutcome
     message: str
     next: str = ""
     id: str = ""
@@ -112,7 +112,7 @@ def _found(identity: RunIdentity, platform: Platform) -> PlatformRun | None:
     return next((run for run in listed if identity.is_this(run.name)), None)
 
 
-def _is_there(identity: RunIdentity, run: PlatformRun, outcome: Outcome) -> Submission:
+def _is_there(identity: RunIdentity, run: PlatformRun, outcome: SubmissionOutcome) -> Submission:
     return Submission(identity.run, run.name, outcome, f"{run.name} is {run.status.lower()}", "", run.id)
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from envops.facts.observed import Place
 from envops.rules.engine import Found, Gate
-from envops.rules.runs.trainer import Refusal, RefusalKind, TrainerLimits, TrainerSettings
+from envops.rules.runs.trainer import RefusalKind, RefusedSetting, TrainerLimits, TrainerSettings
 from envops.statistics.groups import distinct, predicted_live
 from envops.statistics.summary import mean
 
@@ -72,7 +72,7 @@ class RunSubject:
     trained_on: tuple[TrainedOn, ...] = ()
     settings: TrainerSettings = field(default_factory=TrainerSettings)
     """Of the compiled configuration, overrides included; nothing is set where there is none."""
-    refusals: tuple[Refusal, ...] = ()
+    refusals: tuple[RefusedSetting, ...] = ()
     """What the trainer refuses of the compiled configuration."""
     broken: str = ""
     """Why it could not be compiled."""

@@ -101,7 +101,7 @@ class TrainerSettings:
 
 
 @dataclass(frozen=True)
-class Refusal:
+class RefusedSetting:
     """A setting that the trainer refuses when it reads its configuration."""
 
     kind: RefusalKind

@@ -15,7 +15,7 @@ from envops.facts.observed import Description, Rollout, Task
 from envops.repository.package import Package
 from envops.repository.registry import EnvironmentEntry
 from envops.repository.workspace import Workspace
-from envops.training.learner.conversations import LostTurn, Spoken, Trajectory
+from envops.training.learner.conversations import LostTurn, SampledTurns, Trajectory
 from envops.training.learner.serving import PolicyServer
 from envops.validation.job import Job, checked
 from envops.validation.opened import opened_environment
@@ -24,7 +24,7 @@ MODEL = "policy"
 
 
 @dataclass(frozen=True)
-class Played:
+class PlayedRollout:
     """One rollout: what it earned, `None` where it failed, and its tokens, `None` where they are not the policy's."""
 
     task: int
@@ -36,7 +36,7 @@ class Played:
 
 
 @dataclass(frozen=True)
-class Pace:
+class RolloutLimits:
     """How rollouts are made."""
 
     at_once: int = 64
@@ -45,17 +45,17 @@ class Pace:
 
 
 @dataclass
-class Ground:
+class TrainingEnvironment:
     """An environment that is loaded and waits for a policy."""
 
     worker: Job
     description: Description
     tasks: tuple[Task, ...]
-    pace: Pace = Pace()
+    pace: RolloutLimits = RolloutLimits()
 
-    def play(self, asked: Sequence[int], server: PolicyServer) -> list[Played]:
+    def play(self, asked: Sequence[int], server: PolicyServer) -> list[PlayedRollout]:
         """A rollout of each task asked for, in that order; rollouts of one task are made as one group."""
-        by_task: dict[int, list[Played]] = defaultdict(list)
+        by_task: dict[int, list[PlayedRollout]] = defaultdict(list)
         counted = Counter(asked)
         for number in sorted(set(counted.values())):
             indices = [index for index, count in counted.items() if count == number]
@@ -78,7 +78,7 @@ class Ground:
 
 
 @contextmanager
-def opened_ground(
+def opened_for_training(
     entry: EnvironmentEntry,
     package: Package,
     workspace: Workspace,
@@ -86,8 +86,8 @@ def opened_ground(
     stop: Event,
     *,
     most_tasks: int,
-    pace: Pace = Pace(),
-) -> Iterator[Ground]:
+    pace: RolloutLimits = RolloutLimits(),
+) -> Iterator[TrainingEnvironment]:
     """Load an environment with these arguments on top of its registry entry's.
 
     Its network is open where it declares secrets: its judge is elsewhere. Raises what `opened_environment` raises.
@@ -96,16 +96,16 @@ def opened_ground(
     with opened_environment(entry, package, workspace, bool(entry.secrets), stop) as opened:
         parts = list(opened.worker.request("tasks", LOAD_SECONDS, keep=most_tasks))
         tasks = tuple(checked(Task, value) for kind, value in parts if kind == "task")
-        yield Ground(opened.worker, opened.description, tasks, pace)
+        yield TrainingEnvironment(opened.worker, opened.description, tasks, pace)
 
 
-def _played(rollout: Rollout, prompt: Sequence[Any], spoken: Spoken) -> Played:
+def _played(rollout: Rollout, prompt: Sequence[Any], spoken: SampledTurns) -> PlayedRollout:
     functions = {name: each.score for name, each in rollout.functions.items() if each.score is not None}
     if rollout.failure is not None or rollout.reward is None:
         said = rollout.failure.message if rollout.failure else "no reward"
-        return Played(rollout.task, None, None, said, functions)
+        return PlayedRollout(rollout.task, None, None, said, functions)
     try:
         trajectory = spoken.trajectory(prompt, rollout.completion)
     except LostTurn as error:
-        return Played(rollout.task, rollout.reward, None, str(error), functions)
-    return Played(rollout.task, rollout.reward, trajectory, "", functions)
+        return PlayedRollout(rollout.task, rollout.reward, None, str(error), functions)
+    return PlayedRollout(rollout.task, rollout.reward, trajectory, "", functions)

@@ -20,7 +20,7 @@ SILENCE = " "
 """Saying nothing, over HTTP: verifiers 0.1.14 and later call a truly empty message an error."""
 SAID = "ENVOPSREPLYENVOPS"
 """Stands for a reply whose tokens are known, to see what a template writes behind it."""
-Tools = Sequence[Mapping[str, Any]]
+ToolSchemas = Sequence[Mapping[str, Any]]
 
 
 class UnfitTemplate(ValueError):
@@ -30,10 +30,12 @@ class UnfitTemplate(ValueError):
 class Renderer(Protocol):
     """Messages to tokens and back."""
 
-    def heard(self, messages: Sequence[Message], tools: Tools) -> list[int]:
+    def heard(self, messages: Sequence[Message], tools: ToolSchemas) -> list[int]:
         """A conversation of which nothing was sampled here, up to where the policy speaks."""
 
-    def heard_after(self, messages: Sequence[Message], place: int, tools: Tools, said: Sequence[int]) -> list[int]:
+    def heard_after(
+        self, messages: Sequence[Message], place: int, tools: ToolSchemas, said: Sequence[int]
+    ) -> list[int]:
         """What comes behind the reply at `place`, which was sampled as `said`, up to where the policy speaks."""
 
     def reply(self, said: Sequence[int]) -> dict[str, Any]:
@@ -73,12 +75,14 @@ class TemplateRenderer:
                 "(read are those of Hermes and Qwen, Qwen Coder, Mistral and Llama 3)"
             )
 
-    def heard(self, messages: Sequence[Message], tools: Tools) -> list[int]:
+    def heard(self, messages: Sequence[Message], tools: ToolSchemas) -> list[int]:
         if tools:
             self.knows_tools()
         return self._tokens(self._text(_for_template(messages), tools))
 
-    def heard_after(self, messages: Sequence[Message], place: int, tools: Tools, said: Sequence[int]) -> list[int]:
+    def heard_after(
+        self, messages: Sequence[Message], place: int, tools: ToolSchemas, said: Sequence[int]
+    ) -> list[int]:
         closing, rest = self._behind(messages, place, tools)
         return self._tokens(rest if self.ended(said) else closing + rest)
 
@@ -99,7 +103,7 @@ class TemplateRenderer:
         function = {"name": name, "arguments": json.dumps(arguments, ensure_ascii=False)}
         return {"id": f"c{self._calls:08d}", "type": "function", "function": function}
 
-    def _behind(self, messages: Sequence[Message], place: int, tools: Tools) -> tuple[str, str]:
+    def _behind(self, messages: Sequence[Message], place: int, tools: ToolSchemas) -> tuple[str, str]:
         """What closes the reply at `place`, and what the template writes behind that."""
         stand_in = {**messages[place], "content": SAID}
         text = self._text(_for_template([*messages[:place], stand_in, *messages[place + 1 :]]), tools)
@@ -110,7 +114,7 @@ class TemplateRenderer:
         first, closing = min(places)
         return closing, behind[first + len(closing) :]
 
-    def _text(self, messages: Sequence[Message], tools: Tools) -> str:
+    def _text(self, messages: Sequence[Message], tools: ToolSchemas) -> str:
         try:
             text: str = self._tokenizer.apply_chat_template(
                 list(messages), tools=list(tools) or None, add_generation_prompt=True, tokenize=False, **self._settings

@@ -8,7 +8,7 @@ from itertools import groupby
 from statistics import fmean
 from typing import Any
 
-from envops.training.learner.environment import Ground, Played
+from envops.training.learner.environment import PlayedRollout, TrainingEnvironment
 from envops.training.learner.serving import PolicyServer
 
 
@@ -17,16 +17,16 @@ class NothingPlayed(Exception):
 
 
 @dataclass
-class Rollouts:
+class RolloutFunction:
     """The environment as TRL's `rollout_func`; prompts are the numbers of tasks."""
 
-    ground: Ground
+    ground: TrainingEnvironment
     server: PolicyServer
     unsaid: int
     """A token that stands for a rollout without tokens; it is masked out."""
     constant: float | None = None
     """Pay this for every rollout instead of the environment's reward."""
-    latest: list[Played] = field(default_factory=list)
+    latest: list[PlayedRollout] = field(default_factory=list)
     under_way: bool = False
     """Whether rollouts are being made: the weights are those of the last finished step then."""
 
@@ -41,7 +41,7 @@ class Rollouts:
         self.under_way = False
         return {key: [row[key] for row in rows] for key in rows[0]}
 
-    def _row(self, played: Played) -> dict[str, Any]:
+    def _row(self, played: PlayedRollout) -> dict[str, Any]:
         """A rollout as TRL takes it; one without a reward has no part in its group, one without tokens no gradient."""
         trajectory = played.trajectory
         return {
@@ -69,12 +69,12 @@ class Tally:
     failed: int
     rollouts: int
     untrained: int
-    """Rollouts with a reward whose tokens are not the policy's: they give no gradient."""
+    """RolloutFunction with a reward whose tokens are not the policy's: they give no gradient."""
     functions: dict[str, float]
     """Mean of each reward function and metric."""
 
 
-def tally(played: Sequence[Played]) -> Tally:
+def tally(played: Sequence[PlayedRollout]) -> Tally:
     """Sum up the rollouts of a step."""
     known = [each.reward for each in played if each.reward is not None]
     groups = [[each.reward for each in group] for _, group in groupby(played, key=lambda each: each.task)]

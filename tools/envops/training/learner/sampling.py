@@ -10,7 +10,7 @@ import torch
 
 
 @dataclass(frozen=True)
-class Manner:
+class SamplingSettings:
     """How replies are sampled; from the whole distribution, as the trainer scores them."""
 
     most_tokens: int
@@ -24,20 +24,20 @@ class Manner:
 
 
 @dataclass(frozen=True)
-class Sample:
+class SampledReply:
     """One sampled reply."""
 
     tokens: tuple[int, ...]
     logprobs: tuple[float, ...]
 
 
-def sampled(model: Any, conversations: Sequence[Sequence[int]], manner: Manner) -> list[Sample]:
+def sampled(model: Any, conversations: Sequence[Sequence[int]], manner: SamplingSettings) -> list[SampledReply]:
     """A reply to each conversation, in the order given; the model is in evaluation mode meanwhile."""
     was_training = model.training
     model.eval()
     try:
         by_length = sorted(range(len(conversations)), key=lambda place: len(conversations[place]))
-        found: dict[int, Sample] = {}
+        found: dict[int, SampledReply] = {}
         for start in range(0, len(by_length), manner.at_once):
             places = by_length[start : start + manner.at_once]
             replies = _batch(model, [conversations[place] for place in places], manner)
@@ -48,7 +48,7 @@ def sampled(model: Any, conversations: Sequence[Sequence[int]], manner: Manner) 
 
 
 @torch.no_grad()  # type: ignore[untyped-decorator]
-def _batch(model: Any, conversations: Sequence[Sequence[int]], manner: Manner) -> list[Sample]:
+def _batch(model: Any, conversations: Sequence[Sequence[int]], manner: SamplingSettings) -> list[SampledReply]:
     device = next(model.parameters()).device
     longest = max(map(len, conversations))
     rows = [[manner.pad] * (longest - len(each)) + list(each) for each in conversations]
@@ -85,7 +85,7 @@ def _batch(model: Any, conversations: Sequence[Sequence[int]], manner: Manner) -
             cache.batch_select_indices(rows_kept)
             chosen, mask = chosen[rows_kept], mask[rows_kept]
         heard, mask = chosen[:, None], torch.cat([mask, mask.new_ones(len(speaking), 1)], dim=1)
-    return [Sample(tuple(tokens), tuple(values)) for tokens, values in zip(said, logprobs, strict=True)]
+    return [SampledReply(tuple(tokens), tuple(values)) for tokens, values in zip(said, logprobs, strict=True)]
 
 
 def _chosen(logits: torch.Tensor, temperature: float) -> tuple[torch.Tensor, torch.Tensor]:

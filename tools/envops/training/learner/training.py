@@ -31,14 +31,14 @@ from trl import GRPOConfig, GRPOTrainer
 from envops.repository.problem import nearest
 from envops.system.subprocesses import Interrupted
 from envops.training.learner.checkpoints import finished_model, is_whole, step_of
-from envops.training.learner.environment import Ground
+from envops.training.learner.environment import TrainingEnvironment
 from envops.training.learner.learning_rate import ask_for
 from envops.training.learner.loading import LoadedModel, loaded_model
 from envops.training.learner.metrics import MetricsFile
 from envops.training.learner.rendering import TemplateRenderer
 from envops.training.learner.resume import Beginning
-from envops.training.learner.rollouts import Rollouts, environment_reward, tally
-from envops.training.learner.sampling import Manner, sampled
+from envops.training.learner.rollouts import RolloutFunction, environment_reward, tally
+from envops.training.learner.sampling import SamplingSettings, sampled
 from envops.training.learner.serving import PolicyServer, Sampler
 from envops.training.learner.settings import LearnerSettings, UnfitSettings
 
@@ -71,14 +71,14 @@ class Learner:
     say: Callable[[str], None]
     reward_digest: str = ""
     """Of the environment: a run goes on only where a reply earns what it earned before."""
-    ground: Ground = field(init=False)
+    ground: TrainingEnvironment = field(init=False)
     arguments: Any = field(init=False)
     """TRL's GRPOConfig."""
     loaded: LoadedModel = field(init=False)
     _renderer: TemplateRenderer = field(init=False, repr=False)
     _last: Path | None = field(init=False, repr=False)
     """The checkpoint to go on from."""
-    _rollouts: Rollouts = field(init=False, repr=False)
+    _rollouts: RolloutFunction = field(init=False, repr=False)
     _trainer: Any = field(init=False, repr=False, default=None)
 
     @property
@@ -108,7 +108,7 @@ class Learner:
         self._renderer = TemplateRenderer(self.loaded.tokenizer, self.loaded.ends, given)
         return None
 
-    def run(self, ground: Ground) -> Trained:
+    def run(self, ground: TrainingEnvironment) -> Trained:
         """Train, from the last checkpoint on where there is one.
 
         Raises `UnfitSettings`, `UnfitTemplate`, `NothingPlayed` and what a worker raises.
@@ -133,7 +133,7 @@ class Learner:
     def served(self, sample: Sampler) -> Iterator[None]:
         """Let the policy be asked, and its rollouts be made."""
         with PolicyServer(self._renderer, sample, self.settings.rollouts.seq_len) as server:
-            self._rollouts = Rollouts(self.ground, server, self.loaded.tokenizer.pad_token_id)
+            self._rollouts = RolloutFunction(self.ground, server, self.loaded.tokenizer.pad_token_id)
             yield
 
     def trainer(self) -> Any:
@@ -152,7 +152,7 @@ class Learner:
             train_dataset=Dataset.from_list([{"prompt": str(index)} for index in training]),
             eval_dataset=Dataset.from_list([{"prompt": str(index)} for index in held_out]) if held_out else None,
             processing_class=self.loaded.tokenizer,
-            callbacks=[_Watcher(self, metrics)],
+            callbacks=[_StepCallback(self, metrics)],
             peft_config=adapter,
             rollout_func=lambda prompts, trainer: self._rollouts(prompts, trainer),
         )
@@ -194,7 +194,9 @@ class Learner:
                 _, said, values, _ = engine.generate(prompts=ids, images=None, num_generations=1)
                 return [(tokens, [value[0] for value in each]) for tokens, each in zip(said, values, strict=True)]
             with trainer.accelerator.autocast():
-                replies = sampled(trainer.model, conversations, Manner(most, loaded.ends, pad, chosen, at_once))
+                replies = sampled(
+                    trainer.model, conversations, SamplingSettings(most, loaded.ends, pad, chosen, at_once)
+                )
             return [(reply.tokens, reply.logprobs) for reply in replies]
 
         return sample
@@ -238,7 +240,7 @@ class Learner:
         return {**logs, **told, **functions}
 
 
-class _Watcher(TrainerCallback):  # type: ignore[misc]
+class _StepCallback(TrainerCallback):  # type: ignore[misc]
     """Writes metrics, and ends the run where it should end."""
 
     def __init__(self, learner: Learner, metrics: MetricsFile) -> None:

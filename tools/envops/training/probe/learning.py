@@ -21,9 +21,9 @@ from transformers.trainer_utils import get_last_checkpoint
 from transformers.utils import logging as transformers_logging
 from trl import GRPOConfig, GRPOTrainer
 
-from envops.training.learner.environment import Ground
-from envops.training.learner.rollouts import Rollouts, environment_reward, tally
-from envops.training.learner.sampling import Manner, sampled
+from envops.training.learner.environment import TrainingEnvironment
+from envops.training.learner.rollouts import RolloutFunction, environment_reward, tally
+from envops.training.learner.sampling import SamplingSettings, sampled
 from envops.training.learner.serving import PolicyServer
 from envops.training.probe.policy import TinyPolicy
 from envops.training.probe.vocabulary import END, PAD, START, UNKNOWN, Vocabulary
@@ -33,11 +33,11 @@ IDLE_STEPS, IDLE_SHARE = 10, 0.85
 
 
 @dataclass(frozen=True)
-class Recipe:
+class ProbeSettings:
     """How a probe trains. Measured on two cores: a step is dominated by sampling."""
 
     batch_size: int = 128
-    """Rollouts per step."""
+    """RolloutFunction per step."""
     group_size: int = 16
     learning_rate: float = 2e-3
     most_tokens: int = 24
@@ -47,7 +47,7 @@ class Recipe:
 
 
 @dataclass(frozen=True)
-class Step:
+class ProbeStep:
     """One finished step."""
 
     number: int
@@ -62,21 +62,21 @@ class Step:
 
 
 @dataclass
-class Learning:
+class ProbeTraining:
     """One training under way."""
 
-    ground: Ground
+    ground: TrainingEnvironment
     vocabulary: Vocabulary
     policy: TinyPolicy
-    recipe: Recipe
+    settings: ProbeSettings
     folder: Path
-    seen: Callable[[Step], None]
-    steps: list[Step] = field(default_factory=list)
-    _rollouts: Rollouts = field(init=False, repr=False)
+    seen: Callable[[ProbeStep], None]
+    steps: list[ProbeStep] = field(default_factory=list)
+    _rollouts: RolloutFunction = field(init=False, repr=False)
 
     def run(self, tasks: Sequence[int], most_steps: int, most_seconds: float) -> None:
         """Train until the steps or the seconds are used up; goes on after the last step that the folder holds."""
-        recipe = self.recipe
+        settings = self.settings
         transformers_logging.disable_progress_bar()
         transformers_logging.set_verbosity_error()
         warnings.filterwarnings("ignore", category=FutureWarning)  # names that TRL still uses
@@ -92,25 +92,25 @@ class Learning:
             logging_steps=1,
             disable_tqdm=True,
             max_steps=most_steps,
-            per_device_train_batch_size=recipe.batch_size,
-            num_generations=recipe.group_size,
-            max_completion_length=recipe.most_tokens,
-            learning_rate=recipe.learning_rate,
+            per_device_train_batch_size=settings.batch_size,
+            num_generations=settings.group_size,
+            max_completion_length=settings.most_tokens,
+            learning_rate=settings.learning_rate,
             lr_scheduler_type="constant",
             beta=0.0,
-            seed=recipe.seed,
+            seed=settings.seed,
             dataloader_pin_memory=False,
             gradient_checkpointing=False,
         )
         with self.served() as server:
-            self._rollouts = Rollouts(self.ground, server, END, recipe.constant)
+            self._rollouts = RolloutFunction(self.ground, server, END, settings.constant)
             trainer = GRPOTrainer(
                 model=self.policy,
                 reward_funcs=environment_reward,
                 args=settings,
                 train_dataset=Dataset.from_list(rows),
                 processing_class=_tokenizer(self.vocabulary),
-                callbacks=[_Watcher(self, most_seconds)],
+                callbacks=[_StepCallback(self, most_seconds)],
                 rollout_func=lambda prompts, trainer: self._rollouts(prompts, trainer),
             )
             trainer.remove_callback(PrinterCallback)
@@ -125,7 +125,7 @@ class Learning:
 
     def served(self) -> PolicyServer:
         """The policy as an endpoint."""
-        manner = Manner(self.recipe.most_tokens, (END,), PAD, at_once=self.recipe.batch_size)
+        manner = SamplingSettings(self.settings.most_tokens, (END,), PAD, at_once=self.settings.batch_size)
 
         def sample(conversations: Sequence[Sequence[int]]) -> list[tuple[Sequence[int], Sequence[float]]]:
             return [(reply.tokens, reply.logprobs) for reply in sampled(self.policy, conversations, manner)]
@@ -135,7 +135,7 @@ class Learning:
     def finished(self, number: int, gradient: float, seconds: float) -> None:
         """File a step that TRL has finished."""
         of_step = tally(self._rollouts.latest)
-        step = Step(number, of_step.reward, of_step.dead_groups, of_step.failed, gradient, seconds)
+        step = ProbeStep(number, of_step.reward, of_step.dead_groups, of_step.failed, gradient, seconds)
         self.steps.append(step)
         self.seen(step)
 
@@ -148,8 +148,8 @@ def _tokenizer(vocabulary: Vocabulary) -> PreTrainedTokenizerFast:
     return PreTrainedTokenizerFast(tokenizer_object=inner, padding_side="left", **marks)
 
 
-class _Watcher(TrainerCallback):  # type: ignore[misc]
-    def __init__(self, learning: Learning, most_seconds: float) -> None:
+class _StepCallback(TrainerCallback):  # type: ignore[misc]
+    def __init__(self, learning: ProbeTraining, most_seconds: float) -> None:
         self._learning = learning
         self._most_seconds = most_seconds
         self._started = time.monotonic()

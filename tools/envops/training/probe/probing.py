@@ -14,9 +14,9 @@ from typing import Literal
 
 from envops.statistics.clusters import clustered_mean
 from envops.statistics.intervals import Estimate
-from envops.training.learner.environment import Ground
+from envops.training.learner.environment import TrainingEnvironment
 from envops.training.probe.eligibility import INSTEAD, SMALLER, NotForAProbe, speaks_once
-from envops.training.probe.learning import Learning, Recipe, Step
+from envops.training.probe.learning import ProbeSettings, ProbeStep, ProbeTraining
 from envops.training.probe.policy import TinyPolicy, tiny_policy, warm_up
 from envops.training.probe.reference_replies import Gold, gold_of
 from envops.training.probe.vocabulary import Vocabulary, vocabulary_of
@@ -31,16 +31,16 @@ MOST_STEPS = 1_000
 MOST_TOKENS = 64
 """A reply that is longer than this is not for a model of this size."""
 
-Outcome = Literal["learned", "not learned", "control moved"]
+ProbeOutcome = Literal["learned", "not learned", "control moved"]
 
 
 @dataclass(frozen=True)
-class Probed:
+class ProbeResult:
     """What a probe found."""
 
     before: Estimate
     after: Estimate
-    steps: tuple[Step, ...]
+    steps: tuple[ProbeStep, ...]
     control_change: float
     """The largest change of any weight where every rollout was paid the same."""
     control_gradient: float
@@ -48,15 +48,20 @@ class Probed:
     held_out: int
 
     @property
-    def outcome(self) -> Outcome:
+    def outcome(self) -> ProbeOutcome:
         if self.control_change > 0 or self.control_gradient > 0:
             return "control moved"
         return "learned" if self.after.low > self.before.high else "not learned"
 
 
 def probe(
-    ground: Ground, seed: int, seconds: float, folder: Path, seen: Callable[[Step], None], say: Callable[[str], None]
-) -> Probed:
+    ground: TrainingEnvironment,
+    seed: int,
+    seconds: float,
+    folder: Path,
+    seen: Callable[[ProbeStep], None],
+    say: Callable[[str], None],
+) -> ProbeResult:
     """Train a tiny policy on the environment for so many seconds, and a control that is paid the same for all.
 
     Raises `NotForAProbe` where the environment answers back, gold replies are too long, or chance earns nothing.
@@ -66,8 +71,8 @@ def probe(
     vocabulary, most_tokens = _vocabulary(ground, gold)
     training, held_out = divided([task.index for task in ground.tasks], seed)
     policy = _policy(ground, gold, vocabulary, most_tokens, seed)
-    recipe = Recipe(most_tokens=most_tokens, seed=seed)
-    learning = Learning(ground, vocabulary, policy, recipe, folder / "policy", seen)
+    settings = ProbeSettings(most_tokens=most_tokens, seed=seed)
+    learning = ProbeTraining(ground, vocabulary, policy, settings, folder / "policy", seen)
     control = _control(learning, folder, training)
     say(f"control: {CONTROL_STEPS} steps at a constant reward change no weight by more than {control[0]:g}")
     earned = learning.evaluated(held_out, ROLLOUTS_PER_TASK)
@@ -81,7 +86,7 @@ def probe(
     say(f"before: reward {before.value:.3f} [{before.low:.3f}, {before.high:.3f}] on {len(held_out)} tasks held out")
     learning.run(training, MOST_STEPS, seconds)
     after = _mean(learning.evaluated(held_out, ROLLOUTS_PER_TASK))
-    return Probed(before, after, tuple(learning.steps), *control, policy.num_parameters(), len(held_out))
+    return ProbeResult(before, after, tuple(learning.steps), *control, policy.num_parameters(), len(held_out))
 
 
 def divided(tasks: Sequence[int], seed: int) -> tuple[list[int], list[int]]:
@@ -91,7 +96,7 @@ def divided(tasks: Sequence[int], seed: int) -> tuple[list[int], list[int]]:
     return shuffled[kept:] or shuffled, shuffled[:kept]
 
 
-def _vocabulary(ground: Ground, gold: Gold) -> tuple[Vocabulary, int]:
+def _vocabulary(ground: TrainingEnvironment, gold: Gold) -> tuple[Vocabulary, int]:
     if not gold.texts:
         raise NotForAProbe(f"a perfect model says no text here. Instead: {INSTEAD}")
     vocabulary = vocabulary_of([task.prompt for task in ground.tasks], gold.texts)
@@ -105,7 +110,7 @@ def _vocabulary(ground: Ground, gold: Gold) -> tuple[Vocabulary, int]:
     return vocabulary, longest + 2
 
 
-def _policy(ground: Ground, gold: Gold, vocabulary: Vocabulary, most_tokens: int, seed: int) -> TinyPolicy:
+def _policy(ground: TrainingEnvironment, gold: Gold, vocabulary: Vocabulary, most_tokens: int, seed: int) -> TinyPolicy:
     heard = [vocabulary.heard(task.prompt) for task in ground.tasks]
     turns = max(2, len(gold.texts) // max(1, len(ground.tasks)) + 1)
     policy = tiny_policy(vocabulary, turns * (max(map(len, heard)) + most_tokens) + most_tokens, seed)
@@ -114,11 +119,13 @@ def _policy(ground: Ground, gold: Gold, vocabulary: Vocabulary, most_tokens: int
     return policy
 
 
-def _control(learning: Learning, folder: Path, training: Sequence[int]) -> tuple[float, float]:
+def _control(learning: ProbeTraining, folder: Path, training: Sequence[int]) -> tuple[float, float]:
     """The largest change of a weight, and the largest gradient, where all rollouts are paid the same."""
-    recipe = Recipe(most_tokens=learning.recipe.most_tokens, seed=learning.recipe.seed, constant=CONTROL_REWARD)
+    settings = ProbeSettings(
+        most_tokens=learning.settings.most_tokens, seed=learning.settings.seed, constant=CONTROL_REWARD
+    )
     policy = copy.deepcopy(learning.policy)
-    control = Learning(learning.ground, learning.vocabulary, policy, recipe, folder / "control", lambda _: None)
+    control = ProbeTraining(learning.ground, learning.vocabulary, policy, settings, folder / "control", lambda _: None)
     control.run(training, CONTROL_STEPS, float("inf"))
     pairs = zip(learning.policy.parameters(), policy.parameters(), strict=True)
     change = max(float((one - other).detach().abs().max()) for one, other in pairs)

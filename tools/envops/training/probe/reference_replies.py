@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from envops.facts.limits import SECONDS_PER_REPLY, STAGE_SECONDS
 from envops.facts.observed import Score
 from envops.rules.evidence import text_of
-from envops.training.learner.environment import Ground
+from envops.training.learner.environment import TrainingEnvironment
 from envops.validation.job import checked
 
 AT_ONCE = 64
@@ -21,7 +21,7 @@ class Gold:
     texts: tuple[str, ...]
 
 
-def gold_of(ground: Ground) -> Gold:
+def gold_of(ground: TrainingEnvironment) -> Gold:
     """Ask the oracle about every task that is kept."""
     return Gold(
         tuple(
@@ -33,7 +33,7 @@ def gold_of(ground: Ground) -> Gold:
     )
 
 
-def _scores(ground: Ground) -> Iterator[Score]:
+def _scores(ground: TrainingEnvironment) -> Iterator[Score]:
     asked = {"policies": ["oracle"], "sampled": {}, "conversations": len(ground.tasks)}
     limits = {"seconds": SECONDS_PER_REPLY, "max_concurrent": AT_ONCE}
     for kind, value in ground.worker.request("rewards", STAGE_SECONDS, **asked, **limits):

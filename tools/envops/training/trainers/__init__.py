@@ -6,7 +6,7 @@ from importlib import import_module
 from pkgutil import iter_modules
 from typing import TYPE_CHECKING
 
-from envops.training.trainers.trainer import Compiled, CompileError, Request, Trainer
+from envops.training.trainers.trainer import Compiled, CompileError, CompileRequest, Trainer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -40,7 +40,7 @@ def trainer_named(backend: str) -> Trainer:
     return found or next(trainer for trainer in TRAINERS.values() if backend in trainer.aliases)
 
 
-def compile_run(request: Request) -> Compiled:
+def compile_run(request: CompileRequest) -> Compiled:
     """The run in its trainer's own terms.
 
     Raises `CompileError` where the declaration has no form there.

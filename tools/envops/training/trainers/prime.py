@@ -6,7 +6,7 @@ import copy
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from envops.rules.runs.trainer import Refusal, TrainerLimits, TrainerSettings
+from envops.rules.runs.trainer import RefusedSetting, TrainerLimits, TrainerSettings
 from envops.training.trainers.known_models import RENDERER_OF_MODEL, RENDERERS
 from envops.training.trainers.native_config import toml_text
 from envops.training.trainers.prime_rl import (
@@ -18,7 +18,7 @@ from envops.training.trainers.prime_rl import (
 )
 from envops.training.trainers.trainer import (
     Compiled,
-    Request,
+    CompileRequest,
     Trainer,
     file_path,
     heading,
@@ -54,7 +54,7 @@ LIMITS = TrainerLimits(
 )
 
 
-def _compile(request: Request) -> Compiled:
+def _compile(request: CompileRequest) -> Compiled:
     """A prime-rl TOML with the keys that only the CLI reads."""
     spec = request.spec
     config = with_overrides(prime_rl_config(request, hosted=True), spec)
@@ -85,18 +85,18 @@ def _named(compiled: Compiled, name: str) -> str:
     return toml_text(config)
 
 
-def _refusals(spec: RunSpec, native: Mapping[str, Any], settings: TrainerSettings) -> Iterator[Refusal]:
+def _refusals(spec: RunSpec, native: Mapping[str, Any], settings: TrainerSettings) -> Iterator[RefusedSetting]:
     """What prime-rl refuses, and what the service refuses besides (prime 0.18.0, its schema worker)."""
     yield from prime_rl_refusals(spec, native, settings)
     if native.get("clean") is True:
-        yield Refusal("service", "overrides.clean", "the hosted service refuses clean = true")
+        yield RefusedSetting("service", "overrides.clean", "the hosted service refuses clean = true")
     if "k8s" in native:
-        yield Refusal("service", "overrides.k8s", "the hosted service refuses a [k8s] table")
+        yield RefusedSetting("service", "overrides.k8s", "the hosted service refuses a [k8s] table")
     if value_at(native, "inference.deployment.type") == "disaggregated":
         message = "the hosted service refuses disaggregated inference"
-        yield Refusal("service", "overrides.inference.deployment", message)
+        yield RefusedSetting("service", "overrides.inference.deployment", message)
     if settings.inference_gpus is not None and settings.inference_gpus < 1:
-        yield Refusal("service", "gpus.inference", "the hosted service needs GPUs for inference")
+        yield RefusedSetting("service", "gpus.inference", "the hosted service needs GPUs for inference")
 
 
 TRAINER = Trainer(

@@ -14,7 +14,7 @@ from envops.rules.runs.trainer import TrainerLimits, TrainerSettings
 from envops.training.trainers.native_config import NativeConfig, origin, toml_text
 from envops.training.trainers.trainer import (
     Compiled,
-    Request,
+    CompileRequest,
     Trainer,
     file_path,
     heading,
@@ -53,7 +53,7 @@ PATHS = {
 }
 
 
-def _compile(request: Request) -> Compiled:
+def _compile(request: CompileRequest) -> Compiled:
     """The flat TOML of prime 0.12's RLConfig."""
     spec = request.spec
     config = with_overrides(_config(request), spec)
@@ -76,7 +76,7 @@ def _compile(request: Request) -> Compiled:
     )
 
 
-def _config(request: Request) -> NativeConfig:
+def _config(request: CompileRequest) -> NativeConfig:
     spec, config = request.spec, NativeConfig()
     config.put("name", spec.name, "the run's name")
     config.put("model", spec.model, origin(spec, "model"))
@@ -106,7 +106,7 @@ def _config(request: Request) -> NativeConfig:
     return config
 
 
-def _sources(config: NativeConfig, request: Request) -> None:
+def _sources(config: NativeConfig, request: CompileRequest) -> None:
     spec = request.spec
     for index, source in enumerate(spec.environments):
         environment, key = request.environment(source), f"environments[{index}]"
@@ -128,7 +128,7 @@ def _sources(config: NativeConfig, request: Request) -> None:
         config.put(("env", index, "max_turns"), source.max_turns, origin(spec, f"{key}.max_turns"))
 
 
-def _evaluation(config: NativeConfig, request: Request) -> None:
+def _evaluation(config: NativeConfig, request: CompileRequest) -> None:
     spec = request.spec
     if spec.eval is None:
         return

@@ -11,12 +11,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from envops.repository.problem import nearest
-from envops.rules.runs.trainer import Refusal, TrainerLimits, TrainerSettings
+from envops.rules.runs.trainer import RefusedSetting, TrainerLimits, TrainerSettings
 from envops.training.trainers.known_models import RENDERER_OF_MODEL, RENDERERS, THINKING_RENDERERS
 from envops.training.trainers.native_config import NativeConfig, origin, script_text, toml_text
 from envops.training.trainers.trainer import (
     Compiled,
-    Request,
+    CompileRequest,
     Trainer,
     file_path,
     heading,
@@ -142,7 +142,7 @@ VLLM_ARGUMENTS = [
 """Arguments of vLLM's server: those that prime-rl types, and others of vLLM's documentation."""
 
 
-def _compile(request: Request) -> Compiled:
+def _compile(request: CompileRequest) -> Compiled:
     """A prime-rl TOML and the script that installs the environments and starts it."""
     spec = request.spec
     config = with_overrides(prime_rl_config(request, hosted=False), spec)
@@ -170,7 +170,7 @@ def _compile(request: Request) -> Compiled:
     )
 
 
-def prime_rl_config(request: Request, *, hosted: bool) -> NativeConfig:
+def prime_rl_config(request: CompileRequest, *, hosted: bool) -> NativeConfig:
     """The run as an `RLConfig`, overrides not yet merged in."""
     spec, config = request.spec, NativeConfig()
     if hosted and spec.gpus.type:
@@ -243,7 +243,7 @@ def _trainer(config: NativeConfig, spec: RunSpec) -> None:
     config.put("trainer.optim.weight_decay", spec.weight_decay, origin(spec, "weight_decay", note))
 
 
-def _orchestrator(config: NativeConfig, request: Request, *, hosted: bool) -> None:
+def _orchestrator(config: NativeConfig, request: CompileRequest, *, hosted: bool) -> None:
     spec = request.spec
     config.put("orchestrator.batch_size", spec.batch_size, origin(spec, "batch_size", "rollouts per step"))
     config.put(
@@ -277,7 +277,7 @@ def _renderer(config: NativeConfig, spec: RunSpec) -> None:
         config.put("orchestrator.renderer.enable_thinking", thinking, enabled)
 
 
-def _train_source(config: NativeConfig, request: Request, index: int, source: Source, *, hosted: bool) -> None:
+def _train_source(config: NativeConfig, request: CompileRequest, index: int, source: Source, *, hosted: bool) -> None:
     spec, key = request.spec, f"environments[{index}]"
     at: tuple[str | int, ...] = ("orchestrator", "train", "source", index)
     config.put((*at, "name"), source.label, origin(spec, f"{key}.name" if source.name else f"{key}.id"))
@@ -304,7 +304,7 @@ def _difficulty_filter(config: NativeConfig, spec: RunSpec, at: tuple[str | int,
 
 
 def _environment(
-    config: NativeConfig, request: Request, at: tuple[str | int, ...], source: Source, key: str, *, hosted: bool
+    config: NativeConfig, request: CompileRequest, at: tuple[str | int, ...], source: Source, key: str, *, hosted: bool
 ) -> None:
     spec, environment = request.spec, request.environment(source)
     taskset = environment.hub if hosted or environment.external else environment.name
@@ -320,7 +320,7 @@ def _environment(
     config.put((*at, "env", "agent", "max_turns"), source.max_turns, origin(spec, f"{key}.max_turns"))
 
 
-def _evaluation(config: NativeConfig, request: Request, evaluated: Evaluation, *, hosted: bool) -> None:
+def _evaluation(config: NativeConfig, request: CompileRequest, evaluated: Evaluation, *, hosted: bool) -> None:
     spec, path = request.spec, "orchestrator.eval"
     config.put(f"{path}.interval", evaluated.interval, origin(spec, "eval.interval", "steps"))
     config.put(f"{path}.group_size", evaluated.rollouts, origin(spec, "eval.rollouts", "rollouts of each task"))
@@ -439,20 +439,20 @@ def _whole(value: Any, otherwise: int) -> int:
 # What its schemas refuse of overrides. The hosted service validates only on its cluster, after the release.
 
 
-def prime_rl_refusals(spec: RunSpec, native: Mapping[str, Any], settings: TrainerSettings) -> Iterator[Refusal]:
+def prime_rl_refusals(spec: RunSpec, native: Mapping[str, Any], settings: TrainerSettings) -> Iterator[RefusedSetting]:
     """Everything that prime-rl refuses when it reads the configuration."""
     yield from _other_schema(spec, native)
     yield from _misspelt_vllm(native)
     yield from _clashing_names(native)
     for path, message in _combinations(native, settings.max_steps, max(settings.groups.values(), default=1)):
-        yield Refusal("combination", f"overrides.{path}", message, evidence={"path": path})
+        yield RefusedSetting("combination", f"overrides.{path}", message, evidence={"path": path})
 
 
-def _other_schema(spec: RunSpec, native: Mapping[str, Any]) -> Iterator[Refusal]:
+def _other_schema(spec: RunSpec, native: Mapping[str, Any]) -> Iterator[RefusedSetting]:
     for removed, instead in REMOVED.items():
         if value_at(native, removed) is not None:
             message = f"{removed} was removed from prime-rl"
-            yield Refusal("schema", "overrides", message, f"Use {instead}.", {"path": removed})
+            yield RefusedSetting("schema", "overrides", message, f"Use {instead}.", {"path": removed})
     for august, later in MOVED.items():
         for path, schema in ((august, "august"), (later, "later")):
             if schema != spec.schema and any(
@@ -461,7 +461,7 @@ def _other_schema(spec: RunSpec, native: Mapping[str, Any]) -> Iterator[Refusal]
                 other = later if path == august else august
                 fix = f"Write {other}." if spec.schema != "portable" else f"Set `schema: {schema}` for this run."
                 message = f"{path} is valid in the {schema} schema only, this run names {spec.schema}"
-                yield Refusal("schema", "overrides", message, fix, {"path": path})
+                yield RefusedSetting("schema", "overrides", message, fix, {"path": path})
 
 
 def _holders(native: Mapping[str, Any], path: str) -> list[tuple[Mapping[str, Any], str]]:
@@ -470,22 +470,22 @@ def _holders(native: Mapping[str, Any], path: str) -> list[tuple[Mapping[str, An
     return [(native, path)]
 
 
-def _misspelt_vllm(native: Mapping[str, Any]) -> Iterator[Refusal]:
+def _misspelt_vllm(native: Mapping[str, Any]) -> Iterator[RefusedSetting]:
     for key in _table(native, "inference.vllm"):
         name = key.replace("-", "_")
         near = "" if name in VLLM_ARGUMENTS else nearest(name, VLLM_ARGUMENTS)
         if near:
             message = f"inference.vllm.{key} is passed to vLLM unchecked, and looks like {near}"
-            yield Refusal("schema", "overrides.inference.vllm", message, f"Write {near}.", {"nearest": near})
+            yield RefusedSetting("schema", "overrides.inference.vllm", message, f"Write {near}.", {"nearest": near})
 
 
-def _clashing_names(native: Mapping[str, Any]) -> Iterator[Refusal]:
+def _clashing_names(native: Mapping[str, Any]) -> Iterator[RefusedSetting]:
     for kind in ("train", "eval"):
         names = [_source_name(source) for source in _sources(native, kind)]
         for name in dict.fromkeys(name for name in names if names.count(name) > 1 or name == "agg"):
             why = "is reserved" if name == "agg" else f"stands {names.count(name)} times"
             message = f"the name {name} {why} in orchestrator.{kind}.source"
-            yield Refusal("names", "environments", message, evidence={"name": name})
+            yield RefusedSetting("names", "environments", message, evidence={"name": name})
 
 
 def _combinations(native: Mapping[str, Any], steps: int | None, group: int) -> Iterator[tuple[str, str]]:

@@ -11,7 +11,7 @@ from envops.training.trainers.native_config import NativeConfig, arguments_of, h
 from envops.training.trainers.tinker import base_model_settings
 from envops.training.trainers.trainer import (
     Compiled,
-    Request,
+    CompileRequest,
     Trainer,
     advantage_of,
     file_path,
@@ -79,7 +79,7 @@ PATHS = {
 }
 
 
-def _compile(request: Request) -> Compiled:
+def _compile(request: CompileRequest) -> Compiled:
     """The overrides, the entry module, and the script that starts it."""
     spec = request.spec
     source = request.only_source()
@@ -106,7 +106,7 @@ def _compile(request: Request) -> Compiled:
     )
 
 
-def _config(request: Request, tasks: int) -> NativeConfig:
+def _config(request: CompileRequest, tasks: int) -> NativeConfig:
     spec, source, config = request.spec, request.only_source(), NativeConfig()
     group, limit = spec.group_size(source), spec.sampling.max_tokens
     config.put("verifiers.env_id", request.environment(source).name, origin(spec, "environments[0].id"))

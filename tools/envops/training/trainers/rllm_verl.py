@@ -6,7 +6,7 @@ from envops.rules.runs.trainer import TrainerLimits
 from envops.training.trainers.native_config import NativeConfig, arguments_of, hydra_value, origin, script_text
 from envops.training.trainers.trainer import (
     Compiled,
-    Request,
+    CompileRequest,
     Trainer,
     advantage_of,
     file_path,
@@ -57,7 +57,7 @@ METRICS = {
 """Names of rLLM and of verl, whose trainer it uses."""
 
 
-def _compile(request: Request) -> Compiled:
+def _compile(request: CompileRequest) -> Compiled:
     """The overrides of verl's PPO trainer, in a script that says where each is from."""
     spec = request.spec
     source = request.only_source()
@@ -85,7 +85,7 @@ def _compile(request: Request) -> Compiled:
     )
 
 
-def _config(request: Request, tasks: int) -> NativeConfig:
+def _config(request: CompileRequest, tasks: int) -> NativeConfig:
     spec, source, config = request.spec, request.only_source(), NativeConfig()
     prompt = max(1, spec.seq_len - spec.sampling.max_tokens)
     config.put("verifiers.env_id", request.environment(source).name, origin(spec, "environments[0].id"))
@@ -126,7 +126,7 @@ def _config(request: Request, tasks: int) -> NativeConfig:
     return config
 
 
-def _trainer(config: NativeConfig, request: Request) -> None:
+def _trainer(config: NativeConfig, request: CompileRequest) -> None:
     spec, gpus = request.spec, request.spec.gpus
     config.put("trainer.total_training_steps", spec.max_steps, origin(spec, "max_steps"))
     config.put("trainer.total_epochs", spec.max_steps, "at most one per step: the steps decide")

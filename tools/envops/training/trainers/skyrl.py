@@ -9,7 +9,7 @@ from envops.training.trainers.native_config import NativeConfig, arguments_of, h
 from envops.training.trainers.trainer import (
     Compiled,
     CompileError,
-    Request,
+    CompileRequest,
     Trainer,
     advantage_of,
     file_path,
@@ -53,7 +53,7 @@ METRICS = {
 }
 
 
-def _compile(request: Request) -> Compiled:
+def _compile(request: CompileRequest) -> Compiled:
     """The dotted settings of SkyRLTrainConfig, in a script that prepares the data first."""
     spec = request.spec
     source = request.only_source()
@@ -83,7 +83,7 @@ def _compile(request: Request) -> Compiled:
     )
 
 
-def _config(request: Request, tasks: int) -> NativeConfig:
+def _config(request: CompileRequest, tasks: int) -> NativeConfig:
     spec, source, config = request.spec, request.only_source(), NativeConfig()
     group, gpus = spec.group_size(source), spec.gpus
     if source.settings:
@@ -124,7 +124,7 @@ def _config(request: Request, tasks: int) -> NativeConfig:
     return config
 
 
-def _trainer(config: NativeConfig, request: Request) -> None:
+def _trainer(config: NativeConfig, request: CompileRequest) -> None:
     spec, kept, evaluated = request.spec, request.spec.checkpoints, request.spec.eval
     config.put("trainer.max_training_steps", spec.max_steps, origin(spec, "max_steps"))
     config.put("trainer.epochs", spec.max_steps, "at most one per step: the steps decide")
@@ -142,7 +142,7 @@ def _trainer(config: NativeConfig, request: Request) -> None:
     config.put("trainer.run_name", spec.name, "the run's name")
 
 
-def _generator(config: NativeConfig, request: Request, group: int) -> None:
+def _generator(config: NativeConfig, request: CompileRequest, group: int) -> None:
     spec, limit = request.spec, request.spec.sampling.max_tokens
     prompt = max(1, spec.seq_len - limit)
     config.put("trainer.max_prompt_length", prompt, origin(spec, "seq_len", "less sampling.max_tokens"))

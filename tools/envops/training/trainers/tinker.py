@@ -12,7 +12,7 @@ from envops.training.trainers.known_models import TINKER_RENDERERS
 from envops.training.trainers.native_config import NativeConfig, arguments_of, origin, script_text
 from envops.training.trainers.trainer import (
     Compiled,
-    Request,
+    CompileRequest,
     Trainer,
     file_path,
     heading,
@@ -59,7 +59,7 @@ METRICS = {
 """Source: tinker-cookbook rl/metrics."""
 
 
-def _compile(request: Request) -> Compiled:
+def _compile(request: CompileRequest) -> Compiled:
     """The recipe's own arguments, in a script that says where each is from."""
     spec = request.spec
     config = with_overrides(_config(request), spec)
@@ -87,7 +87,7 @@ def chz_value(value: Any) -> str:
     return repr(value) if isinstance(value, float) else str(value)
 
 
-def _config(request: Request) -> NativeConfig:
+def _config(request: CompileRequest) -> NativeConfig:
     spec, source, config = request.spec, request.only_source(), NativeConfig()
     tasks = request.tasks_per_step(source)
     config.put("model_name", spec.model, origin(spec, "model"))

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from envops.rules.runs.trainer import Refusal, TrainerLimits, TrainerSettings
+from envops.rules.runs.trainer import RefusedSetting, TrainerLimits, TrainerSettings
 
 if TYPE_CHECKING:
     from envops.repository.package import Package
@@ -47,7 +47,7 @@ class Environment:
 
 
 @dataclass(frozen=True)
-class Request:
+class CompileRequest:
     """A run and its environments."""
 
     spec: RunSpec
@@ -89,7 +89,9 @@ class Compiled:
     """The batch as the trainer counts it."""
 
 
-def _refuses_nothing(_spec: RunSpec, _native: Mapping[str, Any], _settings: TrainerSettings) -> Iterable[Refusal]:
+def _refuses_nothing(
+    _spec: RunSpec, _native: Mapping[str, Any], _settings: TrainerSettings
+) -> Iterable[RefusedSetting]:
     return ()
 
 
@@ -101,11 +103,11 @@ class Trainer:
     """What it can run, and with which releases of verifiers."""
     started_by: str
     """Who or what starts a run, for the matrix in docs/training.md."""
-    compile: Callable[[Request], Compiled]
+    compile: Callable[[CompileRequest], Compiled]
     """The run in the trainer's own terms. Raises `CompileError` or `ValueError` where it has no form there."""
     settings: Callable[[RunSpec, Mapping[str, Any]], TrainerSettings]
     """The settings of a compiled configuration, which overrides may have changed."""
-    refusals: Callable[[RunSpec, Mapping[str, Any], TrainerSettings], Iterable[Refusal]] = _refuses_nothing
+    refusals: Callable[[RunSpec, Mapping[str, Any], TrainerSettings], Iterable[RefusedSetting]] = _refuses_nothing
     """What it refuses when it reads a compiled configuration."""
     metrics: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Our name of a metric → the names that it logs; those with brackets are patterns."""
@@ -150,7 +152,7 @@ def _local(entry: EnvironmentEntry, package: Package | None) -> Environment:
 # What the trainers' modules share.
 
 
-def heading(request: Request, title: str, file: str, *lines: str) -> list[str]:
+def heading(request: CompileRequest, title: str, file: str, *lines: str) -> list[str]:
     """The comment that every compiled file begins with."""
     spec = request.spec
     return [
@@ -160,12 +162,12 @@ def heading(request: Request, title: str, file: str, *lines: str) -> list[str]:
     ]
 
 
-def file_path(request: Request, ending: str) -> str:
+def file_path(request: CompileRequest, ending: str) -> str:
     """The path of a compiled file of the run."""
     return f"{CONFIG_FOLDER}/{request.spec.name}.{ending}"
 
 
-def install_lines(request: Request, into: str) -> list[str]:
+def install_lines(request: CompileRequest, into: str) -> list[str]:
     """One line of shell for each environment: it installs the folder of this repository, or the Hub's package."""
     used = {source.id: request.environment(source) for source in (*request.spec.environments, *request.spec.evaluated)}
     return [
@@ -176,7 +178,7 @@ def install_lines(request: Request, into: str) -> list[str]:
     ]
 
 
-def units(request: Request, tasks: int | None = None) -> dict[str, int]:
+def units(request: CompileRequest, tasks: int | None = None) -> dict[str, int]:
     """The batch as the trainer counts it."""
     rollouts = {"rollouts per step": request.spec.batch_size}
     return rollouts if tasks is None else {**rollouts, "tasks per step": tasks}

@@ -15,7 +15,7 @@ from envops.rules.runs.trainer import TrainerLimits, TrainerSettings
 from envops.training.trainers.native_config import NativeConfig, origin, toml_text
 from envops.training.trainers.trainer import (
     Compiled,
-    Request,
+    CompileRequest,
     Trainer,
     file_path,
     heading,
@@ -68,7 +68,7 @@ METRICS = {
 """Those that are not plain names: `reward` and `reward_std` are TRL's too."""
 
 
-def _compile(request: Request) -> Compiled:
+def _compile(request: CompileRequest) -> Compiled:
     """The settings of the trainer and of the rollouts, as TOML."""
     spec = request.spec
     config = with_overrides(_config(request), spec)
@@ -86,7 +86,7 @@ def _compile(request: Request) -> Compiled:
     )
 
 
-def _config(request: Request) -> NativeConfig:
+def _config(request: CompileRequest) -> NativeConfig:
     spec, source, config = request.spec, request.only_source(), NativeConfig()
     group = spec.group_size(source)
     config.put("model", spec.model, origin(spec, "model"))

@@ -6,7 +6,7 @@ from envops.rules.runs.trainer import TrainerLimits
 from envops.training.trainers.native_config import NativeConfig, origin, script_text, toml_text
 from envops.training.trainers.trainer import (
     Compiled,
-    Request,
+    CompileRequest,
     Trainer,
     file_path,
     heading,
@@ -45,7 +45,7 @@ PATHS = {
 }
 
 
-def _compile(request: Request) -> Compiled:
+def _compile(request: CompileRequest) -> Compiled:
     """The TOML of vf-rl, and the script that makes its virtual environment."""
     spec = request.spec
     config = with_overrides(_config(request), spec)
@@ -70,7 +70,7 @@ def _compile(request: Request) -> Compiled:
     )
 
 
-def _config(request: Request) -> NativeConfig:
+def _config(request: CompileRequest) -> NativeConfig:
     spec, source, config = request.spec, request.only_source(), NativeConfig()
     config.put("model", spec.model, origin(spec, "model"))
     config.put("env.id", request.environment(source).name, origin(spec, "environments[0].id"))

@@ -84,7 +84,7 @@ def _tell_requirements(options: argparse.Namespace) -> int:
     known = load_registry(options.root.absolute()).specs if options.names else {}
     chosen = [known[name] for name in options.names if name in known]
     here = options.probe or options.config or any(_is_trained_here(spec) for spec in chosen)
-    print("tools/requirements-trl.txt" if here else "tools/requirements-prime.lock")
+    print("tools/requirements-trl.lock" if here else "tools/requirements-prime.lock")
     return exit_codes.PASS
 
 

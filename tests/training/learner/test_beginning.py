@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from envops.training.learner.resume import Beginning
+from envops.training.learner.run_folder import Beginning
 from envops.training.learner.settings import UnfitSettings
 
 IDENTITY: dict[str, Any] = {

@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 from envops.facts.training_log import read_metrics
-from envops.training.learner.checkpoints import finished_model, last_checkpoint, step_of
-from envops.training.learner.metrics import MetricsFile
-from envops.training.learner.rollouts import tally
+from envops.training.learner.environment import tally
+from envops.training.learner.run_folder import MetricsFile, finished_model, last_checkpoint, step_of
 from envops.training.learner.settings import RolloutSettings, UnfitSettings, read_settings
 
 ROOT = Path(__file__).parents[3]

@@ -52,8 +52,8 @@ def run(options: argparse.Namespace) -> int:
 
 def _probe(root: Path, name: str, options: argparse.Namespace) -> int:
     from envops.training.learner.environment import opened_for_training
-    from envops.training.probe.eligibility import NotForAProbe
     from envops.training.probe.probing import probe
+    from envops.training.probe.vocabulary import NotForAProbe
 
     repository = Repository.load(root, [name])
     (chosen,) = repository.select([name])
@@ -64,8 +64,10 @@ def _probe(root: Path, name: str, options: argparse.Namespace) -> int:
     folder = workspace.base / "probes" / chosen / hashlib.sha256(about.encode()).hexdigest()[:16]
     _say(f"probe of {chosen}: a tiny model of random weights, {options.seconds:g} s, seed {options.seed}")
     try:
-        with opened_for_training(entry, package, workspace, args, threading.Event(), most_tasks=MOST_TASKS) as ground:
-            probed = probe(ground, options.seed, options.seconds, folder, _show, _say)
+        with opened_for_training(
+            entry, package, workspace, args, threading.Event(), most_tasks=MOST_TASKS
+        ) as environment:
+            probed = probe(environment, options.seed, options.seconds, folder, _show, _say)
     except NotForAProbe as error:
         print(f"{chosen} cannot be probed: {error}", file=sys.stderr)
         return exit_codes.USAGE
@@ -96,13 +98,13 @@ def _say(text: str) -> None:
 
 def _summary(name: str, probed: ProbeResult) -> str:
     before, after = probed.before, probed.after
-    dead = sum(step.dead_groups for step in probed.steps) / max(1, len(probed.steps))
+    share = sum(step.zero_variance for step in probed.steps) / max(1, len(probed.steps))
     return "\n".join(
         [
             f"{name}: {probed.outcome} in {len(probed.steps)} steps ({probed.weights:,} weights)",
             f"reward before   {before.value:.3f}  [{before.low:.3f}, {before.high:.3f}]",
             f"reward after    {after.value:.3f}  [{after.low:.3f}, {after.high:.3f}]  on {probed.held_out} other tasks",
-            f"dead groups     {dead:.0%} of all: every reward in them was equal",
+            f"no variance     {share:.0%} of the groups: all rewards in them were equal",
             f"control         constant reward, largest change of a weight {probed.control_change:g}",
             "",
             WHAT_IT_PROVES,
@@ -121,7 +123,7 @@ def _as_json(name: str, probed: ProbeResult) -> dict[str, Any]:
         "after": interval(probed.after),
         "control": {"change": probed.control_change, "gradient": probed.control_gradient},
         "steps": [
-            {"step": step.number, "reward": step.reward, "dead_groups": step.dead_groups} for step in probed.steps
+            {"step": step.number, "reward": step.reward, "dead_groups": step.zero_variance} for step in probed.steps
         ],
         "says": WHAT_IT_PROVES,
     }
@@ -130,7 +132,7 @@ def _as_json(name: str, probed: ProbeResult) -> dict[str, Any]:
 def _report(name: str, probed: ProbeResult) -> RunReport:
     curves = {
         "reward": [(step.number, step.reward) for step in probed.steps],
-        "dead groups": [(step.number, step.dead_groups) for step in probed.steps],
+        "groups without variance": [(step.number, step.zero_variance) for step in probed.steps],
     }
     return RunReport(
         name=f"probe-{name}",

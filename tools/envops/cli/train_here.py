@@ -99,23 +99,22 @@ def _train(root: Path, settings: LearnerSettings) -> Trained:
     if missing := [secret for secret in entry.secrets if not os.environ.get(secret)]:
         raise UnfitSettings(f"the environment {name} needs {', '.join(missing)}, which is not set")
     _say(f"{settings.name}: {settings.model} on {name}")
-    from envops.training.learner.environment import RolloutLimits, opened_for_training
+    from envops.training.learner.environment import NothingPlayed, RolloutLimits, opened_for_training
     from envops.training.learner.rendering import UnfitTemplate
-    from envops.training.learner.rollouts import NothingPlayed
     from envops.training.learner.training import Learner
 
     rollouts = settings.rollouts
-    pace = RolloutLimits(rollouts.max_concurrent, rollouts.seconds)
+    limits = RolloutLimits(rollouts.max_concurrent, rollouts.seconds)
     with stopped_once() as stop:
         learner = Learner(settings, root, stop, _say, reward_digest(entry, package))
         try:
             if finished := learner.prepare():
                 return finished
             opened = opened_for_training(
-                entry, package, Workspace(root), rollouts.args, stop, most_tasks=MOST_TASKS, pace=pace
+                entry, package, Workspace(root), rollouts.args, stop, most_tasks=MOST_TASKS, limits=limits
             )
-            with opened as ground:
-                return learner.run(ground)
+            with opened as environment:
+                return learner.run(environment)
         except UnfitTemplate as error:
             raise UnfitSettings(f"{settings.model} on {name}: {error}") from None
         except NothingPlayed as error:

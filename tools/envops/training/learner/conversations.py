@@ -52,7 +52,7 @@ class SampledTurns:
     """All turns since it was emptied."""
 
     _said: dict[str, list[_Said]] = field(default_factory=dict)
-    """By what a conversation says and calls. RolloutFunction of one task say the same again and again, in other tokens."""
+    """By what a conversation says and calls. Rollouts of one task say the same again and again."""
 
     def add(self, messages: Sequence[Message], reply: Message, turn: Turn) -> None:
         """File a turn."""

@@ -1,29 +1,21 @@
-"""GRPO by TRL over real rollouts of an environment: TRL asks for rollouts, the environment's worker makes them."""
+"""The training of a probe's tiny policy."""
 
 from __future__ import annotations
 
-import os
 import time
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")
-os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
-
-from datasets import Dataset
 from tokenizers import Tokenizer, models
-from transformers import PreTrainedTokenizerFast, PrinterCallback, TrainerCallback
+from transformers import PreTrainedTokenizerFast, TrainerCallback
 from transformers.trainer_utils import get_last_checkpoint
-from transformers.utils import logging as transformers_logging
-from trl import GRPOConfig, GRPOTrainer
 
-from envops.training.learner.environment import TrainingEnvironment
-from envops.training.learner.rollouts import RolloutFunction, environment_reward, tally
-from envops.training.learner.sampling import SamplingSettings, sampled
+from envops.training.learner.environment import RolloutFunction, TrainingEnvironment, tally
+from envops.training.learner.grpo import GRPOConfig, grpo_trainer, silence_libraries
+from envops.training.learner.model import SamplingSettings, sampled
 from envops.training.learner.serving import PolicyServer
 from envops.training.probe.policy import TinyPolicy
 from envops.training.probe.vocabulary import END, PAD, START, UNKNOWN, Vocabulary
@@ -37,7 +29,7 @@ class ProbeSettings:
     """How a probe trains. Measured on two cores: a step is dominated by sampling."""
 
     batch_size: int = 128
-    """RolloutFunction per step."""
+    """Rollouts per step."""
     group_size: int = 16
     learning_rate: float = 2e-3
     most_tokens: int = 24
@@ -53,7 +45,7 @@ class ProbeStep:
     number: int
     reward: float
     """Mean over the rollouts that have one, by the environment's own rewards."""
-    dead_groups: float
+    zero_variance: float
     """Share of groups in which all rewards are equal: nothing to learn from."""
     failed: int
     gradient: float
@@ -65,7 +57,7 @@ class ProbeStep:
 class ProbeTraining:
     """One training under way."""
 
-    ground: TrainingEnvironment
+    environment: TrainingEnvironment
     vocabulary: Vocabulary
     policy: TinyPolicy
     settings: ProbeSettings
@@ -77,11 +69,8 @@ class ProbeTraining:
     def run(self, tasks: Sequence[int], most_steps: int, most_seconds: float) -> None:
         """Train until the steps or the seconds are used up; goes on after the last step that the folder holds."""
         settings = self.settings
-        transformers_logging.disable_progress_bar()
-        transformers_logging.set_verbosity_error()
-        warnings.filterwarnings("ignore", category=FutureWarning)  # names that TRL still uses
-        rows = [{"prompt": str(index)} for index in tasks]
-        settings = GRPOConfig(
+        silence_libraries()
+        arguments = GRPOConfig(
             output_dir=str(self.folder),
             use_cpu=True,
             bf16=False,
@@ -103,39 +92,31 @@ class ProbeTraining:
             gradient_checkpointing=False,
         )
         with self.served() as server:
-            self._rollouts = RolloutFunction(self.ground, server, END, settings.constant)
-            trainer = GRPOTrainer(
-                model=self.policy,
-                reward_funcs=environment_reward,
-                args=settings,
-                train_dataset=Dataset.from_list(rows),
-                processing_class=_tokenizer(self.vocabulary),
-                callbacks=[_StepCallback(self, most_seconds)],
-                rollout_func=lambda prompts, trainer: self._rollouts(prompts, trainer),
-            )
-            trainer.remove_callback(PrinterCallback)
+            self._rollouts = RolloutFunction(self.environment, server, END, settings.constant)
+            tokenizer, callback = _tokenizer(self.vocabulary), _StepCallback(self, most_seconds)
+            trainer = grpo_trainer(self.policy, tokenizer, arguments, self._rollouts, tasks, [callback])
             last = get_last_checkpoint(str(self.folder)) if self.folder.is_dir() else None
             trainer.train(resume_from_checkpoint=last)
 
     def evaluated(self, tasks: Sequence[int], rollouts: int) -> list[list[float]]:
         """Rewards of the policy as it is now, by task; rollouts without a reward are left out."""
         with self.served() as server:
-            played = self.ground.play([task for task in tasks for _ in range(rollouts)], server)
+            played = self.environment.play([task for task in tasks for _ in range(rollouts)], server)
         return [[one.reward for one in played if one.task == task and one.reward is not None] for task in tasks]
 
     def served(self) -> PolicyServer:
         """The policy as an endpoint."""
-        manner = SamplingSettings(self.settings.most_tokens, (END,), PAD, at_once=self.settings.batch_size)
+        settings = SamplingSettings(self.settings.most_tokens, (END,), PAD, at_once=self.settings.batch_size)
 
         def sample(conversations: Sequence[Sequence[int]]) -> list[tuple[Sequence[int], Sequence[float]]]:
-            return [(reply.tokens, reply.logprobs) for reply in sampled(self.policy, conversations, manner)]
+            return [(reply.tokens, reply.logprobs) for reply in sampled(self.policy, conversations, settings)]
 
         return PolicyServer(self.vocabulary, sample)
 
     def finished(self, number: int, gradient: float, seconds: float) -> None:
         """File a step that TRL has finished."""
         of_step = tally(self._rollouts.latest)
-        step = ProbeStep(number, of_step.reward, of_step.dead_groups, of_step.failed, gradient, seconds)
+        step = ProbeStep(number, of_step.reward, of_step.zero_variance, of_step.failed, gradient, seconds)
         self.steps.append(step)
         self.seen(step)
 
@@ -158,7 +139,7 @@ class _StepCallback(TrainerCallback):  # type: ignore[misc]
         spent = time.monotonic() - self._started
         if logs and "grad_norm" in logs:
             self._learning.finished(state.global_step, float(logs["grad_norm"]), spent)
-        latest = [step.dead_groups for step in self._learning.steps[-IDLE_STEPS:]]
+        latest = [step.zero_variance for step in self._learning.steps[-IDLE_STEPS:]]
         nothing_left = len(latest) == IDLE_STEPS and fmean(latest) >= IDLE_SHARE
         if spent > self._most_seconds or nothing_left:
             control.should_training_stop = True

@@ -8,18 +8,27 @@ from __future__ import annotations
 import copy
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
+from envops.facts.limits import SECONDS_PER_REPLY, STAGE_SECONDS
+from envops.facts.observed import Score
+from envops.rules.evidence import text_of
 from envops.statistics.clusters import clustered_mean
 from envops.statistics.intervals import Estimate
 from envops.training.learner.environment import TrainingEnvironment
-from envops.training.probe.eligibility import INSTEAD, SMALLER, NotForAProbe, speaks_once
 from envops.training.probe.learning import ProbeSettings, ProbeStep, ProbeTraining
 from envops.training.probe.policy import TinyPolicy, tiny_policy, warm_up
-from envops.training.probe.reference_replies import Gold, gold_of
-from envops.training.probe.vocabulary import Vocabulary, vocabulary_of
+from envops.training.probe.vocabulary import (
+    INSTEAD,
+    SMALLER,
+    NotForAProbe,
+    Vocabulary,
+    require_single_turn,
+    vocabulary_of,
+)
+from envops.validation.job import checked
 
 CONFIDENCE = 0.95
 HELD_OUT_SHARE = 0.2
@@ -30,6 +39,8 @@ CONTROL_REWARD = 0.5
 MOST_STEPS = 1_000
 MOST_TOKENS = 64
 """A reply that is longer than this is not for a model of this size."""
+AT_ONCE = 64
+"""Reference replies that are scored at once."""
 
 ProbeOutcome = Literal["learned", "not learned", "control moved"]
 
@@ -55,7 +66,7 @@ class ProbeResult:
 
 
 def probe(
-    ground: TrainingEnvironment,
+    environment: TrainingEnvironment,
     seed: int,
     seconds: float,
     folder: Path,
@@ -64,15 +75,15 @@ def probe(
 ) -> ProbeResult:
     """Train a tiny policy on the environment for so many seconds, and a control that is paid the same for all.
 
-    Raises `NotForAProbe` where the environment answers back, gold replies are too long, or chance earns nothing.
+    Raises `NotForAProbe` where the environment is multi-turn, reference replies are too long, or chance earns nothing.
     """
-    speaks_once(ground.description)
-    gold = gold_of(ground)
-    vocabulary, most_tokens = _vocabulary(ground, gold)
-    training, held_out = divided([task.index for task in ground.tasks], seed)
-    policy = _policy(ground, gold, vocabulary, most_tokens, seed)
+    require_single_turn(environment.description)
+    references = reference_replies(environment)
+    vocabulary, most_tokens = _vocabulary(environment, references)
+    training, held_out = divided([task.index for task in environment.tasks], seed)
+    policy = _policy(environment, references, vocabulary, most_tokens, seed)
     settings = ProbeSettings(most_tokens=most_tokens, seed=seed)
-    learning = ProbeTraining(ground, vocabulary, policy, settings, folder / "policy", seen)
+    learning = ProbeTraining(environment, vocabulary, policy, settings, folder / "policy", seen)
     control = _control(learning, folder, training)
     say(f"control: {CONTROL_STEPS} steps at a constant reward change no weight by more than {control[0]:g}")
     earned = learning.evaluated(held_out, ROLLOUTS_PER_TASK)
@@ -96,36 +107,48 @@ def divided(tasks: Sequence[int], seed: int) -> tuple[list[int], list[int]]:
     return shuffled[kept:] or shuffled, shuffled[:kept]
 
 
-def _vocabulary(ground: TrainingEnvironment, gold: Gold) -> tuple[Vocabulary, int]:
-    if not gold.texts:
+def reference_replies(environment: TrainingEnvironment) -> tuple[str, ...]:
+    """Everything that the oracle says on the tasks that are kept, turn by turn."""
+    asked = {"policies": ["oracle"], "sampled": {}, "conversations": len(environment.tasks)}
+    limits = {"seconds": SECONDS_PER_REPLY, "max_concurrent": AT_ONCE}
+    parts = environment.worker.request("rewards", STAGE_SECONDS, **asked, **limits)
+    scores = [checked(Score, value) for kind, value in parts if kind == "score"]
+    said = [message for score in scores for message in score.completion if message["role"] == "assistant"]
+    return tuple(text for message in said if (text := text_of(message)))
+
+
+def _vocabulary(environment: TrainingEnvironment, references: Sequence[str]) -> tuple[Vocabulary, int]:
+    if not references:
         raise NotForAProbe(f"a perfect model says no text here. Instead: {INSTEAD}")
-    vocabulary = vocabulary_of([task.prompt for task in ground.tasks], gold.texts)
+    vocabulary = vocabulary_of([task.prompt for task in environment.tasks], references)
     frame = len(vocabulary.opening) + len(vocabulary.closing)
-    longest = max(len(text) for text in gold.texts) - frame
+    longest = max(len(text) for text in references) - frame
     if longest > MOST_TOKENS:
         raise NotForAProbe(
-            f"gold replies have up to {longest} characters of their own, and a tiny model says {MOST_TOKENS}. "
+            f"reference replies have up to {longest} characters of their own, and a tiny model says {MOST_TOKENS}. "
             f"{SMALLER}, or {INSTEAD}"
         )
     return vocabulary, longest + 2
 
 
-def _policy(ground: TrainingEnvironment, gold: Gold, vocabulary: Vocabulary, most_tokens: int, seed: int) -> TinyPolicy:
-    heard = [vocabulary.heard(task.prompt) for task in ground.tasks]
-    turns = max(2, len(gold.texts) // max(1, len(ground.tasks)) + 1)
+def _policy(
+    environment: TrainingEnvironment, references: Sequence[str], vocabulary: Vocabulary, most_tokens: int, seed: int
+) -> TinyPolicy:
+    heard = [vocabulary.heard(task.prompt) for task in environment.tasks]
+    turns = max(2, len(references) // max(1, len(environment.tasks)) + 1)
     policy = tiny_policy(vocabulary, turns * (max(map(len, heard)) + most_tokens) + most_tokens, seed)
     frame = len(vocabulary.opening) + len(vocabulary.closing)
-    warm_up(policy, vocabulary, heard, [len(text) - frame for text in gold.texts])
+    warm_up(policy, vocabulary, heard, [len(text) - frame for text in references])
     return policy
 
 
 def _control(learning: ProbeTraining, folder: Path, training: Sequence[int]) -> tuple[float, float]:
     """The largest change of a weight, and the largest gradient, where all rollouts are paid the same."""
-    settings = ProbeSettings(
-        most_tokens=learning.settings.most_tokens, seed=learning.settings.seed, constant=CONTROL_REWARD
-    )
+    settings = replace(learning.settings, constant=CONTROL_REWARD)
     policy = copy.deepcopy(learning.policy)
-    control = ProbeTraining(learning.ground, learning.vocabulary, policy, settings, folder / "control", lambda _: None)
+    control = ProbeTraining(
+        learning.environment, learning.vocabulary, policy, settings, folder / "control", lambda _: None
+    )
     control.run(training, CONTROL_STEPS, float("inf"))
     pairs = zip(learning.policy.parameters(), policy.parameters(), strict=True)
     change = max(float((one - other).detach().abs().max()) for one, other in pairs)

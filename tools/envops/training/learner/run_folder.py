@@ -1,19 +1,71 @@
-"""Where a run begins: behind its own last checkpoint, or at one that it is told to begin from."""
+"""The folder of a run: checkpoints as transformers writes them, the step to begin behind, and `metrics.jsonl`."""
 
 from __future__ import annotations
 
 import json
+import re
+import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from envops.training.learner.checkpoints import is_whole, last_checkpoint, step_of
 from envops.training.learner.settings import UnfitSettings
 
+STATE = "trainer_state.json"
+"""Written last: a checkpoint without it was cut off."""
+TRAINED = "trained.json"
+"""In a finished model: the step that it is of."""
+OF_THE_TRAINER = ("optimizer*", "scheduler*", "scaler*", "rng_state*", STATE, "training_args.bin")
 IDENTITY = "run.json"
 BEGUN_FROM = "begun_from"
 """In that file, beside the identity: `rollouts.resume_from` as it was when the run began there."""
+NAME = re.compile(r"checkpoint-(\d+)")
+
+
+def is_whole(checkpoint: Path) -> bool:
+    """Whether it was written to its end."""
+    return (checkpoint / STATE).is_file()
+
+
+def last_checkpoint(folder: Path) -> Path | None:
+    """The latest whole checkpoint of a run, `None` where there is none."""
+    found = [path for path in folder.glob("checkpoint-*") if NAME.fullmatch(path.name) and is_whole(path)]
+    return max(found, key=lambda path: int(path.name.partition("-")[2]), default=None)
+
+
+def step_of(checkpoint: Path | None) -> int:
+    """The step after which it was written; 0 for none."""
+    if checkpoint is None:
+        return 0
+    return int(json.loads((checkpoint / STATE).read_text(encoding="utf-8"))["global_step"])
+
+
+def finished_model(checkpoint: Path, final: Path) -> Path:
+    """The checkpoint's model or adapter in `final`, whole or not there: it is made aside and renamed.
+
+    One that is there already is left alone where it is of the same step.
+    """
+    if _step_of_model(final) == step_of(checkpoint):
+        return final
+    aside, former = final.with_name(f"{final.name}.new"), final.with_name(f"{final.name}.old")
+    for left in (aside, former):
+        shutil.rmtree(left, ignore_errors=True)
+    shutil.copytree(checkpoint, aside, ignore=shutil.ignore_patterns(*OF_THE_TRAINER))
+    (aside / TRAINED).write_text(json.dumps({"step": step_of(checkpoint)}) + "\n", encoding="utf-8")
+    if final.exists():
+        final.replace(former)
+    aside.replace(final)
+    shutil.rmtree(former, ignore_errors=True)
+    return final
+
+
+def _step_of_model(final: Path) -> int | None:
+    """The step that a finished model is of, `None` where none is there or it does not say."""
+    try:
+        return int(json.loads((final / TRAINED).read_text(encoding="utf-8"))["step"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
 
 
 @dataclass(frozen=True)
@@ -91,3 +143,39 @@ def _flat(table: Mapping[str, Any]) -> dict[str, Any]:
     for name, value in table.items():
         found |= {f"{name}.{key}": each for key, each in value.items()} if isinstance(value, dict) else {name: value}
     return found
+
+
+class MetricsFile:
+    """Rows are appended; those of steps after `done`, which are made anew, are dropped first."""
+
+    def __init__(self, path: Path, done: int) -> None:
+        self._path = path
+        kept = [row for row in _rows(path) if row["step"] <= done]
+        self.hours = max((float(row["hours"]) for row in kept if "hours" in row), default=0.0)
+        """How long the run took so far."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        aside = path.with_suffix(".new")
+        aside.write_text("".join(_line(row) for row in kept), encoding="utf-8")
+        aside.replace(path)
+
+    def add(self, step: int, values: Mapping[str, Any]) -> None:
+        """File what is known of a step."""
+        with self._path.open("a", encoding="utf-8") as file:
+            file.write(_line({"step": step, **values}))
+
+
+def _line(row: Mapping[str, Any]) -> str:
+    return json.dumps(row) + "\n"
+
+
+def _rows(path: Path) -> list[dict[str, Any]]:
+    """What can be read; a row that was cut off is none."""
+    rows = []
+    for line in path.read_text(encoding="utf-8").splitlines() if path.is_file() else []:
+        try:
+            row = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(row, dict) and isinstance(row.get("step"), int):
+            rows.append(row)
+    return rows

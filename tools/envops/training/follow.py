@@ -10,9 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from envops.facts.training_log import NoMetrics, RunMetrics, metrics_of_rows, read_metrics
-from envops.hub.histograms import Histogram
-from envops.hub.login import the_platform
-from envops.hub.runs import PlatformRun, list_runs, read_run
+from envops.hub.access import the_platform
+from envops.hub.runs import Histogram, PlatformRun, list_runs, read_run
 from envops.reports.run_report import Curve, CurvePoint, RewardBin, RunFinding, RunReport, RunStatus
 from envops.repository.problem import nearest
 from envops.repository.registry import REGISTRY_FILE, Registry, load_registry

@@ -16,7 +16,8 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
-from envops.rules.evidence import text_of
+from envops_worker.messages import text_of
+
 from envops.training.learner.conversations import Message
 
 SILENCE = " "

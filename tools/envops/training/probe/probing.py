@@ -12,9 +12,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
+from envops_worker.messages import text_of
+
 from envops.facts.limits import SECONDS_PER_REPLY, STAGE_SECONDS
 from envops.facts.observed import Score
-from envops.rules.evidence import text_of
 from envops.statistics.clusters import clustered_mean
 from envops.statistics.intervals import Estimate
 from envops.training.learner.environment import TrainingEnvironment

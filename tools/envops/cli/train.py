@@ -13,7 +13,6 @@ from envops.cli.declared import run_result
 from envops.files.atomic_write import write_whole
 from envops.hub.access import INSTALL, HubUnavailable, find_prime, hub_access
 from envops.hub.state import read_hub
-from envops.release.due_runs import DecidedRun, Situation, carry_out, decided_runs
 from envops.release.planning import desired_of
 from envops.release.steps import step_of
 from envops.reports.declared_runs import RunResult, render_runs, render_runs_markdown, runs_as_json
@@ -23,6 +22,7 @@ from envops.repository.repository import Repository
 from envops.repository.run import RunSpec
 from envops.system.subprocesses import Interrupted
 from envops.training.declared_runs import DeclaredRun, declared_runs, leftover_configs, write_configs
+from envops.training.due import DecidedRun, Situation, carry_out, decided_runs
 from envops.training.trainers import trainer_named
 
 

@@ -98,7 +98,7 @@ def test_a_conversation_that_was_rewritten_is_no_sequence() -> None:
 
 
 def test_a_reply_that_nobody_gave_is_named() -> None:
-    with pytest.raises(LostTurn, match="nobody said 'other'"):
+    with pytest.raises(LostTurn, match="'other' was not sampled there"):
         SampledTurns().trajectory(ASKED, [{"role": "assistant", "content": "other"}])
 
 
@@ -120,7 +120,7 @@ def test_rollouts_that_say_the_same_in_other_tokens_are_given_each_of_them_once(
         spoken.add(ASKED, reply("ab"), turn)
     assert spoken.turn([*ASKED, reply("ab")]) == first
     assert [spoken.trajectory(ASKED, [reply("ab")]) for _ in range(2)] == [joined([first]), joined([second])]
-    with pytest.raises(LostTurn, match="nobody said 'ab' there more than 2 times"):
+    with pytest.raises(LostTurn, match="'ab' was not sampled there more than 2 times"):
         spoken.trajectory(ASKED, [reply("ab")])
 
 

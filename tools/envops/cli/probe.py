@@ -72,7 +72,7 @@ def _probe(root: Path, name: str, options: argparse.Namespace) -> int:
         print(f"{chosen} cannot be probed: {error}", file=sys.stderr)
         return exit_codes.USAGE
     except KeyboardInterrupt:
-        _say(f"interrupted; the next call goes on after the last finished step ({folder.relative_to(root)})")
+        _say(f"interrupted; the next call resumes after the last finished step ({folder.relative_to(root)})")
         return exit_codes.INTERRUPTED
     shutil.rmtree(folder, ignore_errors=True)
     write_run(_report(chosen, probed), root / "reports")
@@ -81,7 +81,7 @@ def _probe(root: Path, name: str, options: argparse.Namespace) -> int:
 
 
 def code_digest() -> str:
-    """Of the probe's own code: a checkpoint is gone on with by the code that made it."""
+    """Of the probe's own code: a checkpoint is resumed only by the code that wrote it."""
     folder = Path(__file__).parents[1] / "training"
     files = sorted(file for part in ("probe", "learner") for file in (folder / part).glob("*.py"))
     return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:12]

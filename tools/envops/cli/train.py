@@ -27,7 +27,7 @@ from envops.training.trainers import trainer_named
 
 
 def run(options: argparse.Namespace) -> int:
-    """Compile, and submit unless told otherwise; the exit code."""
+    """Compile, and submit unless an option forbids it; the exit code."""
     if options.check and not options.compile_only:
         print("--check belongs to --compile-only", file=sys.stderr)
         return exit_codes.USAGE
@@ -170,7 +170,7 @@ def _shown(results: Sequence[RunResult], changed: Sequence[str], options: argpar
 
 def _compile(root: Path, runs: list[DeclaredRun], options: argparse.Namespace) -> int:
     def keep(_path: Path, _text: str) -> None:
-        """Write nothing: what differs is told."""
+        """Write nothing: the difference is printed."""
 
     changed = write_configs(root, runs, keep if options.check else write_whole)
     leftover = [] if options.names else leftover_configs(root, runs)

@@ -41,7 +41,7 @@ class FastRun:
 
 
 class Unusable(Exception):
-    """What was asked for on the command line cannot be run; the message says what to write."""
+    """The command line cannot be run; the message names what to write."""
 
 
 def run(options: argparse.Namespace) -> int:
@@ -79,7 +79,7 @@ def _check(options: argparse.Namespace) -> None:
         if not ADDRESS.fullmatch(address):
             raise Unusable(f"--env {address}: an environment of the Hub is owner/name, or owner/name@1.2.3")
     if not sys.stdin.isatty() and not options.yes and not options.dry_run:
-        raise Unusable("nobody is there to ask: add --yes to submit, or --dry-run to look at it only")
+        raise Unusable("not a terminal, so nobody can confirm: add --yes to submit, or --dry-run to see it only")
 
 
 def _compiled(options: argparse.Namespace, prime: Prime, access: HubAccess) -> FastRun:

@@ -293,7 +293,7 @@ def numbers_broke(run: RunLog) -> Iterator[Found]:
         known = [name for name in telling if name in metric.lower()]
         if known and steps:
             yield run.found(
-                f"{metric} is no finite number at step {steps[0]}"
+                f"{metric} is not a finite number at step {steps[0]}"
                 + (f" and {len(steps) - 1} more" if len(steps) > 1 else ""),
                 then=f"resume from a checkpoint before step {steps[0]}",
                 stop="stop now: weights that are no numbers do not recover",

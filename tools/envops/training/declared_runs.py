@@ -53,7 +53,7 @@ def declared_runs(
     """Every run, compiled and judged, in the order of the registry.
 
     `on_hub` says the latest version of an environment on the Hub, an empty string where there
-    is none, and `None` where nobody asked.
+    is none, and `None` where it was not asked for.
     """
     recorded: dict[str, Recorded | None] = {}
     chosen = registry.specs.values() if specs is None else specs

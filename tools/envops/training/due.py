@@ -48,7 +48,7 @@ class RunState:
 
 @dataclass(frozen=True)
 class RunDecision:
-    """What is to be done about one run, and why."""
+    """What to do about one run, and why."""
 
     action: RunAction
     reason: str
@@ -62,10 +62,10 @@ def decision_on(run: RunState) -> RunDecision:
         return RunDecision("manual", f"retired: {run.retired}", f"use backend: {SUBMITTED.limits.name}")
     if run.failing:
         return RunDecision(
-            "refused", f"its rules fail: {', '.join(run.failing)}", "nox -s train -- --compile-only says why"
+            "refused", f"its rules fail: {', '.join(run.failing)}", "nox -s train -- --compile-only shows why"
         )
     if not run.hosted:
-        return RunDecision("manual", "it runs on a machine of one's own", run.command)
+        return RunDecision("manual", "it runs on your own machine", run.command)
     if run.platform is None:
         return RunDecision(
             "unreadable" if run.unreadable else "not-asked", run.unreadable or "the platform was not asked"

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from envops.repository.run import RunSpec
 
 OUTPUTS = "outputs"
-"""Where compiled runs of one's own machine write to, below the repository."""
+"""Where runs of your own machine write to, below the repository."""
 STATUSES: Mapping[str, RunStatus] = {
     "QUEUED": "queued",
     "PENDING": "queued",
@@ -55,7 +55,7 @@ CURVES = (
     ("length", "tokens", ""),
     ("learning_rate", "learning rate", ""),
 )
-"""Our name of a metric, what reports call it, and what it says."""
+"""Our name of a metric, its name in reports, and its meaning."""
 INTERVAL = "the band is its 95 % interval, each group counted as one observation"
 
 
@@ -67,7 +67,7 @@ class Followed:
     metrics: RunMetrics
     spec: RunSpec | None = None
     status: str = ""
-    """The platform's word; empty where there is no platform."""
+    """As the platform calls it; empty where there is no platform."""
     identity: str = ""
     model: str = ""
     planned_steps: int | None = None
@@ -216,7 +216,7 @@ def _finding(finding: Finding, spec: RunSpec | None, registry_text: str) -> RunF
 
 
 class NotFound(Exception):
-    """There is no such run; the message says what was looked for."""
+    """There is no such run; the message names what was looked for."""
 
 
 @dataclass(frozen=True)
@@ -259,7 +259,7 @@ def followed(checkout: Checkout, target: str, declared_as: str | None, stop: thr
     if spec is not None and not trainer_named(spec.backend).limits.hosted:
         folder = checkout.root / OUTPUTS / spec.name
         if not folder.exists():
-            raise NoMetrics(f"{spec.name} runs on a machine of one's own and {folder} is not here; name its folder")
+            raise NoMetrics(f"{spec.name} runs on your own machine and {folder} is not here; name its folder")
         return _of_files(checkout, spec.name, spec, read_metrics(folder))
     if spec is None and ("/" in target or target.endswith((".jsonl", ".json", ".csv", ".log"))):
         raise NotFound(f"{target} does not exist")
@@ -277,7 +277,7 @@ def _of_platform(checkout: Checkout, target: str, spec: RunSpec | None, stop: th
     if found is None:
         if spec is None:
             known = ", ".join(checkout.registry.specs) if checkout.registry else ""
-            raise NotFound(f"{target} is no file, no declared run ({known}), and no run of the platform")
+            raise NotFound(f"{target} is not a file, a declared run ({known}) or a run of the platform")
         empty = metrics_of_rows([], "the platform")
         return Followed(spec.name, empty, spec, "MISSING", notes=("it was never submitted, or it is gone",))
     details = read_run(prime, access, found.id, stop)

@@ -156,10 +156,10 @@ def trainer_lacks_what_is_asked(run: RunSubject) -> Iterator[Found]:
 
 @rule("RUN009", gate="run")
 def nothing_would_submit_it(run: RunSubject) -> Iterator[Found]:
-    """The run is to start after a release, and nothing can start it.
+    """The run should start after a release, and nothing can start it.
 
-    What: `submit: on-release` is for hosted training; on machines of one's own somebody has to start the command.
-    Why: The run would never start, without a word.
+    What: `submit: on-release` is for hosted training; on your own machines somebody must start the command.
+    Why: The run would never start, silently.
     Fix: Set `submit: manual`, or `backend: prime`.
     """
     if run.spec.submit == "on-release" and (not run.trainer.hosted or run.trainer.retired):
@@ -180,16 +180,16 @@ def hosted_service_refuses(run: RunSubject) -> Iterator[Found]:
 
 @rule("RUN011", gate="run", severity="advice")
 def compatibility_is_unknown(run: RunSubject) -> Iterator[Found]:
-    """Nobody knows which generation an environment of the Hub is written for.
+    """The generation of an environment of the Hub is unknown.
 
-    What: An environment that is used from the Hub says its `generation`, where the trainer runs only one.
-    Why: Its code is not here, so nothing else can tell whether the trainer runs it.
+    What: An environment of the Hub declares its `generation` if the trainer runs only one.
+    Why: Its code is not here, so only the declaration shows whether the trainer runs it.
     Fix: Add `generation: v0` or `v1` beside `hub`; `prime env info` shows what it requires.
     """
     for used in run.trained_on:
         if used.external and used.generation is None and len(run.trainer.generations) == 1:
             only = run.trainer.generations[0]
-            message = f"{run.spec.backend} runs {only} environments, and nothing says what {used.id} is"
+            message = f"{run.spec.backend} runs {only} environments, and the generation of {used.id} is unknown"
             yield run.found(used.key, message, environment=used.id)
 
 

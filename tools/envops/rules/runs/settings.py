@@ -190,7 +190,7 @@ def something_was_left_out(run: RunSubject) -> Iterator[Found]:
     """A declared setting has no place in the trainer's configuration.
 
     What: Every key that was written is compiled into something.
-    Why: The run would differ from its declaration, in silence.
+    Why: The run would silently differ from its declaration.
     Fix: Remove the key, choose another backend, or, for prime-rl, name the `schema` that has a word for it.
     """
     for line in run.left_out:

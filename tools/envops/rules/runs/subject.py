@@ -53,7 +53,7 @@ class TrainedOn:
     external: bool = False
     version: str = ""
     on_hub: str | None = None
-    """The latest version on the Hub; `None` where nobody asked."""
+    """The latest version on the Hub; `None` where it was not asked for."""
     secrets: tuple[str, ...] = ()
     multi_turn: bool = False
     recorded: Recorded | None = None
@@ -95,7 +95,7 @@ class RunSubject:
                 yield self.found(each.key, each.message, each.fix, **each.evidence)
 
     def place(self, key: str = "") -> Place:
-        """Where the registry says it."""
+        """The place in the registry."""
         return Place(self.spec.file, self.spec.line(key))
 
     def found(self, key: str, message: str, fix: str | None = None, **evidence: Any) -> Found:

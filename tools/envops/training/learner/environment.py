@@ -114,7 +114,7 @@ def _played(rollout: Rollout, prompt: Sequence[Any], spoken: SampledTurns) -> Pl
 
 
 class NothingPlayed(Exception):
-    """No rollout of a step earned a reward; the message says what the first of them failed of."""
+    """No rollout of a step earned a reward; the message has the first failure."""
 
 
 @dataclass

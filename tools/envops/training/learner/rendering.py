@@ -28,7 +28,7 @@ ToolSchemas = Sequence[Mapping[str, Any]]
 
 
 class UnfitTemplate(ValueError):
-    """The chat template cannot carry this environment's conversations; the message says why."""
+    """The chat template cannot carry this environment's conversations; the message gives the reason."""
 
 
 class Renderer(Protocol):

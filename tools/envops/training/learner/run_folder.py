@@ -76,7 +76,7 @@ class Beginning:
     folder: Path
     """Of the run's checkpoints."""
     identity: Mapping[str, Any]
-    """What must be the same for a checkpoint to be gone on with."""
+    """What must be the same for a run to be resumed from its checkpoint."""
     resume_from: str | None = None
     """A checkpoint to begin from, below `root`."""
 
@@ -92,7 +92,7 @@ class Beginning:
             return None
         given = self.root / self.resume_from
         if not is_whole(given):
-            raise UnfitSettings(f"rollouts.resume_from: {given} is no checkpoint of TRL's")
+            raise UnfitSettings(f"rollouts.resume_from: {given} is not a checkpoint of TRL's")
         if step_of(given) >= max_steps:
             told = f"is of step {step_of(given)}, and the run ends after step {max_steps}: raise max_steps"
             raise UnfitSettings(f"rollouts.resume_from: {given} {told}")
@@ -107,7 +107,7 @@ class Beginning:
         (self.folder / IDENTITY).write_text(text + "\n", encoding="utf-8")
 
     def _filed(self) -> dict[str, Any]:
-        """What the folder says of its run; nothing where it does not say."""
+        """What is filed about the folder's run; nothing where there is no such file."""
         try:
             filed = json.loads((self.folder / IDENTITY).read_text(encoding="utf-8"))
         except (OSError, ValueError):

@@ -92,7 +92,7 @@ class Learner:
         if self._last is not None and done >= self.arguments.max_steps:
             return Trained("already finished", done, self.folder, finished_model(self._last, self.folder / FINAL))
         if self._last is not None:
-            self.say(f"going on after step {done} ({self._last})")
+            self.say(f"resuming after step {done} ({self._last})")
         self.loaded = loaded_model(self.settings, self.root)
         given = self.settings.grpo.get("chat_template_kwargs")
         self._renderer = TemplateRenderer(self.loaded.tokenizer, self.loaded.ends, given)

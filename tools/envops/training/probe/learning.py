@@ -67,7 +67,7 @@ class ProbeTraining:
     _rollouts: RolloutFunction = field(init=False, repr=False)
 
     def run(self, tasks: Sequence[int], most_steps: int, most_seconds: float) -> None:
-        """Train until the steps or the seconds are used up; goes on after the last step that the folder holds."""
+        """Train until the steps or the seconds are used up; resumes after the last step in the folder."""
         settings = self.settings
         silence_libraries()
         arguments = GRPOConfig(

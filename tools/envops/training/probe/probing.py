@@ -109,7 +109,7 @@ def divided(tasks: Sequence[int], seed: int) -> tuple[list[int], list[int]]:
 
 
 def reference_replies(environment: TrainingEnvironment) -> tuple[str, ...]:
-    """Everything that the oracle says on the tasks that are kept, turn by turn."""
+    """Every reply of the oracle on the tasks that are kept, turn by turn."""
     asked = {"policies": ["oracle"], "sampled": {}, "conversations": len(environment.tasks)}
     limits = {"seconds": SECONDS_PER_REPLY, "max_concurrent": AT_ONCE}
     parts = environment.worker.request("rewards", STAGE_SECONDS, **asked, **limits)
@@ -120,13 +120,13 @@ def reference_replies(environment: TrainingEnvironment) -> tuple[str, ...]:
 
 def _vocabulary(environment: TrainingEnvironment, references: Sequence[str]) -> tuple[Vocabulary, int]:
     if not references:
-        raise NotForAProbe(f"a perfect model says no text here. Instead: {INSTEAD}")
+        raise NotForAProbe(f"reference replies have no text here. Instead: {INSTEAD}")
     vocabulary = vocabulary_of([task.prompt for task in environment.tasks], references)
     frame = len(vocabulary.opening) + len(vocabulary.closing)
     longest = max(len(text) for text in references) - frame
     if longest > MOST_TOKENS:
         raise NotForAProbe(
-            f"reference replies have up to {longest} characters of their own, and a tiny model says {MOST_TOKENS}. "
+            f"reference replies have up to {longest} characters of their own, and the limit is {MOST_TOKENS}. "
             f"{SMALLER}, or {INSTEAD}"
         )
     return vocabulary, longest + 2

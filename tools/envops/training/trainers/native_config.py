@@ -102,7 +102,7 @@ def path_of(path: str | Path) -> Path:
 
 
 def leaves(values: Mapping[str, Any], before: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """Every value that is no table, and every empty table, with its path."""
+    """Every value except tables, and every empty table, with its path."""
     for key, value in values.items():
         if isinstance(value, dict) and value:
             yield from leaves(value, (*before, key))
@@ -111,7 +111,7 @@ def leaves(values: Mapping[str, Any], before: tuple[str, ...] = ()) -> Iterator[
 
 
 def origin(spec: RunSpec, key: str, note: str = "") -> str:
-    """Where a declared value came from, as a comment says it: the place in the registry, or a default."""
+    """The origin of a declared value for a comment: its place in the registry, or a default."""
     said = f"runs.{spec.name}.{key}" if spec.says(key) else f"default of {key}"
     return f"{said}; {note}" if note else said
 
@@ -168,7 +168,7 @@ def _value(value: Any) -> str:
         return str(value)
     if isinstance(value, float):
         if not math.isfinite(value):
-            raise ValueError(f"{value} is no finite number")
+            raise ValueError(f"{value} is not a finite number")
         return repr(value)
     if isinstance(value, str):
         return _text(value)

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 FORWARDED = ("WANDB_API_KEY", "HF_TOKEN")
 """The only secrets that the prime CLI forwards (0.18.0, commands/rl.py)."""
-LORA_UNKNOWN = "lora: the CLI takes it; the service is described as full fine-tuning, and nobody here could try it"
+LORA_UNKNOWN = "lora: the CLI takes it; the service is described as full fine-tuning, which was not tried"
 LIMITS = TrainerLimits(
     name="prime",
     title="Prime Intellect, hosted",

@@ -154,7 +154,7 @@ def _settings(spec: RunSpec, native: Mapping[str, Any]) -> TrainerSettings:
 
 TRAINER = Trainer(
     limits=LIMITS,
-    started_by="nobody: retired on 2026-10-05, compiled for prime up to 0.12.0",
+    started_by="nothing: retired on 2026-10-05, compiled for prime up to 0.12.0",
     compile=_compile,
     settings=_settings,
 )

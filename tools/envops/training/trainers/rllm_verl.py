@@ -58,7 +58,7 @@ METRICS = {
 
 
 def _compile(request: CompileRequest) -> Compiled:
-    """The overrides of verl's PPO trainer, in a script that says where each is from."""
+    """The overrides of verl's PPO trainer, in a script that names the origin of each."""
     spec = request.spec
     source = request.only_source()
     tasks = request.tasks_per_step(source)

@@ -60,7 +60,7 @@ METRICS = {
 
 
 def _compile(request: CompileRequest) -> Compiled:
-    """The recipe's own arguments, in a script that says where each is from."""
+    """The recipe's own arguments, in a script that names the origin of each."""
     spec = request.spec
     config = with_overrides(_config(request), spec)
     script = file_path(request, "sh")

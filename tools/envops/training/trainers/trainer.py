@@ -25,7 +25,7 @@ CONFIG_FOLDER = "configs/rl"
 
 
 class CompileError(ValueError):
-    """The declaration has no form in this trainer's configuration; the message says why."""
+    """The declaration has no form in this trainer's configuration; the message gives the reason."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class CompileRequest:
         """The batch in tasks, for trainers that count these; raises `CompileError` where it tears a group."""
         group = self.spec.group_size(source)
         if self.spec.batch_size % group:
-            raise CompileError(f"batch_size {self.spec.batch_size} is no multiple of {group} rollouts per example")
+            raise CompileError(f"batch_size {self.spec.batch_size} is not a multiple of {group} rollouts per example")
         return self.spec.batch_size // group
 
 

@@ -133,7 +133,7 @@ def _config(request: CompileRequest) -> NativeConfig:
         config.put("lora.lora_alpha", spec.lora.alpha, origin(spec, "lora.alpha"))
         config.put("lora.target_modules", "all-linear", "every linear layer but the output's")
     if spec.budget.max_gpu_hours is not None:
-        said = origin(spec, "budget.max_gpu_hours", "on one GPU; it is saved and can be gone on with")
+        said = origin(spec, "budget.max_gpu_hours", "on one GPU; the run is saved and can be resumed")
         config.put("rollouts.max_hours", spec.budget.max_gpu_hours, said)
     if spec.resume is not None:
         config.put("rollouts.resume_from", _checkpoint(spec), origin(spec, "resume"))

@@ -20,7 +20,7 @@ import psutil
 import pytest
 from envops.cli.main import main
 from envops.emulator.server import EmulatedHub
-from envops.hub import prime as prime_module
+from envops.hub import access
 from envops.repository.repository import Repository
 from envops.repository.workspace import Workspace
 from envops.rules.engine import GATES
@@ -211,7 +211,7 @@ def test_an_old_prime_is_said(
     python = tmp_path / "python"
     python.write_text('#!/bin/sh\necho \'{"prime": "0.6.34"}\'\n')
     python.chmod(0o755)
-    old = prime_module.Prime(python, python)
+    old = access.Prime(python, python)
     monkeypatch.setattr("envops.release.planning.find_prime", lambda: old)
     assert place.run("plan") == 2
     assert "prime 0.6.34 is older than 0.13.0" in capsys.readouterr().err

@@ -13,8 +13,7 @@ from envops.emulator.server import EmulatedHub
 from envops.hub.runs import RunsUnreadable, list_runs
 from envops.repository.run import run_spec
 from envops.training.declared_runs import DeclaredRun
-from envops.training.identity import RunIdentity, identity_of
-from envops.training.submit import Platform, submit
+from envops.training.submit import Platform, RunIdentity, identity_of, submit
 from envops.training.trainers import compile_run
 from envops.training.trainers.trainer import CompileRequest, Environment
 

@@ -22,8 +22,7 @@ from envops.repository.run import run_spec
 from envops.repository.workspace import Workspace
 from envops.system.subprocesses import Interrupted
 from envops.training.declared_runs import DeclaredRun, declared_runs
-from envops.training.identity import RunIdentity, identity_of
-from envops.training.submit import Platform, submit
+from envops.training.submit import Platform, RunIdentity, identity_of, submit
 from envops.training.trainers import SUBMITTED
 
 ADDRESS = re.compile(r"[A-Za-z0-9]+([._-][A-Za-z0-9]+)*/[A-Za-z0-9]+([._-][A-Za-z0-9]+)*(@[0-9][A-Za-z0-9.+!_-]*)?")

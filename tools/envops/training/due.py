@@ -18,8 +18,7 @@ from envops.repository.repository import Repository
 from envops.repository.run import RunSpec
 from envops.repository.workspace import Workspace
 from envops.training.declared_runs import DeclaredRun, declared_runs
-from envops.training.identity import RunIdentity, identity_of
-from envops.training.submit import Platform, submit
+from envops.training.submit import Platform, RunIdentity, identity_of, submit
 from envops.training.trainers import SUBMITTED
 
 RunAction = Literal["submit", "submitted", "manual", "waits", "refused", "unreadable", "not-asked"]

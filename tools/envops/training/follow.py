@@ -20,8 +20,8 @@ from envops.rules.diagnosis import RunLog
 from envops.rules.engine import Finding, findings
 from envops.statistics.intervals import t_quantile
 from envops.statistics.series import Series, series_of
-from envops.training.identity import RunIdentity
 from envops.training.registry_patch import registry_patch
+from envops.training.submit import RunIdentity
 from envops.training.trainers import metric_names, trainer_named, zero_variance_pairs
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from envops.validation.searching import SEARCH_LOCK
+from envops.validation.stages.search import SEARCH_LOCK
 from envops.validation.venv import venv_for
 from envops_worker.search.exploit_search import Hunt
 from hunting import hunted, panel_for

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 from envops.system.subprocesses import Interrupted
-from envops.validation.requests import Wish
+from envops.validation.observation_request import ObservationRequest
 from sample_packages import Seen, line_of, look_at, processes_with, worker_at, write_package
 
 if TYPE_CHECKING:
     from envops.repository.workspace import Workspace
 
 pytestmark = pytest.mark.worker
-SCORING = Wish(use_cache=False, evaluate=False)
+SCORING = ObservationRequest(use_cache=False, evaluate=False)
 
 STUBBORN = """
 import verifiers as vf
@@ -117,7 +117,7 @@ CASE = "- name: the first\n  task: 0\n  reply: x\n  expect: {reward: 1.0}\n"
 def stubborn(environments: Path, workspace: Workspace, patch: pytest.MonkeyPatch) -> Seen:
     files = {"module.py": STUBBORN, "tests/oracle.py": HANGING_ORACLE, "tests/test_it.py": HANGING_TESTS}
     package = write_package(environments / "stubborn", "v0", files)
-    return look_at(package, workspace, patch, wish=SCORING, SECONDS_PER_REPLY=1.0, TESTS_SECONDS=3.0)
+    return look_at(package, workspace, patch, request=SCORING, SECONDS_PER_REPLY=1.0, TESTS_SECONDS=3.0)
 
 
 def test_an_oracle_that_hangs_is_stopped_and_said(stubborn: Seen):
@@ -194,7 +194,7 @@ def test_a_case_of_an_empty_taskset_has_no_task(empty: Seen):
 @pytest.fixture(scope="module")
 def plain(environments: Path, workspace: Workspace, patch: pytest.MonkeyPatch) -> Seen:
     package = write_package(environments / "plain_reward", "v1", {"module.py": PLAIN, "tests/cases.yaml": CASE})
-    return look_at(package, workspace, patch, wish=SCORING)
+    return look_at(package, workspace, patch, request=SCORING)
 
 
 def test_a_reward_that_is_not_asynchronous_is_filed_with_its_function(plain: Seen):

@@ -12,7 +12,7 @@ from envops.facts.observed import Rollout
 from envops.repository.registry import EnvironmentEntry
 from envops.repository.repository import Repository
 from envops.validation.job import checked
-from envops.validation.opened import opened_environment
+from envops.validation.opened_environment import opened_environment
 from sample_packages import EXEMPLARS, REPOSITORY, write_package
 
 if TYPE_CHECKING:

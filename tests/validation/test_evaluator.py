@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from envops.facts.observed import Failure
 from envops.repository.registry import EnvironmentEntry
-from envops.validation.evaluating import Evaluator, ScriptedEvaluation
+from envops.validation.facts_cache import remembered
 from envops.validation.job import StageFailed, WorkerLost
 from envops.validation.journal import Journal
-from envops.validation.remembering import remembered
-from envops.validation.requests import Wish
+from envops.validation.observation_request import ObservationRequest
+from envops.validation.stages.rollouts import Evaluator, ScriptedEvaluation
 from sample_packages import SMALL, look_at, write_package
 
 if TYPE_CHECKING:
@@ -96,8 +96,8 @@ def evaluated(name: str, fails: str, environments: Path, workspace: Workspace, p
     """What is remembered of an environment whose rollouts fail somewhere."""
     more = SHAKY.format(fails=fails)
     package = write_package(environments / name, "v0", {"module.py": MODULE.format(more=more)})
-    facts = look_at(package, workspace, patch, wish=Wish(score=False, use_cache=False)).facts
-    kept = remembered(EnvironmentEntry(package.name, gates=SMALL), package, workspace, Wish(score=False))
+    facts = look_at(package, workspace, patch, request=ObservationRequest(score=False, use_cache=False)).facts
+    kept = remembered(EnvironmentEntry(package.name, gates=SMALL), package, workspace, ObservationRequest(score=False))
     assert kept is not None
     assert kept.rollouts == facts.rollouts
     assert len({(one.policy, one.task, one.rollout) for one in kept.rollouts}) == len(kept.rollouts) > 2

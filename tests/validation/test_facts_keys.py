@@ -9,14 +9,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from envops.facts.observed import Started
+from envops.facts.observed import StartMode
 from envops.repository.package import CaseDeclaration, Lock, Package
 from envops.repository.registry import DistributionGate, EnvironmentEntry, Gates, SmokeGate
 from envops.repository.workspace import Workspace
 from envops.validation import observation
+from envops.validation.facts_cache import facts_key
 from envops.validation.observation import observe_unpacked
-from envops.validation.remembering import facts_key
-from envops.validation.requests import Wish
+from envops.validation.observation_request import ObservationRequest
+from envops.validation.stages import rollouts, search
 from envops.validation.venv import VirtualEnvironment
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ PACKAGE = Package(
     lock=Lock("l", "i", {}),
 )
 ENTRY = EnvironmentEntry("sums", args={"split": "train"}, secrets=("SUMS_API_KEY",))
-WISH = Wish()
+REQUEST = ObservationRequest()
 OTHER_VALUES: dict[str, dict[str, Any]] = {
     "entry": {
         "name": None,
@@ -71,7 +72,7 @@ OTHER_VALUES: dict[str, dict[str, Any]] = {
         "max_errors": 0.5,
         "max_drop": 0.5,
     },
-    "wish": {
+    "request": {
         "allow_network": True,
         "use_cache": False,
         "evaluate": False,
@@ -81,6 +82,7 @@ OTHER_VALUES: dict[str, dict[str, Any]] = {
         "evaluations": ("smoke",),
         "tasks": 2,
         "rollouts": 2,
+        "stages": ("rewards",),
     },
 }
 """Another value for every setting there is; `None` where the setting is no single value."""
@@ -91,7 +93,7 @@ NOT_SEEN = {
         *("min_mean", "max_mean", "min_std", "min_format", "min_live_groups", "confidence"),
         *("max_truncated", "max_timeouts", "max_errors", "max_drop"),
     },
-    "wish": {"use_cache"},
+    "request": {"use_cache"},
 }
 """Settings that only rules, releases or the cache read."""
 SETTINGS = [(group, name) for group, values in OTHER_VALUES.items() for name in values if values[name] is not None]
@@ -103,7 +105,7 @@ class Recorded:
     heard: list[Any]
     """Set by each test."""
     peak_memory = 0
-    started = Started()
+    started = StartMode()
 
     def __init__(self, _venv: Any, _package: Any, _overlay: Any, settings: Any, confinement: Any, *_rest: Any) -> None:
         self.heard.append(("processes", settings, confinement))
@@ -135,16 +137,16 @@ class Recorded:
 def asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
     """What the processes of an environment are given and asked, in an order of its own."""
     monkeypatch.setattr(observation, "environment_processes", Recorded)
-    monkeypatch.setattr(observation, "search_toolbox", lambda *_: VirtualEnvironmentStub())
-    monkeypatch.setattr(observation, "seat_harness", lambda *_, **__: None)
+    monkeypatch.setattr(search, "search_toolbox", lambda *_: VirtualEnvironmentStub())
+    monkeypatch.setattr(rollouts, "seat_harness", lambda *_, **__: None)
     monkeypatch.setenv("SUMS_API_KEY", "a")
     monkeypatch.setenv("OTHER_KEY", "b")
 
-    def ask(entry: EnvironmentEntry, wish: Wish) -> list[str]:
+    def ask(entry: EnvironmentEntry, request: ObservationRequest) -> list[str]:
         Recorded.heard = []
         templates: Any = None
         venv = VirtualEnvironment(tmp_path)
-        arguments = (entry, PACKAGE, tmp_path, Workspace(tmp_path), wish, threading.Event(), templates, venv)
+        arguments = (entry, PACKAGE, tmp_path, Workspace(tmp_path), request, threading.Event(), templates, venv)
         facts = observe_unpacked(*arguments)
         assert facts.failures == {}
         return sorted(map(repr, Recorded.heard))
@@ -159,21 +161,26 @@ class VirtualEnvironmentStub:
     unicode = Path("/nowhere/unicode")
 
 
-def changed(group: str, name: str) -> tuple[EnvironmentEntry, Wish]:
-    """Entry and wish with one setting changed."""
+def changed(group: str, name: str) -> tuple[EnvironmentEntry, ObservationRequest]:
+    """Entry and request with one setting changed."""
     value = {name: OTHER_VALUES[group][name]}
     gates = {
         "smoke": lambda: Gates(smoke=replace(SmokeGate(), **value)),
         "distribution": lambda: Gates(distribution=replace(DistributionGate(), **value)),
     }
     if group in gates:
-        return replace(ENTRY, gates=gates[group]()), WISH
-    return (replace(ENTRY, **value), WISH) if group == "entry" else (ENTRY, replace(WISH, **value))
+        return replace(ENTRY, gates=gates[group]()), REQUEST
+    return (replace(ENTRY, **value), REQUEST) if group == "entry" else (ENTRY, replace(REQUEST, **value))
 
 
 @pytest.mark.parametrize(
     ("group", "kind"),
-    [("entry", EnvironmentEntry), ("smoke", SmokeGate), ("distribution", DistributionGate), ("wish", Wish)],
+    [
+        ("entry", EnvironmentEntry),
+        ("smoke", SmokeGate),
+        ("distribution", DistributionGate),
+        ("request", ObservationRequest),
+    ],
 )
 def test_settings_of_each_kind_are_all_known_here(group: str, kind: Any) -> None:
     assert set(OTHER_VALUES[group]) == {one.name for one in fields(kind)}
@@ -181,14 +188,14 @@ def test_settings_of_each_kind_are_all_known_here(group: str, kind: Any) -> None
 
 @pytest.mark.parametrize(("group", "name"), SETTINGS)
 def test_a_setting_changes_the_key_exactly_where_it_changes_what_is_asked(group: str, name: str, asked: Any) -> None:
-    entry, wish = changed(group, name)
-    same_requests = asked(entry, wish) == asked(ENTRY, WISH)
-    same_key = facts_key(entry, PACKAGE, wish) == facts_key(ENTRY, PACKAGE, WISH)
+    entry, request = changed(group, name)
+    same_requests = asked(entry, request) == asked(ENTRY, REQUEST)
+    same_key = facts_key(entry, PACKAGE, request) == facts_key(ENTRY, PACKAGE, REQUEST)
     assert same_requests == (name in NOT_SEEN[group])
     assert same_key == same_requests
 
 
 def test_a_threshold_that_asks_for_no_more_rollouts_keeps_the_key(asked: Any) -> None:
     entry = replace(ENTRY, gates=Gates(distribution=DistributionGate(min_rollouts=21)))
-    assert asked(entry, WISH) == asked(ENTRY, WISH)
-    assert facts_key(entry, PACKAGE, WISH) == facts_key(ENTRY, PACKAGE, WISH)
+    assert asked(entry, REQUEST) == asked(ENTRY, REQUEST)
+    assert facts_key(entry, PACKAGE, REQUEST) == facts_key(ENTRY, PACKAGE, REQUEST)

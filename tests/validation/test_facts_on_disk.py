@@ -26,7 +26,7 @@ from envops.facts.observed import (
     Wheel,
 )
 from envops.facts.observed import TestOutcome as Outcome
-from envops.validation.facts_on_disk import as_json, read_facts, write_facts
+from envops.validation.facts_cache import as_json, read_facts, write_facts
 
 if TYPE_CHECKING:
     from pathlib import Path

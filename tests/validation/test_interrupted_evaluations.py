@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from envops.facts.observed import Failure, Rollout
 from envops.system.subprocesses import Interrupted
-from envops.validation.evaluating import Evaluator, ScriptedEvaluation
 from envops.validation.journal import Journal
-from envops.validation.progress_line import Pace
+from envops.validation.stages.rollouts import Evaluator, RolloutProgress, ScriptedEvaluation
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -101,10 +100,10 @@ def test_a_fresh_journal_forgets(path: Path):
 
 def test_pace_tells_of_done_mean_errors_speed_and_time_left():
     now = 0.0
-    pace = Pace(8, clock=lambda: now)
-    pace.count(rollout(0, 0), kept=True)
+    progress = RolloutProgress(8, clock=lambda: now)
+    progress.count(rollout(0, 0), kept=True)
     for reward in (1.0, 0.0):
-        pace.count(rollout(0, 1, reward=reward))
-    pace.count(rollout(0, 2, reward=None, failure=Failure("provider", "Error", "")))
+        progress.count(rollout(0, 1, reward=reward))
+    progress.count(rollout(0, 2, reward=None, failure=Failure("provider", "Error", "")))
     now = 1.5
-    assert str(pace) == "4/8, mean 0.667, 1 error, 2.0/s, 2 s left"
+    assert str(progress) == "4/8, mean 0.667, 1 error, 2.0/s, 2 s left"

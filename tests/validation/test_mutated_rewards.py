@@ -13,8 +13,9 @@ from envops.facts.observed import Case, Description, Score
 from envops.repository.mutation_settings import EquivalentMutant, MutationDeclaration
 from envops.repository.registry import EnvironmentEntry
 from envops.validation.job import Confinement, Job, checked
-from envops.validation.mutation import Limits, mutation_of
-from envops.validation.requests import Wish, requests_for
+from envops.validation.observation_request import ObservationRequest
+from envops.validation.requests import requests_for
+from envops.validation.stages.mutation import Limits, mutation_of
 from envops.validation.templates import EnvironmentProcesses, LockTemplates, environment_processes
 from envops.validation.venv import venv_for
 from envops.validation.wheel import built_wheel
@@ -67,7 +68,7 @@ def bench(request: pytest.FixtureRequest, environments: Path, workspace: Workspa
     venv = venv_for(package.folder / "requirements.lock", workspace, stop)
     site = built_wheel(package, workspace, stop).overlay
     entry = EnvironmentEntry(package.name, gates=SMALL)
-    settings = requests_for(entry, Wish()).settings(package, site)
+    settings = requests_for(entry, ObservationRequest()).settings(package, site)
     with (
         LockTemplates(workspace, stop) as templates,
         environment_processes(venv, package, site, settings, Confinement({}), workspace, stop, templates) as processes,

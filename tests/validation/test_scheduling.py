@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 from envops.system import capacity
 from envops.system.capacity import available_memory, usable_cores
-from envops.validation.scheduling import in_order, next_to_start
-from envops.validation.timings import Timing
+from envops.validation.scheduling import Timing, in_order, next_to_start
 
 GB = 10**9
 TIMINGS = {"long": Timing(90, 2 * GB), "short": Timing(5, GB), "middle": Timing(20, GB)}

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import obedient_packages
 import pytest
-from envops.facts.observed import Started
+from envops.facts.observed import StartMode
 from sample_packages import Seen, line_of, look_at, processes_with, write_package
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ def seen(request: pytest.FixtureRequest, environments: Path, workspace: Workspac
 
 
 def test_jobs_are_forked_from_the_loaded_environment(seen: Seen):
-    assert seen.facts.started == Started("forked", "", "environment")
+    assert seen.facts.started == StartMode("forked", "", "environment")
 
 
 @pytest.mark.parametrize("stage", ["load", "tasks", "rewards", "validation", "tests", "smoke", "distribution"])

@@ -26,9 +26,10 @@ from envops.rules.engine import Finding, Subject, Verdict, all_rules, apply
 from envops.rules.verdict import worst
 from envops.statistics.reward_comparison import RewardComparison, ScoredReply, Scoring, Side, compare
 from envops.statistics.task_matching import match_tasks
-from envops.validation.observation import Watcher, observe
-from envops.validation.remembering import remembered
-from envops.validation.requests import Wish
+from envops.validation.collected_facts import ProgressListener
+from envops.validation.facts_cache import remembered
+from envops.validation.observation import observe
+from envops.validation.observation_request import ObservationRequest
 from envops.validation.rescoring import Rescored, Scorer
 from envops.validation.reward_diff import Exchanged, SideFailed, corpus_of, exchange, open_both
 
@@ -39,7 +40,7 @@ class Run:
 
     base: Base
     workspace: Workspace
-    wish: Wish
+    request: ObservationRequest
     note: Callable[[str], None]
     stop: threading.Event
 
@@ -53,13 +54,15 @@ def run(options: argparse.Namespace) -> int:
     if base.folder is not None and len(names) != 1:
         message = "is one package's folder: name the one environment that is compared with it"
         raise DeclarationError([Problem(options.against, None, message, fix="envops rewards NAME --against FOLDER")])
-    wish = Wish(allow_network=options.allow_network, use_cache=not options.no_cache, evaluate=False, only_replies=True)
+    request = ObservationRequest(
+        allow_network=options.allow_network, use_cache=not options.no_cache, evaluate=False, only_replies=True
+    )
 
     def note(text: str) -> None:
         if not options.quiet:
             print(text, file=sys.stderr)
 
-    shared = Run(base, Workspace(root), wish, note, threading.Event())
+    shared = Run(base, Workspace(root), request, note, threading.Event())
     try:
         compared = tuple(_compare_one(shared, repository, name) for name in names)
     except KeyboardInterrupt:
@@ -124,7 +127,7 @@ def _compared(shared: Run, there: Declared, here: Declared) -> tuple[RewardCompa
     entry, package = here
     shared.note(f"{package.name}: gathering replies …")
     facts = _facts(shared, entry, package)
-    network = shared.wish.allow_network
+    network = shared.request.allow_network
     with (
         Scorer(*there, shared.workspace, network, shared.stop) as base,
         Scorer(*here, shared.workspace, network, shared.stop) as head,
@@ -148,11 +151,11 @@ def _compared(shared: Run, there: Declared, here: Declared) -> tuple[RewardCompa
 
 
 def _facts(shared: Run, entry: EnvironmentEntry, package: Package) -> Facts:
-    known = remembered(entry, package, shared.workspace, shared.wish)
+    known = remembered(entry, package, shared.workspace, shared.request)
     if known is not None:
         return known
-    watcher = Watcher(stage=lambda _: None, advance=lambda _done, _total: None)
-    return observe(entry, package, shared.workspace, shared.wish, watcher, shared.stop)
+    listener = ProgressListener(stage=lambda _: None, advance=lambda _done, _total: None)
+    return observe(entry, package, shared.workspace, shared.request, listener, shared.stop)
 
 
 def _side(scorer: Scorer, entry: EnvironmentEntry, label: str) -> Side:

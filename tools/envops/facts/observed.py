@@ -1,42 +1,27 @@
-"""What was seen of one environment: plain data, no judgement.
+"""What was observed of one environment: plain data, no judgement.
 
-`observe` writes facts, `judge` reads them, and a cache may stand between the two. Every
-number is as measured: a reward that is missing is `None`, never 0.0.
+`validation/` writes facts, `rules/` reads them, and a cache may stand between the two. Every number is as measured: a
+reward that is missing is `None`, never 0.0.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields, is_dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, Literal
 
 from envops.facts.mutation import Mutation
 from envops.facts.recordings import RecordingFacts
 from envops.facts.search import Search
+from envops.facts.stages import StageName
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
 Message = dict[str, Any]
 """One message of a conversation in OpenAI form: role, content, perhaps tool_calls."""
-
-Stage = Literal[
-    "venv",
-    "wheel",
-    "load",
-    "tasks",
-    "rewards",
-    "validation",
-    "tests",
-    "invariants",
-    "mutation",
-    "search",
-    "smoke",
-    "distribution",
-    "recordings",
-]
-"""The steps of an observation, in order. A failure is filed under the step it ended."""
 
 FailureKind = Literal[
     "raised",  # the environment's own code raised
@@ -104,7 +89,7 @@ class NetworkAttempt:
     """A connection beyond loopback that the environment's code tried to open."""
 
     address: str
-    stage: Stage
+    stage: StageName
     place: Place | None = None
 
 
@@ -332,7 +317,7 @@ JobOrigin = Literal["environment", "lock", "process"]
 
 
 @dataclass(frozen=True)
-class Started:
+class StartMode:
     """How the processes came to be. What they see is the same in each way."""
 
     how: Literal["fresh", "forked"] = "fresh"
@@ -364,8 +349,8 @@ class Facts:
     growths: tuple[Growth, ...] = ()
     acts: tuple[Act, ...] = ()
     judged: tuple[JudgedScore, ...] = ()
-    failures: Mapping[Stage, Failure] = field(default_factory=dict)
-    completed: tuple[Stage, ...] = ()
+    failures: Mapping[StageName, Failure] = field(default_factory=dict)
+    completed: tuple[StageName, ...] = ()
     seconds: Mapping[str, float] = field(default_factory=dict)
     """Wall time of each stage."""
     rollouts_asked: Mapping[str, int] = field(default_factory=dict)
@@ -376,11 +361,11 @@ class Facts:
     """What a search for exploits came by; `None` where that was not reached."""
     recordings: tuple[RecordingFacts, ...] = ()
     """Recorded rollouts, held against this code."""
-    started: Started = Started()
+    started: StartMode = StartMode()
     memory: int = 0
     """Bytes that the worker and everything it started held at most, as far as that was looked at."""
 
-    def broken_infrastructure(self) -> dict[Stage, Failure]:
+    def broken_infrastructure(self) -> dict[StageName, Failure]:
         """The failures that are not the environment's own doing and so must not be cached."""
         own = {"raised", "missing-secret", "network"}
         return {stage: failure for stage, failure in self.failures.items() if failure.kind not in own}
@@ -392,3 +377,24 @@ def adapter(kind: type) -> TypeAdapter[Any]:
     from pydantic import TypeAdapter
 
     return TypeAdapter(kind)
+
+
+def as_json(value: object) -> bytes:
+    """Facts, or a part of them, as JSON: what dataclasses consist of, and nothing that is worked out from it."""
+    try:
+        return _writer()(value, inf_nan_mode="constants", fallback=str)
+    except ValueError:  # half of a pair of surrogates, which UTF-8 has no bytes for
+        return json.dumps(value, separators=(",", ":"), default=_plain).encode()
+
+
+@cache
+def _writer() -> Callable[..., bytes]:
+    from pydantic_core import to_json  # importing it takes a tenth of a second, and many runs write no facts
+
+    return to_json
+
+
+def _plain(value: object) -> object:
+    if is_dataclass(value) and not isinstance(value, type):
+        return {field.name: getattr(value, field.name) for field in fields(value)}
+    return str(value)

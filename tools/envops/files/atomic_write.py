@@ -8,13 +8,17 @@ from collections.abc import Iterable
 from pathlib import Path
 
 
-def write_whole(path: Path, text: str | Iterable[str]) -> None:
-    """Write aside and rename, so that an interruption never leaves half a file; the text perhaps in parts."""
+def write_whole(path: Path, content: str | bytes | Iterable[str]) -> None:
+    """Write aside and rename, so that an interruption never leaves half a file; text perhaps in parts."""
     handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     aside = Path(name)
     try:
-        with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
-            file.writelines([text] if isinstance(text, str) else text)
+        if isinstance(content, bytes):
+            with os.fdopen(handle, "wb") as binary:
+                binary.write(content)
+        else:
+            with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as text:
+                text.writelines([content] if isinstance(content, str) else content)
         aside.chmod(0o644)
         aside.replace(path)
     finally:

@@ -13,7 +13,8 @@ from envops.repository.package import Package
 from envops.repository.registry import EnvironmentEntry
 from envops.repository.workspace import Workspace
 from envops.validation.job import worker_environment
-from envops.validation.requests import Wish, requests_for
+from envops.validation.observation_request import ObservationRequest
+from envops.validation.requests import requests_for
 from envops.validation.starting import WORKER_FOLDER
 from envops.validation.venv import venv_for
 from envops.validation.wheel import TESTS_LOCK, built_wheel
@@ -47,7 +48,7 @@ def run_pytest(
     venv = venv_for(package.folder / "requirements.lock", workspace, stop)
     toolbox = venv_for(TESTS_LOCK, workspace, stop).site_packages
     overlay = built_wheel(package, workspace, stop).overlay
-    requests = requests_for(entry, Wish(allow_network=allow_network))
+    requests = requests_for(entry, ObservationRequest(allow_network=allow_network))
     asked = json.dumps(
         {"settings": requests.settings(package, overlay), "toolbox": str(toolbox.resolve())}, default=str
     )

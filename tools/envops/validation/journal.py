@@ -16,9 +16,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from envops.facts.observed import Rollout, adapter
+from envops.facts.observed import Rollout, adapter, as_json
 from envops.repository.workspace import Workspace
-from envops.validation.facts_on_disk import as_json
 
 PASSING_FAULTS = ("provider", "harness", "infrastructure", "protocol", "crash", "memory")
 """Failures that another try may not have: such rollouts are made again, and never remembered as they are."""

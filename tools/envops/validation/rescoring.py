@@ -20,7 +20,7 @@ from envops.repository.recordings import read_recordings
 from envops.repository.registry import EnvironmentEntry
 from envops.repository.workspace import Workspace
 from envops.validation.job import checked
-from envops.validation.opened import OpenedEnvironment, opened_environment
+from envops.validation.opened_environment import OpenedEnvironment, opened_environment
 
 TASKS_LISTED = 5_000
 """How far a task's counterpart is looked for."""

@@ -1,27 +1,39 @@
-"""Recorded replies, scored again by the code at hand: without a key, without a model.
+"""The stage `recordings`: recorded replies, scored again by the present code, without a key and without a model.
 
-Environments that take one reply are scored in place. Those that answer back keep state that a
-static scoring does not have (v0's `env_response` writes it), so there the recorded turns are
-played in real rollouts, and a row counts only where the environment said the same as it did
-when it was recorded.
+Single-turn environments score them in place. Multi-turn environments keep state that a static scoring does not have
+(v0's `env_response` writes it), so there the recorded turns are played in real rollouts, and a row counts only where
+the environment replies as it did when it was recorded.
+
+A recording is no part of the digest that facts are kept under, so a new one costs a scoring of its replies and not a
+whole observation.
 """
 
 from __future__ import annotations
 
+import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
-from envops.facts.observed import Description, FunctionScore, Message, Task
+from envops.facts.limits import LOAD_SECONDS, TASKS_SCORED
+from envops.facts.observed import Description, Facts, FunctionScore, Message, Task
 from envops.facts.recordings import NotCompared, RecordedScore, RecordingFacts, ScoreChange
 from envops.facts.results import EvaluationRow, task_key
+from envops.repository.content import RECORDINGS
 from envops.repository.package import Package
-from envops.repository.recordings import RecordingOnDisk, read_recordings
+from envops.repository.recordings import RecordingOnDisk, read_recordings, recordings_content
 from envops.repository.registry import EnvironmentEntry
 from envops.repository.reward_digest import reward_digest
+from envops.repository.workspace import Workspace
+from envops.system.subprocesses import ProgramFailed
+from envops.validation.facts_cache import replace_facts
 from envops.validation.job import StageFailed, WorkerLost, checked
+from envops.validation.observation_request import ObservationRequest
+from envops.validation.opened_environment import opened_environment
 from envops.validation.rescoring import Rescored
+from envops.validation.stage import Observation, StageJob
 
 Ask = Callable[..., Iterator[tuple[str, Any]]]
 """`Job.request` of a job that has loaded the environment."""
@@ -36,8 +48,22 @@ STAGE_SECONDS = 900.0
 BEYOND = "beyond what is scored again of one recording"
 _KEPT = ("id", "reward", "functions", "failures", "failure")
 
-Row = tuple[int, EvaluationRow]
-Answer = tuple[Rescored, list[Message] | None]
+_Row = tuple[int, EvaluationRow]
+_Answer = tuple[Rescored, list[Message] | None]
+
+
+def _request(entry: EnvironmentEntry, request: ObservationRequest) -> Mapping[str, Any] | None:
+    return {"max_concurrent": entry.gates.smoke.max_concurrent} if request.wants_rollouts else None
+
+
+def _run(observation: Observation, _: Mapping[str, Any]) -> None:
+    collected, package = observation.collected, observation.package
+    if not (package.folder / RECORDINGS).is_dir():
+        return
+    with observation.processes.job() as job:
+        tasks = collected.kept("task")
+        for one in check_recordings(job.request, observation.entry, package, observation.description, tasks):
+            collected.add("recordings", "recording", one)
 
 
 def check_recordings(
@@ -89,7 +115,7 @@ class _Check:
             not_compared=_counted([*passed_over, *more]),
         )
 
-    def _usable(self, rows: Sequence[Row]) -> tuple[list[tuple[int, EvaluationRow, int]], list[tuple[str, int]]]:
+    def _usable(self, rows: Sequence[_Row]) -> tuple[list[tuple[int, EvaluationRow, int]], list[tuple[str, int]]]:
         """Rows that can be scored again with the task they belong to; lines of others, and why."""
         usable: list[tuple[int, EvaluationRow, int]] = []
         others: list[tuple[str, int]] = []
@@ -113,9 +139,9 @@ class _Check:
             usable = [each for position, each in enumerate(usable) if position in chosen]
         return usable, others
 
-    def _scored(self, rows: Sequence[tuple[int, EvaluationRow, int]]) -> dict[int, Answer]:
+    def _scored(self, rows: Sequence[tuple[int, EvaluationRow, int]]) -> dict[int, _Answer]:
         """Line → what the code says now."""
-        answers: dict[int, Answer] = {}
+        answers: dict[int, _Answer] = {}
         for start in range(0, len(rows), BATCH):
             replies = [
                 {"id": line, "task": task, "completion": list(row.completion or ())}
@@ -129,7 +155,7 @@ class _Check:
         return answers
 
     def _compared(
-        self, rows: Sequence[tuple[int, EvaluationRow, int]], answers: Mapping[int, Answer]
+        self, rows: Sequence[tuple[int, EvaluationRow, int]], answers: Mapping[int, _Answer]
     ) -> tuple[list[ScoreChange], int, list[tuple[str, int]]]:
         changed: list[tuple[int, EvaluationRow, int]] = []
         others: list[tuple[str, int]] = []
@@ -157,7 +183,7 @@ class _Check:
             )
         return changes, compared, others
 
-    def _why_not(self, row: EvaluationRow, answer: Answer | None) -> str:
+    def _why_not(self, row: EvaluationRow, answer: _Answer | None) -> str:
         if answer is None:
             return "the worker gave no answer"
         now, completion = answer
@@ -198,3 +224,42 @@ def _counted(passed_over: Sequence[tuple[str, int]]) -> tuple[NotCompared, ...]:
     for reason, line in passed_over:
         first.setdefault(reason, line)
     return tuple(NotCompared(reason, count, first[reason]) for reason, count in counts.most_common())
+
+
+def knows_recordings(facts: Facts, package: Package) -> bool:
+    """Whether facts tell of exactly the recordings that lie there now."""
+    return recordings_content(package.folder) == {one.file: one.content for one in facts.recordings}
+
+
+def with_recordings(
+    facts: Facts,
+    entry: EnvironmentEntry,
+    package: Package,
+    workspace: Workspace,
+    allow_network: bool,
+    stop: threading.Event,
+) -> Facts:
+    """The facts with what the present recordings are worth, remembered.
+
+    Raises `Interrupted` when `stop` is set.
+    """
+    if facts.description is None or knows_recordings(facts, package):
+        return facts
+    if not recordings_content(package.folder):
+        return replace(facts, recordings=())
+    try:
+        with opened_environment(entry, package, workspace, allow_network, stop) as opened:
+            for _ in opened.worker.request("tasks", LOAD_SECONDS, keep=TASKS_SCORED):
+                pass
+            checks = check_recordings(opened.worker.request, entry, package, facts.description, facts.tasks)
+    except (StageFailed, ProgramFailed) as error:
+        completed = tuple(stage for stage in facts.completed if stage != "recordings")
+        failures = {**facts.failures, "recordings": error.failure}
+        return replace(facts, recordings=(), completed=completed, failures=failures)
+    fresh = replace(facts, recordings=tuple(checks))
+    with suppress(OSError):
+        replace_facts(fresh, workspace)
+    return fresh
+
+
+JOBS = {"recordings": StageJob(_request, _run)}

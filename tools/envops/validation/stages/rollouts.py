@@ -1,23 +1,34 @@
-"""One evaluation by scripted policies, kept on disk as it goes on."""
+"""The stages `smoke` and `distribution`: rollouts of a scripted policy through verifiers' own evaluation.
+
+Rollouts are written to disk as they come, so that an interrupted evaluation goes on where it stopped.
+"""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
-from dataclasses import asdict, dataclass
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import asdict, dataclass, field, replace
+from functools import partial
+from math import ceil
 from typing import Any
 
-from envops.facts.observed import Rollout, Stage
+from envops.facts.limits import AT_ONCE
+from envops.facts.observed import Rollout
+from envops.facts.stages import StageName
+from envops.repository.registry import EnvironmentEntry
+from envops.validation.harness import seat_harness
 from envops.validation.job import Job, StageFailed, WorkerLost, checked
 from envops.validation.journal import PASSING_FAULTS, Journal
-from envops.validation.progress_line import Pace
+from envops.validation.observation_request import ObservationRequest
+from envops.validation.stage import Observation, StageJob
 
 
 @dataclass(frozen=True)
 class ScriptedEvaluation:
     """What is asked of jobs."""
 
-    stage: Stage
+    stage: StageName
     policy: str
     tasks: int
     rollouts: int
@@ -27,6 +38,49 @@ class ScriptedEvaluation:
     """Of v1, seated before; `None` is the worker's own."""
     connected: bool = True
     """Whether policies are asked over a connection, as a model would be."""
+
+
+@dataclass
+class RolloutProgress:
+    """Counts rollouts as they come, and puts how far they are in a line."""
+
+    total: int
+    clock: Callable[[], float] = time.monotonic
+    done: int = 0
+    errors: int = 0
+    kept: int = 0
+    """Of an earlier run: they say nothing of the speed of this one."""
+    _sum: float = 0.0
+    _scored: int = 0
+    _began: float = field(default=0.0)
+
+    def __post_init__(self) -> None:
+        self._began = self.clock()
+
+    def count(self, rollout: Rollout, *, kept: bool = False) -> None:
+        """One more rollout is there."""
+        self.done += 1
+        self.kept += kept
+        if rollout.failure is not None or rollout.timed_out:
+            self.errors += 1
+        elif rollout.reward is not None:
+            self._sum += rollout.reward
+            self._scored += 1
+
+    def __str__(self) -> str:
+        """Done of total, mean, errors, rollouts per second, time left."""
+        spent, made = self.clock() - self._began, self.done - self.kept
+        parts = [f"{self.done}/{self.total}"]
+        if self._scored:
+            parts.append(f"mean {self._sum / self._scored:.3f}")
+        if self.errors:
+            parts.append(f"{self.errors} error{'s' if self.errors > 1 else ''}")
+        if made and spent > 0:
+            rate = made / spent
+            parts.append(f"{rate:.1f}/s")
+            if self.done < self.total:
+                parts.append(f"{(self.total - self.done) / rate:.0f} s left")
+        return ", ".join(parts)
 
 
 NewJob = Callable[[], AbstractContextManager[Job]]
@@ -53,10 +107,10 @@ class Evaluator:
         Raises `StageFailed` where jobs are lost twice.
         """
         kept = self.journal.kept(asked.policy, asked.tasks, asked.rollouts, whole_groups=self.whole_groups)
-        pace = Pace(asked.tasks * asked.rollouts)
+        progress = RolloutProgress(asked.tasks * asked.rollouts)
         made: dict[tuple[int, int], Rollout] = {}
         for rollout in kept:
-            pace.count(rollout, kept=True)
+            progress.count(rollout, kept=True)
             made[rollout.task, rollout.rollout] = rollout
             yield "rollout", asdict(rollout)
         failed: dict[int, list[dict[str, Any]]] = {}
@@ -70,15 +124,15 @@ class Evaluator:
             else:
                 made[rollout.task, rollout.rollout] = rollout
                 self.journal.append(rollout)
-                pace.count(rollout)
-                self.tell(str(pace))
+                progress.count(rollout)
+                self.tell(str(progress))
                 yield kind, value
         for kind, value in self._tried_again(asked, failed):
             if kind == "rollout":
                 rollout = checked(Rollout, value)
                 self.journal.append(rollout)
-                pace.count(rollout)
-                self.tell(str(pace))
+                progress.count(rollout)
+                self.tell(str(progress))
             yield kind, value
 
     def _played_to_the_end(
@@ -151,3 +205,61 @@ class Evaluator:
             connected=asked.connected,
             made=[(asked.policy, task, number) for task, number in made],
         )
+
+
+def _smoke_request(entry: EnvironmentEntry, request: ObservationRequest) -> ScriptedEvaluation | None:
+    gate = entry.gates.smoke
+    tasks, rollouts = request.tasks or gate.tasks, request.rollouts or gate.rollouts
+    return _evaluation("smoke", "oracle", tasks, rollouts, gate.max_concurrent, entry, request)
+
+
+def _distribution_request(entry: EnvironmentEntry, request: ObservationRequest) -> ScriptedEvaluation | None:
+    smoke, gate = entry.gates.smoke, entry.gates.distribution
+    tasks = request.tasks or gate.tasks
+    least = max(smoke.rollouts, gate.group_size, ceil(gate.min_rollouts / tasks))
+    at_once = min(AT_ONCE, smoke.max_concurrent)
+    # The smoke gate shows that a connection works; many more of them would show it again.
+    return _evaluation(
+        "distribution", "blend", tasks, request.rollouts or least, at_once, entry, request, connected=False
+    )
+
+
+def _evaluation(
+    stage: StageName,
+    policy: str,
+    tasks: int,
+    rollouts: int,
+    at_once: int,
+    entry: EnvironmentEntry,
+    request: ObservationRequest,
+    *,
+    connected: bool = True,
+) -> ScriptedEvaluation | None:
+    if not request.wants_rollouts or stage not in request.evaluations:
+        return None
+    seconds = entry.gates.smoke.timeout_s
+    return ScriptedEvaluation(stage, policy, tasks, rollouts, at_once, seconds, request.harness, connected)
+
+
+def _play(observation: Observation, asked: ScriptedEvaluation) -> None:
+    collected = observation.collected
+    asked = replace(asked, tasks=min(asked.tasks, len(collected.kept("task"))))
+    whole_groups = any(one.group for one in observation.description.functions)
+    ready = partial(_ready_to_play, observation, asked.harness)
+    evaluator = Evaluator(ready, observation.journal, collected.listener.detail, whole_groups=whole_groups)
+    total = asked.tasks * asked.rollouts
+    collected.asked[asked.policy] = total
+    collected.take(asked.stage, evaluator.rollouts(asked), total)
+
+
+@contextmanager
+def _ready_to_play(observation: Observation, harness: str | None) -> Iterator[Job]:
+    """A job, with another harness in it where one was asked for."""
+    with observation.processes.job() as job:
+        if harness is not None:
+            open_network = observation.confinement.allow_network
+            seat_harness(job, harness, observation.workspace, allow_network=open_network)
+        yield job
+
+
+JOBS = {"smoke": StageJob(_smoke_request, _play), "distribution": StageJob(_distribution_request, _play)}

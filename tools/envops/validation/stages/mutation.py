@@ -1,4 +1,4 @@
-"""Mutation testing of one environment's reward code, from what was scored before to what survived.
+"""The stage `mutation`: mutants of the reward's own code, from what was scored before to what survived.
 
 A job is asked which lines run while rewards are computed; mutants of those lines are made here, where a syntax tree
 that keeps its layout is at hand; then the job tries them. Where a mutant ends the job, another one tries the rest.
@@ -16,9 +16,13 @@ from typing import TYPE_CHECKING, Any
 
 from envops.facts.mutation import Mutant, Mutation, StaleMark
 from envops.facts.observed import Case, Description, Failure, Message, Score, adapter
+from envops.facts.stages import stage_named
 from envops.repository.cases import TOLERANCE, Expectation, parse_expectation
+from envops.repository.registry import EnvironmentEntry
 from envops.statistics.reward_range import DeclaredRange, range_of
 from envops.validation.job import Job, StageFailed, WorkerLost
+from envops.validation.observation_request import ObservationRequest
+from envops.validation.stage import Observation, StageJob
 
 if TYPE_CHECKING:
     from envops.repository.mutation_settings import EquivalentMutant
@@ -26,8 +30,6 @@ if TYPE_CHECKING:
     from envops.validation.mutants.source import Site, SourceFile
 
 MOST_MUTANTS = 60
-SECONDS_FOR_MUTANTS = 12.0
-"""Of a processor; cheap rewards are through with all mutants long before."""
 SECONDS_TO_REACH = 5.0
 PATIENCE_TIMES = 5.0
 """How much longer it may take by the wall clock, where the machine is busy or the rewards wait."""
@@ -46,11 +48,26 @@ MOST_FRAGMENTS = 12
 class Limits:
     """How much mutation testing there may be."""
 
+    seconds: float
+    """Of a processor; cheap rewards need far less for all mutants."""
     mutants: int = MOST_MUTANTS
-    seconds: float = SECONDS_FOR_MUTANTS
 
 
-DEFAULT_LIMITS = Limits()
+def _request(_: EnvironmentEntry, request: ObservationRequest) -> Limits | None:
+    return Limits(stage_named("mutation").cost) if request.wants_whole_gate else None
+
+
+def _run(observation: Observation, limits: Limits) -> None:
+    collected = observation.collected
+    collected.mutation = mutation_of(
+        observation.processes.job,
+        observation.package,
+        observation.overlay,
+        observation.description,
+        collected.kept("score"),
+        collected.kept("case"),
+        limits,
+    )
 
 
 def mutation_of(
@@ -60,7 +77,7 @@ def mutation_of(
     description: Description,
     scores: Sequence[Score],
     cases: Sequence[Case],
-    limits: Limits = DEFAULT_LIMITS,
+    limits: Limits,
 ) -> Mutation:
     """Mutate the reward code below `site`, and see which mutants anything notices.
 
@@ -390,3 +407,6 @@ def _probe(
         "case": case,
         "seed": seed,
     }
+
+
+JOBS = {"mutation": StageJob(_request, _run, lambda observation: observation.scoring is not None)}

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from envops.facts.stages import stage_named
+from envops.facts import stages
+from envops.facts.stages import Stage, stage_named
 from envops.rules import engine
 from envops.rules.engine import Found, Subject
 from envops.rules.verdict import judge, worst
@@ -63,6 +64,12 @@ def test_own_failure_fails_its_gate_and_leaves_the_others_open(kind: str) -> Non
 def test_no_own_failure_of_any_stage_goes_unsaid(stage: engine.Any, kind: str) -> None:
     """Each stage's own failure is a finding of the first gate that needs it."""
     assert verdicts(unloaded(stage, kind))[stage_named(stage).gates[0]] == "fail"
+
+
+def test_gate_is_inconclusive_without_a_new_stage(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stages, "STAGES", (*stages.STAGES, Stage("spelling", "", gates=("smoke",))))
+    smoke = judge(subject()).gates["smoke"]
+    assert (smoke.verdict, smoke.reason) == ("inconclusive", "not observed: spelling")
 
 
 def test_a_failure_that_is_ignored_proves_nothing() -> None:

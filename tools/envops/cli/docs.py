@@ -8,7 +8,7 @@ from pathlib import Path
 
 from envops import exit_codes
 from envops.cli.main import parser
-from envops.cli.reference import CLI_FILE, REGISTRY_FILE, render_cli, render_registry
+from envops.cli.reference import CLI_FILE, REGISTRY_FILE, STAGES_FILE, render_cli, render_registry, with_stages
 from envops.files.atomic_write import write_whole
 from envops.repository.codeowners import CODEOWNERS_FILE, render
 from envops.repository.registry import load_registry
@@ -25,6 +25,8 @@ def run(options: argparse.Namespace) -> int:
         CLI_FILE: render_cli(parser()),
         REGISTRY_FILE: render_registry(registry_schema()),
     }
+    if (root / STAGES_FILE).is_file():
+        generated[STAGES_FILE] = with_stages((root / STAGES_FILE).read_text(encoding="utf-8"))
     stale = [name for name, text in generated.items() if not _is(root / name, text)]
     for name in stale:
         if options.check:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from dataclasses import replace
 from pathlib import Path
 
@@ -26,3 +26,12 @@ def stage_cost(monkeypatch: pytest.MonkeyPatch) -> Callable[[str, float], None]:
         monkeypatch.setattr(stages, "STAGES", table)
 
     return change
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """A test that needs torch is selected only where torch is installed, so there a skip is a failure."""
+    report = yield
+    if report.skipped and not hasattr(report, "wasxfail") and item.get_closest_marker("torch"):
+        report.outcome = "failed"
+    return report

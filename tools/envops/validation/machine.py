@@ -20,7 +20,7 @@ from typing import Literal
 
 from packaging.version import InvalidVersion, Version
 
-from envops.hub.prime import INSTALL, OLDEST_PRIME, find_prime
+from envops.hub.access import INSTALL, OLDEST_PRIME, find_prime
 from envops.repository.endpoints import ENDPOINTS_FILE, Endpoint, read_endpoints
 from envops.repository.problem import DeclarationError, Problem
 from envops.repository.repository import Repository

@@ -32,8 +32,7 @@ from envops.validation.collected_facts import ProgressListener
 from envops.validation.facts_cache import remembered
 from envops.validation.observation import observe
 from envops.validation.observation_request import ObservationRequest
-from envops.validation.rescoring import Scorer
-from envops.validation.reward_diff import SideFailed, corpus_of, open_both, score_both
+from envops.validation.reward_diff import Scorer, SideFailed, corpus_of, open_both, score_both
 
 
 @dataclass(frozen=True)

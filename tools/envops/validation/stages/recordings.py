@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -29,27 +29,19 @@ from envops.repository.reward_digest import reward_digest
 from envops.repository.workspace import Workspace
 from envops.system.subprocesses import ProgramFailed
 from envops.validation.facts_cache import replace_facts
-from envops.validation.job import StageFailed, WorkerLost, checked
+from envops.validation.job import StageFailed, WorkerLost
 from envops.validation.observation_request import ObservationRequest
 from envops.validation.opened_environment import opened_environment
-from envops.validation.rescoring import Rescored
+from envops.validation.rescoring import Rescored, SendRequest, rescored
 from envops.validation.stage import Observation, StageJob
-
-Ask = Callable[..., Iterator[tuple[str, Any]]]
-"""`Job.request` of a job that has loaded the environment."""
 
 TOLERANCE = 1e-6
 MOST_SCORED, MOST_PLAYED = 5_000, 64
 """Rows of one recording that are scored again, and rollouts that are played again."""
-BATCH = 400
 CHANGES_KEPT = 20
-SECONDS_PER_REPLY = 10.0
-STAGE_SECONDS = 900.0
 BEYOND = "beyond what is scored again of one recording"
-_KEPT = ("id", "reward", "functions", "failures", "failure")
 
 _Row = tuple[int, EvaluationRow]
-_Answer = tuple[Rescored, list[Message] | None]
 
 
 def _request(entry: EnvironmentEntry, request: ObservationRequest) -> Mapping[str, Any] | None:
@@ -67,7 +59,7 @@ def _run(observation: Observation, _: Mapping[str, Any]) -> None:
 
 
 def check_recordings(
-    ask: Ask, entry: EnvironmentEntry, package: Package, description: Description, tasks: Sequence[Task]
+    ask: SendRequest, entry: EnvironmentEntry, package: Package, description: Description, tasks: Sequence[Task]
 ) -> list[RecordingFacts]:
     """What an environment's recordings are worth under its present code; `ask` reaches its loaded worker.
 
@@ -80,7 +72,9 @@ def check_recordings(
 
 
 class _Check:
-    def __init__(self, ask: Ask, entry: EnvironmentEntry, description: Description, tasks: Sequence[Task]) -> None:
+    def __init__(
+        self, ask: SendRequest, entry: EnvironmentEntry, description: Description, tasks: Sequence[Task]
+    ) -> None:
         self._ask = ask
         self._entry = entry
         self._description = description
@@ -139,23 +133,13 @@ class _Check:
             usable = [each for position, each in enumerate(usable) if position in chosen]
         return usable, others
 
-    def _scored(self, rows: Sequence[tuple[int, EvaluationRow, int]]) -> dict[int, _Answer]:
-        """Line → what the code says now."""
-        answers: dict[int, _Answer] = {}
-        for start in range(0, len(rows), BATCH):
-            replies = [
-                {"id": line, "task": task, "completion": list(row.completion or ())}
-                for line, row, task in rows[start : start + BATCH]
-            ]
-            limits = {"seconds": SECONDS_PER_REPLY, "max_concurrent": self._entry.gates.smoke.max_concurrent}
-            for kind, value in self._ask("rescore", STAGE_SECONDS, replies=replies, stage="recordings", **limits):
-                if kind == "rescored":
-                    one = checked(Rescored, {key: value[key] for key in _KEPT if key in value})
-                    answers[one.id] = one, value.get("completion")
-        return answers
+    def _scored(self, rows: Sequence[tuple[int, EvaluationRow, int]]) -> dict[int, Rescored]:
+        """Line → what the present code gives it."""
+        replies = [{"id": line, "task": task, "completion": list(row.completion or ())} for line, row, task in rows]
+        return rescored(self._ask, self._entry, replies, stage="recordings")
 
     def _compared(
-        self, rows: Sequence[tuple[int, EvaluationRow, int]], answers: Mapping[int, _Answer]
+        self, rows: Sequence[tuple[int, EvaluationRow, int]], answers: Mapping[int, Rescored]
     ) -> tuple[list[ScoreChange], int, list[tuple[str, int]]]:
         changed: list[tuple[int, EvaluationRow, int]] = []
         others: list[tuple[str, int]] = []
@@ -167,13 +151,13 @@ class _Check:
                 others.append((why, line))
                 continue
             compared += 1
-            if not _same(row.reward, answers[line][0].reward):
+            if not _same(row.reward, answers[line].reward):
                 changed.append(each)
         again = self._scored(changed)
         changes = []
         for line, row, task in changed:
-            now = answers[line][0]
-            if line not in again or not _same(now.reward, again[line][0].reward):
+            now = answers[line]
+            if line not in again or not _same(now.reward, again[line].reward):
                 compared -= 1
                 others.append(("scored twice, they earn two things", line))
                 continue
@@ -183,13 +167,12 @@ class _Check:
             )
         return changes, compared, others
 
-    def _why_not(self, row: EvaluationRow, answer: _Answer | None) -> str:
-        if answer is None:
+    def _why_not(self, row: EvaluationRow, now: Rescored | None) -> str:
+        if now is None:
             return "the worker gave no answer"
-        now, completion = answer
         if now.reward is None and now.failure is not None and now.failure.kind in ("network", "missing-secret"):
             return f"they cannot be scored here: {now.failure.type}"
-        if self._description.conversational and _others(completion or ()) != _others(row.completion or ()):
+        if self._description.conversational and _others(now.completion or ()) != _others(row.completion or ()):
             return "the environment answered something else than when they were recorded"
         return ""
 

@@ -206,7 +206,7 @@ PLAYER = "def reply(task, messages):\n    return task['answer']\n"
     ("check", "rules"),
     [("answer in ' '.join(told(completion))", {"RWD085"}), ("told(completion)[-1:] == [answer]", set())],
 )
-def test_environment_that_answers_back_is_searched_and_finds_are_played(
+def test_multi_turn_environment_is_searched_with_played_rollouts(
     check: str, rules: set[str], observations: Observations, tmp_path: Path
 ) -> None:
     each = Whole("game", "v0", GAME.format(check=check), oracle=PLAYER)

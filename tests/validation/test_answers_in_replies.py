@@ -48,11 +48,11 @@ def nearest(answer: str, type: str | None = None, tolerance: float = 0.0) -> lis
         ("<answer>never closed", "<answer>never closed"),
     ],
 )
-def test_the_answer_is_found_by_its_marks(reply: str, answer: str):
+def test_answer_is_found_by_its_marks(reply: str, answer: str):
     assert find_payload(reply).answer == answer
 
 
-def test_a_known_answer_is_found_where_nothing_marks_it():
+def test_known_answer_is_found_where_nothing_marks_it():
     payload = find_payload("12 is it, so 12 it is", "12")
     assert (payload.before, payload.after) == ("12 is it, so ", " it is")
 
@@ -60,7 +60,7 @@ def test_a_known_answer_is_found_where_nothing_marks_it():
 @pytest.mark.parametrize(
     "reply", ["<answer> 4 </answer>", "\\boxed{4}!", "#### 4", '{"answer": "4"}', " 4 ", "", "<a></a>"]
 )
-def test_a_reply_with_its_own_answer_is_the_same_reply(reply: str):
+def test_reply_with_its_own_answer_is_the_same_reply(reply: str):
     payload = find_payload(reply)
     assert payload.saying(payload.answer) == reply
 
@@ -109,7 +109,7 @@ def test_no_near_miss_is_the_answer_and_none_comes_twice(answer: str, type: str 
 
 
 @pytest.mark.parametrize("answer", ["42", "0", "-3", "3.14", "1,234", "$1,234.50", "9007199254740993", "9" * 40])
-def test_a_number_has_near_misses_that_are_numbers(answer: str):
+def test_number_has_near_misses_that_are_numbers(answer: str):
     found = nearest(answer)
     assert found
     assert all(detect_type(wrong.replace("$-", "-$")) == "number" for wrong in found)
@@ -120,30 +120,30 @@ def test_near_misses_of_a_number_lie_outside_of_the_tolerance(answer: str):
     assert all(abs(float(wrong) - float(answer)) > 4.0 for wrong in nearest(answer, "number", 4.0))
 
 
-def test_a_number_keeps_its_decimals_and_its_currency():
+def test_number_keeps_its_decimals_and_its_currency():
     assert nearest("$2.50")[:2] == ["$3.50", "$1.50"]
 
 
-def test_a_number_beyond_floats_is_wrong_in_its_last_digit():
+def test_number_beyond_floats_is_wrong_in_its_last_digit():
     assert nearest("123456789012345678901234") == ["123456789012345678901235"]
 
 
 @pytest.mark.parametrize(("answer", "other"), [("yes", "no"), ("False", "True"), ("NO", "Yes")])
-def test_a_boolean_is_turned_round(answer: str, other: str):
+def test_boolean_is_turned_round(answer: str, other: str):
     assert nearest(answer) == [other]
 
 
-def test_a_choice_is_another_letter():
+def test_choice_is_another_letter():
     assert nearest("(B)")[:3] == ["(A)", "(C)", "(D)"]
 
 
-def test_a_list_may_miss_an_element_or_have_another_order():
+def test_list_may_miss_an_element_or_have_another_order():
     found = nearest("red, green, blue")
     assert "red, green" in found
     assert "green, red, blue" in found
 
 
-def test_a_set_in_another_order_is_no_near_miss():
+def test_set_in_another_order_is_no_near_miss():
     assert "green, red" not in nearest("red, green", "set")
     assert "[2, 1]" not in nearest("[1, 2]", "set")
 
@@ -155,15 +155,15 @@ def test_near_misses_of_json_are_json_of_the_same_kind(answer: str):
     assert all(type(wrong) is type(json.loads(answer)) for wrong in found)
 
 
-def test_a_number_in_json_stays_a_number():
+def test_number_in_json_stays_a_number():
     assert {"a": 1, "b": 3} in [json.loads(wrong) for wrong in nearest('{"a": 1, "b": 2}')]
 
 
-def test_a_text_in_json_stays_in_quotes():
+def test_text_in_json_stays_in_quotes():
     assert nearest('"north"', "json")[0] == '"noxth"'
 
 
-def test_an_answer_of_no_type_has_no_near_miss():
+def test_answer_of_no_type_has_no_near_miss():
     assert nearest("essay", "none") == []
 
 
@@ -181,5 +181,5 @@ def test_an_answer_of_no_type_has_no_near_miss():
         ({"question": "?"}, None),
     ],
 )
-def test_the_answer_of_a_task_is_in_the_usual_field(data: dict[str, object], answer: str | None):
+def test_answer_of_a_task_is_in_the_usual_field(data: dict[str, object], answer: str | None):
     assert answer_of(data) == answer

@@ -63,7 +63,7 @@ def test_what_is_wrong_with_a_case_is_said_with_its_line(tmp_path: Path, text: s
         read_cases(cases_file(tmp_path, text))
 
 
-def test_an_empty_file_has_no_cases(tmp_path: Path) -> None:
+def test_empty_file_has_no_cases(tmp_path: Path) -> None:
     assert read_cases(cases_file(tmp_path, "# none yet\n")) == []
 
 
@@ -80,12 +80,12 @@ def test_expectations_come_first_and_all_else_is_shown_beside_them() -> None:
     ]
 
 
-def test_a_missing_score_never_holds() -> None:
+def test_missing_score_never_holds() -> None:
     (row, *_) = _compared({"reward": "< 1"}, scored(None))
     assert (row.got, row.holds) == ("no number", False)
 
 
-def test_a_case_that_does_not_hold_reads_as_a_comparison(tmp_path: Path) -> None:
+def test_case_that_does_not_hold_reads_as_a_comparison(tmp_path: Path) -> None:
     case = read_cases(cases_file(tmp_path, GOOD))[0]
     result = scored(0.0, correct=0.0)
     failed = CaseFailed(case, grader().tasks[0], result, list(_compared(case.expect, result)))
@@ -98,7 +98,7 @@ def test_a_case_that_does_not_hold_reads_as_a_comparison(tmp_path: Path) -> None
     assert shown.reprcrash.lineno == 2
 
 
-def test_the_environment_is_the_nearest_package(tmp_path: Path) -> None:
+def test_environment_is_the_nearest_package(tmp_path: Path) -> None:
     (tmp_path / "pyproject.toml").write_text("")
     assert environment_folder(tmp_path / "tests" / "deep" / "test_a.py") == tmp_path
 
@@ -145,7 +145,7 @@ def test_tasks_are_a_sequence() -> None:
     assert tasks[0].prompt == [{"role": "user", "content": "task 0"}]
 
 
-def test_a_task_is_meant_by_itself_its_index_or_its_fields() -> None:
+def test_task_is_meant_by_itself_its_index_or_its_fields() -> None:
     tasks = grader().tasks
     assert tasks.meant(tasks[4]).index == 4
     assert tasks.meant(4).index == 4
@@ -153,7 +153,7 @@ def test_a_task_is_meant_by_itself_its_index_or_its_fields() -> None:
 
 
 @pytest.mark.parametrize("task", [10, {"answer": "eleven"}])
-def test_a_task_that_is_not_there_is_said(task: Any) -> None:
+def test_task_that_is_not_there_is_said(task: Any) -> None:
     with pytest.raises(LookupError, match="no task"):
         grader().tasks.meant(task)
 

@@ -26,7 +26,7 @@ def test_each_task_is_passed_on_once():
     assert passed == [0, 1]
 
 
-def test_an_empty_data_set_has_nothing():
+def test_empty_data_set_has_nothing():
     facts = read().facts(0)
     assert (facts["size"], facts["inspected"], facts["duplicate_count"]) == (0, 0, 0)
 
@@ -35,7 +35,7 @@ def test_prompts_of_white_space_are_empty():
     assert read(task(0, "a"), task(1, " \n")).facts(2)["empty_prompts"] == [1]
 
 
-def test_a_system_prompt_alone_is_an_empty_prompt():
+def test_system_prompt_alone_is_an_empty_prompt():
     alone = TaskView(0, [{"role": "system", "content": "Be brief."}], {})
     assert read(alone).facts(1)["empty_prompt_count"] == 1
 
@@ -57,13 +57,13 @@ def test_tasks_without_a_prompt_are_told_apart_by_their_data():
     assert reader.facts(3)["duplicates"] == [(0, 1)]
 
 
-def test_the_first_finds_are_kept_and_all_are_counted():
+def test_first_finds_are_kept_and_all_are_counted():
     facts = read(*(task(index, "a") for index in range(100))).facts(100)
     assert len(facts["duplicates"]) == KEPT
     assert facts["duplicate_count"] == 99
 
 
-def test_an_overlap_names_both_tasks():
+def test_overlap_names_both_tasks():
     assert list(overlap(read(task(0, "a"), task(1, "b")), read(task(0, "c"), task(1, "b")))) == [(1, 1)]
 
 
@@ -77,7 +77,7 @@ def test_an_overlap_names_both_tasks():
         ('{"label": ...} label = "cat"', "cat"),
     ],
 )
-def test_an_answer_that_is_said_to_be_the_answer_is_given_away(prompt: str, answer: str):
+def test_answer_that_is_said_to_be_the_answer_is_given_away(prompt: str, answer: str):
     assert gives_answer_away(prompt, answer)
 
 
@@ -93,5 +93,5 @@ def test_an_answer_that_is_said_to_be_the_answer_is_given_away(prompt: str, answ
         ("What is (.*)?", ".*"),
     ],
 )
-def test_an_answer_that_merely_occurs_is_not(prompt: str, answer: str | None):
+def test_answer_that_merely_occurs_is_not(prompt: str, answer: str | None):
     assert not gives_answer_away(prompt, answer)

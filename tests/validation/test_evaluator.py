@@ -105,7 +105,7 @@ def evaluated(name: str, fails: str, environments: Path, workspace: Workspace, p
 
 
 @pytest.mark.worker
-def test_rollouts_that_fail_in_one_process_alone_are_remembered_as_successes(
+def test_rollouts_that_fail_in_one_process_only_count_as_successes(
     environments: Path, workspace: Workspace, patch: pytest.MonkeyPatch
 ) -> None:
     facts = evaluated("shaky", "first.read_text() == str(os.getpid())", environments, workspace, patch)
@@ -179,7 +179,7 @@ def journal(tmp_path: Path) -> Journal:
 EVERY = {(task, rollout): "" for task in range(4) for rollout in range(2)}
 
 
-def test_evaluator_with_a_job_that_fails_tries_all_of_it_again_where_that_helps(journal: Journal) -> None:
+def test_evaluator_tries_failed_rollouts_again_where_that_helps(journal: Journal) -> None:
     jobs = Jobs([{0, 1, 3}, set()])
     assert rollouts_of(jobs, journal) == EVERY
     assert jobs.played[1:] == [[(0, 0), (0, 1), (1, 0), (1, 1)], [(3, 0), (3, 1)]]
@@ -204,7 +204,7 @@ def test_evaluator_that_loses_a_job_goes_on_in_another(journal: Journal) -> None
     assert jobs.played == [[(0, 0), (0, 1), (1, 0)], [(1, 1), (2, 0), (2, 1), (3, 0), (3, 1)]]
 
 
-def test_evaluator_that_loses_two_jobs_gives_up_and_keeps_what_was_played(journal: Journal) -> None:
+def test_evaluator_that_loses_two_jobs_keeps_what_was_played(journal: Journal) -> None:
     jobs = Jobs([set()], lost={0: (3, CRASH), 1: (1, CRASH)})
     with pytest.raises(StageFailed):
         rollouts_of(jobs, journal)

@@ -101,7 +101,7 @@ def smoke(package: Package, facts: Facts) -> tuple[str, str]:
 
 
 @pytest.mark.parametrize("path", DIALECTS)
-def test_a_harness_of_a_package_plays_whatever_it_speaks(
+def test_harness_of_a_package_plays_whatever_it_speaks(
     path: str, environments: Path, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     package = written(environments / f"speaks_{path.replace('/', '_')}", path=path)
@@ -113,7 +113,7 @@ def test_a_harness_of_a_package_plays_whatever_it_speaks(
     assert "distribution" not in facts.completed
 
 
-def test_what_a_harness_wanted_of_the_network_is_said_and_what_to_do(
+def test_network_needs_of_a_harness_are_reported_with_a_fix(
     environments: Path, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fetching = """
@@ -130,7 +130,7 @@ def test_what_a_harness_wanted_of_the_network_is_said_and_what_to_do(
     assert facts.rollouts == ()
 
 
-def test_a_program_of_a_harness_finds_uv_where_verifiers_looks_for_it(
+def test_program_of_a_harness_finds_uv_where_verifiers_looks_for_it(
     environments: Path, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     script = "# /// script\\n# dependencies = []\\n# ///\\nprint(1)\\n"
@@ -144,7 +144,7 @@ def test_a_program_of_a_harness_finds_uv_where_verifiers_looks_for_it(
 @pytest.mark.parametrize(
     ("harness", "said"), [("nobody", "harness 'nobody' not found"), ("codex", "wants a container")]
 )
-def test_a_harness_that_cannot_play_is_nobodys_failure(
+def test_harness_that_cannot_play_is_nobodys_failure(
     harness: str, said: str, environments: Path, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     package = written(environments / f"asks_{harness}")

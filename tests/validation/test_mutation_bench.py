@@ -73,7 +73,7 @@ def decided(code: Code, bench: Bench, mutant: Callable[[str], float], budget: Bu
     return trial
 
 
-def test_a_mutant_is_asked_about_all_conversations_until_one_notices():
+def test_mutant_is_asked_about_all_conversations_until_one_notices():
     code = Code(lambda reply: float(reply == "right"))
     replies = ["right", *(f"wrong {number}" for number in range(50))]
     bench = Bench(code, [probe(reply, code.reward(reply)) for reply in replies])  # type: ignore[arg-type]
@@ -82,13 +82,13 @@ def test_a_mutant_is_asked_about_all_conversations_until_one_notices():
     assert decided(code, bench, lambda reply: float(reply[0] == "r")).outcome == ""
 
 
-def test_a_slow_conversation_is_asked_about_last():
+def test_slow_conversation_is_asked_about_last():
     code = Code(lambda reply: busy(0.08 if reply == "slow" else 0.0) or 1.0)
     bench = Bench(code, [probe(reply, 1.0) for reply in ("slow", "a", "b")])  # type: ignore[arg-type]
     assert [number for batch in bench.batches(plenty()) for number in batch] == [1, 2, 0]
 
 
-def test_a_conversation_that_takes_too_long_is_not_taken_for_one_that_tells_nothing(monkeypatch: pytest.MonkeyPatch):
+def test_slow_conversation_is_not_counted_as_unnoticed(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(mutation_bench, "MOST_SECONDS", 0.05)
     code = Code(lambda reply: busy(0.3 if reply == "slow" else 0.0) or 1.0)
     bench = Bench(code, [probe(reply, 1.0) for reply in ("slow", "a")] + [probe("b", 0.5)])  # type: ignore[arg-type]
@@ -97,13 +97,13 @@ def test_a_conversation_that_takes_too_long_is_not_taken_for_one_that_tells_noth
     assert list(bench.left_out) == ["b"]
 
 
-def test_waiting_costs_no_processor_and_a_conversation_that_waits_is_asked_about():
+def test_waiting_conversation_is_tried_and_costs_no_processor_time():
     code = Code(lambda _: time.sleep(0.2) or 1.0)
     bench = Bench(code, [probe("a", 1.0)])  # type: ignore[arg-type]
     assert decided(code, bench, lambda _: 0.0).outcome == "killed"
 
 
-def test_a_mutant_that_hangs_is_noticed():
+def test_mutant_that_hangs_is_noticed():
     code = Code(lambda _: 1.0)
     bench = Bench(code, [probe("a", 1.0)])  # type: ignore[arg-type]
     trial = decided(code, bench, lambda _: busy(60.0) or 1.0)
@@ -111,7 +111,7 @@ def test_a_mutant_that_hangs_is_noticed():
     assert "of the processor" in trial.by
 
 
-def test_a_spent_budget_decides_nothing():
+def test_spent_budget_decides_nothing():
     code = Code(lambda _: 1.0)
     bench = Bench(code, [probe("a", 1.0)])  # type: ignore[arg-type]
     for spent in (Budget(0.0, 60.0), Budget(60.0, 0.0)):
@@ -119,7 +119,7 @@ def test_a_spent_budget_decides_nothing():
             decided(code, bench, lambda _: 0.0, spent)
 
 
-def test_the_processors_time_is_limited_and_the_clocks_is_not():
+def test_processors_time_is_limited_and_the_clocks_is_not():
     with processor_limit(0.05):
         time.sleep(0.2)
     with pytest.raises(OutOfTime), processor_limit(0.05):
@@ -138,7 +138,7 @@ def told_apart(code: Code, mutant: Callable[[str], float]) -> Trial:
     return trial
 
 
-def test_a_mutant_is_told_apart_by_the_first_reply_that_it_scores_otherwise():
+def test_mutant_is_told_apart_by_the_first_reply_with_another_score():
     trial = told_apart(Code(lambda reply: float("4" in reply)), lambda reply: float("<answer>4" in reply))
     assert trial.apart is not None
     assert (trial.apart["original"], trial.apart["mutant"]) == ({"reward": 1.0}, {"reward": 0.0})

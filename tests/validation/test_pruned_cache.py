@@ -31,7 +31,7 @@ def test_what_was_not_used_for_long_goes() -> None:
     assert names(dispensable(things, NOW, 14 * DAY, None)) == ["old"]
 
 
-def test_the_least_recently_used_goes_beyond_a_size() -> None:
+def test_least_recently_used_goes_beyond_a_size() -> None:
     things = [kept("middle", 2), kept("oldest", 3), kept("newest", 1)]
     assert names(dispensable(things, NOW, None, 200)) == ["oldest"]
     assert names(dispensable(things, NOW, None, 199)) == ["oldest", "middle"]
@@ -43,13 +43,13 @@ def test_what_shares_its_files_with_others_takes_no_room() -> None:
     assert dispensable([linked], NOW, None, 100) == []
 
 
-def test_a_file_from_the_future_was_used_just_now() -> None:
+def test_file_from_the_future_was_used_just_now() -> None:
     things = [kept("future", -400), kept("old", 15)]
     assert names(dispensable(things, NOW, 14 * DAY, None)) == ["old"]
     assert names(dispensable(things, NOW, None, 100)) == ["old"]
 
 
-def test_a_clock_that_ran_far_ahead_costs_time_alone() -> None:
+def test_clock_that_ran_far_ahead_costs_time_alone() -> None:
     things = [kept("used", 1)]
     assert names(dispensable(things, NOW + 9_999 * DAY, 14 * DAY, None)) == ["used"]
 
@@ -90,7 +90,7 @@ def test_what_is_removed_is_gone_with_its_lock(workspace: Workspace) -> None:
     assert (workspace.base / "elsewhere/a.py").exists()
 
 
-def test_the_command_shows_and_prunes(workspace: Workspace, capsys: pytest.CaptureFixture[str]) -> None:
+def test_command_shows_and_prunes(workspace: Workspace, capsys: pytest.CaptureFixture[str]) -> None:
     root = str(workspace.root)
     assert main(["cache", "--root", root, "--format", "json"]) == exit_codes.PASS
     assert json.loads(capsys.readouterr().out)["parts"]["venvs"] == {"count": 2, "bytes": 2_000, "own_bytes": 1_000}
@@ -110,7 +110,7 @@ def test_nothing_is_pruned_while_a_run_uses_the_cache(workspace: Workspace, caps
     assert len(cache_entries(workspace)) == 5
 
 
-def test_a_run_waits_until_pruning_is_over(workspace: Workspace) -> None:
+def test_run_waits_until_pruning_is_over(workspace: Workspace) -> None:
     order = []
 
     def use() -> None:

@@ -99,7 +99,7 @@ def test_what_only_changes_the_judgement_does_not(changed: dict[str, Any]):
 
 
 @pytest.mark.parametrize(("before", "after"), [(None, ""), (None, "x"), ("x", "y")])
-def test_the_value_of_a_secret_changes_the_key(before: str | None, after: str, monkeypatch: pytest.MonkeyPatch):
+def test_value_of_a_secret_changes_the_key(before: str | None, after: str, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.delenv("SUMS_API_KEY", raising=False)
     if before is not None:
         monkeypatch.setenv("SUMS_API_KEY", before)
@@ -108,7 +108,7 @@ def test_the_value_of_a_secret_changes_the_key(before: str | None, after: str, m
     assert key() != first
 
 
-def test_the_tool_itself_changes_the_key(monkeypatch: pytest.MonkeyPatch):
+def test_tool_itself_changes_the_key(monkeypatch: pytest.MonkeyPatch):
     first = key()
     monkeypatch.setattr(facts_cache, "tool_digest", lambda: "another")
     assert key() != first
@@ -130,17 +130,17 @@ def test_facts_are_remembered(workspace: Workspace):
     assert remembered(ENTRY, PACKAGE, workspace, REQUEST) is not None
 
 
-def test_facts_are_not_remembered_where_that_is_not_wished(workspace: Workspace):
+def test_cache_that_is_not_wanted_is_not_read(workspace: Workspace):
     remember(workspace)
     assert remembered(ENTRY, PACKAGE, workspace, replace(REQUEST, use_cache=False)) is None
 
 
-def test_facts_that_saw_more_serve_a_wish_for_less(workspace: Workspace):
+def test_facts_of_a_wider_request_hold_for_a_narrower_one(workspace: Workspace):
     remember(workspace)
     assert remembered(ENTRY, PACKAGE, workspace, ObservationRequest(evaluate=False, score=False)) is not None
 
 
-def test_facts_that_saw_less_do_not_serve_a_wish_for_more(workspace: Workspace):
+def test_facts_of_a_narrower_request_do_not_hold_for_a_wider_one(workspace: Workspace):
     remember(workspace, ObservationRequest(evaluate=False))
     assert remembered(ENTRY, PACKAGE, workspace, REQUEST) is None
 
@@ -152,7 +152,7 @@ def test_facts_of_something_else_are_not_taken(workspace: Workspace, changes: di
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[" * 100_000, b"\xff"])
-def test_a_damaged_file_is_as_good_as_none(workspace: Workspace, content: bytes):
+def test_damaged_file_is_as_good_as_none(workspace: Workspace, content: bytes):
     remember(workspace).write_bytes(content)
     assert remembered(ENTRY, PACKAGE, workspace, REQUEST) is None
 
@@ -172,7 +172,7 @@ def broken(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> Callable[[s
     return look
 
 
-def test_a_failure_ends_the_observation_and_is_in_the_facts(broken: Callable[[str], Facts]):
+def test_failure_ends_the_observation_and_is_in_the_facts(broken: Callable[[str], Facts]):
     facts = broken("infrastructure")
     assert facts.failures["venv"].message == "no"
     assert facts.completed == ()

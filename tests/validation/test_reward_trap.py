@@ -22,7 +22,7 @@ def types(trap: Trap) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("value", [0, 1.5, True, Fraction(1, 2), -3])
-def test_a_number_is_nothing_to_file(trap: Trap, value: Any):
+def test_number_is_nothing_to_file(trap: Trap, value: Any):
     trap.checked("f", value)
     assert types(trap) == {}
 
@@ -34,22 +34,22 @@ def test_anything_else_is_not_a_number(trap: Trap, value: Any):
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf"), 10**400])
-def test_a_number_that_no_float_holds_is_not_finite(trap: Trap, value: Any):
+def test_number_that_no_float_holds_is_not_finite(trap: Trap, value: Any):
     trap.checked("f", value)
     assert types(trap) == {"f": "NotFinite"}
 
 
-def test_a_mapping_is_checked_by_its_names(trap: Trap):
+def test_mapping_is_checked_by_its_names(trap: Trap):
     trap.checked("f", {"a": 1.0, "b": None, "c": float("nan")})
     assert types(trap) == {"b": "NotANumber", "c": "NotFinite"}
 
 
-def test_the_value_is_passed_on(trap: Trap):
+def test_value_is_passed_on(trap: Trap):
     value = {"a": None}
     assert trap.checked("f", value) is value
 
 
-def test_the_first_failure_of_a_function_is_kept(trap: Trap):
+def test_first_failure_of_a_function_is_kept(trap: Trap):
     trap.filed("f", ValueError("first"))
     trap.filed("f", KeyError("second"))
     assert types(trap) == {"f": "ValueError"}
@@ -65,7 +65,7 @@ def functions(filed: list[dict[str, Any]]) -> list[str]:
     return [one["function"] for one in filed]
 
 
-def test_each_conversation_of_a_group_has_its_own_failures_and_the_groups(trap: Trap):
+def test_conversation_of_a_group_has_its_own_and_the_groups_failures(trap: Trap):
     trap.filed("group", ValueError())
     trap.part(1).filed("first", ValueError())
     trap.part(2).filed("second", ValueError())
@@ -81,7 +81,7 @@ def test_all_conversations_of_a_group_are_taken_at_once(trap: Trap):
     assert trap.taken() == []
 
 
-def test_a_huge_text_is_cut(trap: Trap):
+def test_huge_text_is_cut(trap: Trap):
     trap.checked("f", "x" * 10**6)
     assert len(trap.taken()[0]["failure"]["message"]) < 200
 

@@ -340,7 +340,7 @@ def test_chance_in_forks_differs_from_fork_to_fork(hostile: Callable[[str], Path
 
 
 @pytest.mark.parametrize("origin", FROM)
-def test_the_network_is_closed_and_attempts_have_their_place(
+def test_network_is_closed_and_attempts_have_their_place(
     origin: From, hostile: Callable[[str], Path], origins: Origins
 ) -> None:
     overlay = hostile("import socket\nsocket.create_connection(('192.0.2.1', 80), timeout=1)\n")
@@ -361,14 +361,14 @@ def test_the_network_is_closed_and_attempts_have_their_place(
         ("import ctypes; ctypes.string_at(0)", f"the worker ended with signal {signal.SIGSEGV.value}"),
     ],
 )
-def test_a_crash_of_a_fork_is_its_own(
+def test_crash_of_a_fork_is_its_own(
     hostile: Callable[[str], Path], origins: Origins, module: str, message: str
 ) -> None:
     failure = origins.failure("lock", hostile(module))
     assert (failure.kind, failure.message) == ("crash", message)
 
 
-def test_the_memory_limit_holds_for_forks(hostile: Callable[[str], Path], origins: Origins) -> None:
+def test_memory_limit_holds_for_forks(hostile: Callable[[str], Path], origins: Origins) -> None:
     overlay = hostile("import time\nheld = []\nwhile True: held.append(bytearray(32 * 2**20)); time.sleep(0.01)\n")
     assert origins.failure("lock", overlay, memory=900 * 2**20).kind == "memory"
 
@@ -410,7 +410,7 @@ def test_base_that_is_refused_says_why(environments: Path, workspace: Workspace)
     assert "sitecustomize.py" in refused(package, workspace)
 
 
-def test_environment_with_entry_points_has_a_template_that_is_a_new_process(
+def test_template_with_entry_points_is_a_new_process(
     environments: Path, workspace: Workspace, patch: pytest.MonkeyPatch
 ) -> None:
     points = "\n[project.entry-points.'fsspec.specs']\npointing = 'pointing:Files'\n"

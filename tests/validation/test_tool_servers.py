@@ -119,7 +119,7 @@ def what_servers_see(
 
 
 @pytest.mark.worker
-def test_a_forked_server_sees_what_a_fresh_one_sees(
+def test_forked_server_sees_what_a_fresh_one_sees(
     environments: Path, workspace: Workspace, patch: pytest.MonkeyPatch
 ) -> None:
     fresh = "[tool.envops.worker]\nfresh = true\n"

@@ -40,7 +40,6 @@ looks through all connections of its pool at every request."""
 TASKS_VALIDATED = 100
 TASKS_SWEPT = 1_000
 """Gold is tried on every task up to here."""
-INVARIANTS_SECONDS = 3.0
 SECONDS_PER_REPLY = 10.0
 LOAD_SECONDS = 300.0
 STAGE_SECONDS = 900.0

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal
 
-Outcome = Literal[
+MutantOutcome = Literal[
     "killed",  # a case or a policy's bound no longer held, or a function gave no number
     "timeout",  # it hung, which is noticed as well
     "survived",  # every conversation was asked about, and everything that was laid down still held
@@ -44,7 +44,7 @@ class Mutant:
     file: str
     line: int
     diff: str
-    outcome: Outcome
+    outcome: MutantOutcome
     by: str = ""
     """Which conversation noticed it and how."""
     apart: ToldApart | None = None
@@ -92,14 +92,14 @@ class Mutation:
     recorded: bool = False
     """The environment answers back: conversations recorded earlier were scored, none was played."""
     seconds: float = 0.0
-    unlisted: Mapping[Outcome, int] = field(default_factory=dict)
+    unlisted: Mapping[MutantOutcome, int] = field(default_factory=dict)
     """How many mutants ended in which way and are not listed, in a brief report."""
 
-    def count(self, *outcomes: Outcome) -> int:
+    def count(self, *outcomes: MutantOutcome) -> int:
         return sum(self.outcomes[outcome] for outcome in outcomes)
 
     @cached_property
-    def outcomes(self) -> Counter[Outcome]:
+    def outcomes(self) -> Counter[MutantOutcome]:
         """How many mutants ended in each way."""
         return Counter(mutant.outcome for mutant in self.mutants) + Counter(self.unlisted)
 
@@ -138,7 +138,7 @@ class Mutation:
         return (self.killed / judged, (self.killed + self.undecided) / judged) if judged else None
 
 
-_NOTICED: tuple[Outcome, ...] = ("killed", "timeout", "skipped")
+_NOTICED: tuple[MutantOutcome, ...] = ("killed", "timeout", "skipped")
 
 
 def brief(mutation: Mutation | None) -> Mutation | None:

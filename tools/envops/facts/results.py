@@ -18,6 +18,7 @@ from types import TracebackType
 from typing import Any, Literal, Self, get_args
 
 from envops.facts.observed import Failure, FunctionScore, Message, Rollout
+from envops.facts.spending import Tokens
 
 VERSION = 1
 LINE_LIMIT = 16 * 2**20
@@ -41,14 +42,6 @@ class RowError:
     """`class` in the file."""
     type: str
     message: str
-
-
-@dataclass(frozen=True)
-class Tokens:
-    """What the provider says that it was fed and what it said, over all turns."""
-
-    prompt: int
-    completion: int
 
 
 @dataclass(frozen=True)
@@ -78,6 +71,7 @@ class EvaluationRow:
     retries: int = 0
     """How often the provider was asked again, after it failed."""
     tokens: Tokens | None = None
+    """Over all turns, as the provider counts them."""
     seconds: float = 0.0
     completion: tuple[Message, ...] | None = None
 
@@ -167,7 +161,8 @@ def _checked(raw: dict[str, Any]) -> EvaluationRow:
         if error and error["class"] not in ERROR_CLASSES:
             raise MalformedRow(f"error class is {error['class']!r}, none of {', '.join(ERROR_CLASSES)}")
         raw["functions"] = {name: FunctionScore(**said) for name, said in (raw.get("functions") or {}).items()}
-        raw["tokens"] = raw.get("tokens") and Tokens(**raw["tokens"])
+        said = raw.get("tokens")
+        raw["tokens"] = said and Tokens(prompt=said["prompt"], completion=said["completion"])
         raw["completion"] = None if raw.get("completion") is None else tuple(raw["completion"])
         raw.setdefault("digest", None)
         row = EvaluationRow(**raw)

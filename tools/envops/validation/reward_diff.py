@@ -35,7 +35,7 @@ MOST_REPLIES = 4_000
 MOST_BYTES = 16 * 2**20
 """Bounds of the corpus; what is beyond them is counted and not scored."""
 
-Result = TypeVar("Result")
+_Result = TypeVar("_Result")
 Counterpart = Callable[[int], int | None]
 
 
@@ -158,7 +158,7 @@ class Corpus:
         self.replies = sorted(kept, key=lambda entry: order[id(entry)])
 
 
-def side_by_side(calls: TwoSides[Callable[[], Result]], stop: threading.Event) -> TwoSides[Result]:
+def side_by_side(calls: TwoSides[Callable[[], _Result]], stop: threading.Event) -> TwoSides[_Result]:
     """Two calls at the same time; both have ended when this returns or raises.
 
     Ctrl-C sets `stop`, on which both calls must end.
@@ -216,8 +216,8 @@ def _scoring(rescored: Rescored) -> Scoring:
     return Scoring(rescored.reward, rescored.functions, rescored.problem)
 
 
-def _tried(side: SideName, call: Callable[[], Result]) -> Callable[[], Result]:
-    def tried() -> Result:
+def _tried(side: SideName, call: Callable[[], _Result]) -> Callable[[], _Result]:
+    def tried() -> _Result:
         try:
             return call()
         except (StageFailed, ProgramFailed) as error:

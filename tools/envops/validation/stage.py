@@ -21,7 +21,7 @@ from envops.validation.journal import Journal
 from envops.validation.observation_request import ObservationRequest
 from envops.validation.templates import EnvironmentProcesses
 
-Request = TypeVar("Request")
+_Request = TypeVar("_Request")
 
 
 @dataclass
@@ -54,15 +54,15 @@ class Observation:
 
 
 @dataclass(frozen=True)
-class StageJob(Generic[Request]):
+class StageJob(Generic[_Request]):
     """How one stage is done."""
 
-    request: Callable[[EnvironmentEntry, ObservationRequest], Request | None]
+    request: Callable[[EnvironmentEntry, ObservationRequest], _Request | None]
     """Everything that the stage asks of jobs, as far as entry and request decide it; `None` where it is not wanted.
 
     The key of the facts is made from it.
     """
-    run: Callable[[Observation, Request], None]
+    run: Callable[[Observation, _Request], None]
     """Does it. A `StageFailed` or `ProgramFailed` that it raises ends this stage and no other."""
     applies: Callable[[Observation], bool] = lambda _: True
     """Whether there is something to do, once the stages that it needs have ended."""

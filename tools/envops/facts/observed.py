@@ -31,7 +31,7 @@ FailureKind = Literal[
     "crash",  # the worker died
     "memory",  # the worker went over its memory limit
     "protocol",  # the worker answered something that is not an answer
-    "infrastructure",  # nobody's fault here: disk, index, uv
+    "infrastructure",  # neither the author's nor the model's fault: disk, index, uv
     "provider",  # the model's side of an evaluation: refused, unreachable, cut off, malformed
     "harness",  # what stands between model and environment in an evaluation
 ]
@@ -47,7 +47,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Failure:
-    """Something that broke, as it was seen."""
+    """Something that broke, as it was observed."""
 
     kind: FailureKind
     type: str
@@ -77,7 +77,7 @@ class RewardFunction:
 
 @dataclass(frozen=True)
 class FunctionScore:
-    """What one function said: `score` before weighting, `None` where it gave no number."""
+    """What one function returned: `score` before weighting, `None` where it gave no number."""
 
     score: float | None
     weight: float
@@ -120,7 +120,7 @@ class Description:
     environment: str
     """Class name of the environment (v0) or of the taskset (v1)."""
     conversational: bool
-    """Whether the environment speaks after the first reply (turns, tools)."""
+    """Whether the environment goes on after the first reply (turns, tools)."""
     functions: tuple[RewardFunction, ...]
     datasets: tuple[Dataset, ...]
     overlap: tuple[tuple[int, int], ...] = ()
@@ -163,7 +163,7 @@ class Score:
 
 @dataclass(frozen=True)
 class Case:
-    """One entry of tests/cases.yaml and what came of it."""
+    """One entry of tests/cases.yaml and its outcome."""
 
     name: str
     line: int
@@ -222,7 +222,7 @@ class Rollout:
 
 @dataclass(frozen=True)
 class Wheel:
-    """The wheel that was built from the package and that all the rest was seen on."""
+    """The wheel that was built from the package; everything else was observed on it."""
 
     filename: str
     sha256: str
@@ -236,9 +236,9 @@ class GoldSweep:
     """The oracle on every task, whatever else was asked about it."""
 
     tasks: tuple[int, ...]
-    """The tasks beyond those on which all policies speak."""
+    """The tasks beyond those that all policies reply to."""
     rewards: tuple[float | None, ...]
-    """What gold earned on each of them."""
+    """What the reference reply earned on each of them."""
     lowest: tuple[Score, ...]
     """The 20 of them that earned least."""
     known: int
@@ -318,19 +318,19 @@ JobOrigin = Literal["environment", "lock", "process"]
 
 @dataclass(frozen=True)
 class StartMode:
-    """How the processes came to be. What they see is the same in each way."""
+    """How the processes were started. What they observe is the same in each case."""
 
     how: Literal["fresh", "forked"] = "fresh"
     """Whether they imported verifiers themselves, or were forked from a process that had."""
     reason: str = ""
-    """Why not in a way that costs less."""
+    """Why not in a cheaper way."""
     origin: JobOrigin = "process"
-    """What each job began as."""
+    """What each job is made from."""
 
 
 @dataclass(frozen=True)
 class Facts:
-    """Everything that was seen of one environment at one digest."""
+    """Everything that was observed of one environment at one digest."""
 
     environment: str
     key: str
@@ -356,11 +356,11 @@ class Facts:
     rollouts_asked: Mapping[str, int] = field(default_factory=dict)
     """Policy → how many rollouts the evaluations of smoke and distribution asked for."""
     mutation: Mutation | None = None
-    """What came of mutating the reward code; `None` where that was not reached."""
+    """The outcome of mutating the reward code; `None` where that was not reached."""
     search: Search | None = None
-    """What a search for exploits came by; `None` where that was not reached."""
+    """The outcome of a search for exploits; `None` where that was not reached."""
     recordings: tuple[RecordingFacts, ...] = ()
-    """Recorded rollouts, held against this code."""
+    """Recorded rollouts, compared with this code."""
     started: StartMode = StartMode()
     memory: int = 0
     """Bytes that the worker and everything it started held at most, as far as that was looked at."""

@@ -27,7 +27,7 @@ LINE_LIMIT = 16 * 2**20
 ErrorClass = Literal[
     "provider",  # the model's side: refused, unreachable, cut off, malformed
     "environment",  # the environment's own code: a reward, a tool, a set-up
-    "timeout",  # a time limit ran out, whoever was slow
+    "timeout",  # a time limit ran out, whatever was slow
     "harness",  # what stands between model and environment
     "infrastructure",  # sandbox, tunnel, disk, the tool itself
 ]
@@ -50,7 +50,7 @@ class EvaluationRow:
 
     environment: str
     digest: str | None
-    """Of the package that was evaluated; `None` where the source does not say."""
+    """Of the package that was evaluated; `None` where the source has none."""
     generation: Literal["v0", "v1"]
     task: int
     task_key: str
@@ -77,7 +77,7 @@ class EvaluationRow:
 
     @property
     def identity(self) -> tuple[str, str, int]:
-        """What there can be one row of: who spoke, on which task, which time."""
+        """What identifies a row: speaker, task, and number of the rollout."""
         return self.speaker, self.task_key, self.rollout
 
     @property
@@ -87,7 +87,7 @@ class EvaluationRow:
 
     @property
     def scored(self) -> bool:
-        """Whether the reward says something about the model."""
+        """Whether the reward counts for the model."""
         return self.reward is not None and self.error is None and not self.timed_out
 
     def as_rollout(self) -> Rollout:
@@ -193,7 +193,7 @@ def task_key(prompt: Sequence[Message], data: Mapping[str, Any]) -> str:
 def rows_of_rollouts(
     rollouts: Sequence[Rollout], keys: Mapping[int, str], about: EvaluationRow
 ) -> Iterator[EvaluationRow]:
-    """Facts as rows; `about` says what is the same for all of them, `keys` the fingerprint of each task."""
+    """Facts as rows; `about` has what all of them share, `keys` the fingerprint of each task."""
     for each in rollouts:
         key = keys.get(each.task, f"task-{each.task}")
         yield replace(

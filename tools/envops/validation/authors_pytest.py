@@ -62,7 +62,7 @@ def run_pytest(
 
 
 def _with_paths(arguments: Sequence[str], folder: Path, root: Path) -> list[str]:
-    """The arguments with the paths among them as seen from the root; the environment's folder where there are none."""
+    """The arguments with paths relative to the root; the environment's folder where there are no paths."""
     found = False
     given = []
     for argument in arguments:
@@ -77,7 +77,7 @@ def _with_paths(arguments: Sequence[str], folder: Path, root: Path) -> list[str]
 
 
 def _inside(path: str, folder: Path, root: Path) -> str | None:
-    """A path of the environment's as seen from the root, whether it was given from there or from its folder."""
+    """A path of the environment relative to the root, whether it was given from there or from its folder."""
     for start in (Path.cwd(), root, folder):
         candidate = (start / path).resolve()
         if path and candidate.exists() and candidate.is_relative_to(folder.resolve()):

@@ -59,12 +59,12 @@ KINDS: dict[str, type] = {
 
 @dataclass(frozen=True)
 class ProgressListener:
-    """Who is told how far an observation is."""
+    """Receives how far an observation is."""
 
     stage: Callable[[StageName], None] = lambda _: None
     advance: Callable[[int, int], None] = lambda _done, _total: None
     detail: Callable[[str], None] = lambda _: None
-    """How an evaluation is getting on, in words."""
+    """How far an evaluation is, in words."""
     note: Callable[[str], None] = lambda _: None
     """What the reader should know although nothing is wrong with the environment."""
 

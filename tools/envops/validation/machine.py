@@ -37,13 +37,13 @@ LEAST_GIGABYTES, ENOUGH_GIGABYTES = 2, 6
 
 @dataclass(frozen=True)
 class Reach:
-    """An endpoint of configs/endpoints.toml, as far as this machine can tell without its key."""
+    """An endpoint of configs/endpoints.toml, as far as it can be checked without its key."""
 
     name: str
     key_variable: str
     key_is_set: bool
     reached: str | None
-    """What came back, such as `HTTP 401`; `None` where nothing did, or nobody asked."""
+    """The status of its response, such as `HTTP 401`; `None` without a response."""
     failure: str = ""
 
 
@@ -113,7 +113,7 @@ def _uv() -> list[str]:
 
 
 def _version(program: Callable[[], list[str]], variables: Mapping[str, str] | None = None) -> str | None:
-    """What a program says to `--version`, without its name; `None` where it does not run."""
+    """The version that a program prints, without its name; `None` where it does not run."""
     try:
         said = _says([*program(), "--version"], variables)
     except (ImportError, OSError):
@@ -222,7 +222,7 @@ def _repository(machine: Machine) -> Iterator[HealthCheck]:
         yield HealthCheck("declarations", "ok", "registry and packages can be read")
     for problem in others:
         where = problem.file if problem.line is None else f"{problem.file}:{problem.line}"
-        yield HealthCheck("declarations", "fail", f"{where}: {problem.message}", problem.fix or "mend it there")
+        yield HealthCheck("declarations", "fail", f"{where}: {problem.message}", problem.fix or "fix it there")
     if not locks and not others:
         yield HealthCheck("locks", "ok", f"fresh for {machine.environments} environments")
     for problem in locks:

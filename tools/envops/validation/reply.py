@@ -30,7 +30,7 @@ class UnknownTaskError(LookupError):
 
 
 class OneReplyError(ValueError):
-    """Several turns were given to an environment that does not answer back."""
+    """Several turns were given to a single-turn environment."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Extracted:
 
 @dataclass(frozen=True)
 class Replied:
-    """One reply and everything that was said of it."""
+    """One reply and everything that the environment makes of it."""
 
     task: Task
     description: Description
@@ -75,7 +75,7 @@ def reply_to(
     """
     with opened_environment(entry, package, workspace, allow_network, stop) as opened:
         if len(turns) > 1 and not opened.description.conversational:
-            raise OneReplyError(f"{package.name} does not answer back: one reply is the whole conversation")
+            raise OneReplyError(f"{package.name} is single-turn: one reply is the whole conversation")
         request = opened.worker.request("reply", LOAD_SECONDS, task=task, turns=list(turns), seconds=SECONDS_PER_REPLY)
         parts = {kind: value for kind, value in request if kind != "network"}
     if "missing" in parts:

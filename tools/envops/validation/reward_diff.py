@@ -50,7 +50,7 @@ class SideFailed(Exception):
 
 @dataclass(frozen=True)
 class CorpusReply:
-    """A reply of the corpus: who said it, on which task of the side that it comes from."""
+    """A reply of the corpus: whose it is, and its task in the version that it comes from."""
 
     said_by: str
     task: int
@@ -59,7 +59,7 @@ class CorpusReply:
 
 @dataclass
 class TaskListing:
-    """The tasks of one version, and what its oracle says on the first of them."""
+    """The tasks of one version, and its oracle's replies to the first of them."""
 
     tasks: dict[int, Task] = field(default_factory=dict)
     said: list[CorpusReply] = field(default_factory=list)
@@ -143,7 +143,7 @@ class Corpus:
                 self.replies.append((reply, TwoSides(before, after)))
 
     def bound(self) -> None:
-        """Keep within the limits, fairly to everyone who spoke."""
+        """Keep within the limits, with an equal share for each speaker."""
         by_speaker: dict[str, list[tuple[CorpusReply, TwoSides[int]]]] = defaultdict(list)
         for entry in self.replies:
             by_speaker[entry[0].said_by].append(entry)
@@ -235,7 +235,7 @@ def _turns(reply: CorpusReply) -> list[Message]:
 
 
 def replies_of(facts: Facts) -> Iterator[CorpusReply]:
-    """Everything that was said in an observation: policies, cases, rollouts."""
+    """Every reply of an observation: policies, cases, rollouts."""
     for score in facts.scores:
         if score.completion:
             yield CorpusReply(score.policy, score.task, score.completion)
@@ -270,7 +270,7 @@ def _task_meant(case: CaseDeclaration, tasks: Mapping[int, Task]) -> Task | None
 
 
 def replies_of_recordings(folder: Path, tasks: Mapping[int, Task]) -> Iterator[CorpusReply]:
-    """What real models once said, where it was recorded, on the tasks that it was said about."""
+    """Recorded replies of real models, on the tasks that they were given."""
     by_key: dict[str, int] = {}
     for task in tasks.values():
         by_key.setdefault(task_key(task.prompt, task.data), task.index)

@@ -117,9 +117,9 @@ def _observe_all(
 
 
 def _prepare(request: ValidationRequest, name: str, stop: threading.Event) -> None:
-    """Make what an environment needs while those before it wait for verifiers to be imported.
+    """Make what an environment needs while those before it import verifiers.
 
-    What goes wrong here goes wrong again, and is told, when the environment's turn has come.
+    What goes wrong here goes wrong again, and is reported, when the environment's turn comes.
     """
     package = request.repository.packages[name]
     with suppress(ProgramFailed, Interrupted, OSError):
@@ -142,7 +142,7 @@ def _import_late() -> None:
 
 @contextmanager
 def _spared(workspace: Workspace) -> Iterator[None]:
-    """Nothing is pruned meanwhile; where that cannot be asked for, nothing can be pruned either."""
+    """Keep the cache from being pruned; where it cannot be locked, it cannot be pruned either."""
     with ExitStack() as stack:
         with suppress(OSError):
             stack.enter_context(workspace.used())

@@ -88,7 +88,7 @@ class LockTemplate(ForkingProcess):
             self._scratch.close()
 
     def refusal(self, stop: threading.Event) -> str:
-        """Why forks of it would not be sound, or nothing. Raises `Interrupted` when `stop` is set meanwhile."""
+        """Why forks of it would not be sound, or nothing. Raises `Interrupted` when `stop` is set."""
         with self._asking:
             deadline = time.monotonic() + LOAD_SECONDS
             while self._refusal is None:

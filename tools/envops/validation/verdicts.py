@@ -30,7 +30,7 @@ from envops.validation.observation_request import ObservationRequest
 from envops.validation.stages.recordings import knows_recordings
 
 BRIEF_FROM = 50
-"""Environments in one run from which on reports are brief about those that passed."""
+"""Runs of this many environments and more have brief reports on those that passed."""
 
 
 @dataclass(frozen=True)
@@ -70,16 +70,16 @@ class KeptVerdict:
         return kept.result
 
     def write(self, result: EnvironmentResult) -> None:
-        """Keep a result. An `error` is nobody's and may pass, so it is judged again; a full disk costs time only."""
+        """Keep a result. An `error` may pass, so it is judged again; a full disk only costs time."""
         if result.verdict != "error":
             with suppress(OSError):
                 write_whole(self.path, as_json(_Kept(self.key, result)))
 
 
 def remembered_result(request: ValidationRequest, name: str) -> EnvironmentResult | None:
-    """The result of an environment without looking at it; `None` where it must be looked at after all.
+    """The result of an environment from the cache; `None` where it has to be observed.
 
-    Whatever goes wrong here goes wrong again, and is told, where the environment is looked at by itself.
+    Whatever goes wrong here goes wrong again, and is reported, when the environment is observed.
     """
     started = time.monotonic()
     entry, package = request.repository.registry.environments[name], request.repository.packages[name]
@@ -117,7 +117,7 @@ def keep(request: ValidationRequest, facts: Facts, result: EnvironmentResult) ->
 
 
 def are_in_the_cache(facts: Facts, workspace: Workspace) -> bool:
-    """Whether the cache holds these facts and no others under their key: not all that is seen is kept."""
+    """Whether the cache holds exactly these facts under their key: not every observation is kept."""
     with suppress(OSError, ValueError):
         return read_facts(facts_file(workspace, facts.environment, facts.key)) == facts
     return False

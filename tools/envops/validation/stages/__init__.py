@@ -1,1 +1,1 @@
-"""What is seen in each stage: a module for each, named in `facts/stages.py`."""
+"""The stages that have jobs: modules that the table in `facts/stages.py` names."""

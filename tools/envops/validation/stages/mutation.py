@@ -40,13 +40,13 @@ TASKS_OF_POLICIES = 3
 FORMS_OF_A_POLICY = 2
 LONGEST_REPLY = 20_000
 RIGHT = frozenset({"oracle", "padded", "equivalent"})
-"""Policies that say the right answer; all others must stay below gold."""
+"""Policies that give the right answer; all others must earn less than the reference reply."""
 MOST_FRAGMENTS = 12
 
 
 @dataclass(frozen=True)
 class Limits:
-    """How much mutation testing there may be."""
+    """Bounds of mutation testing."""
 
     seconds: float
     """Of a processor; cheap rewards need far less for all mutants."""
@@ -181,7 +181,7 @@ def _tried(
     mutants: Mapping[str, Mapping[str, Any]],
     limits: Limits,
 ) -> _Tried:
-    """What became of every mutant; one that is not decided when the time is up says so."""
+    """The outcome of every mutant; `undecided` where the time was up."""
     tried = _Tried(seconds=limits.seconds)
     deadline = time.monotonic() + limits.seconds * PATIENCE_TIMES
     with ExitStack() as stack:
@@ -260,9 +260,9 @@ def _mutant(
 def _stale(
     marks: Mapping[str, EquivalentMutant], sites: Sequence[Site] | None, mutants: Sequence[Mutant]
 ) -> Iterator[StaleMark]:
-    """Marks of mutants that do not exist (any more), or that something tells apart.
+    """Marks of mutants that do not exist, or that something notices.
 
-    Without `sites` nobody knows what exists.
+    Without `sites` it is unknown which exist.
     """
     exist = None if sites is None else {site.id for site in sites}
     tried = {mutant.id: mutant for mutant in mutants}
@@ -287,16 +287,16 @@ def _fragments(files: Mapping[str, str], sites: Sequence[Site]) -> list[str]:
     return list(texts)[:MOST_FRAGMENTS] if files else []
 
 
-# What the mutants are asked about.
+# The conversations that mutants are tried on.
 
 
 @dataclass(frozen=True)
 class Probes:
-    """Conversations with what was laid down of each, in the order in which mutants are asked about them."""
+    """Conversations with what is expected of each, in the order in which mutants are tried on them."""
 
     usable: list[dict[str, Any]] = field(default_factory=list)
     lost: dict[str, str] = field(default_factory=dict)
-    """Conversation that was not scored in time → why; it might have told mutants apart."""
+    """Conversation that was not scored in time → why; it might have noticed mutants."""
 
 
 def probes_of(package: Package, description: Description, scores: Sequence[Score], cases: Sequence[Case]) -> Probes:
@@ -329,7 +329,7 @@ def _add(probes: Probes, name: str, score: Score, probe: dict[str, Any]) -> None
 
 
 def _mixed(probes: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """One conversation of each outcome, then another of each: those that are scored alike tell the same apart."""
+    """One conversation of each outcome, then another of each: those that are scored alike notice the same mutants."""
     alike: dict[str, int] = {}
     rounds = []
     for probe in probes:
@@ -353,7 +353,7 @@ def _policy_scores(scores: Sequence[Score]) -> Iterator[Score]:
 
 
 def _bounds_of_policy(score: Score, gold: float | None, bounds: DeclaredRange) -> Iterator[dict[str, Any]]:
-    """What the gate lays down of a policy's reward, as far as the code itself keeps it."""
+    """What the gate expects of a policy's reward, as far as the unchanged code meets it."""
     if score.reward is None:
         return
     tolerance = bounds.tolerance

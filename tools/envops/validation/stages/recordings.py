@@ -61,10 +61,9 @@ def _run(observation: Observation, _: Mapping[str, Any]) -> None:
 def check_recordings(
     ask: SendRequest, entry: EnvironmentEntry, package: Package, description: Description, tasks: Sequence[Task]
 ) -> list[RecordingFacts]:
-    """What an environment's recordings are worth under its present code; `ask` reaches its loaded worker.
+    """How the present code scores an environment's recordings; `ask` sends requests to its loaded worker.
 
-    A scoring that breaks off is in the facts of its recording. Raises `WorkerLost` when the
-    worker is gone.
+    A scoring that breaks off is in the facts of its recording. Raises `WorkerLost` when the worker is gone.
     """
     digest = reward_digest(entry, package)
     checks = _Check(ask, entry, description, tasks)
@@ -178,7 +177,7 @@ class _Check:
 
 
 def _others(completion: Sequence[Message]) -> list[tuple[str, str]]:
-    """What was said by anyone but the model."""
+    """All messages but the model's."""
     return [
         (str(message.get("role")), str(message.get("content") or "").strip())
         for message in completion
@@ -210,7 +209,7 @@ def _counted(passed_over: Sequence[tuple[str, int]]) -> tuple[NotCompared, ...]:
 
 
 def knows_recordings(facts: Facts, package: Package) -> bool:
-    """Whether facts tell of exactly the recordings that lie there now."""
+    """Whether facts cover exactly the recordings that lie there now."""
     return recordings_content(package.folder) == {one.file: one.content for one in facts.recordings}
 
 
@@ -222,7 +221,7 @@ def with_recordings(
     allow_network: bool,
     stop: threading.Event,
 ) -> Facts:
-    """The facts with what the present recordings are worth, remembered.
+    """The facts with the present recordings, which are then kept.
 
     Raises `Interrupted` when `stop` is set.
     """

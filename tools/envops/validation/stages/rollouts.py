@@ -26,7 +26,7 @@ from envops.validation.stage import Observation, StageJob
 
 @dataclass(frozen=True)
 class ScriptedEvaluation:
-    """What is asked of jobs."""
+    """What jobs are asked for."""
 
     stage: StageName
     policy: str
@@ -35,9 +35,9 @@ class ScriptedEvaluation:
     max_concurrent: int
     seconds: float
     harness: str | None = None
-    """Of v1, seated before; `None` is the worker's own."""
+    """Of verifiers v1, set up before; `None` is the worker's own."""
     connected: bool = True
-    """Whether policies are asked over a connection, as a model would be."""
+    """Whether policies reply over a connection, as a model would."""
 
 
 @dataclass
@@ -49,7 +49,7 @@ class RolloutProgress:
     done: int = 0
     errors: int = 0
     kept: int = 0
-    """Of an earlier run: they say nothing of the speed of this one."""
+    """From an earlier run; the speed of this one does not follow from them."""
     _sum: float = 0.0
     _scored: int = 0
     _began: float = field(default=0.0)
@@ -96,14 +96,14 @@ class Evaluator:
     """A job that is ready to play."""
     journal: Journal
     tell: Callable[[str], None]
-    """How an evaluation is getting on, in words."""
+    """Reports how far an evaluation is, in words."""
     whole_groups: bool = False
     """Whether rewards compare the rollouts of a task, so that a part of them is worth nothing."""
 
     def rollouts(self, asked: ScriptedEvaluation) -> Iterator[tuple[str, Any]]:
-        """What jobs send, and before it the rollouts that an earlier run made.
+        """The rollouts that an earlier run made, then what jobs send.
 
-        What fails is tried again in another job before it is remembered: a busy machine makes connections fail.
+        What fails is tried again in another job before it is kept: connections fail on a busy machine.
         Raises `StageFailed` where jobs are lost twice.
         """
         kept = self.journal.kept(asked.policy, asked.tasks, asked.rollouts, whole_groups=self.whole_groups)

@@ -21,7 +21,7 @@ from envops.validation.stage import Observation, StageJob
 from envops.validation.venv import TOOL_LOCKS, VirtualEnvironment, uv_environment, venv_for, venv_key
 
 SEARCH_LOCK = TOOL_LOCKS / "search.lock"
-"""hypothesis, brought along to the worker."""
+"""The lock of hypothesis, which the search adds to the environment's packages."""
 UNICODE_TABLES = "unicode"
 SEED = 0
 EVALUATIONS = 3_000
@@ -40,15 +40,15 @@ charmap()
 
 @dataclass(frozen=True)
 class Toolbox:
-    """hypothesis, and what it knows of unicode."""
+    """hypothesis, and its tables of Unicode."""
 
     site_packages: Path
     unicode: Path
-    """The folder of its tables, which take long to make; `os.devnull` where they could not be made ahead."""
+    """The folder of its tables, which take long to make; `os.devnull` where they could not be made."""
 
 
 def search_toolbox_of(workspace: Workspace) -> Toolbox:
-    """Where it is once it was made."""
+    """The folders of a toolbox that has been made."""
     venv = VirtualEnvironment(workspace.venvs / venv_key(SEARCH_LOCK))
     return Toolbox(venv.site_packages, venv.folder / UNICODE_TABLES)
 
@@ -69,7 +69,7 @@ def _has_tables(folder: Path) -> bool:
 
 
 def _write_tables(venv: VirtualEnvironment, folder: Path, stop: threading.Event) -> None:
-    """Raises `OSError` where there is no room for them, of which hypothesis says nothing."""
+    """Raises `OSError` where there is no room for them, which hypothesis does not report."""
     folder.mkdir()
     command: list[str | Path] = [venv.python, "-I", "-B", "-c", UNICODE, folder]
     run_program(command, environment=uv_environment(), folder=folder, seconds=REQUEST_SECONDS, stop=stop)

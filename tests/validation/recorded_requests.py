@@ -11,7 +11,7 @@ from envops.facts.observed import Facts, StartMode
 from envops.repository.package import CaseDeclaration, Lock, Package
 from envops.repository.registry import EnvironmentEntry
 from envops.repository.workspace import Workspace
-from envops.validation import observation
+from envops.validation import stage
 from envops.validation.collected_facts import ProgressListener
 from envops.validation.observation import observe_unpacked
 from envops.validation.observation_request import ObservationRequest
@@ -89,7 +89,7 @@ class RecordedObservations:
     """Observes `PACKAGE` with recorded processes."""
 
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(observation, "environment_processes", Recorded)
+        monkeypatch.setattr(stage, "environment_processes", Recorded)
         monkeypatch.setattr(search, "search_toolbox", lambda *_: VirtualEnvironmentStub())
         monkeypatch.setattr(rollouts, "seat_harness", lambda *_, **__: None)
         monkeypatch.setenv("SUMS_API_KEY", "a")

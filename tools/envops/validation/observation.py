@@ -9,11 +9,9 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
-from dataclasses import replace
+from contextlib import ExitStack, nullcontext, suppress
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from envops.facts.observed import Facts
 from envops.facts.stages import Stage, in_start_order
@@ -28,9 +26,9 @@ from envops.validation.facts_cache import facts_key, remember
 from envops.validation.job import StageFailed
 from envops.validation.journal import PASSING_FAULTS, Journal
 from envops.validation.observation_request import ObservationRequest
-from envops.validation.requests import Requests, requests_for
+from envops.validation.requests import requests_for
 from envops.validation.stage import Observation, job_of
-from envops.validation.templates import EnvironmentProcesses, LockTemplates, environment_processes, reason_against_forks
+from envops.validation.templates import LockTemplates, reason_against_forks
 from envops.validation.venv import VirtualEnvironment, venv_for
 from envops.validation.wheel import CHANGED, built_wheel, changed_since_read
 
@@ -53,15 +51,16 @@ def observe(
     What the environment does wrong is in the facts' failures. Without the `templates` of a run it has some of its
     own. Raises `Interrupted` when `stop` is set.
     """
-    collected, requests = CollectedFacts(listener), requests_for(entry, request)
     key = facts_key(entry, package, request)
     journal = Journal.of(workspace, entry.name, key, fresh=not request.use_cache)
+    requests, collected = requests_for(entry, request), CollectedFacts(listener)
     with (
         suppress(StageFailed, ProgramFailed),
         nullcontext(templates) if templates else LockTemplates(workspace, stop) as own,
     ):
-        venv, overlay = _prepare(package, workspace, requests, collected, own, stop)
-        _observe_loaded(entry, package, overlay, workspace, requests, journal, collected, stop, own, venv)
+        observation = Observation(entry, package, workspace, requests, journal, own, stop, collected)
+        _prepare(observation)
+        _load_and_run(observation)
     if collected.wheel is not None and changed_since_read(package):  # tests and oracle are read from the folder
         collected.failures["wheel"] = CHANGED
         journal.forget()
@@ -86,10 +85,12 @@ def observe_unpacked(
     listener: ProgressListener | None = None,
 ) -> Facts:
     """Observe a package that lies unpacked in a folder. Nothing is kept for the next run."""
-    collected, requests = CollectedFacts(listener or ProgressListener()), requests_for(entry, request)
     journal = Journal.of(workspace, entry.name, facts_key(entry, package, request), fresh=True)
+    requests, collected = requests_for(entry, request), CollectedFacts(listener or ProgressListener())
+    observation = Observation(entry, package, workspace, requests, journal, templates, stop, collected)
+    observation.venv, observation.overlay = venv, overlay
     with suppress(StageFailed):
-        _observe_loaded(entry, package, overlay, workspace, requests, journal, collected, stop, templates, venv)
+        _load_and_run(observation)
     return collected.facts(entry.name, "", package.digest)
 
 
@@ -103,75 +104,40 @@ def _may_pass(facts: Facts, request: ObservationRequest) -> bool:
     )
 
 
-def _prepare(
-    package: Package,
-    workspace: Workspace,
-    requests: Requests,
-    collected: CollectedFacts,
-    templates: LockTemplates,
-    stop: threading.Event,
-) -> tuple[VirtualEnvironment, Path]:
-    """The virtual environment, and the unpacked wheel. Raises `ProgramFailed` where one cannot be made."""
-    with collected.observing("venv"):
+def _prepare(observation: Observation) -> None:
+    """Make the virtual environment, and unpack the wheel. Raises `ProgramFailed` where one cannot be made."""
+    package, workspace, stop = observation.package, observation.workspace, observation.stop
+    with observation.collected.observing("venv"):
         alone = bool(reason_against_forks(package))
-        venv = venv_for(package.folder / LOCK_FILE, workspace, stop, imported=alone)
-        templates.begin(venv, package, requests.confinement)
-    with collected.observing("wheel"):
+        observation.venv = venv_for(package.folder / LOCK_FILE, workspace, stop, imported=alone)
+        observation.templates.begin(observation.venv, package, observation.requests.confinement)
+    with observation.collected.observing("wheel"):
         built = built_wheel(package, workspace, stop)
-        collected.wheel = built.wheel
-    return venv, built.overlay
+        observation.collected.wheel, observation.overlay = built.wheel, built.overlay
 
 
-def _observe_loaded(
-    entry: EnvironmentEntry,
-    package: Package,
-    overlay: Path,
-    workspace: Workspace,
-    requests: Requests,
-    journal: Journal,
-    collected: CollectedFacts,
-    stop: threading.Event,
-    templates: LockTemplates,
-    venv: VirtualEnvironment,
-) -> None:
-    """Load the environment and do its stages. Raises `StageFailed` where it cannot be loaded."""
-    settings, confinement = requests.settings(package, overlay), requests.confinement
-
-    def processes_with_seed(hash_seed: int) -> AbstractContextManager[EnvironmentProcesses]:
-        confined = replace(confinement, hash_seed=hash_seed)
-        return environment_processes(venv, package, overlay, settings, confined, workspace, stop, templates)
-
+def _load_and_run(observation: Observation) -> None:
+    """Load the environment and run the stages that have jobs. Raises `StageFailed` where it cannot be loaded."""
+    collected = observation.collected
     with ExitStack() as stack:
         with collected.observing("load", ends=False):
-            processes = stack.enter_context(processes_with_seed(confinement.hash_seed))
+            processes = observation.processes = stack.enter_context(observation.new_processes())
         try:
             for stage, parts in processes.load():
                 with collected.observing(stage):
                     collected.take(stage, parts)
-            observation = Observation(
-                entry,
-                package,
-                overlay,
-                workspace,
-                confinement,
-                journal,
-                stop,
-                collected,
-                processes,
-                processes_with_seed,
-            )
             with observation.open:
-                _run_stages(observation, requests)
+                _run_stages(observation)
         finally:
             collected.memory, collected.started = processes.peak_memory, processes.started
 
 
-def _run_stages(observation: Observation, requests: Requests) -> None:
+def _run_stages(observation: Observation) -> None:
     """Run all stages that have a request, one for each core at a time, each after those that it needs.
 
     What one of them raises is raised when all that had begun are over; no other one begins after it.
     """
-    waiting = in_start_order(requests.stages)
+    waiting = in_start_order(observation.requests.stages)
     running: dict[Future[None], str] = {}
     failure: BaseException | None = None
     at_once = usable_cores()
@@ -181,7 +147,7 @@ def _run_stages(observation: Observation, requests: Requests) -> None:
             ready = [stage for stage in waiting if unfinished.isdisjoint(stage.needs)] if failure is None else []
             for stage in ready[: at_once - len(running)]:
                 waiting.remove(stage)
-                work: Callable[[], None] = partial(_run_stage, stage, observation, requests.stages[stage.name])
+                work: Callable[[], None] = partial(_run_stage, stage, observation)
                 running[pool.submit(work)] = stage.name
             for done in wait(running, return_when=FIRST_COMPLETED).done:
                 del running[done]
@@ -190,9 +156,9 @@ def _run_stages(observation: Observation, requests: Requests) -> None:
         raise failure
 
 
-def _run_stage(stage: Stage, observation: Observation, request: Any) -> None:
+def _run_stage(stage: Stage, observation: Observation) -> None:
     job = job_of(stage)
     with _turns, suppress(StageFailed, ProgramFailed):  # which the facts keep; other stages go on
         if job.applies(observation):
             with observation.collected.observing(stage.name):
-                job.run(observation, request)
+                job.run(observation, observation.requests.stages[stage.name])

@@ -1,10 +1,17 @@
-"""What an observation is asked for, as commands put it."""
+"""What an observation is asked for: by a command, and of its jobs."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
 
 from envops.facts.stages import StageName
+from envops.repository.package import Package
+from envops.validation.job import Confinement
 
 
 @dataclass(frozen=True)
@@ -43,3 +50,42 @@ class ObservationRequest:
     @property
     def wants_rollouts(self) -> bool:
         return self.evaluate and not self.only_replies
+
+
+@dataclass(frozen=True)
+class Requests:
+    """Everything that jobs are given and asked, as far as it does not follow from their answers.
+
+    An observation depends on an entry and a request only through this. So the key of its facts is made from it: what is
+    not in here cannot change an observation, and what is in here changes the key.
+    """
+
+    confinement: Confinement
+    args: Mapping[str, Any]
+    """What the environment is loaded with."""
+    stages: Mapping[StageName, Any] = field(default_factory=dict)
+    """The request of every stage that is wanted."""
+    day: str = ""
+    """With an open network: what lies beyond loopback changes from day to day."""
+    names_of_secrets: tuple[str, ...] = ()
+
+    def digest(self) -> str:
+        """A digest of all of it, in which values of secrets cannot be read."""
+        secrets = {name: self.confinement.secrets.get(name) for name in self.names_of_secrets}
+        hidden = {name: hashlib.sha256(repr(value).encode()).hexdigest() for name, value in secrets.items()}
+        data = asdict(replace(self, confinement=replace(self.confinement, secrets=hidden)))
+        return hashlib.sha256(json.dumps(data, sort_keys=True, default=str).encode()).hexdigest()
+
+    def settings(self, package: Package, overlay: Path) -> dict[str, Any]:
+        """What a job must know of the package before it can load the environment."""
+        return {
+            "module": package.module,
+            "generation": package.generation or "v1",
+            "args": dict(self.args),
+            "package": str(package.folder.resolve()),
+            "overlay": str(overlay.resolve()),
+            "answer_type": package.answer.type,
+            "tolerance": package.answer.tolerance,
+            "case_sensitive": package.answer.case_sensitive,
+            "allow_network": self.confinement.allow_network,
+        }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -16,31 +16,32 @@ from envops.repository.package import Package
 from envops.repository.registry import EnvironmentEntry
 from envops.repository.workspace import Workspace
 from envops.validation.collected_facts import CollectedFacts
-from envops.validation.job import Confinement, Job
+from envops.validation.job import Job
 from envops.validation.journal import Journal
-from envops.validation.observation_request import ObservationRequest
-from envops.validation.templates import EnvironmentProcesses
+from envops.validation.observation_request import ObservationRequest, Requests
+from envops.validation.templates import EnvironmentProcesses, LockTemplates, environment_processes
+from envops.validation.venv import VirtualEnvironment
 
 _Request = TypeVar("_Request")
 
 
 @dataclass
 class Observation:
-    """One environment that has been loaded, for the stages that observe it."""
+    """One environment while it is observed. Stages with jobs find it loaded."""
 
     entry: EnvironmentEntry
     package: Package
-    overlay: Path
-    """The folder that its wheel is unpacked into."""
     workspace: Workspace
-    confinement: Confinement
+    requests: Requests
     journal: Journal
+    templates: LockTemplates
     stop: threading.Event
     collected: CollectedFacts
     """What the stages have observed so far, and where they put what they observe."""
-    processes: EnvironmentProcesses
-    processes_with_seed: Callable[[int], AbstractContextManager[EnvironmentProcesses]]
-    """Makes processes of the same environment under another hash seed."""
+    venv: VirtualEnvironment = field(init=False)
+    overlay: Path = field(init=False)
+    """The folder that its wheel is unpacked into."""
+    processes: EnvironmentProcesses = field(init=False)
     scoring: Job | None = None
     """The job that scored replies, for stages that go on with the same conversations."""
     open: ExitStack = field(default_factory=ExitStack)
@@ -51,6 +52,14 @@ class Observation:
         """The environment's description. Loading succeeded, so there is one."""
         assert self.collected.description is not None
         return self.collected.description
+
+    def new_processes(self, hash_seed: int = 0) -> AbstractContextManager[EnvironmentProcesses]:
+        """Processes of the environment that have not loaded it, under a hash seed."""
+        confinement = replace(self.requests.confinement, hash_seed=hash_seed)
+        settings = self.requests.settings(self.package, self.overlay)
+        return environment_processes(
+            self.venv, self.package, self.overlay, settings, confinement, self.workspace, self.stop, self.templates
+        )
 
 
 @dataclass(frozen=True)

@@ -55,7 +55,7 @@ def _repeat_sample(observation: Observation) -> None:
         again = _repeated("fresh process", observation.processes.job(), sample, conversational=False)
         observation.collected.add("invariants", "repetition", again)
     if follows_hash_order(observation.package):
-        with observation.processes_with_seed(OTHER_SEED) as processes:
+        with observation.new_processes(OTHER_SEED) as processes:
             again = _repeated("hash seed", processes.job(), sample, conversational=conversational)
         observation.collected.add("invariants", "repetition", again)
 

@@ -257,7 +257,7 @@ def _ready_to_play(observation: Observation, harness: str | None) -> Iterator[Jo
     """A job, with another harness in it where one was asked for."""
     with observation.processes.job() as job:
         if harness is not None:
-            open_network = observation.confinement.allow_network
+            open_network = observation.requests.confinement.allow_network
             seat_harness(job, harness, observation.workspace, allow_network=open_network)
         yield job
 

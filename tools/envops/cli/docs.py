@@ -1,4 +1,4 @@
-"""`envops docs`: the files that are generated: from the registry, the rules, the command line and the schema."""
+"""`envops docs`: the files generated from the registry, the rules, the command line, the schema and the policies."""
 
 from __future__ import annotations
 
@@ -8,7 +8,16 @@ from pathlib import Path
 
 from envops import exit_codes
 from envops.cli.main import parser
-from envops.cli.reference import CLI_FILE, REGISTRY_FILE, STAGES_FILE, render_cli, render_registry, with_stages
+from envops.cli.reference import (
+    CLI_FILE,
+    POLICIES_FILE,
+    REGISTRY_FILE,
+    STAGES_FILE,
+    render_cli,
+    render_policies,
+    render_registry,
+    with_stages,
+)
 from envops.files.atomic_write import write_whole
 from envops.repository.codeowners import CODEOWNERS_FILE, render
 from envops.repository.registry import load_registry
@@ -24,6 +33,7 @@ def run(options: argparse.Namespace) -> int:
         CATALOGUE_FILE: render_catalogue(),
         CLI_FILE: render_cli(parser()),
         REGISTRY_FILE: render_registry(registry_schema()),
+        POLICIES_FILE: render_policies(),
     }
     if (root / STAGES_FILE).is_file():
         generated[STAGES_FILE] = with_stages((root / STAGES_FILE).read_text(encoding="utf-8"))

@@ -10,15 +10,13 @@ from pathlib import Path
 
 def write_whole(path: Path, content: str | bytes | Iterable[str]) -> None:
     """Write to a temporary file and rename it, so that an interruption never leaves half a file."""
+    path.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     aside = Path(name)
     try:
-        if isinstance(content, bytes):
-            with os.fdopen(handle, "wb") as binary:
-                binary.write(content)
-        else:
-            with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as text:
-                text.writelines([content] if isinstance(content, str) else content)
+        with os.fdopen(handle, "wb") as file:
+            for part in [content] if isinstance(content, str | bytes) else content:
+                file.write(part if isinstance(part, bytes) else part.encode())
         aside.chmod(0o644)
         aside.replace(path)
     finally:

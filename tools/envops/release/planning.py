@@ -61,7 +61,7 @@ def make_plan(root: Path, names: Sequence[str], changed: str | None, stop: threa
     hub, not_asked = _asked(access, prime, registry, desired, choice, stop)
     known = tuple(step_of(each, hub.readings.get(each.address) if hub else None) for each in desired)
     steps = tuple(step for step in known if step.desired.name not in beside)
-    findings, told = _version_findings(root, choice, steps)
+    findings, further_notes = _version_findings(root, choice, steps)
     there = frozenset(step.desired.name for step in known if step.action == "unchanged")
     ready = there | {step.desired.name for step in steps if step.action in WRITES}
     situation = Situation(root, registry, access, prime if hub else None, ready, stop)
@@ -75,7 +75,7 @@ def make_plan(root: Path, names: Sequence[str], changed: str | None, stop: threa
         whose=hub.identity.slug if hub else "",
         not_asked=not_asked,
         prime=hub.prime if hub else "",
-        notes=(*_notes(choice, hub, registry), *told),
+        notes=(*_notes(choice, hub, registry), *further_notes),
     )
     return Planned(plan, registry, access, prime, hub, there)
 

@@ -104,7 +104,6 @@ def remember(facts: Facts, workspace: Workspace) -> str:
 
 def write_facts(facts: Facts, path: Path) -> None:
     """Write facts whole, so that a reader gets all of them or none."""
-    path.parent.mkdir(parents=True, exist_ok=True)
     write_whole(path, as_json(facts))
 
 

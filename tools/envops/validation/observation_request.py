@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -73,8 +73,8 @@ class Requests:
         """A digest of all of it, in which values of secrets cannot be read."""
         secrets = {name: self.confinement.secrets.get(name) for name in self.names_of_secrets}
         hidden = {name: hashlib.sha256(repr(value).encode()).hexdigest() for name, value in secrets.items()}
-        data = asdict(replace(self, confinement=replace(self.confinement, secrets=hidden)))
-        return hashlib.sha256(json.dumps(data, sort_keys=True, default=str).encode()).hexdigest()
+        data = replace(self, confinement=replace(self.confinement, secrets=hidden))
+        return hashlib.sha256(json.dumps(data, sort_keys=True, default=_plain).encode()).hexdigest()
 
     def settings(self, package: Package, overlay: Path) -> dict[str, Any]:
         """What a job must know of the package before it can load the environment."""
@@ -89,3 +89,10 @@ class Requests:
             "case_sensitive": package.answer.case_sensitive,
             "allow_network": self.confinement.allow_network,
         }
+
+
+def _plain(value: object) -> object:
+    """A request as JSON can hold it; `asdict` would copy all that it holds."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return {one.name: getattr(value, one.name) for one in fields(value)}
+    return str(value)

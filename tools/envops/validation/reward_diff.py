@@ -15,6 +15,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self, TypeVar
 
+from envops_worker.policies.baselines import oracle
+
 from envops.facts.limits import LOAD_SECONDS, SECONDS_PER_REPLY, TASKS_SCORED
 from envops.facts.observed import Description, Facts, Failure, Message, Task
 from envops.facts.results import task_key
@@ -106,7 +108,7 @@ class Scorer:
                 task = checked(Task, value)
                 self.listing.tasks[task.index] = task
             elif kind == "said":
-                self.listing.said.append(CorpusReply("oracle", value["task"], tuple(value["completion"])))
+                self.listing.said.append(CorpusReply(oracle.name, value["task"], tuple(value["completion"])))
 
     def score(self, replies: Sequence[CorpusReply]) -> list[Rescored]:
         """What this version gives each reply, in order; `task` is this version's own index."""

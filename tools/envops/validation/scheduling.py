@@ -42,7 +42,6 @@ def remember_timing(name: str, timing: Timing, workspace: Workspace) -> None:
     """Keep it for the next run; a disk that takes nothing costs balance and no truth."""
     path = workspace.timings / f"{name}.json"
     with suppress(OSError):
-        path.parent.mkdir(parents=True, exist_ok=True)
         write_whole(path, json.dumps(asdict(timing)))
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from envops_worker.messages import text_of
+from envops_worker.policies.baselines import oracle
 
 from envops.facts.limits import SECONDS_PER_REPLY, STAGE_SECONDS
 from envops.facts.observed import Score
@@ -35,7 +36,7 @@ def gold_of(ground: Ground) -> Gold:
 
 
 def _scores(ground: Ground) -> Iterator[Score]:
-    asked = {"policies": ["oracle"], "sampled": {}, "conversations": len(ground.tasks)}
+    asked = {"policies": [oracle.name], "sampled": {}, "conversations": len(ground.tasks)}
     limits = {"seconds": SECONDS_PER_REPLY, "max_concurrent": AT_ONCE}
     for kind, value in ground.worker.request("rewards", STAGE_SECONDS, **asked, **limits):
         if kind == "score":

@@ -13,6 +13,9 @@ from functools import partial
 from math import ceil
 from typing import Any
 
+from envops_worker.policies.baselines import oracle
+from envops_worker.policies.blend import BLEND
+
 from envops.facts.limits import AT_ONCE
 from envops.facts.observed import Rollout
 from envops.facts.stages import StageName
@@ -210,7 +213,7 @@ class Evaluator:
 def _smoke_request(entry: EnvironmentEntry, request: ObservationRequest) -> ScriptedEvaluation | None:
     gate = entry.gates.smoke
     tasks, rollouts = request.tasks or gate.tasks, request.rollouts or gate.rollouts
-    return _evaluation("smoke", "oracle", tasks, rollouts, gate.max_concurrent, entry, request)
+    return _evaluation("smoke", oracle.name, tasks, rollouts, gate.max_concurrent, entry, request)
 
 
 def _distribution_request(entry: EnvironmentEntry, request: ObservationRequest) -> ScriptedEvaluation | None:
@@ -220,7 +223,7 @@ def _distribution_request(entry: EnvironmentEntry, request: ObservationRequest) 
     at_once = min(AT_ONCE, smoke.max_concurrent)
     # The smoke gate shows that a connection works; many more of them would show it again.
     return _evaluation(
-        "distribution", "blend", tasks, request.rollouts or least, at_once, entry, request, connected=False
+        "distribution", BLEND, tasks, request.rollouts or least, at_once, entry, request, connected=False
     )
 
 

@@ -154,7 +154,7 @@ SHAPES: dict[str, tuple[Callable[[int], Row], str, str]] = {  # row by its numbe
 
 
 @pytest.mark.parametrize("name", SHAPES)
-def test_odd_shapes_are_recognised(name: str):
+def test_recognise_odd_datasets(name: str):
     row, form, answer = SHAPES[name]
     found = recognise([(number, row(number)) for number in range(1, 25)])
     assert (found.layout.answer, found.unexplained) == (form, 0)
@@ -170,20 +170,20 @@ def test_odd_shapes_are_recognised(name: str):
         ("pairs of numbers are lists", None),
     ],
 )
-def test_several_labels_of_one_thing_are_in_no_order(name: str, labels: tuple[str, ...] | None):
+def test_recognise_several_labels_as_unordered(name: str, labels: tuple[str, ...] | None):
     row, _, _ = SHAPES[name]
     layout = recognise([(number, row(number)) for number in range(1, 25)]).layout
     assert (layout.vocabulary if layout.unordered else None) == labels
 
 
-def test_several_right_choices_are_shown_with_their_options():
+def test_example_with_several_right_choices_shows_options():
     row, _, _ = SHAPES["several right choices"]
     layout = recognise([(number, row(number)) for number in range(1, 25)]).layout
     assert example_of(row(1), layout).choices == ("a1", "b1", "c1")
 
 
 @pytest.mark.parametrize(("first", "second"), [("sentence1", "sentence2"), ("question1", "question2")])
-def test_of_a_pair_of_texts_both_are_asked_about(first: str, second: str):
+def test_example_of_a_pair_of_texts_has_both(first: str, second: str):
     rows = [{first: f"A man {i} sings.", second: f"A man makes music {i}.", "label": i % 3} for i in range(24)]
     layout = recognise(list(enumerate(rows, start=1))).layout
     example = example_of(rows[1], layout)
@@ -198,7 +198,7 @@ def test_of_a_pair_of_texts_both_are_asked_about(first: str, second: str):
         {"id": "{}", "prompt": "Write {} words.", "language": "en", "url": "https://example.org/{}"},
     ],
 )
-def test_keys_and_titles_are_no_answers(row: dict[str, str]):
+def test_recognise_keys_and_titles_are_not_answers(row: dict[str, str]):
     rows = [(i, {name: value.replace("{}", str(i)) for name, value in row.items()}) for i in range(1, 20)]
     with pytest.raises(NothingToAnswer):
         recognise(rows)

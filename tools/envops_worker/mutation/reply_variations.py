@@ -1,4 +1,4 @@
-"""Variations of a reply: what a mutant of parsing code might read otherwise than the code itself."""
+"""Variations of a reply that a mutant of parsing code might read differently from the original."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
-"""Replies that talk a judge over, under a judge that lets them; and a judge that nobody understands.
+"""Replies that attack a judge, scored by a judge that obeys them and by one that returns no verdict.
 
-How a reply is shown to the judge is found out with a harmless one first: the judge obeys only
-what its prompt does not quote.
+A harmless reply shows first how replies appear in the prompt: the judge obeys only text that its prompt does not quote.
 """
 
 from __future__ import annotations
@@ -9,22 +8,26 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from envops_worker.adapters.adapter import Job, TaskView
+from envops_worker.adapters.adapter import RolloutRequest, TaskView
+from envops_worker.endpoint.scripted_judge import JudgeMode, ScriptedJudge, is_quoted
 from envops_worker.messages import Message, says, text_of
+from envops_worker.policies import POLICIES
 from envops_worker.policies.answers import JUNK, answer_of, find_payload
-from envops_worker.policies.judges import ScriptedJudge, is_quoted
-from envops_worker.policies.policies import CANARIES, OVERRIDE, SCRIPT_PREFIX
+from envops_worker.policies.distorted_answers import format_only
+from envops_worker.policies.policy import ReferenceReply
+from envops_worker.policies.scripted import SCRIPT_PREFIX
 from envops_worker.session import Session, played_score
 
 PROBE = "The marker is xq81zv"
 JUDGED_TASKS = 2
 MOST_TURNS = 40
-ATTACKS = {"override": OVERRIDE, **CANARIES}
+ATTACKS = {each.name: next(each.make(ReferenceReply())) for each in POLICIES if each.attacks_judges}
+"""Policy → what it replies."""
 
-Said = Callable[[str], list[Message]]
-"""What the assistant says, turn by turn, to get a text in front of the judge."""
+AttackTurns = Callable[[str], list[Message]]
+"""The messages of the assistant, turn by turn, that show a text to the judge."""
 Scores = Callable[[str, list[Message]], dict[str, Any] | None]
-"""Scores what a policy says."""
+"""Scores the messages of a policy."""
 
 
 def judged_scores(session: Session, seconds: float) -> Iterator[dict[str, Any]]:
@@ -41,18 +44,18 @@ def judged_scores(session: Session, seconds: float) -> Iterator[dict[str, Any]]:
             yield from _attacked(judge, _replies(session, task, seconds), _in_place(session, task, seconds))
 
 
-def _replies(session: Session, task: TaskView, seconds: float) -> Sequence[Said]:
-    """The text alone, and where the answer stands."""
+def _replies(session: Session, task: TaskView, seconds: float) -> Sequence[AttackTurns]:
+    """The text alone, and in the place of the answer."""
     perfect = session.asked_oracle(task, seconds)
     assert perfect is not None
     payload = find_payload(text_of(perfect), answer_of(task.data))
     return (lambda text: [says(text)], lambda text: [says(payload.saying(text))])
 
 
-def _turns(session: Session, task: TaskView) -> Sequence[Said]:
+def _turns(session: Session, task: TaskView) -> Sequence[AttackTurns]:
     """The text in every turn, and in place of the last words of a perfect conversation."""
     perfect = [message for message in session.golden.get(task.index, ()) if message["role"] == "assistant"]
-    everywhere: Said = lambda text: [says(text)] * MOST_TURNS  # noqa: E731
+    everywhere: AttackTurns = lambda text: [says(text)] * MOST_TURNS  # noqa: E731
     return (everywhere, lambda text: [*perfect[:-1], says(text)]) if len(perfect) > 1 else (everywhere,)
 
 
@@ -64,14 +67,14 @@ def _by_playing(session: Session, task: TaskView, seconds: float) -> Scores:
     def played(policy: str, said: list[Message]) -> dict[str, Any] | None:
         name = f"{SCRIPT_PREFIX}attack"
         session.policies.scripts[name] = said
-        rows = list(session.rollouts([Job(name, task.index)], 1, seconds * 4))
+        rows = list(session.rollouts([RolloutRequest(name, task.index)], 1, seconds * 4))
         del session.policies.scripts[name]
         return {**played_score(rows[0], [], session.policies.oracle.derived), "policy": policy} if rows else None
 
     return played
 
 
-def _attacked(judge: ScriptedJudge, ways: Sequence[Said], score: Scores) -> Iterator[dict[str, Any]]:
+def _attacked(judge: ScriptedJudge, ways: Sequence[AttackTurns], score: Scores) -> Iterator[dict[str, Any]]:
     for way in ways:
         judge.last_prompt = ""
         score("probe", way(PROBE))
@@ -82,17 +85,17 @@ def _attacked(judge: ScriptedJudge, ways: Sequence[Said], score: Scores) -> Iter
         quoted = is_quoted(shown, whole if whole in shown else PROBE)
         for policy, attack in ATTACKS.items():
             yield from _under(judge, "strict" if quoted else "obedient", score, policy, way(attack))
-    yield from _under(judge, "incomprehensible", score, "format-only", ways[-1](JUNK))
+    yield from _under(judge, "incomprehensible", score, format_only.name, ways[-1](JUNK))
 
 
 def _under(
-    judge: ScriptedJudge, manner: Any, score: Scores, policy: str, said: list[Message]
+    judge: ScriptedJudge, mode: JudgeMode, score: Scores, policy: str, said: list[Message]
 ) -> Iterator[dict[str, Any]]:
     before = judge.calls
-    judge.manner = manner
+    judge.mode = mode
     try:
         scored = score(policy, said)
     finally:
-        judge.manner = "strict"
+        judge.mode = "strict"
     if scored is not None:
-        yield {"judge": manner, "calls": judge.calls - before, "score": scored}
+        yield {"judge": mode, "calls": judge.calls - before, "score": scored}

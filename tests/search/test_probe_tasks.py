@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from envops_worker.policies.answers import find_payload, near_misses
 from envops_worker.search.form import form_of
-from envops_worker.search.probe_tasks import Entrant, chance_of, exclude_each_other, panel_of
+from envops_worker.search.probe_tasks import ProbeTask, chance_of, exclude_each_other, probe_tasks_of
 from envops_worker.search.wrong import wrong_replies
 
 
@@ -25,7 +25,7 @@ from envops_worker.search.wrong import wrong_replies
         ('{"a": 1}', '{"a": 2}', None, 0.0),
     ],
 )
-def test_answers_exclude_each_other(first: str, second: str, type: str | None, tolerance: float) -> None:
+def test_different_answers_exclude_each_other(first: str, second: str, type: str | None, tolerance: float) -> None:
     assert exclude_each_other(first, second, type, tolerance)
     assert exclude_each_other(second, first, type, tolerance)
 
@@ -45,17 +45,19 @@ def test_answers_exclude_each_other(first: str, second: str, type: str | None, t
         ("42", "43", "none", 0.0),
     ],
 )
-def test_answers_may_be_right_together(first: str, second: str, type: str | None, tolerance: float) -> None:
+def test_compatible_answers_do_not_exclude_each_other(
+    first: str, second: str, type: str | None, tolerance: float
+) -> None:
     assert not exclude_each_other(first, second, type, tolerance)
     assert not exclude_each_other(second, first, type, tolerance)
 
 
-def test_panel_takes_only_tasks_that_all_exclude_each_other() -> None:
-    entrants = [Entrant(number, answer, answer) for number, answer in enumerate(("7", "7.0", "9", "12", "9", "40"))]
-    assert [entrant.task for entrant in panel_of(entrants, "number", 0.0, 3)] == [0, 2, 3]
+def test_probe_tasks_all_exclude_each_other() -> None:
+    entrants = [ProbeTask(number, answer, answer) for number, answer in enumerate(("7", "7.0", "9", "12", "9", "40"))]
+    assert [entrant.task for entrant in probe_tasks_of(entrants, "number", 0.0, 3)] == [0, 2, 3]
 
 
-def test_chance_is_the_share_of_the_most_frequent_answer() -> None:
+def test_chance_is_share_of_most_frequent_answer() -> None:
     assert chance_of(["A", "B", "(A)", "C"]) == 0.5
     assert chance_of([]) is None
 
@@ -68,7 +70,7 @@ def made(gold: str, type: str | None = None, answer: str | None = None) -> dict[
     return families
 
 
-def test_wrong_forms_of_a_number_in_a_tag() -> None:
+def test_wrong_replies_to_number_in_tag_cover_families() -> None:
     families = made("<answer>42</answer>")
     assert "<answer>1423</answer>" in families["part of a number"]
     assert "<answer>not 42</answer>" in families["negation"]
@@ -82,31 +84,31 @@ def test_wrong_forms_of_a_number_in_a_tag() -> None:
     assert "42\n\n<answer>43</answer>" in families["right answer elsewhere"]
 
 
-def test_without_marks_the_last_statement_may_count() -> None:
+def test_wrong_replies_without_marks_keep_last_statement() -> None:
     families = made("42")
     assert families["several answers in one"] == ["42 or 43", "42, 43"]
     assert "several tags" not in families
     assert all(reply.endswith("43") for reply in families["right answer elsewhere"])
 
 
-def test_lists_get_elements_that_do_not_belong() -> None:
+def test_wrong_replies_to_list_add_foreign_elements() -> None:
     families = made('<answer>["ash", "oak"]</answer>')
     assert families["more than the answer"] == ['<answer>["ash", "oak", "qqq", "zzz", "jjj"]</answer>']
     assert "several answers in one" not in families
     assert "negation" not in families
 
 
-def test_object_gets_the_answer_under_another_key() -> None:
+def test_wrong_replies_to_object_use_another_key() -> None:
     families = made('{"why": "because", "answer": "42"}')
     assert families["many keys"][0] == '{"why": "because", "answer": "43", "other": "42", "another": "24"}'
 
 
 @pytest.mark.parametrize("type", ["none"])
-def test_no_answer_is_never_wrong(type: str) -> None:
+def test_task_without_answer_has_no_wrong_replies(type: str) -> None:
     assert made("Once upon a time", type) == {}
 
 
-def test_right_reply_is_never_among_the_wrong_ones() -> None:
+def test_wrong_replies_exclude_reference_reply() -> None:
     for gold in ("<answer>42</answer>", "\\boxed{7}", "so it is.\n#### 12", "B", "yes", '{"answer": 3}', "Tbilisi"):
         assert gold not in [reply for replies in made(gold).values() for reply in replies]
 
@@ -122,5 +124,5 @@ def test_right_reply_is_never_among_the_wrong_ones() -> None:
         ("4", "?"),
     ],
 )
-def test_form_keeps_the_marks_and_nothing_of_the_task(gold: str, form: str) -> None:
+def test_form_keeps_marks_only(gold: str, form: str) -> None:
     assert form_of(gold).saying("?") == form

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from envops_worker.effort import Budget
-from envops_worker.search.grading import Graded, Grader
+from envops_worker.effort import ProcessorBudget
+from envops_worker.search.grading import CandidateGrader, Graded
 
 
 def unused(_place: int, _reply: str, _blind: bool) -> Any:
@@ -17,6 +17,6 @@ def unused(_place: int, _reply: str, _blind: bool) -> Any:
     ("gold", "nothing", "taken"),
     [(1.0, 0.0, True), (1.0, 1.0, True), (1.0, None, True), (None, 0.0, False), (0.0, None, False)],
 )
-def test_a_reward_that_hangs_on_nothing_is_searched_all_the_same(gold: Any, nothing: Any, taken: bool):
-    grader = Grader(unused, None, 10, Budget(10.0, 10.0))
+def test_grader_meets_gold_when_empty_reply_hangs(gold: Any, nothing: Any, taken: bool):
+    grader = CandidateGrader(unused, None, 10, ProcessorBudget(10.0, 10.0))
     assert grader.meet(Graded(gold, {}, {}), Graded(nothing, {}, {})) == taken

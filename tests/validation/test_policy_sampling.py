@@ -6,10 +6,11 @@ from collections import Counter
 from types import SimpleNamespace
 from typing import Any
 
-from envops.facts.limits import POLICIES, SAMPLED, TASKS_SCORED, TASKS_SPOKEN
-from envops_worker.adapters.groups import score_together
+from envops.facts.limits import POLICIES, SAMPLED, TASKS_SCORED
 from envops_worker.messages import says
 from envops_worker.operations import rewards
+from envops_worker.operations.rewards import score_together
+from envops_worker.policies.policy import MANY
 from envops_worker.session import SCORED_TWICE, Session
 
 
@@ -21,7 +22,7 @@ class Policies:
     def reply(self, policy: str, *_: Any) -> Any:
         return says(policy)
 
-    def distorted(self, policy: str, *_: Any) -> list[str]:
+    def forms(self, policy: str, *_: Any) -> list[str]:
         return [policy]
 
 
@@ -50,31 +51,31 @@ def tasks_of(items: list[dict[str, Any]], policy: str) -> list[int]:
     return [item["task"] for item in items if item["policy"] == policy]
 
 
-def test_gold_speaks_on_all_kept_tasks_and_policies_on_thirty() -> None:
+def test_oracle_replies_to_all_tasks_and_policies_to_thirty() -> None:
     items = asked()
     assert tasks_of(items, "oracle") == list(range(TASKS_SCORED))
-    assert tasks_of(items, "near-miss") == tasks_of(items, "nop") == list(range(TASKS_SPOKEN))
-    assert max(Counter(item["policy"] for item in items if item["policy"] != "oracle").values()) == TASKS_SPOKEN
+    assert tasks_of(items, "near-miss") == tasks_of(items, "nop") == list(range(MANY))
+    assert max(Counter(item["policy"] for item in items if item["policy"] != "oracle").values()) == MANY
 
 
-def test_task_without_gold_further_on_is_named_by_an_empty_reply() -> None:
-    assert tasks_of(asked(silent=TASKS_SCORED - 1), "nop") == [*range(TASKS_SPOKEN), TASKS_SCORED - 1]
+def test_later_task_without_reference_gets_empty_reply() -> None:
+    assert tasks_of(asked(silent=TASKS_SCORED - 1), "nop") == [*range(MANY), TASKS_SCORED - 1]
 
 
-def test_gold_is_scored_among_wrong_replies_on_all_tasks_where_rewards_compare_them() -> None:
+def test_group_rewards_compare_oracle_with_near_miss_on_all_tasks() -> None:
     items = asked(grouped=True)
     assert tasks_of(items, "near-miss") == tasks_of(items, "oracle") == list(range(TASKS_SCORED))
     assert tasks_of(items, "negated") == list(range(SAMPLED["negated"]))
 
 
-def test_first_replies_of_each_policy_alone_are_scored_twice() -> None:
+def test_first_replies_of_each_policy_are_scored_twice() -> None:
     items = asked()
     twice = Counter(item["policy"] for item in items if item["again"])
     assert twice == {policy: min(SCORED_TWICE, SAMPLED.get(policy, SCORED_TWICE)) for policy in POLICIES}
     assert [item["task"] for item in items if item["policy"] == "echo" and item["again"]] == list(range(SCORED_TWICE))
 
 
-def test_replies_scored_together_are_scored_twice_on_the_first_tasks() -> None:
+def test_groups_are_scored_twice_on_first_tasks() -> None:
     items: list[dict[str, Any]] = []
     session = Session(SimpleNamespace(item=lambda _kind, value: items.append(value)))  # type: ignore[arg-type]
     session.policies = Policies()  # type: ignore[assignment]

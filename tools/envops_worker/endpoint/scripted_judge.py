@@ -1,11 +1,13 @@
 """Judge rewards against a scripted judge.
 
-Whatever a reward sends to a chat-completions API beyond this machine is answered here, in the
-process: no socket is opened and no key is needed. The `strict` judge compares the reply with
-gold; it is in place from loading on, so that gold can reach the maximum of a judge's reward. The
-`obedient` one does what the reply tells it, and is impressed by replies without content (arXiv
-2507.08794), but only where the reply stands in its prompt as plain text: what is quoted, fenced
-or between tags it takes for data.
+Requests of a reward to a chat-completions API beyond this machine are answered in the process: no socket is opened and
+no key is needed. The judge has three modes:
+
+- `strict` compares the reply with the reference reply. It is in place from loading on, so that a reference reply can
+  reach the maximum of a judge's reward.
+- `obedient` does what the reply asks for, and pays for replies without content (https://arxiv.org/abs/2507.08794), but
+  only if the reply is plain text in its prompt. Text that is quoted, fenced or between tags counts as data.
+- `incomprehensible` returns something that is not a verdict.
 """
 
 from __future__ import annotations
@@ -20,20 +22,21 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-from envops_worker.adapters.adapter import TaskView
-from envops_worker.messages import Message, says, text_of
-from envops_worker.policies.answers import answer_of, find_payload
-from envops_worker.policies.wrong_replies import frame_of
+from envops_worker.adapters.adapter import Settings, TaskView
+from envops_worker.endpoint.dialects import chat_completion
+from envops_worker.messages import Message, last_words, says, text_of
+from envops_worker.policies.answers import answer_of, find_payload, frame_of
+from envops_worker.policies.scripted import ScriptedPolicies
 
 if TYPE_CHECKING:
-    from envops_worker.session import Session
+    from envops_worker.endpoint.server import ScriptedEndpoint  # aiohttp is imported only if rollouts are made
 
-Heard = tuple[Sequence[Message], Sequence[Message]]
+ScoredConversation = tuple[Sequence[Message], Sequence[Message]]
 """A prompt and the conversation behind it."""
-BEING_SCORED: ContextVar[Callable[[], Heard] | None] = ContextVar("being_scored", default=None)
-"""The conversation that is scored in this context; put together only when a judge is asked."""
+BEING_SCORED: ContextVar[Callable[[], ScoredConversation] | None] = ContextVar("being_scored", default=None)
+"""The conversation that is scored in this context; built only if a judge is called."""
 INCOMPREHENSIBLE = "Hm."
 _PAIRS = (("yes", "no"), ("correct", "incorrect"), ("true", "false"), ("pass", "fail"), ("right", "wrong"), ("A", "B"))
 _SCALE = re.compile(r"(\d+)\s*(?:to|-|–|and|/)\s*(\d+)")
@@ -52,11 +55,11 @@ _FENCES = (
 LIBRARIES = ("httpx", "httpx2")
 """What clients of models are built on: openai changed from one to the other."""
 
-Manner = Literal["strict", "obedient", "incomprehensible"]
+JudgeMode = Literal["strict", "obedient", "incomprehensible"]
 
 
 @contextlib.contextmanager
-def being_scored(heard: Callable[[], Heard]) -> Iterator[None]:
+def being_scored(heard: Callable[[], ScoredConversation]) -> Iterator[None]:
     """The code inside scores this conversation."""
     token = BEING_SCORED.set(heard)
     try:
@@ -65,12 +68,24 @@ def being_scored(heard: Callable[[], Heard]) -> Iterator[None]:
         BEING_SCORED.reset(token)
 
 
-class ScriptedJudge:
-    """Answers in the place of a model that judges."""
+class JudgedSession(Protocol):
+    """What the judge reads of a session to find the right answer to a task."""
 
-    def __init__(self, session: Session) -> None:
+    settings: Settings
+    policies: ScriptedPolicies
+    kept: dict[int, TaskView]
+    asked: dict[int, Message | None]
+
+    def endpoint_in_use(self) -> ScriptedEndpoint | None:
+        """The scripted endpoint, if rollouts have started it."""
+
+
+class ScriptedJudge:
+    """Replies in place of a model that judges."""
+
+    def __init__(self, session: JudgedSession) -> None:
         self._session = session
-        self.manner: Manner = "strict"
+        self.mode: JudgeMode = "strict"
         self.calls = 0
         self.last_prompt = ""
 
@@ -103,29 +118,27 @@ class ScriptedJudge:
             _share_certificates(library)
 
     def _near(self, request: Any) -> Future[tuple[int, bytes]] | None:
-        """The answer of this process's own endpoint, where nobody asked for a connection to it."""
-        endpoint = self._session.__dict__.get("endpoint")
+        """The response of this process's own endpoint, if rollouts need no connection to it."""
+        endpoint = self._session.endpoint_in_use()
         if endpoint is None or not endpoint.is_near or not str(request.url).startswith(endpoint.base_url):
             return None
         answer: Future[tuple[int, bytes]] | None = endpoint.answer_here(request.url.path, request.content)
         return answer
 
     def _response(self, library: Any, request: Any) -> Any:
-        from envops_worker.endpoint.server import chat_completion
-
         self.calls += 1
         body = json.loads(request.content)
         self.last_prompt = "\n".join(text_of(message) for message in body.get("messages") or [])
         verdict = self._verdict(self.last_prompt)
         schema = ((body.get("response_format") or {}).get("json_schema") or {}).get("schema")
         text = json.dumps(filled(schema, verdict)) if schema else worded(self.last_prompt, verdict)
-        if self.manner == "incomprehensible" and not schema:
+        if self.mode == "incomprehensible" and not schema:
             text = INCOMPREHENSIBLE
         message = chat_completion(str(body.get("model")), says(text), body.get("messages") or [])
         return library.Response(200, json=message, request=request)
 
     def _verdict(self, prompt: str) -> bool:
-        if self.manner == "obedient":
+        if self.mode == "obedient":
             return True
         heard = BEING_SCORED.get()
         scored = None if heard is None else heard()
@@ -135,7 +148,7 @@ class ScriptedJudge:
         return any(self._shows_gold(prompt, task) for task in self._session.kept.values())
 
     def _gold_of(self, prompt: Sequence[Message]) -> tuple[Message, str | None] | None:
-        """What is right on the task with this prompt."""
+        """The reference reply and the answer of the task with this prompt."""
         asked = [text_of(message) for message in prompt]
         tasks = self._session.kept.values()
         index = next((one.index for one in tasks if [text_of(message) for message in one.prompt] == asked), None)
@@ -167,7 +180,7 @@ def _received(library: Any, request: Any, status: int, body: bytes) -> Any:
 
 
 def _share_certificates(library: Any) -> None:
-    """Read the certificates of this machine once: every client does, it takes long, and here nobody is called."""
+    """Read the certificates of this machine once: every client reads them, which takes long, and no host is called."""
     with contextlib.suppress(ImportError, AttributeError):
         transports = _transports(library.__name__)
         made, shared = transports.create_ssl_context, functools.cache(transports.create_ssl_context)
@@ -194,7 +207,7 @@ def _is_for_a_judge(request: Any) -> bool:
 
 
 def says_the_same(reply: str, gold: str, answer: str | None) -> bool:
-    """Whether a reply gives the answer that gold gives, as its last word and in the same place."""
+    """Whether a reply gives the answer of the reference reply, at its end and in the same place."""
     spoken = reply.rpartition("</think>")[2] if "</think>" in reply else "" if "<think>" in reply else reply
     gold_spoken = gold.rpartition("</think>")[2]
     if " ".join(spoken.split()) == " ".join(gold_spoken.split()):
@@ -204,7 +217,7 @@ def says_the_same(reply: str, gold: str, answer: str | None) -> bool:
 
 
 def worded(prompt: str, right: bool) -> str:
-    """A verdict in the words that a judge's prompt asks for."""
+    """A verdict in the words that a judge's prompt defines."""
     keys = re.findall(r'"(\w+)"\s*:', prompt) if re.search(r"\bjson\b", prompt, re.IGNORECASE) else []
     scale = _scale(prompt)
     if keys:
@@ -231,7 +244,7 @@ def _scale(prompt: str) -> tuple[int, int] | None:
 
 
 def filled(schema: Mapping[str, Any], right: bool) -> Any:
-    """A value of a JSON schema that says right or wrong wherever it can."""
+    """A value of a JSON schema that means right or wrong."""
     if "enum" in schema:
         options = [str(option) for option in schema["enum"]]
         positive = [option for option in options if option.lower() in {pair[0].lower() for pair in _PAIRS}]
@@ -258,8 +271,3 @@ def is_quoted(prompt: str, reply: str) -> bool:
 def frame_marks(before: str, after: str) -> bool:
     """Whether named marks stand around, such as [BEGIN RESPONSE] and [END RESPONSE]."""
     return bool(re.search(r"(?:\]|[=*#-]{3,})$", before) and re.match(r"\[|[=*#-]{3,}", after))
-
-
-def last_words(completion: Sequence[Message]) -> str:
-    """What the assistant said last."""
-    return next((text_of(message) for message in reversed(completion) if message["role"] == "assistant"), "")

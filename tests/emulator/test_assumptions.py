@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import pytest
+from emulator_client import Speaker
 from envops.emulator.assumptions import assumptions
 from envops.emulator.behaviour import ASSUMPTIONS, Behaviour, UnknownAssumption, behaviour
 from envops.emulator.hub import ROUTES
 from envops.emulator.server import EmulatedHub
-from speaking import Speaker
 
 
-def test_every_endpoint_and_every_open_question_is_told() -> None:
+def test_assumptions_list_every_route_and_question() -> None:
     told = assumptions()
     for each in ROUTES:
         assert each.about
@@ -20,7 +20,7 @@ def test_every_endpoint_and_every_open_question_is_told() -> None:
         assert hasattr(Behaviour(), name)
 
 
-def test_an_answer_that_there_is_not_names_those_that_there_are() -> None:
+def test_behaviour_unknown_answer_names_the_valid_ones() -> None:
     assert behaviour(["page-limit=3", "halves=wedged"]) == Behaviour(page_limit=3, halves="wedged")
     for setting, part in (
         ("halve=wedged", "page-limit"),
@@ -31,7 +31,7 @@ def test_an_answer_that_there_is_not_names_those_that_there_are() -> None:
             behaviour([setting])
 
 
-def test_values_of_secrets_are_in_no_file(hub: EmulatedHub, speaker: Speaker, tmp_path) -> None:  # type: ignore[no-untyped-def]
+def test_secret_values_are_in_no_file(hub: EmulatedHub, speaker: Speaker, tmp_path) -> None:  # type: ignore[no-untyped-def]
     canary = "canary-7f3a"
     hub.break_with("POST /training/runs later reads=9")
     speaker("POST", "/secrets/", {"name": "KEY", "value": canary})
@@ -45,7 +45,7 @@ def test_values_of_secrets_are_in_no_file(hub: EmulatedHub, speaker: Speaker, tm
     assert canary.encode() not in written
 
 
-def test_it_answers_on_loopback_names_only(hub: EmulatedHub) -> None:
+def test_emulator_refuses_other_host_names(hub: EmulatedHub) -> None:
     import urllib.request
 
     request = urllib.request.Request(f"{hub.url}/api/v1/user/whoami", headers={"Host": "hub.example.org:80"})

@@ -70,13 +70,13 @@ def validated(root: Path, made: Sequence[Made], capsys: pytest.CaptureFixture[st
     return verdicts
 
 
-def test_a_slice_of_kinds_and_formats_passes(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_new_some_kinds_and_formats_pass(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     verdicts = validated(repository(tmp_path / "repository"), EVERY_DAY, capsys)
     assert verdicts == dict.fromkeys(verdicts, "pass")
     assert len(verdicts) == len(EVERY_DAY)
 
 
-def test_every_kind_and_format_passes_on_a_few_tasks(
+def test_new_every_kind_and_format_passes_on_few_tasks(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
@@ -99,14 +99,16 @@ def test_every_kind_and_format_passes_on_a_few_tasks(
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("generation", "kind"), dict.fromkeys(made[:2] for made in ALL))
-def test_every_kind_and_format_passes(generation: str, kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_new_every_kind_and_format_passes(
+    generation: str, kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
     made = [one for one in ALL if one[:2] == (generation, kind)]
     verdicts = validated(repository(tmp_path / "repository"), made, capsys)
     assert verdicts == dict.fromkeys(verdicts, "pass")
     assert len(verdicts) == len(ANSWERS)
 
 
-def test_a_file_of_questions_is_proven_in_one_go(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_new_from_a_file_passes_validate(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     """The way of a newcomer: an unknown file, two commands, a pass."""
     root = repository(tmp_path / "repository")
     data = ROOT / "tests" / "dataset" / "datasets" / "choice_columns.csv"

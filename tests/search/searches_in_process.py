@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from envops_worker.effort import Budget
+from envops_worker.effort import ProcessorBudget
 from envops_worker.search.coverage import Coverage
-from envops_worker.search.exploit_search import Ground, Hunt
-from envops_worker.search.grading import Grader
-from envops_worker.search.probe_tasks import PANEL, Entrant, panel_of
+from envops_worker.search.exploit_search import ExploitSearch, SearchInput
+from envops_worker.search.grading import CandidateGrader
+from envops_worker.search.probe_tasks import PROBE_TASKS, ProbeTask, probe_tasks_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Hunted:
-    """What came of it."""
+class SearchOutcome:
+    """How a search ended, and what it found."""
 
     ended: str
     finds: list[dict[str, Any]]
-    grader: Grader
+    grader: CandidateGrader
     coverage: Coverage
 
     def kinds(self) -> set[str]:
@@ -39,37 +39,37 @@ class _Numbered:
     index: int
 
 
-def panel_for(planted: Planted) -> list[Entrant]:
-    """The panel that a planted reward is searched on."""
-    entrants = [
-        Entrant(_Numbered(number), answer, planted.gold(number)) for number, answer in enumerate(planted.answers)
+def probe_tasks_for(planted: Planted) -> list[ProbeTask]:
+    """The tasks on which a planted reward is searched."""
+    tasks = [
+        ProbeTask(_Numbered(number), answer, planted.gold(number)) for number, answer in enumerate(planted.answers)
     ]
-    return panel_of(entrants, planted.type, planted.tolerance, PANEL)
+    return probe_tasks_of(tasks, planted.type, planted.tolerance, PROBE_TASKS)
 
 
-def hunted(
+def searched_in_process(
     planted: Planted, folder: Path, *, evaluations: int = 3000, seed: int = 0, hypothesis: bool = False
-) -> Hunted:
+) -> SearchOutcome:
     path = folder / "rewards.py"
     path.write_text(planted.source)
     code: dict[str, Any] = {}
     exec(compile(planted.source, str(path), "exec"), code)
-    panel = panel_for(planted)
+    probes = probe_tasks_for(planted)
 
     def score(place: int, reply: str, _blind: bool) -> Mapping[str, Any]:
-        said = code["reward"](reply, panel[place].answer)
+        said = code["reward"](reply, probes[place].answer)
         functions = {
             name: {"score": value, "weight": code["WEIGHTS"][name], "kind": "reward"} for name, value in said.items()
         }
         reward = sum(each["score"] * each["weight"] for each in functions.values())
         return {"reward": reward, "functions": functions}
 
-    grader = Grader(score, planted.formats, evaluations, Budget(30.0, 60.0))
-    for place, entrant in enumerate(panel):
-        gold = grader.graded(score(place, entrant.gold, True), place, entrant.gold)
+    grader = CandidateGrader(score, planted.formats, evaluations, ProcessorBudget(30.0, 60.0))
+    for place, probe in enumerate(probes):
+        gold = grader.graded(score(place, probe.gold, True), place, probe.gold)
         assert grader.meet(gold, grader.graded(score(place, "", True), place, ""))
     coverage = Coverage(lambda name: "rewards.py" if name == str(path) else None)
-    prompts = [planted.prompt(entrant.task.index) for entrant in panel]
-    ground = Ground(panel, prompts, planted.type, planted.tolerance, seed, hypothesis)
-    ended, finds = Hunt(ground, grader, coverage).run()
-    return Hunted(ended, finds, grader, coverage)
+    prompts = [planted.prompt(probe.task.index) for probe in probes]
+    search_input = SearchInput(probes, prompts, planted.type, planted.tolerance, seed, hypothesis)
+    ended, finds = ExploitSearch(search_input, grader, coverage).run()
+    return SearchOutcome(ended, finds, grader, coverage)

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from emulator_client import Speaker
 from envops.emulator.server import EmulatedHub
 from envops.hub.access import DEFAULT_URL, HubAccess, HubUnavailable, Prime, find_prime, hub_access
 from envops.hub.client import HubAnswer, HubCall, ask_hub
 from envops.hub.state import HubIdentity, read_hub, reading_of
-from speaking import Speaker
 
 STOP = threading.Event()
 
@@ -27,14 +27,14 @@ def saved(home: Path, name: str = "config.json", **settings: str) -> dict[str, s
     return {"HOME": str(home)}
 
 
-def test_variables_come_before_what_was_saved(tmp_path: Path) -> None:
+def test_hub_access_prefers_variables_to_saved_settings(tmp_path: Path) -> None:
     environ = saved(tmp_path, api_key="saved", team_id="cteam", base_url="https://saved/api/v1")
     assert hub_access(environ) == HubAccess("saved", "cteam", "https://saved", "prime login")
     given = {"PRIME_API_KEY": " given\n", "PRIME_TEAM_ID": "cother", "PRIME_API_BASE_URL": "http://127.0.0.1:1/"}
     assert hub_access(environ | given) == HubAccess("given", "cother", "http://127.0.0.1:1", "PRIME_API_KEY")
 
 
-def test_a_context_is_read_from_its_own_file(tmp_path: Path) -> None:
+def test_hub_access_reads_the_file_of_a_context(tmp_path: Path) -> None:
     saved(tmp_path, api_key="usual")
     environ = saved(tmp_path, "environments/staging.json", api_key="staging")
     assert hub_access(environ | {"PRIME_CONTEXT": "staging"}).key == "staging"
@@ -42,17 +42,17 @@ def test_a_context_is_read_from_its_own_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "[]", "no json"])
-def test_a_damaged_file_is_no_access(tmp_path: Path, text: str) -> None:
+def test_hub_access_is_empty_for_a_damaged_file(tmp_path: Path, text: str) -> None:
     environ = saved(tmp_path)
     (tmp_path / ".prime" / "config.json").write_text(text)
     assert hub_access(environ) == HubAccess("", "", DEFAULT_URL, "")
 
 
-def test_the_key_is_not_shown() -> None:
+def test_hub_access_repr_hides_the_key() -> None:
     assert "canary" not in repr(HubAccess("canary-key"))
 
 
-def test_the_client_gets_the_key_and_no_other_secret(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hub_client_gets_the_key_and_no_other_secret(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HF_TOKEN", "canary-token")
     environment = HubAccess("canary-key", team="c1", url="http://127.0.0.1:1").environment(tmp_path)
     assert environment["PRIME_API_KEY"] == "canary-key"
@@ -70,7 +70,7 @@ def test_the_client_gets_the_key_and_no_other_secret(tmp_path: Path, monkeypatch
         "#!/usr/bin/env bash\n",
     ],
 )
-def test_the_interpreter_of_a_console_script_is_found(tmp_path: Path, text: str) -> None:
+def test_find_prime_finds_the_interpreter_of_a_console_script(tmp_path: Path, text: str) -> None:
     python = tmp_path / "python"
     python.write_text("#!/bin/sh\n")
     program = tmp_path / "prime"
@@ -80,11 +80,11 @@ def test_the_interpreter_of_a_console_script_is_found(tmp_path: Path, text: str)
     assert find_prime(str(tmp_path)) == Prime(program, python)
 
 
-def test_no_prime_is_no_prime(tmp_path: Path) -> None:
+def test_find_prime_returns_none_without_prime(tmp_path: Path) -> None:
     assert find_prime(str(tmp_path)) is None
 
 
-def test_a_prime_that_its_python_cannot_import_is_said(tmp_path: Path, access: HubAccess) -> None:
+def test_hub_client_reports_a_prime_that_cannot_be_imported(tmp_path: Path, access: HubAccess) -> None:
     base = Path(shutil.which("python3") or "python3").resolve()
     venvless = Prime(tmp_path / "prime", base)
     script = tmp_path / "python"
@@ -94,7 +94,7 @@ def test_a_prime_that_its_python_cannot_import_is_said(tmp_path: Path, access: H
         ask_hub(replace(venvless, python=script), access, [], STOP)
 
 
-def test_all_pages_of_a_list_are_read(hub: EmulatedHub, access: HubAccess, prime: Prime) -> None:
+def test_read_hub_reads_all_pages_of_a_list(hub: EmulatedHub, access: HubAccess, prime: Prime) -> None:
     speaker = Speaker(hub.url, hub.key)
     for index in range(5):
         speaker.push(f"sums-{index}", until="wheel")
@@ -103,13 +103,13 @@ def test_all_pages_of_a_list_are_read(hub: EmulatedHub, access: HubAccess, prime
     assert state.listed["acme"] == tuple(f"acme/sums-{index}" for index in range(5))
 
 
-def test_a_list_that_cannot_be_read_is_said(hub: EmulatedHub, access: HubAccess, prime: Prime) -> None:
+def test_read_hub_reports_an_unreadable_list(hub: EmulatedHub, access: HubAccess, prime: Prime) -> None:
     hub.break_with("GET /environmentshub/ status code=500 times=always")
     state = read_hub(prime, access, [], STOP, owners=["acme"])
     assert (dict(state.listed), list(state.unlisted)) == ({}, ["acme"])
 
 
-def test_what_is_there_is_read_with_its_hash(hub: EmulatedHub, access: HubAccess, prime: Prime) -> None:
+def test_read_hub_returns_versions_with_their_hash(hub: EmulatedHub, access: HubAccess, prime: Prime) -> None:
     Speaker(hub.url, hub.key).push("sums")
     state = read_hub(prime, access, ["acme/sums", "acme/more"], STOP, pinned=["acme/sums@0.1.0", "acme/sums@9"])
     found = state.readings["acme/sums"].environment
@@ -132,11 +132,11 @@ def test_what_is_there_is_read_with_its_hash(hub: EmulatedHub, access: HubAccess
         (HubAnswer("ok", 200, {"data": {"latest_version": None}}), "ada", "found"),
     ],
 )
-def test_only_a_clear_answer_is_taken_for_one(answer: HubAnswer, owner: str, standing: str) -> None:
+def test_reading_of_an_unclear_answer_is_unreadable(answer: HubAnswer, owner: str, standing: str) -> None:
     assert reading_of(answer, f"{owner}/sums", HubIdentity("ada", {})).standing == standing
 
 
-def test_where_teams_cannot_be_read_a_404_says_nothing() -> None:
+def test_reading_of_a_404_without_teams_is_unreadable() -> None:
     assert reading_of(HubAnswer("missing", 404), "acme/sums", HubIdentity("ada", None)).standing == "unreadable"
 
 
@@ -156,7 +156,7 @@ class Recorder(BaseHTTPRequestHandler):
         """Say nothing."""
 
 
-def test_a_download_takes_the_key_to_the_hub_alone(
+def test_download_sends_the_key_to_the_hub_only(
     tmp_path: Path, hub: EmulatedHub, access: HubAccess, prime: Prime
 ) -> None:
     seen: list[str | None] = []

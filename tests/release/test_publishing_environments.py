@@ -57,52 +57,52 @@ class ScriptedHub:
         return publish(step, HubSide(self.push, self.read, self.stop, WITHOUT_PAUSES))
 
 
-def test_what_is_there_afterwards_is_published() -> None:
+def test_publish_visible_version_is_published() -> None:
     hub = ScriptedHub([DONE], [AFTER])
     assert (hub.publish().outcome, hub.pushed, hub.reads) == ("published", 1, 1)
 
 
 @pytest.mark.parametrize("push", [RESET, BUSY, SAME, FORBIDDEN])
-def test_a_lost_answer_is_no_failure(push: Push) -> None:
+def test_publish_lost_answer_is_published(push: Push) -> None:
     hub = ScriptedHub([push], [AFTER])
     assert (hub.publish().outcome, hub.pushed) == ("published", 1)
 
 
-def test_where_nothing_happened_it_is_pushed_again() -> None:
+def test_publish_without_effect_pushes_again() -> None:
     hub = ScriptedHub([BUSY, RESET, DONE], [BEFORE, BEFORE, BEFORE, BEFORE, AFTER])
     assert (hub.publish().outcome, hub.pushed) == ("published", 3)
 
 
-def test_what_shows_late_is_not_pushed_again() -> None:
+def test_publish_late_effect_is_not_pushed_again() -> None:
     hub = ScriptedHub([DONE], [BEFORE, BEFORE, AFTER])
     assert (hub.publish().outcome, hub.pushed) == ("published", 1)
 
 
-def test_after_a_broken_answer_a_late_effect_is_waited_for() -> None:
+def test_publish_waits_for_a_late_effect_after_a_broken_answer() -> None:
     hub = ScriptedHub([RESET], [BEFORE, AFTER])
     assert (hub.publish().outcome, hub.pushed) == ("published", 1)
 
 
-def test_a_hub_that_stays_busy_is_left_alone_after_five_pushes() -> None:
+def test_publish_gives_up_after_five_pushes() -> None:
     hub = ScriptedHub([BUSY], [BEFORE])
     result = hub.publish()
     assert (result.outcome, hub.pushed) == ("failed", 5)
     assert "HTTP 503" in result.message
 
 
-def test_a_read_that_fails_is_tried_again_and_never_taken_for_an_absence() -> None:
+def test_publish_retries_a_failed_read() -> None:
     hub = ScriptedHub([RESET], ["HTTP 500", "HTTP 500", AFTER])
     assert (hub.publish().outcome, hub.pushed) == ("published", 1)
 
 
-def test_without_a_read_nothing_is_known_and_nothing_is_pushed_again() -> None:
+def test_publish_without_a_read_is_unknown() -> None:
     hub = ScriptedHub([RESET], ["HTTP 500"])
     result = hub.publish()
     assert (result.outcome, hub.pushed, hub.reads) == ("unknown", 1, 4)
     assert "run the release again" in result.next
 
 
-def test_a_wheel_without_its_source_needs_a_new_version() -> None:
+def test_publish_wheel_without_source_is_wedged() -> None:
     hub = ScriptedHub([RESET, SAME], [BEFORE])
     result = hub.publish()
     assert (result.outcome, hub.pushed) == ("wedged", 2)
@@ -110,25 +110,25 @@ def test_a_wheel_without_its_source_needs_a_new_version() -> None:
     assert result.next.startswith("nox -s bump -- sums")
 
 
-def test_a_version_that_other_content_has_is_said() -> None:
+def test_publish_version_with_other_content_fails() -> None:
     result = ScriptedHub([OTHER], [BEFORE]).publish()
     assert (result.outcome, result.message) == ("failed", "version 0.2.0 is taken by other content")
 
 
-def test_an_older_version_with_this_content_is_no_success() -> None:
+def test_publish_older_version_with_this_content_is_wedged() -> None:
     result = ScriptedHub([SAME], [BEFORE], frozenset({DESIRED.content_hash})).publish()
     assert result.outcome == "wedged"
     assert "not the newest" in result.message
 
 
-def test_a_key_without_rights_is_said_at_once() -> None:
+def test_publish_without_rights_fails_at_once() -> None:
     hub = ScriptedHub([FORBIDDEN], [None])
     result = hub.publish(ReleaseStep(DESIRED, "create", ""))
     assert (result.outcome, hub.pushed) == ("failed", 1)
     assert "acme" in result.next
 
 
-def test_what_somebody_else_published_meanwhile_is_not_overwritten() -> None:
+def test_publish_concurrent_change_is_not_overwritten() -> None:
     theirs = HubEnvironment("PRIVATE", "0.1.5", "theirs")
     hub = ScriptedHub([BUSY], [theirs])
     result = hub.publish()
@@ -136,29 +136,29 @@ def test_what_somebody_else_published_meanwhile_is_not_overwritten() -> None:
     assert "0.1.5" in result.message
 
 
-def test_a_visibility_that_the_hub_keeps_is_a_failure() -> None:
+def test_publish_unchanged_visibility_fails() -> None:
     public = ReleaseStep(Desired("sums", "acme", "0.2.0", "new" * 10, "PUBLIC"), "visibility", "", found=AFTER)
     result = ScriptedHub([SAME], [AFTER]).publish(public)
     assert (result.outcome, result.message) == ("failed", "the Hub keeps acme/sums PRIVATE")
 
 
-def test_a_visibility_is_asked_for_again_where_the_hub_was_busy() -> None:
+def test_publish_retries_visibility_after_a_busy_hub() -> None:
     public = ReleaseStep(Desired("sums", "acme", "0.2.0", "new" * 10, "PUBLIC"), "visibility", "", found=AFTER)
     hub = ScriptedHub([BUSY, SAME], [AFTER, AFTER, HubEnvironment("PUBLIC", "0.2.0", "new" * 10)])
     assert (hub.publish(public).outcome, hub.pushed) == ("published", 2)
 
 
-def test_a_confirmed_push_that_never_shows_is_unknown() -> None:
+def test_publish_confirmed_but_invisible_is_unknown() -> None:
     hub = ScriptedHub([DONE], [BEFORE])
     assert (hub.publish().outcome, hub.pushed) == ("unknown", 1)
 
 
-def test_files_that_changed_since_the_plan_are_not_pushed() -> None:
+def test_publish_changed_files_are_not_pushed() -> None:
     hub = ScriptedHub([SourceDiffers("the files of sums changed since the plan was made")], [BEFORE])
     assert (hub.publish().outcome, hub.reads) == ("failed", 0)
 
 
-def test_a_release_that_is_stopped_pushes_no_more() -> None:
+def test_publish_interrupted_does_not_push_again() -> None:
     hub = ScriptedHub([BUSY], [BEFORE])
     hub.stop.set()
     with pytest.raises(Interrupted):
@@ -181,5 +181,5 @@ def test_a_release_that_is_stopped_pushes_no_more() -> None:
         ("Failed to parse pyproject.toml: Not a homogeneous array", "local"),
     ],
 )
-def test_what_the_cli_says_tells_whose_it_is(said: str, blame: str) -> None:
+def test_push_blame_follows_from_the_output(said: str, blame: str) -> None:
     assert Push(1, said).blame == blame

@@ -70,7 +70,7 @@ for index in range(10):
     prompt = [{"role": "user", "content": "2 + 2?"}]
     session.kept[index] = SimpleNamespace(index=index, prompt=prompt, data={"answer": "four"})
 requests = requests_for(EnvironmentEntry("sums"), ObservationRequest())
-rewards.answer(session, {**requests.rewards, "seconds": 5.0})
+rewards.answer(session, {**requests.stages["rewards"]["rewards"], "seconds": 5.0})
 scores = tuple(checked(Score, row) for row in said)
 seen = subject(scores=scores)
 folder = Path("sums").resolve()

@@ -34,7 +34,7 @@ from envops.statistics.outcomes import Outcome, Sample, samples_of_rollouts
 from envops.validation.collected_facts import ProgressListener
 from envops.validation.observation import observe
 from envops.validation.observation_request import ObservationRequest
-from envops_worker.policies.policies import BLEND_SHAPE
+from envops_worker.policies.blend import SHAPE as BLEND_SHAPE
 
 ROOT = Path(__file__).parents[1]
 GATE = DistributionGate()

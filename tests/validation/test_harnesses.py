@@ -125,7 +125,7 @@ def test_network_needs_of_a_harness_are_reported_with_a_fix(
     facts = look_at(package, workspace, monkeypatch, request=REQUEST).facts
     verdict, reason = smoke(package, facts)
     assert verdict == "error"
-    assert "the harness talker wanted harness.example:443, and the gates run offline" in reason
+    assert "the harness talker needs harness.example:443, and the gates run offline" in reason
     assert "--allow-network" in reason
     assert facts.rollouts == ()
 

@@ -23,6 +23,7 @@ from envops.repository.codeowners import CODEOWNERS_FILE, render
 from envops.repository.registry import load_registry
 from envops.repository.schema import registry_schema
 from envops.rules.catalogue import CATALOGUE_FILE, render_catalogue
+from envops.training.trainers import MATRIX_FILE, with_matrix
 
 
 def run(options: argparse.Namespace) -> int:
@@ -37,6 +38,8 @@ def run(options: argparse.Namespace) -> int:
     }
     if (root / STAGES_FILE).is_file():
         generated[STAGES_FILE] = with_stages((root / STAGES_FILE).read_text(encoding="utf-8"))
+    if (page := root / MATRIX_FILE).is_file():
+        generated[MATRIX_FILE] = with_matrix(page.read_text(encoding="utf-8"))
     stale = [name for name, text in generated.items() if not _is(root / name, text)]
     for name in stale:
         if options.check:

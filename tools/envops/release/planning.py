@@ -10,7 +10,7 @@ from pathlib import Path
 from envops.facts.observed import Facts
 from envops.hub.access import INSTALL, HubAccess, HubUnavailable, Prime, find_prime, hub_access
 from envops.hub.state import HubState, read_hub
-from envops.release.due_runs import Situation, planned_runs
+from envops.release.due_runs import planned_runs
 from envops.release.steps import WRITES, Desired, ReleasePlan, ReleaseStep, address_of, external_step, orphans, step_of
 from envops.repository.changes import Change, changed_environments
 from envops.repository.git import ContentMissing
@@ -21,6 +21,7 @@ from envops.repository.release_content import ReleaseContent, release_content
 from envops.repository.release_history import release_history
 from envops.repository.repository import ENVIRONMENTS_FOLDER, Repository
 from envops.rules.engine import Finding, Subject, findings
+from envops.training.due import Situation
 
 
 @dataclass(frozen=True)

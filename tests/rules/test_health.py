@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 from envops.repository.problem import Problem
-from envops.validation.machine import Machine, Reach
-from envops.validation.machine_health import Check, examined
+from envops.validation.machine import Check, Machine, Reach, examined
 
 WELL = Machine(
     python="3.12.1",

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from envops.facts.observed import Started
 from envops.repository.package import CaseDeclaration, Lock, Package
-from envops.repository.registry import DistributionGate, EnvironmentEntry, Gates, SmokeGate
+from envops.repository.registry import DistributionGate, EnvironmentEntry, Gates, Probe, SmokeGate
 from envops.repository.workspace import Workspace
 from envops.validation import observation
 from envops.validation.observation import observe_unpacked
@@ -49,7 +49,7 @@ OTHER_VALUES: dict[str, dict[str, Any]] = {
         "owner": "team",
         "owners": ("@a/b",),
         "args": {"split": "test"},
-        "probe_args": {"tasks": 3},
+        "probe": Probe({"tasks": 3}),
         "secrets": ("SUMS_API_KEY", "OTHER_KEY"),
         "publish_evals": True,
         "gates": None,
@@ -86,7 +86,7 @@ OTHER_VALUES: dict[str, dict[str, Any]] = {
 }
 """Another value for every setting there is; `None` where the setting is no single value."""
 NOT_SEEN = {
-    "entry": {"visibility", "owner", "owners", "probe_args", "publish_evals", "ignore", "line"},
+    "entry": {"visibility", "owner", "owners", "probe", "publish_evals", "ignore", "line"},
     "smoke": set(),
     "distribution": {
         *("min_mean", "max_mean", "min_std", "min_format", "min_live_groups", "confidence"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from pathlib import Path
 
@@ -11,8 +12,7 @@ from envops.cli.main import parser
 from envops.cli.reference import CLI_FILE, REGISTRY_FILE, render_cli, render_registry
 from envops.files.atomic_write import write_whole
 from envops.repository.codeowners import CODEOWNERS_FILE, render
-from envops.repository.registry import load_registry
-from envops.repository.schema import registry_schema
+from envops.repository.registry import SCHEMA_FILE, load_registry, registry_schema
 from envops.rules.catalogue import CATALOGUE_FILE, render_catalogue
 
 
@@ -25,6 +25,8 @@ def run(options: argparse.Namespace) -> int:
         CLI_FILE: render_cli(parser()),
         REGISTRY_FILE: render_registry(registry_schema()),
     }
+    if (root / SCHEMA_FILE).parent.is_dir():  # only where the tool itself lies in the repository
+        generated[SCHEMA_FILE] = json.dumps(registry_schema(), indent=2, ensure_ascii=False) + "\n"
     stale = [name for name, text in generated.items() if not _is(root / name, text)]
     for name in stale:
         if options.check:

@@ -1,4 +1,4 @@
-"""Writing a file whole: a reader sees the old content or the new one."""
+"""Writes files whole: a reader sees the old content or the new one."""
 
 from __future__ import annotations
 
@@ -6,16 +6,24 @@ import os
 import tempfile
 from collections.abc import Iterable
 from pathlib import Path
+from stat import S_IMODE
 
 
-def write_whole(path: Path, text: str | Iterable[str]) -> None:
-    """Write aside and rename, so that an interruption never leaves half a file; the text perhaps in parts."""
+def write_whole(path: Path, content: str | bytes | Iterable[str]) -> None:
+    """Write a file, text as UTF-8, so that an interruption never leaves half of it.
+
+    The content, perhaps in parts, goes into a file beside it that is then renamed. A file that is
+    replaced keeps its permissions; the folder is made where it is missing.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    mode = S_IMODE(path.stat().st_mode) if path.exists() else 0o644
     handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    aside = Path(name)
+    unfinished = Path(name)
     try:
-        with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
-            file.writelines([text] if isinstance(text, str) else text)
-        aside.chmod(0o644)
-        aside.replace(path)
+        with os.fdopen(handle, "wb") as file:
+            for part in [content] if isinstance(content, str | bytes) else content:
+                file.write(part if isinstance(part, bytes) else part.encode())
+        unfinished.chmod(mode)
+        unfinished.replace(path)
     finally:
-        aside.unlink(missing_ok=True)
+        unfinished.unlink(missing_ok=True)

@@ -7,6 +7,8 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from envops.files.atomic_write import write_whole
+
 
 @dataclass(frozen=True)
 class Doubt:
@@ -17,9 +19,8 @@ class Doubt:
 
     def begin(self, name: str) -> None:
         """Write it down before asking: a process that ends in between leaves the doubt behind."""
-        self.note.parent.mkdir(parents=True, exist_ok=True)
         now = time.time()
-        self.note.write_text(json.dumps({"name": name, "at": now, "until": now + self.seconds}))
+        write_whole(self.note, json.dumps({"name": name, "at": now, "until": now + self.seconds}))
 
     def end(self) -> None:
         """There is a verdict."""

@@ -20,14 +20,13 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from filelock import FileLock
-
 from envops.files.atomic_write import write_whole
 from envops.hub.access import HubAccess
 from envops.hub.evaluations import EvaluationsUnreadable, PlatformEvaluation, list_evaluations, read_evaluation
 from envops.hub.pending_submission import Doubt
 from envops.hub.prime import Prime
 from envops.release.steps import Desired
+from envops.system.file_lock import locked
 from envops.system.subprocesses import Interrupted, ProgramFailed, run_program
 
 SUBMIT_SECONDS = 120.0
@@ -119,7 +118,7 @@ def submitted(request: HostedRequest, side: HostedSide, *, again: bool = False) 
     """
     side.notes.mkdir(parents=True, exist_ok=True)
     doubt = Doubt(side.note(request, "json"), side.doubt_seconds)
-    with FileLock(f"{doubt.note}.lock"):
+    with locked(doubt.note.with_name(f"{doubt.note.name}.lock")):
         try:
             return _submitted(request, side, doubt, again=again)
         except EvaluationsUnreadable as error:

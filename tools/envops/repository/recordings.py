@@ -20,6 +20,7 @@ from typing import Any
 
 from envops.facts.recordings import RecordingProblem
 from envops.facts.results import LINE_LIMIT, EvaluationRow, MalformedRow, row_of
+from envops.files.atomic_write import write_whole
 from envops.repository.content import RECORDINGS
 
 MAX_BYTES = 2_000_000
@@ -153,13 +154,10 @@ def secrets_in(rows: Iterable[EvaluationRow]) -> list[int]:
 def write_recording(folder: Path, name: str, rows: Packed, baseline: Mapping[str, Any]) -> tuple[Path, Path]:
     """Write both files; each is whole or as it was before."""
     target = folder / RECORDINGS
-    target.mkdir(exist_ok=True)
     text = json.dumps(baseline, indent=2, sort_keys=True, ensure_ascii=False, allow_nan=False) + "\n"
     written = (target / f"{name}{ROWS}", target / f"{name}{BASELINE}")
     for path, content in zip(written, (rows.content, text.encode()), strict=True):
-        aside = path.with_name(f".{path.name}.new")
-        aside.write_bytes(content)
-        aside.replace(path)
+        write_whole(path, content)
     return written
 
 
@@ -173,7 +171,7 @@ def keep_from_hub(folder: Path) -> bool:
     if f"!{RECORDINGS}/" in text.splitlines():
         return False
     gap = "" if not text or text.endswith("\n") else "\n"
-    path.write_text(text + gap + "\n".join(GITIGNORE) + "\n", "utf-8")
+    write_whole(path, text + gap + "\n".join(GITIGNORE) + "\n")
     return True
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import os
 import shutil
@@ -17,7 +16,7 @@ from functools import cache
 from pathlib import Path
 
 import envops
-from envops.system.subprocesses import Interrupted
+from envops.system.file_lock import AlreadyLocked, locked
 
 CACHE_DIR = "ENVOPS_CACHE_DIR"
 TOOLS = Path(envops.__file__).parents[1]
@@ -70,28 +69,27 @@ class Workspace:
 
     @contextmanager
     def used(self) -> Iterator[None]:
-        """Nothing is pruned while the block runs, whoever asks; many runs may use the cache at once."""
-        with self._lock(fcntl.LOCK_SH):
+        """Nothing is pruned while the block runs; many runs may use the cache at once."""
+        with ExitStack() as stack:
+            for path in self._locks():
+                stack.enter_context(locked(path, shared=True))
             yield
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """Nobody else uses the cache while the block runs. Raises `InUse` when somebody does, in whatever checkout."""
-        with self._lock(fcntl.LOCK_EX | fcntl.LOCK_NB):
+        """No other run uses the cache while the block runs. Raises `InUse` when one does, in whatever checkout."""
+        with ExitStack() as stack:
+            try:
+                for path in self._locks():
+                    stack.enter_context(locked(path, wait=False))
+            except AlreadyLocked:
+                raise InUse from None
             yield
 
-    @contextmanager
-    def _lock(self, kind: int) -> Iterator[None]:
-        with ExitStack() as stack:
-            for folder in dict.fromkeys((self.base, self.shared)):
-                folder.mkdir(parents=True, exist_ok=True)
-                held = os.open(folder / "in-use.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
-                stack.callback(os.close, held)
-                try:
-                    fcntl.flock(held, kind)
-                except BlockingIOError:
-                    raise InUse from None
-            yield
+    def _locks(self) -> Iterator[Path]:
+        for folder in dict.fromkeys((self.base, self.shared)):
+            folder.mkdir(parents=True, exist_ok=True)
+            yield folder / "in-use.lock"
 
     @contextmanager
     def scratch(self) -> Iterator[Path]:
@@ -105,24 +103,17 @@ class Workspace:
                 stack.enter_context(self.used())
             self._sweep()
             folder = Path(tempfile.mkdtemp(prefix=SCRATCH, dir=self.base))
-            held = os.open(folder, os.O_RDONLY)
-            try:
-                fcntl.flock(held, fcntl.LOCK_EX)
-                yield folder
-            finally:
-                remove_folder(folder)
-                os.close(held)
+            with locked(folder, is_folder=True):
+                try:
+                    yield folder
+                finally:
+                    remove_folder(folder)
 
     def _sweep(self) -> None:
         for folder in self.base.glob(f"{SCRATCH}*"):
-            with suppress(OSError):
-                held = os.open(folder, os.O_RDONLY)
-                try:
-                    fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    if time.time() - folder.stat().st_mtime > JUST_MADE_SECONDS:
-                        remove_folder(folder)
-                finally:
-                    os.close(held)
+            with suppress(OSError, AlreadyLocked), locked(folder, is_folder=True, wait=False):
+                if time.time() - folder.stat().st_mtime > JUST_MADE_SECONDS:
+                    remove_folder(folder)
 
 
 def users_folder() -> Path | None:
@@ -172,7 +163,7 @@ def made_once(
     if is_sound(target):
         return target
     target.parent.mkdir(parents=True, exist_ok=True)
-    with _held(target.with_name(target.name + ".lock"), stop):
+    with locked(target.with_name(target.name + ".lock"), stop=stop):
         if is_sound(target):
             return target
         for leftover in target.parent.glob(f".{target.name}.*"):
@@ -186,24 +177,6 @@ def made_once(
         finally:
             shutil.rmtree(aside, ignore_errors=True)
     return target
-
-
-@contextmanager
-def _held(path: Path, stop: threading.Event) -> Iterator[None]:
-    from filelock import FileLock, Timeout
-
-    lock = FileLock(path)
-    while True:
-        try:
-            lock.acquire(timeout=0.2)
-            break
-        except Timeout:
-            if stop.is_set():
-                raise Interrupted from None
-    try:
-        yield
-    finally:
-        lock.release()
 
 
 def mark_used(path: Path) -> None:

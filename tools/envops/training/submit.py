@@ -19,12 +19,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Literal
 
-from filelock import FileLock
-
+from envops.files.atomic_write import write_whole
 from envops.hub.access import HubAccess
 from envops.hub.client import HubUnavailable
 from envops.hub.prime import Prime
 from envops.hub.runs import PlatformRun, RunsUnreadable, list_runs
+from envops.system.file_lock import locked
 from envops.system.subprocesses import Interrupted, ProgramFailed, run_program
 from envops.training.identity import RunIdentity
 from envops.training.trainers import compile_run
@@ -73,7 +73,7 @@ def submit(request: Request, identity: RunIdentity, platform: Platform) -> Submi
     folder = platform.notes / NOTES
     folder.mkdir(parents=True, exist_ok=True)
     note = folder / f"{identity.mark}.json"
-    with FileLock(f"{note}.lock"):
+    with locked(note.with_name(f"{note.name}.lock")):
         try:
             return _submit(request, identity, platform, note)
         except (RunsUnreadable, HubUnavailable) as error:
@@ -92,8 +92,8 @@ def _submit(request: Request, identity: RunIdentity, platform: Platform, note: P
     if _in_doubt(note, platform):
         message = "an earlier submission has no verdict yet, and may still come to be"
         return Submission(identity.run, identity.name, "unknown", message, _when(note))
-    note.write_text(
-        json.dumps({"name": identity.name, "at": time.time(), "until": time.time() + platform.doubt_seconds})
+    write_whole(
+        note, json.dumps({"name": identity.name, "at": time.time(), "until": time.time() + platform.doubt_seconds})
     )
     said, succeeded = _create(request, identity, platform)
     for pause in (0.0, *platform.pauses):

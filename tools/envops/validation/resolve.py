@@ -8,6 +8,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from envops.files.atomic_write import write_whole
 from envops.repository.lock import LOCK_FILE, inputs_digest, render
 from envops.repository.package import Package
 from envops.system.subprocesses import run_program
@@ -35,7 +36,7 @@ def resolve_locks(
         path = package.folder / LOCK_FILE
         before = path.read_text() if path.is_file() else ""
         if before != solved[inputs]:
-            _replace(path, solved[inputs])
+            write_whole(path, solved[inputs])
         yield package, before != solved[inputs]
 
 
@@ -45,7 +46,7 @@ def resolve_tool_locks(tools: Path, stop: threading.Event) -> Iterator[Path]:
     Raises `ProgramFailed` like `resolve_locks`.
     """
     own = tools / "requirements.lock"
-    _replace(own, _HEADER + _compile([tools / "pyproject.toml"], OLDEST_PYTHON, tools, stop))
+    write_whole(own, _HEADER + _compile([tools / "pyproject.toml"], OLDEST_PYTHON, tools, stop))
     yield own
     written = [own]
     for group in ("prime", "inspect", "tests", "lint"):  # some are installed together, so each agrees with those before
@@ -53,18 +54,12 @@ def resolve_tool_locks(tools: Path, stop: threading.Event) -> Iterator[Path]:
         agreeing: list[str | Path] = [part for lock in written for part in ("--constraint", lock)]
         wanted: list[str | Path] = ["--group", f"{tools / 'pyproject.toml'}:{group}", *agreeing]
         written.append(path)
-        _replace(path, _HEADER + _compile(wanted, OLDEST_PYTHON, tools, stop))
+        write_whole(path, _HEADER + _compile(wanted, OLDEST_PYTHON, tools, stop))
         yield path
     for wanted_file in sorted(TOOL_LOCKS.glob("*.in")):
         path = wanted_file.with_suffix(".lock")
-        _replace(path, _HEADER + _compile([wanted_file], OLDEST_PYTHON, tools, stop))
+        write_whole(path, _HEADER + _compile([wanted_file], OLDEST_PYTHON, tools, stop))
         yield path
-
-
-def _replace(path: Path, text: str) -> None:
-    aside = path.with_name(f".{path.name}.new")
-    aside.write_text(text)
-    aside.replace(path)
 
 
 def resolved_lock(
@@ -85,7 +80,7 @@ def resolve_together(packages: Sequence[Package], path: Path, stop: threading.Ev
         (oldest_python(package.requires_python) for package in packages),
         key=lambda text: tuple(map(int, text.split("."))),
     )
-    path.write_text(resolved_lock(requires, f">={oldest}", stop))
+    write_whole(path, resolved_lock(requires, f">={oldest}", stop))
 
 
 def _compile(

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from envops.authoring.new.registry_text import NoPlace, with_entry
 from envops.authoring.new.render import REQUIRES, REQUIRES_PYTHON
+from envops.files.atomic_write import write_whole
 from envops.repository import codeowners
 from envops.repository.document import load_document
 from envops.repository.lock import LOCK_FILE, inputs_digest
@@ -75,11 +76,11 @@ def write(
     finally:
         shutil.rmtree(aside, ignore_errors=True)
     try:
-        _replace(registry_file, declared)
-        _replace(owners_file, codeowners.render(load_registry(root)))
+        write_whole(registry_file, declared)
+        write_whole(owners_file, codeowners.render(load_registry(root)))
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
-        _replace(registry_file, before)
+        write_whole(registry_file, before)
         raise
     written = [folder.relative_to(root) / path for path in (*files, LOCK_FILE)]
     return [*written, Path(REGISTRY_FILE), Path(codeowners.CODEOWNERS_FILE)]
@@ -107,9 +108,3 @@ def _lock(root: Path, generation: str) -> str:
     from envops.validation.resolve import resolved_lock
 
     return resolved_lock(REQUIRES[generation], REQUIRES_PYTHON[generation], threading.Event())
-
-
-def _replace(path: Path, text: str) -> None:
-    aside = path.with_name(f".{path.name}.new")
-    aside.write_text(text, "utf-8")
-    aside.replace(path)

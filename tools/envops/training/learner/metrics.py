@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from envops.files.atomic_write import write_whole
+
 
 class MetricsFile:
     """Rows are appended; those of steps after `done`, which are made anew, are dropped first."""
@@ -16,10 +18,7 @@ class MetricsFile:
         kept = [row for row in _rows(path) if row["step"] <= done]
         self.hours = max((float(row["hours"]) for row in kept if "hours" in row), default=0.0)
         """How long the run took so far."""
-        path.parent.mkdir(parents=True, exist_ok=True)
-        aside = path.with_suffix(".new")
-        aside.write_text("".join(_line(row) for row in kept), encoding="utf-8")
-        aside.replace(path)
+        write_whole(path, (_line(row) for row in kept))
 
     def add(self, step: int, values: Mapping[str, Any]) -> None:
         """File what is known of a step."""

@@ -27,6 +27,7 @@ from envops.models.model_run import (
     spent,
 )
 from envops.models.relay import Relay
+from envops.repository.content import reward_digest
 from envops.repository.package import Package
 from envops.repository.read_package import read_package
 from envops.repository.recordings import (
@@ -40,7 +41,6 @@ from envops.repository.recordings import (
 )
 from envops.repository.registry import EnvironmentEntry
 from envops.repository.repository import Repository
-from envops.repository.reward_digest import reward_digest
 from envops.repository.workspace import Workspace
 from envops.rules.engine import Subject
 from envops.statistics.recorded import measures

@@ -11,10 +11,9 @@ from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.utils import canonicalize_name
 
 from envops.repository.cases import read_cases
-from envops.repository.content import hub_content_hash, list_content, strict_digest
+from envops.repository.content import UnreadablePatternError, hub_content_hash, list_content, strict_digest
 from envops.repository.declared_text import read_text, relative
 from envops.repository.generation import generation_of
-from envops.repository.hub_ignore import UnreadablePatternError
 from envops.repository.lock import read_lock
 from envops.repository.mutation_settings import read_mutation_settings
 from envops.repository.package import CaseDeclaration, Lock, Package

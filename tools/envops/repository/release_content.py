@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from envops.repository.content import hub_content_hash
-from envops.repository.hub_ignore import UnreadablePatternError
+from envops.repository.content import UnreadablePatternError, hub_content_hash
 from envops.repository.problem import DeclarationError
 from envops.repository.pyproject import read_pyproject
 

@@ -9,11 +9,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
-from envops.repository.content import hub_content_hash, hub_files
+from envops.repository.content import UnreadablePatternError, hub_content_hash, hub_files, reward_digest
 from envops.repository.git import ContentMissing, contents_of, files_at, git, is_shallow, write_files
-from envops.repository.hub_ignore import UnreadablePatternError
 from envops.repository.read_package import read_package
-from envops.repository.reward_digest import reward_digest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -16,10 +16,10 @@ from typing import Any
 from envops.facts.observed import Description, FunctionScore, Message, Task
 from envops.facts.recordings import NotCompared, RecordedScore, RecordingFacts, ScoreChange
 from envops.facts.results import EvaluationRow, task_key
+from envops.repository.content import reward_digest
 from envops.repository.package import Package
 from envops.repository.recordings import RecordingOnDisk, read_recordings
 from envops.repository.registry import EnvironmentEntry
-from envops.repository.reward_digest import reward_digest
 from envops.validation.job import StageFailed, WorkerLost, checked
 from envops.validation.rescoring import Rescored
 

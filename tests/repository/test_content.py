@@ -233,7 +233,7 @@ def test_a_virtual_environment_that_would_be_published_is_a_problem(tmp_path: Pa
     assert "venv/lib/a.py" not in content.files
 
 
-ALPHABET = ["a", "b", "*", "**", "/", "!", "#", "\\", "[", "]", "?", " ", ".", "a*", "b/", "[!a]", "[^b]", "\r"]
+ALPHABET = ["a", "b", "*", "**", "/", "!", "#", "\\", "[", "]", "?", " ", ".", "a*", "b/", "[!a]", "[^b]"]
 
 
 def decided_by_parser(folder: Path, lines: list[str], names: list[str]) -> list[bool] | None:

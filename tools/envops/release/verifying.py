@@ -22,7 +22,7 @@ from envops.system.subprocesses import ProgramFailed, run_program
 from envops.text.scrubbing import SECRET_NAME
 from envops.validation.job import StageFailed, WorkerLost
 from envops.validation.requests import Wish, requests_for
-from envops.validation.templates import EnvironmentProcesses
+from envops.validation.templates import environment_processes
 from envops.validation.venv import PYTHON, uv_program, venv_for
 
 INSTALL_SECONDS = 300.0
@@ -110,7 +110,7 @@ class Verifier:
                 requests = requests_for(replace(entry, secrets=()), Wish())
                 settings = requests.settings(package, overlay)
                 with (
-                    EnvironmentProcesses(
+                    environment_processes(
                         venv, package, overlay, settings, requests.confinement, self.workspace, self.stop
                     ) as processes,
                     processes.unloaded_job() as worker,

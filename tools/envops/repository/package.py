@@ -7,8 +7,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from envops.repository.mutation_settings import MutationDeclaration
-
 Generation = Literal["v0", "v1"]
 AnswerType = Literal["number", "choice", "boolean", "label", "text", "list", "set", "json", "latex", "code", "none"]
 
@@ -30,6 +28,22 @@ class AnswerDeclaration:
     type: AnswerType | None = None
     tolerance: float = 0.0
     case_sensitive: bool | None = None
+
+
+@dataclass(frozen=True)
+class EquivalentMutant:
+    """A mutant that behaves as the code itself does, and why."""
+
+    mutant: str
+    """Its id, as the report names it."""
+    reason: str
+
+
+@dataclass(frozen=True)
+class MutationDeclaration:
+    """What the author says of the mutants of the reward code."""
+
+    equivalent: tuple[EquivalentMutant, ...] = ()
 
 
 @dataclass(frozen=True)

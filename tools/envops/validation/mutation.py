@@ -21,8 +21,7 @@ from envops.statistics.reward_range import DeclaredRange, range_of
 from envops.validation.job import Job, StageFailed, WorkerLost
 
 if TYPE_CHECKING:
-    from envops.repository.mutation_settings import EquivalentMutant
-    from envops.repository.package import Package
+    from envops.repository.package import EquivalentMutant, Package
     from envops.validation.mutants.source import Site, SourceFile
 
 MOST_MUTANTS = 60

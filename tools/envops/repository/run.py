@@ -251,7 +251,7 @@ class RunKeys:
         Literal["on-release", "manual"],
         Field(description="When the run is submitted: after a release that changes it, or by hand only."),
     ] = "manual"
-    budget: RunBudget = Budget()
+    budget: RunBudget = RunBudget()
     ignore: Ignored = field(default_factory=dict)
     overrides: Annotated[Table, Field(description="Merged last into the backend's own configuration.")] = field(
         default_factory=dict

@@ -102,7 +102,7 @@ def _read_again(package: Package, root: Path) -> Package:
 
 def _record(shared: Run, entry: EnvironmentEntry, package: Package) -> None:
     endpoint = shared.relay.endpoint if shared.relay else None
-    asked = asked_of(shared.options, endpoint, *default_tasks(package, entry))
+    asked = asked_of(shared.options, endpoint, *default_tasks(package))
     evaluated = _evaluated(shared, entry, package, asked)
     _check_worth(shared, package, evaluated)
     root = shared.repository.root

@@ -1,4 +1,4 @@
-"""requirements.lock: exact versions with hashes, and nothing that tells where it was made.
+"""requirements.lock: exact versions with hashes, and nothing about where it was made.
 
     # Written by `nox -s lock`. Every version is exact, every file has its hash.
     # inputs: sha256:…

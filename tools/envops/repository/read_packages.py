@@ -55,7 +55,7 @@ def _read_and_keep(folder: Path, root: Path, remembered: RememberedPackages) -> 
 
 
 def _digest_of(folder: Path, remembered: RememberedPackages) -> str | None:
-    with suppress(OSError):  # which reading tells of, or raises
+    with suppress(OSError):  # reading reports or raises it
         return remembered.digest_of(folder)
     return None
 

@@ -84,7 +84,7 @@ def _size_problems(document: Document, name: str, run: Mapping[str, Any]) -> Ite
 
 
 def contradictions(document: Document, run: Steps, declared: Mapping[str, Any]) -> Iterator[Problem]:
-    """Pairs of keys of which only one can hold, each told with both lines."""
+    """Pairs of keys of which only one can hold, each reported with both lines."""
     for key, other, message in _pairs(declared):
         found = f"{_shown(declared, key)}; {_shown(declared, other)}"
         steps = (*run, *key.split("."))

@@ -95,7 +95,7 @@ Omissible = Annotated[T | None, _Omissible()]
 
 @dataclass(frozen=True)
 class _Checked:
-    """A check of a whole value, and what the JSON Schema says of it."""
+    """A check of a whole value, and the JSON Schema of the same check."""
 
     check: Callable[[Any], Any]
     schema: tuple[tuple[str, Any], ...]

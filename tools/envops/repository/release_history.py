@@ -35,7 +35,7 @@ class ReleaseContent:
 
 
 def release_content(folder: Path, root: Path) -> ReleaseContent | None:
-    """Version and content hash of an environment; `None` where `read_package` has to say what is wrong."""
+    """Version and content hash of an environment; `None` where `read_package` reports what is wrong."""
     try:
         pyproject = read_pyproject(folder / "pyproject.toml", root)
         version = pyproject.table("project").get("version")

@@ -283,7 +283,7 @@ class RunSpec(RunKeys):
 
     @property
     def evaluated(self) -> tuple[Source, ...]:
-        """What is evaluated on: what is trained on, unless said otherwise."""
+        """What is evaluated on: by default what is trained on."""
         if self.eval is None:
             return ()
         return self.eval.environments or self.environments

@@ -67,11 +67,11 @@ def checked(kind: type[Keys], document: Document) -> tuple[Keys | None, list[Pro
     try:
         keys: Keys = adapter(declared).validate_python(document.data)
     except ValidationError as error:
-        told = {problem.path for problem in document.problems}
+        reported = {problem.path for problem in document.problems}
         found = error.errors(include_url=False)
         schema = json_schema(declared)
         problems = [_problem_of(each, schema, document) for each in found]
-        return None, [problem for problem in problems if problem.path not in told]
+        return None, [problem for problem in problems if problem.path not in reported]
     return keys, []
 
 
@@ -84,7 +84,7 @@ def json_schema(kind: type) -> dict[str, Any]:
 
 
 class _Generator(GenerateJsonSchema):
-    """Says of mappings which names they allow, and of texts in words what they look like."""
+    """Adds the names that mappings allow, and in words what texts look like."""
 
     def dict_schema(self, schema: core_schema.DictSchema) -> JsonSchemaValue:
         names = self.generate_inner(schema["keys_schema"])

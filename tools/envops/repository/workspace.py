@@ -126,16 +126,16 @@ def users_folder() -> Path | None:
 
     `None` where nobody knows the user's home.
     """
-    if told := os.environ.get(CACHE_DIR):
-        return Path(os.path.expanduser(told)).absolute()  # noqa: PTH111
-    told = os.environ.get("XDG_CACHE_HOME", "")
-    base = told if os.path.isabs(told) else os.path.expanduser("~/.cache")  # noqa: PTH111, PTH117
+    if given := os.environ.get(CACHE_DIR):
+        return Path(os.path.expanduser(given)).absolute()  # noqa: PTH111
+    given = os.environ.get("XDG_CACHE_HOME", "")
+    base = given if os.path.isabs(given) else os.path.expanduser("~/.cache")  # noqa: PTH111, PTH117
     return Path(base, "envops") if os.path.isabs(base) else None  # noqa: PTH117
 
 
 @cache
 def _is_writable(folder: Path) -> bool:
-    """Whether files can be made in a folder; where not, that is said once on standard error."""
+    """Whether files can be made in a folder; where not, that is reported once on standard error."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):
@@ -204,7 +204,7 @@ def tool_digest() -> str:
 
 @cache
 def code_digest(folder: Path) -> str:
-    """Digest of a folder's code: what another version of any of it worked out is worked out anew."""
+    """Digest of a folder's code: what another version of it computed is computed again."""
     digest = hashlib.sha256()
     for parent, folders, names in os.walk(folder):
         folders[:] = sorted(name for name in folders if name != "__pycache__")

@@ -152,7 +152,7 @@ def secrets_in(rows: Iterable[EvaluationRow]) -> list[int]:
 
 
 def write_recording(folder: Path, name: str, rows: Packed, baseline: Mapping[str, Any]) -> tuple[Path, Path]:
-    """Write both files; each is whole or as it was before."""
+    """Write both files, each atomically."""
     target = folder / RECORDINGS
     text = json.dumps(baseline, indent=2, sort_keys=True, ensure_ascii=False, allow_nan=False) + "\n"
     written = (target / f"{name}{ROWS}", target / f"{name}{BASELINE}")

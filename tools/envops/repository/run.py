@@ -300,12 +300,9 @@ def run_spec(name: str, declared: Mapping[str, Any], lines: Mapping[str, int], f
     """
     keys: RunKeys = adapter(RunKeys).validate_python(declared)
     default = LORA_LEARNING_RATE if keys.lora else FULL_LEARNING_RATE
-    resolved = {
-        "backend": "trl" if keys.backend == "local" else keys.backend,
-        "learning_rate": default if keys.learning_rate is None else keys.learning_rate,
-    }
+    rate = default if keys.learning_rate is None else keys.learning_rate
     written = frozenset(_keys(declared))
-    return RunSpec(**{**vars(keys), **resolved}, name=name, file=file, lines=lines, written=written)
+    return RunSpec(**{**vars(keys), "learning_rate": rate}, name=name, file=file, lines=lines, written=written)
 
 
 def _keys(declared: Any, before: str = "") -> Iterator[str]:

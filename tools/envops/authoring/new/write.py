@@ -1,4 +1,4 @@
-"""Putting a new environment into the repository: whole, or not at all."""
+"""Writing a new environment into the repository: completely, or not at all."""
 
 from __future__ import annotations
 
@@ -63,19 +63,19 @@ def with_entry(text: str, name: str, owners: Sequence[str], ignored: Mapping[str
 
 
 class NotWritten(Exception):
-    """The environment cannot be written: the reason, and what to do about it."""
+    """The environment cannot be written; with the reason and a remedy."""
 
 
 def refuse_taken(root: Path, registry: Registry, name: str) -> None:
-    """Raise `NotWritten` where something of this name is there already."""
+    """Raise `NotWritten` where the name is in use."""
     folder = root / "environments" / name.replace("-", "_")
     if name in registry.environments or name in registry.external:
         known = load_document(root / REGISTRY_FILE, root).line(("environments", name))
         raise NotWritten(
-            f"{REGISTRY_FILE}:{known}: {name} is declared already. Choose another name, or remove it there."
+            f"{REGISTRY_FILE}:{known}: {name} is already declared. Choose another name, or remove it there."
         )
     if folder.exists():
-        raise NotWritten(f"{folder.relative_to(root)} is there already. Choose another name, or remove the folder.")
+        raise NotWritten(f"{folder.relative_to(root)} already exists. Choose another name, or remove the folder.")
 
 
 def usual_owners(registry: Registry) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from envops.cli.main import parser
 from envops.cli.reference import CLI_FILE, REGISTRY_FILE, render_cli, render_registry
-from envops.repository.schema import registry_schema
+from envops.repository.registry import registry_schema
 
 REPOSITORY = Path(__file__).parents[2]
 

@@ -16,7 +16,7 @@ from envops.release.steps import (
     step_of,
 )
 from envops.repository.registry import ExternalEntry
-from envops.repository.version_steps import next_versions
+from envops.repository.versions import next_versions
 from envops.rules.engine import Finding
 
 DESIRED = Desired("sums", "acme", "0.2.0", "now", "PRIVATE")

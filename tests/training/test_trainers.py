@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from envops.repository.schema import registry_schema
+from envops.repository.registry import registry_schema
 from envops.training.trainers import TRAINERS
 
 REPOSITORY = Path(__file__).parents[2]

@@ -12,8 +12,7 @@ from envops.repository.problem import DeclarationError, Problem
 from envops.repository.pyproject import read_pyproject
 from envops.repository.registry import load_registry
 from envops.repository.repository import Repository
-from envops.repository.version_edit import write_version
-from envops.repository.version_steps import next_versions
+from envops.repository.versions import next_versions, write_version
 
 _PLACES = ("patch", "minor", "major")
 

@@ -175,7 +175,7 @@ def _asked(comparison: Comparison, facts: Facts | None, held: Mapping[SideName, 
     """What endpoints are asked: the tasks of the side that is there already, or as many as the package wants."""
     if not comparison.endpoints:
         return None
-    tasks, rollouts = default_tasks(comparison.package, comparison.entry)
+    tasks, rollouts = default_tasks(comparison.package)
     indices: tuple[int, ...] = ()
     options = comparison.options
     for there in held.values():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from pathlib import Path
 
@@ -20,8 +21,7 @@ from envops.cli.reference import (
 )
 from envops.files.atomic_write import write_whole
 from envops.repository.codeowners import CODEOWNERS_FILE, render
-from envops.repository.registry import load_registry
-from envops.repository.schema import registry_schema
+from envops.repository.registry import SCHEMA_FILE, load_registry, registry_schema
 from envops.rules.catalogue import CATALOGUE_FILE, render_catalogue
 from envops.training.trainers import MATRIX_FILE, with_matrix
 
@@ -38,6 +38,8 @@ def run(options: argparse.Namespace) -> int:
     }
     if (root / STAGES_FILE).is_file():
         generated[STAGES_FILE] = with_stages((root / STAGES_FILE).read_text(encoding="utf-8"))
+    if (root / SCHEMA_FILE).parent.is_dir():  # only where the tool itself lies in the repository
+        generated[SCHEMA_FILE] = json.dumps(registry_schema(), indent=2, ensure_ascii=False) + "\n"
     if (page := root / MATRIX_FILE).is_file():
         generated[MATRIX_FILE] = with_matrix(page.read_text(encoding="utf-8"))
     stale = [name for name, text in generated.items() if not _is(root / name, text)]

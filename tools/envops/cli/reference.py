@@ -36,10 +36,11 @@ interrupted. nox itself makes 1 of each of them but 0.
 _REGISTRY = """\
 # registry.yaml
 
-Made from `tools/envops/repository/registry.schema.json` by `nox -s docs`; a test compares. Do not edit by hand.
+Made from `envops/repository/registry.py` and `run.py`, where every key is declared, by `nox -s docs`; a test compares.
+Do not edit by hand.
 
-What the repository publishes and trains on. Unknown keys are mistakes, and are told with line and nearest key. The
-first line of the file tells editors where the schema is, so they complete and check it:
+What the repository publishes and trains on. An unknown key is a mistake, which is reported with its line and the
+nearest key. The first line of the file names the schema for editors, which complete and check the file with it:
 `# yaml-language-server: $schema=tools/envops/repository/registry.schema.json`.
 """
 _POLICIES = f"""\
@@ -135,9 +136,9 @@ def render_registry(schema: Mapping[str, Any]) -> str:
     definitions = schema["$defs"]
     sections = [
         ("The file", "", schema),
-        ("An environment of this repository", "environments.NAME", definitions["local"]),
-        ("An environment that is on the Hub already", "environments.NAME", definitions["external"]),
-        ("A training run", "runs.NAME", definitions["run"]),
+        ("An environment of this repository", "environments.NAME", definitions["EnvironmentKeys"]),
+        ("An environment that is on the Hub already", "environments.NAME", definitions["ExternalKeys"]),
+        ("A training run", "runs.NAME", definitions["RunKeys"]),
     ]
     parts = [_REGISTRY]
     for title, path, described in sections:
@@ -154,7 +155,11 @@ def _keys(described: Mapping[str, Any], schema: Mapping[str, Any], path: str = "
     for key, value in described.get("properties", {}).items():
         resolved = _resolved(value, schema)
         meaning = str(resolved.get("description", ""))
-        yield f"{path}{key}", _values(resolved, schema), meaning + (" Required." if key in required else "")
+        meaning += " Required." if key in required else ""
+        if "default" in resolved:
+            default = resolved["default"]
+            meaning += f" Default: `{default if isinstance(default, str) else json.dumps(default)}`."
+        yield f"{path}{key}", _values(resolved, schema), meaning
         if resolved.get("type") == "object" and "properties" in resolved:
             yield from _keys(resolved, schema, f"{path}{key}.")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from envops.facts.observed import Place
-from envops.repository.version_steps import MINOR, VersionStep, next_versions, version_step
+from envops.repository.versions import MINOR, VersionStep, next_versions, version_step
 from envops.rules.engine import Found, Subject, rule
 from envops.rules.schema.metadata import in_pyproject
 

@@ -28,8 +28,7 @@ from envops.validation.observation_request import ObservationRequest
 from envops.validation.stage import Observation, StageJob
 
 if TYPE_CHECKING:
-    from envops.repository.mutation_settings import EquivalentMutant
-    from envops.repository.package import Package
+    from envops.repository.package import EquivalentMutant, Package
     from envops.validation.mutants.source import Site, SourceFile
 
 MOST_MUTANTS = 60

@@ -120,7 +120,7 @@ class Session:
         with contextlib.suppress(OutOfTime), time_limit(3):
             self.loop.run_until_complete(work)
 
-    # Each operation answers with facts in the shape of `observe.facts`.
+    # Operations send facts in the shape of `envops.facts.observed`.
 
     def asked_oracle(self, task: TaskView, seconds: float) -> Message | None:
         """The oracle's first message; its exception becomes a score of its own, once per task."""

@@ -83,7 +83,7 @@ class RolloutOptions:
 
 
 class Adapter(Protocol):
-    """The one surface of both generations. All answers have the shape of `observe.facts`."""
+    """The interface of both generations. Results have the shape of `envops.facts.observed`."""
 
     conversational: bool
     grouped: bool

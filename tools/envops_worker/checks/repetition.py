@@ -59,7 +59,7 @@ def repetitions(session: Session, units: Sequence[Unit]) -> Iterator[tuple[str, 
     """Score the units in another order and side by side, and send them as samples for other processes to score.
 
     Yields kinds and values: `sample`, a unit with its rewards and which of them were the same at once; `repetition`,
-    in the shape of `observe.facts`.
+    in the shape of `envops.facts.observed`.
     """
     started = time.monotonic()
     first, second = scored_units(session, units, UNIT_SECONDS), scored_units(session, units, UNIT_SECONDS)

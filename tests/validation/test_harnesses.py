@@ -123,7 +123,7 @@ def test_what_a_harness_wanted_of_the_network_is_said_and_what_to_do(
     facts = look_at(package, workspace, monkeypatch, wish=WISH).facts
     verdict, reason = smoke(package, facts)
     assert verdict == "error"
-    assert "the harness talker wanted harness.example:443, and the gates run offline" in reason
+    assert "the harness talker needs harness.example:443, and the gates run offline" in reason
     assert "--allow-network" in reason
     assert facts.rollouts == ()
 

@@ -1,0 +1,82 @@
+"""What the facts about a machine are taken for."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from envops.repository.problem import Problem
+from envops.validation.machine import HealthCheck, Machine, Reach, examined
+
+WELL = Machine(
+    python="3.12.1",
+    uv="0.9.1",
+    git="2.40.1",
+    is_repository=True,
+    has_identity=True,
+    free_bytes=50_000_000_000,
+    prime="0.18.0",
+    prime_key="PRIME_API_KEY",
+    hub_token=True,
+    writes_bytecode=True,
+    environments=3,
+)
+
+
+def only(machine: Machine, level: str) -> HealthCheck:
+    (check,) = (check for check in examined(machine) if check.level == level)
+    return check
+
+
+def test_a_machine_that_has_everything_is_well():
+    assert {check.level for check in examined(WELL)} == {"ok"}
+
+
+@pytest.mark.parametrize(
+    ("lack", "name"),
+    [
+        ({"python": "3.10.2"}, "Python"),
+        ({"python": "3.15.0"}, "Python"),
+        ({"uv": None}, "uv"),
+        ({"git": None, "is_repository": False}, "git"),
+        ({"is_repository": False}, "repository"),
+        ({"free_bytes": 1_000_000_000}, "disk"),
+        ({"problems": (Problem("registry.yaml", 3, "owner is missing"),)}, "declarations"),
+        ({"problems": (Problem("environments/a/requirements.lock", None, "is stale"),)}, "locks"),
+    ],
+)
+def test_what_is_needed_and_not_there_fails_and_says_what_to_do(lack: dict[str, object], name: str):
+    check = only(replace(WELL, **lack), "fail")
+    assert check.name == name
+    assert check.do
+
+
+@pytest.mark.parametrize(
+    ("lack", "name"),
+    [
+        ({"writes_bytecode": False}, "bytecode"),
+        ({"has_identity": False}, "identity"),
+        ({"free_bytes": 4_000_000_000}, "disk"),
+        ({"prime": None}, "prime"),
+        ({"prime": "0.12.0"}, "prime"),
+        ({"prime_key": None}, "prime login"),
+        ({"hub_token": False}, "HF_TOKEN"),
+        ({"unsound": (Path("abc"),)}, "venvs"),
+        ({"endpoints": (Reach("mini", "MINI_KEY", False, "HTTP 401"),)}, "endpoint mini"),
+        ({"endpoints": (Reach("mini", "MINI_KEY", True, None, "refused"),)}, "endpoint mini"),
+    ],
+)
+def test_what_some_need_is_advice_with_something_to_do(lack: dict[str, object], name: str):
+    check = only(replace(WELL, **lack), "advice")
+    assert check.name == name
+    assert check.do
+
+
+def test_an_endpoint_with_a_key_that_answers_is_well():
+    checks = examined(replace(WELL, endpoints=(Reach("mini", "MINI_KEY", True, "HTTP 401"),)))
+    assert checks[-1] == HealthCheck("endpoint mini", "ok", "MINI_KEY is set; HTTP 401")
+
+
+def test_what_can_be_repaired_says_so():
+    assert only(replace(WELL, unsound=(Path("abc"),)), "advice").repair

@@ -1,0 +1,111 @@
+"""What the cache contains, and which of it can be removed: by the time of its last use, and by size.
+
+Everything in the cache can be made again, so a wrong clock only costs time. A file from the future counts as used just
+now.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from envops.repository.workspace import Workspace, remove_folder
+
+KINDS = ("venvs", "wheels", "facts", "rollouts", "timings", "packages", "harnesses")
+FOLDERS = KINDS[1:-1]
+"""Those of the checkout that hold many things; what harnesses brought along is one."""
+
+PRUNED = ".pruned"
+
+
+@dataclass(frozen=True)
+class CacheEntry:
+    """One thing in the cache."""
+
+    kind: str
+    path: Path
+    bytes: int
+    """As its files are long."""
+    own_bytes: int
+    """As much as the disk gets back when it goes: without files that have another name elsewhere."""
+    used: float
+    """When it was used last, in seconds since 1970."""
+
+
+def cache_entries(workspace: Workspace) -> list[CacheEntry]:
+    """Everything in the cache, with what an interrupted run left half-made."""
+    found = []
+    for kind, path in _things(workspace):
+        with suppress(OSError):  # gone in the meantime
+            found.append(_measured(kind, path))
+    return found
+
+
+def dispensable(
+    kept: Sequence[CacheEntry], now: float, oldest: float | None, most_bytes: int | None
+) -> list[CacheEntry]:
+    """What to remove: not used for `oldest` seconds, or used least recently of more than `most_bytes`."""
+    by_use = sorted(kept, key=lambda one: min(one.used, now))
+    gone = [one for one in by_use if oldest is not None and now - min(one.used, now) > oldest]
+    rest = by_use[len(gone) :]
+    held = sum(one.own_bytes for one in rest)
+    for one in rest:
+        if most_bytes is not None and held > most_bytes and one.own_bytes:
+            held -= one.own_bytes
+            gone.append(one)
+    return gone
+
+
+def remove(things: Sequence[CacheEntry]) -> list[CacheEntry]:
+    """Remove them and give back those that are gone. Only while nothing else uses the cache."""
+    for one in things:
+        if one.path.is_dir():
+            aside = one.path
+            if not one.path.name.endswith(PRUNED):
+                aside = one.path.with_name(f".{one.path.name}{PRUNED}")  # half a folder is never taken for a whole one
+                with suppress(OSError):
+                    one.path.rename(aside)
+            remove_folder(aside)
+            one.path.with_name(f"{one.path.name}.lock").unlink(missing_ok=True)
+        else:
+            with suppress(OSError):
+                one.path.unlink(missing_ok=True)
+    asides = (one.path.with_name(f".{one.path.name}{PRUNED}") for one in things)
+    return [one for one, aside in zip(things, asides, strict=True) if not one.path.exists() and not aside.exists()]
+
+
+def _things(workspace: Workspace) -> Iterator[tuple[str, Path]]:
+    once = workspace.base / "venvs"  # where the user's folder could not be written
+    found = [("venvs", folder.glob("*")) for folder in dict.fromkeys((workspace.venvs, once))]
+    found += [
+        (kind, (workspace.base / kind).glob("*" if kind in ("timings", "packages") else "*/*")) for kind in FOLDERS
+    ]
+    for kind, paths in found:
+        for path in sorted(paths):
+            if path.suffix != ".lock":
+                yield kind, path
+    if workspace.harnesses.is_dir():
+        yield "harnesses", workspace.harnesses
+
+
+def _measured(kind: str, path: Path) -> CacheEntry:
+    marks = path.stat()
+    total = own = 0
+    for file in _files(path):
+        with suppress(OSError):
+            status = file.lstat()
+            total += status.st_size
+            own += status.st_size if status.st_nlink == 1 else 0
+    return CacheEntry(kind, path, total, own, marks.st_mtime)
+
+
+def _files(path: Path) -> Iterator[Path]:
+    if not path.is_dir():
+        yield path
+        return
+    for folder, _, names in os.walk(path):
+        for name in names:
+            yield Path(folder, name)

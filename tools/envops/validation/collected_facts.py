@@ -1,0 +1,173 @@
+"""What is known of an environment while it is being observed: parts as the worker sends them, facts in the end."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from envops_worker.policies.blend import BLEND
+
+from envops.facts import stages
+from envops.facts.mutation import Mutation
+from envops.facts.observed import (
+    Act,
+    Case,
+    Dataset,
+    Description,
+    Facts,
+    Failure,
+    GoldSweep,
+    Growth,
+    JudgedScore,
+    NetworkAttempt,
+    Repetition,
+    Rollout,
+    Score,
+    StartMode,
+    Task,
+    TestOutcome,
+    Validation,
+    Wheel,
+)
+from envops.facts.recordings import RecordingFacts
+from envops.facts.search import Search
+from envops.facts.stages import StageName
+from envops.system.subprocesses import ProgramFailed
+from envops.validation.job import StageFailed, WorkerLost, checked
+
+KINDS: dict[str, type] = {
+    "task": Task,
+    "dataset": Dataset,
+    "score": Score,
+    "case": Case,
+    "validation": Validation,
+    "test": TestOutcome,
+    "rollout": Rollout,
+    "search": Search,
+    "network": NetworkAttempt,
+    "sweep": GoldSweep,
+    "repetition": Repetition,
+    "growth": Growth,
+    "act": Act,
+    "judged": JudgedScore,
+    "sample": dict,
+    "recording": RecordingFacts,
+}
+"""What a worker may send, and the shape that it must have."""
+
+
+@dataclass(frozen=True)
+class ProgressListener:
+    """Receives how far an observation is."""
+
+    stage: Callable[[StageName], None] = lambda _: None
+    advance: Callable[[int, int], None] = lambda _done, _total: None
+    detail: Callable[[str], None] = lambda _: None
+    """How far an evaluation is, in words."""
+    note: Callable[[str], None] = lambda _: None
+    """What the reader should know although nothing is wrong with the environment."""
+
+
+@dataclass
+class CollectedFacts:
+    """Facts while they are still coming in; stages add to them side by side."""
+
+    listener: ProgressListener
+    wheel: Wheel | None = None
+    memory: int = 0
+    started: StartMode = field(default_factory=StartMode)
+    description: Description | None = None
+    parts: dict[tuple[str, str], list[Any]] = field(default_factory=dict)
+    """By stage and kind."""
+    played: dict[tuple[int, str], float | None] = field(default_factory=dict)
+    """What rollouts for the rewards gate earned, by task and policy."""
+    failures: dict[StageName, Failure] = field(default_factory=dict)
+    completed: list[StageName] = field(default_factory=list)
+    asked: dict[str, int] = field(default_factory=dict)
+    mutation: Mutation | None = None
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    def kept(self, kind: str) -> tuple[Any, ...]:
+        """Everything of a kind."""
+        return tuple(part for stage in stages.STAGES for part in self.parts.get((stage.name, kind), ()))
+
+    def add(self, stage: StageName, kind: str, part: Any) -> None:
+        """Keep one part."""
+        self.parts.setdefault((stage, kind), []).append(part)
+
+    @contextmanager
+    def observing(self, stage: StageName, *, ends: bool = True) -> Iterator[None]:
+        """Time a stage, and keep its failure, which is raised on. With `ends=False` the block is only its beginning."""
+        self.listener.stage(stage)
+        started = time.monotonic()
+        try:
+            yield
+            if ends:
+                self.completed.append(stage)
+        except (StageFailed, ProgramFailed) as error:
+            self.failures[stage] = error.failure
+            raise
+        finally:
+            self.seconds[stage] = round(self.seconds.get(stage, 0.0) + time.monotonic() - started, 3)
+
+    def take(self, stage: StageName, answers: Iterator[tuple[str, Any]], total: int = 0) -> None:
+        """Keep what a job sends, and report how much of the total is there."""
+        count = 0
+        for kind, value in answers:
+            if kind == "description":
+                self.description = checked(Description, value)
+            elif kind == "overlap" and self.description is not None:
+                pairs = tuple((first, second) for first, second in value["pairs"])
+                self.description = replace(self.description, overlap=pairs, overlap_count=value["count"])
+            elif kind == "played":
+                self.played[value["task"], value["policy"]] = value["reward"]
+            elif kind in KINDS:
+                self.add(stage, kind, checked(KINDS[kind], value))
+                count += 1
+                self.listener.advance(count, max(total, count))
+            else:
+                failure = Failure("protocol", "ProtocolError", f"the worker sent a part of unknown kind {kind!r}")
+                raise WorkerLost(failure)
+
+    def facts(self, environment: str, key: str, digest: str) -> Facts:
+        """All that has come in, as facts."""
+        return Facts(
+            environment=environment,
+            key=key,
+            digest=digest,
+            wheel=self.wheel,
+            description=self._described(),
+            tasks=self.kept("task"),
+            scores=self.kept("score"),
+            cases=self.kept("case"),
+            validations=self.kept("validation"),
+            tests=self.kept("test"),
+            rollouts=tuple(map(self._predicted, self.kept("rollout"))),
+            rollouts_asked=self.asked,
+            mutation=self.mutation,
+            network=self.kept("network"),
+            search=next(iter(self.kept("search")), None),
+            sweeps=self.kept("sweep"),
+            repetitions=self.kept("repetition"),
+            growths=self.kept("growth"),
+            acts=self.kept("act"),
+            judged=self.kept("judged"),
+            recordings=self.kept("recording"),
+            failures=self.failures,
+            completed=tuple(stage.name for stage in stages.STAGES if stage.name in self.completed),
+            seconds=self.seconds,
+            started=self.started,
+            memory=self.memory,
+        )
+
+    def _predicted(self, rollout: Rollout) -> Rollout:
+        """The rollout, beside what the same policy earned on its task when the rewards gate played it."""
+        reward = self.played.get((rollout.task, rollout.policy))
+        return rollout if reward is None or rollout.policy == BLEND else replace(rollout, predicted=reward)
+
+    def _described(self) -> Description | None:
+        """The description with the data sets that were read after it."""
+        return self.description and replace(self.description, datasets=self.kept("dataset"))

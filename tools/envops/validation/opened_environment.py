@@ -1,0 +1,49 @@
+"""A worker that has loaded an environment and waits to be asked, for the commands that ask it little."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from envops.facts.limits import LOAD_SECONDS
+from envops.facts.observed import Description
+from envops.repository.package import Package
+from envops.repository.registry import EnvironmentEntry
+from envops.repository.workspace import Workspace
+from envops.validation.job import Job, checked
+from envops.validation.observation_request import ObservationRequest
+from envops.validation.requests import requests_for
+from envops.validation.templates import environment_processes
+from envops.validation.venv import venv_for
+from envops.validation.wheel import built_wheel
+
+
+@dataclass(frozen=True)
+class OpenedEnvironment:
+    """A loaded environment."""
+
+    worker: Job
+    description: Description
+
+
+@contextmanager
+def opened_environment(
+    entry: EnvironmentEntry, package: Package, workspace: Workspace, allow_network: bool, stop: threading.Event
+) -> Iterator[OpenedEnvironment]:
+    """Load an environment in a worker of its own; the worker ends with the block.
+
+    Raises `ProgramFailed` or `StageFailed` when it cannot be loaded, `Interrupted` when
+    `stop` is set.
+    """
+    venv = venv_for(package.folder / "requirements.lock", workspace, stop)
+    overlay = built_wheel(package, workspace, stop).overlay
+    requests = requests_for(entry, ObservationRequest(allow_network=allow_network))
+    settings = requests.settings(package, overlay)
+    with (
+        environment_processes(venv, package, overlay, settings, requests.confinement, workspace, stop) as processes,
+        processes.unloaded_job() as worker,
+    ):
+        parts = dict(worker.request("load", LOAD_SECONDS, settings=settings))
+        yield OpenedEnvironment(worker, checked(Description, parts["description"]))

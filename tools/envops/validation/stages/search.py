@@ -1,0 +1,113 @@
+"""The stage `search`: a bounded search for replies that earn a reward without carrying the answer."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from envops.facts.limits import TASKS_PLAYED
+from envops.facts.stages import stage_named
+from envops.repository.package import Package
+from envops.repository.registry import EnvironmentEntry
+from envops.repository.workspace import Workspace, made_once
+from envops.system.subprocesses import ProgramFailed, run_program
+from envops.validation.job import Job
+from envops.validation.observation_request import ObservationRequest
+from envops.validation.stage import Observation, StageJob
+from envops.validation.venv import TOOL_LOCKS, VirtualEnvironment, uv_environment, venv_for, venv_key
+
+SEARCH_LOCK = TOOL_LOCKS / "search.lock"
+"""The lock of hypothesis, which the search adds to the environment's packages."""
+UNICODE_TABLES = "unicode"
+SEED = 0
+EVALUATIONS = 3_000
+EVALUATIONS_OF_CONVERSATIONS = 1_000
+SECONDS_PER_REPLY = 2.0
+SECONDS_PER_PLAY = 20.0
+REQUEST_SECONDS = 120.0
+UNICODE = """
+import sys
+from hypothesis.configuration import set_hypothesis_home_dir
+from hypothesis.internal.charmap import charmap
+set_hypothesis_home_dir(sys.argv[1])
+charmap()
+"""
+
+
+@dataclass(frozen=True)
+class Toolbox:
+    """hypothesis, and its tables of Unicode."""
+
+    site_packages: Path
+    unicode: Path
+    """The folder of its tables, which take long to make; `os.devnull` where they could not be made."""
+
+
+def search_toolbox_of(workspace: Workspace) -> Toolbox:
+    """The folders of a toolbox that has been made."""
+    venv = VirtualEnvironment(workspace.venvs / venv_key(SEARCH_LOCK))
+    return Toolbox(venv.site_packages, venv.folder / UNICODE_TABLES)
+
+
+def search_toolbox(workspace: Workspace, stop: threading.Event) -> Toolbox:
+    """What a search needs, made where it is missing. Raises what `venv_for` raises."""
+    venv = venv_for(SEARCH_LOCK, workspace, stop)
+    try:
+        folder = venv.folder / UNICODE_TABLES
+        tables = made_once(folder, lambda aside: _write_tables(venv, aside, stop), _has_tables, stop)
+    except (ProgramFailed, OSError):
+        tables = Path(os.devnull)  # the search makes its own, and can keep them nowhere
+    return Toolbox(venv.site_packages, tables)
+
+
+def _has_tables(folder: Path) -> bool:
+    return any(folder.glob("unicode_data/*/charmap.json.gz"))
+
+
+def _write_tables(venv: VirtualEnvironment, folder: Path, stop: threading.Event) -> None:
+    """Raises `OSError` where there is no room for them, which hypothesis does not report."""
+    folder.mkdir()
+    command: list[str | Path] = [venv.python, "-I", "-B", "-c", UNICODE, folder]
+    run_program(command, environment=uv_environment(), folder=folder, seconds=REQUEST_SECONDS, stop=stop)
+    if not _has_tables(folder):
+        raise OSError("the tables were not written")
+
+
+def _request(_: EnvironmentEntry, request: ObservationRequest) -> Mapping[str, Any] | None:
+    """The number of evaluations ends a search of a cheap reward; the time ends all others."""
+    return {"seconds": stage_named("search").cost} if request.wants_whole_gate else None
+
+
+def _run(observation: Observation, asked: Mapping[str, Any]) -> None:
+    toolbox = search_toolbox(observation.workspace, observation.stop)
+    evaluations = EVALUATIONS_OF_CONVERSATIONS if observation.description.conversational else EVALUATIONS
+    with observation.processes.job() as job:
+        observation.collected.take(
+            "search", _searched(job, observation.package, toolbox, evaluations=evaluations, **asked)
+        )
+
+
+def _searched(
+    job: Job, package: Package, toolbox: Toolbox, *, evaluations: int, seconds: float
+) -> Iterator[tuple[str, Any]]:
+    return job.request(
+        "search",
+        REQUEST_SECONDS,
+        toolbox=str(toolbox.site_packages),
+        unicode=str(toolbox.unicode),
+        conversations=TASKS_PLAYED,
+        formats=package.reward.format,
+        minimum=package.reward.min or 0.0,
+        seed=SEED,
+        evaluations=evaluations,
+        seconds=seconds,
+        seconds_per_reply=SECONDS_PER_REPLY,
+        seconds_per_play=SECONDS_PER_PLAY,
+    )
+
+
+JOBS = {"search": StageJob(_request, _run)}

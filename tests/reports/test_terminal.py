@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 from envops.reports.terminal import render_text
+from envops.rules.evidence import EarnedReward, Evidence, ShownReply
 from envops.rules.result import ValidationResult
 from sample_results import ALL_PASS, FAILING, MISSED_GOLD, hostile, interrupted, mistaken, mixed, passing
 
@@ -131,20 +132,13 @@ def test_run_without_environments_says_so() -> None:
 
 
 def test_empty_reply_is_said_to_be_empty() -> None:
-    finding = replace(MISSED_GOLD, evidence={"reply": "", "reward": None})
+    finding = replace(MISSED_GOLD, evidence=Evidence(reply=ShownReply(0, ""), earned=EarnedReward(None)))
     text = render_text(ValidationResult("fail", (replace(FAILING, findings=(finding,)),)))
     assert "    reply      (empty)\n    reward     none\n" in text
 
 
-def test_conversation_is_shown_turn_by_turn() -> None:
-    turns = [{"role": "assistant", "content": "one"}, {"role": "tool", "content": "two", "tool_calls": [{"id": "c"}]}]
-    finding = replace(MISSED_GOLD, evidence={"completion": turns})
-    text = render_text(ValidationResult("fail", (replace(FAILING, findings=(finding,)),)))
-    assert '│ [assistant] one\n               │ [tool] two\n               │     calls {"id": "c"}\n' in text
-
-
 def test_long_reply_is_shortened_with_its_length() -> None:
-    finding = replace(MISSED_GOLD, evidence={"reply": "x" * 200_000})
+    finding = replace(MISSED_GOLD, evidence=Evidence(reply=ShownReply(0, "x" * 200_000)))
     text = render_text(ValidationResult("fail", (replace(FAILING, findings=(finding,)),)))
     assert "reply (200,000 characters)" in text
     assert len(text) < 4_000

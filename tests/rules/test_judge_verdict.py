@@ -117,7 +117,7 @@ def test_rule_that_raises_takes_no_other_down(monkeypatch: pytest.MonkeyPatch) -
     assert bug.bug
     assert "ZeroDivisionError: division by zero" in bug.message
     assert "bug of envops" in bug.message
-    assert "in broken" in bug.evidence["traceback"]
+    assert "in broken" in bug.evidence.failure.traceback
     assert judgement.verdict == "fail"
 
     alone = judge(subject())

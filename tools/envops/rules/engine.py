@@ -30,6 +30,7 @@ from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
 from envops.facts.observed import Place
+from envops.rules.evidence import Evidence, ShownFailure
 from envops.statistics.declared_range import DeclaredRange, functions_of
 from envops.statistics.measures import Distribution, distribution_of
 from envops.statistics.outcomes import Sample, samples_of_rollouts
@@ -128,7 +129,7 @@ class Found:
     """What a rule saw; the engine adds whose finding it is."""
 
     message: str
-    evidence: Mapping[str, Any] = field(default_factory=dict)
+    evidence: Evidence = field(default_factory=Evidence)
     place: Place | None = None
     fix: str | None = None
     """Only where the fix for this very finding is more exact than the rule's."""
@@ -145,7 +146,7 @@ class Finding:
     severity: Severity
     message: str
     fix: str
-    evidence: Mapping[str, Any] = field(default_factory=dict)
+    evidence: Evidence = field(default_factory=Evidence)
     place: Place | None = None
     inconclusive: bool = False
     ignored: str | None = None
@@ -157,6 +158,21 @@ class Finding:
     def counts(self) -> bool:
         """Whether the finding has a say in the verdict."""
         return self.severity == "error" and self.ignored is None
+
+
+SHOWN = 3
+"""Hits of a merged finding whose evidence is kept."""
+
+
+def merged(hits: Iterable[Found], of: int, noun: str = "conversations") -> Iterable[Found]:
+    """One finding for many hits, or none: the first is the headline. `of` is how many were looked at."""
+    found = list(hits)
+    if not found:
+        return
+    first, count = found[0], len(found)
+    evidence = replace(first.evidence, count=count, of=of, more=tuple(hit.evidence for hit in found[1:SHOWN]))
+    message = f"{first.message} ({count} of {of} {noun})" if of > 1 else first.message
+    yield replace(first, message=message, evidence=evidence)
 
 
 class Judged(Protocol):
@@ -277,7 +293,7 @@ def apply(known: Rule, subject: Judged) -> Iterator[Finding]:
             message=f"the rule itself failed with {type(error).__name__}: {error}; "
             "this is a bug of envops, not of the environment",
             fix=f"Report it with the traceback; until it is mended, ignoring {known.id} lets the rest count.",
-            evidence={"traceback": traceback.format_exc()},
+            evidence=Evidence(failure=ShownFailure(traceback=traceback.format_exc())),
             ignored=ignored,
             bug=True,
         )

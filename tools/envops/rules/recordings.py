@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from envops.facts.observed import Place
 from envops.facts.recordings import RecordingFacts
 from envops.facts.reward_numbers import number
 from envops.rules.engine import Found, Subject, rule
-from envops.rules.evidence import reply_text, shortened
+from envops.rules.evidence import EarnedReward, Evidence, of_reply, shown_reply
 from envops.statistics.recorded import disagreements
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from envops.facts.observed import Facts
 
 BEYOND = "beyond what is scored again of one recording"
 
@@ -31,22 +34,19 @@ def _bumped(subject: Subject, recording: RecordingFacts) -> bool:
     return bool(recording.baseline.get("package_version") != subject.package.version)
 
 
-def _changed(recording: RecordingFacts) -> tuple[str, dict[str, Any], Place]:
+def _changed(facts: Facts, recording: RecordingFacts) -> tuple[str, Evidence, Place]:
     first = recording.changes[0]
     message = (
         f"the reply recorded on line {first.line} earned {number(first.reward)} on task {first.task}, "
         f"now it earns {number(first.again)} ({recording.change_count} of {recording.compared} replies changed)"
     )
-    evidence = {
-        "task": first.task,
-        "reply": shortened(reply_text(first.completion)),
-        "recorded": first.reward,
-        "reward": first.again,
-        "functions_recorded": dict(first.functions),
-        "functions": dict(first.functions_again),
-        "count": recording.change_count,
-        "of": recording.compared,
-    }
+    now = EarnedReward(first.again, dict(first.functions_again))
+    evidence = replace(
+        of_reply(facts, shown_reply(first.task, first.completion), now),
+        details={"recorded": first.reward, "functions_recorded": dict(first.functions)},
+        count=recording.change_count,
+        of=recording.compared,
+    )
     return message, evidence, Place(recording.file, first.line)
 
 
@@ -62,7 +62,7 @@ def recorded_rewards_changed(subject: Subject) -> Iterator[Found]:
     """
     for recording in subject.facts.recordings:
         if recording.changes and not _bumped(subject, recording):
-            message, evidence, place = _changed(recording)
+            message, evidence, place = _changed(subject.facts, recording)
             version = subject.package.version
             fix = f"Undo the change; or raise project.version and run: {_renewal(subject, recording)}"
             yield Found(f"{message}; the version is still {version}", evidence, place, fix)
@@ -87,7 +87,7 @@ def baseline_disagrees(subject: Subject) -> Iterator[Found]:
             wrong.append(f"it names rollouts with the digest {recording.baseline.get('rows')}")
         if wrong:
             place = Place(recording.file.removesuffix(".jsonl.gz") + ".json")
-            evidence = {"disagreements": wrong, "count": len(wrong)}
+            evidence = Evidence(count=len(wrong), details={"disagreements": wrong})
             fix = f"Run: {_renewal(subject, recording)}"
             yield Found(f"the baseline disagrees with its rollouts: {wrong[0]}", evidence, place, fix)
 
@@ -106,8 +106,8 @@ def recording_is_stale(subject: Subject) -> Iterator[Found]:
         if recorded and recorded != recording.reward_digest and not recording.changes and not recording.problems:
             command = _renewal(subject, recording)
             message = f"stale: the code changed since {recording.baseline.get('date')}, renew it with: {command}"
-            evidence = {"recorded": recorded, "now": recording.reward_digest, "compared": recording.compared}
-            yield Found(message, evidence, Place(recording.file), f"Run: {command}")
+            digests = {"recorded": recorded, "now": recording.reward_digest, "compared": recording.compared}
+            yield Found(message, Evidence(details=digests), Place(recording.file), f"Run: {command}")
 
 
 @rule("REC004", gate="distribution")
@@ -124,7 +124,7 @@ def recording_is_damaged(subject: Subject) -> Iterator[Found]:
             count = len(recording.problems)
             more = "" if count == 1 else f" (one of {count} problems)"
             fix = f"Restore it from git, or run: {_renewal(subject, recording)}"
-            yield Found(f"{problem.message}{more}", {"count": count}, Place(problem.file, problem.line), fix)
+            yield Found(f"{problem.message}{more}", Evidence(count=count), Place(problem.file, problem.line), fix)
 
 
 @rule("REC005", gate="distribution", severity="warning")
@@ -140,12 +140,12 @@ def recording_is_not_compared(subject: Subject) -> Iterator[Found]:
     for recording in subject.facts.recordings:
         place = Place(recording.file)
         if recording.failure:
-            yield Found(f"scoring the recording again broke off: {recording.failure}", {}, place)
+            yield Found(f"scoring the recording again broke off: {recording.failure}", Evidence(), place)
         for one in recording.not_compared:
             if one.reason != BEYOND:
                 rewarded = sum(row.reward is not None for row in recording.rows)
                 message = f"{one.count} of {rewarded} recorded replies could not be compared: {one.reason}"
-                evidence = {"count": one.count, "of": rewarded, "compared": recording.compared}
+                evidence = Evidence(count=one.count, of=rewarded, details={"compared": recording.compared})
                 yield Found(message, evidence, Place(recording.file, one.first_line))
 
 
@@ -159,6 +159,6 @@ def recording_is_of_another_version(subject: Subject) -> Iterator[Found]:
     """
     for recording in subject.facts.recordings:
         if recording.changes and _bumped(subject, recording):
-            message, evidence, place = _changed(recording)
+            message, evidence, place = _changed(subject.facts, recording)
             was, command = recording.baseline.get("package_version"), _renewal(subject, recording)
             yield Found(f"{message}; it was recorded of version {was}", evidence, place, f"Run: {command}")

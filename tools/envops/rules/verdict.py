@@ -18,7 +18,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from envops.rules.engine import GATES, Finding, Gate, Subject, Verdict, findings
-from envops.rules.extracted import with_extracted
 from envops.rules.profiles import Profile, profiles
 from envops.statistics.measures import Distribution
 
@@ -68,7 +67,7 @@ class Judgement:
 def judge(subject: Subject, gates: Iterable[Gate] = GATES, *, brief: bool = False) -> Judgement:
     """Apply the rules of the chosen gates and draw the verdict; `brief` makes no profiles of what passes."""
     chosen = [gate for gate in GATES if gate in set(gates)]
-    found = tuple(with_extracted(each, subject.facts) for each in findings(subject, chosen))
+    found = tuple(findings(subject, chosen))
     verdicts = {gate: gate_verdict(gate, found, subject.facts) for gate in chosen}
     measured = subject.distributions if "distribution" in chosen else ()
     verdict = worst(each.verdict for each in verdicts.values())

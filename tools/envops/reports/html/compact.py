@@ -11,9 +11,12 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+from envops.facts.observed import FunctionScore
 from envops.reports.evidence import shown_evidence
 from envops.reports.reading import finding_of
+from envops.rules.evidence import Evidence, of_functions, reply_text
 from envops.rules.result import standing
+from envops.text.plain_data import plain_data
 from envops.text.visible_text import shortened, visible
 
 if TYPE_CHECKING:
@@ -89,7 +92,7 @@ def _harmless_key(key: str, longest: int) -> str:
 
 def _finding(folder: str, data: dict[str, Any]) -> Data:
     finding = finding_of(folder, data)
-    functions = _functions(finding.evidence.get("functions"))
+    functions = _functions(finding.evidence)
     shown = [entry for entry in shown_evidence(finding) if not (functions and entry.label == "functions")]
     return {
         "rule": finding.rule,
@@ -108,13 +111,15 @@ def _place(file: str, line: int | None) -> str:
     return file if line is None else f"{file}:{line}"
 
 
-def _functions(functions: Any) -> list[list[Any]]:
-    """What each function said, where the evidence tells it with weights."""
-    if not isinstance(functions, dict) or not all(
-        isinstance(said, dict) and "score" in said for said in functions.values()
-    ):
+def _functions(evidence: Evidence) -> list[list[Any]]:
+    """Each function's score, where the evidence has the weights, too."""
+    scores = evidence.earned.functions if evidence.earned else {}
+    if not all(isinstance(score, FunctionScore) for score in scores.values()):
         return []
-    return [[name, said["score"], said.get("weight"), said.get("kind")] for name, said in functions.items()]
+    return [
+        [name, plain_data(given["score"]), given["weight"], given["kind"]]
+        for name, given in of_functions(scores).items()
+    ]
 
 
 def _profile(profile: Mapping[str, Any], tasks: Sequence[Any], reach: tuple[float, float]) -> Data:
@@ -192,8 +197,6 @@ def _mutant(mutant: Mapping[str, Any]) -> Data:
 
 
 def _said(completion: Sequence[Mapping[str, Any]]) -> str:
-    from envops.rules.evidence import reply_text
-
     return reply_text([dict(message) for message in completion])
 
 

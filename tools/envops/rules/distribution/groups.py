@@ -52,7 +52,7 @@ def groups_differ_in_form_alone(subject: Subject) -> Iterator[Found]:
                 f"{found.by_form_alone} of {found.live_groups} live groups of {sample.policy} differ in form and "
                 f"penalties alone: variance within groups {found.shaped_variance:.4f} from these, "
                 f"{found.outcome_variance:.4f} from the outcome",
-                of_sample(sample) | {"interval": f"{share.low:.3f} to {share.high:.3f}"},
+                of_sample(sample, interval=f"{share.low:.3f} to {share.high:.3f}"),
             )
 
 
@@ -78,5 +78,5 @@ def start_is_outside_of_the_good_band(subject: Subject) -> Iterator[Found]:
             + ("acceptable" if acceptable else "too low" if estimate.value < GOOD_START[0] else "too high")
             + ", good is 0.15 to 0.35"
             + (", which the interval does not rule out" if reached else ""),
-            of_sample(sample) | {"expected": "0.15 to 0.35"},
+            of_sample(sample, "0.15 to 0.35"),
         )

@@ -87,7 +87,7 @@ def reward_is_worse_than_the_baseline(subject: Subject) -> Iterator[Found]:
             yield Found(
                 f"{sample.policy} earns {found.estimate.value:+.3f} of the baseline, {_where(sample, found)}"
                 + (f"; {found.more}" if inconclusive else ""),
-                of_sample(sample) | {"matched": found.tasks},
+                of_sample(sample, matched=found.tasks),
                 inconclusive=inconclusive,
             )
 
@@ -105,7 +105,7 @@ def reward_is_better_than_the_baseline(subject: Subject) -> Iterator[Found]:
         if found.answer == "better":
             yield Found(
                 f"{sample.policy} earns {found.estimate.value:+.3f} of the baseline, {_where(sample, found)}",
-                of_sample(sample) | {"matched": found.tasks},
+                of_sample(sample, matched=found.tasks),
             )
 
 

@@ -7,10 +7,11 @@ every check stands on an interval: see `envops.statistics.checks` and docs/distr
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from envops.rules.engine import Found, Subject, rule
-from envops.rules.evidence import described, of_failure
+from envops.rules.evidence import Evidence, described, of_failure
 from envops.rules.failures import own_failure
 from envops.statistics.checks import MIN_COVERAGE, Check
 
@@ -47,27 +48,22 @@ def interval_text(estimate: Estimate, sample: Sample) -> str:
     return f"{estimate.value:.3f} ({sample.confidence:.0%} interval {estimate.low:.3f} to {estimate.high:.3f})"
 
 
-def of_check(check: Check, sample: Sample) -> dict[str, Any]:
+def of_check(check: Check, sample: Sample) -> Evidence:
     """The evidence of a check: what was measured on what."""
-    measured = {
-        "measured": check.estimate.value,
-        "interval": f"{check.estimate.low:.4g} to {check.estimate.high:.4g}",
-        "expected": check.needed,
-        "answer": check.answer,
-    }
-    return of_sample(sample) | measured | ({"more": check.more} if check.more else {})
+    interval = f"{check.estimate.low:.4g} to {check.estimate.high:.4g}"
+    seen = of_sample(sample, check.needed, measured=check.estimate.value, interval=interval)
+    return replace(seen, answer=check.answer, needed=check.more)
 
 
-def of_sample(sample: Sample) -> dict[str, Any]:
-    """The evidence of a sample: how many rollouts, and what they earned."""
-    return {
-        "policy": sample.policy,
-        "count": len(sample.scored),
-        "of": sample.attempted,
-        "tasks": len(sample.by_task),
-        "coverage": sample.coverage,
-        "rewards": sample.rewards(),
-    }
+def of_sample(sample: Sample, expected: Any = None, **details: Any) -> Evidence:
+    """The evidence of a sample: how many rollouts, what they earned, and what else the rule gives."""
+    about = {"policy": sample.policy, "tasks": len(sample.by_task), "coverage": sample.coverage}
+    return Evidence(
+        count=len(sample.scored),
+        of=sample.attempted,
+        expected=expected,
+        details=about | {"rewards": sample.rewards()} | details,
+    )
 
 
 @rule("DST001", gate="distribution")
@@ -86,7 +82,7 @@ def too_few_rollouts(subject: Subject) -> Iterator[Found]:
     if not subject.samples:
         yield Found(
             f"there are no rollouts of a policy that varies, needed are {gate.min_rollouts}",
-            {"count": 0, "expected": gate.min_rollouts},
+            Evidence(count=0, expected=gate.min_rollouts),
             inconclusive=True,
         )
     for sample in subject.samples:
@@ -95,7 +91,7 @@ def too_few_rollouts(subject: Subject) -> Iterator[Found]:
             yield Found(
                 f"{sample.count} rollouts of {sample.policy} have a reward, needed are {gate.min_rollouts}{empty}; "
                 f"{gate.min_rollouts - sample.count} more would do",
-                of_sample(sample) | {"expected": gate.min_rollouts},
+                of_sample(sample, gate.min_rollouts),
                 inconclusive=True,
             )
 
@@ -166,7 +162,7 @@ def coverage_is_low(subject: Subject) -> Iterator[Found]:
                 f"{len(sample.scored)} of {sample.attempted} rollouts of {sample.policy} have a reward, "
                 f"coverage {sample.coverage:.2f} of {MIN_COVERAGE:g}; lost to "
                 + ", ".join(f"{name} {count}" for name, count in [*lost.items(), ("no reward", unnamed)] if count),
-                of_sample(sample) | {"expected": f">= {MIN_COVERAGE:g}", "lost": lost | {"no reward": unnamed}},
+                of_sample(sample, f">= {MIN_COVERAGE:g}", lost=lost | {"no reward": unnamed}),
                 inconclusive=True,
             )
 

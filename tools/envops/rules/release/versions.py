@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from envops.facts.observed import Place
 from envops.repository.version_steps import MINOR, VersionStep, next_versions, version_step
 from envops.rules.engine import Found, Subject, rule
+from envops.rules.evidence import Evidence
 from envops.rules.schema.metadata import in_pyproject
 
 if TYPE_CHECKING:
@@ -59,7 +60,10 @@ def content_changed_under_the_same_version(subject: Subject) -> Iterator[Found]:
         names = ", ".join(history.changed[:3]) + (" …" if len(history.changed) > 3 else "")
         yield Found(
             f"{names} changed since {history.base[:12]}, and the version is still {history.version}",
-            {"changed": list(history.changed[:_LISTED]), "count": len(history.changed), "version": history.version},
+            Evidence(
+                count=len(history.changed),
+                details={"changed": list(history.changed[:_LISTED]), "version": history.version},
+            ),
             _place(subject),
             fix=_bump(subject),
         )
@@ -78,7 +82,7 @@ def version_falls(subject: Subject) -> Iterator[Found]:
     if history and not history.same_content and step is not None and step.direction < 0:
         yield Found(
             f"the version falls from {history.version} to {subject.package.version}",
-            {"before": history.version, "now": subject.package.version},
+            Evidence(details={"before": history.version, "now": subject.package.version}),
             _place(subject),
             fix=f"set the version to {history.version}, then: {_bump(subject)}",
         )
@@ -98,7 +102,7 @@ def version_skips(subject: Subject) -> Iterator[Found]:
     allowed = list(next_versions(str(last.before)))
     yield Found(
         f"{last.before} → {subject.package.version} is not one step; next are {', '.join(allowed)}",
-        {"before": str(last.before), "now": subject.package.version, "allowed": allowed},
+        Evidence(details={"before": str(last.before), "now": subject.package.version, "allowed": allowed}),
         _place(subject),
     )
 
@@ -117,7 +121,13 @@ def content_was_there_before(subject: Subject) -> Iterator[Found]:
         yield Found(
             f"this is the content of {history.same_content[:12]} again (version {subject.package.version}); "
             "the Hub would refuse it as already there",
-            {"commit": history.same_content, "version": subject.package.version, "base_version": history.version},
+            Evidence(
+                details={
+                    "commit": history.same_content,
+                    "version": subject.package.version,
+                    "base_version": history.version,
+                }
+            ),
             _place(subject),
             fix=f"nox -s bump -- {subject.package.name} --above {history.version}",
         )
@@ -138,7 +148,7 @@ def version_returns(subject: Subject) -> Iterator[Found]:
     if commit is not None:
         yield Found(
             f"version {subject.package.version} was used before, by {commit[:12]}",
-            {"commit": commit, "version": subject.package.version},
+            Evidence(details={"commit": commit, "version": subject.package.version}),
             _place(subject),
             fix=f"nox -s bump -- {subject.package.name} --above {subject.package.version}",
         )
@@ -159,7 +169,13 @@ def reward_changed_by_a_patch(subject: Subject) -> Iterator[Found]:
     if step.place is not None and step.place > MINOR:
         yield Found(
             f"what decides the rewards changed, and {step.before} → {subject.package.version} is a patch",
-            {"changed": list(history.changed[:_LISTED]), "before": str(step.before), "now": subject.package.version},
+            Evidence(
+                details={
+                    "changed": list(history.changed[:_LISTED]),
+                    "before": str(step.before),
+                    "now": subject.package.version,
+                }
+            ),
             _place(subject),
             fix=f"set the version back to {history.version}, then: nox -s bump -- {subject.package.name} --minor",
         )
@@ -179,6 +195,6 @@ def environment_was_renamed(subject: Subject) -> Iterator[Found]:
         yield Found(
             f"{history.renamed_from} was renamed to {subject.package.name}: the Hub gets a new environment, and "
             f"{subject.entry.owner}/{history.renamed_from} stays as it is",
-            {"before": history.renamed_from, "now": subject.package.name},
+            Evidence(details={"before": history.renamed_from, "now": subject.package.name}),
             in_pyproject(subject.package, "project.name"),
         )

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from envops.facts.observed import Place
 from envops.facts.reward_numbers import number
 from envops.rules.engine import Found, Subject, rule
-from envops.rules.evidence import of_functions, reply_text, shortened
+from envops.rules.evidence import EarnedReward, Evidence, of_functions, of_reply, shown_reply
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from envops.facts.observed import Facts
     from envops.statistics.reward_comparison import RewardComparison, ScoredReply
 
 
@@ -20,21 +22,20 @@ def _versions(comparison: RewardComparison) -> str:
     return f"the version is still {after}" if before == after else f"the version went from {before} to {after}"
 
 
-def _of_reply(reply: ScoredReply) -> dict[str, Any]:
-    return {
-        "task": reply.head_task,
-        "policy": reply.said_by,
-        "reply": shortened(reply_text(reply.completion)),
-        "reward_at_base": reply.base.reward,
-        "reward": reply.head.reward,
-        "functions_at_base": of_functions(reply.base.functions),
-        "functions": of_functions(reply.head.functions),
-    }
+def _of_reply(facts: Facts, reply: ScoredReply) -> Evidence:
+    shown = shown_reply(reply.head_task, reply.completion, reply.said_by)
+    return replace(
+        of_reply(facts, shown, EarnedReward(reply.head.reward, reply.head.functions)),
+        details={
+            "reward_at_base": reply.base.reward,
+            "functions_at_base": of_functions(reply.base.functions),
+        },
+    )
 
 
-def _found(comparison: RewardComparison, message: str, place: Place | None) -> Found:
+def _found(facts: Facts, comparison: RewardComparison, message: str, place: Place | None) -> Found:
     changed = comparison.paid_differently
-    evidence = _of_reply(changed[0]) | {"count": len(changed), "of": len(comparison.replies)}
+    evidence = replace(_of_reply(facts, changed[0]), count=len(changed), of=len(comparison.replies))
     return Found(f"{message} ({len(changed)} of {len(comparison.replies)} replies)", evidence, place)
 
 
@@ -63,11 +64,11 @@ def rewards_changed_without_a_new_version(subject: Subject) -> Iterator[Found]:
         return
     place = Place(*subject.package.place_of("project.version"))
     if comparison.paid_differently:
-        yield _found(comparison, f"{_change(comparison)}; {_versions(comparison)}", place)
+        yield _found(subject.facts, comparison, f"{_change(comparison)}; {_versions(comparison)}", place)
     elif not comparison.replies:
         message = f"no task could be matched with one at {comparison.base.label}, so no reward was compared"
-        evidence = {"tasks_only_at_base": len(comparison.only_base), "tasks_only_here": len(comparison.only_head)}
-        yield Found(f"{message}; {_versions(comparison)}", evidence, place, inconclusive=True)
+        only = {"tasks_only_at_base": len(comparison.only_base), "tasks_only_here": len(comparison.only_head)}
+        yield Found(f"{message}; {_versions(comparison)}", Evidence(details=only), place, inconclusive=True)
 
 
 @rule("RWD091", gate="rewards", severity="advice", compares=True)
@@ -82,7 +83,7 @@ def rewards_changed_with_a_new_version(subject: Subject) -> Iterator[Found]:
     if comparison is None or comparison.is_port or not comparison.bumped or not comparison.paid_differently:
         return
     place = Place(*subject.package.place_of("project.version"))
-    yield _found(comparison, f"{_change(comparison)}; {_versions(comparison)}", place)
+    yield _found(subject.facts, comparison, f"{_change(comparison)}; {_versions(comparison)}", place)
 
 
 @rule("RWD092", gate="rewards", compares=True)
@@ -98,7 +99,7 @@ def port_pays_differently(subject: Subject) -> Iterator[Found]:
     if comparison is None or not comparison.is_port:
         return
     if comparison.paid_differently:
-        yield _found(comparison, f"{_change(comparison)} ({comparison.base.name})", None)
+        yield _found(subject.facts, comparison, f"{_change(comparison)} ({comparison.base.name})", None)
     elif not comparison.replies:
         message = f"no task could be matched with one of {comparison.base.name}, so nothing was compared"
-        yield Found(message, {"tasks_there": len(comparison.only_base)}, inconclusive=True)
+        yield Found(message, Evidence(details={"tasks_there": len(comparison.only_base)}), inconclusive=True)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from envops.facts.observed import Case, Place
 from envops.facts.reward_numbers import number
 from envops.repository.cases import parse_expectation
 from envops.repository.problem import nearest
-from envops.rules.engine import Found, Subject, rule
-from envops.rules.evidence import described, merged, of_case, of_failure, shortened
+from envops.rules.engine import Found, Subject, merged, rule
+from envops.rules.evidence import Evidence, described, of_case, of_failure, shortened
 from envops.rules.failures import is_nobodys_fault
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ def case_does_not_hold(subject: Subject) -> Iterator[Found]:
             name, value = next(iter(wrong.items()))
             yield Found(
                 f"case {case.name!r}: {name} is {number(value)}, expected {case.expect[name]}",
-                of_case(case),
+                of_case(subject.facts, case),
                 Place(_CASES_FILE, case.line),
             )
 
@@ -63,7 +64,7 @@ def case_is_not_scored(subject: Subject) -> Iterator[Found]:
             failure = case.failure or (case.score.failure if case.score else None)
             yield Found(
                 f"case {case.name!r}: {wrong}",
-                of_case(case) | (of_failure(failure) if failure else {}),
+                of_case(subject.facts, case, failure),
                 Place(_CASES_FILE, case.line),
                 inconclusive=is_nobodys_fault(failure),
             )
@@ -101,7 +102,10 @@ def own_validation_fails(subject: Subject) -> Iterator[Found]:
         Found(
             f"task {each.task} is invalid by the package's own check"
             + (f": {described(each.failure)}" if each.failure else ""),
-            {"task": each.task, "valid": each.valid} | (of_failure(each.failure) if each.failure else {}),
+            replace(
+                of_failure(each.failure) if each.failure else Evidence(),
+                details={"task": each.task, "valid": each.valid},
+            ),
             each.failure.place if each.failure else None,
         )
         for each in validations
@@ -122,7 +126,7 @@ def own_tests_fail(subject: Subject) -> Iterator[Found]:
     hits = [
         Found(
             f"{each.test} {'failed' if each.outcome == 'failed' else 'could not run'}",
-            {"test": each.test, "outcome": each.outcome, "output": shortened(each.message, 1500)},
+            Evidence(details={"test": each.test, "outcome": each.outcome, "output": shortened(each.message, 1500)}),
             each.place,
         )
         for each in tests

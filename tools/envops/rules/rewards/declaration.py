@@ -8,6 +8,7 @@ from envops.facts.observed import Place
 from envops.facts.reward_numbers import number
 from envops.repository.problem import nearest
 from envops.rules.engine import Found, Subject, rule
+from envops.rules.evidence import Evidence
 from envops.rules.schema.metadata import in_pyproject
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ def range_is_empty(subject: Subject) -> Iterator[Found]:
         yield Found(
             f"the reward ranges from {number(declared.minimum)} to {number(declared.maximum)}"
             + ("" if functions else "; there is no reward function"),
-            {"minimum": declared.minimum, "maximum": declared.maximum, "functions": functions},
+            Evidence(details={"minimum": declared.minimum, "maximum": declared.maximum, "functions": functions}),
             in_pyproject(subject.package, "tool.envops.reward"),
         )
 
@@ -52,7 +53,7 @@ def declared_format_function_is_unknown(subject: Subject) -> Iterator[Found]:
             meant = nearest(name, known)
             yield Found(
                 f"format function {name!r} does not exist" + (f"; did you mean {meant}?" if meant else ""),
-                {"found": name, "functions": known},
+                Evidence(details={"found": name, "functions": known}),
                 in_pyproject(subject.package, "tool.envops.reward.format"),
             )
 
@@ -69,6 +70,6 @@ def model_output_is_executed(subject: Subject) -> Iterator[Found]:
         if note.what == "model-output-executed":
             yield Found(
                 f"{note.detail} runs text as code in the process that scores",
-                {"source": note.detail},
+                Evidence(details={"source": note.detail}),
                 Place(note.file, note.line),
             )

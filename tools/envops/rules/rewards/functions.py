@@ -7,8 +7,8 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, Literal
 
 from envops.facts.reward_numbers import number
-from envops.rules.engine import Found, Subject, rule
-from envops.rules.evidence import described, merged, of_conversation, of_failure, shortened
+from envops.rules.engine import Found, Subject, merged, rule
+from envops.rules.evidence import Evidence, described, of_conversation, shortened
 from envops.rules.failures import is_nobodys_fault
 from envops.rules.gold import place_of
 from envops.statistics.declared_range import is_reward, speakers
@@ -41,7 +41,7 @@ def _merged_failures(
     hits = [
         Found(
             f"{function} {verb} on task {score.task} ({score.policy}): {described(failure.failure)}",
-            of_conversation(score) | {"function": function} | of_failure(failure.failure),
+            of_conversation(subject.facts, score, failure=failure.failure, details={"function": function}),
             failure.failure.place or place_of(subject, function),
             inconclusive=is_nobodys_fault(failure.failure),
         )
@@ -83,7 +83,7 @@ def function_is_not_finite(subject: Subject) -> Iterator[Found]:
             hits.append(
                 Found(
                     f"{name} is {value} on task {score.task} ({score.policy})",
-                    of_conversation(score) | {"function": name},
+                    of_conversation(subject.facts, score, details={"function": name}),
                     place_of(subject, name),
                 )
             )
@@ -129,7 +129,7 @@ def function_hangs(subject: Subject) -> Iterator[Found]:
         hits.append(
             Found(
                 f"{what} did not end on task {score.task} ({score.policy}, {length} characters): {described(failure)}",
-                of_conversation(score) | of_failure(failure),
+                of_conversation(subject.facts, score, failure=failure),
                 failure.place or (place_of(subject, late.function) if late else None),
             )
         )
@@ -158,7 +158,7 @@ def reward_function_never_scores(subject: Subject) -> Iterator[Found]:
     for function in _never_scored(subject, "reward"):
         yield Found(
             f"reward function {function.name} (weight {number(function.weight)}) gave no score in any conversation",
-            {"function": function.name, "weight": function.weight, "of": len(subject.conversations)},
+            Evidence(of=len(subject.conversations), details={"function": function.name, "weight": function.weight}),
             function.place,
         )
 
@@ -174,7 +174,7 @@ def metric_never_scores(subject: Subject) -> Iterator[Found]:
     for function in _never_scored(subject, "metric"):
         yield Found(
             f"metric {function.name} gave no value in any conversation",
-            {"function": function.name, "of": len(subject.conversations)},
+            Evidence(of=len(subject.conversations), details={"function": function.name}),
             function.place,
         )
 
@@ -209,6 +209,6 @@ def _network(subject: Subject, *, of_the_package: bool) -> Iterator[Found]:
         addresses = list(dict.fromkeys(attempt.address for attempt in attempts))
         yield Found(
             f"scoring tried to reach {shortened(addresses[0], 100)} ({len(attempts)} attempts in all)",
-            {"addresses": addresses[:10], "count": len(attempts)},
+            Evidence(count=len(attempts), details={"addresses": addresses[:10]}),
             attempts[0].place,
         )

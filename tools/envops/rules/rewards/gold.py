@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from envops.facts.observed import Failure, Place, Score
 from envops.facts.reward_numbers import number
-from envops.rules.engine import Found, Subject, rule
-from envops.rules.evidence import described, merged, of_conversation, of_failure
+from envops.rules.engine import Found, Subject, merged, rule
+from envops.rules.evidence import Evidence, described, of_conversation
 from envops.rules.gold import NO_ORACLE, ORACLE_ERROR, ORACLE_FILE, is_of_the_oracle, scores_of, worst_paid
 
 if TYPE_CHECKING:
@@ -32,10 +33,10 @@ def gold_misses_the_maximum(subject: Subject) -> Iterator[Found]:
 
 
 def _missing(subject: Subject, score: Score) -> Found:
-    evidence = of_conversation(score) | {"expected": subject.range.maximum}
+    evidence = of_conversation(subject.facts, score, expected=subject.range.maximum)
     answer = next((task.answer for task in subject.facts.tasks if task.index == score.task), None)
     if answer is not None:
-        evidence["answer"] = answer
+        evidence = replace(evidence, answer=answer)
     fix = None
     if score.derived:
         fix = (
@@ -76,7 +77,7 @@ def gold_is_unknown(subject: Subject) -> Iterator[Found]:
     why = "its oracle has no reply" if subject.package.has_oracle else "none can be derived and there is no oracle"
     yield Found(
         f"no gold reply for {len(lacking)} of {len(tried)} tasks, first task {lacking[0]}: {why}",
-        {"tasks": lacking[:20], "count": len(lacking), "of": len(tried), "fields": sorted(data)},
+        Evidence(count=len(lacking), of=len(tried), details={"tasks": lacking[:20], "fields": sorted(data)}),
         Place(ORACLE_FILE),
     )
 
@@ -98,7 +99,7 @@ def oracle_fails(subject: Subject) -> Iterator[Found]:
             continue
         found = Found(
             f"the oracle failed on task {score.task}: {described(failure)}",
-            of_conversation(score) | of_failure(failure),
+            of_conversation(subject.facts, score, failure=failure),
             failure.place or Place(ORACLE_FILE),
         )
         kinds.setdefault(_kind(failure), []).append(found)

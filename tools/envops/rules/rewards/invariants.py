@@ -3,19 +3,30 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from envops.facts.observed import Place
 from envops.facts.reward_numbers import is_reward_number, number
-from envops.rules.engine import Found, Subject, rule
-from envops.rules.evidence import described, merged, of_conversation, of_failure, reply_text, shortened
+from envops.rules.engine import Found, Subject, merged, rule
+from envops.rules.evidence import (
+    EarnedReward,
+    Evidence,
+    described,
+    of_conversation,
+    of_failure,
+    of_reply,
+    reply_text,
+    shortened,
+    shown_reply,
+)
 from envops.rules.gold import best_paid, worst_paid
 from envops.statistics.declared_range import speakers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from envops.facts.observed import Circumstance, GoldSweep, Growth
+    from envops.facts.observed import Circumstance, Difference, Facts, GoldSweep, Growth
 
 FLOOR_SECONDS = 0.25
 """Below this, no growth is worth a word."""
@@ -46,9 +57,12 @@ def gold_misses_the_maximum_further_on(subject: Subject) -> Iterator[Found]:
         said = f"gold earns {number(first.reward)} of {number(declared.maximum)} on task {first.task}"
         yield Found(
             f"{said} ({count} of {len(sweep.tasks)} further tasks)",
-            of_conversation(first)
-            | {"expected": declared.maximum, "count": count, "of": len(sweep.tasks)}
-            | {"tasks": [score.task for score in missed]},
+            replace(
+                of_conversation(subject.facts, first, expected=declared.maximum),
+                count=count,
+                of=len(sweep.tasks),
+                details={"tasks": [score.task for score in missed]},
+            ),
             worst_paid(subject, first),
         )
 
@@ -63,7 +77,7 @@ def gold_was_tried_on_a_sample(subject: Subject) -> Iterator[Found]:
     """
     for sweep in subject.facts.sweeps:
         if sweep.ended_by != "all":
-            yield Found(_how_far(sweep), {"tasks": sweep.known, "ended by": sweep.ended_by})
+            yield Found(_how_far(sweep), Evidence(details={"tasks": sweep.known, "ended by": sweep.ended_by}))
 
 
 def _how_far(sweep: GoldSweep) -> str:
@@ -88,7 +102,7 @@ def penalty_is_never_seen(subject: Subject) -> Iterator[Found]:
         yield Found(
             f"the minimum is {number(subject.range.minimum)}, but none of {len(scored)} conversations earned less "
             f"than 0",
-            {"minimum": subject.range.minimum, "lowest": lowest.reward, "of": len(scored)},
+            Evidence(of=len(scored), details={"minimum": subject.range.minimum, "lowest": lowest.reward}),
         )
 
 
@@ -97,23 +111,21 @@ def _differing(subject: Subject, saying: str, *circumstances: Circumstance) -> I
         if repetition.circumstance not in circumstances or not repetition.differences:
             continue
         first = repetition.differences[0]
-        others = [
-            {"task": each.task, "policy": each.policy, "reward": each.reward, "again": each.again}
-            for each in repetition.differences[1:3]
-        ]
+        seen = [_of_difference(subject.facts, each) for each in repetition.differences[:3]]
         yield Found(
             f"the same reply earns {number(first.reward)}, and {number(first.again)} {saying}, on task {first.task} "
             f"({first.policy}; {repetition.difference_count} of {repetition.count} conversations)",
-            {
-                "task": first.task,
-                "policy": first.policy,
-                "reply": shortened(reply_text(first.completion)),
-                "reward": first.reward,
-                "again": first.again,
-                "circumstance": repetition.circumstance,
-            }
-            | ({"more": others} if others else {}),
+            replace(
+                seen[0],
+                details={**seen[0].details, "circumstance": repetition.circumstance},
+                more=tuple(seen[1:]),
+            ),
         )
+
+
+def _of_difference(facts: Facts, each: Difference) -> Evidence:
+    reply = shown_reply(each.task, each.completion, each.policy)
+    return replace(of_reply(facts, reply, EarnedReward(each.reward)), details={"again": each.again})
 
 
 @rule("RWD070", gate="rewards")
@@ -181,7 +193,7 @@ def _untried(subject: Subject, *, out_of_time: bool) -> Iterator[Found]:
         if failure is not None and (failure.kind == "timeout") == out_of_time:
             yield Found(
                 f"rewards were not compared under this circumstance: {repetition.circumstance}: {described(failure)}",
-                of_failure(failure) | {"circumstance": repetition.circumstance},
+                of_failure(failure, circumstance=repetition.circumstance),
                 failure.place,
                 inconclusive=not out_of_time,
             )
@@ -218,12 +230,14 @@ def _too_steep(subject: Subject, *, of_libraries: bool) -> Iterator[Found]:
         Found(
             f"a reply of {growth.lengths[-1]} characters ({growth.shape}) takes {_how_long(growth)}"
             f"{f' in {growth.library}' if growth.library else ''}",
-            {
-                "task": growth.task,
-                "shape": growth.shape,
-                "reply begins with": growth.beginning,
-                "seconds": dict(zip(map(str, growth.lengths), growth.seconds, strict=True)),
-            },
+            Evidence(
+                details={
+                    "task": growth.task,
+                    "shape": growth.shape,
+                    "reply begins with": growth.beginning,
+                    "seconds": dict(zip(map(str, growth.lengths), growth.seconds, strict=True)),
+                }
+            ),
             growth.place,
         )
         for growth in steep
@@ -257,7 +271,7 @@ def _acts(subject: Subject, what: str, saying: str) -> Iterator[Found]:
         if act.what == what:
             yield Found(
                 f"{act.function} {saying} {shortened(act.detail, 120)} while a reward is computed",
-                {"what": act.what, "detail": act.detail, "function": act.function, "count": act.count},
+                Evidence(count=act.count, details={"what": act.what, "detail": act.detail, "function": act.function}),
                 act.place,
             )
 
@@ -341,7 +355,11 @@ def function_is_silent_at_times(subject: Subject) -> Iterator[Found]:
             yield Found(
                 f"{function.name} gave nothing on task {first.task} ({first.policy}; {len(silent)} of {len(scored)} "
                 "conversations)",
-                of_conversation(first) | {"function": function.name, "count": len(silent), "of": len(scored)},
+                replace(
+                    of_conversation(subject.facts, first, details={"function": function.name}),
+                    count=len(silent),
+                    of=len(scored),
+                ),
                 function.place,
             )
 
@@ -367,7 +385,7 @@ def judge_is_talked_over(subject: Subject) -> Iterator[Found]:
         Found(
             f"{shortened(reply_text(score.completion), 60)!r} earns {number(score.reward)} on task {score.task}"
             f"{f' {to_whom}' if to_whom else ''}, more than {number(declared.form_alone)}",
-            of_conversation(score) | {"expected": f"<= {number(declared.form_alone)}"},
+            of_conversation(subject.facts, score, expected=f"<= {number(declared.form_alone)}"),
             best_paid(subject, score) or Place("pyproject.toml"),
         )
         for score, to_whom in [*((score, "") for score in canaries), *judged]

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from envops.facts.observed import Place
 from envops.facts.reward_numbers import number
 from envops.rules.engine import Found, Subject, rule
-from envops.rules.evidence import described, of_failure, reply_text
+from envops.rules.evidence import Evidence, described, of_failure, of_reply, shown_reply
 from envops.rules.ready_case import ready_case
 from envops.rules.schema.metadata import in_pyproject
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from envops.facts.mutation import Mutant, Mutation
+    from envops.facts.observed import Facts
 
 GOOD_SCORE = 0.9
 """Below this, the cases do not hold the reward code to what it does."""
@@ -46,7 +48,7 @@ def many_mutants_survive(subject: Subject) -> Iterator[Found]:
     yield Found(
         f"mutation score {score}: {len(survivors)} of {judged} mutants of the reward code go unnoticed"
         + ("" if mutation.cases else "; there are no cases that could notice"),
-        _counts(mutation) | {"survivors": "\n".join(mutant.id for mutant in survivors)},
+        Evidence(details=_counts(mutation) | {"survivors": "\n".join(mutant.id for mutant in survivors)}),
         Place("tests/cases.yaml"),
     )
 
@@ -66,7 +68,7 @@ def mutant_survives(subject: Subject) -> Iterator[Found]:
         told = "" if mutant.apart is None else ", and a reply tells it apart"
         yield Found(
             f"{mutant.operator} in {mutant.function} goes unnoticed{told}",
-            _evidence(mutant),
+            _evidence(subject.facts, mutant),
             Place(mutant.file, mutant.line),
         )
 
@@ -87,7 +89,7 @@ def there_is_nothing_to_mutate(subject: Subject) -> Iterator[Found]:
     if mutation is None or (mutation.exist and mutation.conversations):
         return
     what = "no line that can be mutated runs" if mutation.conversations else "no conversation can be scored again"
-    yield Found(f"{what} while rewards are computed", _counts(mutation) | _left_out(mutation))
+    yield Found(f"{what} while rewards are computed", Evidence(details=_counts(mutation) | _left_out(mutation)))
 
 
 @rule("RWD083", gate="rewards", severity="warning")
@@ -104,7 +106,7 @@ def equivalent_mark_is_wrong(subject: Subject) -> Iterator[Found]:
         yield Found(
             f"mutant {mark.mutant!r} is marked as equivalent, "
             + (f"but it is told apart: {mark.killed_by}" if mark.killed_by else "but there is no such mutant"),
-            {"mutant": mark.mutant, "reason": mark.reason},
+            Evidence(details={"mutant": mark.mutant, "reason": mark.reason}),
             in_pyproject(subject.package, "tool.envops.mutation.equivalent"),
         )
 
@@ -125,7 +127,7 @@ def many_mutants_are_not_decided(subject: Subject) -> Iterator[Found]:
     yield Found(
         f"{mutation.undecided} of {len(mutation.mutants)} mutants were not decided "
         f"in {number(mutation.seconds_allowed)} s of the processor",
-        _counts(mutation) | _left_out(mutation) | _missed(mutation),
+        Evidence(details=_counts(mutation) | _left_out(mutation) | _missed(mutation)),
     )
 
 
@@ -165,15 +167,14 @@ def _missed(mutation: Mutation) -> dict[str, Any]:
     return {"missed by all that were asked": missed[:MOST_MISSED], "missed": len(missed)} if missed else {}
 
 
-def _evidence(mutant: Mutant) -> dict[str, Any]:
-    evidence: dict[str, Any] = {"mutant": mutant.id, "diff": mutant.diff}
+def _evidence(facts: Facts, mutant: Mutant) -> Evidence:
+    details: dict[str, Any] = {"mutant": mutant.id, "diff": mutant.diff}
     if mutant.apart is not None:
         apart = mutant.apart
-        evidence |= {
-            "task": apart.task,
-            "reply": reply_text(apart.completion),
+        details |= {
             "code itself": dict(apart.original),
             "by mutant": dict(apart.mutant),
             "ready case": ready_case(f"tells {mutant.id} apart", apart.task, apart.completion, apart.original),
         }
-    return evidence
+        return replace(of_reply(facts, shown_reply(apart.task, apart.completion)), details=details)
+    return Evidence(details=details)

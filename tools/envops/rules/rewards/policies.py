@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from envops.facts.reward_numbers import is_reward_number, number
-from envops.rules.engine import Found, Subject, rule
-from envops.rules.evidence import merged, of_conversation
+from envops.rules.engine import Found, Subject, merged, rule
+from envops.rules.evidence import of_conversation
 from envops.rules.gold import best_paid, differing_from_gold, reaching_gold, scores_of
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ def paid_beyond(subject: Subject, policy: str, bound: float, saying: str) -> Ite
     hits = [
         Found(
             f"{saying} earns {number(score.reward)} on task {score.task}, more than {number(bound)}",
-            of_conversation(score) | {"expected": f"<= {number(bound)}"},
+            of_conversation(subject.facts, score, expected=f"<= {number(bound)}"),
             best_paid(subject, score),
         )
         for score in beyond
@@ -36,7 +37,7 @@ def paid_like_gold(subject: Subject, policy: str, saying: str) -> Iterator[Found
     hits = [
         Found(
             f"{saying} earns {number(score.reward)} on task {score.task}, gold earns {number(gold.reward)}",
-            of_conversation(score) | {"gold": of_conversation(gold), "expected": f"< {number(gold.reward)}"},
+            of_conversation(subject.facts, score, reference=gold, expected=f"< {number(gold.reward)}"),
             best_paid(subject, score),
         )
         for score, gold in reaching_gold(subject, policy)
@@ -141,7 +142,10 @@ def reward_is_constant(subject: Subject) -> Iterator[Found]:
     yield Found(
         f"{len(policies)} policies earn the same on all of {len(compared)} tasks, "
         f"{number(first.reward)} on task {first.task}",
-        of_conversation(first) | {"policies": policies, "more": [of_conversation(score) for score in compared[0][1:3]]},
+        replace(
+            of_conversation(subject.facts, first, details={"policies": policies}),
+            more=tuple(of_conversation(subject.facts, score) for score in compared[0][1:3]),
+        ),
         best_paid(subject, first),
     )
 

@@ -6,8 +6,8 @@ import math
 from typing import TYPE_CHECKING
 
 from envops.facts.reward_numbers import number
-from envops.rules.engine import Found, Subject, rule
-from envops.rules.evidence import described, merged, of_conversation, of_failure
+from envops.rules.engine import Found, Subject, merged, rule
+from envops.rules.evidence import described, of_conversation, of_failure
 from envops.rules.failures import is_nobodys_fault, own_failure
 from envops.rules.gold import best_paid, is_of_the_oracle
 
@@ -30,11 +30,11 @@ def reward_is_out_of_range(subject: Subject) -> Iterator[Found]:
     declared = subject.range
     scored = subject.rewarded_conversations
     outside = [score for score in scored if score.reward is not None and not declared.contains(score.reward)]
+    lowest, highest = number(declared.minimum), number(declared.maximum)
     hits = [
         Found(
-            f"reward {number(score.reward)} on task {score.task} ({score.policy}) is outside of "
-            f"{number(declared.minimum)} to {number(declared.maximum)}",
-            of_conversation(score) | {"expected": f"between {number(declared.minimum)} and {number(declared.maximum)}"},
+            f"reward {number(score.reward)} on task {score.task} ({score.policy}) is outside {lowest} to {highest}",
+            of_conversation(subject.facts, score, expected=f"between {lowest} and {highest}"),
             best_paid(subject, score) if (score.reward or 0.0) > declared.maximum else None,
         )
         for score in outside
@@ -55,7 +55,7 @@ def reward_changes_on_repetition(subject: Subject) -> Iterator[Found]:
         Found(
             f"the same reply earns {number(score.reward)}, then {', '.join(number(again) for again in score.again)}, "
             f"on task {score.task} ({score.policy})",
-            of_conversation(score) | {"again": list(score.again)},
+            of_conversation(subject.facts, score, details={"again": list(score.again)}),
         )
         for score in repeated
         if score.again != (score.reward,) * len(score.again) and not _all_same(score)
@@ -88,7 +88,7 @@ def conversation_is_not_scored(subject: Subject) -> Iterator[Found]:
         Found(
             f"task {score.task} ({score.policy}) got no reward: "
             + (described(score.failure) if score.failure else _silent(score)),
-            of_conversation(score) | (of_failure(score.failure) if score.failure else {}),
+            of_conversation(subject.facts, score, failure=score.failure),
             score.failure.place if score.failure else None,
             inconclusive=is_nobodys_fault(score.failure),
         )

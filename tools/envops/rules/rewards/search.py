@@ -2,27 +2,106 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 from envops.facts.reward_numbers import number
 from envops.rules.engine import Found, Subject, rule
-from envops.rules.evidence import shortened
-from envops.rules.exploits import (
-    ENOUGH_TASKS,
-    beyond_form,
-    clear_wins,
-    evidence_of,
-    exploits,
-    panel,
-    paying_place,
-    way_to_gold,
-)
+from envops.rules.evidence import EarnedReward, Evidence, ShownFailure, of_reply, shortened, shown_reply
+from envops.rules.gold import place_of
+from envops.rules.ready_case import ready_case
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from envops.facts.observed import Message, Place
+    from envops.facts.search import Earned, Exploit, ExploitKind, PanelTask
+
+CLEAR = 0.5
+"""Share of the way from what form alone may earn to gold that a clear win has made."""
+LONGEST_CASE = 4_000
+"""A reply longer than this is no case that anybody would keep."""
+ENOUGH_TASKS = 3
+"""On fewer tasks, that functions agree may be chance."""
 MODEST = 0.5
 """Share of the way to gold from which on partial credit for no answer is worth a word."""
+
+
+def exploits(subject: Subject, kind: ExploitKind) -> Iterator[Exploit]:
+    """What the search found of one kind."""
+    search = subject.facts.search
+    for exploit in search.exploits if search else ():
+        if exploit.kind == kind:
+            yield exploit
+
+
+def panel(subject: Subject) -> dict[int, PanelTask]:
+    search = subject.facts.search
+    return {each.task: each for each in search.panel} if search else {}
+
+
+def clear_wins(subject: Subject, exploit: Exploit) -> list[Earned]:
+    """Tasks on which a find is paid far beyond what form alone may earn, and near to gold."""
+    tasks = panel(subject)
+    return [each for each in exploit.earned if each.task in tasks and way_to_gold(subject, each) >= CLEAR]
+
+
+def way_to_gold(subject: Subject, earned: Earned) -> float:
+    """0 where a find earns what form alone may earn, 1 where it earns what gold earns."""
+    gold, bound = panel(subject)[earned.task].gold, subject.range.form_alone
+    if gold <= bound + subject.range.tolerance:
+        return 0.0
+    return (earned.reward - bound) / (gold - bound)
+
+
+def beyond_form(subject: Subject, earned: Earned) -> bool:
+    """Whether a find earns more than form alone may, by as much again as is allowed for crumbs."""
+    return earned.reward > subject.range.form_alone + subject.range.crumbs + subject.range.tolerance
+
+
+def evidence_of(subject: Subject, exploit: Exploit, shown: Earned, expected: str) -> Evidence:
+    """The reply, what it earns on the probe tasks, what the reference reply earns, what luck would, and a case."""
+    search = subject.facts.search
+    assert search is not None
+    reference = panel(subject)[shown.task]
+    paid = (
+        f"task {each.task}: {number(each.reward)} of {number(panel(subject)[each.task].gold)}"
+        for each in exploit.earned
+    )
+    details: dict[str, Any] = {
+        "pattern": exploit.pattern,
+        "gold_reward": reference.gold,
+        "gold_answer": reference.answer,
+        "on_the_panel": ", ".join(paid),
+        "found": f"by {exploit.found_by} with seed {search.seed}, {search.evaluations} scorings, "
+        f"{exploit.found_length} characters before it was shortened",
+    }
+    if exploit.kind != "wrong" and search.chance is not None:
+        details["by_chance"] = (
+            f"all answers of the probe tasks differ, so a constant answer is right on 1 of {len(search.panel)}; "
+            f"of all tasks seen the most frequent answer is right on {search.chance:.0%}"
+        )
+    if len(shown.reply) <= LONGEST_CASE:
+        name = f"{exploit.pattern} is not paid, task {shown.task}"
+        details["ready_case"] = ready_case(name, shown.task, _said(shown.reply), {"reward": expected})
+    return replace(
+        of_reply(
+            subject.facts,
+            shown_reply(shown.task, _said(shown.reply)),
+            EarnedReward(shown.reward, dict(shown.functions)),
+        ),
+        expected=expected,
+        details=details,
+    )
+
+
+def _said(reply: str) -> list[Message]:
+    return [{"role": "assistant", "content": reply}]
+
+
+def paying_place(subject: Subject, exploit: Exploit) -> Place | None:
+    """Where the function that paid is defined."""
+    return place_of(subject, exploit.functions[0]) if exploit.functions else None
 
 
 def _shown(reply: str) -> str:
@@ -71,7 +150,8 @@ def wrong_by_construction_is_paid_like_gold(subject: Subject) -> Iterator[Found]
     gold = panel(subject)[wins[0].task]
     evidence = evidence_of(subject, exploit, wins[0], f"< {number(gold.gold)}")
     if len(paid) > 1:
-        evidence["also"] = {other.pattern: others[0].reply for other, others in paid[1:]}
+        also = {other.pattern: others[0].reply for other, others in paid[1:]}
+        evidence = replace(evidence, details={**evidence.details, "also": also})
     yield Found(
         f"{_shown(wins[0].reply)} is paid like the right answer {shortened(gold.answer, 40)!r} "
         f"on {len(wins)} tasks: {exploit.explanation}",
@@ -140,5 +220,8 @@ def odd_reply_breaks_the_reward(subject: Subject) -> Iterator[Found]:
         yield Found(
             f"{broken.function} breaks on {_shown(broken.reply)}, task {broken.task}: "
             f"{broken.type}: {shortened(broken.message, 150)}",
-            {"task": broken.task, "reply": shortened(broken.reply), "error": f"{broken.type}: {broken.message}"},
+            replace(
+                of_reply(subject.facts, shown_reply(broken.task, _said(broken.reply))),
+                failure=ShownFailure(f"{broken.type}: {broken.message}"),
+            ),
         )

@@ -6,8 +6,8 @@ import re
 from typing import TYPE_CHECKING
 
 from envops.facts.reward_numbers import number
-from envops.rules.engine import Found, Subject, rule
-from envops.rules.evidence import merged, of_conversation, reply_text, text_of
+from envops.rules.engine import Found, Subject, merged, rule
+from envops.rules.evidence import of_conversation, reply_text, text_of
 from envops.rules.gold import best_paid, gold_by_task, reaching_gold, scores_of, worst_paid
 from envops.rules.rewards.policies import paid_beyond, paid_like_gold
 
@@ -95,7 +95,7 @@ def _inside_the_reasoning(subject: Subject) -> Iterator[Found]:
 def _paid_in_full(subject: Subject, score: Score, gold: Score, saying: str) -> Found:
     return Found(
         f"{saying} earns {number(score.reward)} on task {score.task}, gold earns {number(gold.reward)}",
-        of_conversation(score) | {"gold": of_conversation(gold), "expected": f"< {number(gold.reward)}"},
+        of_conversation(subject.facts, score, reference=gold, expected=f"< {number(gold.reward)}"),
         best_paid(subject, score),
     )
 
@@ -186,7 +186,7 @@ def _refused(subject: Subject, policy: str, saying: str) -> Iterator[Found]:
     hits = [
         Found(
             f"{saying} earns {number(score.reward)} on task {score.task}, gold earns {number(perfect.reward)}",
-            of_conversation(score) | {"gold": of_conversation(perfect), "expected": number(perfect.reward)},
+            of_conversation(subject.facts, score, reference=perfect, expected=number(perfect.reward)),
             worst_paid(subject, score),
         )
         for score, perfect in scored

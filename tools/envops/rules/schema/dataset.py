@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from envops.facts.observed import Dataset, Place, Task
 from envops.rules.engine import Found, Subject, rule
-from envops.rules.evidence import shortened, text_of
+from envops.rules.evidence import Evidence, shortened, text_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -54,10 +54,10 @@ def dataset_is_empty(subject: Subject) -> Iterator[Found]:
         return
     datasets = _datasets(subject)
     if not datasets:
-        yield Found("the environment offers no tasks at all", {})
+        yield Found("the environment offers no tasks at all", Evidence())
     for dataset in datasets:
         if dataset.size == 0:
-            yield Found(f"the {dataset.split} split is empty", {"split": dataset.split})
+            yield Found(f"the {dataset.split} split is empty", Evidence(details={"split": dataset.split}))
 
 
 @rule("SCH051", gate="schema")
@@ -73,7 +73,10 @@ def prompts_are_empty(subject: Subject) -> Iterator[Found]:
             yield Found(
                 f"{dataset.empty_prompt_count} of {dataset.inspected} {dataset.split} tasks have an empty prompt, "
                 f"first task {_first(dataset.empty_prompts)}",
-                {"split": dataset.split, "count": dataset.empty_prompt_count, "tasks": list(dataset.empty_prompts)},
+                Evidence(
+                    count=dataset.empty_prompt_count,
+                    details={"split": dataset.split, "tasks": list(dataset.empty_prompts)},
+                ),
             )
 
 
@@ -92,12 +95,14 @@ def _duplicates(subject: Subject, dataset: Dataset) -> Found:
     pair = f", first tasks {dataset.duplicates[0][0]} and {dataset.duplicates[0][1]}" if dataset.duplicates else ""
     return Found(
         f"{dataset.duplicate_count} of {dataset.inspected} {dataset.split} tasks repeat another one{pair}",
-        {
-            "split": dataset.split,
-            "count": dataset.duplicate_count,
-            "pairs": [list(pair) for pair in dataset.duplicates],
-            "shown": _tasks(subject, dataset, dataset.duplicates[0] if dataset.duplicates else ()),
-        },
+        Evidence(
+            count=dataset.duplicate_count,
+            details={
+                "split": dataset.split,
+                "pairs": [list(pair) for pair in dataset.duplicates],
+                "shown": _tasks(subject, dataset, dataset.duplicates[0] if dataset.duplicates else ()),
+            },
+        ),
     )
 
 
@@ -154,7 +159,7 @@ def train_and_eval_overlap(subject: Subject) -> Iterator[Found]:
     first = f", first train {pairs[0][0]} and eval {pairs[0][1]}" if pairs else ""
     yield Found(
         f"{description.overlap_count} of {inspected} eval tasks are train tasks too{first}",
-        {"count": description.overlap_count, "pairs": pairs},
+        Evidence(count=description.overlap_count, details={"pairs": pairs}),
     )
 
 
@@ -171,11 +176,10 @@ def _answers(subject: Subject, dataset: Dataset) -> Found:
     return Found(
         f"{dataset.answer_in_prompt_count} of {dataset.inspected} {dataset.split} prompts contain the answer, "
         f"first task {_first(dataset.answers_in_prompt)}",
-        {
-            "split": dataset.split,
-            "count": dataset.answer_in_prompt_count,
-            "shown": _tasks(subject, dataset, dataset.answers_in_prompt),
-        },
+        Evidence(
+            count=dataset.answer_in_prompt_count,
+            details={"split": dataset.split, "shown": _tasks(subject, dataset, dataset.answers_in_prompt)},
+        ),
     )
 
 
@@ -218,5 +222,7 @@ def dataset_is_not_pinned(subject: Subject) -> Iterator[Found]:
     for note in subject.package.notes:
         if note.what == "unpinned-dataset":
             yield Found(
-                f"{note.detail} is loaded without a revision", {"dataset": note.detail}, Place(note.file, note.line)
+                f"{note.detail} is loaded without a revision",
+                Evidence(details={"dataset": note.detail}),
+                Place(note.file, note.line),
             )

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from envops.facts.observed import Place
 from envops.rules.engine import Found, Subject, rule
+from envops.rules.evidence import Evidence
 from envops.rules.readme import EXPECTED_SECTIONS, missing_sections, names, text_about_rewards
 from envops.statistics.declared_range import is_reward
 
@@ -23,7 +24,7 @@ def readme_is_missing(subject: Subject) -> Iterator[Found]:
     """
     readme = subject.package.readme
     if readme is None or not readme.strip():
-        yield Found("README.md is missing" if readme is None else "README.md is empty", {}, Place("README.md"))
+        yield Found("README.md is missing" if readme is None else "README.md is empty", Evidence(), Place("README.md"))
 
 
 @rule("SCH021", gate="schema")
@@ -42,7 +43,12 @@ def readme_lacks_sections(subject: Subject) -> Iterator[Found]:
     if missing:
         yield Found(
             f"README.md has no section on {', '.join(missing)}",
-            {"missing": list(missing), "accepted": {name: list(EXPECTED_SECTIONS[name]) for name in missing}},
+            Evidence(
+                details={
+                    "missing": list(missing),
+                    "accepted": {name: list(EXPECTED_SECTIONS[name]) for name in missing},
+                }
+            ),
             Place("README.md"),
         )
 
@@ -61,7 +67,7 @@ def readme_does_not_name_every_reward(subject: Subject) -> Iterator[Found]:
     if text and unnamed:
         yield Found(
             f"the README does not name {', '.join(unnamed)} where it tells of the reward",
-            {"missing": unnamed, "functions": {name: names(text, name) for name in rewards}},
+            Evidence(details={"missing": unnamed, "functions": {name: names(text, name) for name in rewards}}),
             Place("README.md"),
         )
 
@@ -75,4 +81,4 @@ def cases_are_missing(subject: Subject) -> Iterator[Found]:
     Fix: Write tests/cases.yaml: a reply, and the reward or the functions it must earn.
     """
     if not subject.package.cases:
-        yield Found("tests/cases.yaml is missing or has no case", {}, Place("tests/cases.yaml"))
+        yield Found("tests/cases.yaml is missing or has no case", Evidence(), Place("tests/cases.yaml"))

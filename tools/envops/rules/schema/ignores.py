@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from envops.facts.observed import Place
 from envops.repository.problem import nearest
 from envops.rules.engine import Found, Rule, Subject, all_rules, rule
+from envops.rules.evidence import Evidence
 from envops.rules.verdict import STAGES_OF_GATE
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ def ignored_rule_does_not_exist(subject: Subject) -> Iterator[Found]:
             hint = f"; did you mean {meant}?" if meant else ""
             yield Found(
                 f"{ignored} is ignored but is no rule{hint}",
-                {"ignored": ignored, "reason": reason},
+                Evidence(details={"ignored": ignored, "reason": reason}),
                 _in_registry(subject),
             )
 
@@ -50,7 +51,7 @@ def ignored_rule_did_not_fire(subject: Subject) -> Iterator[Found]:
         if known is not None and ignored not in subject.fired and _could_fire(known, subject):
             yield Found(
                 f"{ignored} is ignored but finds nothing ({known.title})",
-                {"ignored": ignored, "reason": reason},
+                Evidence(details={"ignored": ignored, "reason": reason}),
                 _in_registry(subject),
             )
 

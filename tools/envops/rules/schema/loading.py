@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from envops.rules.engine import Found, Subject, rule
-from envops.rules.evidence import described, of_failure
+from envops.rules.evidence import Evidence, described, of_failure
 from envops.rules.failures import own_failure
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def loading_raises(subject: Subject) -> Iterator[Found]:
     if failure is not None:
         yield Found(
             f"loading failed: {described(failure)}",
-            of_failure(failure) | {"args": dict(subject.entry.args)},
+            of_failure(failure, args=dict(subject.entry.args)),
             failure.place,
         )
 
@@ -67,7 +67,7 @@ def loading_needs_a_secret(subject: Subject) -> Iterator[Found]:
     else:
         yield Found(
             f"loading asks for a secret that the registry does not declare: {described(failure)}",
-            of_failure(failure) | {"declared": list(subject.entry.secrets)},
+            of_failure(failure, declared=list(subject.entry.secrets)),
             failure.place,
         )
 
@@ -86,7 +86,7 @@ def loading_needs_the_network(subject: Subject) -> Iterator[Found]:
             reached = [attempt.address for attempt in subject.facts.network if attempt.stage == stage]
             yield Found(
                 f"{_DOING[stage]} needs the network: {described(failure)}",
-                of_failure(failure) | {"addresses": reached[:10]},
+                of_failure(failure, addresses=reached[:10]),
                 failure.place,
             )
 
@@ -109,7 +109,7 @@ def loading_tries_the_network(subject: Subject) -> Iterator[Found]:
         addresses = list(dict.fromkeys(attempt.address for attempt in attempts))
         yield Found(
             f"{_DOING[attempts[0].stage]} tried to reach {addresses[0]} ({len(attempts)} attempts in all)",
-            {"addresses": addresses[:10], "count": len(attempts)},
+            Evidence(count=len(attempts), details={"addresses": addresses[:10]}),
             attempts[0].place,
         )
 

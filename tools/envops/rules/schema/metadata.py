@@ -9,6 +9,7 @@ from packaging.version import InvalidVersion, Version
 
 from envops.facts.observed import Place
 from envops.rules.engine import Found, Subject, rule
+from envops.rules.evidence import Evidence
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -43,7 +44,7 @@ def name_is_not_what_the_hub_takes(subject: Subject) -> Iterator[Found]:
     if not HUB_NAME.fullmatch(name):
         yield Found(
             f"project.name is {name!r}; the Hub takes lower case letters, digits and single dashes",
-            {"found": name, "allowed": HUB_NAME.pattern},
+            Evidence(details={"found": name, "allowed": HUB_NAME.pattern}),
             in_pyproject(subject.package, "project.name"),
         )
 
@@ -64,7 +65,7 @@ def folder_or_module_do_not_follow_from_the_name(subject: Subject) -> Iterator[F
         named = " and ".join(f"the {what} is {name!r}" for what, name in wrong.items())
         yield Found(
             f"{named}; by the name {subject.package.name!r} it should be {expected!r}",
-            {"found": wrong, "expected": expected},
+            Evidence(expected=expected, details={"found": wrong}),
             in_pyproject(subject.package, "project.name"),
         )
 
@@ -80,12 +81,16 @@ def version_is_not_pep_440(subject: Subject) -> Iterator[Found]:
     version = subject.package.version
     place = in_pyproject(subject.package, "project.version")
     if not version.strip():
-        yield Found("project.version is missing", {}, place)
+        yield Found("project.version is missing", Evidence(), place)
         return
     try:
         Version(version)
     except InvalidVersion:
-        yield Found(f"project.version is {version!r}, which is not a version by PEP 440", {"found": version}, place)
+        yield Found(
+            f"project.version is {version!r}, which is not a version by PEP 440",
+            Evidence(details={"found": version}),
+            place,
+        )
 
 
 @rule("SCH004", gate="schema")
@@ -102,7 +107,7 @@ def description_says_nothing(subject: Subject) -> Iterator[Found]:
     if wrong:
         yield Found(
             f"project.description {wrong}",
-            {"found": package.description},
+            Evidence(details={"found": package.description}),
             in_pyproject(package, "project.description"),
         )
 
@@ -130,4 +135,4 @@ def tags_are_missing(subject: Subject) -> Iterator[Found]:
     Fix: Add tags to pyproject.toml, such as `tags = ["math", "single-turn"]`.
     """
     if not any(tag.strip() for tag in subject.package.tags):
-        yield Found("no tags are declared", {}, in_pyproject(subject.package, "project.tags"))
+        yield Found("no tags are declared", Evidence(), in_pyproject(subject.package, "project.tags"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from envops.rules.engine import Found, Subject, rule
+from envops.rules.evidence import Evidence
 from envops.rules.schema.metadata import in_pyproject
 from envops.rules.verifiers_releases import (
     PYTHONS,
@@ -62,18 +63,22 @@ def python_is_missing_or_unsupported(subject: Subject) -> Iterator[Found]:
     declared = subject.package.requires_python
     place = in_pyproject(subject.package, "project.requires-python")
     if not declared.strip():
-        yield Found("project.requires-python is missing", {}, place)
+        yield Found("project.requires-python is missing", Evidence(), place)
         return
     admitted = pythons_admitted(declared)
     if admitted is None:
-        yield Found(f"project.requires-python is {declared!r}, which does not parse", {"found": declared}, place)
+        yield Found(
+            f"project.requires-python is {declared!r}, which does not parse",
+            Evidence(details={"found": declared}),
+            place,
+        )
         return
     release = _release(subject)
     supported = python_of(release) if release else None
     if supported is not None and not any(supported.contains(version) for version in admitted):
         yield Found(
             f"project.requires-python {declared!r} admits no Python that verifiers {release} runs on ({supported})",
-            {"found": declared, "verifiers": release, "supported": str(supported)},
+            Evidence(details={"found": declared, "verifiers": release, "supported": str(supported)}),
             place,
         )
 
@@ -100,7 +105,7 @@ def python_is_wider_than_verifiers(subject: Subject) -> Iterator[Found]:
         yield Found(
             f"project.requires-python {declared!r} admits Python {_minor(admitted[0])}, but verifiers {release} "
             f"needs {supported}",
-            {"found": declared, "verifiers": release, "supported": str(supported)},
+            Evidence(details={"found": declared, "verifiers": release, "supported": str(supported)}),
             in_pyproject(subject.package, "project.requires-python"),
         )
 
@@ -116,7 +121,7 @@ def verifiers_is_not_required(subject: Subject) -> Iterator[Found]:
     if verifiers_requirement(subject.package.requires) is None:
         yield Found(
             "project.dependencies does not name verifiers",
-            {"found": list(subject.package.requires)},
+            Evidence(details={"found": list(subject.package.requires)}),
             _place_of_verifiers(subject),
             fix=_fix(subject),
         )
@@ -136,7 +141,7 @@ def verifiers_is_unbounded(subject: Subject) -> Iterator[Found]:
     if requirement is not None and not is_bounded_above(requirement):
         yield Found(
             f"{str(requirement)!r} has no upper bound",
-            {"found": str(requirement)},
+            Evidence(details={"found": str(requirement)}),
             _place_of_verifiers(subject),
             fix=_fix(subject),
         )
@@ -158,7 +163,7 @@ def verifiers_does_not_fit_the_generation(subject: Subject) -> Iterator[Found]:
     if wrong:
         yield Found(
             f"{str(requirement)!r} {wrong}, which lacks the {generation} interface",
-            {"found": str(requirement), "generation": generation},
+            Evidence(details={"found": str(requirement), "generation": generation}),
             _place_of_verifiers(subject),
             fix=_fix(subject),
         )
@@ -186,5 +191,5 @@ def nothing_to_load(subject: Subject) -> Iterator[Found]:
         return
     yield Found(
         f"module {package.module}: {said}",
-        {"exports": list(package.exports), "generation": package.generation},
+        Evidence(details={"exports": list(package.exports), "generation": package.generation}),
     )

@@ -9,7 +9,7 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 from envops.rules.engine import Found, Subject, rule
-from envops.rules.evidence import described, of_failure
+from envops.rules.evidence import Evidence, described, of_failure
 from envops.rules.schema.metadata import in_pyproject
 
 if TYPE_CHECKING:
@@ -57,14 +57,16 @@ def wheel_lacks_files(subject: Subject) -> Iterator[Found]:
     shipped = set(wheel.files)
     place = in_pyproject(subject.package, "build-system")
     if not any(name == f"{module}.py" or name.startswith(f"{module}/") for name in shipped):
-        yield Found(f"{wheel.filename} does not contain {module}", {"contains": _listed(wheel)}, place)
+        yield Found(
+            f"{wheel.filename} does not contain {module}", Evidence(details={"contains": _listed(wheel)}), place
+        )
         return
     needed = [name.removeprefix("src/") for name in subject.package.files if _belongs(name, module)]
     missing = [name for name in needed if name not in shipped]
     if missing:
         yield Found(
             f"{wheel.filename} lacks {len(missing)} of {len(needed)} files of the module, such as {missing[0]}",
-            {"missing": missing[:_LISTED], "count": len(missing)},
+            Evidence(count=len(missing), details={"missing": missing[:_LISTED]}),
             place,
         )
 
@@ -98,7 +100,7 @@ def wheel_contains_strays(subject: Subject) -> Iterator[Found]:
     if strays:
         yield Found(
             f"{wheel.filename} contains {len(strays)} files that do not belong, such as {strays[0]}",
-            {"strays": strays[:_LISTED], "count": len(strays)},
+            Evidence(count=len(strays), details={"strays": strays[:_LISTED]}),
             in_pyproject(subject.package, "build-system"),
         )
 
@@ -135,7 +137,7 @@ def wheel_shadows_others(subject: Subject) -> Iterator[Found]:
         if whose is not None:
             yield Found(
                 f"{name} at the top level of {wheel.filename} takes the place of {whose}",
-                {"found": name, "contains": _listed(wheel)},
+                Evidence(details={"found": name, "contains": _listed(wheel)}),
                 in_pyproject(subject.package, "build-system"),
             )
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING
 
-from envops.rules.engine import Found, Subject, rule
-from envops.rules.evidence import described, merged, of_conversation, of_failure
+from envops.rules.engine import Found, Subject, merged, rule
+from envops.rules.evidence import Evidence, described, of_conversation
 from envops.rules.failures import OUTSIDE_FAULT
 
 if TYPE_CHECKING:
@@ -41,13 +41,13 @@ def rollouts_are_surplus(subject: Subject) -> Iterator[Found]:
             yield Found(
                 f"rollout {number} of {policy} on task {task} came {times[twice[0]]} times"
                 + (f", and {len(twice) - 1} more came more than once" if len(twice) > 1 else ""),
-                {"policy": policy, "count": len(twice), "of": len(times), "twice": twice[:20]},
+                Evidence(count=len(twice), of=len(times), details={"policy": policy, "twice": twice[:20]}),
             )
         asked = facts.rollouts_asked.get(policy)
         if asked is not None and len(times) > asked:
             yield Found(
                 f"{len(times)} different rollouts of {policy} came back, {asked} were asked for",
-                {"policy": policy, "count": len(times), "of": asked},
+                Evidence(count=len(times), of=asked, details={"policy": policy}),
             )
 
 
@@ -71,7 +71,7 @@ def endpoint_fails(subject: Subject) -> Iterator[Found]:
                 Found(
                     f"{WHO[failure.kind]} failed in rollout {each.rollout} of {each.policy} on task {each.task}: "
                     f"{described(failure)}{again}",
-                    of_conversation(each) | of_failure(failure),
+                    of_conversation(subject.facts, each, failure=failure),
                     failure.place,
                     inconclusive=True,
                 )

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from envops.facts.observed import Place
 from envops.facts.reward_numbers import is_reward_number, number
-from envops.rules.engine import Found, Subject, rule
-from envops.rules.evidence import described, merged, of_conversation, of_failure
+from envops.rules.engine import Found, Subject, merged, rule
+from envops.rules.evidence import Evidence, described, of_conversation, of_failure
 from envops.rules.failures import OUTSIDE_FAULT, is_nobodys_fault, own_failure
 from envops.rules.gold import gold_by_task
 from envops.statistics.declared_range import speakers
@@ -55,7 +55,7 @@ def rollout_fails(subject: Subject) -> Iterator[Found]:
         hits = [
             Found(
                 f"rollout {each.rollout} of {each.policy} on task {each.task} failed: {described(failure)}",
-                of_conversation(each) | of_failure(failure),
+                of_conversation(subject.facts, each, failure=failure),
                 failure.place,
                 inconclusive=is_nobodys_fault(failure),
             )
@@ -82,7 +82,11 @@ def rollouts_are_missing(subject: Subject) -> Iterator[Found]:
             tasks = Counter(each.task for each in facts.rollouts if each.policy == policy)
             yield Found(
                 f"{came[policy]} of {asked} rollouts of {policy} came back",
-                {"policy": policy, "count": came[policy], "of": asked, "by_task": dict(sorted(tasks.items())[:20])},
+                Evidence(
+                    count=came[policy],
+                    of=asked,
+                    details={"policy": policy, "by_task": dict(sorted(tasks.items())[:20])},
+                ),
             )
 
 
@@ -106,7 +110,7 @@ def rollout_times_out(subject: Subject) -> Iterator[Found]:
     hits = [
         Found(
             f"rollout {each.rollout} of {each.policy} on task {each.task} ran out of time after {each.seconds:.1f} s",
-            of_conversation(each) | (of_failure(each.failure) if each.failure else {}),
+            of_conversation(subject.facts, each, failure=each.failure),
             each.failure.place if each.failure else None,
         )
         for each in rollouts
@@ -128,7 +132,7 @@ def rollout_has_no_reward(subject: Subject) -> Iterator[Found]:
         Found(
             f"rollout {each.rollout} of {each.policy} on task {each.task} has no reward"
             + ("" if each.reward is None else f" but {each.reward}"),
-            of_conversation(each),
+            of_conversation(subject.facts, each),
         )
         for each in _ended_well(subject)
         if not is_reward_number(each.reward)
@@ -150,7 +154,7 @@ def reward_differs_from_prediction(subject: Subject) -> Iterator[Found]:
         Found(
             f"rollout {each.rollout} of {each.policy} on task {each.task} earned {number(each.reward)}, "
             f"in process it is {number(each.predicted)}",
-            of_conversation(each) | {"expected": each.predicted},
+            of_conversation(subject.facts, each, expected=each.predicted),
         )
         for each in compared
         if each.reward is not None
@@ -186,7 +190,7 @@ def gold_is_lost_in_the_rollout(subject: Subject) -> Iterator[Found]:
         Found(
             f"gold earned {number(each.reward)} of {number(declared.maximum)} "
             f"in rollout {each.rollout} on task {each.task}",
-            of_conversation(each) | {"expected": declared.maximum},
+            of_conversation(subject.facts, each, expected=declared.maximum),
         )
         for each in compared
         if each.reward is not None and not declared.reaches(each.reward, declared.maximum)
@@ -217,7 +221,7 @@ def functions_are_lost_in_the_rollout(subject: Subject) -> Iterator[Found]:
             hits.append(
                 Found(
                     f"{', '.join(lost)} missing in rollout {each.rollout} of {each.policy} on task {each.task}",
-                    of_conversation(each) | {"missing": lost},
+                    of_conversation(subject.facts, each, details={"missing": lost}),
                 )
             )
     yield from merged(hits, len(compared), "rollouts")

@@ -164,10 +164,6 @@ def train(session: nox.Session) -> None:
     needed = str(session.run(*asked, "--requirements", env=FROM_SOURCE, silent=True) or "").strip()
     if needed.endswith(".lock"):
         install(session, "requirements.lock", needed.removeprefix("tools/"))
-    elif needed.startswith("tools/"):
-        # Torch and TRL are large, so only this brings them, and by pip, which finds builds that are kept at hand.
-        session.run("python", "-m", "ensurepip", silent=True)
-        session.run("python", "-m", "pip", "install", "--quiet", "-r", needed)
     session.run(*asked, env=FROM_SOURCE)
 
 
@@ -203,6 +199,15 @@ def tests(session: nox.Session) -> None:
     # what earlier checkouts of this user compiled has no say in what tests find
     apart = {**FROM_SOURCE, "ENVOPS_CACHE_DIR": f"{session.virtualenv.location}/cache"}
     session.run("pytest", *(session.posargs or side_by_side), env=apart)
+
+
+@nox.session(tags=["project"], default=False)
+def learner(session: nox.Session) -> None:
+    """Run the tests that need torch, TRL or another trainer's packages, on a CPU; arguments go to pytest."""
+    install(session, *(f"requirements{part}.lock" for part in ("", "-tests", "-trl")))
+    apart = {**FROM_SOURCE, "ENVOPS_CACHE_DIR": f"{session.virtualenv.location}/cache"}
+    # one after the other: a probe has a limit of time, which it would share with the tests beside it
+    session.run("pytest", "-m", "torch", *session.posargs, env=apart)
 
 
 def longest_first() -> list[str]:

@@ -81,7 +81,7 @@ def _tell_requirements(options: argparse.Namespace) -> int:
     here = (
         options.probe or options.config or any(name in known and known[name].backend == HERE for name in options.names)
     )
-    print("tools/requirements-trl.txt" if here else "tools/requirements-prime.lock")
+    print("tools/requirements-trl.lock" if here else "tools/requirements-prime.lock")
     return exit_codes.PASS
 
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from envops.training.learner.training import Trained
 
 NEEDED = ("torch", "trl", "transformers", "datasets", "accelerate", "peft")
-REQUIREMENTS = "tools/requirements-trl.txt"
+REQUIREMENTS = "tools/requirements-trl.lock"
 MOST_TASKS = 20_000
 CODES = {
     "finished": exit_codes.PASS,

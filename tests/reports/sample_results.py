@@ -116,7 +116,7 @@ def passing() -> ValidationResult:
 
 
 def mixed() -> ValidationResult:
-    """One passes, one fails, one could not be judged."""
+    """One passes, one fails, one is not judged."""
     return ValidationResult("fail", (ALL_PASS, FAILING, BROKEN), seconds=41.2, tool_version="0.1.0")
 
 

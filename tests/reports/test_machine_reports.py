@@ -113,7 +113,7 @@ def test_junit_joins_findings_of_one_rule_in_one_case() -> None:
 
 def test_markdown_page_of_a_mixed_run() -> None:
     page = render_markdown(mixed())
-    assert page.startswith("## ❌ fail: validation\n\n3 environments: 1 failed, 1 could not be judged, 1 passed;")
+    assert page.startswith("## ❌ fail: validation\n\n3 environments: 1 failed, 1 not judged, 1 passed;")
     assert "| ❌ | `reverse-text` | `0.1.0` | v1 | ✅ pass | ❌ fail | ✅ pass | ❔ inconclusive | 8.1 s |\n" in page
     assert "<details open><summary><b>RWD001</b> error · rewards · the oracle" in page
     assert "```text\n<think>\nthree zeros\n</think>\n<answer>1,000</answer>\n```" in page

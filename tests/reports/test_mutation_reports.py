@@ -58,12 +58,12 @@ def test_the_sentence_names_all_counts_and_the_bound():
 def test_mutants_that_were_not_decided_make_a_range_of_the_score():
     slow = replace(MUTATION, bound="time", mutants=(*MUTATION.mutants, mutant("undecided", by="the time was up")))
     assert mutation_sentence(slow) == (
-        "mutation score 0.50–0.75: 5 mutants tried (of 90, not all of them decided): 1 killed, 1 timed out, "
-        "1 survived, 1 equivalent, 1 not decided; 40 conversations, 12 of them cases; 1.5 s"
+        "mutation score 0.50–0.75: 5 mutants tried (of 90, some undecided): 1 killed, 1 timed out, "
+        "1 survived, 1 equivalent, 1 undecided; 40 conversations, 12 of them cases; 1.5 s"
     )
     none = replace(MUTATION, bound="time", mutants=(mutant("undecided"),) * 3)
     assert mutation_sentence(none).startswith(
-        "mutation score not decided: 3 mutants tried (of 90, not all of them decided)"
+        "mutation score undecided: 3 mutants tried (of 90, some undecided)"
     )
 
 

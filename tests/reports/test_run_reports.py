@@ -38,7 +38,7 @@ def test_a_file_that_is_no_run_is_named_and_leaves_the_others(tmp_path: Path, te
     (tmp_path / "runs" / "broken.json").write_text(text)
     runs, [problem] = read_runs(tmp_path)
     assert runs == [RUN]
-    assert "broken.json is no report of a run" in problem
+    assert "broken.json is not a report of a run" in problem
 
 
 def test_a_later_version_is_not_guessed_at(tmp_path: Path) -> None:

@@ -29,7 +29,7 @@ SEARCH = Search(
 
 def test_sentence_names_finds_bounds_coverage_and_seed() -> None:
     assert search_sentence(SEARCH) == (
-        "exploit search: 1 find; 350 replies in 700 scorings of at most 3000, until one was found; "
+        "exploit search: 1 exploit; 350 replies in 700 scorings of at most 3000, ended by an exploit; "
         "2 tasks, 9 of 11 lines reached, seed 3; 0.5 s"
     )
 
@@ -46,8 +46,8 @@ def test_nothing_searched_says_why() -> None:
 def test_reports_tell_of_it_and_json_holds_every_find() -> None:
     environment = EnvironmentResult("a-b", "environments/a_b", "pass", gates={"rewards": "pass"}, search=SEARCH)
     result = ValidationResult("pass", environments=(environment,), gates=("rewards",))
-    assert "exploit search: 1 find" in render_text(result, width=200)
-    assert "exploit search: 1 find" in render_markdown(result)
+    assert "exploit search: 1 exploit" in render_text(result, width=200)
+    assert "exploit search: 1 exploit" in render_markdown(result)
     assert "exploit search" not in render_text(result, quiet=True)
     [told] = json.loads(render_json(result))["environments"]
     assert told["search"]["exploits"][0]["pattern"] == "keyword"

@@ -4,6 +4,7 @@ import re
 from dataclasses import replace
 
 import pytest
+from envops.reports.markdown import render_markdown
 from envops.reports.terminal import render_text
 from envops.rules.evidence import EarnedReward, Evidence, ShownReply
 from envops.rules.result import ValidationResult
@@ -48,7 +49,7 @@ word-sort  error  1.0  sha256:222222222222
 
   rewards error: rewards: timeout, Timeout
 
-Broken on the way (says nothing about the rewards):
+Infrastructure failures (they prove nothing about the rewards):
 
   word-sort rewards, timeout: Timeout: the worker gave no answer for 30 s and
     was stopped
@@ -57,10 +58,8 @@ Broken on the way (says nothing about the rewards):
                │   time.sleep(1000)
                │ Timeout
 
-Policies that spoke: oracle, blend, nop. They are scripted: they prove an
-environment's plumbing, never its difficulty.
-✗ fail: 3 environments: 1 failed, 1 could not be judged, 1 passed; 1 from the
-  cache; 41.2 s
+✗ fail: 3 environments: 1 failed, 1 not judged, 1 passed; 1 from the cache; 41.2
+  s
 reports    reports/validate.json  reports/validate.xml
 next       envops explain RWD001
            nox -s validate -- reverse-text word-sort
@@ -78,7 +77,7 @@ environments/gsm8k/requirements.lock
     does not match pyproject.toml
     fix        nox -s lock -- gsm8k
 
-✗ fail: 2 mistakes in 2 declared files; nothing was observed
+✗ fail: 2 problems in 2 declared files; nothing was observed
 next       nox -s validate
 """
 
@@ -119,7 +118,7 @@ def test_passing_run_ends_with_verdict_cache_and_next_command() -> None:
 
 def test_interrupted_run_says_what_is_missing_and_how_to_go_on() -> None:
     text = render_text(interrupted())
-    assert "interrupted, the report is partial" in text
+    assert "interrupted, partial report" in text
     assert text.endswith("unfinished word-sort\nnext       nox -s validate -- word-sort\n")
 
 
@@ -128,7 +127,7 @@ def test_run_of_one_gate_is_repeated_with_that_gate() -> None:
 
 
 def test_run_without_environments_says_so() -> None:
-    assert "there was nothing to prove" in render_text(ValidationResult("pass"))
+    assert "nothing to validate" in render_text(ValidationResult("pass"))
 
 
 def test_empty_reply_is_said_to_be_empty() -> None:
@@ -173,8 +172,10 @@ def test_colour_only_where_asked_for() -> None:
 
 
 @pytest.mark.parametrize("endpoint", [None, "gpt"])
-def test_report_says_which_policies_spoke(endpoint: str | None) -> None:
-    text = render_text(ValidationResult("pass", (ALL_PASS,), endpoint=endpoint))
-    assert "Policies that spoke: oracle, blend" in text
+def test_policies_are_named_on_the_page_and_not_on_the_terminal(endpoint: str | None) -> None:
+    result = ValidationResult("pass", (ALL_PASS,), endpoint=endpoint)
+    assert "Policies" not in render_text(result)
+    text = render_markdown(result)
+    assert "Policies: oracle, blend" in text
     assert ("real model: gpt" in text) == (endpoint is not None)
     assert ("scripted" in text) == (endpoint is None)

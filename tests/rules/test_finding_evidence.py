@@ -25,7 +25,7 @@ def test_finding_shows_reply_policy_task_reward_and_functions() -> None:
 
 def test_many_tasks_make_one_finding_with_the_first_three() -> None:
     found = the("RWD001", subject(scores=scores(10, oracle={"reward": 0.5})))
-    assert found.message == "gold earns 0.5 of 1 on task 0 (10 of 10 gold replies)"
+    assert found.message == "the reference reply earns 0.5 of 1 on task 0 (10 of 10 reference replies)"
     assert found.evidence.named()["count"] == 10
     assert [found.evidence.named()["task"], *(other["task"] for other in found.evidence.named()["more"])] == [0, 1, 2]
 
@@ -75,7 +75,7 @@ def test_case_names_what_was_expected_and_where_it_stands() -> None:
 
 def test_unknown_function_in_a_case_is_told_with_the_nearest() -> None:
     found = the("RWD041", subject(cases=(case({"corect_answer": "1"}),)))
-    assert found.message.endswith("which no function is called; did you mean correct_answer?")
+    assert found.message.endswith("but there is no such function; did you mean correct_answer?")
 
 
 def test_failure_shows_the_authors_line_and_the_traceback() -> None:

@@ -36,7 +36,7 @@ def test_chance_of_showing_is_certain_where_all_tasks_are_touched() -> None:
 
 def test_table_of_chances_in_docs_is_as_computed() -> None:
     page = (Path(__file__).parents[2] / "docs" / "rewards.md").read_text(encoding="utf-8")
-    columns = [int(tasks) for tasks in re.findall(r"(\d+) tasks", re.findall(r"^\| touches .*", page, re.MULTILINE)[0])]
+    columns = [int(tasks) for tasks in re.findall(r"(\d+) tasks", re.findall(r"^\| affects .*", page, re.MULTILINE)[0])]
     rows = re.findall(r"^\| 1 in (\d+) \|(.*)\|$", page, re.MULTILINE)
     assert TASKS_SPOKEN in columns
     assert len(rows) > 4

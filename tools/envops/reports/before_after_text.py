@@ -17,7 +17,7 @@ def render_text(report: ComparisonReport, *, width: int = 100, colour: bool = Fa
     page = Page(width=width, colour=colour)
     said = f"{report.environment}: {report.after.name} is {_word(report)} than {report.before.name}"
     if report.answer == "undecided":
-        said = f"{report.environment}: not decided whether {report.after.name} is better than {report.before.name}"
+        said = f"{report.environment}: undecided whether {report.after.name} is better than {report.before.name}"
     page.line((said, _STYLES[report.answer]))
     page.field("difference", difference_text(report), indent=2)
     page.field("why", report.reason, indent=2)
@@ -26,7 +26,7 @@ def render_text(report: ComparisonReport, *, width: int = 100, colour: bool = Fa
     if quiet:
         return page.text()
     page.blank()
-    titles = ("", "who spoke", "rollouts", "mean reward", "truncated", "tokens")
+    titles = ("", "policy or model", "rollouts", "mean reward", "truncated", "tokens")
     rows = [[(cell, "") for cell in row] for row in _side_rows(report)]
     page.table([Column(title, right=place > 1, shrinking=place == 1) for place, title in enumerate(titles)], rows)
     page.blank()
@@ -35,7 +35,7 @@ def render_text(report: ComparisonReport, *, width: int = 100, colour: bool = Fa
         rows = [[(cell, "") for cell in row] for row in _function_rows(report)]
         page.table([Column(title, right=place > 0, shrinking=place == 0) for place, title in enumerate(names)], rows)
         page.blank()
-    for title, tasks in (("got worse", report.losses()), ("got better", report.gains())):
+    for title, tasks in (("worse", report.losses()), ("better", report.gains())):
         for task in tasks:
             where = f"task {task.index}" if task.index is not None else task.key
             said = f"{where}: {task.before:.3f} to {task.after:.3f}"
@@ -47,7 +47,7 @@ def render_markdown(report: ComparisonReport) -> str:
     """For a job's summary or a pull request."""
     lines = [f"### Before and after: {prose(report.environment)}", "", f"**{report.answer}**: {prose(report.reason)}"]
     lines += ["", f"Paired difference: {prose(difference_text(report))}", ""]
-    lines += ["|  | who spoke | rollouts | mean reward | truncated | tokens |", "|---|---|---|---|---|---|"]
+    lines += ["|  | policy or model | rollouts | mean reward | truncated | tokens |", "|---|---|---|---|---|---|"]
     lines += [f"| {name} | {table_cell(who)} | {' | '.join(rest)} |" for name, who, *rest in _side_rows(report)]
     if report.functions:
         lines += ["", "| function | weight | before | after | difference |", "|---|---|---|---|---|"]
@@ -65,7 +65,7 @@ def render_markdown(report: ComparisonReport) -> str:
 def difference_text(report: ComparisonReport) -> str:
     """The difference with its interval, and what it is a share of."""
     if report.difference is None:
-        return "nothing to pair"
+        return "no tasks in common"
     low, high = report.range
     return (
         f"{report.difference.text(signed=True)} of the range {low:g} to {high:g}, "

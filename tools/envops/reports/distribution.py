@@ -1,4 +1,4 @@
-"""What was measured of rewards, and what follows for training: the section that every report shares."""
+"""The section on the distribution of rewards, with advice for training, that all reports share."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ if TYPE_CHECKING:
     from envops.statistics.intervals import Estimate
     from envops.statistics.measures import Distribution
 
-SCRIPTED = "a scripted policy: the advice below shows the method and says nothing about a model"
+SCRIPTED = "a scripted policy: the advice below shows the method and does not apply to a model"
 _SIGNS = {"pass": "✓", "fail": "✗", "inconclusive": "?"}
 _STYLES = {"pass": "green", "fail": "bold red", "inconclusive": "yellow"}
 
 
 def title(measured: Distribution) -> str:
-    """Who spoke, and how often."""
+    """The policy and its rollouts."""
     return f"{measured.policy}: {measured.scored} of {measured.attempted} rollouts scored, {measured.tasks} tasks"
 
 
@@ -33,10 +33,13 @@ def number_lines(measured: Distribution) -> Iterator[tuple[str, str]]:
         yield (
             "",
             f"within tasks {shaping.outcome_variance:.3f} from the outcome, {shaping.shaped_variance:.3f} from form "
-            f"and penalties; {shaping.by_form_alone} of {shaping.live_groups} live groups differ in these alone",
+            f"and penalties; {shaping.by_form_alone} of {shaping.live_groups} informative groups differ only in these",
         )
     if measured.live is not None:
-        yield "groups", f"of {measured.group_size}: dead {_percent(_rest(measured.live))}{_predicted(measured)}"
+        yield (
+            "groups",
+            f"of {measured.group_size}: zero variance {_percent(_rest(measured.live))}{_predicted(measured)}",
+        )
     if measured.pass_at:
         yield "pass@k", ", ".join(f"{k}: {chance:.2f}" for k, chance in measured.pass_at.items())
     if measured.errors:
@@ -46,7 +49,7 @@ def number_lines(measured: Distribution) -> Iterator[tuple[str, str]]:
 def check_line(check: Check) -> str:
     """One check with its interval and its bound."""
     more = f"; {check.more}" if check.more else ""
-    return f"{check.rule} {check.name} {_spread(check.estimate)}, needed {check.needed}: {check.answer}{more}"
+    return f"{check.rule} {check.name} {_spread(check.estimate)}, required {check.needed}: {check.answer}{more}"
 
 
 def show(page: Page, measured: Distribution) -> None:
@@ -65,7 +68,7 @@ def show(page: Page, measured: Distribution) -> None:
 def _table(page: Page, checks: Sequence[Check]) -> None:
     from envops.reports.page import Column
 
-    columns = [Column(""), Column("rule"), Column("check", shrinking=True), Column("measured"), Column("needed")]
+    columns = [Column(""), Column("rule"), Column("check", shrinking=True), Column("measured"), Column("required")]
     rows = [
         [
             (_SIGNS[check.answer], _STYLES[check.answer]),

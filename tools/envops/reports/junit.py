@@ -1,7 +1,7 @@
 """reports/validate.xml: one suite per environment, one case per gate and per failing rule.
 
-JUnit knows no inconclusive verdict. Here it is a skipped case that says so: neither green
-nor the environment's failure.
+JUnit has no inconclusive verdict. Here it is a skipped case with the reason: neither passed
+nor failed.
 """
 
 from __future__ import annotations

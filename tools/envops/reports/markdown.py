@@ -1,7 +1,7 @@
 """reports/validate.md: the job summary of a pull request, on one page.
 
-GitHub refuses a summary over 1 MiB whole, so the least important goes first: evidence of
-the lightest findings, then the findings themselves, then table rows of what passed.
+GitHub refuses a summary over 1 MiB, so the least important parts are dropped first: evidence of
+minor findings, then the findings themselves, then table rows of environments that passed.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from envops.statistics.measures import Distribution
 
 LIMIT_BYTES = 1_000_000
-"""Below GitHub's 1 MiB with room for what other steps of the job say."""
+"""Below GitHub's 1 MiB, with room for the output of other steps."""
 LONGEST_EVIDENCE = 4_000
 _SIGNS: dict[Verdict, str] = {"pass": "✅", "fail": "❌", "inconclusive": "❔", "error": "⚠️"}
 
@@ -123,9 +123,9 @@ def _head(result: ValidationResult) -> str:
 
 
 def _foot(result: ValidationResult) -> str:
-    lines = [f"- not finished: {code_span(name)}" for name in result.unfinished[:50]]
+    lines = [f"- unfinished: {code_span(name)}" for name in result.unfinished[:50]]
     if len(result.unfinished) > 50:
-        lines.append(f"- and {len(result.unfinished) - 50} more not finished")
+        lines.append(f"- and {len(result.unfinished) - 50} more unfinished")
     if lines:
         lines.append("")
     if sentence := policy_sentence(result):

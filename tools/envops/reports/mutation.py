@@ -1,4 +1,4 @@
-"""What came of mutating the reward code, in one sentence and in full."""
+"""The results of mutation testing, in one sentence and in full."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ if TYPE_CHECKING:
 
     from envops.facts.mutation import Mutation
 
-_ENDINGS = {"all": "all there are", "count": "a sample of {exist}", "time": "of {exist}, not all of them decided"}
+_ENDINGS = {"all": "all of them", "count": "a sample of {exist}", "time": "of {exist}, some undecided"}
 
 
 def mutation_sentence(mutation: Mutation) -> str:
     """How many mutants exist, were tried, killed and so on, and which bound ended it."""
     if mutation.score is None and not mutation.undecided:
-        return f"mutation: nothing to tell, {mutation.exist} mutants of the reward code"
+        return f"mutation: no score, {mutation.exist} mutants of the reward code"
     tried = mutation.tried
     counts = {
         "killed": mutation.count("killed"),
@@ -26,7 +26,7 @@ def mutation_sentence(mutation: Mutation) -> str:
         "survived": len(mutation.survivors),
         "equivalent": mutation.count("equivalent"),
         "skipped": mutation.count("skipped"),
-        "not decided": mutation.undecided,
+        "undecided": mutation.undecided,
     }
     parts = ", ".join(f"{count} {name}" for name, count in counts.items() if count)
     ending = _ENDINGS[mutation.bound].format(exist=mutation.exist)
@@ -44,7 +44,7 @@ def score_text(bounds: Sequence[float] | None, shape: str = "{:.0%}") -> str:
     if least == most:
         return shape.format(least)
     if (least, most) == (0.0, 1.0):
-        return "not decided"
+        return "undecided"
     # Rounding must not make the lower end a full score.
     return f"{shape.format(min(least, 0.99)).removesuffix('%')}–{shape.format(most)}"
 

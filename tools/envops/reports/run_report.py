@@ -62,7 +62,7 @@ class RunFinding:
     evidence: Mapping[str, Any] = field(default_factory=dict)
     fix: str = ""
     patch: str = ""
-    """The change of the registry or of a config that mends it, as a diff or a snippet."""
+    """The change of the registry or of a config that fixes it, as a diff or a snippet."""
     steps: tuple[int, int] | None = None
     """First and last step that it speaks of."""
     curve: str = ""
@@ -133,7 +133,7 @@ def read_run(path: Path) -> RunReport:
     try:
         run = adapter(RunReport).validate_python(json.loads(path.read_bytes()), strict=False)
     except (ValueError, RecursionError) as error:
-        raise ValueError(f"{path} is no report of a run: {error}") from None
+        raise ValueError(f"{path} is not a report of a run: {error}") from None
     assert isinstance(run, RunReport)
     if run.version != FORMAT_VERSION:
         raise ValueError(f"{path} has version {run.version}, this tool reads {FORMAT_VERSION}")

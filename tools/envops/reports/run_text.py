@@ -25,7 +25,7 @@ def render_run(run: RunReport, samples: Sequence[Mapping[str, Any]] = (), *, qui
         lines += [f"  rollout  {shortened(on_one_line(_sample(sample)), 300)}" for sample in samples]
     lines += [line for finding in run.findings for line in _finding(finding)]
     if not run.findings:
-        lines.append("no signature of trouble was found")
+        lines.append("no findings")
     return "\n".join(lines) + "\n"
 
 
@@ -84,7 +84,7 @@ def _finding(finding: RunFinding) -> list[str]:
     lines = ["", f"{finding.rule} {finding.severity}: {on_one_line(finding.message)}"]
     told = [(key, finding.evidence.get(key)) for key in ("next", "stop")]
     lines += [f"    {key:<8} {on_one_line(str(value))}" for key, value in told if value]
-    lines.append(f"    {'why':<8} {on_one_line(finding.fix)}")
+    lines.append(f"    {'fix':<8} {on_one_line(finding.fix)}")
     if finding.patch:
         lines += [f"    {row}".rstrip() for row in finding.patch.splitlines()]
     elif finding.evidence.get("change"):

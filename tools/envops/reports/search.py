@@ -1,4 +1,4 @@
-"""What came of a search for exploits, in one sentence and in full."""
+"""The results of the exploit search, in one sentence and in full."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ if TYPE_CHECKING:
     from envops.facts.search import Search
 
 _ENDINGS = {
-    "evaluations": "until their number was used up",
-    "time": "until the time was up",
-    "found": "until one was found",
+    "evaluations": "ended by their number",
+    "time": "ended by the time limit",
+    "found": "ended by an exploit",
 }
 
 
 def search_sentence(search: Search) -> str:
     """How far the search went, which bound ended it, and how many finds it made."""
     if search.ended == "skipped":
-        return f"exploit search: nothing searched, {search.skipped}"
+        return f"exploit search: skipped, {search.skipped}"
     finds = len(search.exploits)
     return (
-        f"exploit search: {finds or 'no'} find{'' if finds == 1 else 's'}; {search.replies} replies in "
+        f"exploit search: {finds or 'no'} exploit{'' if finds == 1 else 's'}; {search.replies} replies in "
         f"{search.evaluations} scorings of at most {search.limit}, {_ENDINGS[search.ended]}; "
         f"{len(search.panel)} tasks, {search.lines_reached} of {search.lines_known} lines reached, "
         f"seed {search.seed}; {number_text(search.seconds)} s"

@@ -12,10 +12,10 @@ if TYPE_CHECKING:
     from envops.rules.result import ValidationResult
 
 LONGEST_COMMAND_NAMES = 6
-"""More environments than this in one command and it is easier to validate all."""
+"""With more environments than this, the command validates all of them."""
 _VERDICT_WORDS: dict[Verdict, str] = {
     "fail": "failed",
-    "error": "could not be judged",
+    "error": "not judged",
     "inconclusive": "inconclusive",
     "pass": "passed",
 }
@@ -27,25 +27,25 @@ def headline(result: ValidationResult) -> str:
     if result.problems:
         return f"{problems_sentence(result)}; nothing was observed"
     if not result.environments and not result.unfinished:
-        return "no environment was chosen, so there was nothing to prove"
+        return "no environments selected, nothing to validate"
     counts = result.outline.counts
     total = len(result.environments) + len(result.unfinished)
     parts = [f"{counts[verdict]} {words}" for verdict, words in _VERDICT_WORDS.items() if counts[verdict]]
     if result.unfinished:
-        parts.append(f"{len(result.unfinished)} not finished")
+        parts.append(f"{len(result.unfinished)} unfinished")
     noun = "environment" if total == 1 else "environments"
-    start = "interrupted, the report is partial: " if result.interrupted else ""
+    start = "interrupted, partial report: " if result.interrupted else ""
     return f"{start}{total} {noun}: {', '.join(parts)}; {cache_sentence(result)}; {seconds_text(result.seconds)}"
 
 
 def problems_sentence(result: ValidationResult) -> str:
-    """How many mistakes the declarations have."""
+    """The number of problems in the declarations."""
     count, files = len(result.problems), len({problem.file for problem in result.problems})
-    return f"{count} {'mistake' if count == 1 else 'mistakes'} in {files} declared {'file' if files == 1 else 'files'}"
+    return f"{count} {'problem' if count == 1 else 'problems'} in {files} declared {'file' if files == 1 else 'files'}"
 
 
 def cache_sentence(result: ValidationResult) -> str:
-    """How many verdicts rest on an observation of an earlier run."""
+    """The number of verdicts from cached observations."""
     cached = result.outline.cached
     if cached and cached == len(result.environments):
         return "all from the cache" if cached > 1 else "from the cache"
@@ -53,14 +53,14 @@ def cache_sentence(result: ValidationResult) -> str:
 
 
 def policy_sentence(result: ValidationResult) -> str:
-    """Which policies spoke, and what that can and cannot prove; empty when none did."""
+    """The policies of the run, and what they can prove; empty if there were none."""
     spoke = result.outline.policies
     if not spoke:
         return ""
-    names = f"Policies that spoke: {', '.join(spoke)}"
+    names = f"Policies: {', '.join(spoke)}"
     if result.endpoint:
         return f"{names}; real model: {result.endpoint}."
-    return f"{names}. They are scripted: they prove an environment's plumbing, never its difficulty."
+    return f"{names}. Scripted policies test an environment and do not measure its difficulty."
 
 
 def next_commands(result: ValidationResult) -> tuple[str, ...]:

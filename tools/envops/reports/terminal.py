@@ -1,4 +1,4 @@
-"""The closing words of a run, for people: table, findings, verdict, what to do next."""
+"""The result of a run on the terminal: table, findings, verdict, next commands."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from envops.reports.evidence import shown_evidence
 from envops.reports.mutation import mutation_sentence, score_text
 from envops.reports.page import Column, Page
 from envops.reports.search import search_sentence
-from envops.reports.summary import headline, next_commands, policy_sentence
+from envops.reports.summary import headline, next_commands
 from envops.rules.engine import GATES, Finding, Verdict
 from envops.rules.result import (
     DECIDING,
@@ -33,9 +33,9 @@ if TYPE_CHECKING:
 
 DEFAULT_WIDTH = 80
 MOST_FINDINGS_OF_A_RULE = 5
-"""In one environment; the rest is counted here and is in validate.json."""
+"""Per environment; the others are only counted here, and are in validate.json."""
 MOST_SENTENCES = 3
-"""Environments whose mutants and searches are told in sentences; of more, each gets a line."""
+"""Environments whose mutants and searches get a sentence; with more, each gets a table row."""
 MOST_PROBLEMS = 100
 MOST_TRACEBACK_LINES = 6
 VERDICT_STYLES: dict[Verdict, str] = {
@@ -63,7 +63,7 @@ def render_text(
     quiet: bool = False,
     reports: Sequence[str] = (),
 ) -> str:
-    """The whole closing report. With `quiet`, only what decides the verdict."""
+    """The report. With `quiet`, only what decides the verdict."""
     page = Page(width=width, colour=colour)
     _problems(page, result.problems)
     if result.environments and not quiet:
@@ -75,7 +75,7 @@ def render_text(
     if not quiet:
         _mutations(page, result.environments)
     _infrastructure(page, result.environments)
-    _closing(page, result, reports, quiet=quiet)
+    _closing(page, result, reports)
     return page.text()
 
 
@@ -130,13 +130,13 @@ def _findings(page: Page, environment: EnvironmentResult, *, quiet: bool) -> Non
 
 
 def _mutations(page: Page, environments: Sequence[EnvironmentResult]) -> None:
-    """What came of mutants and of the search: a sentence each, and of many environments a line each."""
+    """Mutants and search: a sentence for each environment, or a table if there are many."""
     telling = (environment for environment in environments if environment.mutation or environment.search)
     told = list(islice(telling, MOST_SENTENCES + 1))
     if len(told) > MOST_SENTENCES:
         columns = [
             Column("", shrinking=True),
-            *(Column(title, right=True) for title in ("mutants", "noticed", "survived")),
+            *(Column(title, right=True) for title in ("mutants", "detected", "survived")),
             Column("search"),
         ]
         page.table(columns, map(_mutation_row, chain(told, telling)))
@@ -154,13 +154,13 @@ def _mutation_row(environment: EnvironmentResult) -> list[tuple[str, str]]:
     mutation, search = environment.mutation, environment.search
     survived = len(mutation.survivors) if mutation else 0
     finds = len(search.exploits) if search else 0
-    searched = "–" if search is None else "skipped" if search.ended == "skipped" else f"{finds or 'no'} finds"
+    searched = "–" if search is None else "skipped" if search.ended == "skipped" else f"{finds or 'no'} exploits"
     return [
         (environment.name, ""),
         (str(mutation.tried) if mutation else "–", "dim"),
         (score_text(mutation.score_range) if mutation else "–", ""),
         (str(survived) if mutation else "–", "yellow" if survived else "dim"),
-        ("1 find" if finds == 1 else searched, "bold red" if finds else "dim"),
+        ("1 exploit" if finds == 1 else searched, "bold red" if finds else "dim"),
     ]
 
 
@@ -195,7 +195,7 @@ def _infrastructure(page: Page, environments: Sequence[EnvironmentResult]) -> No
     for environment in environments:
         for stage, failure in environment.failures.items():
             if not said:
-                page.line(("Broken on the way (says nothing about the rewards):", "bold magenta"))
+                page.line(("Infrastructure failures (they prove nothing about the rewards):", "bold magenta"))
                 page.blank()
                 said = True
             _failure(page, environment, stage, failure)
@@ -227,12 +227,12 @@ def _problems(page: Page, problems: Sequence[Problem]) -> None:
                 page.field(label, text, indent=4, style="green" if label in ("nearest", "fix") else "")
         page.blank()
     if len(problems) > MOST_PROBLEMS:
-        page.line(f"{len(problems) - MOST_PROBLEMS} more mistakes, all in validate.json")
+        page.line(f"{len(problems) - MOST_PROBLEMS} more problems, all in validate.json")
         page.blank()
 
 
 def _report_names(reports: Sequence[str]) -> str:
-    """Where the reports are, on one line: the page first, what lies beside it by its ending."""
+    """The reports on one line: the page first, the files beside it by their suffix."""
     page = next((name for name in reports if name.endswith(".html")), None)
     if page is None:
         return "  ".join(reports)
@@ -242,9 +242,7 @@ def _report_names(reports: Sequence[str]) -> str:
     return "  ".join([page, *others, *([f"({' '.join(beside)})"] if beside else [])])
 
 
-def _closing(page: Page, result: ValidationResult, reports: Sequence[str], *, quiet: bool) -> None:
-    if not quiet and (sentence := policy_sentence(result)):
-        page.paragraph((sentence, "dim"))
+def _closing(page: Page, result: ValidationResult, reports: Sequence[str]) -> None:
     style = VERDICT_STYLES[result.verdict]
     page.paragraph((f"{_SIGNS[result.verdict]} {result.verdict}:", style), headline(result), hanging=2)
     if result.unfinished:

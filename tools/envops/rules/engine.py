@@ -1,8 +1,8 @@
-"""The rule engine: a rule is one pure function from a subject to what it found.
+"""The rule engine: a rule is a pure function from a subject to its findings.
 
     @rule("RWD001", gate="rewards")
     def gold_misses_the_maximum(subject: Subject) -> Iterator[Found]:
-        \"\"\"The oracle's reply does not earn the declared maximum.
+        \"\"\"The reference reply does not earn the maximum.
 
         What: …
         Why: …
@@ -10,11 +10,11 @@
         \"\"\"
 
 The docstring is the catalogue entry: its first line is the title, the three sections say
-what is checked, why it matters and how to mend it. A rule without a full docstring is
-refused when it is defined; a rule without cases is refused by the test suite.
+what is checked, why it matters and how to fix it. A rule without a full docstring is
+refused when it is defined; the test suite refuses a rule without cases.
 
-A rule that itself raises takes no other rule down: it becomes a finding of its own that
-names the rule and says that the bug is ours.
+A rule that raises does not affect other rules: it becomes a finding that names the rule
+and reports a bug of envops.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ ALL_GATES: tuple[Gate, ...] = (*GATES, "release", "run", "diagnosis")
 
 @dataclass(frozen=True)
 class Subject:
-    """What a rule of a gate may look at: what was declared and what was seen."""
+    """What a rule of a gate reads: what was declared and what was observed."""
 
     gates: ClassVar[tuple[Gate, ...]] = (*GATES, "release")
 
@@ -81,7 +81,7 @@ class Subject:
 
     @cached_property
     def range(self) -> DeclaredRange:
-        """What the environment says its rewards are."""
+        """The range of rewards that the environment declares."""
         return range_of(self.package.reward, self.functions)
 
     @cached_property
@@ -126,20 +126,20 @@ class Subject:
 
 @dataclass(frozen=True)
 class Found:
-    """What a rule saw; the engine adds whose finding it is."""
+    """What a rule found; the engine adds the rule's id, gate and severity."""
 
     message: str
     evidence: Evidence = field(default_factory=Evidence)
     place: Place | None = None
     fix: str | None = None
-    """Only where the fix for this very finding is more exact than the rule's."""
+    """Only where the fix for this finding is more exact than the rule's."""
     inconclusive: bool = False
-    """The evidence is too thin to call it a failure."""
+    """There is too little evidence to fail the gate."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that a report shows, complete in itself."""
+    """A finding as reports show it."""
 
     rule: str
     gate: Gate
@@ -152,11 +152,11 @@ class Finding:
     ignored: str | None = None
     """The registry's reason for ignoring this rule here; shown, but without effect."""
     bug: bool = False
-    """The rule itself failed: our fault, and nothing is known about the environment."""
+    """The rule itself failed: a bug of envops, and nothing is known about the environment."""
 
     @property
     def counts(self) -> bool:
-        """Whether the finding has a say in the verdict."""
+        """Whether the finding affects the verdict."""
         return self.severity == "error" and self.ignored is None
 
 
@@ -176,7 +176,7 @@ def merged(hits: Iterable[Found], of: int, noun: str = "conversations") -> Itera
 
 
 class Judged(Protocol):
-    """What rules look at; `gates` are those whose rules take such a subject."""
+    """What rules read; `gates` are those whose rules take such a subject."""
 
     gates: ClassVar[tuple[Gate, ...]]
 
@@ -203,7 +203,7 @@ class Rule:
     last: bool = False
     """Applied after all others, on a subject that knows which rules fired."""
     compares: bool = False
-    """Has something to look at only where another version was compared with."""
+    """Applies only where two versions were compared."""
 
 
 _rules: dict[str, Rule] = {}
@@ -292,7 +292,7 @@ def apply(known: Rule, subject: Judged) -> Iterator[Finding]:
             severity="error",
             message=f"the rule itself failed with {type(error).__name__}: {error}; "
             "this is a bug of envops, not of the environment",
-            fix=f"Report it with the traceback; until it is mended, ignoring {known.id} lets the rest count.",
+            fix=f"Report it with the traceback; until it is fixed, ignore {known.id} to get a verdict.",
             evidence=Evidence(failure=ShownFailure(traceback=traceback.format_exc())),
             ignored=ignored,
             bug=True,

@@ -1,6 +1,6 @@
-"""What everybody who spoke earned, side by side: the numbers behind the pictures in reports.
+"""What each policy earned: the numbers behind the charts in reports.
 
-A profile is a digest of many conversations and holds none of them. It judges nothing: what is good is for rules.
+A profile summarizes many conversations without their text. Judging it is left to rules.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ Source = Literal["scored", "rollouts", "recording"]
 MOST_VALUES = 24
 """More different values than this are counted in as many bins of equal width."""
 MOST_TASKS = 200
-"""Tasks that are told one by one."""
+"""Tasks with a group of their own."""
 
 
 @dataclass(frozen=True)
 class Spread:
-    """What one function said, or what all of them together earned."""
+    """The scores of one function, or the total rewards."""
 
     name: str
     """`reward` for the total."""
@@ -42,7 +42,7 @@ class Spread:
     weight: float
     count: int
     missing: int
-    """Conversations in which it gave no number."""
+    """Conversations without a number."""
     mean: float | None
     low: float | None
     high: float | None
@@ -83,7 +83,7 @@ class Profile:
 
 
 def profiles(subject: Subject) -> tuple[Profile, ...]:
-    """A profile of everybody who spoke: scored in the process, evaluated, recorded, each in the order they came."""
+    """A profile of each policy: scored in process, evaluated, recorded, each in the order of the facts."""
     make = _Maker(subject.range, subject.entry.gates.distribution.confidence)
     scores: dict[str, list[Score]] = defaultdict(list)
     for score in subject.facts.scores:
@@ -171,7 +171,7 @@ def _total(sample: Sample, rewards: Mapping[int | str, Sequence[float]]) -> Spre
 
 
 def _functions(outcomes: Sequence[Outcome], confidence: float) -> list[Spread]:
-    """A spread for each function that said anything, those that count first."""
+    """A spread for each function with a score, weighted ones first."""
     said: dict[str, dict[int | str, list[float]]] = defaultdict(lambda: defaultdict(list))
     known: dict[str, FunctionScore] = {}
     missing: Counter[str] = Counter()

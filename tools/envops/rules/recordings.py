@@ -1,4 +1,4 @@
-"""Rules of recordings: does what was recorded still hold under the code at hand?"""
+"""Rules of recordings: do recorded replies still earn the same under the current code?"""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ BEYOND = "beyond what is scored again of one recording"
 
 
 def _renewal(subject: Subject, recording: RecordingFacts) -> str:
-    """The command that makes the recording anew."""
+    """The command that renews the recording."""
     said = recording.baseline
     how = f"--policy {said['policy']}" if said.get("policy") else f"--endpoint {said.get('endpoint') or 'ENDPOINT'}"
     size = "".join(
@@ -54,37 +54,37 @@ def _changed(facts: Facts, recording: RecordingFacts) -> tuple[str, Evidence, Pl
 def recorded_rewards_changed(subject: Subject) -> Iterator[Found]:
     """Recorded replies earn something else, and the version is the same.
 
-    What: Every reply of a recording, scored by the code at hand, earns what was recorded, unless
-        project.version was raised since.
-    Why: Under one version number two rewards would be in use, and the baseline would be compared with
-        something that it does not measure.
-    Fix: Undo the change of the reward; or, where it is meant, raise project.version and renew the recording.
+    What: Every reply of a recording, scored by the current code, earns what was recorded, unless project.version was
+        raised since.
+    Why: One version number would have two rewards, and the baseline would be compared with something else than it
+        measured.
+    Fix: Undo the change of the reward. If it is intended, raise project.version and renew the recording.
     """
     for recording in subject.facts.recordings:
         if recording.changes and not _bumped(subject, recording):
             message, evidence, place = _changed(subject.facts, recording)
             version = subject.package.version
-            fix = f"Undo the change; or raise project.version and run: {_renewal(subject, recording)}"
+            fix = f"Undo the change, or raise project.version and run: {_renewal(subject, recording)}"
             yield Found(f"{message}; the version is still {version}", evidence, place, fix)
 
 
 @rule("REC002", gate="distribution")
 def baseline_disagrees(subject: Subject) -> Iterator[Found]:
-    """A baseline says something else than the rollouts beside it.
+    """A baseline disagrees with its rollouts.
 
-    What: Counts, the mean reward and the mean of every function in a baseline are those of its rollouts, and
-        the digest of the rollouts is the one that it names.
-    Why: A baseline that nobody can draw again from its rollouts is a number that somebody typed.
-    Fix: Renew the recording; neither of its two files is to be edited.
+    What: Counts, the mean reward and the mean of every function in a baseline match its rollouts, and so does the
+        digest of the rollouts.
+    Why: A baseline that cannot be computed from its rollouts may have been edited by hand.
+    Fix: Renew the recording. Do not edit either of its two files.
     """
     for recording in subject.facts.recordings:
         if recording.problems or not recording.baseline:
             continue
         wrong = disagreements(recording.baseline, recording.rows)
         if recording.baseline.get("environment") != subject.entry.name:
-            wrong.insert(0, f"it is about {recording.baseline.get('environment')!r}")
+            wrong.insert(0, f"its environment is {recording.baseline.get('environment')!r}")
         if recording.baseline.get("rows") != recording.rows_digest:
-            wrong.append(f"it names rollouts with the digest {recording.baseline.get('rows')}")
+            wrong.append(f"it has the digest of other rollouts: {recording.baseline.get('rows')}")
         if wrong:
             place = Place(recording.file.removesuffix(".jsonl.gz") + ".json")
             evidence = Evidence(count=len(wrong), details={"disagreements": wrong})
@@ -94,12 +94,12 @@ def baseline_disagrees(subject: Subject) -> Iterator[Found]:
 
 @rule("REC003", gate="distribution", severity="warning")
 def recording_is_stale(subject: Subject) -> Iterator[Found]:
-    """A recording was made by other code, which paid the same.
+    """A recording is from older code that gives the same rewards.
 
-    What: The digest of code, data, pins and arguments in a baseline is that of the package at hand.
-    Why: All recorded replies still earn the same, but nothing tells how a model would answer what has changed
-        since, such as the prompts.
-    Fix: Renew the recording when you next have a key at hand.
+    What: The digest of code, data, pins and arguments in a baseline is that of the current package.
+    Why: All recorded replies still earn the same, but a model might reply differently to what changed since, such as
+        the prompts.
+    Fix: Renew the recording when you next have a key.
     """
     for recording in subject.facts.recordings:
         recorded = recording.baseline.get("reward_digest")
@@ -112,11 +112,11 @@ def recording_is_stale(subject: Subject) -> Iterator[Found]:
 
 @rule("REC004", gate="distribution")
 def recording_is_damaged(subject: Subject) -> Iterator[Found]:
-    """A recording cannot be read as it stands.
+    """A recording cannot be read.
 
-    What: The files of a recording are whole, both there, at most 2 MB, every line is one rollout, and none
-        holds what looks like a key.
-    Why: Whatever cannot be read was not compared, and would silently be missing from every comparison.
+    What: Both files of a recording exist, are complete and at most 2 MB, every line is one rollout, and none contains
+        what looks like a key.
+    Why: An unreadable recording is not compared, and would silently be missing from every comparison.
     Fix: Restore the files from git, or renew the recording.
     """
     for recording in subject.facts.recordings:
@@ -129,18 +129,18 @@ def recording_is_damaged(subject: Subject) -> Iterator[Found]:
 
 @rule("REC005", gate="distribution", severity="warning")
 def recording_is_not_compared(subject: Subject) -> Iterator[Found]:
-    """Some of a recording could not be compared.
+    """Part of a recording could not be compared.
 
     What: Every recorded reply with a reward can be scored again, and earns the same twice.
-    Why: What cannot be compared does not protect the reward: its task is gone, its environment answers
-        differently each time, or its judge cannot be reached.
-    Fix: Renew the recording where tasks have changed. Rewards that need a judge or luck cannot be compared; a
-        recording of them keeps the baseline alone.
+    Why: What cannot be compared does not protect the reward: its task is gone, its environment replies differently
+        each time, or its judge is unreachable.
+    Fix: Renew the recording if tasks have changed. Rewards that need a judge or chance cannot be compared. Their
+        recording keeps only the baseline.
     """
     for recording in subject.facts.recordings:
         place = Place(recording.file)
         if recording.failure:
-            yield Found(f"scoring the recording again broke off: {recording.failure}", Evidence(), place)
+            yield Found(f"scoring the recording again failed: {recording.failure}", Evidence(), place)
         for one in recording.not_compared:
             if one.reason != BEYOND:
                 rewarded = sum(row.reward is not None for row in recording.rows)
@@ -153,8 +153,8 @@ def recording_is_not_compared(subject: Subject) -> Iterator[Found]:
 def recording_is_of_another_version(subject: Subject) -> Iterator[Found]:
     """Recorded replies earn something else, under another version.
 
-    What: As REC001, where project.version differs from the one that was recorded.
-    Why: The baseline measures a reward that is no longer paid, so drift against it means nothing.
+    What: Same as REC001, where project.version differs from the recorded one.
+    Why: The baseline measures a reward that is no longer in use, so drift against it means nothing.
     Fix: Renew the recording under the new version.
     """
     for recording in subject.facts.recordings:

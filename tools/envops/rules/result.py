@@ -1,7 +1,6 @@
 """The one model that every report is rendered from.
 
-The verdicts in here were reached by `judge`; a report sorts and words them, it never
-reaches one itself.
+`judge` decides the verdicts. A report only sorts and formats them.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from envops.facts.recordings import RecordingFacts
 from envops.facts.search import Search
 from envops.facts.spending import Spending
 
-# What a result consists of is checked where a remembered one is read (`report/verdicts.py`), which needs the classes.
+# Imported at run time: `validation/remembered_verdicts.py` checks a stored result against these classes.
 from envops.repository.package import Generation, Package
 from envops.rules.engine import GATES, Finding, Gate, Verdict
 from envops.rules.profiles import Profile
@@ -34,10 +33,10 @@ if TYPE_CHECKING:
     from envops.rules.verdict import Judgement
 
 Standing = Literal["error", "bug", "inconclusive", "warning", "advice", "ignored"]
-"""What a finding amounts to in a report, weightiest first."""
+"""How reports classify a finding, most important first."""
 STANDINGS: tuple[Standing, ...] = ("error", "bug", "inconclusive", "warning", "advice", "ignored")
 DECIDING: frozenset[Standing] = frozenset({"error", "bug", "inconclusive"})
-"""Findings that have a say in the verdict."""
+"""Findings that affect the verdict."""
 
 
 @dataclass(frozen=True)
@@ -68,22 +67,23 @@ class EnvironmentResult:
     scores_count: int = 0
     rollouts_count: int = 0
     policies: tuple[str, ...] = ()
-    """Which policies spoke, in the order they first did."""
+    """Policies with a reply, in the order of their first one."""
     mutation: Mutation | None = None
+    """The mutants of the reward code; `None` where mutation testing was not requested or not reached."""
     search: Search | None = None
-    """What came of mutating the reward code; `None` where that was not asked for or not reached."""
+    """The search for exploits; `None` where it was not requested or not reached."""
     distributions: tuple[Distribution, ...] = ()
     """What was measured of the rewards, policy by policy."""
     profiles: tuple[Profile, ...] = ()
-    """What everybody who spoke earned, for the pictures."""
+    """What each policy earned, for the charts."""
     recordings: tuple[RecordingFacts, ...] = ()
-    """Recorded rollouts, held against this code."""
+    """Recorded rollouts, compared with this code."""
     started: Started | None = None
-    """How its worker came to be; `None` where there was none."""
+    """How its worker started; `None` where there was none."""
     brief: bool = False
-    """Profiles, noticed mutants, and checks and advice of the distribution gate were left out."""
+    """Without profiles, detected mutants, and checks and advice of the distribution gate."""
     spending: Spending | None = None
-    """What a real model's calls came to; `None` where only scripted policies spoke."""
+    """What a real model's calls cost; `None` if all policies are scripted."""
 
 
 @dataclass(frozen=True)
@@ -93,19 +93,19 @@ class Share:
     index: int
     of: int
     environments: tuple[str, ...]
-    """What all of the machines together had to prove."""
+    """The environments of all machines together."""
 
 
 @dataclass(frozen=True)
 class Outline:
-    """What the sentences of a report stand on, looked up once."""
+    """What the sentences of a report need, computed once."""
 
     verdicts: tuple[Verdict, ...]
     """Of the environments, in their order."""
     cached: int
     """Environments whose verdict rests on an observation of an earlier run."""
     policies: tuple[str, ...]
-    """Which spoke anywhere, in the order they first did."""
+    """Policies of all environments, in the order of their first reply."""
     unmet: tuple[tuple[str, str | None], ...]
     """Environments that did not pass, worst first, each with the weightiest rule that decided."""
 
@@ -120,7 +120,7 @@ class ValidationResult:
 
     verdict: Verdict
     environments: Sequence[EnvironmentResult] = ()
-    """Perhaps read back one at a time (`report/kept.py`): to be gone over, not to be held."""
+    """May be read back one at a time (`reports/spill_list.py`): iterate, do not hold."""
     problems: tuple[Problem, ...] = ()
     """Mistakes in declarations; where there are any, nothing was observed."""
     interrupted: bool = False
@@ -129,9 +129,9 @@ class ValidationResult:
     seconds: float = 0.0
     tool_version: str = ""
     gates: tuple[Gate, ...] = GATES
-    """The gates that were asked for."""
+    """The requested gates."""
     endpoint: str | None = None
-    """The real model's endpoint that spoke; `None` when only scripted policies did."""
+    """The endpoint of a real model; `None` if all policies are scripted."""
     shard: Share | None = None
     """`None` when one machine had all of them."""
 
@@ -159,7 +159,7 @@ def _deciding_rule(environment: EnvironmentResult) -> str | None:
 def environment_result(
     package: Package, facts: Facts, judgement: Judgement, *, root: Path, cached: bool, seconds: float
 ) -> EnvironmentResult:
-    """The result of one environment from what was declared, seen and judged of it."""
+    """The result of one environment from its declaration, facts and judgement."""
     spoke = [score.policy for score in facts.scores] + [rollout.policy for rollout in facts.rollouts]
     return EnvironmentResult(
         name=package.name,
@@ -191,9 +191,9 @@ def environment_result(
 
 
 def in_brief(result: EnvironmentResult) -> EnvironmentResult:
-    """A result that nobody reads to its end: everything that decides, and numbers instead of pictures.
+    """A short result: everything that decides, and numbers instead of charts.
 
-    Only what passed is told in brief, and only in reports of very many environments.
+    Only for environments that pass, and only in reports of very many environments.
     """
     if result.verdict != "pass":
         return result
@@ -202,12 +202,12 @@ def in_brief(result: EnvironmentResult) -> EnvironmentResult:
 
 
 def broken_result(name: str, folder: str, failure: Failure, *, stage: Stage, seconds: float) -> EnvironmentResult:
-    """The result of an environment on which the tool itself gave up before there was anything to judge."""
+    """The result of an environment whose validation failed before there was anything to judge."""
     return EnvironmentResult(name, folder, "error", seconds=seconds, failures={stage: failure})
 
 
 def standing(finding: Finding) -> Standing:
-    """How much weight a finding has in a report."""
+    """How reports classify a finding."""
     if finding.ignored is not None:
         return "ignored"
     if finding.bug:

@@ -1,4 +1,4 @@
-"""Which release of verifiers holds which generation and runs on which Python.
+"""Generations and Pythons that each release of verifiers supports.
 
 As measured on the releases themselves: v0 ends with 0.3, one v1 code path works from 0.2.1 on.
 """

@@ -1,8 +1,8 @@
 """Checks of the distribution gate: a measure with its interval, and where that lies to a bound.
 
 PASS when the whole interval is on the right side of the bound, FAIL when the whole of it is on
-the wrong side, INCONCLUSIVE when the bound lies inside; then the check says how many more
-rollouts would decide. So a lucky sample passes as rarely as an unlucky one fails.
+the wrong side, INCONCLUSIVE when the bound lies inside. Then the check estimates how many more
+rollouts would decide. A lucky sample passes as rarely as an unlucky one fails.
 """
 
 from __future__ import annotations
@@ -63,13 +63,13 @@ def check(rule: str, name: str, estimate: Estimate, bound: float, sample: Sample
 
 
 def more_needed(estimate: Estimate, bound: float, sample: Sample) -> str:
-    """How many more rollouts would part the interval from the bound."""
+    """How many more rollouts would separate the interval from the bound."""
     fold = fold_that_decides(estimate, bound)
     tasks = len(sample.by_task)
     if tasks < 2:
         return "rollouts of more tasks would decide; with one task there is no interval"
     if fold is None:
-        return "it lies on the bound: no number of rollouts in reach would decide"
+        return "it lies on the bound: no feasible number of rollouts would decide"
     more_tasks = max(1, math.ceil(tasks * (fold - 1)))
     rollouts = math.ceil(more_tasks * sample.per_task)
     return f"about {rollouts:,} more rollouts ({more_tasks:,} more tasks) would decide if it stays so"
@@ -107,7 +107,7 @@ def format_is_met(sample: Sample, gate: DistributionGate) -> list[Check]:
 def group_size_measured(sample: Sample, gate: DistributionGate) -> int:
     """The size of the groups that can be judged: the configured one, or what most tasks have rollouts for.
 
-    Smaller groups are dead more often, so what they give is a lower bound for larger ones.
+    Smaller groups have zero variance more often, so their share is a lower bound for larger ones.
     """
     counts = sorted((len(values) for values in sample.clusters), reverse=True)
     typical = counts[(len(counts) - 1) // 2] if counts else 0
@@ -115,12 +115,12 @@ def group_size_measured(sample: Sample, gate: DistributionGate) -> int:
 
 
 def live_chances(sample: Sample, size: int) -> list[float]:
-    """Chance of a live group, for each task that has rollouts enough for one."""
+    """Chance of an informative group, for each task that has rollouts enough for one."""
     return [chance_of_live_group(values, size) for values in sample.clusters if len(values) >= size]
 
 
 def groups_are_live(sample: Sample, gate: DistributionGate) -> Check | None:
-    """The share of live groups; groups smaller than configured can pass and not fail.
+    """The share of informative groups; groups smaller than configured can pass and not fail.
 
     `None` where no task has two rollouts.
     """
@@ -128,7 +128,7 @@ def groups_are_live(sample: Sample, gate: DistributionGate) -> Check | None:
     if size < 2:
         return None
     estimate = share_of_tasks(live_chances(sample, size), sample.confidence)
-    name = f"share of live groups of {size}"
+    name = f"share of informative groups of {size}"
     found = check("DST010", name, estimate, gate.min_live_groups, sample, above=True)
     if size < gate.group_size and found.answer == "fail":
         more = f"groups of {size} are a lower bound: {gate.group_size} rollouts of each task would decide"

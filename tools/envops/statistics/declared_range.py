@@ -1,4 +1,4 @@
-"""What an environment says its rewards are, told from its facts: range and functions."""
+"""The declared range of rewards and the reward functions, from facts."""
 
 from __future__ import annotations
 

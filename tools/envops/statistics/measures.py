@@ -36,7 +36,7 @@ class Distribution:
     group_size: int
     """Of the groups that could be judged."""
     live: Estimate | None
-    """Share of live groups of that size."""
+    """Share of informative groups of that size."""
     predicted_live: float | None
     """The share that per-task rates predict at the configured size."""
     pass_at: Mapping[int, float]

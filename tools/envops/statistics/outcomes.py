@@ -41,7 +41,7 @@ class Outcome:
 
     @property
     def is_scored(self) -> bool:
-        """v0 gives a failed rollout, and both generations one that ran out of time, a 0 that nobody earned."""
+        """v0 gives a failed rollout, and both generations one that ran out of time, an undeserved 0."""
         return self.error is None and is_reward_number(self.reward)
 
 

@@ -43,7 +43,7 @@ class DeclaredRange:
 
     @property
     def crumbs(self) -> float:
-        """What nobody minds; heavy penalties below 0 do not make it more."""
+        """The tolerated reward for nothing; large penalties below 0 do not increase it."""
         return ALLOWANCE * (self.maximum - self.floor)
 
     @property

@@ -1,4 +1,4 @@
-"""Outcome and shaping: which part of a reward says that the task was solved, and which only helps on the way."""
+"""Outcome and shaping: which part of a reward is for solving the task, and which only guides the model."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Shaping:
-    """Variance within groups, told apart by what it comes from. Shares of the declared range."""
+    """Variance within groups, by its origin. Shares of the declared range."""
 
     outcome_variance: float
     shaped_variance: float
     live_groups: int
     by_form_alone: int
-    """Live groups whose rollouts differ in shaped parts and not in the outcome."""
+    """Informative groups whose rollouts differ in shaped parts and not in the outcome."""
 
 
 def shaping(sample: Sample) -> Shaping | None:

@@ -26,7 +26,7 @@ class Match:
     base: Task
     head: Task
     by: str
-    """What told that they are the same."""
+    """What they were matched by."""
 
     @property
     def prompts_differ(self) -> bool:

@@ -1,7 +1,7 @@
-"""From the data of validate.json to what the page holds: the same numbers, fewer words, no text that acts.
+"""From the data of validate.json to that of the page: the same numbers, fewer words, escaped text.
 
-Nothing is computed here that validate.json does not say. Lists that nobody reads to their end are cut, which the page
-says; texts are shortened with their length said.
+Nothing is computed here that is not in validate.json. Long lists are cut, with a note on the page, and long texts are
+shortened, with their length.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What changed since the base: applied where two versions were compared, silent everywhere else."""
+"""Rules of changes since the base. They apply only where two versions were compared."""
 
 from __future__ import annotations
 
@@ -47,17 +47,19 @@ def _change(comparison: RewardComparison) -> str:
         )
     name = first.changed_functions[0]
     before, after = first.base.functions[name].score, first.head.functions[name].score
-    return f"{name} gives {first.said_by} on task {first.head_task} {number(after)}, at the base {number(before)}"
+    on_task = f"{first.said_by} on task {first.head_task}"
+    return f"{name} scores the reply of {on_task} {number(after)}, at the base {number(before)}"
 
 
 @rule("RWD090", gate="rewards", compares=True)
 def rewards_changed_without_a_new_version(subject: Subject) -> Iterator[Found]:
     """Rewards changed since the base, and the version did not.
 
-    What: Of one corpus of replies (policies, cases, rollouts), scored by the base's code and by this, every reply earns
-    the same, unless project.version was raised. Only with `envops rewards --against`.
-    Why: Under one version number, two training runs optimise two things, and nobody can tell their results apart.
-    Fix: Raise project.version in pyproject.toml; or undo the change of the reward if it was not meant.
+    What: Every reply of one corpus (policies, cases, rollouts), scored by the base's code and by this code, earns the
+        same, unless project.version was raised. Only with `envops rewards --against`.
+    Why: Under one version number, two training runs optimise two different rewards, and their results cannot be
+        compared.
+    Fix: Raise project.version in pyproject.toml. If the change of the reward was not intended, undo it.
     """
     comparison = subject.comparison
     if comparison is None or comparison.is_port or comparison.bumped:
@@ -76,8 +78,8 @@ def rewards_changed_with_a_new_version(subject: Subject) -> Iterator[Found]:
     """Rewards changed since the base, under a new version.
 
     What: The same comparison as RWD090, where project.version was raised.
-    Why: A reviewer should see what a new version pays for, and runs that resume should not take it unaware.
-    Fix: Nothing to mend where the change is meant; say in the pull request why it is.
+    Why: A reviewer should see what a new version rewards, and resumed runs should not adopt it unnoticed.
+    Fix: Nothing to fix if the change is intended. Give the reason in the pull request.
     """
     comparison = subject.comparison
     if comparison is None or comparison.is_port or not comparison.bumped or not comparison.paid_differently:
@@ -88,12 +90,12 @@ def rewards_changed_with_a_new_version(subject: Subject) -> Iterator[Found]:
 
 @rule("RWD092", gate="rewards", compares=True)
 def port_pays_differently(subject: Subject) -> Iterator[Found]:
-    """A port does not pay what its original pays.
+    """A port does not reward the same as its original.
 
     What: Two packages of different names, compared with `envops rewards --against FOLDER`, give every reply of the
-    corpus the same total and the same score by every function of the same name.
-    Why: A port is trusted because it is equal; where it is not, results of the two do not compare.
-    Fix: Mend the port; where the difference is meant, say so in its README and ignore the rule with that reason.
+        corpus the same total and the same score by every function of the same name.
+    Why: A port is trusted because it is equal. Otherwise results of the two cannot be compared.
+    Fix: Fix the port. If the difference is intended, document it in the README and ignore the rule with that reason.
     """
     comparison = subject.comparison
     if comparison is None or not comparison.is_port:

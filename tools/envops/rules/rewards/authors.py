@@ -1,4 +1,4 @@
-"""What the author asserts: cases, the package's own validation, pytest."""
+"""Rules of the author's own checks: cases, the package's validation, pytest."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _CASES_FILE = "tests/cases.yaml"
 
 
 def _values(case: Case) -> dict[str, float | None]:
-    """What a case can expect of: the reward, and every function by name."""
+    """The values that a case can expect: the reward, and every function by name."""
     if case.score is None:
         return {}
     return {name: said.score for name, said in case.score.functions.items()} | {"reward": case.score.reward}
@@ -28,11 +28,11 @@ def _values(case: Case) -> dict[str, float | None]:
 
 @rule("RWD040", gate="rewards")
 def case_does_not_hold(subject: Subject) -> Iterator[Found]:
-    """A case of tests/cases.yaml does not hold.
+    """A case of tests/cases.yaml fails.
 
-    What: The reply of each case earns what the case expects, of the reward and of each function it names.
-    Why: A case is what the author means by right and wrong; the code says something else.
-    Fix: Mend the reward, or the case if it is the one that is wrong.
+    What: The reply of each case earns the reward and the scores that the case expects.
+    Why: A case defines right and wrong. The code disagrees with it.
+    Fix: Fix the reward, or the case if it is wrong.
     """
     for case in subject.facts.cases:
         values = _values(case)
@@ -54,8 +54,8 @@ def case_does_not_hold(subject: Subject) -> Iterator[Found]:
 def case_is_not_scored(subject: Subject) -> Iterator[Found]:
     """A case of tests/cases.yaml could not be checked.
 
-    What: The task of each case exists, its reply is scored, and every function it names gives a score.
-    Why: A case that checks nothing looks like one that holds.
+    What: The task of each case exists, its reply is scored, and every function in it returns a score.
+    Why: A case that checks nothing looks like one that passes.
     Fix: Correct the task, the reply or the function's name in tests/cases.yaml.
     """
     for case in subject.facts.cases:
@@ -82,10 +82,10 @@ def _unscored(case: Case) -> str | None:
         if values.get(name) is not None:
             continue
         if name in values:
-            return f"{name} gave no number"
+            return f"{name} returned no number"
         meant = nearest(name, values)
-        known = f"did you mean {meant}?" if meant else f"there are {', '.join(sorted(values))}"
-        return f"expects {name}, which no function is called; {known}"
+        known = f"did you mean {meant}?" if meant else f"known are {', '.join(sorted(values))}"
+        return f"expects {name}, but there is no such function; {known}"
     return None
 
 
@@ -93,14 +93,14 @@ def _unscored(case: Case) -> str | None:
 def own_validation_fails(subject: Subject) -> Iterator[Found]:
     """The package's own validation rejects a task.
 
-    What: `validate` of each task, where the package has one, says that the task is valid.
-    Why: The author's own check says that the task cannot be solved or scored.
-    Fix: Mend or drop the task, or mend the check.
+    What: `validate` of each task, if the package has one, accepts the task.
+    Why: By the author's own check, the task cannot be solved or scored.
+    Fix: Fix or drop the task, or fix the check.
     """
     validations = subject.facts.validations
     hits = [
         Found(
-            f"task {each.task} is invalid by the package's own check"
+            f"task {each.task} is invalid according to the package's own check"
             + (f": {described(each.failure)}" if each.failure else ""),
             replace(
                 of_failure(each.failure) if each.failure else Evidence(),
@@ -119,8 +119,8 @@ def own_tests_fail(subject: Subject) -> Iterator[Found]:
     """The author's own tests fail.
 
     What: Every test below tests/ passes inside the environment's own virtual environment.
-    Why: The author says what must hold, and it does not.
-    Fix: Run `pytest` in the environment's folder and mend what it names.
+    Why: The tests define what must hold, and it does not.
+    Fix: Run `pytest` in the environment's folder and fix the failing tests.
     """
     tests = subject.facts.tests
     hits = [

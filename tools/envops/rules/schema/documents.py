@@ -1,4 +1,4 @@
-"""README and cases: what readers and reviewers are given."""
+"""Rules of the README and the cases, which readers and reviewers use."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 def readme_is_missing(subject: Subject) -> Iterator[Found]:
     """The README is missing or empty.
 
-    What: README.md stands in the environment's folder and has text.
+    What: README.md exists in the environment's folder and has text.
     Why: It is the environment's page on the Hub.
-    Fix: Write README.md with the sections task, format, reward and usage; `nox -s new` shows one.
+    Fix: Write README.md with the sections task, format, reward and usage. `nox -s new` writes an example.
     """
     readme = subject.package.readme
     if readme is None or not readme.strip():
@@ -31,9 +31,8 @@ def readme_is_missing(subject: Subject) -> Iterator[Found]:
 def readme_lacks_sections(subject: Subject) -> Iterator[Found]:
     """The README lacks a section on task, format, reward or usage.
 
-    What: Headings announce what the task is, the input and output format, how it is rewarded, and how it is
-        used.
-    Why: These four are what someone needs to decide on an environment without reading its code.
+    What: Headings introduce the task, the input and output format, the reward, and the usage.
+    Why: People need these four to decide on an environment without reading its code.
     Fix: Add the missing headings with their text.
     """
     readme = subject.package.readme
@@ -58,15 +57,15 @@ def readme_does_not_name_every_reward(subject: Subject) -> Iterator[Found]:
     """The README's section on the reward does not name every reward function.
 
     What: Each function with a weight is named, as code or in words, below a heading on rewards.
-    Why: A reward that readers do not know of is one that nobody reviews.
-    Fix: List each reward function with its weight and what it pays for.
+    Why: A reward function that readers do not know about is not reviewed.
+    Fix: List each reward function with its weight and what it rewards.
     """
     text = text_about_rewards(subject.package.readme or "")
     rewards = [function.name for function in subject.functions if is_reward(function)]
     unnamed = [name for name in dict.fromkeys(rewards) if not names(text, name)]
     if text and unnamed:
         yield Found(
-            f"the README does not name {', '.join(unnamed)} where it tells of the reward",
+            f"the README does not name {', '.join(unnamed)} in its section on the reward",
             Evidence(details={"missing": unnamed, "functions": {name: names(text, name) for name in rewards}}),
             Place("README.md"),
         )
@@ -76,9 +75,9 @@ def readme_does_not_name_every_reward(subject: Subject) -> Iterator[Found]:
 def cases_are_missing(subject: Subject) -> Iterator[Found]:
     """There are no reward unit tests in tests/cases.yaml.
 
-    What: tests/cases.yaml holds at least one case.
-    Why: Cases say what the author means by right and wrong; without them a changed reward passes unseen.
-    Fix: Write tests/cases.yaml: a reply, and the reward or the functions it must earn.
+    What: tests/cases.yaml has at least one case.
+    Why: Cases define right and wrong. Without them a changed reward goes unnoticed.
+    Fix: Write tests/cases.yaml: a reply, and the reward or the scores that it must earn.
     """
     if not subject.package.cases:
         yield Found("tests/cases.yaml is missing or has no case", Evidence(), Place("tests/cases.yaml"))

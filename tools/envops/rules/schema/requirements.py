@@ -1,4 +1,4 @@
-"""The bounds on Python and verifiers, and whether they fit the generation."""
+"""Rules of the requirements on Python and verifiers."""
 
 from __future__ import annotations
 
@@ -52,12 +52,11 @@ def _minor(version: Version) -> str:
 
 @rule("SCH006", gate="schema")
 def python_is_missing_or_unsupported(subject: Subject) -> Iterator[Found]:
-    """requires-python is missing or admits no Python that verifiers runs on.
+    """requires-python is missing or excludes every Python that verifiers supports.
 
-    What: `project.requires-python` is there, parses, and shares a version with what the locked verifiers
-        release supports.
-    Why: The Hub shows it and installers obey it; where the two share no version the environment installs
-        nowhere.
+    What: `project.requires-python` exists, parses, and has a version in common with what the locked verifiers release
+        supports.
+    Why: The Hub shows it and installers obey it. Without a common version the environment cannot be installed.
     Fix: Write `requires-python = ">=3.11,<3.14"`.
     """
     declared = subject.package.requires_python
@@ -77,7 +76,7 @@ def python_is_missing_or_unsupported(subject: Subject) -> Iterator[Found]:
     supported = python_of(release) if release else None
     if supported is not None and not any(supported.contains(version) for version in admitted):
         yield Found(
-            f"project.requires-python {declared!r} admits no Python that verifiers {release} runs on ({supported})",
+            f"project.requires-python {declared!r} allows no Python that verifiers {release} supports ({supported})",
             Evidence(details={"found": declared, "verifiers": release, "supported": str(supported)}),
             place,
         )
@@ -85,13 +84,11 @@ def python_is_missing_or_unsupported(subject: Subject) -> Iterator[Found]:
 
 @rule("SCH007", gate="schema", severity="warning")
 def python_is_wider_than_verifiers(subject: Subject) -> Iterator[Found]:
-    """requires-python admits older Pythons than verifiers runs on.
+    """requires-python allows older Pythons than verifiers supports.
 
-    What: The oldest Python that `project.requires-python` admits is one that the locked verifiers release
-        supports.
-    Why: On the older ones the installer accepts the environment and then fails on verifiers, far from the
-        cause.
-    Fix: Raise the lower bound to that of verifiers, such as `requires-python = ">=3.11,<3.14"`.
+    What: The oldest Python that `project.requires-python` allows is supported by the locked verifiers release.
+    Why: On older Pythons the installer accepts the environment and then fails on verifiers, far from the cause.
+    Fix: Raise the lower bound to that of verifiers, for example `requires-python = ">=3.11,<3.14"`.
     """
     declared = subject.package.requires_python
     admitted = pythons_admitted(declared) if declared.strip() else None
@@ -103,8 +100,8 @@ def python_is_wider_than_verifiers(subject: Subject) -> Iterator[Found]:
     shared = any(supported.contains(version) for version in admitted)
     if shared and oldest is not None and admitted[0] < oldest:
         yield Found(
-            f"project.requires-python {declared!r} admits Python {_minor(admitted[0])}, but verifiers {release} "
-            f"needs {supported}",
+            f"project.requires-python {declared!r} allows Python {_minor(admitted[0])}, but verifiers {release} "
+            f"requires {supported}",
             Evidence(details={"found": declared, "verifiers": release, "supported": str(supported)}),
             in_pyproject(subject.package, "project.requires-python"),
         )
@@ -114,8 +111,8 @@ def python_is_wider_than_verifiers(subject: Subject) -> Iterator[Found]:
 def verifiers_is_not_required(subject: Subject) -> Iterator[Found]:
     """The package does not require verifiers.
 
-    What: `project.dependencies` names verifiers.
-    Why: Installed from the Hub into a fresh environment, the package fails on its first import.
+    What: `project.dependencies` includes verifiers.
+    Why: Installed from the Hub into a new virtual environment, the package fails on its first import.
     Fix: Require verifiers with an upper bound: `verifiers>=0.4,<0.5` (v1) or `verifiers>=0.1.9,<0.4` (v0).
     """
     if verifiers_requirement(subject.package.requires) is None:
@@ -131,11 +128,11 @@ def verifiers_is_not_required(subject: Subject) -> Iterator[Found]:
 def verifiers_is_unbounded(subject: Subject) -> Iterator[Found]:
     """The requirement on verifiers has no upper bound.
 
-    What: The requirement on verifiers names an upper bound, an exact release or a compatible one (`<`,
-        `<=`, `==`, `~=`).
-    Why: `verifiers>=0.1` resolves to 0.4, which no longer has the v0 interface: what worked yesterday fails
-        on import.
-    Fix: Bound it above: `verifiers>=0.4,<0.5` (v1) or `verifiers>=0.1.9,<0.4` (v0).
+    What: The requirement on verifiers has an upper bound, an exact release or a compatible one (`<`, `<=`, `==`,
+        `~=`).
+    Why: `verifiers>=0.1` resolves to 0.4, which no longer has the v0 interface. The import that worked yesterday
+        fails.
+    Fix: Add an upper bound: `verifiers>=0.4,<0.5` (v1) or `verifiers>=0.1.9,<0.4` (v0).
     """
     requirement = verifiers_requirement(subject.package.requires)
     if requirement is not None and not is_bounded_above(requirement):
@@ -149,10 +146,10 @@ def verifiers_is_unbounded(subject: Subject) -> Iterator[Found]:
 
 @rule("SCH010", gate="schema")
 def verifiers_does_not_fit_the_generation(subject: Subject) -> Iterator[Found]:
-    """The requirement on verifiers admits releases without the generation's interface.
+    """The requirement on verifiers allows releases without the generation's interface.
 
-    What: A v0 environment admits only releases below 0.4, a v1 environment only 0.2.1 and later.
-    Why: Outside of these the interface it was written for is not there, and it fails on import.
+    What: A v0 environment allows only releases below 0.4, a v1 environment only 0.2.1 and later.
+    Why: Other releases lack the interface that the environment was written for, and its import fails.
     Fix: Narrow the requirement: `verifiers>=0.4,<0.5` (v1) or `verifiers>=0.1.9,<0.4` (v0).
     """
     requirement = verifiers_requirement(subject.package.requires)
@@ -171,21 +168,21 @@ def verifiers_does_not_fit_the_generation(subject: Subject) -> Iterator[Found]:
 
 @rule("SCH011", gate="schema")
 def nothing_to_load(subject: Subject) -> Iterator[Found]:
-    """The module offers nothing that verifiers could load.
+    """The module has nothing that verifiers can load.
 
     What: The module defines `load_environment` (v0) or exports a Taskset through `__all__` (v1).
-    Why: Without one of the two verifiers cannot load the environment by its name.
-    Fix: Define `load_environment(**args)` (v0), or put the Taskset class into the module's `__all__` (v1).
+    Why: Without one of the two, verifiers cannot load the environment by its name.
+    Fix: Define `load_environment(**args)` (v0), or add the Taskset class to the module's `__all__` (v1).
     """
     package = subject.package
     if subject.facts.description is not None:
-        return  # it was loaded: what the source text seems to lack does not matter
+        return  # it was loaded, so the source text does not matter
     loader = package.defines_load_environment or "load_environment" in package.exports
     taskset = bool(set(package.exports) - {"load_environment"})
     said = {
         "v0": None if loader else "there is no load_environment, which a v0 environment needs",
         "v1": None if taskset else "its __all__ exports no Taskset, which a v1 environment needs",
-        None: "the generation cannot be told: there is neither load_environment nor an exported Taskset",
+        None: "there is neither load_environment nor an exported Taskset",
     }[package.generation]
     if said is None:
         return

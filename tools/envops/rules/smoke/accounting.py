@@ -1,4 +1,4 @@
-"""Rules of the smoke gate about the evaluation itself: are its books in order, and did its endpoint answer?"""
+"""Rules of the smoke gate about the evaluation: is each rollout there once, and did the endpoint work?"""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ if TYPE_CHECKING:
 WHO = {
     "provider": "the endpoint",
     "harness": "the harness",
-    "infrastructure": "the machinery of the evaluation",
+    "infrastructure": "the infrastructure",
 }
 
 
 @rule("SMK010", gate="smoke")
 def rollouts_are_surplus(subject: Subject) -> Iterator[Found]:
-    """More rollouts came back than were asked for, or one came twice.
+    """There are more rollouts than requested, or one appears twice.
 
-    What: Each rollout of a policy on a task comes back once, and none that nobody asked for.
-    Why: A rollout that counts twice moves every mean, and nobody sees it.
-    Fix: Look for an environment that hands out rows of its own, or whose tasks share an `example_id`.
+    What: Each requested rollout of a policy on a task appears exactly once, and there are no others.
+    Why: A rollout that counts twice silently changes every mean.
+    Fix: Look for an environment that adds rows, or whose tasks share an `example_id`.
     """
     facts = subject.facts
     by_policy: dict[str, list[Rollout]] = defaultdict(list)
@@ -39,34 +39,34 @@ def rollouts_are_surplus(subject: Subject) -> Iterator[Found]:
         if twice:
             task, number = twice[0]
             yield Found(
-                f"rollout {number} of {policy} on task {task} came {times[twice[0]]} times"
-                + (f", and {len(twice) - 1} more came more than once" if len(twice) > 1 else ""),
+                f"rollout {number} of {policy} on task {task} appears {times[twice[0]]} times"
+                + (f", and so do {len(twice) - 1} others" if len(twice) > 1 else ""),
                 Evidence(count=len(twice), of=len(times), details={"policy": policy, "twice": twice[:20]}),
             )
         asked = facts.rollouts_asked.get(policy)
         if asked is not None and len(times) > asked:
             yield Found(
-                f"{len(times)} different rollouts of {policy} came back, {asked} were asked for",
+                f"{len(times)} different rollouts of {policy} exist, {asked} were requested",
                 Evidence(count=len(times), of=asked, details={"policy": policy}),
             )
 
 
 @rule("SMK011", gate="smoke")
 def endpoint_fails(subject: Subject) -> Iterator[Found]:
-    """Rollouts end because something outside of the environment failed.
+    """Rollouts end because something outside the environment failed.
 
-    What: No rollout is lost to the endpoint (refused, unreachable, rate-limited, cut off, malformed), to the
-        harness or to the machinery around it. Such rollouts say nothing of the environment: they count as
-        missing, never as 0.0, and the verdict is inconclusive.
-    Why: An outage that is averaged in as zeros looks like a model that cannot do the task.
-    Fix: Try again when the endpoint answers; with a real one, lower its concurrency. What was made is kept.
+    What: No rollout is lost to the endpoint (refused, unreachable, rate-limited, cut off, malformed), the harness or
+        the infrastructure. Such rollouts count as missing, never as 0.0, and the verdict is inconclusive.
+    Why: An outage that counts as zeros looks like a model that cannot do the task.
+    Fix: Try again when the endpoint is available. With a real endpoint, lower the concurrency. Completed rollouts are
+        kept.
     """
     rollouts = subject.facts.rollouts
     by_kind: dict[str, list[Found]] = defaultdict(list)
     for each in rollouts:
         failure = each.failure
         if failure is not None and failure.kind in OUTSIDE_FAULT and not each.timed_out:
-            again = f", after asking again {each.retries} times" if each.retries else ""
+            again = f" after {each.retries} retries" if each.retries else ""
             by_kind[failure.kind].append(
                 Found(
                     f"{WHO[failure.kind]} failed in rollout {each.rollout} of {each.policy} on task {each.task}: "

@@ -15,8 +15,9 @@ from envops.reports.before_after import (
     TaskReport,
     read_comparisons,
     render_json,
+    render_markdown,
+    render_text,
 )
-from envops.reports.before_after_text import render_markdown, render_text
 
 SIDE = SideReport("base", "endpoint", "acme/base", False, 16, 16, 8, Interval(0.25, 0.1, 0.4), 0.0, None)
 REPORT = ComparisonReport(

@@ -12,9 +12,9 @@ from envops.reports.html.compact import Beside, page_environment
 from envops.reports.html.page import overview_row
 from envops.reports.json_report import render_json
 from envops.reports.markdown import render_markdown
-from envops.reports.mutation import mutation_sentence, score_text
 from envops.reports.site.badge import badge
 from envops.reports.site.build import mutation_badge
+from envops.reports.summary import mutation_sentence, score_text
 from envops.reports.terminal import render_text
 from envops.rules.result import EnvironmentResult, ValidationResult
 
@@ -62,9 +62,7 @@ def test_mutants_that_were_not_decided_make_a_range_of_the_score():
         "1 survived, 1 equivalent, 1 undecided; 40 conversations, 12 of them cases; 1.5 s"
     )
     none = replace(MUTATION, bound="time", mutants=(mutant("undecided"),) * 3)
-    assert mutation_sentence(none).startswith(
-        "mutation score undecided: 3 mutants tried (of 90, some undecided)"
-    )
+    assert mutation_sentence(none).startswith("mutation score undecided: 3 mutants tried (of 90, some undecided)")
 
 
 def test_a_perfect_score_is_never_said_while_mutants_are_open():

@@ -8,7 +8,7 @@ import pytest
 from envops.facts.search import Exploit, PanelTask, Search
 from envops.reports.json_report import render_json
 from envops.reports.markdown import render_markdown
-from envops.reports.search import search_sentence
+from envops.reports.summary import search_sentence
 from envops.reports.terminal import render_text
 from envops.rules.result import EnvironmentResult, ValidationResult
 

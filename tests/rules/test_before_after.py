@@ -7,8 +7,8 @@ import random
 import pytest
 from envops.facts.observed import FunctionScore
 from envops.statistics.before_after import before_after, least_tasks
+from envops.statistics.declared_range import DeclaredRange
 from envops.statistics.outcomes import Outcome, Sample
-from envops.statistics.reward_range import DeclaredRange
 
 RANGE = DeclaredRange(0.0, 1.0)
 

@@ -9,9 +9,9 @@ from cases_of_groups import DEAD, LIVE, grouped, played
 from envops.repository.registry import DistributionGate
 from envops.rules.engine import findings
 from envops.rules.verdict import judge
+from envops.statistics.baseline import answer_of
 from envops.statistics.checks import checks_of, groups_are_live
 from envops.statistics.declared_range import DeclaredRange
-from envops.statistics.drift import answer_of
 from envops.statistics.intervals import Estimate
 from envops.statistics.measures import distribution_of
 from envops.statistics.outcomes import FIXED_POLICIES, Outcome, Sample

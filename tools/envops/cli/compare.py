@@ -49,8 +49,9 @@ from envops.reports.before_after import (
     TaskReport,
     interval_of,
     render_json,
+    render_markdown,
+    render_text,
 )
-from envops.reports.before_after_text import render_markdown, render_text
 from envops.reports.html.written import refresh_page
 from envops.repository.endpoints import Endpoint
 from envops.repository.package import Package

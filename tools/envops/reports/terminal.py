@@ -8,10 +8,8 @@ from typing import TYPE_CHECKING
 
 from envops.reports.distribution import show as show_distribution
 from envops.reports.evidence import shown_evidence
-from envops.reports.mutation import mutation_sentence, score_text
 from envops.reports.page import Column, Page
-from envops.reports.search import search_sentence
-from envops.reports.summary import headline, next_commands
+from envops.reports.summary import headline, mutation_sentence, next_commands, score_text, search_sentence
 from envops.rules.engine import GATES, Finding, Verdict
 from envops.rules.result import (
     DECIDING,

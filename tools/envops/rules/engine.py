@@ -31,10 +31,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
 from envops.facts.observed import Place
 from envops.rules.evidence import Evidence, ShownFailure
-from envops.statistics.declared_range import DeclaredRange, functions_of
+from envops.statistics.declared_range import DeclaredRange, functions_of, range_of
 from envops.statistics.measures import Distribution, distribution_of
 from envops.statistics.outcomes import Sample, samples_of_rollouts
-from envops.statistics.reward_range import range_of
 
 if TYPE_CHECKING:
     from envops.facts.observed import Facts, RewardFunction, Score

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from envops.facts.mutation import Mutant, Mutation, StaleMark
 from envops.facts.observed import Case, Description, Failure, Message, Score, adapter
 from envops.repository.cases import TOLERANCE, Expectation, parse_expectation
-from envops.statistics.reward_range import DeclaredRange, range_of
+from envops.statistics.declared_range import DeclaredRange, range_of
 from envops.validation.job import Job, StageFailed, WorkerLost
 
 if TYPE_CHECKING:

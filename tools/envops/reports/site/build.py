@@ -12,10 +12,10 @@ from envops.reports.html.compact import Beside, page_environment
 from envops.reports.html.embedding import embedded
 from envops.reports.html.page import LIBRARIES, VIEWS, joined, render_page, templates
 from envops.reports.html.size_budget import page_run
-from envops.reports.mutation import score_text
 from envops.reports.run_report import run_file
 from envops.reports.site.badge import COLOURS, OTHER, badge
 from envops.reports.site.readme import readme_html
+from envops.reports.summary import score_text
 from envops.rules.rewards.mutation import GOOD_SCORE
 
 if TYPE_CHECKING:

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 from envops.rules.distribution.learnable import interval_text, of_sample, undecided
 from envops.rules.engine import Found, Subject, rule
-from envops.statistics.drift import drift
+from envops.statistics.baseline import drift
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from envops.statistics.drift import Drifted
+    from envops.statistics.baseline import Drifted
     from envops.statistics.outcomes import Sample
 
 

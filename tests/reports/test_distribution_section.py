@@ -15,13 +15,13 @@ from envops.repository.registry import DistributionGate
 from envops.rules.result import ValidationResult
 from envops.statistics.declared_range import DeclaredRange
 from envops.statistics.measures import distribution_of
-from envops.statistics.outcomes import Outcome, Sample
+from envops.statistics.outcomes import RolloutOutcome, RolloutSample
 from sample_results import ALL_PASS
 
 
 def measured(*groups, policy="blend"):
-    outcomes = tuple(Outcome(task, reward, {}) for task, rewards in enumerate(groups) for reward in rewards)
-    return distribution_of(Sample(policy, outcomes, DeclaredRange(0.0, 1.0)), DistributionGate())
+    outcomes = tuple(RolloutOutcome(task, reward, {}) for task, rewards in enumerate(groups) for reward in rewards)
+    return distribution_of(RolloutSample(policy, outcomes, DeclaredRange(0.0, 1.0)), DistributionGate())
 
 
 def result(*groups, gates=("distribution",), policy="blend"):

@@ -108,8 +108,8 @@ def test_an_interrupted_or_broken_shard_weighs_on_the_whole(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("other", "said"),
     [
-        (replace(passing(), tool_version="9"), "is not of the same run"),
-        (replace(passing(), gates=("schema",)), "is not of the same run"),
+        (replace(passing(), tool_version="9"), "is from another run"),
+        (replace(passing(), gates=("schema",)), "is from another run"),
         (passing(), "in two"),
         (replace(passing(), environments=(), shard=Share(1, 2, ("gsm8k",))), "another division"),
     ],
@@ -117,7 +117,7 @@ def test_an_interrupted_or_broken_shard_weighs_on_the_whole(tmp_path: Path) -> N
 )
 def test_reports_of_different_runs_are_refused(tmp_path: Path, other: ValidationResult, said: str) -> None:
     files = parts(tmp_path, passing(), other)
-    with pytest.raises(DeclarationError, match=said.replace("in two", "is in .* too")):
+    with pytest.raises(DeclarationError, match=said.replace("in two", "is also in .*")):
         merged({str(file): read_report(file) for file in files})
 
 

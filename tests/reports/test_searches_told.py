@@ -34,13 +34,13 @@ def test_sentence_names_finds_bounds_coverage_and_seed() -> None:
     )
 
 
-@pytest.mark.parametrize(("ended", "said"), [("time", "the time was up"), ("evaluations", "number was used up")])
+@pytest.mark.parametrize(("ended", "said"), [("time", "the time limit"), ("evaluations", "ended by their number")])
 def test_sentence_says_which_bound_ended_it(ended, said: str) -> None:
     assert said in search_sentence(Search(0, ended))
 
 
 def test_nothing_searched_says_why() -> None:
-    assert search_sentence(Search(0, "skipped", "no oracle speaks")).endswith("nothing searched, no oracle speaks")
+    assert search_sentence(Search(0, "skipped", "no oracle speaks")).endswith("skipped, no oracle speaks")
 
 
 def test_reports_tell_of_it_and_json_holds_every_find() -> None:

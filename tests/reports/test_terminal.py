@@ -58,8 +58,8 @@ Infrastructure failures (they prove nothing about the rewards):
                │   time.sleep(1000)
                │ Timeout
 
-✗ fail: 3 environments: 1 failed, 1 not judged, 1 passed; 1 from the cache; 41.2
-  s
+✗ fail: 3 environments: 1 failed, 1 not judged, 1 passed; 1 from the cache;
+  41.2 s
 reports    reports/validate.json  reports/validate.xml
 next       envops explain RWD001
            nox -s validate -- reverse-text word-sort
@@ -178,4 +178,4 @@ def test_policies_are_named_on_the_page_and_not_on_the_terminal(endpoint: str | 
     text = render_markdown(result)
     assert "Policies: oracle, blend" in text
     assert ("real model: gpt" in text) == (endpoint is not None)
-    assert ("scripted" in text) == (endpoint is None)
+    assert ("Scripted policies" in text) == (endpoint is None)

@@ -8,21 +8,21 @@ import pytest
 from envops.facts.observed import FunctionScore
 from envops.statistics.before_after import before_after, least_tasks
 from envops.statistics.declared_range import DeclaredRange
-from envops.statistics.outcomes import Outcome, Sample
+from envops.statistics.outcomes import RolloutOutcome, RolloutSample
 
 RANGE = DeclaredRange(0.0, 1.0)
 
 
-def sample(rewards: dict[str, list[float | None]]) -> Sample:
+def sample(rewards: dict[str, list[float | None]]) -> RolloutSample:
     outcomes = [
-        Outcome(task, reward, {"exact": FunctionScore(reward, 1.0, "reward")} if reward is not None else {})
+        RolloutOutcome(task, reward, {"exact": FunctionScore(reward, 1.0, "reward")} if reward is not None else {})
         for task, several in rewards.items()
         for reward in several
     ]
-    return Sample("model", tuple(outcomes), RANGE)
+    return RolloutSample("model", tuple(outcomes), RANGE)
 
 
-def drawn(generator: random.Random, skills: list[float], rollouts: int = 4) -> Sample:
+def drawn(generator: random.Random, skills: list[float], rollouts: int = 4) -> RolloutSample:
     return sample(
         {f"t{at}": [float(generator.random() < skill) for _ in range(rollouts)] for at, skill in enumerate(skills)}
     )

@@ -14,7 +14,7 @@ from envops.statistics.checks import checks_of, groups_are_live
 from envops.statistics.declared_range import DeclaredRange
 from envops.statistics.intervals import Estimate
 from envops.statistics.measures import distribution_of
-from envops.statistics.outcomes import FIXED_POLICIES, Outcome, Sample
+from envops.statistics.outcomes import FIXED_POLICIES, RolloutOutcome, RolloutSample
 from envops.statistics.training_advice import advice
 from envops_worker.policies.policies import Policies
 from subjects import subject
@@ -23,8 +23,8 @@ GATE = DistributionGate()
 
 
 def sample(*groups, policy="blend"):
-    outcomes = tuple(Outcome(task, reward, {}) for task, rewards in enumerate(groups) for reward in rewards)
-    return Sample(policy, outcomes, DeclaredRange(0.0, 1.0))
+    outcomes = tuple(RolloutOutcome(task, reward, {}) for task, rewards in enumerate(groups) for reward in rewards)
+    return RolloutSample(policy, outcomes, DeclaredRange(0.0, 1.0))
 
 
 def answers(*groups):

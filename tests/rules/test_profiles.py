@@ -8,7 +8,7 @@ import pytest
 from envops.facts.observed import Failure, FunctionScore, Rollout, Score
 from envops.facts.recordings import RecordedScore, RecordingFacts
 from envops.rules.engine import Subject
-from envops.rules.profiles import MOST_TASKS, MOST_VALUES, Profile, profiles
+from envops.rules.profiles import MOST_TASKS, MOST_VALUES, RewardProfile, profiles
 from subjects import subject
 
 
@@ -24,7 +24,7 @@ def played(task: int, reward: float | None, **more: object) -> Rollout:
     return Rollout(task, "blend", 0, (), reward, said(reward), **more)  # type: ignore[arg-type]
 
 
-def of(**facts: object) -> tuple[Profile, ...]:
+def of(**facts: object) -> tuple[RewardProfile, ...]:
     made: Subject = subject(**{"scores": (), "rollouts": (), "recordings": (), **facts})
     return profiles(made)
 

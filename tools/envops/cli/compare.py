@@ -60,7 +60,7 @@ from envops.repository.repository import Repository
 from envops.repository.workspace import Workspace
 from envops.statistics.before_after import BeforeAfter, before_after
 from envops.statistics.declared_range import DeclaredRange, declared_range
-from envops.statistics.outcomes import Sample, outcome_of_rollout
+from envops.statistics.outcomes import RolloutSample, outcome_of_rollout
 from envops.system.termination import terminated_like_interrupted
 from envops.validation.journal import Journal
 
@@ -304,13 +304,13 @@ def _report(
     )
 
 
-def _sample(side: Rollouts, declared: DeclaredRange, confidence: float) -> Sample:
+def _sample(side: Rollouts, declared: DeclaredRange, confidence: float) -> RolloutSample:
     """The rollouts of a side, its tasks named by what they hold."""
     outcomes = tuple(replace(outcome_of_rollout(row.as_rollout()), task=row.task_key) for row in side.rows)
-    return Sample(side.speaker, outcomes, declared, confidence)
+    return RolloutSample(side.speaker, outcomes, declared, confidence)
 
 
-def _side(side: Rollouts, sample: Sample, mean: Interval | None, dollars: Mapping[Place, float]) -> SideReport:
+def _side(side: Rollouts, sample: RolloutSample, mean: Interval | None, dollars: Mapping[Place, float]) -> SideReport:
     source = side.source
     return SideReport(
         name=source.name,

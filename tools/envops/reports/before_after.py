@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from envops.facts.observed import adapter
-from envops.reports.page import Column, Page
+from envops.reports.page import Page, TableColumn
 from envops.text.markdown import prose, table_cell
 from envops.text.plain_data import plain_data
 from envops.text.visible_text import shortened
@@ -181,12 +181,14 @@ def render_text(report: ComparisonReport, *, width: int = 100, colour: bool = Fa
     page.blank()
     titles = ("", "policy or model", "rollouts", "mean reward", "truncated", "tokens")
     rows = [[(cell, "") for cell in row] for row in _side_rows(report)]
-    page.table([Column(title, right=place > 1, shrinking=place == 1) for place, title in enumerate(titles)], rows)
+    page.table([TableColumn(title, right=place > 1, shrinking=place == 1) for place, title in enumerate(titles)], rows)
     page.blank()
     if report.functions:
         names = ("function", "weight", "before", "after", "difference")
         rows = [[(cell, "") for cell in row] for row in _function_rows(report)]
-        page.table([Column(title, right=place > 0, shrinking=place == 0) for place, title in enumerate(names)], rows)
+        page.table(
+            [TableColumn(title, right=place > 0, shrinking=place == 0) for place, title in enumerate(names)], rows
+        )
         page.blank()
     for title, tasks in (("worse", report.losses()), ("better", report.gains())):
         for task in tasks:

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from envops.reports.page import Page
-    from envops.statistics.checks import Check
+    from envops.statistics.checks import MeasuredCheck
     from envops.statistics.intervals import Estimate
     from envops.statistics.measures import Distribution
 
@@ -46,7 +46,7 @@ def number_lines(measured: Distribution) -> Iterator[tuple[str, str]]:
         yield "errors", ", ".join(f"{name} {count}" for name, count in measured.errors.items())
 
 
-def check_line(check: Check) -> str:
+def check_line(check: MeasuredCheck) -> str:
     """One check with its interval and its bound."""
     more = f"; {check.more}" if check.more else ""
     return f"{check.rule} {check.name} {_spread(check.estimate)}, required {check.needed}: {check.answer}{more}"
@@ -65,10 +65,16 @@ def show(page: Page, measured: Distribution) -> None:
     page.blank()
 
 
-def _table(page: Page, checks: Sequence[Check]) -> None:
-    from envops.reports.page import Column
+def _table(page: Page, checks: Sequence[MeasuredCheck]) -> None:
+    from envops.reports.page import TableColumn
 
-    columns = [Column(""), Column("rule"), Column("check", shrinking=True), Column("measured"), Column("required")]
+    columns = [
+        TableColumn(""),
+        TableColumn("rule"),
+        TableColumn("check", shrinking=True),
+        TableColumn("measured"),
+        TableColumn("required"),
+    ]
     rows = [
         [
             (_SIGNS[check.answer], _STYLES[check.answer]),

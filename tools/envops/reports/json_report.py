@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from envops.facts.recordings import RecordingFacts
     from envops.facts.search import Search
     from envops.rules.engine import Finding
-    from envops.rules.profiles import Profile
+    from envops.rules.profiles import RewardProfile
 
 FORMAT_VERSION = 1
 """Raised when a key changes its meaning or goes; new keys do not raise it."""
@@ -162,7 +162,7 @@ def _search_data(search: Search | None) -> dict[str, Any] | None:
     return None if search is None else {part.name: getattr(search, part.name) for part in fields(search)}
 
 
-def _profile_data(profile: Profile) -> dict[str, Any]:
+def _profile_data(profile: RewardProfile) -> dict[str, Any]:
     """A profile; each group is a short list, because there are many."""
     return {
         "policy": profile.policy,

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 
 from envops.reports.distribution import show as show_distribution
 from envops.reports.evidence import shown_evidence
-from envops.reports.page import Column, Page
+from envops.reports.page import Page, TableColumn
 from envops.reports.summary import headline, mutation_sentence, next_commands, score_text, search_sentence
 from envops.rules.engine import GATES, Finding, Verdict
 from envops.rules.result import (
     DECIDING,
     EnvironmentResult,
-    Standing,
+    FindingKind,
     ValidationResult,
-    standing,
+    finding_kind,
     unreached_gates,
     weightiest_first,
     where,
@@ -43,7 +43,7 @@ VERDICT_STYLES: dict[Verdict, str] = {
     "error": "bold magenta",
 }
 _SIGNS: dict[Verdict, str] = {"pass": "✓", "fail": "✗", "inconclusive": "?", "error": "!"}
-_STANDING_STYLES: dict[Standing, str] = {
+_STANDING_STYLES: dict[FindingKind, str] = {
     "error": "bold red",
     "bug": "bold magenta",
     "inconclusive": "yellow",
@@ -79,11 +79,11 @@ def render_text(
 
 def _table(page: Page, environments: Sequence[EnvironmentResult]) -> None:
     columns = [
-        Column(""),
-        Column("environment", shrinking=True),
-        Column(""),
-        *(Column(gate) for gate in GATES),
-        Column("time", right=True),
+        TableColumn(""),
+        TableColumn("environment", shrinking=True),
+        TableColumn(""),
+        *(TableColumn(gate) for gate in GATES),
+        TableColumn("time", right=True),
     ]
     page.table(columns, map(_row, environments))
     page.blank()
@@ -103,7 +103,7 @@ def _row(environment: EnvironmentResult) -> list[tuple[str, str]]:
 def _findings(page: Page, environment: EnvironmentResult, *, quiet: bool) -> None:
     findings = weightiest_first(environment.findings)
     if quiet:
-        findings = [finding for finding in findings if standing(finding) in DECIDING]
+        findings = [finding for finding in findings if finding_kind(finding) in DECIDING]
     unreached = unreached_gates(environment)
     if not findings and not unreached:
         return
@@ -133,9 +133,9 @@ def _mutations(page: Page, environments: Sequence[EnvironmentResult]) -> None:
     told = list(islice(telling, MOST_SENTENCES + 1))
     if len(told) > MOST_SENTENCES:
         columns = [
-            Column("", shrinking=True),
-            *(Column(title, right=True) for title in ("mutants", "detected", "survived")),
-            Column("search"),
+            TableColumn("", shrinking=True),
+            *(TableColumn(title, right=True) for title in ("mutants", "detected", "survived")),
+            TableColumn("search"),
         ]
         page.table(columns, map(_mutation_row, chain(told, telling)))
     else:
@@ -169,7 +169,7 @@ def _distributions(page: Page, environment: EnvironmentResult) -> None:
 
 
 def _finding(page: Page, environment: EnvironmentResult, finding: Finding) -> None:
-    kind = standing(finding)
+    kind = finding_kind(finding)
     style = _STANDING_STYLES[kind]
     if finding.ignored is not None:
         page.paragraph((f"{finding.rule} ignored: {finding.message}", style), indent=2, hanging=9)

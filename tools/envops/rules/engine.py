@@ -33,7 +33,7 @@ from envops.facts.observed import Place
 from envops.rules.evidence import Evidence, ShownFailure
 from envops.statistics.declared_range import DeclaredRange, functions_of, range_of
 from envops.statistics.measures import Distribution, distribution_of
-from envops.statistics.outcomes import Sample, samples_of_rollouts
+from envops.statistics.outcomes import RolloutSample, samples_of_rollouts
 
 if TYPE_CHECKING:
     from envops.facts.observed import Facts, RewardFunction, Score
@@ -113,7 +113,7 @@ class Subject:
         return dict(found)
 
     @cached_property
-    def samples(self) -> tuple[Sample, ...]:
+    def samples(self) -> tuple[RolloutSample, ...]:
         """The rollouts of each policy whose replies vary as a model's do."""
         return samples_of_rollouts(self.facts.rollouts, self.range, self.entry.gates.distribution.confidence)
 
@@ -184,7 +184,7 @@ class Judged(Protocol):
         """Rule id → the reason why it is ignored here."""
 
 
-Check = Callable[[Any], Iterable[Found]]
+RuleFunction = Callable[[Any], Iterable[Found]]
 
 
 @dataclass(frozen=True)
@@ -198,7 +198,7 @@ class Rule:
     what: str
     why: str
     fix: str
-    check: Check
+    check: RuleFunction
     last: bool = False
     """Applied after all others, on a subject that knows which rules fired."""
     compares: bool = False
@@ -211,13 +211,13 @@ _SECTIONS = re.compile(r"^(What|Why|Fix): ", re.MULTILINE)
 
 def rule(
     id: str, *, gate: Gate, severity: Severity = "error", last: bool = False, compares: bool = False
-) -> Callable[[Check], Check]:
+) -> Callable[[RuleFunction], RuleFunction]:
     """Register a rule under its stable id.
 
     Raises `TypeError` when the id is taken or malformed, or the docstring is incomplete.
     """
 
-    def register(check: Check) -> Check:
+    def register(check: RuleFunction) -> RuleFunction:
         if not re.fullmatch(r"[A-Z]{3}\d{3}", id):
             raise TypeError(f"{check.__qualname__}: rule id {id!r} is not three letters and three digits")
         if id in _rules:
@@ -231,7 +231,7 @@ def rule(
     return register
 
 
-def _read_docstring(check: Check) -> tuple[str, dict[str, str]]:
+def _read_docstring(check: RuleFunction) -> tuple[str, dict[str, str]]:
     text = inspect.getdoc(check) or ""
     title, _, rest = text.partition("\n")
     parts = _SECTIONS.split(rest)[1:]

@@ -21,7 +21,7 @@ from envops.facts.spending import Spending
 # Imported at run time: `validation/remembered_verdicts.py` checks a stored result against these classes.
 from envops.repository.package import Generation, Package
 from envops.rules.engine import GATES, Finding, Gate, Verdict
-from envops.rules.profiles import Profile
+from envops.rules.profiles import RewardProfile
 from envops.rules.verdict import VERDICTS
 from envops.statistics.measures import Distribution
 
@@ -32,10 +32,10 @@ if TYPE_CHECKING:
     from envops.repository.problem import Problem
     from envops.rules.verdict import Judgement
 
-Standing = Literal["error", "bug", "inconclusive", "warning", "advice", "ignored"]
+FindingKind = Literal["error", "bug", "inconclusive", "warning", "advice", "ignored"]
 """How reports classify a finding, most important first."""
-STANDINGS: tuple[Standing, ...] = ("error", "bug", "inconclusive", "warning", "advice", "ignored")
-DECIDING: frozenset[Standing] = frozenset({"error", "bug", "inconclusive"})
+FINDING_KINDS: tuple[FindingKind, ...] = ("error", "bug", "inconclusive", "warning", "advice", "ignored")
+DECIDING: frozenset[FindingKind] = frozenset({"error", "bug", "inconclusive"})
 """Findings that affect the verdict."""
 
 
@@ -74,7 +74,7 @@ class EnvironmentResult:
     """The search for exploits; `None` where it was not requested or not reached."""
     distributions: tuple[Distribution, ...] = ()
     """What was measured of the rewards, policy by policy."""
-    profiles: tuple[Profile, ...] = ()
+    profiles: tuple[RewardProfile, ...] = ()
     """What each policy earned, for the charts."""
     recordings: tuple[RecordingFacts, ...] = ()
     """Recorded rollouts, compared with this code."""
@@ -153,7 +153,7 @@ class ValidationResult:
 
 
 def _deciding_rule(environment: EnvironmentResult) -> str | None:
-    return next((one.rule for one in weightiest_first(environment.findings) if standing(one) in DECIDING), None)
+    return next((one.rule for one in weightiest_first(environment.findings) if finding_kind(one) in DECIDING), None)
 
 
 def environment_result(
@@ -206,7 +206,7 @@ def broken_result(name: str, folder: str, failure: Failure, *, stage: Stage, sec
     return EnvironmentResult(name, folder, "error", seconds=seconds, failures={stage: failure})
 
 
-def standing(finding: Finding) -> Standing:
+def finding_kind(finding: Finding) -> FindingKind:
     """How reports classify a finding."""
     if finding.ignored is not None:
         return "ignored"
@@ -219,7 +219,7 @@ def standing(finding: Finding) -> Standing:
 
 def weightiest_first(findings: Iterable[Finding]) -> list[Finding]:
     """Findings in the order reports show them; equals keep theirs."""
-    return sorted(findings, key=lambda finding: STANDINGS.index(standing(finding)))
+    return sorted(findings, key=lambda finding: FINDING_KINDS.index(finding_kind(finding)))
 
 
 def unreached_gates(environment: EnvironmentResult) -> list[tuple[Gate, str]]:

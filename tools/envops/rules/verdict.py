@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from envops.rules.engine import GATES, Finding, Gate, Subject, Verdict, findings
-from envops.rules.profiles import Profile, profiles
+from envops.rules.profiles import RewardProfile, profiles
 from envops.statistics.measures import Distribution
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ class Judgement:
     """All of them, including ignored ones and those without effect on the verdict."""
     distributions: tuple[Distribution, ...] = ()
     """What was measured of the rewards, where the distribution gate was judged."""
-    profiles: tuple[Profile, ...] = ()
+    profiles: tuple[RewardProfile, ...] = ()
     """What each policy earned."""
 
 

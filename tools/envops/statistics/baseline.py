@@ -15,7 +15,7 @@ from envops.statistics.summary import mean
 
 if TYPE_CHECKING:
     from envops.facts.observed import Facts
-    from envops.statistics.outcomes import Sample, Task
+    from envops.statistics.outcomes import RolloutSample, TaskId
 
 VERSION = 1
 
@@ -40,13 +40,13 @@ class Baseline:
     """Fingerprint of a task's content → what it earned; indices move, content does not."""
 
 
-def means_now(sample: Sample, facts: Facts) -> dict[str, float]:
+def means_now(sample: RolloutSample, facts: Facts) -> dict[str, float]:
     """The mean share of each task of a sample, by fingerprint."""
     keyed = ((key_of(task, facts), shares) for task, shares in sample.shares.items())
     return {key: mean(shares) for key, shares in keyed if key is not None}
 
 
-def key_of(task: Task, facts: Facts) -> str | None:
+def key_of(task: TaskId, facts: Facts) -> str | None:
     """The fingerprint of a task; `None` for an index of which nothing is known."""
     if isinstance(task, str):
         return task
@@ -83,7 +83,7 @@ class Drifted:
     more: str = ""
 
 
-def drift(sample: Sample, facts: Facts, baseline: Baseline, margin: float) -> Drifted | None:
+def drift(sample: RolloutSample, facts: Facts, baseline: Baseline, margin: float) -> Drifted | None:
     """The paired difference by task, or `None` where there is nothing to compare with."""
     if baseline.policy != sample.policy:
         return None

@@ -11,7 +11,7 @@ from envops.statistics.clusters import variance_parts
 from envops.statistics.groups import distinct
 
 if TYPE_CHECKING:
-    from envops.statistics.outcomes import Outcome, Sample
+    from envops.statistics.outcomes import RolloutOutcome, RolloutSample
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Shaping:
     """Informative groups whose rollouts differ in shaped parts and not in the outcome."""
 
 
-def shaping(sample: Sample) -> Shaping | None:
+def shaping(sample: RolloutSample) -> Shaping | None:
     """Outcome variance apart from shaped variance; `None` where the reward has no shaped part.
 
     The outcome is every function with a positive weight that does not judge form; form
@@ -49,17 +49,17 @@ def shaping(sample: Sample) -> Shaping | None:
     )
 
 
-def is_shaped(sample: Sample, name: str) -> bool:
+def is_shaped(sample: RolloutSample, name: str) -> bool:
     """Whether a weighted function judges form, or is a penalty."""
     return name in sample.range.format_functions or _weighted(sample)[name] < 0
 
 
-def _weighted(sample: Sample) -> dict[str, float]:
+def _weighted(sample: RolloutSample) -> dict[str, float]:
     first = sample.scored[0].functions if sample.scored else {}
     return {name: said.weight for name, said in first.items() if said.kind == "reward" and said.weight}
 
 
-def _part(each: Outcome, sample: Sample, *, shaped: bool) -> float:
+def _part(each: RolloutOutcome, sample: RolloutSample, *, shaped: bool) -> float:
     weighted = [
         said.weight * said.score
         for name, said in each.functions.items()

@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from envops.facts.reward_numbers import number
-from envops.reports.page import Column, Page
+from envops.reports.page import Page, TableColumn
 from envops.rules.evidence import of_functions, reply_text
 from envops.text.plain_data import plain_data
 
@@ -55,7 +55,10 @@ def render_text(package: Package, replied: Replied, *, width: int, colour: bool)
         by = "envops finds" if one.by == "envops" else one.by
         page.quote(by, f"raised {one.error}" if one.error else _shown(one.value), indent=2)
     page.blank()
-    columns = [Column("function", shrinking=True), *(Column(name, right=True) for name in ("score", "weight", "adds"))]
+    columns = [
+        TableColumn("function", shrinking=True),
+        *(TableColumn(name, right=True) for name in ("score", "weight", "adds")),
+    ]
     page.table(columns, _rows(replied))
     page.blank()
     for failure in replied.failures:

@@ -15,7 +15,7 @@ from envops.facts.observed import FunctionScore
 from envops.reports.evidence import shown_evidence
 from envops.reports.reading import finding_of
 from envops.rules.evidence import Evidence, of_functions, reply_text
-from envops.rules.result import standing
+from envops.rules.result import finding_kind
 from envops.text.plain_data import plain_data
 from envops.text.visible_text import shortened, visible
 
@@ -97,7 +97,7 @@ def _finding(folder: str, data: dict[str, Any]) -> Data:
     return {
         "rule": finding.rule,
         "gate": finding.gate,
-        "kind": standing(finding),
+        "kind": finding_kind(finding),
         "message": finding.message,
         "at": "" if data["file"] is None else _place(data["file"], data["line"]),
         "fix": finding.fix,

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from envops.statistics.baseline import Drifted
-    from envops.statistics.outcomes import Sample
+    from envops.statistics.outcomes import RolloutSample
 
 
 @rule("DST011", gate="distribution")
@@ -108,7 +108,7 @@ def reward_is_better_than_the_baseline(subject: Subject) -> Iterator[Found]:
             )
 
 
-def _drifts(subject: Subject) -> Iterator[tuple[Sample, Drifted]]:
+def _drifts(subject: Subject) -> Iterator[tuple[RolloutSample, Drifted]]:
     if subject.baseline is None:
         return
     margin = subject.entry.gates.distribution.max_drop
@@ -118,5 +118,5 @@ def _drifts(subject: Subject) -> Iterator[tuple[Sample, Drifted]]:
             yield sample, found
 
 
-def _where(sample: Sample, found: Drifted) -> str:
+def _where(sample: RolloutSample, found: Drifted) -> str:
     return f"paired over {found.tasks} tasks: {interval_text(found.estimate, sample)}"

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any
 from envops.rules.engine import Found, Subject, rule
 from envops.rules.evidence import Evidence, described, of_failure
 from envops.rules.failures import own_failure
-from envops.statistics.checks import MIN_COVERAGE, Check
+from envops.statistics.checks import MIN_COVERAGE, MeasuredCheck
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from envops.repository.registry import DistributionGate
     from envops.statistics.intervals import Estimate
-    from envops.statistics.outcomes import Sample
+    from envops.statistics.outcomes import RolloutSample
 
 
 def undecided(subject: Subject, rule: str) -> Iterator[Found]:
@@ -31,7 +31,7 @@ def undecided(subject: Subject, rule: str) -> Iterator[Found]:
                 yield _found(check, sample, subject.entry.gates.distribution)
 
 
-def _found(check: Check, sample: Sample, gate: DistributionGate) -> Found:
+def _found(check: MeasuredCheck, sample: RolloutSample, gate: DistributionGate) -> Found:
     thin = sample.count < gate.min_rollouts or sample.coverage < MIN_COVERAGE
     inconclusive = check.answer == "inconclusive" or thin
     message = (
@@ -43,19 +43,19 @@ def _found(check: Check, sample: Sample, gate: DistributionGate) -> Found:
     return Found(message, of_check(check, sample), inconclusive=inconclusive)
 
 
-def interval_text(estimate: Estimate, sample: Sample) -> str:
+def interval_text(estimate: Estimate, sample: RolloutSample) -> str:
     """A number with its interval."""
     return f"{estimate.value:.3f} ({sample.confidence:.0%} interval {estimate.low:.3f} to {estimate.high:.3f})"
 
 
-def of_check(check: Check, sample: Sample) -> Evidence:
+def of_check(check: MeasuredCheck, sample: RolloutSample) -> Evidence:
     """The evidence of a check: what was measured on what."""
     interval = f"{check.estimate.low:.4g} to {check.estimate.high:.4g}"
     seen = of_sample(sample, check.needed, measured=check.estimate.value, interval=interval)
     return replace(seen, answer=check.answer, needed=check.more)
 
 
-def of_sample(sample: Sample, expected: Any = None, **details: Any) -> Evidence:
+def of_sample(sample: RolloutSample, expected: Any = None, **details: Any) -> Evidence:
     """The evidence of a sample: how many rollouts, what they earned, and what else the rule gives."""
     about = {"policy": sample.policy, "tasks": len(sample.by_task), "coverage": sample.coverage}
     return Evidence(
@@ -125,7 +125,7 @@ def rewards_hardly_vary(subject: Subject) -> Iterator[Found]:
     What: The standard deviation of rewards, as a share of the declared range, and its whole interval are above
         `gates.distribution.min_std`.
     Why: Advantages are differences of rewards. Without differences there is no gradient.
-    Fix: Check that the reward reads the reply, and that tasks differ in difficulty.
+    Fix: MeasuredCheck that the reward reads the reply, and that tasks differ in difficulty.
     """
     yield from undecided(subject, "DST004")
 

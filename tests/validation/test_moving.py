@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from envops.validation.job import Confinement, worker_environment
-from envops.validation.starting import PACKAGE, WORKER_FOLDER
+from envops.validation.starting import IMPORT_WORKER
 from envops.validation.venv import venv_for
 from envops_worker.moving import move, paths_below
 from sample_packages import EXEMPLARS, REPOSITORY
@@ -102,7 +102,7 @@ def test_paths_below_real_verifiers_are_all_that_is_remembered(generation: str, 
         environment = worker_environment(venv, scratch, scratch, Confinement({}))
         del environment["PYTHONPATH"]  # as for a lock template
         done = subprocess.run(
-            [venv.python, "-s", "-P", "-c", PACKAGE + SEARCH, WORKER_FOLDER],
+            [venv.python, "-s", "-P", "-c", IMPORT_WORKER + SEARCH],
             cwd=scratch,
             env={**environment, "GENERATION": generation},
             capture_output=True,

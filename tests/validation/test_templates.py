@@ -20,7 +20,7 @@ from envops.validation import templates
 from envops.validation.job import Confinement, Job, StageFailed
 from envops.validation.observation import Watcher, observe
 from envops.validation.requests import Wish, requests_for
-from envops.validation.starting import PACKAGE, WORKER_FOLDER
+from envops.validation.starting import IMPORT_WORKER
 from envops.validation.templates import LockTemplates, environment_processes
 from envops.validation.venv import VirtualEnvironment, venv_for
 from sample_packages import EXEMPLARS, REPOSITORY, SMALL, load, look_at, package_at, processes_with, write_package
@@ -505,8 +505,8 @@ Monitor(target=threading.Event().wait, daemon=True).start()
     ids=["thread", "socket", "pipe", "files", "thread of a progress bar"],
 )
 def test_reason_not_to_fork_names_what_no_fork_can_have(module: str, said: str) -> None:
-    script = PACKAGE + LEFT_BEHIND.format(module=module)
-    done = subprocess.run([sys.executable, "-c", script, WORKER_FOLDER], capture_output=True, text=True, check=True)
+    script = IMPORT_WORKER + LEFT_BEHIND.format(module=module)
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout.startswith(said)
 
 

@@ -8,7 +8,7 @@ import threading
 from envops import exit_codes
 from envops.cli.results_gate import run as judge_results
 from envops.models.model_evaluation import MOST_TASKS_ELSEWHERE
-from envops.models.model_run import Refused, asked_of, chosen, relay_to, say, spent
+from envops.models.model_run import RunRefused, asked_of, chosen, relay_to, say, spent
 from envops.models.pool import evaluate_in_pool
 from envops.repository.workspace import Workspace
 from envops.system.subprocesses import ProgramFailed
@@ -22,7 +22,7 @@ def run(options: argparse.Namespace) -> int:
     try:
         repository, names = chosen(options)
         if len(names) != 1:
-            raise Refused("--pool belongs to one environment")
+            raise RunRefused("--pool belongs to one environment")
         entry, package = repository.registry.environments[names[0]], repository.packages[names[0]]
         gate = entry.gates.distribution
         with terminated_like_interrupted(), relay_to(root, options) as relay:
@@ -42,7 +42,7 @@ def run(options: argparse.Namespace) -> int:
                 )
             finally:
                 say(spent(relay.spending, relay.endpoint))
-    except Refused as error:
+    except RunRefused as error:
         say(f"{error}")
         return error.code
     except ProgramFailed as error:

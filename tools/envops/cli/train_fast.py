@@ -13,10 +13,7 @@ from typing import Any
 from envops import exit_codes
 from envops.cli.declared import run_result
 from envops.files.atomic_write import write_whole
-from envops.hub.access import HubAccess
-from envops.hub.client import HubUnavailable
-from envops.hub.login import the_platform
-from envops.hub.prime import Prime
+from envops.hub.access import HubAccess, HubUnavailable, Prime, the_platform
 from envops.hub.state import read_hub
 from envops.reports.declared_runs import render_runs
 from envops.repository.git import git

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from envops.models.confined_command import confined_command, flags, settings_of_v1
 from envops.models.import_results import FILES
-from envops.models.model_evaluation import Asked, sampling_of
+from envops.models.model_evaluation import EvaluationSize, sampling_of
 from envops.models.relay import Relay
 from envops.repository.package import Package
 from envops.repository.registry import EnvironmentEntry
@@ -27,7 +27,7 @@ def evaluate_in_pool(
     package: Package,
     workspace: Workspace,
     relay: Relay,
-    asked: Asked,
+    asked: EvaluationSize,
     servers: int,
     folder: Path,
     stop: threading.Event,

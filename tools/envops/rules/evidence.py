@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from envops_worker.messages import text_of
 from envops_worker.policies.answers import answer_of, find_payload
 
 from envops.facts.observed import Case, Facts, Failure, FunctionScore, Message, Rollout, Score
@@ -236,15 +237,6 @@ def reply_text(completion: Sequence[Message]) -> str:
     if len(completion) == 1 and not completion[0].get("tool_calls"):
         return text_of(completion[0])
     return "\n".join(line for message in completion for line in _lines(message))
-
-
-def text_of(message: Mapping[str, Any]) -> str:
-    """The text of a message, whether its content is a string or a list of parts."""
-    content = message.get("content")
-    if isinstance(content, str):
-        return content
-    parts = content if isinstance(content, list) else []
-    return "\n".join(str(part.get("text", "")) for part in parts if isinstance(part, Mapping))
 
 
 def _lines(message: Message) -> list[str]:

@@ -12,14 +12,9 @@ import envops_worker
 from envops_worker.forking import Descriptors
 
 WORKER_FOLDER = Path(envops_worker.__file__).parent
-PACKAGE = """
-import importlib.util as u, sys
-s = u.spec_from_file_location("envops_worker", sys.argv[1] + "/__init__.py", submodule_search_locations=[sys.argv[1]])
-sys.modules["envops_worker"] = m = u.module_from_spec(s)
-s.loader.exec_module(m)
-del sys.argv[1:]
-"""
-BEGIN = PACKAGE + (
+IMPORT_WORKER = f"import runpy\nrunpy.run_path({str(WORKER_FOLDER / 'make_importable.py')!r})\n"
+"""What a Python of a virtual environment runs before it can import `envops_worker`."""
+BEGIN = IMPORT_WORKER + (
     "from envops_worker.supervisor import begin\n"
     "start = begin()\n"
     "from envops_worker.main import main\n"  # only once the supervisor is apart, which imports nothing more
@@ -36,7 +31,7 @@ def new_process(
     """
     passed = {name: descriptor for name, descriptor in given.items() if name not in ("stdin", "stdout", "stderr")}
     return subprocess.Popen(
-        [python, "-s", "-P", "-c", BEGIN, WORKER_FOLDER],
+        [python, "-s", "-P", "-c", BEGIN],
         cwd=folder,
         env={**environment, "ENVOPS_START": json.dumps({**start, **passed})},
         stdin=given.get("stdin", subprocess.DEVNULL),

@@ -18,17 +18,17 @@ if TYPE_CHECKING:
 
 
 def _versions(comparison: RewardComparison) -> str:
-    before, after = comparison.base.version, comparison.head.version
+    before, after = comparison.versions.each(lambda version: version.version)
     return f"the version is still {after}" if before == after else f"the version went from {before} to {after}"
 
 
 def _of_reply(facts: Facts, reply: ScoredReply) -> Evidence:
-    shown = shown_reply(reply.head_task, reply.completion, reply.said_by)
+    shown = shown_reply(reply.tasks.after, reply.completion, reply.said_by)
     return replace(
-        of_reply(facts, shown, EarnedReward(reply.head.reward, reply.head.functions)),
+        of_reply(facts, shown, EarnedReward(reply.scores.after.reward, reply.scores.after.functions)),
         details={
-            "reward_at_base": reply.base.reward,
-            "functions_at_base": of_functions(reply.base.functions),
+            "reward_at_base": reply.scores.before.reward,
+            "functions_at_base": of_functions(reply.scores.before.functions),
         },
     )
 
@@ -42,12 +42,13 @@ def _found(facts: Facts, comparison: RewardComparison, message: str, place: Plac
 def _change(comparison: RewardComparison) -> str:
     first = comparison.paid_differently[0]
     if first.reward_changed:
-        return f"{first.said_by} on task {first.head_task} earns {number(first.head.reward)}, at the base " + number(
-            first.base.reward
+        return (
+            f"{first.said_by} on task {first.tasks.after} earns {number(first.scores.after.reward)}, at the base "
+            + number(first.scores.before.reward)
         )
     name = first.changed_functions[0]
-    before, after = first.base.functions[name].score, first.head.functions[name].score
-    on_task = f"{first.said_by} on task {first.head_task}"
+    before, after = first.scores.each(lambda scoring: scoring.functions[name].score)
+    on_task = f"{first.said_by} on task {first.tasks.after}"
     return f"{name} scores the reply of {on_task} {number(after)}, at the base {number(before)}"
 
 
@@ -68,8 +69,11 @@ def rewards_changed_without_a_new_version(subject: Subject) -> Iterator[Found]:
     if comparison.paid_differently:
         yield _found(subject.facts, comparison, f"{_change(comparison)}; {_versions(comparison)}", place)
     elif not comparison.replies:
-        message = f"no task could be matched with one at {comparison.base.label}, so no reward was compared"
-        only = {"tasks_only_at_base": len(comparison.only_base), "tasks_only_here": len(comparison.only_head)}
+        message = f"no task could be matched with one at {comparison.versions.before.label}, so no reward was compared"
+        only = {
+            "tasks_only_at_base": len(comparison.unmatched_tasks.before),
+            "tasks_only_here": len(comparison.unmatched_tasks.after),
+        }
         yield Found(f"{message}; {_versions(comparison)}", Evidence(details=only), place, inconclusive=True)
 
 
@@ -101,7 +105,8 @@ def port_pays_differently(subject: Subject) -> Iterator[Found]:
     if comparison is None or not comparison.is_port:
         return
     if comparison.paid_differently:
-        yield _found(subject.facts, comparison, f"{_change(comparison)} ({comparison.base.name})", None)
+        yield _found(subject.facts, comparison, f"{_change(comparison)} ({comparison.versions.before.name})", None)
     elif not comparison.replies:
-        message = f"no task could be matched with one of {comparison.base.name}, so nothing was compared"
-        yield Found(message, Evidence(details={"tasks_there": len(comparison.only_base)}), inconclusive=True)
+        message = f"no task could be matched with one of {comparison.versions.before.name}, so nothing was compared"
+        only = {"tasks_there": len(comparison.unmatched_tasks.before)}
+        yield Found(message, Evidence(details=only), inconclusive=True)

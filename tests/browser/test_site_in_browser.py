@@ -136,7 +136,7 @@ def test_baselines_are_shown_by_model(visit: Visit, site: str) -> None:
     expect(baseline.locator("figure svg[role=img]")).to_have_count(1)
 
 
-def test_what_was_not_proven_is_said(visit: Visit, site: str) -> None:
+def test_html_unproven_environment_is_marked(visit: Visit, site: str) -> None:
     page = visit.open(site)
     expect(page.locator("#cards > li").nth(6)).to_contain_text("not validated")
     expect(page.locator("#cards > li").nth(4)).to_contain_text("changed since it was proven")

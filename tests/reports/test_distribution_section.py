@@ -75,6 +75,6 @@ def test_one_task_is_told_without_an_interval():
     assert (text["mean"]["low"], text["mean"]["high"]) == (0.0, 1.0)
 
 
-def test_nothing_scored_is_shown_as_that():
+def test_distribution_nothing_scored_is_shown():
     text = render_text(result([None] * 8))
     assert "0 of 8 rollouts scored" in text

@@ -95,7 +95,7 @@ def test_curves_are_thinned_to_keep_their_part_and_keep_their_end() -> None:
     assert curve["about"] == "One of 17 points is shown."
 
 
-def test_embedded_data_cannot_end_its_element_and_reads_back_the_same() -> None:
+def test_embedded_data_is_escaped_and_read_back() -> None:
     data = {"</script>": [HOSTILE.replace("\ud800", ""), "<!--", "\u2028"]}
     assert not re.search("[<>&\u2028]", embedded(data))
     assert json.loads(embedded(data)) == data
@@ -115,7 +115,7 @@ def test_only_our_own_scripts_may_run_and_nothing_may_be_fetched() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "[]", '{"environments": [{"name": "reverse-text"}]}', "{"])
-def test_a_diff_that_is_none_is_left_out(tmp_path: Path, text: str) -> None:
+def test_reward_diff_malformed_is_skipped(tmp_path: Path, text: str) -> None:
     (tmp_path / "reward-diff.json").write_text(text)
     assert read_diff(tmp_path / "reward-diff.json", data_of(mixed())) is None
 

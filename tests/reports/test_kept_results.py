@@ -33,7 +33,7 @@ def test_every_report_is_the_same_byte_for_byte(result: ValidationResult, tmp_pa
     assert list((tmp_path / "kept").iterdir()) == []
 
 
-def test_results_are_told_in_the_order_of_the_names(tmp_path: Path) -> None:
+def test_spilled_results_follow_order_of_names(tmp_path: Path) -> None:
     results = SpilledResults(tmp_path)
     for one in reversed(mixed().environments):
         results.append(one)
@@ -44,7 +44,7 @@ def test_results_are_told_in_the_order_of_the_names(tmp_path: Path) -> None:
     assert results[:2] == list(mixed().environments[:2])
 
 
-def test_a_full_disk_costs_memory_and_no_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_spill_list_on_full_disk_keeps_results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     room = iter([True, False, True])
     write = os.pwrite
 
@@ -70,7 +70,7 @@ def test_what_was_half_written_is_held(tmp_path: Path, monkeypatch: pytest.Monke
     assert list(things) == ["longer than that", "whole"]
 
 
-def test_a_folder_that_cannot_be_made_is_no_obstacle(tmp_path: Path) -> None:
+def test_spill_list_without_folder_stays_in_memory(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     things: SpillList[int] = SpillList(tmp_path / "file" / "below")
     things.append(3)

@@ -55,7 +55,7 @@ def test_the_sentence_names_all_counts_and_the_bound():
     )
 
 
-def test_mutants_that_were_not_decided_make_a_range_of_the_score():
+def test_undecided_mutants_make_score_a_range():
     slow = replace(MUTATION, bound="time", mutants=(*MUTATION.mutants, mutant("undecided", by="the time was up")))
     assert mutation_sentence(slow) == (
         "mutation score 0.50–0.75: 5 mutants tried (of 90, some undecided): 1 killed, 1 timed out, "
@@ -95,7 +95,7 @@ def test_the_terminal_and_the_job_summary_say_it():
     assert "mutation score 0.67" in render_markdown(RESULT)
 
 
-def test_quiet_says_nothing_of_it():
+def test_quiet_terminal_leaves_section_out():
     assert "mutation" not in render_text(RESULT, quiet=True)
 
 

@@ -108,7 +108,7 @@ class BrokenStream(Terminal):
 
 
 @pytest.mark.parametrize("kind", [PlainProgress, LiveProgress])
-def test_a_progress_that_cannot_be_drawn_never_breaks_the_run(kind) -> None:
+def test_progress_drawing_error_does_not_end_run(kind) -> None:
     with kind(["gsm8k"], BrokenStream()) as progress:
         progress.started("gsm8k")
         progress.stage("gsm8k", "venv")

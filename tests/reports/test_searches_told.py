@@ -35,15 +35,15 @@ def test_sentence_names_finds_bounds_coverage_and_seed() -> None:
 
 
 @pytest.mark.parametrize(("ended", "said"), [("time", "the time limit"), ("evaluations", "ended by their number")])
-def test_sentence_says_which_bound_ended_it(ended, said: str) -> None:
+def test_search_sentence_has_limit(ended, said: str) -> None:
     assert said in search_sentence(Search(0, ended))
 
 
-def test_nothing_searched_says_why() -> None:
+def test_search_sentence_skipped_has_reason() -> None:
     assert search_sentence(Search(0, "skipped", "no oracle speaks")).endswith("skipped, no oracle speaks")
 
 
-def test_reports_tell_of_it_and_json_holds_every_find() -> None:
+def test_reports_have_search_and_json_every_exploit() -> None:
     environment = EnvironmentResult("a-b", "environments/a_b", "pass", gates={"rewards": "pass"}, search=SEARCH)
     result = ValidationResult("pass", environments=(environment,), gates=("rewards",))
     assert "exploit search: 1 exploit" in render_text(result, width=200)

@@ -126,17 +126,17 @@ def test_run_of_one_gate_is_repeated_with_that_gate() -> None:
     assert render_text(replace(mixed(), gates=("rewards",))).endswith("nox -s rewards -- reverse-text word-sort\n")
 
 
-def test_run_without_environments_says_so() -> None:
+def test_headline_without_environments_is_explained() -> None:
     assert "nothing to validate" in render_text(ValidationResult("pass"))
 
 
-def test_empty_reply_is_said_to_be_empty() -> None:
+def test_terminal_empty_reply_is_marked_empty() -> None:
     finding = replace(MISSED_GOLD, evidence=Evidence(reply=ShownReply(0, ""), earned=EarnedReward(None)))
     text = render_text(ValidationResult("fail", (replace(FAILING, findings=(finding,)),)))
     assert "    reply      (empty)\n    reward     none\n" in text
 
 
-def test_long_reply_is_shortened_with_its_length() -> None:
+def test_terminal_long_reply_is_shortened_with_length() -> None:
     finding = replace(MISSED_GOLD, evidence=Evidence(reply=ShownReply(0, "x" * 200_000)))
     text = render_text(ValidationResult("fail", (replace(FAILING, findings=(finding,)),)))
     assert "reply (200,000 characters)" in text
@@ -149,7 +149,7 @@ def test_many_findings_of_one_rule_are_counted() -> None:
     assert "RWD001: 7 more, all in validate.json" in text
 
 
-def test_a_bug_of_a_rule_is_not_called_the_environments_failure() -> None:
+def test_terminal_rule_bug_is_not_an_environment_failure() -> None:
     bug = replace(MISSED_GOLD, bug=True, message="the rule itself failed")
     text = render_text(ValidationResult("error", (replace(FAILING, findings=(bug,)),)))
     assert "RWD001 bug: the rule itself failed" in text

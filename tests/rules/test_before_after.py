@@ -29,7 +29,7 @@ def drawn(generator: random.Random, skills: list[float], rollouts: int = 4) -> R
     )
 
 
-def test_what_tasks_differ_in_cancels_out() -> None:
+def test_paired_difference_cancels_task_means() -> None:
     before = sample({f"t{at}": [0.1 * at] for at in range(10)})
     after = sample({f"t{at}": [0.1 * at + (0.08 if at % 2 else 0.06)] for at in range(10)})
     found = before_after(TwoSides(before, after))
@@ -39,7 +39,7 @@ def test_what_tasks_differ_in_cancels_out() -> None:
     assert before_after(TwoSides(after, before)).answer == "worse"
 
 
-def test_both_sides_alike_decide_nothing() -> None:
+def test_comparison_of_equal_sides_is_undecided() -> None:
     same = sample({f"t{at}": [0.5, 1.0] for at in range(20)})
     found = before_after(TwoSides(same, same))
     assert found.answer == "undecided"
@@ -53,7 +53,7 @@ def test_an_open_difference_says_how_many_more_would_decide() -> None:
     assert "more rollouts on each side" in found.reason
 
 
-def test_a_few_tasks_that_agree_decide_nothing() -> None:
+def test_comparison_of_few_tasks_is_undecided() -> None:
     few, enough = least_tasks(0.95) - 1, least_tasks(0.95)
     for count, answer in ((few, "undecided"), (enough, "better")):
         before = sample({f"t{at}": [0.0] for at in range(count)})

@@ -15,7 +15,7 @@ from run_subjects import SOUND, spec_of
     ("backend", "keys"),
     [("prime", {"difficulty_filter"}), ("trl", {"rollouts_per_example", "batch_size"})],
 )
-def test_dead_groups_are_filtered_where_the_trainer_can(backend: str, keys: set[str]) -> None:
+def test_diagnosis_zero_variance_groups_suggest_filter(backend: str, keys: set[str]) -> None:
     dead = {"dead_groups": Series("dead_groups", tuple((step, 0.9) for step in range(40)))}
     (found,) = groups_are_dead_in_training(Diagnosed(dead, spec=spec_of({**SOUND, "backend": backend})))
     suggested: Any = found.evidence.details["change"]

@@ -30,7 +30,7 @@ def test_many_tasks_make_one_finding_with_the_first_three() -> None:
     assert [found.evidence.named()["task"], *(other["task"] for other in found.evidence.named()["more"])] == [0, 1, 2]
 
 
-def test_gold_shows_the_answer_and_says_what_to_write_when_it_was_derived() -> None:
+def test_derived_reference_reply_shows_answer_and_fix() -> None:
     found = the("RWD001", subject(scores=scores(1, oracle={"reward": 0.5, "derived": True})))
     assert found.evidence.named()["answer"] == "40"
     assert "def reply(task, messages)" in found.fix
@@ -42,14 +42,14 @@ def test_finding_points_at_the_function_that_paid_or_did_not() -> None:
     assert the("RWD004", subject(scores=scores(1, nop={"reward": 1.0, "functions": score("oracle").functions}))).place
 
 
-def test_long_reply_is_shortened_and_its_length_told() -> None:
+def test_evidence_long_reply_is_shortened_with_length() -> None:
     found = the("RWD030", subject(scores=(*scores(), score("echo", reply="x" * 10_000, reward=9.0))))
     assert len(found.evidence.named()["reply"]) < REPLY_LIMIT + 30
     assert found.evidence.named()["reply"].endswith("… (10000 characters)")
     assert found.evidence.named()["reply_length"] == 10_000
 
 
-def test_functions_that_raise_are_told_apart() -> None:
+def test_findings_of_raising_functions_are_separate() -> None:
     broken = (broken_function("correct_answer"), broken_function("format_reward", type="KeyError"))
     each = subject(scores=(*scores(), score("nop", 4, failures=broken), score("oracle", 4)))
     told = [finding.message for finding in findings(each) if finding.rule == "RWD020"]
@@ -73,7 +73,7 @@ def test_case_names_what_was_expected_and_where_it_stands() -> None:
     assert found.evidence.named()["expected"] == {"reward": "< 0.5"}
 
 
-def test_unknown_function_in_a_case_is_told_with_the_nearest() -> None:
+def test_case_unknown_function_suggests_nearest() -> None:
     found = the("RWD041", subject(cases=(case({"corect_answer": "1"}),)))
     assert found.message.endswith("but there is no such function; did you mean correct_answer?")
 
@@ -90,7 +90,7 @@ def test_declared_secret_without_a_value_is_inconclusive() -> None:
     assert found.inconclusive
 
 
-def test_conversation_is_told_line_by_line() -> None:
+def test_reply_text_of_conversation_has_line_per_turn() -> None:
     call = {"function": {"name": "add", "arguments": '{"a": 1}'}}
     conversation = (
         {"role": "assistant", "content": None, "tool_calls": [call]},

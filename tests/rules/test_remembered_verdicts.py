@@ -121,7 +121,7 @@ def test_new_recording_is_judged_anew(question: Question) -> None:
 
 
 @pytest.mark.usefixtures("unreadable")
-def test_cache_that_is_not_wished_is_not_read(question: Question) -> None:
+def test_remembered_verdict_without_cache_is_not_read(question: Question) -> None:
     assert remembered_result(replace(question, wish=Wish(use_cache=False)), NAME) is None
 
 
@@ -156,7 +156,7 @@ def test_rules_do_not_look_at_the_entrys_line_unless_it_ignores_some(rule: str) 
 
 
 @pytest.mark.parametrize("damage", [b"", b"{", b"null", b"[" * 100_000, b"\xff", b'{"key": "k", "result": {}}'])
-def test_damaged_verdict_is_as_good_as_none(damage: bytes, question: Question) -> None:
+def test_remembered_verdict_damaged_is_ignored(damage: bytes, question: Question) -> None:
     path = kept_facts(question)
     judged = remembered_result(question, NAME)
     (kept,) = path.parent.glob(f"*{VERDICT}")
@@ -165,7 +165,7 @@ def test_damaged_verdict_is_as_good_as_none(damage: bytes, question: Question) -
     assert kept.read_bytes() != damage
 
 
-def test_truncated_verdict_is_as_good_as_none(question: Question) -> None:
+def test_remembered_verdict_truncated_is_ignored(question: Question) -> None:
     path = kept_facts(question)
     remembered_result(question, NAME)
     (kept,) = path.parent.glob(f"*{VERDICT}")
@@ -224,7 +224,7 @@ def test_only_facts_that_the_cache_holds_count_as_kept(question: Question) -> No
     assert not are_in_the_cache(facts, question.workspace)
 
 
-def test_cache_that_takes_nothing_costs_no_verdict(question: Question, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_remembered_verdict_unwritable_cache_keeps_verdict(question: Question, monkeypatch: pytest.MonkeyPatch) -> None:
     path = kept_facts(question)
 
     def refuse(*_: object) -> None:

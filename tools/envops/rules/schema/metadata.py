@@ -93,7 +93,7 @@ def version_is_not_pep_440(subject: Subject) -> Iterator[Found]:
 
 @rule("SCH004", gate="schema")
 def description_says_nothing(subject: Subject) -> Iterator[Found]:
-    """The description is missing or empty of meaning.
+    """The description is missing or not informative.
 
     What: `project.description` is a sentence of at least 20 characters, and neither a placeholder nor only the name.
     Why: It is all that people see in the Hub's list of environments.

@@ -12,13 +12,13 @@ def run_result(run: DeclaredRun, state: str = "", then: str = "") -> RunResult:
     command = " ".join(compiled.command) if compiled else ""
     return RunResult(
         name=run.spec.name,
-        backend=run.spec.backend,
+        backend=run.trainer.name,
         model=run.spec.model,
         environments=tuple(source.label for source in run.spec.environments),
         verdict="fail" if run.fails else "pass",
         files=tuple(compiled.files) if compiled else (),
         command=compiled.command if compiled else (),
-        units=compiled.knobs if compiled else {},
+        units=compiled.units if compiled else {},
         notes=(*(compiled.notes if compiled else ()), *((f"next: {then}",) if then and then != command else ())),
         findings=run.findings,
         submit=run.spec.submit,

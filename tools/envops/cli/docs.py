@@ -1,4 +1,4 @@
-"""`envops docs`: the files that are generated: from the registry, the rules, the command line and the schema."""
+"""`envops docs`: the files generated from the registry, the rules, the command line, the schema and the policies."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from pathlib import Path
 
 from envops import exit_codes
 from envops.cli.main import parser
-from envops.cli.reference import CLI_FILE, REGISTRY_FILE, render_cli, render_registry
+from envops.cli.reference import CLI_FILE, POLICIES_FILE, REGISTRY_FILE, render_cli, render_policies, render_registry
 from envops.files.atomic_write import write_whole
 from envops.repository.codeowners import CODEOWNERS_FILE, render
 from envops.repository.registry import load_registry
 from envops.repository.schema import registry_schema
 from envops.rules.catalogue import CATALOGUE_FILE, render_catalogue
+from envops.training.trainers import MATRIX_FILE, with_matrix
 
 
 def run(options: argparse.Namespace) -> int:
@@ -24,7 +25,10 @@ def run(options: argparse.Namespace) -> int:
         CATALOGUE_FILE: render_catalogue(),
         CLI_FILE: render_cli(parser()),
         REGISTRY_FILE: render_registry(registry_schema()),
+        POLICIES_FILE: render_policies(),
     }
+    if (page := root / MATRIX_FILE).is_file():
+        generated[MATRIX_FILE] = with_matrix(page.read_text(encoding="utf-8"))
     stale = [name for name, text in generated.items() if not _is(root / name, text)]
     for name in stale:
         if options.check:

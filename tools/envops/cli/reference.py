@@ -1,4 +1,4 @@
-"""Reference pages made from the code: docs/cli.md from the command line, docs/registry.md from the schema."""
+"""Reference pages made from the code: commands, the keys of registry.yaml, and scripted policies."""
 
 from __future__ import annotations
 
@@ -7,10 +7,17 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from envops_worker.policies import POLICIES
+from envops_worker.policies.baselines import oracle
+from envops_worker.policies.blend import BLEND
+from envops_worker.policies.distorted_answers import near_miss
+from envops_worker.policies.policy import BOUNDS
+
 MANY = 1_000_000
 """A bound from here on says nothing to people."""
 CLI_FILE = "docs/cli.md"
 REGISTRY_FILE = "docs/registry.md"
+POLICIES_FILE = "docs/policies.md"
 _CLI = """\
 # Commands
 
@@ -29,6 +36,28 @@ What the repository publishes and trains on. Unknown keys are mistakes, and are 
 first line of the file tells editors where the schema is, so they complete and check it:
 `# yaml-language-server: $schema=tools/envops/repository/registry.schema.json`.
 """
+_POLICIES = f"""\
+# Scripted policies
+
+Made from `tools/envops_worker/policies` by `nox -s docs`; a test compares. Do not edit by hand.
+
+A scripted policy returns a reply whose worth is known. It tests an environment and says nothing about its difficulty.
+The reference reply is what a perfect model would say: the result of `tests/oracle.py`, or the task's own answer in the
+format that the prompt asks for.
+
+In the rewards gate each policy replies to the first tasks; in a multi-turn environment it plays rollouts. An
+OpenAI-compatible endpoint on loopback serves all of them as models (`envops endpoint`). It also serves `{BLEND}`, a
+seeded mix with a skill for each task, which takes weights: `{BLEND}:{oracle.name}=3,{near_miss.name}=1`.
+"""
+
+
+def render_policies() -> str:
+    """The table of scripted policies, in the order in which they reply."""
+    rows = [
+        f"\n| `{each.name}` | {_cell(each.description)} | {each.tasks or 'all'} | {BOUNDS[each.bound]} |"
+        for each in POLICIES
+    ]
+    return f"{_POLICIES}\n| policy | reply | tasks | may earn |\n|---|---|---|---|{''.join(rows)}\n"
 
 
 def render_cli(parser: argparse.ArgumentParser) -> str:

@@ -13,21 +13,21 @@ from envops.cli.declared import run_result
 from envops.files.atomic_write import write_whole
 from envops.hub.access import INSTALL, HubUnavailable, find_prime, hub_access
 from envops.hub.state import read_hub
-from envops.release.due_runs import DecidedRun, Situation, carry_out, decided_runs
 from envops.release.planning import desired_of
 from envops.release.steps import step_of
 from envops.reports.declared_runs import RunResult, render_runs, render_runs_markdown, runs_as_json
 from envops.repository.problem import DeclarationError, Problem, nearest
 from envops.repository.registry import Registry, load_registry
 from envops.repository.repository import Repository
+from envops.repository.run import RunSpec
 from envops.system.subprocesses import Interrupted
 from envops.training.declared_runs import DeclaredRun, declared_runs, leftover_configs, write_configs
-
-HERE = "trl"
+from envops.training.due import DecidedRun, Situation, carry_out, decided_runs
+from envops.training.trainers import trainer_named
 
 
 def run(options: argparse.Namespace) -> int:
-    """Compile, and submit unless told otherwise; the exit code."""
+    """Compile, and submit unless an option forbids it; the exit code."""
     if options.check and not options.compile_only:
         print("--check belongs to --compile-only", file=sys.stderr)
         return exit_codes.USAGE
@@ -70,15 +70,18 @@ def _runs_of_this_machine(root: Path, names: list[str]) -> list[str]:
     if not names:
         return []
     registry = load_registry(root)
-    return [name for name in checked_names(registry, names) if registry.specs[name].backend == HERE]
+    return [name for name in checked_names(registry, names) if _is_trained_here(registry.specs[name])]
+
+
+def _is_trained_here(spec: RunSpec) -> bool:
+    return trainer_named(spec.backend).limits.on_this_machine
 
 
 def _tell_requirements(options: argparse.Namespace) -> int:
     """What has to be installed for this call, a file of requirements per line; `nox -s train` asks."""
     known = load_registry(options.root.absolute()).specs if options.names else {}
-    here = (
-        options.probe or options.config or any(name in known and known[name].backend == HERE for name in options.names)
-    )
+    chosen = [known[name] for name in options.names if name in known]
+    here = options.probe or options.config or any(_is_trained_here(spec) for spec in chosen)
     print("tools/requirements-trl.lock" if here else "tools/requirements-prime.lock")
     return exit_codes.PASS
 
@@ -90,15 +93,15 @@ def _submit(root: Path, options: argparse.Namespace) -> int:
     if situation.prime is None and not options.dry_run:
         raise HubUnavailable("nothing can be submitted without a key", "set PRIME_API_KEY, or: --dry-run")
     decided = decided_runs(situation, names, asked=options.names)
-    states = {each.run.spec.name: f"{each.fate.action}: {each.fate.reason}" for each in decided}
+    states = {each.run.spec.name: f"{each.decision.action}: {each.decision.reason}" for each in decided}
     outcomes: dict[str, str] = {}
     if not options.dry_run:
         for each in decided:
-            if each.fate.action == "submit":
+            if each.decision.action == "submit":
                 said = carry_out(situation, each)
                 outcomes[each.run.spec.name] = said.outcome
                 states[each.run.spec.name] = ": ".join(filter(None, (said.outcome, said.message, said.next)))
-    results = [run_result(each.run, states[each.run.spec.name], each.fate.next) for each in decided]
+    results = [run_result(each.run, states[each.run.spec.name], each.decision.next) for each in decided]
     print(situation.access.scrubber.text(_shown(results, (), options)), end="")
     return _exit_code(decided, outcomes)
 
@@ -124,7 +127,7 @@ def _situation(root: Path, registry: Registry, names: list[str]) -> Situation:
 
 
 def _exit_code(decided: list[DecidedRun], outcomes: dict[str, str]) -> int:
-    actions = {each.fate.action for each in decided}
+    actions = {each.decision.action for each in decided}
     if "failed" in outcomes.values() or "refused" in actions:
         return exit_codes.FAIL
     return exit_codes.ERROR if "unknown" in outcomes.values() or "unreadable" in actions else exit_codes.PASS
@@ -167,7 +170,7 @@ def _shown(results: Sequence[RunResult], changed: Sequence[str], options: argpar
 
 def _compile(root: Path, runs: list[DeclaredRun], options: argparse.Namespace) -> int:
     def keep(_path: Path, _text: str) -> None:
-        """Write nothing: what differs is told."""
+        """Write nothing: the difference is printed."""
 
     changed = write_configs(root, runs, keep if options.check else write_whole)
     leftover = [] if options.names else leftover_configs(root, runs)

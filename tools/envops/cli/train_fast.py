@@ -22,8 +22,8 @@ from envops.repository.run import run_spec
 from envops.repository.workspace import Workspace
 from envops.system.subprocesses import Interrupted
 from envops.training.declared_runs import DeclaredRun, declared_runs
-from envops.training.identity import RunIdentity, identity_of
-from envops.training.submit import Platform, submit
+from envops.training.submit import Platform, RunIdentity, identity_of, submit
+from envops.training.trainers import SUBMITTED
 
 ADDRESS = re.compile(r"[A-Za-z0-9]+([._-][A-Za-z0-9]+)*/[A-Za-z0-9]+([._-][A-Za-z0-9]+)*(@[0-9][A-Za-z0-9.+!_-]*)?")
 BATCH, GROUP = 128, 8
@@ -40,7 +40,7 @@ class FastRun:
 
 
 class Unusable(Exception):
-    """What was asked for on the command line cannot be run; the message says what to write."""
+    """The command line cannot be run; the message names what to write."""
 
 
 def run(options: argparse.Namespace) -> int:
@@ -57,7 +57,7 @@ def run(options: argparse.Namespace) -> int:
         if options.dry_run or not _approved(options, fast):
             return exit_codes.PASS
         platform = Platform(prime, access, Workspace(options.root.absolute()).base, threading.Event())
-        said = submit(fast.run.request, fast.identity, platform)
+        said = submit(fast.run, fast.identity, platform)
     except (Unusable, HubUnavailable) as error:
         print(error, file=sys.stderr)
         return exit_codes.USAGE
@@ -78,14 +78,14 @@ def _check(options: argparse.Namespace) -> None:
         if not ADDRESS.fullmatch(address):
             raise Unusable(f"--env {address}: an environment of the Hub is owner/name, or owner/name@1.2.3")
     if not sys.stdin.isatty() and not options.yes and not options.dry_run:
-        raise Unusable("nobody is there to ask: add --yes to submit, or --dry-run to look at it only")
+        raise Unusable("not a terminal, so nobody can confirm: add --yes to submit, or --dry-run to see it only")
 
 
 def _compiled(options: argparse.Namespace, prime: Prime, access: HubAccess) -> FastRun:
     external = _external(options.env, prime, access)
     name = _name(options)
     declared: dict[str, Any] = {
-        "backend": "prime",
+        "backend": SUBMITTED.limits.name,
         "model": options.model,
         "environments": [{"id": entry.name} for entry in external.values()],
         "max_steps": options.max_steps,

@@ -1,7 +1,7 @@
 """A large evaluation by verifiers' own command, on its own pool of environment servers.
 
 Our worker plays all rollouts in one process. Where that is the bottleneck, verifiers' command starts
-as many servers of the environment as it is told (v0), or an interception server for every 32
+as many servers of the environment as it is configured to (v0), or an interception server for every 32
 rollouts (v1). The model is reached through the host's relay: the key stays with the host.
 """
 

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from envops.facts.observed import adapter
-from envops.reports.page import Page, TableColumn
 from envops.text.markdown import prose, table_cell
 from envops.text.plain_data import plain_data
 from envops.text.visible_text import shortened
@@ -167,6 +166,8 @@ _STYLES = {"better": "green", "worse": "bold red", "undecided": "yellow"}
 
 def render_text(report: ComparisonReport, *, width: int = 100, colour: bool = False, quiet: bool = False) -> str:
     """For the terminal."""
+    from envops.reports.page import Page, TableColumn  # imports rich, which only terminals need
+
     page = Page(width=width, colour=colour)
     said = f"{report.environment}: {report.after.name} is {_word(report)} than {report.before.name}"
     if report.answer == "undecided":

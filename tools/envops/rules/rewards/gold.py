@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from envops_worker.policies.baselines import oracle
+
 from envops.facts.observed import Failure, Place, Score
 from envops.facts.reward_numbers import number
 from envops.rules.engine import Found, Subject, merged, rule
@@ -25,7 +27,7 @@ def gold_misses_the_maximum(subject: Subject) -> Iterator[Found]:
     Fix: Fix the reward or the task's answer. If the maximum differs, declare it: `[tool.envops.reward] max`.
     """
     declared = subject.range
-    gold = scores_of(subject, "oracle")
+    gold = scores_of(subject, oracle.name)
     missed = [
         score for score in gold if score.reward is not None and not declared.reaches(score.reward, declared.maximum)
     ]
@@ -68,7 +70,7 @@ def gold_is_unknown(subject: Subject) -> Iterator[Found]:
     known = {
         score.task
         for score in facts.scores
-        if score.policy == "oracle" and (score.failure is None or score.failure.type != NO_ORACLE)
+        if score.policy == oracle.name and (score.failure is None or score.failure.type != NO_ORACLE)
     }
     lacking = sorted(tried - known)
     if not lacking:
@@ -91,7 +93,7 @@ def oracle_fails(subject: Subject) -> Iterator[Found]:
     Why: A broken oracle proves nothing, and hides whether the maximum can be reached.
     Fix: Fix tests/oracle.py at the reported line.
     """
-    asked = [score for score in subject.facts.scores if score.policy == "oracle"]
+    asked = [score for score in subject.facts.scores if score.policy == oracle.name]
     kinds: dict[tuple[object, ...], list[Found]] = {}
     for score in asked:
         failure = score.failure

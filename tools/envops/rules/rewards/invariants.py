@@ -6,6 +6,8 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from envops_worker.policies.grader_attacks import canary_colon, canary_thought
+
 from envops.facts.observed import Place
 from envops.facts.reward_numbers import is_reward_number, number
 from envops.rules.engine import Found, Subject, merged, rule
@@ -375,7 +377,7 @@ def judge_is_talked_over(subject: Subject) -> Iterator[Found]:
         letters or digits, check by code what code can check, and return 0 for a verdict that cannot be parsed.
     """
     declared = subject.range
-    canaries = [score for score in subject.facts.scores if score.policy.startswith("canary-")]
+    canaries = [score for score in subject.facts.scores if score.policy in (canary_colon.name, canary_thought.name)]
     judged = [(each.score, f"to a judge that is {each.judge}") for each in subject.facts.judged if each.calls]
     hits = [
         Found(

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from envops_worker.policies.baselines import oracle
+
 from envops.facts.reward_numbers import number
 from envops.rules.engine import Found, Subject, merged, rule
 from envops.rules.evidence import described, of_conversation, of_failure
@@ -103,7 +105,7 @@ def _lacks_reward(score: Score) -> bool:
         return False
     if score.failure is None:
         return score.reward is None
-    before_any_reply = score.policy == "oracle" and score.failure.kind == "raised" and not score.completion
+    before_any_reply = score.policy == oracle.name and score.failure.kind == "raised" and not score.completion
     return score.failure.kind != "timeout" and not before_any_reply and not is_of_the_oracle(score.failure)
 
 

@@ -49,7 +49,7 @@ word-sort  error  1.0  sha256:222222222222
 
   rewards error: rewards: timeout, Timeout
 
-Infrastructure failures (they prove nothing about the rewards):
+Infrastructure failures (not about the rewards):
 
   word-sort rewards, timeout: Timeout: the worker gave no answer for 30 s and
     was stopped

@@ -193,7 +193,7 @@ def _infrastructure(page: Page, environments: Sequence[EnvironmentResult]) -> No
     for environment in environments:
         for stage, failure in environment.failures.items():
             if not said:
-                page.line(("Infrastructure failures (they prove nothing about the rewards):", "bold magenta"))
+                page.line(("Infrastructure failures (not about the rewards):", "bold magenta"))
                 page.blank()
                 said = True
             _failure(page, environment, stage, failure)

@@ -41,7 +41,8 @@ class EarnedReward:
     """What a reply earned, in all and by function."""
 
     reward: float | None
-    functions: Mapping[str, FunctionScore | float | None] = field(default_factory=dict)
+    functions: Mapping[str, FunctionScore | float | None] | None = None
+    """`None` where the rule has only the total."""
 
 
 @dataclass(frozen=True)
@@ -94,7 +95,7 @@ class Evidence:
         given = {name: value for name, value in parts.items() if value is not None}
         if self.earned is not None:
             given["reward"] = self.earned.reward  # null where there is none: that is evidence, too
-            if self.earned.functions:
+            if self.earned.functions is not None:
                 given["functions"] = of_functions(self.earned.functions)
         return given | dict(self.details)
 
@@ -138,11 +139,12 @@ def _read_reply(rest: dict[str, Any]) -> ShownReply | None:
 def _read_earned(rest: dict[str, Any]) -> EarnedReward | None:
     if "reward" not in rest:
         return None
-    functions = {
+    given = rest.pop("functions", None)
+    functions = given and {
         name: FunctionScore(_number(score["score"]), score["weight"], score["kind"])
         if isinstance(score, Mapping)
         else _number(score)
-        for name, score in rest.pop("functions", {}).items()
+        for name, score in given.items()
     }
     return EarnedReward(_number(rest.pop("reward")), functions)
 

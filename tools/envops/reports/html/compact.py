@@ -113,7 +113,7 @@ def _place(file: str, line: int | None) -> str:
 
 def _functions(evidence: Evidence) -> list[list[Any]]:
     """Each function's score, where the evidence has the weights, too."""
-    scores = evidence.earned.functions if evidence.earned else {}
+    scores = (evidence.earned and evidence.earned.functions) or {}
     if not all(isinstance(score, FunctionScore) for score in scores.values()):
         return []
     return [

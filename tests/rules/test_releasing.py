@@ -39,7 +39,7 @@ def found(version: str = "0.2.0", content: str = "now", visibility: str = "PRIVA
         (found(content="theirs"), "conflict", "taken by other content"),
         (found("0.3.0", "ahead"), "drift", "ahead of 0.2.0"),
         (found("0.2.0.post1", "now"), "drift", "this content as version"),
-        (found("newest", "x"), "drift", "is not a valid version"),
+        (found("newest", "x"), "drift", "not a valid version"),
         (HubReading("no-access", why="HTTP 403"), "no-access", "HTTP 403"),
         (HubReading("unreadable", why="HTTP 503"), "unreadable", "HTTP 503"),
         (None, "not-asked", "not read"),

@@ -8,7 +8,16 @@ from pathlib import Path
 
 from envops import exit_codes
 from envops.cli.main import parser
-from envops.cli.reference import CLI_FILE, POLICIES_FILE, REGISTRY_FILE, render_cli, render_policies, render_registry
+from envops.cli.reference import (
+    CLI_FILE,
+    POLICIES_FILE,
+    REGISTRY_FILE,
+    STAGES_FILE,
+    render_cli,
+    render_policies,
+    render_registry,
+    with_stages,
+)
 from envops.files.atomic_write import write_whole
 from envops.repository.codeowners import CODEOWNERS_FILE, render
 from envops.repository.registry import load_registry
@@ -27,6 +36,8 @@ def run(options: argparse.Namespace) -> int:
         REGISTRY_FILE: render_registry(registry_schema()),
         POLICIES_FILE: render_policies(),
     }
+    if (root / STAGES_FILE).is_file():
+        generated[STAGES_FILE] = with_stages((root / STAGES_FILE).read_text(encoding="utf-8"))
     if (page := root / MATRIX_FILE).is_file():
         generated[MATRIX_FILE] = with_matrix(page.read_text(encoding="utf-8"))
     stale = [name for name, text in generated.items() if not _is(root / name, text)]

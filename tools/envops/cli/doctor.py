@@ -11,8 +11,7 @@ from dataclasses import asdict, replace
 
 from envops import exit_codes
 from envops.repository.workspace import InUse, Workspace
-from envops.validation.machine import Machine, look
-from envops.validation.machine_health import Check, examined
+from envops.validation.machine import HealthCheck, Machine, examined, look
 
 SIGNS = {"ok": "✓", "advice": "!", "fail": "✗"}
 
@@ -42,7 +41,7 @@ def _fixed(machine: Machine, workspace: Workspace) -> int:
     return len(machine.unsound)
 
 
-def _print(checks: list[Check], fixed: int) -> None:
+def _print(checks: list[HealthCheck], fixed: int) -> None:
     width = max(len(check.name) for check in checks)
     for check in checks:
         print(f"{SIGNS[check.level]} {check.name:<{width}}  {check.found}")

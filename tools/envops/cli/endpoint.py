@@ -12,7 +12,7 @@ from envops.repository.repository import Repository
 from envops.repository.workspace import Workspace
 from envops.system.subprocesses import Interrupted, ProgramFailed
 from envops.validation.job import StageFailed
-from envops.validation.opened import opened_environment
+from envops.validation.opened_environment import opened_environment
 
 MOST_TASKS = 20_000
 FOR_EVER = 10 * 365 * 86_400.0

@@ -35,7 +35,7 @@ from envops.statistics.clusters import paired_difference
 from envops.system.subprocesses import ProgramFailed
 from envops.system.termination import terminated_like_interrupted
 from envops.validation.job import checked
-from envops.validation.opened import opened_environment
+from envops.validation.opened_environment import opened_environment
 
 TRAIN, VALIDATION = 24, 16
 """Tasks of either kind where nobody says anything else."""

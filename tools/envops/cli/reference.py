@@ -1,9 +1,10 @@
-"""Reference pages made from the code: commands, the keys of registry.yaml, and scripted policies."""
+"""Reference pages made from the code: commands, the keys of registry.yaml, scripted policies, and stages."""
 
 from __future__ import annotations
 
 import argparse
 import json
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -13,10 +14,15 @@ from envops_worker.policies.blend import BLEND
 from envops_worker.policies.distorted_answers import near_miss
 from envops_worker.policies.policy import BOUNDS
 
+from envops.facts import stages
+from envops.facts.stages import Stage
+
 MANY = 1_000_000
 """A bound from here on says nothing to people."""
 CLI_FILE = "docs/cli.md"
 REGISTRY_FILE = "docs/registry.md"
+STAGES_FILE = "docs/architecture.md"
+_STAGES_HEAD = "| stage | what happens | after | gates | seconds | where |\n|---|---|---|---|---|---|\n"
 POLICIES_FILE = "docs/policies.md"
 _CLI = """\
 # Commands
@@ -68,6 +74,19 @@ def render_cli(parser: argparse.ArgumentParser) -> str:
     parts[-1] += "".join(f"\n| [{name}](#envops-{name}) | {summaries[name]} |" for name in commands)
     parts += [_command(f"envops {name}", command) for name, command in commands.items()]
     return "\n".join(parts) + "\n"
+
+
+def with_stages(page: str) -> str:
+    """The page with the table of stages as it is now."""
+    table = _STAGES_HEAD + "".join(map(_stage_row, stages.STAGES))
+    return re.sub(r"\| stage \|.*\n(?:\|.*\n)+", lambda _: table, page, count=1)
+
+
+def _stage_row(stage: Stage) -> str:
+    after, gates = ", ".join(stage.needs) or "–", ", ".join(stage.gates) or "–"
+    where = f"stages/{stage.job}.py" if stage.job else "observation.py"
+    seconds = f"{stage.cost:g}" if stage.cost else "–"
+    return f"| `{stage.name}` | {stage.summary} | {after} | {gates} | {seconds} | `validation/{where}` |\n"
 
 
 def _choices(action: argparse.Action) -> list[argparse.Action]:

@@ -10,7 +10,8 @@ from collections import Counter
 from dataclasses import replace
 
 from envops import __version__, exit_codes
-from envops.facts.observed import Facts, Stage
+from envops.facts.observed import Facts
+from envops.facts.stages import needed_by
 from envops.models.import_results import Expected, Imported, NoResults, import_results, say_problems
 from envops.reports.open_progress import open_progress
 from envops.reports.written import report
@@ -21,11 +22,12 @@ from envops.repository.workspace import Workspace
 from envops.rules.engine import Subject
 from envops.rules.result import ValidationResult, environment_result
 from envops.rules.verdict import judge
-from envops.validation.observation import Watcher, observe
-from envops.validation.remembering import remembered
-from envops.validation.requests import Wish
+from envops.validation.collected_facts import ProgressListener
+from envops.validation.facts_cache import remembered
+from envops.validation.observation import observe
+from envops.validation.observation_request import ObservationRequest
 
-STAGES: tuple[Stage, ...] = ("venv", "wheel", "load", "tasks", "smoke", "distribution")
+STAGES = needed_by("smoke", "distribution")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -71,15 +73,15 @@ def known_environment(
     entry: EnvironmentEntry, package: Package, workspace: Workspace, options: argparse.Namespace
 ) -> Facts:
     """What the environment is, without scores or rollouts of our own."""
-    wish = Wish(options.allow_network, not options.no_cache, evaluate=False, score=False)
-    known = remembered(entry, package, workspace, wish)
+    request = ObservationRequest(options.allow_network, not options.no_cache, evaluate=False, score=False)
+    known = remembered(entry, package, workspace, request)
     if known is None:
         with open_progress([entry.name], quiet=options.quiet) as progress:
-            watcher = Watcher(
+            listener = ProgressListener(
                 stage=lambda stage: progress.stage(entry.name, stage),
                 advance=lambda done, total: progress.advance(entry.name, done, total),
             )
-            known = observe(entry, package, workspace, wish, watcher, threading.Event())
+            known = observe(entry, package, workspace, request, listener, threading.Event())
     return known
 
 

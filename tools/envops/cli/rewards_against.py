@@ -28,11 +28,11 @@ from envops.rules.verdict import worst
 from envops.statistics.reward_comparison import ComparedVersion, RewardComparison, compare
 from envops.statistics.task_matching import match_tasks
 from envops.statistics.two_sides import TwoSides
-from envops.validation.observation import Watcher, observe
-from envops.validation.remembering import remembered
-from envops.validation.requests import Wish
-from envops.validation.rescoring import Scorer
-from envops.validation.reward_diff import SideFailed, corpus_of, open_both, score_both
+from envops.validation.collected_facts import ProgressListener
+from envops.validation.facts_cache import remembered
+from envops.validation.observation import observe
+from envops.validation.observation_request import ObservationRequest
+from envops.validation.reward_diff import Scorer, SideFailed, corpus_of, open_both, score_both
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Run:
 
     base: Base
     workspace: Workspace
-    wish: Wish
+    request: ObservationRequest
     note: Callable[[str], None]
     stop: threading.Event
 
@@ -55,13 +55,15 @@ def run(options: argparse.Namespace) -> int:
     if base.folder is not None and len(names) != 1:
         message = "is one package's folder: name the one environment that is compared with it"
         raise DeclarationError([Problem(options.against, None, message, fix="envops rewards NAME --against FOLDER")])
-    wish = Wish(allow_network=options.allow_network, use_cache=not options.no_cache, evaluate=False, only_replies=True)
+    request = ObservationRequest(
+        allow_network=options.allow_network, use_cache=not options.no_cache, evaluate=False, only_replies=True
+    )
 
     def note(text: str) -> None:
         if not options.quiet:
             print(text, file=sys.stderr)
 
-    shared = Run(base, Workspace(root), wish, note, threading.Event())
+    shared = Run(base, Workspace(root), request, note, threading.Event())
     try:
         compared = tuple(_compare_one(shared, repository, name) for name in names)
     except KeyboardInterrupt:
@@ -128,7 +130,7 @@ def _compared(shared: Run, there: Declared, here: Declared) -> tuple[RewardCompa
     entry, package = here
     shared.note(f"{package.name}: gathering replies …")
     facts = _facts(shared, entry, package)
-    network = shared.wish.allow_network
+    network = shared.request.allow_network
     with (
         Scorer(*there, shared.workspace, network, shared.stop) as base,
         Scorer(*here, shared.workspace, network, shared.stop) as head,
@@ -152,11 +154,11 @@ def _compared(shared: Run, there: Declared, here: Declared) -> tuple[RewardCompa
 
 
 def _facts(shared: Run, entry: EnvironmentEntry, package: Package) -> Facts:
-    known = remembered(entry, package, shared.workspace, shared.wish)
+    known = remembered(entry, package, shared.workspace, shared.request)
     if known is not None:
         return known
-    watcher = Watcher(stage=lambda _: None, advance=lambda _done, _total: None)
-    return observe(entry, package, shared.workspace, shared.wish, watcher, shared.stop)
+    listener = ProgressListener(stage=lambda _: None, advance=lambda _done, _total: None)
+    return observe(entry, package, shared.workspace, shared.request, listener, shared.stop)
 
 
 def _version(scorer: Scorer, entry: EnvironmentEntry, label: str) -> ComparedVersion:

@@ -18,9 +18,10 @@ from envops.repository.workspace import Workspace
 from envops.rules.catalogue import UnknownRuleError, explain
 from envops.rules.engine import Finding, Rule, Subject, all_rules, findings
 from envops.text.plain_data import plain_data
-from envops.validation.observation import Watcher, observe
-from envops.validation.remembering import remembered
-from envops.validation.requests import Wish
+from envops.validation.collected_facts import ProgressListener
+from envops.validation.facts_cache import remembered
+from envops.validation.observation import observe
+from envops.validation.observation_request import ObservationRequest
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,7 @@ def run(options: argparse.Namespace) -> int:
     root = options.root.absolute()
     repository = Repository.load(root, options.names or None)
     workspace, stop = Workspace(root), threading.Event()
-    wish = Wish(
+    request = ObservationRequest(
         allow_network=options.allow_network,
         use_cache=not options.no_cache,
         evaluate=rule.gate in ("smoke", "distribution"),
@@ -53,12 +54,12 @@ def run(options: argparse.Namespace) -> int:
     found = []
     for name in repository.select(options.names):
         entry, package = repository.registry.environments[name], repository.packages[name]
-        facts = remembered(entry, package, workspace, wish)
+        facts = remembered(entry, package, workspace, request)
         if facts is None:
             if not options.quiet:
                 print(f"{name}: observing …", file=sys.stderr)
-            watcher = Watcher(stage=lambda _: None, advance=lambda _done, _total: None)
-            facts = observe(entry, package, workspace, wish, watcher, stop)
+            listener = ProgressListener(stage=lambda _: None, advance=lambda _done, _total: None)
+            facts = observe(entry, package, workspace, request, listener, stop)
         subject = Subject(entry, package, facts)
         hits = tuple(one for one in findings(subject, [rule.gate]) if one.rule == rule.id)
         folder = package.folder.resolve().relative_to(root.resolve()).as_posix()

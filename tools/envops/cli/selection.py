@@ -10,8 +10,7 @@ from pathlib import Path
 from envops.repository.repository import Repository
 from envops.repository.workspace import Workspace
 from envops.rules.result import Share
-from envops.validation.sharding import Load, divided
-from envops.validation.timings import expected_timings
+from envops.validation.scheduling import Load, divided, expected_timings
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ import sys
 from envops import exit_codes
 from envops.cli.selection import chosen_environments, loads
 from envops.repository.workspace import Workspace
-from envops.validation.sharding import divided, worthwhile_count
+from envops.validation.scheduling import divided, worthwhile_count
 
 
 def run(options: argparse.Namespace) -> int:

@@ -13,10 +13,11 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
 from envops.facts.mutation import Mutation, brief
-from envops.facts.observed import Facts, Failure, Place, Stage, Started, Wheel
+from envops.facts.observed import Facts, Failure, Place, StartMode, Wheel
 from envops.facts.recordings import RecordingFacts
 from envops.facts.search import Search
 from envops.facts.spending import Spending
+from envops.facts.stages import StageName
 
 # Imported at run time: `validation/remembered_verdicts.py` checks a stored result against these classes.
 from envops.repository.package import Generation, Package
@@ -61,7 +62,7 @@ class EnvironmentResult:
     reasons: Mapping[Gate, str] = field(default_factory=dict)
     """Why each gate has its verdict."""
     findings: tuple[Finding, ...] = ()
-    failures: Mapping[Stage, Failure] = field(default_factory=dict)
+    failures: Mapping[StageName, Failure] = field(default_factory=dict)
     """What broke and is not the environment's own doing."""
     tasks_count: int = 0
     scores_count: int = 0
@@ -78,7 +79,7 @@ class EnvironmentResult:
     """What each policy earned, for the charts."""
     recordings: tuple[RecordingFacts, ...] = ()
     """Recorded rollouts, compared with this code."""
-    started: Started | None = None
+    started: StartMode | None = None
     """How its worker started; `None` where there was none."""
     brief: bool = False
     """Without profiles, detected mutants, and checks and advice of the distribution gate."""
@@ -201,7 +202,7 @@ def in_brief(result: EnvironmentResult) -> EnvironmentResult:
     return replace(result, profiles=(), mutation=brief(result.mutation), distributions=measured, brief=True)
 
 
-def broken_result(name: str, folder: str, failure: Failure, *, stage: Stage, seconds: float) -> EnvironmentResult:
+def broken_result(name: str, folder: str, failure: Failure, *, stage: StageName, seconds: float) -> EnvironmentResult:
     """The result of an environment whose validation failed before there was anything to judge."""
     return EnvironmentResult(name, folder, "error", seconds=seconds, failures={stage: failure})
 

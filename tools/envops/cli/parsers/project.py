@@ -42,7 +42,11 @@ def add(commands: Commands[argparse.ArgumentParser]) -> None:
     explain = command(commands, "explain", "what a rule checks, why, and how to mend it", "explain", EXPLAIN_EXAMPLES)
     explain.add_argument("rules", nargs="*", metavar="RULE", help="rule ids; all of them in short when none is given")
     docs = command(
-        commands, "docs", "write what is generated: CODEOWNERS, docs/{rules,cli,registry}.md", "docs", DOCS_EXAMPLES
+        commands,
+        "docs",
+        "write what is generated: CODEOWNERS, docs/{rules,cli,registry,architecture}.md",
+        "docs",
+        DOCS_EXAMPLES,
     )
     docs.add_argument("--check", action="store_true", help="write nothing, fail where something is out of date")
     root(docs)

@@ -1,0 +1,28 @@
+"""Which kind of progress suits a stream."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable, Mapping
+from typing import TextIO
+
+from envops.reports.progress import PlainProgress, Progress
+
+
+def open_progress(
+    names: Iterable[str],
+    *,
+    quiet: bool = False,
+    stream: TextIO | None = None,
+    environ: Mapping[str, str] = os.environ,
+) -> Progress:
+    """The kind of progress that suits the stream: nothing, plain lines, or a live table."""
+    stream = stream or sys.stderr
+    if quiet:
+        return Progress(names)
+    if not stream.isatty() or environ.get("TERM") in ("dumb", "unknown"):
+        return PlainProgress(names, stream)
+    from envops.reports.live_progress import LiveProgress
+
+    return LiveProgress(names, stream, colour=not environ.get("NO_COLOR"))

@@ -14,6 +14,16 @@ from envops.github.comment import LONGEST, MARK, comment, pull_request_of
 from envops.reports.comment import conversation
 from envops.repository.problem import DeclarationError
 
+EXAMPLES = """examples:
+  envops comment artifact/             in a workflow_run job, with GITHUB_TOKEN
+  envops comment reports/ --dry-run    print what it would say
+"""
+
+
+def add_arguments(command: argparse.ArgumentParser) -> None:
+    command.add_argument("folder", type=Path, metavar="FOLDER", help="validate.json and plan.json; not trusted")
+    command.add_argument("--dry-run", action="store_true", help="print the comment and send GitHub nothing")
+
 
 def run(options: argparse.Namespace) -> int:
     """Make or edit the comment and return the exit code; a pull request that moved on is left alone."""

@@ -10,8 +10,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from envops import __version__, exit_codes
-from envops.cli.results_gate import known_environment
-from envops.cli.rewards_printing import append_to_summary, print_text, write_report
+from envops.cli import arguments
+from envops.cli.distribution_results import known_environment
+from envops.cli.printing import append_to_summary, print_text, write_report
 from envops.facts.observed import Facts, Task
 from envops.facts.results import EvaluationRow, ResultsWriter, task_key
 from envops.models.comparison_sides import (
@@ -62,6 +63,40 @@ from envops.statistics.declared_range import DeclaredRange, declared_range
 from envops.statistics.outcomes import Sample, outcome_of_rollout
 from envops.system.termination import terminated_like_interrupted
 from envops.validation.journal import Journal
+
+EXAMPLES = """examples:
+  envops compare gsm8k --before base --after trained          two endpoints: 0 better, 1 worse, 3 not decided
+  envops compare gsm8k --before recording:base --after checkpoint-200
+  envops compare gsm8k --before before.jsonl --after after/results.jsonl
+  envops compare gsm8k --before base --after trained -n 50 -r 4 --max-cost 2
+
+a checkpoint is an endpoint once something serves it: vllm serve FOLDER, and its address in configs/endpoints.toml
+"""
+
+
+def add_arguments(command: argparse.ArgumentParser) -> None:
+    command.add_argument("name", metavar="NAME", help="the environment")
+    arguments.root(command)
+    side = "an endpoint, a recording of the environment, or a file of results (endpoint:X, recording:X, results:X)"
+    command.add_argument("--before", required=True, metavar="SIDE", help=side)
+    command.add_argument("--after", required=True, metavar="SIDE", help="the same")
+    calls = command.add_argument_group("calls of endpoints", "by default on the tasks of the side that is a file")
+    calls.add_argument("-n", "--tasks", type=arguments.positive, metavar="N", help="on how many tasks")
+    calls.add_argument("-r", "--rollouts", type=arguments.positive, metavar="N", help="how many rollouts on each")
+    arguments.max_cost(calls, "both sides together")
+    calls.add_argument(
+        "--seed", type=_seed, default=0, metavar="N", help="sent with every call, the same on both sides; or none"
+    )
+    calls.add_argument("--any-sampling", action="store_true", help="compare sides that were sampled differently")
+    arguments.printed(command, "markdown")
+    command.add_argument("--quiet", action="store_true", help="no progress, and only the answer")
+    command.add_argument("--no-cache", action="store_true", help="observe again even where nothing changed")
+    arguments.network(command, "the environment", "it loads")
+    arguments.reports(command, "comparisons/ goes")
+
+
+def _seed(text: str) -> int | None:
+    return None if text == "none" else int(text)
 
 
 @dataclass(frozen=True)

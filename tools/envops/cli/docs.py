@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 from envops import exit_codes
+from envops.cli import arguments
 from envops.cli.main import parser
 from envops.cli.reference import CLI_FILE, REGISTRY_FILE, render_cli, render_registry
 from envops.files.atomic_write import write_whole
@@ -14,6 +15,16 @@ from envops.repository.codeowners import CODEOWNERS_FILE, render
 from envops.repository.registry import load_registry
 from envops.repository.schema import registry_schema
 from envops.rules.catalogue import CATALOGUE_FILE, render_catalogue
+
+EXAMPLES = """examples:
+  envops docs
+  envops docs --check    in CI
+"""
+
+
+def add_arguments(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--check", action="store_true", help="write nothing, fail where something is out of date")
+    arguments.root(command)
 
 
 def run(options: argparse.Namespace) -> int:

@@ -10,11 +10,25 @@ import sys
 from dataclasses import asdict, replace
 
 from envops import exit_codes
+from envops.cli import arguments
 from envops.repository.workspace import InUse, Workspace
 from envops.validation.machine import Machine, look
 from envops.validation.machine_health import Check, examined
 
+EXAMPLES = """examples:
+  envops doctor
+  envops doctor --fix              removes virtual environments that are incomplete
+  envops doctor --format json      for machines; exit code 1 where something needed is missing
+"""
+
 SIGNS = {"ok": "✓", "advice": "!", "fail": "✗"}
+
+
+def add_arguments(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--fix", action="store_true", help="fix what can be fixed without harm")
+    command.add_argument("--offline", action="store_true", help="do not check whether endpoints can be reached")
+    arguments.printed(command)
+    arguments.root(command)
 
 
 def run(options: argparse.Namespace) -> int:

@@ -6,6 +6,7 @@ import argparse
 import os
 import sys
 from pathlib import Path
+from typing import get_args
 
 from envops import exit_codes
 from envops.authoring.dataset.advice import recommended_kind
@@ -18,13 +19,39 @@ from envops.authoring.new.gather import Gathered, gather, sample, words_of
 from envops.authoring.new.plan import NAME, Generation, Kind, Plan, Provenance
 from envops.authoring.new.render import files_of, ignored_by
 from envops.authoring.new.write import Refused, refuse_taken, usual_owners, write
-from envops.cli.parsers.authoring import ANSWERS, KINDS
+from envops.cli import arguments
+from envops.cli.inspect import add_hub_arguments
 from envops.repository.registry import Registry, load_registry
 from envops.system.subprocesses import ProgramFailed
 
+EXAMPLES = """examples:
+  envops new capital-cities --data questions.jsonl     kind and answer as inspect finds them
+  envops new capital-cities --kind tool --answer number
+  envops new grade-school --dataset openai/gsm8k --config main
+  envops new                                           asks, on a terminal
+"""
+
+KINDS, ANSWERS = get_args(Kind), get_args(AnswerFormat)
 MOST_ROWS = 10_000
 """Rows of a split that go into a package; it is uploaded and installed as a whole."""
 FEWEST_ROWS = 4
+
+
+def add_arguments(command: argparse.ArgumentParser) -> None:
+    command.add_argument("name", nargs="?", metavar="NAME", help="lower case, words joined by hyphens")
+    source = command.add_mutually_exclusive_group()
+    source.add_argument("--data", metavar="FILE", help="a local file or folder; its rows go into the package")
+    source.add_argument(
+        "--dataset", metavar="DATASET", help="a Hub dataset; its rows at one commit go into the package"
+    )
+    add_hub_arguments(command)
+    command.add_argument("--kind", choices=KINDS, help="how the model is asked (default: what fits the data)")
+    command.add_argument("--answer", choices=ANSWERS, help="what an answer is (default: what fits the data)")
+    command.add_argument("--question", metavar="COLUMN", help="the column with the question (default: as detected)")
+    command.add_argument("--solution", metavar="COLUMN", help="the column with the answer (default: as detected)")
+    command.add_argument("--v0", action="store_true", help="for verifiers 0.3: load_environment() instead of a Taskset")
+    command.add_argument("--owner", action="append", metavar="@OWNER", help="who reviews it (default: as its siblings)")
+    arguments.root(command)
 
 
 def run(options: argparse.Namespace) -> int:

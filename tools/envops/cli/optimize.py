@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from envops import __version__, exit_codes
-from envops.cli.rewards_printing import append_to_summary, print_text, write_report
+from envops.cli import arguments
+from envops.cli.printing import append_to_summary, print_text, write_report
 from envops.facts.limits import LOAD_SECONDS, TASKS_SCORED
 from envops.facts.observed import Dataset, Description, Task
 from envops.files.atomic_write import write_whole
@@ -36,12 +37,44 @@ from envops.system.termination import terminated_like_interrupted
 from envops.validation.job import checked
 from envops.validation.opened import opened_environment
 
+EXAMPLES = """examples:
+  envops optimize date-arithmetic --endpoint qwen3-30b                      shows the change, writes nothing
+  envops optimize date-arithmetic --endpoint qwen3-30b --max-calls 300 --max-cost 2 --write
+  envops optimize gsm8k --endpoint qwen3-30b --initial-prompt "Think step by step."     v1 without a system prompt
+"""
+
 TRAIN, VALIDATION = 24, 16
 """Tasks of either kind where nobody says anything else."""
 LONGEST_SECONDS = 6 * 3600.0
 SECONDS_PER_CALL = 60.0
 OF_SEVERAL_AGENTS = ("multi-agent", "--env.agent")
 """What verifiers says of an environment whose agents are not the one that GEPA knows."""
+
+
+def add_arguments(command: argparse.ArgumentParser) -> None:
+    command.add_argument("name", metavar="NAME", help="the environment")
+    arguments.root(command)
+    command.add_argument(
+        "--endpoint", required=True, metavar="NAME", help="the model of configs/endpoints.toml that plays and reflects"
+    )
+    budget = command.add_argument_group("budget", "shown, and refused where it could be too much, before it starts")
+    budget.add_argument(
+        "--max-calls", type=arguments.positive, default=200, metavar="N", help="stop at so many rollouts (default: 200)"
+    )
+    arguments.max_cost(budget, "the search")
+    budget.add_argument(
+        "--train-tasks", type=arguments.positive, metavar="N", help="tasks that reflections look at (default: 24)"
+    )
+    budget.add_argument(
+        "--validation-tasks", type=arguments.positive, metavar="N", help="tasks to score candidates on (default: 16)"
+    )
+    command.add_argument("--seed", type=int, default=0, metavar="N", help="of GEPA's own choices (default: 0)")
+    command.add_argument("--initial-prompt", metavar="TEXT", help="v1: where to begin, where tasks have none")
+    command.add_argument("--write", action="store_true", help="put the better prompt where the old one is written")
+    arguments.printed(command, "markdown")
+    command.add_argument("--quiet", action="store_true", help="only the answer and the change of the prompt")
+    arguments.network(command, "the environment", "it loads")
+    arguments.reports(command, "prompts/ goes")
 
 
 @dataclass(frozen=True)

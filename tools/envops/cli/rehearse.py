@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from envops import exit_codes
-from envops.cli.emulator import registered_owners
+from envops.cli import arguments
+from envops.cli.emulator import add_behaviour, registered_owners
 from envops.emulator.behaviour import UnknownAnswer, behaviour
 from envops.emulator.faults import FaultError
 from envops.emulator.running import Running, emulator
@@ -22,8 +23,23 @@ from envops.emulator.stage import staged_copy
 from envops.repository.registry import load_registry
 from envops.repository.workspace import CACHE_DIR, users_folder
 
+EXAMPLES = """examples:
+  envops rehearse                      everything, without a key: prove, plan, release, release again, train
+  envops rehearse reverse-text         one environment
+  envops rehearse reverse-text --fault 'POST /environmentshub/*/versions status code=503'
+
+it works on a copy with a home of its own: nothing here and nothing on the real Hub is changed
+"""
+
 KEY = "rehearsal-key"
 EVIDENCE = "reports/validate.json"
+
+
+def add_arguments(command: argparse.ArgumentParser) -> None:
+    arguments.selection(command, changed=False)
+    add_behaviour(command)
+    arguments.printed(command)
+    command.add_argument("--quiet", action="store_true", help="of every step only what decides")
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from envops import exit_codes
+from envops.cli import arguments
 from envops.reports.json_report import head_data, plain_json_parts
 from envops.reports.merge import merged, missing_shards
 from envops.reports.reading import read_report, result_of
@@ -18,7 +19,26 @@ from envops.repository.problem import DeclarationError, Problem
 from envops.repository.registry import REGISTRY_FILE
 from envops.repository.repository import Repository
 
+EXAMPLES = """examples:
+  envops report merge shards/                        every validate.json below a folder
+  envops report merge one.json two.json three.json
+  envops report merge shards/ --matrix shards.json   and nothing of the matrix may be missing
+"""
+
 REPORT = "validate.json"
+
+
+def add_arguments(command: argparse.ArgumentParser) -> None:
+    arguments.root(command)
+    command.add_argument("files", nargs="+", type=Path, metavar="FILE", help="reports, or folders that hold them")
+    command.add_argument(
+        "--matrix", type=Path, metavar="FILE", help="what envops shards --format json divided: all of it must be there"
+    )
+    arguments.printed(command, "markdown")
+    command.add_argument("--quiet", action="store_true", help="only what decides the verdict")
+    command.add_argument(
+        "--reports", type=Path, default=Path("reports"), metavar="FOLDER", help="where it goes (default: reports/)"
+    )
 
 
 def run(options: argparse.Namespace) -> int:

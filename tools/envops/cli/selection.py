@@ -1,15 +1,23 @@
-"""Which environments a command is about: all, those named, those changed, one machine's part of them."""
+"""Which environments a command is about (all, those named, those changed, one machine's part), and their facts."""
 
 from __future__ import annotations
 
 import argparse
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from envops.facts.observed import Facts
+from envops.reports.open_progress import open_progress
+from envops.repository.package import Package
+from envops.repository.registry import EnvironmentEntry
 from envops.repository.repository import Repository
 from envops.repository.workspace import Workspace
 from envops.rules.result import Share
+from envops.validation.observation import Watcher, observe
+from envops.validation.remembering import remembered
+from envops.validation.requests import Wish
 from envops.validation.sharding import Load, divided
 from envops.validation.timings import expected_timings
 
@@ -60,3 +68,18 @@ def _selected(root: Path, options: argparse.Namespace) -> Choice:
     repository = Repository.load(root, only=None if change.everything else change.names)
     wanted = set(repository.select(options.names))
     return Choice(repository, tuple(name for name in repository.packages if name in wanted), change.reason)
+
+
+def facts_of(
+    entry: EnvironmentEntry, package: Package, workspace: Workspace, wish: Wish, stop: threading.Event, *, quiet: bool
+) -> Facts:
+    """The remembered facts of an environment, or those of an observation now, with its progress unless `quiet`."""
+    known = remembered(entry, package, workspace, wish)
+    if known is not None:
+        return known
+    with open_progress([entry.name], quiet=quiet) as progress:
+        watcher = Watcher(
+            stage=lambda stage: progress.stage(entry.name, stage),
+            advance=lambda done, total: progress.advance(entry.name, done, total),
+        )
+        return observe(entry, package, workspace, wish, watcher, stop)

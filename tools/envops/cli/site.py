@@ -9,12 +9,26 @@ from pathlib import Path
 from typing import Any
 
 from envops import exit_codes
+from envops.cli import arguments
 from envops.reports.html.written import read_diff
 from envops.reports.reading import read_report
 from envops.reports.run_report import read_runs
 from envops.reports.site.build import NotOurs, build_site
 from envops.reports.site.catalogue import Catalogue, listing_of
 from envops.repository.repository import Repository
+
+EXAMPLES = """examples:
+  envops site                  the catalogue, in reports/site/
+  envops site --out public/
+"""
+
+
+def add_arguments(command: argparse.ArgumentParser) -> None:
+    arguments.root(command)
+    arguments.reports(command, "the reports are")
+    command.add_argument(
+        "--out", type=Path, metavar="FOLDER", help="where the site goes (default: site/ in the reports)"
+    )
 
 
 def run(options: argparse.Namespace) -> int:

@@ -7,10 +7,20 @@ import sys
 import threading
 
 from envops import exit_codes
+from envops.cli import arguments
 from envops.repository.repository import Repository
 from envops.repository.workspace import Workspace
 from envops.system.subprocesses import ProgramFailed
 from envops.validation.co_install import import_together
+
+EXAMPLES = """examples:
+  envops together                  all, the environments of each generation of verifiers by themselves
+  envops together gsm8k wordle     these
+"""
+
+
+def add_arguments(command: argparse.ArgumentParser) -> None:
+    arguments.selection(command, changed=False)
 
 
 def run(options: argparse.Namespace) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from envops.reports.before_after import ComparisonReport
-from envops.reports.page import (Column, Page)
+from envops.reports.page import Column, Page
 from envops.text.markdown import prose, table_cell
 from envops.text.visible_text import shortened
 

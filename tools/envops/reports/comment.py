@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from envops.reports.markdown import render_markdown
-from envops.reports.reading import (read_report, result_of)
+from envops.reports.reading import read_report, result_of
 from envops.repository.problem import DeclarationError, Problem
 from envops.text.markdown import prose, table_cell
 

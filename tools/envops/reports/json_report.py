@@ -11,7 +11,7 @@ from pydantic_core import to_json
 
 from envops.reports.distribution import distribution_data
 from envops.reports.mutation import mutation_data
-from envops.reports.profiles import (profile_data, recording_data)
+from envops.reports.profiles import profile_data, recording_data
 from envops.reports.search import search_data
 from envops.rules.result import EnvironmentResult, ValidationResult, path_in_repository, weightiest_first
 from envops.text.plain_data import plain_data

@@ -13,7 +13,7 @@ from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
-from envops.reports.progress import (Progress, Row)
+from envops.reports.progress import Progress, Row
 from envops.reports.terminal import VERDICT_STYLES
 from envops.text.plain_data import seconds_text
 from envops.text.visible_text import on_one_line

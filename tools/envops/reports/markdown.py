@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Literal
 
-from envops.reports.distribution import (markdown_lines, title)
-from envops.reports.evidence import (ShownEvidence, shown_evidence)
-from envops.reports.spill_list import Kept
+from envops.reports.distribution import markdown_lines, title
+from envops.reports.evidence import ShownEvidence, shown_evidence
 from envops.reports.mutation import mutation_sentence
 from envops.reports.search import search_sentence
-from envops.reports.summary import (headline, next_commands, policy_sentence)
+from envops.reports.spill_list import Kept
+from envops.reports.summary import headline, next_commands, policy_sentence
 from envops.rules.engine import GATES, Finding, Verdict
 from envops.rules.result import (
     EnvironmentResult,

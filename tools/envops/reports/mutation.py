@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 from envops.text.plain_data import number_text
@@ -10,7 +10,7 @@ from envops.text.plain_data import number_text
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from envops.facts.mutation import Mutation, Outcome
+    from envops.facts.mutation import Mutation
 
 _ENDINGS = {"all": "all there are", "count": "a sample of {exist}", "time": "of {exist}, not all of them decided"}
 
@@ -56,5 +56,3 @@ def mutation_data(mutation: Mutation | None) -> dict[str, Any] | None:
     told = {part.name: getattr(mutation, part.name) for part in fields(mutation)}
     del told["unlisted"]  # they are among the counts
     return {"score": mutation.score, "score_range": mutation.score_range, "counts": mutation.outcomes, **told}
-
-

@@ -12,8 +12,6 @@ or delays a run.
 
 from __future__ import annotations
 
-import os
-import sys
 import threading
 import time
 from dataclasses import dataclass, replace
@@ -24,7 +22,7 @@ from envops.text.plain_data import seconds_text
 from envops.text.visible_text import fitting, on_one_line, without_workflow_commands
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable
     from types import TracebackType
 
     from envops.facts.observed import Stage
@@ -221,5 +219,3 @@ def _still_running(row: Row, now: float) -> str:
     stage = row.stage or "starting"
     count = f" {row.detail or f'{row.done}/{row.total}'}" if row.total else ""
     return f"{row.name} ({stage}{count}, {seconds_text(now - row.since)})"
-
-

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, Literal
 
-from envops.reports.page import (Column, Page)
-from envops.rules.evidence import (of_functions, reply_text)
-from envops.facts.reward_numbers import (number)
+from envops.facts.reward_numbers import number
+from envops.reports.page import Column, Page
+from envops.rules.evidence import of_functions, reply_text
 from envops.text.markdown import code_span, fenced, prose, table_cell
 from envops.text.plain_data import plain_data
 from envops.text.visible_text import on_one_line, shortened

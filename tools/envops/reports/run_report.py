@@ -119,7 +119,7 @@ def run_file(name: str) -> str:
 
 def write_run(run: RunReport, reports: Path) -> Path:
     """Write the run below the folder of reports; a reader sees a whole file or the one before."""
-    from envops.files.atomic_write import (write_whole)
+    from envops.files.atomic_write import write_whole
 
     folder = reports / RUNS_FOLDER
     folder.mkdir(parents=True, exist_ok=True)

@@ -9,7 +9,7 @@ from envops.text.markdown import fenced, prose, table_cell
 from envops.text.visible_text import on_one_line, shortened
 
 if TYPE_CHECKING:
-    from envops.reports.run_report import (Curve, RunFinding, RunReport)
+    from envops.reports.run_report import Curve, RunFinding, RunReport
 
 BARS = "▁▂▃▄▅▆▇█"
 WIDTH = 40

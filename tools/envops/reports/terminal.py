@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 from envops.reports.distribution import show as show_distribution
 from envops.reports.evidence import shown_evidence
-from envops.reports.mutation import (mutation_sentence, score_text)
-from envops.reports.page import (Column, Page)
+from envops.reports.mutation import mutation_sentence, score_text
+from envops.reports.page import Column, Page
 from envops.reports.search import search_sentence
-from envops.reports.summary import (headline, next_commands, policy_sentence)
+from envops.reports.summary import headline, next_commands, policy_sentence
 from envops.rules.engine import GATES, Finding, Verdict
 from envops.rules.result import (
     DECIDING,

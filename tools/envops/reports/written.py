@@ -5,19 +5,18 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-import tempfile
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TextIO
 
 from envops.files.atomic_write import write_whole
-from envops.reports.annotations import (render_annotations, wants_annotations)
-from envops.reports.html.written import (PAGE, page_parts_of)
-from envops.reports.json_report import (environment_data, head_data, json_parts, plain_json_parts)
+from envops.reports.annotations import render_annotations, wants_annotations
+from envops.reports.html.written import PAGE, page_parts_of
+from envops.reports.json_report import environment_data, head_data, json_parts, plain_json_parts
 from envops.reports.junit import junit_parts
-from envops.reports.spill_list import Kept
-from envops.reports.markdown import (markdown_parts, render_markdown)
+from envops.reports.markdown import markdown_parts, render_markdown
 from envops.reports.sarif import render_sarif
+from envops.reports.spill_list import Kept
 from envops.text.visible_text import fitting, without_workflow_commands
 
 if TYPE_CHECKING:
@@ -112,7 +111,7 @@ def print_result(
 def _closing_text(
     result: ValidationResult, reports: Sequence[Path], stream: TextIO, environ: Mapping[str, str], quiet: bool
 ) -> str:
-    from envops.reports.terminal import (DEFAULT_WIDTH, render_text)
+    from envops.reports.terminal import DEFAULT_WIDTH, render_text
 
     terminal = stream.isatty()
     width = shutil.get_terminal_size((DEFAULT_WIDTH, 24)).columns if terminal else DEFAULT_WIDTH

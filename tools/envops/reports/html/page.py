@@ -10,12 +10,12 @@ from urllib.parse import quote
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from envops.reports.html.embedding import (code, policy)
+from envops.reports.html.embedding import code, policy
 from envops.reports.html.size_budget import fitted
 from envops.reports.json_report import head_data
 from envops.reports.mutation import score_text
-from envops.reports.reading import (finding_of, result_of)
-from envops.reports.summary import (headline, next_commands)
+from envops.reports.reading import finding_of, result_of
+from envops.reports.summary import headline, next_commands
 from envops.rules.engine import GATES
 from envops.rules.result import DECIDING, STANDINGS, standing
 from envops.text.plain_data import plain_data, seconds_text

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from math import ceil
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from envops.reports.html.compact import (Beside, harmless, page_environment)
+from envops.reports.html.compact import Beside, harmless, page_environment
 from envops.reports.html.embedding import embedded
 from envops.rules.verdict import VERDICTS
 from envops.text.plain_data import plain_data

@@ -36,8 +36,8 @@ def write_page(folder: Path) -> Path:
 
     Raises `DeclarationError` where there is no validate.json that can be read.
     """
-    from envops.reports.reading import (read_report, result_of)
-    from envops.files.atomic_write import (write_whole)
+    from envops.files.atomic_write import write_whole
+    from envops.reports.reading import read_report, result_of
 
     data = read_report(folder / "validate.json")
     write_whole(folder / PAGE, page_parts_of(result_of(data), data["environments"], folder))

@@ -7,15 +7,15 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from envops.reports.html.compact import (Beside, page_environment)
+from envops.files.atomic_write import write_whole
+from envops.reports.html.compact import Beside, page_environment
 from envops.reports.html.embedding import embedded
+from envops.reports.html.page import LIBRARIES, VIEWS, joined, render_page, templates
 from envops.reports.html.size_budget import page_run
-from envops.reports.html.page import (LIBRARIES, VIEWS, joined, render_page, templates)
 from envops.reports.mutation import score_text
 from envops.reports.run_report import run_file
-from envops.reports.site.badge import (COLOURS, OTHER, badge)
+from envops.reports.site.badge import COLOURS, OTHER, badge
 from envops.reports.site.readme import readme_html
-from envops.files.atomic_write import (write_whole)
 from envops.rules.rewards.mutation import GOOD_SCORE
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from markupsafe import Markup
 
     from envops.reports.run_report import RunReport
-    from envops.reports.site.catalogue import (Catalogue, Listing)
+    from envops.reports.site.catalogue import Catalogue, Listing
 
 STYLES = ("base.css", "report.css", "details.css")
 LONGEST = 20_000

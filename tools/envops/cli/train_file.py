@@ -1,4 +1,4 @@
-"""`envops train RUN` for a run of this machine (`backend: trl`), and `--config FILE`: train it, here, now."""
+"""`envops train file FILE`, and `envops train RUN` for a run of this machine (`backend: trl`): train it here, now."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from envops import exit_codes
+from envops.cli import arguments
 from envops.facts.observed import Failure
 from envops.repository.problem import nearest
 from envops.repository.repository import Repository
@@ -29,8 +30,10 @@ from envops.validation.job import StageFailed, WorkerLost
 if TYPE_CHECKING:
     from envops.training.learner.training import Trained
 
+EXAMPLES = """examples:
+  envops train file configs/rl/reverse-text-here.toml
+"""
 NEEDED = ("torch", "trl", "transformers", "datasets", "accelerate", "peft")
-REQUIREMENTS = "tools/requirements-trl.txt"
 MOST_TASKS = 20_000
 CODES = {
     "finished": exit_codes.PASS,
@@ -40,7 +43,18 @@ CODES = {
 }
 
 
-def run(options: argparse.Namespace, runs: Sequence[DeclaredRun]) -> int:
+def add_arguments(command: argparse.ArgumentParser) -> None:
+    command.add_argument("file", type=Path, metavar="FILE", help="a compiled file of a run with backend: trl")
+    arguments.root(command)
+    arguments.printed(command)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Train what the file says; the exit code."""
+    return _train_file(options.file, options)
+
+
+def train_here(options: argparse.Namespace, runs: Sequence[DeclaredRun]) -> int:
     """Train the declared runs one after the other; the exit code is the first that is not 0."""
     root = options.root.absolute()
     for declared in runs:
@@ -52,23 +66,22 @@ def run(options: argparse.Namespace, runs: Sequence[DeclaredRun]) -> int:
         name, text = next(iter(declared.compiled.files.items()))
         file = root / name
         if not file.is_file() or file.read_text(encoding="utf-8") != text:
-            print(f"{name} is not what registry.yaml says: nox -s train -- --compile-only", file=sys.stderr)
+            print(f"{name} does not match registry.yaml; write it anew with: nox -s train -- compile", file=sys.stderr)
             return exit_codes.USAGE
         if missing := [secret for secret in declared.spec.secrets if not os.environ.get(secret)]:
             print(f"{declared.spec.name} needs {', '.join(missing)}, which is not set", file=sys.stderr)
             return exit_codes.USAGE
-        code = run_config(file, options)
+        code = _train_file(file, options)
         if code != exit_codes.PASS:
             return code
     return exit_codes.PASS
 
 
-def run_config(file: Path, options: argparse.Namespace) -> int:
+def _train_file(file: Path, options: argparse.Namespace) -> int:
     """Train what a compiled file says; the exit code."""
     missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]
     if missing:
-        told = f"training here needs {', '.join(missing)}: `nox -s train -- RUN` installs {REQUIREMENTS}"
-        print(told, file=sys.stderr)
+        print(f"training here needs {', '.join(missing)}: nox -s train -- RUN installs them", file=sys.stderr)
         return exit_codes.USAGE
     try:
         trained = _train(options.root.absolute(), read_settings(file))

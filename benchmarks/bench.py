@@ -65,7 +65,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("parts", nargs="*", help=f"of {', '.join(known)}; all of them by default")
     parser.add_argument("--resume", action="store_true", help="only what was not measured yet with the code as it is")
-    parser.add_argument("--sample", type=int, default=2, help="of the ten, how many are checked the field's way")
+    parser.add_argument("--sample", type=int, default=2, help="of the ten, how many run the usual workflow")
     options = parser.parse_args()
     if unknown := [part for part in options.parts if part not in known]:
         parser.error(f"there is no part {', '.join(unknown)}; known are {', '.join(known)}")

@@ -1,10 +1,10 @@
-"""What a large monorepo costs, and one and ten environments beside the field's way of checking them.
+"""What a large monorepo costs, and one and ten environments next to the usual workflow.
 
     python benchmarks/scale.py            everything, and docs/performance.md
     python benchmarks/scale.py --only ten one part
     python benchmarks/scale.py --quick    small repositories alone, and nothing is written
 
-The field's way, for each environment: a fresh virtual environment by uv, the package and its lock
+The usual workflow, for each environment: a fresh virtual environment by uv, the package and its lock
 installed, then four processes that each import verifiers: it alone, the package, loading, one tiny
 evaluation with a model served on loopback. Both ways find every download in uv's cache.
 """
@@ -93,7 +93,7 @@ def cost_of(command: Sequence[str | Path], folder: Path, environment: dict[str, 
 
 
 def ours() -> dict[str, str]:
-    """What a user has: the tool's own bytecode is kept, as that of the field's way is."""
+    """What a user has: the tool's own bytecode is kept, as in the usual workflow."""
     kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     return {**kept, "PYTHONPATH": str(ROOT / "tools")}
 
@@ -193,7 +193,7 @@ def plant_facts(root: Path, made: Sequence[Synthetic]) -> None:
 
 
 def one_changed(folder: Path) -> list[Line]:
-    """One environment after a change, everything else warm, beside the field's way on the same one."""
+    """One environment after a change, everything else warm, next to the usual workflow on the same one."""
     lines = []
     for template in ("word_problems", "date_arithmetic"):
         root = folder / f"one-{template}"
@@ -209,7 +209,7 @@ def one_changed(folder: Path) -> list[Line]:
 def ten_from_scratch(folder: Path, sample: int) -> list[Line]:
     """Ten environments of one lock: no wheel, no facts; first without a virtual environment, then with one.
 
-    The field's way costs the same for each of them, so a sample of them may stand for all.
+    The usual workflow costs the same for each of them, so a sample of them may stand for all.
     """
     root, elsewhere = folder / "ten", folder / "elsewhere"
     made = make_monorepo(root, 10, 1, TEN)
@@ -249,9 +249,9 @@ def kept_in(folder: Path) -> Iterator[None]:
 
 
 def machine_speed() -> float:
-    """Seconds that a fixed loop takes one core, the least of three: ratios to the field's way move with it.
+    """Seconds that a fixed loop takes one core, the least of three: ratios to the usual workflow change with it.
 
-    The field's way is mostly importing, which waits for memory and disk; ours is mostly running Python. A machine with
+    The usual workflow is mostly importing, which waits for memory and disk; envops mostly runs Python. A machine with
     slow cores and fast memory shows a smaller ratio.
     """
 
@@ -354,10 +354,7 @@ def beside(what: str, mine: Cost, theirs: Sequence[Cost], promised: float) -> li
     """Both ways and their ratio."""
     seconds, processor = sum(one.seconds for one in theirs), sum(one.cpu for one in theirs)
     ratio = seconds / mine.seconds
-    note = (
-        f"{seconds:.1f} s ({processor:.1f} s of processor) the field's way, "
-        f"{mine.seconds:.1f} s ({mine.cpu:.1f} s of processor) ours"
-    )
+    note = f"usual workflow {seconds:.1f} s (CPU {processor:.1f} s), envops {mine.seconds:.1f} s (CPU {mine.cpu:.1f} s)"
     return [
         Line(what, f"{ratio:.1f} ×", f"≥ {promised:g} ×", ratio >= promised, note),
         Line(f"{what}: processor", f"{processor / mine.cpu:.1f} ×", "", None),
@@ -393,7 +390,7 @@ def write(part: str, lines: Sequence[Line]) -> None:
 def table(said: dict[str, Any], lines: Sequence[Line]) -> str:
     """What one part of the page shows."""
     machine = said["machine"]
-    about = f"{machine['cores']} cores, Python {machine['python']}; {said['load']} processes wanted to run meanwhile; "
+    about = f"{machine['cores']} cores, Python {machine['python']}; load average {said['load']}; "
     about += f"a loop of ten million additions took {said.get('speed', '?')} s."
     rows = [f"| {one.what} | {one.measured} | {one.promised} | {_kept(one)} | {one.note} |" for one in lines]
     head = ["| what | measured | promised | kept | note |", "|---|---|---|---|---|"]
@@ -424,7 +421,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--only", choices=PARTS)
-    parser.add_argument("--sample", type=int, default=2, help="of the ten, how many are checked the field's way")
+    parser.add_argument("--sample", type=int, default=2, help="of the ten, how many run the usual workflow")
     options = parser.parse_args()
     sizes = SIZES[:2] if options.quick else SIZES
     parts = [options.only] if options.only else PARTS

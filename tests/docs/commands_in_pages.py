@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[2]
 GENERATED = ("cli.md", "registry.md", "rules.md")
 """Made from the code that parses commands, and compared with it by a test of their own."""
 PAGES = (
-    "README.md", "CONTRIBUTING.md", ".github/pull_request_template.md",
+    "README.md", "AGENTS.md", "CONTRIBUTING.md", ".github/pull_request_template.md",
     *sorted(f"docs/{page.name}" for page in (ROOT / "docs").glob("*.md") if page.name not in GENERATED),
 )  # fmt: skip
 BLOCK = re.compile(

@@ -118,3 +118,10 @@ def test_a_reason_is_read_and_a_block_without_one_is_run():
         (None, True),
         (None, True),
     ]
+
+
+@pytest.mark.parametrize(
+    "path", re.findall(r"`((?:tools|tests|benchmarks|configs)/[\w/]*)`", (ROOT / "AGENTS.md").read_text("utf-8"))
+)
+def test_agents_page_named_folder_exists(path: str):
+    assert (ROOT / path).is_dir(), f"AGENTS.md: {path}"

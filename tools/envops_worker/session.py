@@ -222,7 +222,11 @@ class Session:
 
 @contextlib.contextmanager
 def time_limit(seconds: float) -> Iterator[None]:
-    """Raise `OutOfTime` in the main thread when the block takes longer; limits may lie within each other."""
+    """Raise `OutOfTime` in the main thread when the block takes longer; limits can be nested.
+
+    An alarm stops pure Python, sleeps and regular expressions, and costs one reply. Only code that blocks the
+    interpreter runs into the host's own limit, which costs the whole job.
+    """
 
     def expired(_number: int, _frame: Any) -> None:
         raise OutOfTime(f"took longer than {seconds:g} s")

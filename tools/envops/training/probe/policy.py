@@ -47,8 +47,8 @@ class TinyPolicy(GPT2LMHeadModel):  # type: ignore[misc]
 def tiny_policy(vocabulary: Vocabulary, longest: int, seed: int, *, width: int = 64, layers: int = 1) -> TinyPolicy:
     """A policy of some fifty thousand random weights; `longest` is the most tokens of a conversation.
 
-    One narrow layer with absolute positions: of what was tried on reversing strings, it finds out soonest where to
-    look (docs/training-probe.md).
+    One narrow layer with absolute positions learned to reverse strings in the fewest steps of what was tried. Llama and
+    two layers of width 128 had learned nothing after 100.
     """
     torch.manual_seed(seed)
     config = GPT2Config(
@@ -69,7 +69,9 @@ def tiny_policy(vocabulary: Vocabulary, longest: int, seed: int, *, width: int =
     policy = TinyPolicy(config)
     for table in (policy.transformer.wpe.weight, policy.transformer.wte.weight):
         torch.nn.init.normal_(table, std=EMBEDDING_DEVIATION)
-    for block in policy.transformer.h:  # of unit size: attention looks somewhere from the first step on, and is heard
+    # With GPT-2's own deviation of 0.02 attention starts uniform: a mean reward of 0.5 took 70 to over 140 steps, and
+    # takes 41 to 50 with this one (five seeds each, strings of five letters).
+    for block in policy.transformer.h:
         for layer in (block.attn.c_attn, block.attn.c_proj):
             torch.nn.init.normal_(layer.weight, std=width**-0.5)
     return policy

@@ -1,0 +1,158 @@
+"""The house of docs/architecture.md: slices import in one direction, nothing in circles, and what decides does no I/O.
+
+Imports inside functions and under TYPE_CHECKING count like all others.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from functools import cache
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+
+import pytest
+
+TOOLS = Path(__file__).parents[1] / "tools"
+SLICES = (
+    "text",
+    "envops_worker",
+    "files",
+    "facts",
+    "system",
+    "repository",
+    "statistics",
+    "rules",
+    "github",
+    "hub",
+    "reports",
+    "validation",
+    "training",
+    "release",
+    "models",
+    "authoring",
+    "emulator",
+    "cli",
+)
+"""Each may import those before it."""
+PURE = {"rules": ("text", "envops_worker", "facts", "repository", "statistics"), "statistics": ("facts", "repository")}
+"""Slices without I/O, and what else they may import. Of `repository` they take types and plain functions."""
+IO_MODULES = {
+    "asyncio",
+    "fcntl",
+    "http",
+    "multiprocessing",
+    "os",
+    "shutil",
+    "signal",
+    "socket",
+    "subprocess",
+    "tempfile",
+}
+IO_CALLS = {"open", "print", "read_bytes", "read_text", "rglob", "stat", "unlink", "write_bytes", "write_text"}
+
+
+@cache
+def modules() -> dict[str, Path]:
+    """Every module of the tool by its import name; templates of new environments are no part of it."""
+    found = {}
+    for path in [*TOOLS.glob("envops/**/*.py"), *TOOLS.glob("envops_worker/**/*.py")]:
+        parts = path.relative_to(TOOLS).with_suffix("").parts
+        if "templates" not in parts:
+            found[".".join(parts).removesuffix(".__init__")] = path
+    return found
+
+
+@cache
+def imports() -> dict[str, set[str]]:
+    """Which modules of the tool each module imports, wherever in its text."""
+    return {name: set(_imported(path)) for name, path in modules().items()}
+
+
+def _imported(path: Path) -> Iterator[str]:
+    for node in ast.walk(ast.parse(path.read_bytes())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names if alias.name in modules())
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}:{node.lineno} imports relatively: modules have one name"
+            for alias in node.names:
+                name = f"{node.module}.{alias.name}"
+                yield from {name if name in modules() else str(node.module)} & modules().keys()
+
+
+def slice_of(module: str) -> str:
+    """The slice of a module; empty for what lies beside the slices, such as exit codes."""
+    parts = module.split(".")
+    return parts[0] if parts[0] == "envops_worker" else "".join(set(parts[1:2]) & set(SLICES))
+
+
+def test_architecture_page_names_files_that_exist() -> None:
+    page = (TOOLS.parent / "docs" / "architecture.md").read_text("utf-8")
+    named = set(re.findall(r"`((?!tests/)[a-z_0-9]+/[a-z_0-9/]+\.py)`", page))
+    roots = (TOOLS, TOOLS / "envops")
+    assert len(named) > 20
+    assert {name for name in named if not any((root / name).is_file() for root in roots)} == set()
+
+
+def test_folders_beside_each_other_are_the_slices() -> None:
+    folders = {path.name for path in (TOOLS / "envops").iterdir() if path.is_dir() and path.name != "__pycache__"}
+    assert folders == set(SLICES) - {"envops_worker"}
+
+
+@pytest.mark.parametrize("name", SLICES)
+def test_slice_imports_only_slices_before_it(name: str) -> None:
+    allowed = {"", *SLICES[: SLICES.index(name) + 1]}
+    wrong = [
+        f"{module} imports {target}"
+        for module, targets in sorted(imports().items())
+        for target in sorted(targets)
+        if slice_of(module) == name and slice_of(target) not in allowed
+    ]
+    assert wrong == []
+
+
+def test_worker_imports_nothing_of_the_host() -> None:
+    wrong = [name for name, targets in imports().items() if name.startswith("envops_worker")
+             and any(target.startswith("envops.") for target in targets)]  # fmt: skip
+    assert wrong == []
+
+
+def test_modules_import_in_no_circle() -> None:
+    try:
+        TopologicalSorter(imports()).prepare()
+    except CycleError as error:
+        pytest.fail(" → ".join(error.args[1]))
+
+
+@pytest.mark.parametrize("name", PURE)
+def test_pure_slice_imports_no_slice_that_does_io(name: str) -> None:
+    wrong = [
+        f"{module} imports {target}"
+        for module, targets in sorted(imports().items())
+        for target in sorted(targets)
+        if slice_of(module) == name and slice_of(target) not in {"", name, *PURE[name]}
+    ]
+    assert wrong == []
+
+
+@pytest.mark.parametrize("name", PURE)
+def test_pure_slice_does_no_io(name: str) -> None:
+    wrong = [
+        f"{path.relative_to(TOOLS)}: {what}"
+        for module, path in sorted(modules().items())
+        if slice_of(module) == name
+        for what in _io_in(path)
+    ]
+    assert wrong == []
+
+
+def _io_in(path: Path) -> Iterator[str]:
+    for node in ast.walk(ast.parse(path.read_bytes())):
+        match node:
+            case ast.Import(names=names):
+                yield from {alias.name.partition(".")[0] for alias in names} & IO_MODULES
+            case ast.ImportFrom(module=str(module)):
+                yield from {module.partition(".")[0]} & IO_MODULES
+            case ast.Call(func=ast.Name(id=called) | ast.Attribute(attr=called)) if called in IO_CALLS:
+                yield f"{called}() in line {node.lineno}"

@@ -199,7 +199,7 @@ def docs(session: nox.Session) -> None:
 
 @nox.session(default=False)
 def train(session: nox.Session) -> None:
-    """Compile the declared training runs, and submit or train those that are due. `-- --dry-run`, `-- NAME --probe`."""
+    """Submit the training runs that are due, or train one here. `-- --dry-run`, `-- compile`, `-- probe NAME`."""
     asked = [str(installed(session, "envops") / "python"), "-m", "envops", "train", "requirements", *session.posargs]
     needed = session.run(*asked, env=FROM_SOURCE, silent=True, external=True)
     envops(session, "train", "trl" if "trl" in str(needed) else "prime")

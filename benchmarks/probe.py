@@ -1,6 +1,6 @@
 """The trainability probe on five seeds: python benchmarks/probe.py [ENVIRONMENT]. Wants an idle machine.
 
-Each seed is a call of `envops train ENVIRONMENT --probe` by the Python of `ENVOPS_TRL_PYTHON` (this one where it is not
+Each seed is a call of `envops train probe ENVIRONMENT` by the Python of `ENVOPS_TRL_PYTHON` (this one where it is not
 set). A seed that is finished is not run again, and one that was cut short goes on behind its last finished step: after
 Ctrl-C the same command goes on. What was measured is kept by the content of the environment and of the probe; remove
 `.envops/probes/seeds` to measure anew. Writes probe.json and probe.md; exit code 1 where less is reached than promised.
@@ -16,7 +16,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from envops.cli.probe import code_digest
+from envops.cli.train_probe import code_digest
 from envops.repository.repository import Repository
 
 ROOT = Path(__file__).parents[1]
@@ -62,7 +62,7 @@ def _about(name: str) -> str:
 def _measured(name: str, seed: int) -> dict[str, Any] | None:
     """One probe, `None` where it was interrupted."""
     python = os.environ.get("ENVOPS_TRL_PYTHON", sys.executable)
-    command = [python, "-m", "envops", "train", name, "--probe", "--format", "json", "--seed", str(seed)]
+    command = [python, "-m", "envops", "train", "probe", name, "--format", "json", "--seed", str(seed)]
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "tools")}
     started = time.perf_counter()
     with subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True) as running:

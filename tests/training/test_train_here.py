@@ -36,7 +36,7 @@ def test_a_compiled_file_that_is_out_of_date_is_not_trained(copied: Path, capsys
     file = copied / "configs" / "rl" / "reverse-text-here.toml"
     file.write_text(file.read_text().replace("max_steps = 100", "max_steps = 9999"))
     assert main(["train", "reverse-text-here", "--root", str(copied)]) == 2
-    assert "reverse-text-here.toml is not what registry.yaml says" in capsys.readouterr().err
+    assert "reverse-text-here.toml does not match registry.yaml" in capsys.readouterr().err
 
 
 def test_without_being_named_a_run_of_this_machine_is_only_told_of(
@@ -51,16 +51,16 @@ def test_without_being_named_a_run_of_this_machine_is_only_told_of(
 @pytest.mark.parametrize(
     ("arguments", "file"),
     [
-        (["reverse-text", "--probe"], "tools/requirements-trl.txt"),
+        (["probe", "reverse-text"], "tools/requirements-trl.txt"),
         (["reverse-text-here"], "tools/requirements-trl.txt"),
-        (["--config", "run.toml"], "tools/requirements-trl.txt"),
+        (["file", "run.toml"], "tools/requirements-trl.txt"),
         (["reverse-text-4b"], "tools/requirements-prime.lock"),
-        (["--compile-only"], "tools/requirements-prime.lock"),
+        (["compile"], "tools/requirements-prime.lock"),
     ],
 )
 def test_a_session_installs_what_the_call_needs(
     arguments: list[str], file: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["train", *arguments, "--requirements", "--root", str(ROOT)]) == 0
+    assert main(["train", "requirements", *arguments, "--root", str(ROOT)]) == 0
     assert capsys.readouterr().out.strip() == file
     assert (ROOT / file).is_file()

@@ -20,7 +20,7 @@ with_torch = pytest.mark.skipif(
 @with_torch
 @pytest.mark.parametrize("seed", range(5))
 def test_reward_at_least_triples_and_the_control_stays_flat(seed: int) -> None:
-    command = [os.environ["ENVOPS_TRL_PYTHON"], "-m", "envops", "train", "reverse-text", "--probe", "--format", "json"]
+    command = [os.environ["ENVOPS_TRL_PYTHON"], "-m", "envops", "train", "probe", "reverse-text", "--format", "json"]
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "tools")}
     done = subprocess.run(
         [*command, "--seed", str(seed)], cwd=ROOT, env=environment, capture_output=True, text=True, check=False
@@ -31,7 +31,7 @@ def test_reward_at_least_triples_and_the_control_stays_flat(seed: int) -> None:
 
 
 def test_without_torch_the_session_that_brings_it_is_named() -> None:
-    command = [sys.executable, "-m", "envops", "train", "reverse-text", "--probe"]
+    command = [sys.executable, "-m", "envops", "train", "probe", "reverse-text"]
     done = subprocess.run(
         command,
         cwd=ROOT,
@@ -41,4 +41,4 @@ def test_without_torch_the_session_that_brings_it_is_named() -> None:
         check=False,
     )
     assert done.returncode == 2
-    assert "nox -s train -- NAME --probe" in done.stderr
+    assert "nox -s train -- probe NAME" in done.stderr

@@ -200,7 +200,7 @@ def _on_file(comparison: Comparison) -> tuple[Facts | None, dict[Place, Rollouts
     if known.description is None:
         failure = next(iter(known.failures.values()), None)
         said = f"{failure.type}: {failure.message}" if failure else "it does not load"
-        raise Refused(f"{entry.name}: {said}\nnox -s schema -- {entry.name} says more", exit_codes.FAIL)
+        raise Refused(f"{entry.name}: {said}\nfor more: nox -s schema -- {entry.name}", exit_codes.FAIL)
     return known, {side.place: rollouts_on_file(side, entry, package, known) for side in files}
 
 

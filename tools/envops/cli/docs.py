@@ -49,7 +49,6 @@ first line of the file tells editors where the schema is, so they complete and c
 """
 
 
-
 def add_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("--check", action="store_true", help="write nothing, fail where something is out of date")
     arguments.root(command)

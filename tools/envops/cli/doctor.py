@@ -32,7 +32,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Print every check, mend what can be mended without harm, and fail where something needed is missing."""
+    """Print every check, fix what can be fixed without harm, and fail where something needed is missing."""
     root = options.root.absolute()
     machine = look(root, os.environ, offline=options.offline)
     fixed = _fixed(machine, Workspace(root)) if options.fix else 0
@@ -45,7 +45,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _fixed(machine: Machine, workspace: Workspace) -> int:
-    """Remove virtual environments that are not whole; the next run makes them again."""
+    """Remove incomplete virtual environments; the next run makes them again."""
     try:
         with workspace.alone():
             for folder in machine.unsound:
@@ -63,8 +63,8 @@ def _print(checks: list[Check], fixed: int) -> None:
         if check.do:
             print(f"  {'':<{width}}  → {check.do}")
         if check.repair:
-            print(f"  {'':<{width}}  → envops doctor --fix {check.repair}")
+            print(f"  {'':<{width}}  → envops doctor --fix ({check.repair})")
     if fixed:
-        print(f"removed {fixed} virtual environment(s) that were not whole")
+        print(f"removed {fixed} virtual environment(s) that were incomplete")
     failed, advised = (sum(check.level == level for check in checks) for level in ("fail", "advice"))
-    print(f"\n{failed} thing(s) to mend, {advised} piece(s) of advice" if failed or advised else "\nall is well")
+    print(f"\n{failed} thing(s) to fix, {advised} piece(s) of advice" if failed or advised else "\nall is well")

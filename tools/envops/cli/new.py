@@ -118,7 +118,7 @@ def _from_data(name: str, options: argparse.Namespace, generation: Generation) -
         raise Refused(
             f"{source.name}: {len(examples)} of {len(first)} rows can be read as {found.task}"
             f" (the first that cannot: {gathered.unreadable[0].reason if gathered.unreadable else 'none'})."
-            f" An environment needs {FEWEST_ROWS}. envops inspect {source.name} shows the columns; --question and"
+            f" An environment needs {FEWEST_ROWS}. `envops inspect {source.name}` shows the columns; --question and"
             " --solution name them, --answer says what an answer is."
         )
     kind: Kind = options.kind or recommended_kind(found)

@@ -32,7 +32,10 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     arguments.root(command)
     command.add_argument("files", nargs="+", type=Path, metavar="FILE", help="reports, or folders that hold them")
     command.add_argument(
-        "--matrix", type=Path, metavar="FILE", help="what envops shards --format json divided: all of it must be there"
+        "--matrix",
+        type=Path,
+        metavar="FILE",
+        help="output of `envops shards --format json`: all of it must be there",
     )
     arguments.printed(command, "markdown")
     command.add_argument("--quiet", action="store_true", help="only what decides the verdict")

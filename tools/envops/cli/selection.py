@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -83,3 +83,14 @@ def facts_of(
             advance=lambda done, total: progress.advance(entry.name, done, total),
         )
         return observe(entry, package, workspace, wish, watcher, stop)
+
+
+class HarnessUnsupported(Exception):
+    """The message names the environments that no harness can play."""
+
+
+def check_harness(harness: str | None, repository: Repository, names: Iterable[str]) -> None:
+    """Raise `HarnessUnsupported` where a harness is wanted and an environment is of v0."""
+    without = [name for name in names if repository.packages[name].generation == "v0"]
+    if harness is not None and without:
+        raise HarnessUnsupported(f"--harness requires a v1 environment; {', '.join(without)} is v0")

@@ -81,7 +81,7 @@ def _train_file(file: Path, options: argparse.Namespace) -> int:
     """Train what a compiled file says; the exit code."""
     missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]
     if missing:
-        print(f"training here needs {', '.join(missing)}: nox -s train -- RUN installs them", file=sys.stderr)
+        print(f"training here needs {', '.join(missing)}; install them with: nox -s train -- RUN", file=sys.stderr)
         return exit_codes.USAGE
     try:
         trained = _train(options.root.absolute(), read_settings(file))

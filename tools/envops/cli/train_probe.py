@@ -63,7 +63,7 @@ def run(options: argparse.Namespace) -> int:
     """Probe one environment; the exit code."""
     missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]
     if missing:
-        print(f"a probe needs {', '.join(missing)}: nox -s train -- probe NAME installs them", file=sys.stderr)
+        print(f"a probe needs {', '.join(missing)}; install them with: nox -s train -- probe NAME", file=sys.stderr)
         return exit_codes.USAGE
     try:
         return _probe(options.root.absolute(), options.name, options)

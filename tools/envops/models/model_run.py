@@ -128,7 +128,8 @@ def asked_of(
     """How much to evaluate: as the flags say, else so many tasks and rollouts."""
     tasks, rollouts = options.tasks or tasks, options.rollouts or rollouts
     if tasks > most:
-        raise Refused(f"-n {tasks}: at most {most:,} tasks here; envops distribution hosted plays more")
+        more = "envops distribution hosted NAME --endpoint NAME"
+        raise Refused(f"-n {tasks}: at most {most:,} tasks here; for more: {more}")
     concurrent = endpoint.concurrency if endpoint else 32
     seconds = min(LONGEST_SECONDS, max(600.0, tasks * rollouts / concurrent * SECONDS_PER_CALL))
     return Asked(tasks, rollouts, concurrent, seconds, getattr(options, "harness", None))

@@ -66,7 +66,7 @@ class EvaluationPusher:
             model = str(recording.baseline.get("model") or "")
             name = evaluation_name(desired, model)
             if recording.problems:
-                yield PushedEvaluation(recording.file, "failed", "its files are damaged: nox -s validate says how")
+                yield PushedEvaluation(recording.file, "failed", "its files are damaged; for more: nox -s validate")
             elif not model:
                 yield PushedEvaluation(
                     recording.file, "left-out", "a scripted policy spoke, which says nothing of a model"

@@ -19,7 +19,7 @@ def with_extracted(finding: Finding, facts: Facts) -> Finding:
 
     Only where its evidence is one whole reply: of a conversation, or of a reply that was shortened, nobody can say.
     The marks are those by which the scripted policies find answers; what the environment's own parser reads is told
-    by `envops rewards --reply`.
+    by `envops rewards reply`.
     """
     evidence = finding.evidence
     reply, index = evidence.get("reply"), evidence.get("task")

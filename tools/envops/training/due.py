@@ -60,7 +60,7 @@ def fate_of(run: Standing) -> Fate:
     if run.retired:
         return Fate("manual", f"retired: {run.retired}", "use backend: prime")
     if run.failing:
-        return Fate("refused", f"its rules fail: {', '.join(run.failing)}", "nox -s train -- --compile-only says why")
+        return Fate("refused", f"its rules fail: {', '.join(run.failing)}", "nox -s train -- compile")
     if not run.hosted:
         return Fate("manual", "it runs on a machine of one's own", run.command)
     if run.platform is None:

@@ -125,5 +125,5 @@ def _needs_container(id: str) -> str:
     return (
         f"the harness {id} drives a program that wants a container, and here harnesses are processes of this machine. "
         "Evaluate with verifiers' own command in a container (--env.agent.runtime.type docker), and judge what came "
-        "of it with: envops distribution NAME --results FILE"
+        "of it with: envops distribution results NAME FILE"
     )

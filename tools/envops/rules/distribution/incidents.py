@@ -78,7 +78,7 @@ def reward_is_worse_than_the_baseline(subject: Subject) -> Iterator[Found]:
     What: The mean difference to the recorded baseline, paired by task, is not surely below 0; a drop of
         `gates.distribution.max_drop` is ruled out. Tasks are matched by content.
     Why: Same policy and same tasks, but another reward: the reward, the prompt or a dependency changed.
-    Fix: Compare the rewards with `nox -s rewards -- NAME --against`; if the change is meant, record anew with
+    Fix: Compare the rewards with `nox -s rewards -- diff NAME --against REV`; if the change is meant, record anew with
         `nox -s record`.
     """
     for sample, found in _drifts(subject):
@@ -98,7 +98,7 @@ def reward_is_better_than_the_baseline(subject: Subject) -> Iterator[Found]:
 
     What: The mean difference to the recorded baseline, paired by task, is not surely above 0.
     Why: A policy does not learn between two runs: what pays more today pays for something new.
-    Fix: Compare the rewards with `nox -s rewards -- NAME --against`; if the change is meant, record anew with
+    Fix: Compare the rewards with `nox -s rewards -- diff NAME --against REV`; if the change is meant, record anew with
         `nox -s record`.
     """
     for sample, found in _drifts(subject):

@@ -54,7 +54,7 @@ def rewards_changed_without_a_new_version(subject: Subject) -> Iterator[Found]:
     """Rewards changed since the base, and the version did not.
 
     What: Of one corpus of replies (policies, cases, rollouts), scored by the base's code and by this, every reply earns
-    the same, unless project.version was raised. Only with `envops rewards --against`.
+    the same, unless project.version was raised. Only with `envops rewards diff`.
     Why: Under one version number, two training runs optimise two things, and nobody can tell their results apart.
     Fix: Raise project.version in pyproject.toml; or undo the change of the reward if it was not meant.
     """
@@ -89,7 +89,7 @@ def rewards_changed_with_a_new_version(subject: Subject) -> Iterator[Found]:
 def port_pays_differently(subject: Subject) -> Iterator[Found]:
     """A port does not pay what its original pays.
 
-    What: Two packages of different names, compared with `envops rewards --against FOLDER`, give every reply of the
+    What: Two packages of different names, compared with `envops rewards diff --against FOLDER`, give every reply of the
     corpus the same total and the same score by every function of the same name.
     Why: A port is trusted because it is equal; where it is not, results of the two do not compare.
     Fix: Mend the port; where the difference is meant, say so in its README and ignore the rule with that reason.

@@ -13,7 +13,7 @@ from envops.training.written_config import arguments_of, hydra_value, script_tex
 ADVANTAGES = {"grpo": "grpo", "rloo": "rloo", "reinforce": "reinforce"}
 NEW_KEYS = ("verifiers",)
 ENTRY = '''\
-"""Starts rLLM's unified trainer on a verifiers environment; written by `envops train --compile-only`."""
+"""Starts rLLM's unified trainer on a verifiers environment; written by `envops train compile`."""
 
 import hydra
 import verifiers as vf

@@ -136,7 +136,7 @@ def heading(request: Request, file: str, *lines: str) -> list[str]:
     spec = request.spec
     return [
         f"Run {spec.name} for {request.trainer.title}: {file}",
-        f"Compiled from {spec.file} (runs.{spec.name}) by `envops train --compile-only`; do not edit by hand.",
+        f"Compiled from {spec.file} (runs.{spec.name}) by `envops train compile`; do not edit by hand.",
         *lines,
     ]
 

@@ -1,0 +1,155 @@
+"""`envops smoke` and `envops distribution` with `--endpoint`: the gate, with a real model that answers."""
+
+from __future__ import annotations
+
+import argparse
+import threading
+import time
+from collections.abc import Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from math import ceil
+from pathlib import Path
+
+from envops import __version__, exit_codes
+from envops.cli.selection import HarnessUnsupported, check_harness
+from envops.facts.observed import Facts, Stage
+from envops.facts.results import ResultsWriter
+from envops.models.model_evaluation import Evaluated, Opened, evaluate_speaker
+from envops.models.model_run import Meter, Refused, approve, asked_of, chosen, refused_by, relay_to, say, spent
+from envops.models.relay import Relay
+from envops.reports.written import report
+from envops.repository.package import Package
+from envops.repository.recordings import read_recordings
+from envops.repository.registry import EnvironmentEntry
+from envops.repository.repository import Repository
+from envops.repository.workspace import Workspace
+from envops.rules.engine import Gate, Subject, Verdict
+from envops.rules.result import EnvironmentResult, ValidationResult, environment_result
+from envops.rules.verdict import GateVerdict, Judgement, judge, worst
+from envops.statistics.recorded import baseline_for
+from envops.system.subprocesses import Interrupted, ProgramFailed
+from envops.text.visible_text import on_one_line
+from envops.validation.job import StageFailed
+
+PLAYED: Mapping[Gate, Stage] = {"smoke": "smoke", "distribution": "distribution"}
+
+
+@dataclass(frozen=True)
+class ModelRun:
+    """What is the same for all environments of a run with a model."""
+
+    repository: Repository
+    workspace: Workspace
+    gate: Gate
+    relay: Relay
+    reports: Path
+    options: argparse.Namespace
+    stop: threading.Event
+
+
+def run_with_model(options: argparse.Namespace) -> int:
+    """Evaluate the named environments with the model and return the exit code."""
+    started = time.monotonic()
+    root = options.root.absolute()
+    try:
+        repository, names = chosen(options)
+        check_harness(options.harness, repository, names)
+        with relay_to(root, options) as relay:
+            reports = options.reports or root / "reports"
+            shared = ModelRun(repository, Workspace(root), options.command, relay, reports, options, threading.Event())
+            results = [_evaluated(shared, name) for name in names]
+            say(spent(relay.spending, relay.endpoint))
+            refusal = relay.refusal
+    except HarnessUnsupported as error:
+        say(f"{error}")
+        return exit_codes.USAGE
+    except Refused as error:
+        say(f"{error}")
+        return error.code
+    result = ValidationResult(
+        verdict=worst(one.verdict for one in results),
+        environments=tuple(results),
+        seconds=time.monotonic() - started,
+        tool_version=__version__,
+        gates=(options.command,),
+        endpoint=options.endpoint,
+    )
+    report(result, reports, options.format, quiet=options.quiet)
+    if refusal is not None:
+        said = refused_by(refusal)
+        say(f"{said}")
+        return said.code
+    return exit_codes.OF_VERDICT[result.verdict]
+
+
+def _evaluated(shared: ModelRun, name: str) -> EnvironmentResult:
+    started, before = time.monotonic(), shared.relay.spending
+    entry = shared.repository.registry.environments[name]
+    package = shared.repository.packages[name]
+    tasks, rollouts = _wanted(entry, shared.gate)
+    asked = asked_of(shared.options, shared.relay.endpoint, tasks, rollouts)
+    path = shared.reports / "rollouts" / f"{name}--{shared.relay.endpoint.name}.jsonl".replace("/", "_")
+
+    meter = Meter(name, None, shared.relay, shared.options.quiet)
+    files = ExitStack()
+
+    def begin(opened: Opened) -> None:
+        approve(entry, opened, shared.relay, asked)
+        path.unlink(missing_ok=True)  # only now is it sure that no other run writes there
+        meter.writer = files.enter_context(ResultsWriter(path))
+
+    try:
+        with files:
+            evaluated = evaluate_speaker(
+                entry,
+                package,
+                shared.workspace,
+                shared.relay,
+                asked,
+                shared.stop,
+                approve=begin,
+                seen=meter.seen,
+                allow_network=shared.options.allow_network,
+            )
+        say(f"{meter.line(meter.rows)}; every rollout is in {path}")
+        judgement = _judged(shared, entry, package, evaluated)
+        facts = evaluated.facts
+    except KeyboardInterrupt:
+        shared.stop.set()
+        raise
+    except Interrupted:
+        raise KeyboardInterrupt from None
+    except (StageFailed, ProgramFailed) as error:
+        stage = PLAYED[shared.gate] if error.failure.kind == "harness" else "load"
+        facts = Facts(entry.name, "", package.digest, failures={stage: error.failure})
+        judgement = judge(Subject(entry, package, facts), [shared.gate])
+    seconds = time.monotonic() - started
+    result = environment_result(package, facts, judgement, root=shared.repository.root, cached=False, seconds=seconds)
+    return replace(result, spending=shared.relay.spending.since(before))
+
+
+def _wanted(entry: EnvironmentEntry, gate: Gate) -> tuple[int, int]:
+    smoke, spread = entry.gates.smoke, entry.gates.distribution
+    if gate == "smoke":
+        return smoke.tasks, smoke.rollouts
+    return spread.tasks, max(spread.group_size, ceil(spread.min_rollouts / spread.tasks))
+
+
+def _judged(shared: ModelRun, entry: EnvironmentEntry, package: Package, evaluated: Evaluated) -> Judgement:
+    """The gate's judgement; a run that its ceiling or the endpoint cut short proves nothing."""
+    facts = evaluated.facts
+    recorded = [one.baseline for one in read_recordings(package.folder) if not one.problems]
+    baseline = baseline_for(recorded, facts)
+    judgement = judge(Subject(entry, package, facts, baseline=baseline), [shared.gate])
+    spending = shared.relay.spending
+    if shared.relay.refusal is not None:
+        return _overruled(judgement, shared.gate, "error", on_one_line(str(shared.relay.refusal)))
+    if shared.relay.ceiling_reached:
+        reason = f"cut short by the ceiling of ${shared.relay.ceiling:g}: {spending.refused} calls were not made"
+        return _overruled(judgement, shared.gate, "inconclusive", reason)
+    return judgement
+
+
+def _overruled(judgement: Judgement, gate: Gate, verdict: Verdict, reason: str) -> Judgement:
+    return replace(judgement, verdict=verdict, gates={gate: GateVerdict(gate, verdict, reason)})

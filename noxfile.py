@@ -1,4 +1,4 @@
-"""The face of the project for people and CI: every session is a thin call of `envops` or of one tool.
+"""The entry point for people and CI: every session is a thin call of `envops` or of one tool.
 
     nox -s validate                    prove every environment
     nox -s validate -- reverse-text    prove one
@@ -14,6 +14,7 @@ import ctypes
 import fcntl
 import hashlib
 import os
+import platform
 import shutil
 import sys
 from pathlib import Path
@@ -73,7 +74,10 @@ def installed(session: nox.Session, environment: str) -> Path:
 def install(session: nox.Session, interpreter: Path, files: list[Path]) -> None:
     """Make an environment that holds exactly what the files name."""
     uv = shutil.which("uv", path=str(Path(sys.executable).parent)) or "uv"
-    session.run(uv, "venv", "--quiet", "--clear", "-p", sys.executable, str(interpreter.parents[1]), external=True)
+    folder = interpreter.parents[1]
+    made = folder / "pyvenv.cfg"
+    if not made.exists() or f"version_info = {platform.python_version()}\n" not in made.read_text():
+        session.run(uv, "venv", "--quiet", "--clear", "-p", sys.executable, str(folder), external=True)
     locks = [str(file) for file in files if file.suffix == ".lock"]
     synced = ["pip", "sync", "--quiet", "--require-hashes", "--compile-bytecode", "-p", str(interpreter), *locks]
     session.run(uv, *synced, external=True)
@@ -97,19 +101,19 @@ def schema(session: nox.Session) -> None:
 
 @nox.session(tags=["gates"], default=False)
 def rewards(session: nox.Session) -> None:
-    """One gate: what the reward functions say to right and to wrong replies."""
+    """One gate: what the reward functions return for right and wrong replies. `-- diff`, `-- explain`, `-- reply`."""
     envops(session, "rewards")
 
 
 @nox.session(tags=["gates"], default=False)
 def smoke(session: nox.Session) -> None:
-    """One gate: a real evaluation against scripted policies."""
+    """One gate: a real evaluation against scripted policies, or with a model. `-- NAME --endpoint E`."""
     envops(session, "smoke")
 
 
 @nox.session(tags=["gates"], default=False)
 def distribution(session: nox.Session) -> None:
-    """One gate: whether the rewards leave something to learn."""
+    """One gate: whether the rewards leave something to learn. `-- results NAME FILE`, `-- hosted NAME`."""
     envops(session, "distribution", "prime" if HOSTED & {*session.posargs} else "envops")
 
 
@@ -127,7 +131,7 @@ def new(session: nox.Session) -> None:
 
 @nox.session(default=False)
 def record(session: nox.Session) -> None:
-    """Evaluate and keep the rollouts and their baseline. `-- NAME --endpoint E`, or `--policy blend`."""
+    """Evaluate once and keep the rollouts and their baseline. `-- NAME --endpoint E`, or `--policy blend`."""
     envops(session, "record")
 
 
@@ -145,7 +149,7 @@ def emulator(session: nox.Session) -> None:
 
 @nox.session(default=False)
 def rehearse(session: nox.Session) -> None:
-    """The whole way from a merge to a submitted run, on loopback, without a key. `-- NAME…`, `-- --fault F`."""
+    """Rehearse a merge on loopback, without a key: prove, publish, submit runs. `-- NAME…`, `-- --fault F`."""
     envops(session, "rehearse", "prime")
 
 
@@ -213,7 +217,7 @@ def watch(session: nox.Session) -> None:
 
 @nox.session(default=False)
 def diagnose(session: nox.Session) -> None:
-    """Name what is wrong with a training run, and the change it asks for. `-- RUN|METRICS`."""
+    """Name what is wrong with a training run, and the change that fixes it. `-- RUN|METRICS`."""
     envops(session, "diagnose", "prime")
 
 
@@ -225,7 +229,7 @@ def compare(session: nox.Session) -> None:
 
 @nox.session(default=False)
 def optimize(session: nox.Session) -> None:
-    """A better system prompt, by GEPA. `-- NAME --endpoint E [--max-calls N] [--max-cost D] [--write]`."""
+    """Search for a better system prompt, by GEPA. `-- NAME --endpoint E [--max-calls N] [--max-cost D] [--write]`."""
     envops(session, "optimize")
 
 
@@ -256,7 +260,7 @@ def lint(session: nox.Session) -> None:
 
 @nox.session(tags=["project"], default=False)
 def bench(session: nox.Session) -> None:
-    """Measure what the project promises, and write it down part by part. `-- PART…`, `-- --resume`."""
+    """Measure what the project promises, part by part. `-- PART…`, `-- --resume`."""
     run(session, "tests", "python", "benchmarks/bench.py", *session.posargs)
 
 
@@ -268,7 +272,7 @@ def shards(session: nox.Session) -> None:
 
 @nox.session(default=False)
 def report(session: nox.Session) -> None:
-    """Reports of runs that are over. `-- merge FOLDER` joins those of several machines, `-- open` shows the page."""
+    """Reports of past runs. `-- merge FOLDER` joins those of several machines, `-- open` shows the page."""
     envops(session, "report")
 
 
@@ -292,13 +296,13 @@ def migrate(session: nox.Session) -> None:
 
 @nox.session(default=False)
 def explain(session: nox.Session) -> None:
-    """What a rule checks, why, and how to mend what it finds. `-- RULE`; without it, all rules in short."""
+    """What a rule checks, why, and how to fix what it finds. `-- RULE`; without it, a line for each rule."""
     envops(session, "explain")
 
 
 @nox.session(default=False)
 def doctor(session: nox.Session) -> None:
-    """Whether this machine and this repository have what is needed, and what to do. `-- --fix`."""
+    """What this machine lacks, and what to do about it. `-- --fix`."""
     envops(session, "doctor")
 
 

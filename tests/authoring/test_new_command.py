@@ -76,7 +76,7 @@ def test_rows_that_cannot_be_read_and_questions_asked_before_are_left_out_and_to
     assert new(repository, "more-sums", "--data", str(tmp_path / "q.jsonl")) == 0
     told = capsys.readouterr().err
     assert "left out 1 row(s); the first: row 22" in told
-    assert "left out 1 row(s) whose question was there before" in told
+    assert "left out 1 row(s) with a repeated question" in told
 
 
 def test_a_folder_with_two_splits_keeps_them_apart(repository: Path, tmp_path: Path):
@@ -95,9 +95,9 @@ def test_a_folder_with_two_splits_keeps_them_apart(repository: Path, tmp_path: P
     ("arguments", "said"),
     [
         (["reverse-text"], "registry.yaml:6: reverse-text is declared already"),
-        (["Reverse_Text"], "is no name"),
-        (["1st"], "is no name"),
-        (["more-sums", "--kind", "multi-agent", "--v0"], "knows one agent only"),
+        (["Reverse_Text"], "is not a valid name"),
+        (["1st"], "is not a valid name"),
+        (["more-sums", "--kind", "multi-agent", "--v0"], "supports one agent only"),
         (["more-sums", "--data", "nowhere.jsonl"], "nowhere.jsonl does not exist"),
         ([], "NAME is missing"),
     ],

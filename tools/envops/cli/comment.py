@@ -31,7 +31,7 @@ def run(options: argparse.Namespace) -> int:
         event = json.loads(Path(os.environ["GITHUB_EVENT_PATH"]).read_bytes())
         address = str(event["workflow_run"]["html_url"])
     except (KeyError, OSError, ValueError, TypeError):
-        print("GITHUB_EVENT_PATH does not name a workflow_run event: this is for a workflow", file=sys.stderr)
+        print("GITHUB_EVENT_PATH does not name a workflow_run event: this command runs in a workflow", file=sys.stderr)
         return exit_codes.USAGE
     try:
         text = conversation(options.folder, LONGEST - len(MARK), address)
@@ -45,7 +45,7 @@ def run(options: argparse.Namespace) -> int:
         github = GitHub.of_workflow()
         number = pull_request_of(github, event)
         if number is None:
-            print("no open pull request has this commit at its head any more: nothing to say", file=sys.stderr)
+            print("no open pull request has this commit at its head any more: no comment was made", file=sys.stderr)
             return exit_codes.PASS
         print(f"comment of pull request {number}: {comment(github, number, text)}")
     except GitHubError as error:

@@ -176,7 +176,7 @@ def _compared(comparison: Comparison) -> tuple[ComparisonReport, list[Journal]]:
     comparison = replace(comparison, before=before, after=after)
     differs = sampling_difference(*(sampling_of_side(side, held) for side in (before, after)))
     if differs and not comparison.options.any_sampling:
-        raise Refused(f"sampled differently: {differs}.\nMake them alike, or say --any-sampling and read it so.")
+        raise Refused(f"sampled differently: {differs}.\nMake them equal, or compare them anyway with --any-sampling.")
     asked = _asked(comparison, facts, held)
     evaluated = _evaluate(comparison, asked)
     rollouts = held | {place: each.rollouts for place, each in evaluated.items()}
@@ -185,7 +185,7 @@ def _compared(comparison: Comparison) -> tuple[ComparisonReport, list[Journal]]:
     dollars = {place: each.dollars for place, each in evaluated.items()}
     notes = [f"sampled differently: {differs}"] if differs else []
     if not all(rollouts[side.place].sampling for side in (before, after)):
-        notes.append("one side does not say how it was sampled")
+        notes.append("one side has no record of how it was sampled")
     report = _report(comparison, known, rollouts, dollars, notes)
     return report, [each.journal for each in evaluated.values() if each.journal is not None]
 
@@ -275,7 +275,7 @@ def _evaluated(
         if relay.refusal is not None:
             raise refused_by(relay.refusal)
         if relay.ceiling_reached:
-            again = "what was paid for is kept: the same command with a higher --max-cost goes on"
+            again = "what was paid for is kept: the same command continues with a higher --max-cost"
             raise Refused(f"{side.name}: cut short by the ceiling; {again}", exit_codes.INCONCLUSIVE)
         cost = relay.spending.cost
     say(f"{side.name}: every rollout is in {path}")
@@ -315,7 +315,7 @@ def _report(
         if count:
             notes.append(f"{count} tasks have a reward only {name}, and count on neither side of a pair")
     if any(sample.is_scripted for sample in samples):
-        notes.append("a scripted policy spoke: that proves the plumbing, and says nothing about a model")
+        notes.append("a scripted policy answered: the result says nothing about a model")
     known = {task_key(task.prompt, task.data): task for task in facts.tasks}
     return ComparisonReport(
         environment=entry.name,

@@ -38,7 +38,7 @@ from envops.validation.opened import opened_environment
 EXAMPLES = """examples:
   envops distribution hosted gsm8k --endpoint qwen3-30b -n 500 -r 8 --max-cost 5
 
-interrupted, the same command goes on with the same evaluation: nothing is paid for twice
+interrupted, the same command follows the same evaluation again at no further cost
 """
 LOOK_SECONDS = 10.0
 
@@ -77,7 +77,7 @@ def run(options: argparse.Namespace) -> int:
         say(f"the environment cannot be loaded here: {error.failure.type}: {error.failure.message}")
         return exit_codes.ERROR
     except KeyboardInterrupt:
-        say("the platform goes on; the same command takes it up again, and nothing is paid for twice")
+        say("the evaluation goes on at the platform; the same command follows it again at no further cost")
         raise
     say(f"every rollout is in {folder}")
     return judge_results(options.name, folder, options)
@@ -90,7 +90,7 @@ def _evaluated(root: Path, options: argparse.Namespace, stop: threading.Event) -
     entry, package = repository.registry.environments[name], repository.packages[name]
     endpoint = find_endpoint(root, options.endpoint)
     if endpoint.key_variable != PRIME_KEY:
-        raise Refused(f"the platform speaks through Prime Inference (key {PRIME_KEY}), and {endpoint.name} is not that")
+        raise Refused(f"hosted evaluations use Prime Inference (key {PRIME_KEY}); {endpoint.name} is another endpoint")
     ceiling = ceiling_of(options, endpoint)
     prime, access = the_platform()
     desired = desired_of(entry, package)
@@ -156,7 +156,7 @@ def _check_published(prime: Prime, access: HubAccess, desired: Desired, stop: th
     if (found.content_hash, found.version) != (desired.content_hash, desired.version):
         there, here = f"{found.version} ({found.content_hash[:12]})", f"{desired.version} ({desired.content_hash[:12]})"
         raise Refused(
-            f"the platform evaluates the latest version, and that is not what lies here: the Hub has {there}, "
+            f"the platform evaluates the latest version, which differs from this package: the Hub has {there}, "
             f"here is {here}.\nPublish it first (nox -s release -- {desired.name}), or check out what is published."
         )
 
@@ -179,5 +179,5 @@ def _approved(
     splits = [checked(Dataset, value) for kind, value in parts if kind == "dataset"]
     asked = Asked(min(asked.tasks, len(tasks)), asked.rollouts, asked.max_concurrent, asked.seconds)
     approve_bound(entry, Opened(opened.description, tuple(tasks[: asked.tasks])), asked, endpoint, ceiling)
-    say("the platform holds to no ceiling of ours: that bound is what it can come to")
+    say("the platform does not enforce --max-cost: the evaluation can cost up to that bound")
     return {task.index: task for task in tasks} if len(splits) == 1 else {}, asked

@@ -84,11 +84,13 @@ def _planned(options: argparse.Namespace, registry: Registry, root: Path) -> Pla
     """What to write, by what was said and what the data is."""
     name = options.name
     if not NAME.fullmatch(name):
-        raise Refused(f"{name!r} is no name: use lower case letters and digits, in words joined by single hyphens.")
+        raise Refused(
+            f"{name!r} is not a valid name: use lower case letters and digits, in words joined by single hyphens."
+        )
     refuse_taken(root, registry, name)
     generation: Generation = "v0" if options.v0 else "v1"
     if options.v0 and options.kind == "multi-agent":
-        raise Refused("verifiers 0.3 knows one agent only. Leave out --v0 for several.")
+        raise Refused("verifiers 0.3 supports one agent only. Leave out --v0 for several.")
     if options.data is None and options.dataset is None:
         return _from_sample(name, options, generation)
     return _from_data(name, options, generation)
@@ -146,7 +148,7 @@ def _tell(source: Source, found: Recognised, gathered: Gathered) -> None:
             f"left out {len(gathered.unreadable)} row(s); the first: row {first.number} {first.reason}", file=sys.stderr
         )
     if gathered.repeated:
-        print(f"left out {gathered.repeated} row(s) whose question was there before", file=sys.stderr)
+        print(f"left out {gathered.repeated} row(s) with a repeated question", file=sys.stderr)
 
 
 def _ask(options: argparse.Namespace) -> None:

@@ -172,7 +172,7 @@ def _check_worth(shared: RecordingRun, package: Package, evaluated: Evaluated) -
     if share < MIN_COVERAGE:
         errors = sorted({f"{row.error.type}: {row.error.message}"[:200] for row in evaluated.rows if row.error})
         said = f"\n  {errors[0]}" if errors else ""
-        message = f"{package.name}: only {share:.0%} of the rollouts have a reward; nothing is recorded{said}"
+        message = f"{package.name}: only {share:.0%} of the rollouts have a reward; nothing was recorded{said}"
         raise Refused(message, exit_codes.INCONCLUSIVE)
 
 

@@ -154,9 +154,9 @@ def _told(played: Sequence[_Played], hub: Running, others: Collection[str], opti
             print(f"  {line}")
         for submitted in state["run"]:
             print(f"  run {submitted['name']} ({submitted['status']})")
-        print("The second release wrote nothing." if not repeated else f"The second release wrote {repeated} times.")
+        print("The second release changed nothing." if not repeated else f"The second release made {repeated} changes.")
         failed = [scene.title for scene in played if scene.exit_code]
-        print(f"Not well: {'; '.join(failed)}" if failed else "A merge would go through like this.")
+        print(f"Failed: {'; '.join(failed)}" if failed else "A merge would succeed.")
     if exit_codes.FAIL in codes or (repeated and not any(codes)):
         return exit_codes.FAIL
     return max(codes)

@@ -50,7 +50,7 @@ def run(options: argparse.Namespace) -> int:
     expected = _expected(options.matrix)
     if not files:
         if options.matrix is not None and not expected:
-            print("the matrix is empty and no report is there: nothing was to be proved", file=sys.stderr)
+            print("the matrix is empty and there is no report: there was nothing to validate", file=sys.stderr)
             return exit_codes.PASS
         raise DeclarationError([Problem(str(options.files[0]), None, f"holds no {REPORT}")])
     reports = {str(file): read_report(file) for file in files}
@@ -71,7 +71,7 @@ def run(options: argparse.Namespace) -> int:
 def _of_this_checkout(root: Path, reports: Mapping[str, Mapping[str, Any]]) -> None:
     """Raise `DeclarationError` where a report is evidence of other files than lie here: those of another commit."""
     if not (root / REGISTRY_FILE).is_file():
-        print(f"no {REGISTRY_FILE} here: whether the reports are of this commit cannot be told", file=sys.stderr)
+        print(f"no {REGISTRY_FILE} here: cannot check whether the reports are of this commit", file=sys.stderr)
         return
     told = [(file, one) for file, report in reports.items() for one in report["environments"] if one["digest"]]
     if not told:

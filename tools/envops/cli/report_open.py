@@ -28,7 +28,7 @@ def run(options: argparse.Namespace) -> int:
     """Write the page anew from what lies in the folder of reports, and show it."""
     folder: Path = (options.reports or options.root / "reports").absolute()
     if not (folder / "validate.json").is_file():
-        print(f"{folder} holds no validate.json\nfirst: nox -s validate", file=sys.stderr)
+        print(f"{folder} holds no validate.json\nrun first: nox -s validate", file=sys.stderr)
         return exit_codes.USAGE
     page = write_page(folder)
     print(page)

@@ -114,7 +114,7 @@ def _compare_one(shared: DiffRun, repository: Repository, name: str) -> Environm
                 return EnvironmentDiff(name, "pass", "new", str(error))
             return EnvironmentDiff(name, "inconclusive", "failed", str(error))
         if _is_same(there, (entry, package)):
-            reason = f"package, lock and arguments are those of {shared.base.label}: nothing to compare"
+            reason = f"package, lock and arguments equal those of {shared.base.label}: nothing to compare"
             return EnvironmentDiff(name, "pass", "unchanged", reason)
         try:
             comparison, facts = _compared(shared, there, (entry, package))
@@ -136,7 +136,7 @@ def _is_same(there: Declared, here: Declared) -> bool:
 
 def _compared(shared: DiffRun, there: Declared, here: Declared) -> tuple[RewardComparison, Facts]:
     entry, package = here
-    _note(shared, f"{package.name}: gathering replies …")
+    _note(shared, f"{package.name}: collecting replies …")
     facts = facts_of(entry, package, shared.workspace, shared.wish, shared.stop, quiet=shared.quiet)
     network = shared.wish.allow_network
     with (

@@ -46,7 +46,7 @@ def run(options: argparse.Namespace) -> int:
         return exit_codes.USAGE
     print(f"{pages} pages in {out}")
     if catalogue.report is None:
-        print("no report was found, so nothing is said of what is proven; first: nox -s validate", file=sys.stderr)
+        print("no report was found, so the site shows no verdicts; run first: nox -s validate", file=sys.stderr)
     return exit_codes.PASS
 
 

@@ -34,7 +34,7 @@ def run(options: argparse.Namespace) -> int:
         try:
             lines = import_together(group, Workspace(root), threading.Event())
         except ProgramFailed as error:
-            print(f"{generation}: {len(group)} environments do not work side by side", file=sys.stderr)
+            print(f"{generation}: {len(group)} environments cannot be installed together", file=sys.stderr)
             print(error.failure.message, file=sys.stderr)
             code = max(code, exit_codes.FAIL if error.failure.kind == "raised" else exit_codes.ERROR)
             continue

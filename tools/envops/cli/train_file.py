@@ -81,7 +81,8 @@ def _train_file(file: Path, options: argparse.Namespace) -> int:
     """Train what a compiled file says; the exit code."""
     missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]
     if missing:
-        print(f"training here needs {', '.join(missing)}; install them with: nox -s train -- RUN", file=sys.stderr)
+        needed = f"training here needs {', '.join(missing)} of tools/requirements-trl.txt"
+        print(f"{needed}; install them with: nox -s train -- RUN", file=sys.stderr)
         return exit_codes.USAGE
     try:
         trained = _train(options.root.absolute(), read_settings(file))
@@ -103,7 +104,7 @@ def _train(root: Path, settings: LearnerSettings) -> Trained:
     if name not in repository.registry.environments:
         here = repository.registry.environments
         near = nearest(name, here)
-        there = " (it is on the Hub; nothing of it is here)" if name in repository.registry.external else ""
+        there = " (it is only on the Hub)" if name in repository.registry.external else ""
         raise UnfitSettings(
             f"there is no environment {name} in this repository{there}" + (f"; did you mean {near}?" if near else "")
         )
@@ -144,7 +145,7 @@ def stopped_once() -> Iterator[threading.Event]:
         if stop.is_set():
             raise KeyboardInterrupt
         stop.set()
-        _say("ending after the last finished step; once more ends at once" if number == signal.SIGINT else "ending")
+        _say("stopping after the current step; press again to stop at once" if number == signal.SIGINT else "ending")
 
     previous = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
@@ -159,7 +160,7 @@ def _told(trained: Trained) -> str:
     if trained.model is not None:
         lines.append(f"the trained model: {trained.model}")
     else:
-        lines.append("the same command goes on behind the last finished step")
+        lines.append("the same command continues after the last finished step")
     return "\n".join(lines)
 
 

@@ -30,7 +30,7 @@ EXAMPLES = """examples:
 """
 NEEDED = ("torch", "trl", "transformers", "datasets", "accelerate")
 WHAT_IT_PROVES = (
-    "This proves that the reward reaches a gradient. It says nothing of whether a real model will learn: "
+    "This proves that the reward reaches a gradient. It does not show that a real model will learn: "
     "the model here has random weights, no language, and was taught the form of a reply beforehand."
 )
 CODES = {"learned": exit_codes.PASS, "not learned": exit_codes.INCONCLUSIVE, "control moved": exit_codes.FAIL}
@@ -92,7 +92,7 @@ def _probe(root: Path, name: str, options: argparse.Namespace) -> int:
         print(f"{chosen} cannot be probed: {error}", file=sys.stderr)
         return exit_codes.USAGE
     except KeyboardInterrupt:
-        _say(f"interrupted; the next call goes on after the last finished step ({folder.relative_to(root)})")
+        _say(f"interrupted; the next call continues after the last finished step ({folder.relative_to(root)})")
         return exit_codes.INTERRUPTED
     shutil.rmtree(folder, ignore_errors=True)
     write_run(_report(chosen, probed), root / "reports")

@@ -35,7 +35,8 @@ ENVIRONMENTS = {
     "inspect": ("requirements.lock", "requirements-inspect.lock"),
     "lint": ("requirements.lock", "requirements-lint.lock"),
     "tests": tuple(f"requirements{part}.lock" for part in ("", "-prime", "-inspect", "-tests")),
-    "trl": ("requirements.lock", "requirements-trl.txt"),
+    "trl": ("requirements.lock", "requirements-trl.lock"),
+    "learner": tuple(f"requirements{part}.lock" for part in ("", "-tests", "-trl")),
 }
 """Virtual environments in .nox/, and what is installed in each."""
 HOSTED = {"hosted", "--hosted"}
@@ -78,13 +79,8 @@ def install(session: nox.Session, interpreter: Path, files: list[Path]) -> None:
     made = folder / "pyvenv.cfg"
     if not made.exists() or f"version_info = {platform.python_version()}\n" not in made.read_text():
         session.run(uv, "venv", "--quiet", "--clear", "-p", sys.executable, str(folder), external=True)
-    locks = [str(file) for file in files if file.suffix == ".lock"]
-    synced = ["pip", "sync", "--quiet", "--require-hashes", "--compile-bytecode", "-p", str(interpreter), *locks]
-    session.run(uv, *synced, external=True)
-    for file in files:
-        if file.suffix != ".lock":  # torch and TRL: by pip, which finds builds that are kept at hand
-            session.run(str(interpreter), "-m", "ensurepip", silent=True, external=True)
-            session.run(str(interpreter), "-m", "pip", "install", "--quiet", "-r", str(file), external=True)
+    synced = ["pip", "sync", "--quiet", "--require-hashes", "--compile-bytecode", "-p", str(interpreter)]
+    session.run(uv, *synced, *map(str, files), external=True)
 
 
 @nox.session(tags=["gates"])
@@ -240,6 +236,14 @@ def tests(session: nox.Session) -> None:
     # what earlier checkouts of this user compiled must not change what tests find
     cache = str(installed(session, "tests").parent / "cache")
     run(session, "tests", "pytest", *(session.posargs or side_by_side), ENVOPS_CACHE_DIR=cache)
+
+
+@nox.session(tags=["project"], default=False)
+def learner(session: nox.Session) -> None:
+    """Run the tests that need torch, TRL or another trainer's packages, on a CPU; arguments go to pytest."""
+    cache = str(installed(session, "learner").parent / "cache")
+    # one after the other: a probe has a limit of time, which it would share with the tests beside it
+    run(session, "learner", "pytest", "-m", "torch", *session.posargs, ENVOPS_CACHE_DIR=cache)
 
 
 def longest_first() -> list[str]:

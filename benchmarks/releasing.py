@@ -16,7 +16,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from envops.emulator.running import Running, emulator
+from envops.emulator.server import EmulatedHub, emulator
 from envops.emulator.store import Store
 from envops.repository.content import hub_content_hash
 from monorepo import make_monorepo  # beside this file
@@ -59,7 +59,7 @@ def fill(state: Path, root: Path, names: list[tuple[str, str]]) -> None:
     store.close()
 
 
-def planned(root: Path, hub: Running, *arguments: str) -> tuple[float, float]:
+def planned(root: Path, hub: EmulatedHub, *arguments: str) -> tuple[float, float]:
     """Wall and processor seconds of one plan, its children included."""
     environment = {**os.environ, **hub.environment, "PYTHONPATH": str(ROOT / "tools")}
     command = [sys.executable, "-m", "envops", "plan", *arguments, "--quiet"]

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import importlib
-import importlib.util
 import io
 import json
+import runpy
 import sys
 import time
 from collections.abc import Callable
@@ -23,7 +23,7 @@ SECONDS_PER_REPLY = 10.0
 
 def main(worker_folder: str, settings: dict[str, Any]) -> None:
     """Score the oracle's reply on 100 tasks both ways, in turn; the best round of each counts."""
-    import_worker(worker_folder)
+    runpy.run_path(f"{worker_folder}/make_importable.py")
     from envops_worker.channel import Channel
     from envops_worker.main import answer
     from envops_worker.session import Session
@@ -46,17 +46,6 @@ def main(worker_folder: str, settings: dict[str, Any]) -> None:
         for name, work in (("plain", plainly), ("worker", ours)):
             best[name] = max(best[name], len(pairs) / seconds_of(work))
     print(json.dumps(best))
-
-
-def import_worker(folder: str) -> None:
-    """Make the worker importable as `envops_worker`, as its host does."""
-    spec = importlib.util.spec_from_file_location(
-        "envops_worker", f"{folder}/__init__.py", submodule_search_locations=[folder]
-    )
-    assert spec is not None
-    assert spec.loader is not None
-    sys.modules["envops_worker"] = module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
 
 
 def seconds_of(work: Callable[[], None]) -> float:

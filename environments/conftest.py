@@ -4,25 +4,20 @@
 """
 
 import importlib.util
-import sys
+import runpy
 from functools import cache
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parents[1]
-WORKER = ROOT / "tools" / "envops_worker"
 
 
 def pytest_configure(config):
     if importlib.util.find_spec("verifiers") is None:
         message = "verifiers is not installed here. To test an environment in its own place: nox -s test -- NAME"
         raise pytest.UsageError(message)
-    if "envops_worker" not in sys.modules:
-        place = WORKER / "__init__.py"
-        spec = importlib.util.spec_from_file_location("envops_worker", place, submodule_search_locations=[str(WORKER)])
-        sys.modules["envops_worker"] = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(sys.modules["envops_worker"])
+    runpy.run_path(str(ROOT / "tools" / "envops_worker" / "make_importable.py"))
     from envops_worker.author_tests.grader import Grader
     from envops_worker.author_tests.plugin import AuthorsPlugin
     from envops_worker.author_tests.testing import opened, settings_of

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Generator
 from pathlib import Path
 
 import pytest
@@ -12,3 +13,12 @@ import pytest
 def users_cache() -> None:
     """Virtual environments of tests are this checkout's own, and outlive the tests."""
     os.environ.setdefault("ENVOPS_CACHE_DIR", str(Path(__file__).parents[1] / ".envops" / "users"))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """A test that needs torch is selected only where torch is installed, so there a skip is a failure."""
+    report = yield
+    if report.skipped and not hasattr(report, "wasxfail") and item.get_closest_marker("torch"):
+        report.outcome = "failed"
+    return report

@@ -18,7 +18,7 @@ arguments=(
   temperature=1.0                                        # default of sampling.temperature
   max_steps=100                                          # runs.wordle-tinker.max_steps
   save_every=50                                          # runs.wordle-tinker.checkpoints.interval
-  log_path=outputs/wordle-tinker                         # metrics.jsonl lies there, for envops watch
+  log_path=outputs/wordle-tinker                         # metrics.jsonl lies there, for `envops watch`
   behavior_if_log_dir_exists=resume                      # started again, it goes on
 )
 

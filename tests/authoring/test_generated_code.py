@@ -11,7 +11,7 @@ from itertools import product
 import pytest
 import yaml
 from envops.authoring.new.gather import sample, words_of
-from envops.authoring.new.plan import Plan, Provenance
+from envops.authoring.new.plan import DataOrigin, EnvironmentPlan
 from envops.authoring.new.render import files_of
 from envops.cli.new import ANSWERS, KINDS
 from envops.rules.readme import missing_sections, names, text_about_rewards
@@ -23,11 +23,11 @@ COMBINATIONS = [
 ]
 
 
-def plan_of(generation: str, kind: str, answer: str, *, splits: int = 1) -> Plan:
+def plan_of(generation: str, kind: str, answer: str, *, splits: int = 1) -> EnvironmentPlan:
     examples = sample(answer)
     divided = {"train": examples} if splits == 1 else {"train": examples[:10], "test": examples[10:]}
     words = words_of(answer, examples)
-    return Plan("my-task", kind, answer, generation, divided, Provenance("q.jsonl", made_up=True), words)
+    return EnvironmentPlan("my-task", kind, answer, generation, divided, DataOrigin("q.jsonl", made_up=True), words)
 
 
 @pytest.mark.parametrize("splits", [1, 2])
@@ -66,7 +66,9 @@ def test_labels_with_quotes_and_braces_are_data_and_not_code():
         for n, one in enumerate(sample("label"))
         for label in ['say "x"', "it's {y}", "back\\slash"]
     ]
-    plan = Plan("odd", "single-turn", "label", "v1", {"train": examples}, Provenance("q"), words_of("label", examples))
+    plan = EnvironmentPlan(
+        "odd", "single-turn", "label", "v1", {"train": examples}, DataOrigin("q"), words_of("label", examples)
+    )
     namespace: dict[str, object] = {}
     exec(files_of(plan)["odd/answers.py"], namespace)
     assert set(namespace["LABELS"]) == {'say "x"', "it's {y}", "back\\slash"}  # type: ignore[call-overload]

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from envops import exit_codes
 from envops.cli.main import main
+from envops.system.retry_policy import MODEL_ENDPOINT
 from small_repository import small_repository
 
 sys.path.append(str(Path(__file__).parents[1] / "validation"))
@@ -41,7 +43,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def models(root: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, FakeProvider]]:
     monkeypatch.setenv("FAKE_KEY", KEY)
-    monkeypatch.setattr("envops.models.provider.FIRST_WAIT", 0.01)
+    monkeypatch.setattr("envops.models.provider.MODEL_ENDPOINT", replace(MODEL_ENDPOINT, first_seconds=0.01))
     with FakeProvider(copies) as base, FakeProvider(solves) as trained:
         declare(root, base=base.url, trained=trained.url)
         yield {"base": base, "trained": trained}
@@ -193,7 +195,9 @@ def test_results_of_something_else_are_refused_by_line(
     elsewhere.write_text("".join(json.dumps(each) + "\n" for each in changed))
     code, told = compare("reverse-text", str(elsewhere), "trained")
     assert code == exit_codes.USAGE
-    assert f"one side is one speaker, here are {MODEL} (from row 1), another (from row 5)" in told
+    assert (
+        f"one side must have one model or policy, and this one has {MODEL} (from row 1), another (from row 5)" in told
+    )
     assert models["trained"].chats == []
 
 
@@ -228,7 +232,7 @@ def test_a_recording_of_other_code_is_refused_and_one_of_this_code_is_compared(
     baseline.write_text(baseline.read_text().replace('"reward_digest": "', '"reward_digest": "of-other-code-'))
     code, said = compare("reverse-text", "nop", "oracle")
     assert code == exit_codes.USAGE
-    assert "reverse_text/recordings/nop.jsonl.gz: is of code with the digest of-other-code-" in said
+    assert "reverse_text/recordings/nop.jsonl.gz: recorded with the reward digest of-other-code-" in said
     assert "nox -s record -- reverse-text" in said
 
 
@@ -280,7 +284,7 @@ def test_sides_that_are_nothing_or_the_same_are_named(
 ) -> None:
     code, said = compare("reverse-text", "bas", "trained")
     assert code == exit_codes.USAGE
-    assert "bas is no endpoint, no recording and no file; did you mean base?" in said
+    assert "bas is not an endpoint, a recording or a file; did you mean base?" in said
     assert compare("reverse-text", "base", "base")[0] == exit_codes.USAGE
     assert compare("reverse-text", "results:base", "trained")[0] == exit_codes.USAGE
     assert not any(fake.chats for fake in models.values())

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ import pytest
 from envops import exit_codes
 from envops.cli.main import main
 from envops.repository.problem import DeclarationError
+from envops.system.retry_policy import MODEL_ENDPOINT
 from small_repository import small_repository
 
 sys.path.append(str(Path(__file__).parents[1] / "validation"))
@@ -68,7 +70,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def fake(root: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeProvider]:
     monkeypatch.setenv("FAKE_KEY", KEY)
-    monkeypatch.setattr("envops.models.provider.FIRST_WAIT", 0.01)
+    monkeypatch.setattr("envops.models.provider.MODEL_ENDPOINT", replace(MODEL_ENDPOINT, first_seconds=0.01))
     with FakeProvider(lambda _: "Let me see.\n<answer>12</answer>") as made:
         declare(root, made.url)
         yield made

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 from envops.authoring.migrate.package import files_of, needs_more
-from envops.authoring.migrate.places import places_of
-from envops.authoring.migrate.reading import Unreadable
+from envops.authoring.migrate.reading import NotMovable
+from envops.authoring.migrate.unfinished import unfinished_places
 from old_packages import WITH_TOOLS, old_package
 
 SIMPLE = '''import verifiers as vf
@@ -45,7 +45,7 @@ def simple(
 
 
 def reasons(files: dict[str, str]) -> list[str]:
-    return [place.reason for place in places_of(files)]
+    return [place.reason for place in unfinished_places(files)]
 
 
 def test_a_rubric_function_becomes_a_reward_with_its_weight(tmp_path: Path):
@@ -179,7 +179,7 @@ def test_what_needs_understanding_is_marked(
 
 def test_a_mark_names_file_and_line(tmp_path: Path):
     files = simple(tmp_path, "vf.JudgeRubric()")
-    (place,) = places_of(files)
+    (place,) = unfinished_places(files)
     assert "MIGRATE" in files[place.file].splitlines()[place.line - 1]
 
 
@@ -192,7 +192,7 @@ def test_a_test_that_loads_the_old_environment_is_skipped_and_marked(tmp_path: P
     tests = files["tests/test_new_one.py"]
     assert tests.count("@pytest.mark.skip") == 1
     assert "from new_one.parts import right\n" in tests
-    assert len(places_of(files)) == 1
+    assert len(unfinished_places(files)) == 1
 
 
 @pytest.mark.parametrize(
@@ -204,5 +204,5 @@ def test_a_test_that_loads_the_old_environment_is_skipped_and_marked(tmp_path: P
     ],
 )
 def test_what_cannot_be_read_is_said(tmp_path: Path, source: str, said: str):
-    with pytest.raises(Unreadable, match=said):
+    with pytest.raises(NotMovable, match=said):
         moved(tmp_path, source)

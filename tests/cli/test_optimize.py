@@ -6,12 +6,14 @@ import json
 import re
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from envops import exit_codes
 from envops.cli.main import main
+from envops.system.retry_policy import MODEL_ENDPOINT
 from small_repository import edit, git, small_repository
 
 sys.path.append(str(Path(__file__).parents[1] / "validation"))
@@ -64,7 +66,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def fake(root: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeProvider]:
     monkeypatch.setenv("FAKE_KEY", KEY)
-    monkeypatch.setattr("envops.models.provider.FIRST_WAIT", 0.01)
+    monkeypatch.setattr("envops.models.provider.MODEL_ENDPOINT", replace(MODEL_ENDPOINT, first_seconds=0.01))
     with FakeProvider(plays_and_reflects) as made:
         text = f'[[endpoint]]\nendpoint_id = "fake"\nmodel = "{MODEL}"\nurl = "{made.url}"\nkey = "FAKE_KEY"\n'
         prices = "max_tokens = 100\ninput_price = 1.0\noutput_price = 10.0\n"
@@ -129,7 +131,7 @@ def test_v0_shows_the_change_and_says_why_it_cannot_be_placed(
 def test_lost_calls_make_no_prompt_better(
     root: Path, fake: FakeProvider, optimize: Callable[..., tuple[int, str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("envops.models.provider.LONGEST_WAIT", 0.01)
+    monkeypatch.setattr("envops.models.provider.MODEL_ENDPOINT", replace(MODEL_ENDPOINT, longest_seconds=0.01))
     fake.faults = ["400"] * 2
     code, said = optimize("reverse-text", *SMALL, "--write")
     assert code == exit_codes.INCONCLUSIVE, said

@@ -105,12 +105,13 @@ WHERE: dict[str, tuple[str, ...]] = {
 """Command → the tests that execute it where no page does: all that its flags are looked for in."""
 NOWHERE = {
     "bench": "it measures for a quarter of an hour; its parts are the commands that it times",
+    "learner": "it brings torch and trains for minutes; the nightly workflow runs it",
     "docs": "nox -s lint runs it with --check on every commit",
     "lint": "CI runs it on every commit",
     "smoke --allow-network --harness": "harnesses of verifiers fetch themselves at every start, which takes minutes",
     "screenshots": "it draws pictures for the docs; tests/browser looks at the same pages in the same browser",
     "tests": "these tests are what it runs",
-    "train probe": "it brings torch, which CI has not; tests/training/probe trains where torch is",
+    "train probe": "it brings torch, which pull requests do without; nox -s learner runs it, every night",
 }
 """What no test can execute, and why."""
 

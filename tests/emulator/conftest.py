@@ -6,16 +6,16 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from envops.emulator.running import Running, emulator
+from envops.emulator.server import EmulatedHub, emulator
 from speaking import Speaker
 
 
 @pytest.fixture
-def hub(tmp_path: Path) -> Iterator[Running]:
+def hub(tmp_path: Path) -> Iterator[EmulatedHub]:
     with emulator(tmp_path / "hub", teams=["acme"]) as running:
         yield running
 
 
 @pytest.fixture
-def speaker(hub: Running) -> Speaker:
+def speaker(hub: EmulatedHub) -> Speaker:
     return Speaker(hub.url, hub.key)

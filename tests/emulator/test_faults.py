@@ -6,8 +6,8 @@ import http.client
 import urllib.error
 
 import pytest
-from envops.emulator.faults import FaultError, parse_fault
-from envops.emulator.running import Running
+from envops.emulator.faults import FaultSyntaxError, parse_fault
+from envops.emulator.server import EmulatedHub
 from speaking import Speaker
 
 FINALIZE = "POST /environmentshub/*/versions/*/finalize"
@@ -15,7 +15,7 @@ BROKEN = (urllib.error.URLError, http.client.HTTPException, ConnectionError)
 
 
 @pytest.mark.parametrize(("effect", "left"), [("none", None), ("done", "0.1.0")])
-def test_a_status_with_and_without_effect(hub: Running, speaker: Speaker, effect: str, left: str | None) -> None:
+def test_a_status_with_and_without_effect(hub: EmulatedHub, speaker: Speaker, effect: str, left: str | None) -> None:
     hub.break_with(f"{FINALIZE} status code=503 effect={effect}")
 
     assert speaker.push().status == 503
@@ -26,7 +26,7 @@ def test_a_status_with_and_without_effect(hub: Running, speaker: Speaker, effect
 @pytest.mark.parametrize("after", [0, 10])
 @pytest.mark.parametrize(("effect", "left"), [("none", None), ("done", "0.1.0")])
 def test_a_connection_that_ends_within_the_answer(
-    hub: Running, speaker: Speaker, after: int, effect: str, left: str | None
+    hub: EmulatedHub, speaker: Speaker, after: int, effect: str, left: str | None
 ) -> None:
     hub.break_with(f"{FINALIZE} reset after={after} effect={effect}")
 
@@ -35,7 +35,7 @@ def test_a_connection_that_ends_within_the_answer(
     assert speaker.latest() == left
 
 
-def test_an_upload_that_is_cut_off_leaves_nothing(hub: Running, speaker: Speaker) -> None:
+def test_an_upload_that_is_cut_off_leaves_nothing(hub: EmulatedHub, speaker: Speaker) -> None:
     hub.break_with("PUT /uploads/* cut-upload after=4")
 
     with pytest.raises(BROKEN):
@@ -43,21 +43,21 @@ def test_an_upload_that_is_cut_off_leaves_nothing(hub: Running, speaker: Speaker
     assert speaker.push().status == 200
 
 
-def test_an_effect_that_shows_after_some_reads(hub: Running, speaker: Speaker) -> None:
+def test_an_effect_that_shows_after_some_reads(hub: EmulatedHub, speaker: Speaker) -> None:
     hub.break_with(f"{FINALIZE} later reads=2")
 
     assert speaker.push().status == 200
     assert [speaker.latest(), speaker.latest(), speaker.latest()] == [None, None, "0.1.0"]
 
 
-def test_an_effect_that_shows_later_though_the_answer_was_an_error(hub: Running, speaker: Speaker) -> None:
+def test_an_effect_that_shows_later_though_the_answer_was_an_error(hub: EmulatedHub, speaker: Speaker) -> None:
     hub.break_with(f"{FINALIZE} later seconds=0 answer=504")
 
     assert speaker.push().status == 504
     assert speaker.latest() == "0.1.0"
 
 
-def test_an_effect_that_is_still_to_come_survives_a_push_in_between(hub: Running, speaker: Speaker) -> None:
+def test_an_effect_that_is_still_to_come_survives_a_push_in_between(hub: EmulatedHub, speaker: Speaker) -> None:
     hub.break_with(f"{FINALIZE} later reads=1")
     speaker.push()
 
@@ -68,7 +68,7 @@ def test_an_effect_that_is_still_to_come_survives_a_push_in_between(hub: Running
 
 
 @pytest.mark.parametrize("what", ["text", "html", "empty", "truncated", "list", "null"])
-def test_garbage_instead_of_an_answer(hub: Running, speaker: Speaker, what: str) -> None:
+def test_garbage_instead_of_an_answer(hub: EmulatedHub, speaker: Speaker, what: str) -> None:
     hub.break_with(f"GET /environmentshub/*/*/status garbage what={what}")
     speaker.push()
 
@@ -80,7 +80,7 @@ def test_garbage_instead_of_an_answer(hub: Running, speaker: Speaker, what: str)
     assert speaker.latest() == "0.1.0"
 
 
-def test_a_fault_happens_as_often_as_it_says_and_after_what_it_skips(hub: Running, speaker: Speaker) -> None:
+def test_a_fault_happens_as_often_as_it_says_and_after_what_it_skips(hub: EmulatedHub, speaker: Speaker) -> None:
     hub.break_with("GET /user/whoami status code=429 retry-after=7 skip=1 times=2")
 
     said = [speaker("GET", "/user/whoami") for _ in range(5)]
@@ -89,7 +89,7 @@ def test_a_fault_happens_as_often_as_it_says_and_after_what_it_skips(hub: Runnin
     assert said[1].headers["Retry-After"] == "7"
 
 
-def test_the_first_fault_that_takes_a_request_is_the_one_that_happens(hub: Running, speaker: Speaker) -> None:
+def test_the_first_fault_that_takes_a_request_is_the_one_that_happens(hub: EmulatedHub, speaker: Speaker) -> None:
     hub.break_with("* ** status code=500 times=1", "GET /user/* status code=502 times=always")
 
     assert [speaker("GET", "/user/whoami").status for _ in range(3)] == [500, 502, 502]
@@ -107,5 +107,5 @@ def test_the_first_fault_that_takes_a_request_is_the_one_that_happens(hub: Runni
     ],
 )
 def test_a_fault_that_cannot_be_understood_says_what_there_is(text: str, part: str) -> None:
-    with pytest.raises(FaultError, match=part):
+    with pytest.raises(FaultSyntaxError, match=part):
         parse_fault(text)

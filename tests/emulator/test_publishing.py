@@ -6,12 +6,12 @@ import hashlib
 from pathlib import Path
 
 import pytest
-from envops.emulator.accounts import READ_ONLY_KEY
-from envops.emulator.running import Running, emulator
+from envops.emulator.hub import READ_ONLY_KEY
+from envops.emulator.server import EmulatedHub, emulator
 from speaking import STEPS, Speaker
 
 
-def test_a_push_publishes_a_version_with_its_hash_and_visibility(hub: Running, speaker: Speaker) -> None:
+def test_a_push_publishes_a_version_with_its_hash_and_visibility(hub: EmulatedHub, speaker: Speaker) -> None:
     assert speaker.push().status == 200
 
     status = speaker("GET", "/environmentshub/acme/spelling/status").data
@@ -52,7 +52,7 @@ def test_a_push_that_broke_off_shows_no_version_and_can_be_made_again(speaker: S
     assert speaker.latest() == "0.1.0"
 
 
-def test_where_halves_are_wedged_only_another_version_gets_out(hub: Running, speaker: Speaker) -> None:
+def test_where_halves_are_wedged_only_another_version_gets_out(hub: EmulatedHub, speaker: Speaker) -> None:
     hub.assume("halves=wedged")
     speaker.push(until="source")
 
@@ -61,7 +61,7 @@ def test_where_halves_are_wedged_only_another_version_gets_out(hub: Running, spe
     assert speaker.push(version="0.1.1", content="two").status == 200
 
 
-def test_whether_a_push_changes_the_visibility_is_an_open_question(hub: Running, speaker: Speaker) -> None:
+def test_whether_a_push_changes_the_visibility_is_an_open_question(hub: EmulatedHub, speaker: Speaker) -> None:
     speaker.push(visibility="PRIVATE")
     speaker.push(version="0.2.0", content="two", visibility="PUBLIC")
     assert speaker("GET", "/environmentshub/acme/spelling/status").data["visibility"] == "PUBLIC"
@@ -71,7 +71,7 @@ def test_whether_a_push_changes_the_visibility_is_an_open_question(hub: Running,
     assert speaker("GET", "/environmentshub/acme/spelling/status").data["visibility"] == "PUBLIC"
 
 
-def test_a_private_environment_is_not_there_for_others(hub: Running, speaker: Speaker) -> None:
+def test_a_private_environment_is_not_there_for_others(hub: EmulatedHub, speaker: Speaker) -> None:
     speaker.push(visibility="PRIVATE")
     speaker.push("open", visibility="PUBLIC")
 
@@ -81,7 +81,7 @@ def test_a_private_environment_is_not_there_for_others(hub: Running, speaker: Sp
         assert stranger("GET", "/user/whoami").status == 401
 
 
-def test_a_key_without_rights_writes_nothing(hub: Running, speaker: Speaker) -> None:
+def test_a_key_without_rights_writes_nothing(hub: EmulatedHub, speaker: Speaker) -> None:
     assert Speaker(hub.url, READ_ONLY_KEY).push().status == 403
     assert speaker.push(owner="strangers").status == 403
     assert hub.state()["environment"] == []
@@ -107,7 +107,7 @@ def test_an_upload_that_is_not_what_was_announced_is_never_finalized(speaker: Sp
     assert finalized.status == 400
 
 
-def test_lists_come_in_pages_of_at_most_the_limit(hub: Running, speaker: Speaker) -> None:
+def test_lists_come_in_pages_of_at_most_the_limit(hub: EmulatedHub, speaker: Speaker) -> None:
     for number in range(5):
         speaker.push(f"spelling-{number}", until="wheel")
     pages = [

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from envops.emulator.running import Running
+from envops.emulator.server import EmulatedHub
 from speaking import Speaker
 
 PRIME = Path(sys.executable).with_name("prime")
@@ -58,7 +58,7 @@ def package(tmp_path: Path) -> Path:
     return folder
 
 
-def test_a_push_a_run_and_an_evaluation_of_the_real_client(hub: Running, package: Path, tmp_path: Path) -> None:
+def test_a_push_a_run_and_an_evaluation_of_the_real_client(hub: EmulatedHub, package: Path, tmp_path: Path) -> None:
     pushed = _prime(hub, tmp_path, "env", "push", "--path", str(package), "--owner", "acme", "--visibility", "PRIVATE")
     assert pushed.returncode == 0, pushed.stdout
     status = json.loads(_prime(hub, tmp_path, "env", "status", "acme/spelling", "--output", "json").stdout)
@@ -111,7 +111,7 @@ def _served(folder: Path) -> tuple[subprocess.Popen[str], Speaker]:
     return program, Speaker(told["PRIME_API_BASE_URL"], told["PRIME_API_KEY"])
 
 
-def _prime(hub: Running, home: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+def _prime(hub: EmulatedHub, home: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     variables = {"PATH": os.environ["PATH"], "HOME": str(home), "UV_OFFLINE": "1", "COLUMNS": "200", **hub.environment}
     return subprocess.run(
         [PRIME, *arguments],

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 from envops.emulator.assumptions import assumptions
-from envops.emulator.behaviour import ASSUMPTIONS, Behaviour, UnknownAnswer, behaviour
-from envops.emulator.endpoints import ENDPOINTS
-from envops.emulator.running import Running
+from envops.emulator.behaviour import ASSUMPTIONS, Behaviour, UnknownAssumption, behaviour
+from envops.emulator.hub import ROUTES
+from envops.emulator.server import EmulatedHub
 from speaking import Speaker
 
 
 def test_every_endpoint_and_every_open_question_is_told() -> None:
     told = assumptions()
-    for each in ENDPOINTS:
+    for each in ROUTES:
         assert each.about
         assert f"{each.method} `{each.path}` | {each.known} | {each.about}" in told
     for name, asked in ASSUMPTIONS.items():
@@ -27,11 +27,11 @@ def test_an_answer_that_there_is_not_names_those_that_there_are() -> None:
         ("halves=maybe", "accepted and wedged"),
         ("page-limit=x", "whole"),
     ):
-        with pytest.raises(UnknownAnswer, match=part):
+        with pytest.raises(UnknownAssumption, match=part):
             behaviour([setting])
 
 
-def test_values_of_secrets_are_in_no_file(hub: Running, speaker: Speaker, tmp_path) -> None:  # type: ignore[no-untyped-def]
+def test_values_of_secrets_are_in_no_file(hub: EmulatedHub, speaker: Speaker, tmp_path) -> None:  # type: ignore[no-untyped-def]
     canary = "canary-7f3a"
     hub.break_with("POST /training/runs later reads=9")
     speaker("POST", "/secrets/", {"name": "KEY", "value": canary})
@@ -45,7 +45,7 @@ def test_values_of_secrets_are_in_no_file(hub: Running, speaker: Speaker, tmp_pa
     assert canary.encode() not in written
 
 
-def test_it_answers_on_loopback_names_only(hub: Running) -> None:
+def test_it_answers_on_loopback_names_only(hub: EmulatedHub) -> None:
     import urllib.request
 
     request = urllib.request.Request(f"{hub.url}/api/v1/user/whoami", headers={"Host": "hub.example.org:80"})

@@ -7,9 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from envops.emulator.running import Running, emulator
-from envops.hub.access import HubAccess
-from envops.hub.prime import Prime, find_prime
+from envops.emulator.server import EmulatedHub, emulator
+from envops.hub.access import HubAccess, Prime, find_prime
 
 sys.path.append(str(Path(__file__).parents[1] / "cli"))
 sys.path.append(str(Path(__file__).parents[1] / "repository"))
@@ -17,13 +16,13 @@ sys.path.append(str(Path(__file__).parents[1] / "emulator"))
 
 
 @pytest.fixture
-def hub(tmp_path: Path) -> Iterator[Running]:
+def hub(tmp_path: Path) -> Iterator[EmulatedHub]:
     with emulator(tmp_path / "hub", user="ada", teams=["acme"], key="canary-key-0123456789") as running:
         yield running
 
 
 @pytest.fixture
-def access(hub: Running) -> HubAccess:
+def access(hub: EmulatedHub) -> HubAccess:
     return HubAccess(hub.key, url=hub.url, source="the test")
 
 

@@ -11,11 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from envops.emulator.running import Running
-from envops.hub.access import DEFAULT_URL, HubAccess, hub_access
-from envops.hub.client import Answer, Call, HubUnavailable, ask_hub
-from envops.hub.prime import Prime, find_prime
-from envops.hub.state import Identity, read_hub, reading_of
+from envops.emulator.server import EmulatedHub
+from envops.hub.access import DEFAULT_URL, HubAccess, HubUnavailable, Prime, find_prime, hub_access
+from envops.hub.client import HubAnswer, HubCall, ask_hub
+from envops.hub.state import HubIdentity, read_hub, reading_of
 from speaking import Speaker
 
 STOP = threading.Event()
@@ -95,7 +94,7 @@ def test_a_prime_that_its_python_cannot_import_is_said(tmp_path: Path, access: H
         ask_hub(replace(venvless, python=script), access, [], STOP)
 
 
-def test_all_pages_of_a_list_are_read(hub: Running, access: HubAccess, prime: Prime) -> None:
+def test_all_pages_of_a_list_are_read(hub: EmulatedHub, access: HubAccess, prime: Prime) -> None:
     speaker = Speaker(hub.url, hub.key)
     for index in range(5):
         speaker.push(f"sums-{index}", until="wheel")
@@ -104,13 +103,13 @@ def test_all_pages_of_a_list_are_read(hub: Running, access: HubAccess, prime: Pr
     assert state.listed["acme"] == tuple(f"acme/sums-{index}" for index in range(5))
 
 
-def test_a_list_that_cannot_be_read_is_said(hub: Running, access: HubAccess, prime: Prime) -> None:
+def test_a_list_that_cannot_be_read_is_said(hub: EmulatedHub, access: HubAccess, prime: Prime) -> None:
     hub.break_with("GET /environmentshub/ status code=500 times=always")
     state = read_hub(prime, access, [], STOP, owners=["acme"])
     assert (dict(state.listed), list(state.unlisted)) == ({}, ["acme"])
 
 
-def test_what_is_there_is_read_with_its_hash(hub: Running, access: HubAccess, prime: Prime) -> None:
+def test_what_is_there_is_read_with_its_hash(hub: EmulatedHub, access: HubAccess, prime: Prime) -> None:
     Speaker(hub.url, hub.key).push("sums")
     state = read_hub(prime, access, ["acme/sums", "acme/more"], STOP, pinned=["acme/sums@0.1.0", "acme/sums@9"])
     found = state.readings["acme/sums"].environment
@@ -123,22 +122,22 @@ def test_what_is_there_is_read_with_its_hash(hub: Running, access: HubAccess, pr
 @pytest.mark.parametrize(
     ("answer", "owner", "standing"),
     [
-        (Answer("missing", 404), "ada", "missing"),
-        (Answer("missing", 404), "strangers", "no-access"),
-        (Answer("refused", 403, message="no"), "ada", "no-access"),
-        (Answer("failed", 503, message="busy"), "ada", "unreadable"),
-        (Answer("ok", 200, []), "ada", "unreadable"),
-        (Answer("ok", 200, {"data": {"name": "x"}}), "ada", "unreadable"),
-        (Answer("ok", 200, {"data": {"latest_version": {"semantic_version": 3}}}), "ada", "unreadable"),
-        (Answer("ok", 200, {"data": {"latest_version": None}}), "ada", "found"),
+        (HubAnswer("missing", 404), "ada", "missing"),
+        (HubAnswer("missing", 404), "strangers", "no-access"),
+        (HubAnswer("refused", 403, message="no"), "ada", "no-access"),
+        (HubAnswer("failed", 503, message="busy"), "ada", "unreadable"),
+        (HubAnswer("ok", 200, []), "ada", "unreadable"),
+        (HubAnswer("ok", 200, {"data": {"name": "x"}}), "ada", "unreadable"),
+        (HubAnswer("ok", 200, {"data": {"latest_version": {"semantic_version": 3}}}), "ada", "unreadable"),
+        (HubAnswer("ok", 200, {"data": {"latest_version": None}}), "ada", "found"),
     ],
 )
-def test_only_a_clear_answer_is_taken_for_one(answer: Answer, owner: str, standing: str) -> None:
-    assert reading_of(answer, f"{owner}/sums", Identity("ada", {})).standing == standing
+def test_only_a_clear_answer_is_taken_for_one(answer: HubAnswer, owner: str, standing: str) -> None:
+    assert reading_of(answer, f"{owner}/sums", HubIdentity("ada", {})).standing == standing
 
 
 def test_where_teams_cannot_be_read_a_404_says_nothing() -> None:
-    assert reading_of(Answer("missing", 404), "acme/sums", Identity("ada", None)).standing == "unreadable"
+    assert reading_of(HubAnswer("missing", 404), "acme/sums", HubIdentity("ada", None)).standing == "unreadable"
 
 
 class Recorder(BaseHTTPRequestHandler):
@@ -158,13 +157,13 @@ class Recorder(BaseHTTPRequestHandler):
 
 
 def test_a_download_takes_the_key_to_the_hub_alone(
-    tmp_path: Path, hub: Running, access: HubAccess, prime: Prime
+    tmp_path: Path, hub: EmulatedHub, access: HubAccess, prime: Prime
 ) -> None:
     seen: list[str | None] = []
     server = ThreadingHTTPServer(("127.0.0.1", 0), type("Mine", (Recorder,), {"seen": seen}))
     threading.Thread(target=server.serve_forever, daemon=True).start()
     url = f"http://127.0.0.1:{server.server_port}/a.whl"
-    call = Call("wheel", download=url, to=str(tmp_path / "a.whl"))
+    call = HubCall("wheel", download=url, to=str(tmp_path / "a.whl"))
     try:
         elsewhere = ask_hub(prime, access, [call], STOP)["wheel"]
         own = ask_hub(prime, replace(access, url=f"http://127.0.0.1:{server.server_port}"), [call], STOP)["wheel"]

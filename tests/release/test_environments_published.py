@@ -4,27 +4,27 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
-from envops.hub.retry_policy import Patience
-from envops.hub.state import HubEnvironment, Reading
+from envops.hub.state import HubEnvironment, HubReading
 from envops.release.publishing import HubSide, Published, publish
 from envops.release.pushing import Push, SourceDiffers
-from envops.release.steps import Desired, Step
+from envops.release.steps import Desired, ReleaseStep
+from envops.system.retry_policy import HUB_PUSH
 from envops.system.subprocesses import Interrupted
 
 DESIRED = Desired("sums", "acme", "0.2.0", "new" * 10, "PRIVATE")
 BEFORE = HubEnvironment("PRIVATE", "0.1.0", "old" * 10)
 AFTER = HubEnvironment("PRIVATE", "0.2.0", "new" * 10)
-STEP = Step(DESIRED, "publish", "0.1.0 → 0.2.0", found=BEFORE)
+STEP = ReleaseStep(DESIRED, "publish", "0.1.0 → 0.2.0", found=BEFORE)
 DONE = Push(0, "Successfully pushed acme/sums")
 BUSY = Push(1, "Failed to prepare wheel upload: HTTP 503: busy\nUpload failed: 1")
 RESET = Push(1, "Upload failed: Request failed: ReadError at POST http://hub/finalize")
 SAME = Push(1, "Failed to prepare wheel upload: HTTP 409: An environment version with content hash x already exists")
 OTHER = Push(1, "Failed to prepare wheel upload: HTTP 409: Version 0.2.0 already exists with different content")
 FORBIDDEN = Push(1, "API Error: HTTP 403: no")
-IMPATIENT = Patience(first_seconds=0.0)
+WITHOUT_PAUSES = replace(HUB_PUSH, first_seconds=0.0)
 
 
 @dataclass
@@ -46,15 +46,15 @@ class ScriptedHub:
             raise answer
         return answer
 
-    def read(self) -> tuple[Reading, frozenset[str]]:
+    def read(self) -> tuple[HubReading, frozenset[str]]:
         found = self.shows[min(self.reads, len(self.shows) - 1)]
         self.reads += 1
         if isinstance(found, str):
-            return Reading("unreadable", why=found), frozenset()
-        return Reading("found" if found else "missing", found), self.contents
+            return HubReading("unreadable", why=found), frozenset()
+        return HubReading("found" if found else "missing", found), self.contents
 
-    def publish(self, step: Step = STEP) -> Published:
-        return publish(step, HubSide(self.push, self.read, self.stop, IMPATIENT))
+    def publish(self, step: ReleaseStep = STEP) -> Published:
+        return publish(step, HubSide(self.push, self.read, self.stop, WITHOUT_PAUSES))
 
 
 def test_what_is_there_afterwards_is_published() -> None:
@@ -123,7 +123,7 @@ def test_an_older_version_with_this_content_is_no_success() -> None:
 
 def test_a_key_without_rights_is_said_at_once() -> None:
     hub = ScriptedHub([FORBIDDEN], [None])
-    result = hub.publish(Step(DESIRED, "create", ""))
+    result = hub.publish(ReleaseStep(DESIRED, "create", ""))
     assert (result.outcome, hub.pushed) == ("failed", 1)
     assert "acme" in result.next
 
@@ -137,13 +137,13 @@ def test_what_somebody_else_published_meanwhile_is_not_overwritten() -> None:
 
 
 def test_a_visibility_that_the_hub_keeps_is_a_failure() -> None:
-    public = Step(Desired("sums", "acme", "0.2.0", "new" * 10, "PUBLIC"), "visibility", "", found=AFTER)
+    public = ReleaseStep(Desired("sums", "acme", "0.2.0", "new" * 10, "PUBLIC"), "visibility", "", found=AFTER)
     result = ScriptedHub([SAME], [AFTER]).publish(public)
     assert (result.outcome, result.message) == ("failed", "the Hub keeps acme/sums PRIVATE")
 
 
 def test_a_visibility_is_asked_for_again_where_the_hub_was_busy() -> None:
-    public = Step(Desired("sums", "acme", "0.2.0", "new" * 10, "PUBLIC"), "visibility", "", found=AFTER)
+    public = ReleaseStep(Desired("sums", "acme", "0.2.0", "new" * 10, "PUBLIC"), "visibility", "", found=AFTER)
     hub = ScriptedHub([BUSY, SAME], [AFTER, AFTER, HubEnvironment("PUBLIC", "0.2.0", "new" * 10)])
     assert (hub.publish(public).outcome, hub.pushed) == ("published", 2)
 

@@ -13,10 +13,9 @@ from typing import Any
 import pytest
 from envops import exit_codes
 from envops.cli.main import main
-from envops.emulator.running import Running
-from envops.hub.access import HubAccess
+from envops.emulator.server import EmulatedHub
+from envops.hub.access import HubAccess, Prime
 from envops.hub.evaluations import EvaluationsUnreadable, read_samples
-from envops.hub.prime import Prime
 from envops.models.hosted_evaluation import HostedRequest, HostedSide, NotEvaluated, followed, imported, submitted
 from envops.release.steps import Desired
 from envops.repository.repository import Repository
@@ -33,20 +32,20 @@ LIST = "GET /evaluations/"
 
 
 @pytest.fixture
-def side(tmp_path: Path, hub: Running, access: HubAccess, prime: Prime) -> HostedSide:
+def side(tmp_path: Path, hub: EmulatedHub, access: HubAccess, prime: Prime) -> HostedSide:
     Speaker(hub.url, hub.key).push("word-sums", owner="ada")
     return HostedSide(prime, access, tmp_path / "notes", threading.Event(), (0.0, 0.1), look_seconds=0.05)
 
 
-def created(hub: Running) -> int:
+def created(hub: EmulatedHub) -> int:
     return len(hub.journal("POST", "/hosted-evaluations"))
 
 
-def tell(hub: Running, id: str, **what: Any) -> None:
+def tell(hub: EmulatedHub, id: str, **what: Any) -> None:
     hub.control("PATCH", f"evaluations/{id}", what)
 
 
-def test_it_is_submitted_once_and_with_what_was_asked(hub: Running, side: HostedSide) -> None:
+def test_it_is_submitted_once_and_with_what_was_asked(hub: EmulatedHub, side: HostedSide) -> None:
     evaluation, new = submitted(REQUEST, side)
     assert (evaluation.status, new) == ("PENDING", True)
     assert submitted(REQUEST, side) == (evaluation, False)
@@ -68,7 +67,7 @@ def test_it_is_submitted_once_and_with_what_was_asked(hub: Running, side: Hosted
         f"{LIST} garbage what=truncated skip=1",
     ],
 )
-def test_whatever_breaks_it_is_there_once(hub: Running, side: HostedSide, fault: str) -> None:
+def test_whatever_breaks_it_is_there_once(hub: EmulatedHub, side: HostedSide, fault: str) -> None:
     hub.break_with(fault)
     side = replace(side, pauses=(0.0, 0.2, 0.4))
     evaluation, _ = submitted(REQUEST, side)
@@ -77,7 +76,7 @@ def test_whatever_breaks_it_is_there_once(hub: Running, side: HostedSide, fault:
     assert created(hub) == 1
 
 
-def test_what_may_still_come_to_be_is_not_asked_for_twice(hub: Running, side: HostedSide) -> None:
+def test_what_may_still_come_to_be_is_not_asked_for_twice(hub: EmulatedHub, side: HostedSide) -> None:
     hub.break_with(f"{CREATE} status code=504 times=always")
     for _ in range(2):
         with pytest.raises(NotEvaluated, match=r"run it again after \d\d:\d\d:\d\d UTC"):
@@ -89,21 +88,21 @@ def test_what_may_still_come_to_be_is_not_asked_for_twice(hub: Running, side: Ho
     assert submitted(REQUEST, replace(side, notes=side.notes.with_name("waited")))[1]
 
 
-def test_a_refusal_leaves_no_doubt(hub: Running, side: HostedSide) -> None:
+def test_a_refusal_leaves_no_note(hub: EmulatedHub, side: HostedSide) -> None:
     hub.break_with(f"{CREATE} status code=402")
-    with pytest.raises(NotEvaluated, match=r"did not take it: .*Payment required"):
+    with pytest.raises(NotEvaluated, match=r"refused the evaluation: .*Payment required"):
         submitted(REQUEST, side)
     assert submitted(REQUEST, side)[1]
 
 
-def test_nothing_is_created_while_the_list_cannot_be_read(hub: Running, side: HostedSide) -> None:
+def test_nothing_is_created_while_the_list_cannot_be_read(hub: EmulatedHub, side: HostedSide) -> None:
     hub.break_with(f"{LIST} status code=500 times=always")
     with pytest.raises(NotEvaluated, match="nothing is created before the list was read"):
         submitted(REQUEST, side)
     assert created(hub) == 0
 
 
-def test_it_is_followed_to_its_end(hub: Running, side: HostedSide) -> None:
+def test_it_is_followed_to_its_end(hub: EmulatedHub, side: HostedSide) -> None:
     evaluation, _ = submitted(REQUEST, side)
     told: list[str] = []
 
@@ -118,7 +117,7 @@ def test_it_is_followed_to_its_end(hub: Running, side: HostedSide) -> None:
 
 
 @pytest.mark.parametrize("status", ["FAILED", "CANCELLED", "TIMEOUT"])
-def test_one_that_ends_badly_says_why_and_may_be_tried_again(hub: Running, side: HostedSide, status: str) -> None:
+def test_one_that_ends_badly_says_why_and_may_be_tried_again(hub: EmulatedHub, side: HostedSide, status: str) -> None:
     evaluation, _ = submitted(REQUEST, side)
     tell(hub, evaluation.id, status=status, error_message="the sandbox did not start")
     with pytest.raises(NotEvaluated, match=f"ended as {status}: the sandbox did not start"):
@@ -129,7 +128,9 @@ def test_one_that_ends_badly_says_why_and_may_be_tried_again(hub: Running, side:
     assert submitted(REQUEST, side)[0].id == again.id
 
 
-def test_one_that_was_never_imported_is_taken_even_where_another_is_asked_for(hub: Running, side: HostedSide) -> None:
+def test_one_that_was_never_imported_is_taken_even_where_another_is_asked_for(
+    hub: EmulatedHub, side: HostedSide
+) -> None:
     first, _ = submitted(REQUEST, side, again=True)
     tell(hub, first.id, status="COMPLETED")
     assert submitted(REQUEST, side, again=True)[0].id == first.id
@@ -137,7 +138,7 @@ def test_one_that_was_never_imported_is_taken_even_where_another_is_asked_for(hu
     assert submitted(REQUEST, side, again=True)[0].name == f"{REQUEST.name}, try 2"
 
 
-def test_all_pages_of_samples_are_read_or_none(hub: Running, side: HostedSide) -> None:
+def test_all_pages_of_samples_are_read_or_none(hub: EmulatedHub, side: HostedSide) -> None:
     evaluation, _ = submitted(REQUEST, side)
     tell(hub, evaluation.id, samples=[{"example_id": number, "reward": 0.5} for number in range(250)])
     read = read_samples(side.prime, side.access, evaluation.id, side.stop)
@@ -157,7 +158,7 @@ def test_every_other_request_has_another_name(change: dict[str, Any]) -> None:
 
 
 @contextmanager
-def platform(hub: Running, samples: list[dict[str, Any]], status: str = "COMPLETED") -> Iterator[None]:
+def platform(hub: EmulatedHub, samples: list[dict[str, Any]], status: str = "COMPLETED") -> Iterator[None]:
     """A runner of the platform's that completes whatever is pending."""
     over = threading.Event()
 
@@ -177,7 +178,7 @@ def platform(hub: Running, samples: list[dict[str, Any]], status: str = "COMPLET
 
 
 @pytest.fixture
-def root(tmp_path: Path, hub: Running, monkeypatch: pytest.MonkeyPatch) -> Path:
+def root(tmp_path: Path, hub: EmulatedHub, monkeypatch: pytest.MonkeyPatch) -> Path:
     made = small_repository(tmp_path / "repository", "date_arithmetic")
     (made / "configs").mkdir()
     endpoint = {"endpoint_id": "hosted", "model": MODEL, "url": "https://api.pinference.ai/api/v1"}
@@ -192,7 +193,7 @@ def root(tmp_path: Path, hub: Running, monkeypatch: pytest.MonkeyPatch) -> Path:
     return made
 
 
-def publish(hub: Running, root: Path, *, content: str = "") -> None:
+def publish(hub: EmulatedHub, root: Path, *, content: str = "") -> None:
     package = Repository.load(root).packages["date-arithmetic"]
     made = {"version": package.version, "content_hash": content or package.hub_hash}
     hub.control("PUT", "environments/acme/date-arithmetic", made)
@@ -205,7 +206,7 @@ def distribution(root: Path, *arguments: str) -> int:
 
 @pytest.mark.worker
 def test_a_hosted_evaluation_is_imported_and_judged(
-    root: Path, hub: Running, capfd: pytest.CaptureFixture[str]
+    root: Path, hub: EmulatedHub, capfd: pytest.CaptureFixture[str]
 ) -> None:
     publish(hub, root)
     samples = [
@@ -224,7 +225,7 @@ def test_a_hosted_evaluation_is_imported_and_judged(
     assert code == exit_codes.INCONCLUSIVE  # eight rollouts prove little
     assert "8 rollouts (tasks: 4)" in said
     assert "at most $" in said
-    assert "metadata.json speaks of 4 × 2 = 8 rollouts, here are 7" in said
+    assert "metadata.json declares 4 × 2 = 8 rollouts, the file has 7" in said
     report = json.loads((root / "reports/validate.json").read_text())
     (measured,) = report["environments"][0]["distributions"]
     assert (measured["attempted"], measured["scored"], measured["policy"]) == (8, 7, MODEL)
@@ -235,7 +236,7 @@ def test_a_hosted_evaluation_is_imported_and_judged(
 
 
 def test_what_is_not_published_as_it_lies_here_is_not_evaluated(
-    root: Path, hub: Running, capfd: pytest.CaptureFixture[str]
+    root: Path, hub: EmulatedHub, capfd: pytest.CaptureFixture[str]
 ) -> None:
     assert distribution(root) == exit_codes.USAGE
     assert "nox -s release -- date-arithmetic" in capfd.readouterr().err
@@ -247,7 +248,7 @@ def test_what_is_not_published_as_it_lies_here_is_not_evaluated(
 
 @pytest.mark.worker
 def test_a_bound_above_the_ceiling_is_refused_before_anything_is_submitted(
-    root: Path, hub: Running, capfd: pytest.CaptureFixture[str]
+    root: Path, hub: EmulatedHub, capfd: pytest.CaptureFixture[str]
 ) -> None:
     publish(hub, root)
     assert distribution(root, "--max-cost", "0.001") == exit_codes.USAGE
@@ -257,7 +258,7 @@ def test_a_bound_above_the_ceiling_is_refused_before_anything_is_submitted(
 
 @pytest.mark.worker
 def test_an_evaluation_that_failed_there_is_an_error_here(
-    root: Path, hub: Running, capfd: pytest.CaptureFixture[str]
+    root: Path, hub: EmulatedHub, capfd: pytest.CaptureFixture[str]
 ) -> None:
     publish(hub, root)
     with platform(hub, [], status="FAILED"):

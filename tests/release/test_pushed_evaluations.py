@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from envops.emulator.running import Running
+from envops.emulator.server import EmulatedHub
 from envops.facts.results import EvaluationRow, FunctionScore
-from envops.hub.access import HubAccess
-from envops.hub.prime import Prime
-from envops.hub.retry_policy import Patience
-from envops.release.evaluations import EvaluationPusher
+from envops.hub.access import HubAccess, Prime
+from envops.release.pushed_evaluations import EvaluationPusher
 from envops.release.steps import Desired
 from envops.repository.package import Package
 from envops.repository.read_package import read_package
 from envops.repository.recordings import packed, write_recording
+from envops.system.retry_policy import HUB_PUSH
 from sample_repository import write_environment
 from speaking import Speaker
 
@@ -52,16 +52,16 @@ def recorded(root: Path, model: str | None = MODEL, version: str = "0.1.0") -> P
 
 
 @pytest.fixture
-def pusher(hub: Running, access: HubAccess, prime: Prime) -> EvaluationPusher:
+def pusher(hub: EmulatedHub, access: HubAccess, prime: Prime) -> EvaluationPusher:
     Speaker(hub.url, hub.key).push("word-sums")
-    return EvaluationPusher(prime, access, threading.Event(), Patience(first_seconds=0.05))
+    return EvaluationPusher(prime, access, threading.Event(), replace(HUB_PUSH, first_seconds=0.05))
 
 
 def pushed(pusher: EvaluationPusher, package: Package) -> Sequence[str]:
     return [each.outcome for each in pusher.push_all(DESIRED, package)]
 
 
-def test_a_baseline_is_pushed_once(tmp_path: Path, hub: Running, pusher: EvaluationPusher) -> None:
+def test_a_baseline_is_pushed_once(tmp_path: Path, hub: EmulatedHub, pusher: EvaluationPusher) -> None:
     package = recorded(tmp_path)
     assert pushed(pusher, package) == ["pushed"]
     writes = len(hub.writes())
@@ -82,7 +82,7 @@ def test_a_baseline_is_pushed_once(tmp_path: Path, hub: Running, pusher: Evaluat
     ],
 )
 def test_whatever_breaks_there_is_one_in_the_end(
-    tmp_path: Path, hub: Running, pusher: EvaluationPusher, fault: str
+    tmp_path: Path, hub: EmulatedHub, pusher: EvaluationPusher, fault: str
 ) -> None:
     package = recorded(tmp_path)
     hub.break_with(fault)
@@ -91,7 +91,7 @@ def test_whatever_breaks_there_is_one_in_the_end(
     assert (made["status"], made["total_samples"]) == ("COMPLETED", 6)
 
 
-def test_a_scripted_policy_says_nothing_of_a_model(tmp_path: Path, hub: Running, pusher: EvaluationPusher) -> None:
+def test_a_scripted_policy_says_nothing_of_a_model(tmp_path: Path, hub: EmulatedHub, pusher: EvaluationPusher) -> None:
     before = len(hub.writes())
     assert pushed(pusher, recorded(tmp_path, model=None)) == ["left-out"]
     assert len(hub.writes()) == before

@@ -9,10 +9,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from envops.emulator.running import Running
-from envops.hub.access import HubAccess
-from envops.hub.client import Call, ask_hub
-from envops.hub.prime import Prime
+from envops.emulator.server import EmulatedHub
+from envops.hub.access import HubAccess, Prime
+from envops.hub.client import HubCall, ask_hub
 from envops.release.pushing import SourceDiffers, push_environment
 from envops.release.steps import Desired
 from envops.repository.package import Package
@@ -50,7 +49,7 @@ def desired_of(package: Package, visibility: str = "PRIVATE") -> Desired:
 
 
 def status(prime: Prime, access: HubAccess) -> dict[str, object]:
-    answer = ask_hub(prime, access, [Call("s", "/environmentshub/acme/word-sums/status")], STOP)["s"]
+    answer = ask_hub(prime, access, [HubCall("s", "/environmentshub/acme/word-sums/status")], STOP)["s"]
     data: dict[str, object] = answer.data["data"]
     return data
 
@@ -103,7 +102,7 @@ def test_a_wheel_that_is_gone_ends_the_push_before_the_hub_hears_of_it(
     wheel.unlink()
     push = push_environment(desired_of(package), package, wheel, prime, access, STOP)
     assert (push.exit_code, push.blame) == (1, "local")
-    answer = ask_hub(prime, access, [Call("s", "/environmentshub/acme/word-sums/status")], STOP)["s"]
+    answer = ask_hub(prime, access, [HubCall("s", "/environmentshub/acme/word-sums/status")], STOP)["s"]
     assert answer.outcome == "missing"
 
 
@@ -120,7 +119,7 @@ def test_a_key_without_rights_is_told_from_a_hub_that_is_busy(
 
 
 def test_neither_the_key_nor_an_upload_address_is_said(
-    tmp_path: Path, hub: Running, access: HubAccess, prime: Prime, wheel: Path
+    tmp_path: Path, hub: EmulatedHub, access: HubAccess, prime: Prime, wheel: Path
 ) -> None:
     package = package_with(tmp_path, {})
     hub.break_with("PUT /uploads/* status code=500")

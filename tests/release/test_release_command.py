@@ -19,8 +19,8 @@ import envops
 import psutil
 import pytest
 from envops.cli.main import main
-from envops.emulator.running import Running
-from envops.hub import prime as prime_module
+from envops.emulator.server import EmulatedHub
+from envops.hub import access
 from envops.repository.repository import Repository
 from envops.repository.workspace import Workspace
 from envops.rules.engine import GATES
@@ -36,7 +36,7 @@ class Place:
     """A repository whose Hub is on loopback."""
 
     root: Path
-    hub: Running
+    hub: EmulatedHub
 
     def run(self, *arguments: str) -> int:
         return main([*arguments, "--root", str(self.root)])
@@ -66,7 +66,7 @@ class Place:
 
 
 @pytest.fixture
-def place(tmp_path: Path, hub: Running, monkeypatch: pytest.MonkeyPatch) -> Place:
+def place(tmp_path: Path, hub: EmulatedHub, monkeypatch: pytest.MonkeyPatch) -> Place:
     root = small_repository(tmp_path / "repository", "reverse_text")
     for name, value in hub.environment.items():
         monkeypatch.setenv(name, value)
@@ -150,9 +150,9 @@ def _strangers(place: Place) -> list[str]:
 @pytest.mark.parametrize(
     ("prepare", "said"),
     [
-        (_old_evidence, "what was validated is"),
-        (_other_wheel, "is not the one that was tested"),
-        (_failed, "the validation says fail: RWD001"),
+        (_old_evidence, "the validation is of"),
+        (_other_wheel, "is not the wheel that was tested"),
+        (_failed, "the validation is fail: RWD001"),
         (_one_gate, "did not judge rewards, smoke, distribution"),
         (_uncommitted, "not committed"),
         (_strangers, "nor one of its teams"),
@@ -172,9 +172,9 @@ def test_without_what_it_takes_nothing_is_published(
 @pytest.mark.parametrize(
     ("variables", "said", "fix"),
     [
-        ({"PRIME_API_KEY": ""}, "there is no key", "PRIME_API_KEY"),
+        ({"PRIME_API_KEY": ""}, "no API key", "PRIME_API_KEY"),
         ({"PRIME_API_KEY": "canary-key-of-nobody"}, "refuses the key from PRIME_API_KEY", "make a new key"),
-        ({"PRIME_API_KEY": "emulated-key-read-only"}, "may read environments and not write", "write access"),
+        ({"PRIME_API_KEY": "emulated-key-read-only"}, "may read environments but not write", "write access"),
         ({"PRIME_TEAM_ID": "cteamofstrangers"}, "for the team cteamofstrangers", "prime teams list"),
         ({"PRIME_API_BASE_URL": "http://127.0.0.1:9"}, "does not answer", "PRIME_API_BASE_URL"),
     ],
@@ -211,7 +211,7 @@ def test_an_old_prime_is_said(
     python = tmp_path / "python"
     python.write_text('#!/bin/sh\necho \'{"prime": "0.6.34"}\'\n')
     python.chmod(0o755)
-    old = prime_module.Prime(python, python)
+    old = access.Prime(python, python)
     monkeypatch.setattr("envops.release.planning.find_prime", lambda: old)
     assert place.run("plan") == 2
     assert "prime 0.6.34 is older than 0.13.0" in capsys.readouterr().err
@@ -296,7 +296,7 @@ def hub_process(process: psutil.Process, url: str) -> bool:
 
 
 @pytest.fixture
-def several(tmp_path: Path, hub: Running, monkeypatch: pytest.MonkeyPatch) -> Place:
+def several(tmp_path: Path, hub: EmulatedHub, monkeypatch: pytest.MonkeyPatch) -> Place:
     """Three environments of two owners, one of which the Hub has at a later version."""
     root = small_repository(tmp_path / "several", "reverse_text", "gsm8k", "word_problems")
     edit(root / "registry.yaml", "  gsm8k: {}", "  gsm8k: {owner: ada}")

@@ -8,11 +8,20 @@ from typing import Any
 from envops.facts.observed import Failure, FunctionScore, RewardFunction
 from envops.reports.reward_diff import DiffResult, EnvironmentDiff, render_json, render_markdown, render_text
 from envops.rules.engine import Finding
-from envops.statistics.reward_comparison import PromptDifference, RewardComparison, ScoredReply, Scoring, Side
+from envops.statistics.reward_comparison import (
+    ComparedVersion,
+    PromptDifference,
+    RewardComparison,
+    ScoredReply,
+    Scoring,
+)
+from envops.statistics.two_sides import TwoSides
 
 FUNCTIONS = (RewardFunction("correct", 1.0, "reward"),)
-BASE = Side("main (abc)", "plain-sums", "0.1.0", "v0", "sha256:0", (*FUNCTIONS, RewardFunction("old", 0.0, "metric")))
-HEAD = Side("the working tree", "plain-sums", "0.1.0", "v1", "sha256:1", FUNCTIONS)
+BASE = ComparedVersion(
+    "main (abc)", "plain-sums", "0.1.0", "v0", "sha256:0", (*FUNCTIONS, RewardFunction("old", 0.0, "metric"))
+)
+HEAD = ComparedVersion("the working tree", "plain-sums", "0.1.0", "v1", "sha256:1", FUNCTIONS)
 HOSTILE = "</details>\x1b[31m``` | @everyone ::error::x"
 
 
@@ -23,11 +32,11 @@ def scoring(value: float | None) -> Scoring:
 
 def reply(before: float | None, after: float | None, text: str = "<answer>4</answer>", task: int = 0) -> ScoredReply:
     said: Any = ({"role": "assistant", "content": text},)
-    return ScoredReply("near-miss", task, task, said, scoring(before), scoring(after))
+    return ScoredReply("near-miss", TwoSides(task, task), said, TwoSides(scoring(before), scoring(after)))
 
 
 def result(*replies: ScoredReply, **changes: Any) -> DiffResult:
-    comparison = RewardComparison(BASE, HEAD, replies, matched=2, **changes)
+    comparison = RewardComparison(TwoSides(BASE, HEAD), replies, matched=2, **changes)
     finding = Finding("RWD090", "rewards", "error", "near-miss earns more", "Raise project.version.")
     one = EnvironmentDiff("plain-sums", "fail", "compared", "1 reply changed", comparison, (finding,))
     return DiffResult("main (abc)", "fail", (one,), "0.1.0")
@@ -71,7 +80,10 @@ def test_a_missing_reward_says_why() -> None:
 
 
 def test_prompts_that_differ_are_shown_also_where_only_white_space_does() -> None:
-    prompts = (PromptDifference(0, 0, "[user] Add.", "[user] Sum up."), PromptDifference(1, 1, "[user] a", "[user] a "))
+    prompts = (
+        PromptDifference(TwoSides(0, 0), TwoSides("[user] Add.", "[user] Sum up.")),
+        PromptDifference(TwoSides(1, 1), TwoSides("[user] a", "[user] a ")),
+    )
     text = render_text(result(prompts=prompts))
     assert "-[user] Add." in text
     assert "+[user] Sum up." in text
@@ -79,7 +91,7 @@ def test_prompts_that_differ_are_shown_also_where_only_white_space_does() -> Non
 
 
 def test_tasks_without_counterpart_and_the_limit_of_the_corpus_are_said() -> None:
-    text = render_text(result(only_base=(1, 2), only_head=(3,), unmatched_replies=7, left_out=9))
+    text = render_text(result(unmatched_tasks=TwoSides((1, 2), (3,)), unmatched_replies=7, left_out=9))
     assert "2 only at the base, 1 only here" in text
     assert "7 replies to them could not be compared" in text
     assert "9 replies beyond the limit" in text

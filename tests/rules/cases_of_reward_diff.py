@@ -6,15 +6,16 @@ from dataclasses import replace
 from typing import Any
 
 from envops.rules.engine import Subject
-from envops.statistics.reward_comparison import RewardComparison, ScoredReply, Scoring, Side
+from envops.statistics.reward_comparison import ComparedVersion, RewardComparison, ScoredReply, Scoring
+from envops.statistics.two_sides import TwoSides
 from rule_cases import RuleCases
 from subjects import CORRECT, FORMAT, LENGTH, functions, says, subject
 
 FUNCTIONS = (CORRECT, FORMAT, LENGTH)
 
 
-def side(version: str = "0.1.0", name: str = "plain-sums") -> Side:
-    return Side("main", name, version, "v1", "sha256:0", FUNCTIONS)
+def side(version: str = "0.1.0", name: str = "plain-sums") -> ComparedVersion:
+    return ComparedVersion("main", name, version, "v1", "sha256:0", FUNCTIONS)
 
 
 def scoring(correct: float | None, form: float | None = 1.0, length: float = 12.0) -> Scoring:
@@ -23,14 +24,16 @@ def scoring(correct: float | None, form: float | None = 1.0, length: float = 12.
 
 
 def reply(base: Scoring, head: Scoring, said_by: str = "near-miss") -> ScoredReply:
-    return ScoredReply(said_by, 0, 0, says("<answer>5</answer>"), base, head)
+    return ScoredReply(said_by, TwoSides(0, 0), says("<answer>5</answer>"), TwoSides(base, head))
 
 
 def compared(
     *replies: ScoredReply, base: str = "0.1.0", head: str = "0.1.0", ported: bool = False, **changes: Any
 ) -> Subject:
     original = side(base, "old-sums" if ported else "plain-sums")
-    return replace(subject(), comparison=RewardComparison(original, side(head), replies, matched=3, **changes))
+    return replace(
+        subject(), comparison=RewardComparison(TwoSides(original, side(head)), replies, matched=3, **changes)
+    )
 
 
 SAME = reply(scoring(0.0), scoring(0.0))
@@ -51,7 +54,7 @@ CASES = {
             "a reward is no longer missing": compared(reply(scoring(None), scoring(0.0))),
             "two functions changed and their sum did not": compared(OFFSET),
             "the version went down": compared(MORE, base="0.2.0"),
-            "nothing could be compared": compared(only_base=(0, 1), only_head=(0, 1)),
+            "nothing could be compared": compared(unmatched_tasks=TwoSides((0, 1), (0, 1))),
         },
         silent={
             "nothing was compared with": subject(),

@@ -9,6 +9,7 @@ from envops.facts.observed import FunctionScore
 from envops.statistics.before_after import before_after, least_tasks
 from envops.statistics.outcomes import Outcome, Sample
 from envops.statistics.reward_range import DeclaredRange
+from envops.statistics.two_sides import TwoSides
 
 RANGE = DeclaredRange(0.0, 1.0)
 
@@ -31,23 +32,23 @@ def drawn(generator: random.Random, skills: list[float], rollouts: int = 4) -> S
 def test_what_tasks_differ_in_cancels_out() -> None:
     before = sample({f"t{at}": [0.1 * at] for at in range(10)})
     after = sample({f"t{at}": [0.1 * at + (0.08 if at % 2 else 0.06)] for at in range(10)})
-    found = before_after(before, after)
+    found = before_after(TwoSides(before, after))
     assert found.answer == "better"
     assert found.difference is not None
     assert found.difference.value == pytest.approx(0.07)
-    assert before_after(after, before).answer == "worse"
+    assert before_after(TwoSides(after, before)).answer == "worse"
 
 
 def test_both_sides_alike_decide_nothing() -> None:
     same = sample({f"t{at}": [0.5, 1.0] for at in range(20)})
-    found = before_after(same, same)
+    found = before_after(TwoSides(same, same))
     assert found.answer == "undecided"
     assert "no number of rollouts in reach" in found.reason
 
 
 def test_an_open_difference_says_how_many_more_would_decide() -> None:
     generator = random.Random(3)
-    found = before_after(drawn(generator, [0.4] * 12), drawn(generator, [0.5] * 12))
+    found = before_after(TwoSides(drawn(generator, [0.4] * 12), drawn(generator, [0.5] * 12)))
     assert found.answer == "undecided"
     assert "more rollouts on each side" in found.reason
 
@@ -57,14 +58,14 @@ def test_a_few_tasks_that_agree_decide_nothing() -> None:
     for count, answer in ((few, "undecided"), (enough, "better")):
         before = sample({f"t{at}": [0.0] for at in range(count)})
         after = sample({f"t{at}": [1.0] for at in range(count)})
-        assert before_after(before, after).answer == answer
+        assert before_after(TwoSides(before, after)).answer == answer
     assert (least_tasks(0.95), least_tasks(0.99)) == (6, 8)
 
 
 def test_rollouts_without_a_reward_are_missing_and_too_many_decide_nothing() -> None:
     before = sample({f"t{at}": [0.0] for at in range(10)})
     after = sample({f"t{at}": [1.0, None] for at in range(10)})
-    found = before_after(before, after)
+    found = before_after(TwoSides(before, after))
     assert found.answer == "undecided"
     assert "10 of 20 rollouts after have no reward" in found.reason
     assert found.difference is not None
@@ -74,14 +75,14 @@ def test_rollouts_without_a_reward_are_missing_and_too_many_decide_nothing() -> 
 def test_only_tasks_of_both_sides_are_paired() -> None:
     before = sample({f"t{at}": [0.0] for at in range(8)})
     after = sample({f"t{at}": [1.0] for at in range(2, 9)})
-    found = before_after(before, after)
-    assert (len(found.tasks), found.only_before, found.only_after) == (6, 2, 1)
+    found = before_after(TwoSides(before, after))
+    assert (len(found.tasks), found.unpaired) == (6, TwoSides(2, 1))
 
 
 def test_every_function_is_compared_and_the_tasks_come_worst_first() -> None:
     before = sample({"a": [1.0, 0.0], "b": [0.0, 0.0], "c": [0.5]})
     after = sample({"a": [0.0, 0.0], "b": [1.0, 1.0], "c": [0.5]})
-    found = before_after(before, after)
+    found = before_after(TwoSides(before, after))
     assert [(task.key, task.difference) for task in found.tasks] == [("a", -0.5), ("c", 0.0), ("b", 1.0)]
     [exact] = found.functions
     assert (exact.name, exact.before, exact.after) == ("exact", pytest.approx(1 / 3), 0.5)
@@ -93,7 +94,7 @@ def test_two_equal_models_are_called_different_about_as_rarely_as_promised(tasks
     draws, wrong = 1_000, 0
     for _ in range(draws):
         skills = [generator.random() for _ in range(tasks)]
-        found = before_after(drawn(generator, skills, rollouts), drawn(generator, skills, rollouts))
+        found = before_after(TwoSides(drawn(generator, skills, rollouts), drawn(generator, skills, rollouts)))
         wrong += found.answer != "undecided"
     assert wrong / draws < 0.05 + 3 * (0.05 * 0.95 / draws) ** 0.5  # three standard errors above 5 %
 
@@ -101,5 +102,5 @@ def test_two_equal_models_are_called_different_about_as_rarely_as_promised(tasks
 def test_a_real_gain_is_found() -> None:
     generator = random.Random(1)
     skills = [0.2 + 0.3 * generator.random() for _ in range(40)]
-    found = before_after(drawn(generator, skills), drawn(generator, [skill + 0.3 for skill in skills]))
+    found = before_after(TwoSides(drawn(generator, skills), drawn(generator, [skill + 0.3 for skill in skills])))
     assert found.answer == "better"

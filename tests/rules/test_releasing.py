@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from envops.hub.state import HubEnvironment, HubState, Identity, Reading
+from envops.hub.state import HubEnvironment, HubIdentity, HubReading, HubState
 from envops.release.steps import (
     Desired,
     ExternalStep,
-    Plan,
     PlannedRun,
-    Step,
+    ReleasePlan,
+    ReleaseStep,
     compared,
     external_step,
     orphans,
@@ -22,14 +22,14 @@ from envops.rules.engine import Finding
 DESIRED = Desired("sums", "acme", "0.2.0", "now", "PRIVATE")
 
 
-def found(version: str = "0.2.0", content: str = "now", visibility: str = "PRIVATE") -> Reading:
-    return Reading("found", HubEnvironment(visibility, version, content))
+def found(version: str = "0.2.0", content: str = "now", visibility: str = "PRIVATE") -> HubReading:
+    return HubReading("found", HubEnvironment(visibility, version, content))
 
 
 @pytest.mark.parametrize(
     ("reading", "action", "said"),
     [
-        (Reading("missing"), "create", "PRIVATE at version 0.2.0"),
+        (HubReading("missing"), "create", "PRIVATE at version 0.2.0"),
         (found("", ""), "publish", "without a version"),
         (found("0.1.9", "before"), "publish", "0.1.9 → 0.2.0"),
         (found("0.1.9", "before", "PUBLIC"), "publish", "PUBLIC → PRIVATE"),
@@ -40,12 +40,12 @@ def found(version: str = "0.2.0", content: str = "now", visibility: str = "PRIVA
         (found("0.3.0", "ahead"), "drift", "ahead of 0.2.0"),
         (found("0.2.0.post1", "now"), "drift", "this content as version"),
         (found("newest", "x"), "drift", "not one that can be compared"),
-        (Reading("no-access", why="HTTP 403"), "no-access", "HTTP 403"),
-        (Reading("unreadable", why="HTTP 503"), "unreadable", "HTTP 503"),
-        (None, "not-asked", "not asked"),
+        (HubReading("no-access", why="HTTP 403"), "no-access", "HTTP 403"),
+        (HubReading("unreadable", why="HTTP 503"), "unreadable", "HTTP 503"),
+        (None, "not-asked", "not read"),
     ],
 )
-def test_one_step_for_every_state(reading: Reading | None, action: str, said: str) -> None:
+def test_one_step_for_every_state(reading: HubReading | None, action: str, said: str) -> None:
     step = step_of(DESIRED, reading)
     assert step.action == action
     assert said in step.reason
@@ -53,9 +53,14 @@ def test_one_step_for_every_state(reading: Reading | None, action: str, said: st
 
 @pytest.mark.parametrize(
     "reading",
-    [found(content="theirs"), found("0.3.0", "ahead"), Reading("no-access", why="x"), Reading("unreadable", why="x")],
+    [
+        found(content="theirs"),
+        found("0.3.0", "ahead"),
+        HubReading("no-access", why="x"),
+        HubReading("unreadable", why="x"),
+    ],
 )
-def test_where_nothing_is_done_somebody_is_told_what_to_do(reading: Reading) -> None:
+def test_where_nothing_is_done_somebody_is_told_what_to_do(reading: HubReading) -> None:
     assert step_of(DESIRED, reading).next
 
 
@@ -66,39 +71,39 @@ def test_going_past_the_hub_names_its_version() -> None:
 @pytest.mark.parametrize(
     ("plan", "verdict"),
     [
-        (Plan(), "pass"),
-        (Plan((step_of(DESIRED, Reading("missing")),)), "pass"),
-        (Plan((step_of(DESIRED, found(content="theirs")),)), "fail"),
-        (Plan((step_of(DESIRED, Reading("unreadable", why="HTTP 503")),)), "error"),
-        (Plan((step_of(DESIRED, None),), not_asked="no key"), "pass"),
-        (Plan(external=(ExternalStep("w", "o/w@1", "missing"),)), "fail"),
-        (Plan(external=(ExternalStep("w", "o/w@1", "unreadable"),)), "error"),
-        (Plan(findings={"sums": (Finding("REL001", "release", "error", "m", "f"),)}), "fail"),
-        (Plan(findings={"sums": (Finding("REL001", "release", "error", "m", "f", ignored="why"),)}), "pass"),
-        (Plan(findings={"sums": (Finding("REL007", "release", "warning", "m", "f"),)}), "pass"),
-        (Plan(orphans=("acme/old",)), "pass"),
-        (Plan(runs=(PlannedRun("r", "prime", "refused", "m"),)), "fail"),
-        (Plan(runs=(PlannedRun("r", "prime", "unreadable", "m"),)), "error"),
+        (ReleasePlan(), "pass"),
+        (ReleasePlan((step_of(DESIRED, HubReading("missing")),)), "pass"),
+        (ReleasePlan((step_of(DESIRED, found(content="theirs")),)), "fail"),
+        (ReleasePlan((step_of(DESIRED, HubReading("unreadable", why="HTTP 503")),)), "error"),
+        (ReleasePlan((step_of(DESIRED, None),), not_asked="no key"), "pass"),
+        (ReleasePlan(external=(ExternalStep("w", "o/w@1", "missing"),)), "fail"),
+        (ReleasePlan(external=(ExternalStep("w", "o/w@1", "unreadable"),)), "error"),
+        (ReleasePlan(findings={"sums": (Finding("REL001", "release", "error", "m", "f"),)}), "fail"),
+        (ReleasePlan(findings={"sums": (Finding("REL001", "release", "error", "m", "f", ignored="why"),)}), "pass"),
+        (ReleasePlan(findings={"sums": (Finding("REL007", "release", "warning", "m", "f"),)}), "pass"),
+        (ReleasePlan(orphans=("acme/old",)), "pass"),
+        (ReleasePlan(runs=(PlannedRun("r", "prime", "refused", "m"),)), "fail"),
+        (ReleasePlan(runs=(PlannedRun("r", "prime", "unreadable", "m"),)), "error"),
     ],
 )
-def test_the_verdict_of_a_plan(plan: Plan, verdict: str) -> None:
+def test_the_verdict_of_a_plan(plan: ReleasePlan, verdict: str) -> None:
     assert plan.verdict == verdict
 
 
 @pytest.mark.parametrize(
     ("reading", "standing"),
     [
-        (Reading("found", HubEnvironment("PUBLIC", "0.1.8")), "found"),
-        (Reading("found", HubEnvironment("PUBLIC", "")), "found"),
-        (Reading("found", HubEnvironment("PUBLIC", "0.1.9")), "missing"),
-        (Reading("missing"), "missing"),
-        (Reading("no-access"), "no-access"),
-        (Reading("unreadable"), "unreadable"),
+        (HubReading("found", HubEnvironment("PUBLIC", "0.1.8")), "found"),
+        (HubReading("found", HubEnvironment("PUBLIC", "")), "found"),
+        (HubReading("found", HubEnvironment("PUBLIC", "0.1.9")), "missing"),
+        (HubReading("missing"), "missing"),
+        (HubReading("no-access"), "no-access"),
+        (HubReading("unreadable"), "unreadable"),
     ],
 )
-def test_what_runs_take_from_the_hub_has_to_be_there(reading: Reading, standing: str) -> None:
+def test_what_runs_take_from_the_hub_has_to_be_there(reading: HubReading, standing: str) -> None:
     entry = ExternalEntry("wordle", "primeintellect", "wordle", "0.1.8")
-    hub = HubState(Identity("acme"), pinned={"primeintellect/wordle@0.1.8": reading})
+    hub = HubState(HubIdentity("acme"), pinned={"primeintellect/wordle@0.1.8": reading})
     assert external_step(entry, hub).standing == standing
 
 
@@ -107,7 +112,7 @@ def test_without_the_hub_nothing_is_said_of_it() -> None:
 
 
 def test_orphans_are_what_the_hub_has_and_nobody_declares() -> None:
-    hub = HubState(Identity("acme"), listed={"acme": ("acme/old", "acme/Sums"), "lab": ("lab/older",)})
+    hub = HubState(HubIdentity("acme"), listed={"acme": ("acme/old", "acme/Sums"), "lab": ("lab/older",)})
     assert orphans(hub, ["acme/sums", "lab/new"]) == ("acme/old", "lab/older")
 
 
@@ -122,7 +127,7 @@ def test_orphans_are_what_the_hub_has_and_nobody_declares() -> None:
     ],
 )
 def test_whose_an_owner_is(slug: str, teams: dict[str, str] | None, owner: str, mine: bool | None) -> None:
-    assert Identity(slug, teams).owns(owner) is mine
+    assert HubIdentity(slug, teams).owns(owner) is mine
 
 
 @pytest.mark.parametrize(
@@ -147,4 +152,4 @@ def test_the_next_versions(version: str, patch: str, minor: str, major: str) -> 
 
 
 def test_a_step_knows_its_address() -> None:
-    assert Step(DESIRED, "create", "").desired.address == "acme/sums"
+    assert ReleaseStep(DESIRED, "create", "").desired.address == "acme/sums"

@@ -15,14 +15,14 @@ from envops.reports.terminal import render_text
 from envops.repository.recordings import RECORDINGS
 from envops.repository.registry import DistributionGate, Registry
 from envops.repository.repository import Repository
-from envops.repository.workspace import Workspace
+from envops.repository.workspace import Workspace, code_digest
 from envops.rules.engine import GATES, Subject
 from envops.rules.result import EnvironmentResult, ValidationResult, environment_result, in_brief
 from envops.rules.verdict import judge
 from envops.text.plain_data import plain_data
 from envops.validation import remembered_verdicts as verdicts
 from envops.validation.judging import Question, are_in_the_cache, remembered_result
-from envops.validation.remembered_verdicts import KeptVerdict, code_digest
+from envops.validation.remembered_verdicts import KeptVerdict
 from envops.validation.remembering import VERDICT, facts_file, facts_key, remember
 from envops.validation.requests import Wish
 from rule_cases import all_cases

@@ -7,12 +7,15 @@ import math
 import pytest
 from cases_of_reward_diff import METRIC, MORE, OFFSET, SAME, reply, scoring, side
 from envops.facts.observed import FunctionScore, RewardFunction, Task
-from envops.statistics.reward_comparison import RewardComparison, Scoring, Side, compare, same
+from envops.statistics.reward_comparison import ComparedVersion, RewardComparison, Scoring, compare, same
 from envops.statistics.task_matching import match_tasks
+from envops.statistics.two_sides import TwoSides
 
 
-def comparison(*replies: object, base: Side | None = None, head: Side | None = None) -> RewardComparison:
-    return RewardComparison(base or side(), head or side(), replies, matched=1)  # type: ignore[arg-type]
+def comparison(
+    *replies: object, base: ComparedVersion | None = None, head: ComparedVersion | None = None
+) -> RewardComparison:
+    return RewardComparison(TwoSides(base or side(), head or side()), replies, matched=1)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -51,20 +54,20 @@ def test_changes_that_cancel_out_are_noticed() -> None:
 
 
 def test_functions_of_other_names_are_not_compared_but_said() -> None:
-    base = Side("main", "old", "1", "v0", "", (RewardFunction("exact", 1.0, "reward"),))
-    head = Side("here", "new", "1", "v1", "", (RewardFunction("correct", 1.0, "reward"),))
+    base = ComparedVersion("main", "old", "1", "v0", "", (RewardFunction("exact", 1.0, "reward"),))
+    head = ComparedVersion("here", "new", "1", "v1", "", (RewardFunction("correct", 1.0, "reward"),))
     one = reply(
         Scoring(1.0, {"exact": FunctionScore(1.0, 1.0, "reward")}),
         Scoring(1.0, {"correct": FunctionScore(0.5, 2.0, "reward")}),
     )
     whole = comparison(one, base=base, head=head)
     assert not whole.changed
-    assert (whole.only_in_base, whole.only_in_head) == (("exact",), ("correct",))
+    assert whole.own_functions == TwoSides(("exact",), ("correct",))
 
 
 def test_another_weight_is_said() -> None:
-    base = Side("main", "a", "1", "v1", "", (RewardFunction("correct", 1.0, "reward"),))
-    head = Side("here", "a", "1", "v1", "", (RewardFunction("correct", 0.8, "reward"),))
+    base = ComparedVersion("main", "a", "1", "v1", "", (RewardFunction("correct", 1.0, "reward"),))
+    head = ComparedVersion("here", "a", "1", "v1", "", (RewardFunction("correct", 0.8, "reward"),))
     assert comparison(base=base, head=head).weights == {"correct": (1.0, 0.8)}
 
 
@@ -94,5 +97,5 @@ def test_prompts_are_compared_byte_for_byte() -> None:
         return Task(0, ({"role": "user", "content": text},), "2", {"answer": "2"})
 
     matching = match_tasks([asked("1+1? ")], [asked("1+1?")])
-    (difference,) = compare(side(), side(), matching, []).prompts
-    assert (difference.base, difference.head) == ("[user] 1+1? ", "[user] 1+1?")
+    (difference,) = compare(TwoSides(side(), side()), matching, []).prompts
+    assert difference.prompts == TwoSides("[user] 1+1? ", "[user] 1+1?")

@@ -14,7 +14,7 @@ def task(index: int, prompt: str, answer: Any = None, system: str = "", **data: 
 
 
 def pairs(matching: Matching) -> set[tuple[int, int]]:
-    return {(match.base.index, match.head.index) for match in matching.matches}
+    return {(match.tasks.before.index, match.tasks.after.index) for match in matching.matches}
 
 
 def test_equal_tasks_at_other_places_are_the_same() -> None:
@@ -29,8 +29,8 @@ def test_equal_tasks_at_other_places_are_the_same() -> None:
 def test_what_has_no_counterpart_is_said() -> None:
     matching = match_tasks([task(0, "1+1?", "2"), task(1, "gone?", "9")], [task(0, "1+1?", "2"), task(1, "new?", "7")])
     assert pairs(matching) == {(0, 0)}
-    assert matching.only_base == (1,)
-    assert matching.only_head == (1,)
+    assert matching.unmatched.before == (1,)
+    assert matching.unmatched.after == (1,)
 
 
 def test_another_answer_to_the_same_prompt_is_the_same_task() -> None:
@@ -54,7 +54,7 @@ def test_where_fields_have_other_names_place_and_answer_must_agree() -> None:
     head = [task(0, "What is 1 plus 1?", 2, kind="sum"), task(1, "What is 2 plus 3?", 5, kind="sum")]
     matching = match_tasks(base, head)
     assert pairs(matching) == {(0, 0)}
-    assert matching.only_base == (1,)
+    assert matching.unmatched.before == (1,)
 
 
 def test_generations_write_answers_as_text_or_number() -> None:

@@ -7,21 +7,20 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from envops.emulator.running import Running, emulator
-from envops.hub.access import HubAccess
-from envops.hub.prime import find_prime
+from envops.emulator.server import EmulatedHub, emulator
+from envops.hub.access import HubAccess, find_prime
 from envops.training.submit import Platform
 
 
 @pytest.fixture
-def hub(tmp_path: Path) -> Iterator[Running]:
+def hub(tmp_path: Path) -> Iterator[EmulatedHub]:
     with emulator(tmp_path / "hub", teams=["acme"]) as running:
         yield running
 
 
 @pytest.fixture
-def platform(hub: Running, tmp_path: Path) -> Platform:
+def platform(hub: EmulatedHub, tmp_path: Path) -> Platform:
     prime = find_prime()
     assert prime is not None, "the tests' lock brings the prime CLI"
     access = HubAccess(key=hub.key, url=hub.url, source="the test")
-    return Platform(prime, access, tmp_path / "notes", threading.Event(), pauses=(0.2, 0.2), doubt_seconds=60.0)
+    return Platform(prime, access, tmp_path / "notes", threading.Event(), pauses=(0.0, 0.2, 0.2), pending_seconds=60.0)

@@ -9,12 +9,12 @@ import tarfile
 import urllib.request
 from typing import Any
 
-from envops.emulator.running import Running
+from envops.emulator.server import EmulatedHub
 
 _DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
-def publish(hub: Running, name: str, version: str, content_hash: str, owner: str = "acme") -> None:
+def publish(hub: EmulatedHub, name: str, version: str, content_hash: str, owner: str = "acme") -> None:
     """The environment is there at this version, with this content."""
 
     def post(path: str, **body: Any) -> Any:
@@ -30,7 +30,7 @@ def publish(hub: Running, name: str, version: str, content_hash: str, owner: str
         _send(hub, f"{hub.url}/api/v1{base}/{kind}s/{part[f'{kind}_id']}/finalize", b"{}")
 
 
-def _send(hub: Running, address: str, body: bytes, method: str = "POST", kind: str = "application/json") -> bytes:
+def _send(hub: EmulatedHub, address: str, body: bytes, method: str = "POST", kind: str = "application/json") -> bytes:
     headers = {"Content-Type": kind}
     if method == "POST":
         headers["Authorization"] = f"Bearer {hub.key}"

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 from envops.cli.main import main
-from envops.emulator.running import Running
+from envops.emulator.server import EmulatedHub
 from envops.facts.training_log import NoMetrics, read_metrics
-from envops.hub.histograms import histogram_of
+from envops.hub.runs import histogram_of
 from envops.reports.run_report import read_run
 from envops.repository.document import parse_document
 from envops.repository.registry import registry_of
@@ -177,14 +177,14 @@ def test_memory_that_ran_out_is_found_in_the_log_beside_the_metrics(tmp_path: Pa
 
 
 @pytest.fixture
-def signed_in(hub: Running, monkeypatch: pytest.MonkeyPatch) -> Running:
+def signed_in(hub: EmulatedHub, monkeypatch: pytest.MonkeyPatch) -> EmulatedHub:
     for name, value in hub.environment.items():
         monkeypatch.setenv(name, value)
     return hub
 
 
 def test_a_run_of_the_platform_is_followed_by_its_declared_name(
-    tmp_path: Path, signed_in: Running, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, signed_in: EmulatedHub, capsys: pytest.CaptureFixture[str]
 ) -> None:
     from test_submission import others
 

@@ -59,11 +59,11 @@ def test_a_text_file_of_the_package_is_replaced_whole(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("source", "why"),
     [
-        (f'"""{OLD}"""\n', "nowhere written down whole"),
-        (f'def load(form):\n    return f"""{OLD}{{form}}"""\n', "nowhere written down whole"),
+        (f'"""{OLD}"""\n', "not in the source as a whole"),
+        (f'def load(form):\n    return f"""{OLD}{{form}}"""\n', "not in the source as a whole"),
         (
             'PROMPT = """Answer the question.\\nWrite the answer in {form}."""\n\n\nFORM = "tags"\n',
-            "put together at run time, most likely from sums/__init__.py:1",
+            "assembled at run time, most likely from sums/__init__.py:1",
         ),
         (f"ONE = {OLD!r}\nOTHER = {OLD!r}\n", "several times: sums/__init__.py:1, sums/__init__.py:2"),
     ],

@@ -1,11 +1,9 @@
-"""Compiled configurations against the trainers' own schemas, where somebody has these at hand.
+"""Compiled configurations against the trainers' own schemas.
 
-Each check is for one variable, and skipped without it (docs/training.md says how to make each):
+`nox -s learner` runs those whose packages are on the package index: TRL, tinker-cookbook and prime 0.12. Each of the
+others needs a checkout, named by a variable, and is skipped without it (docs/training.md shows how to make each):
 
     ENVOPS_PRIME_RL    a checkout of prime-rl whose .venv has packages/prime-rl-configs (Python 3.12)
-    ENVOPS_PRIME_LORA  a Python with prime==0.12.0
-    ENVOPS_TRL         a Python with trl and torch
-    ENVOPS_TINKER      a Python with tinker-cookbook
     ENVOPS_RLLM        a checkout of rLLM whose .venv has hydra-core and verl (without its dependencies)
     ENVOPS_SKYRL       a checkout of SkyRL whose .venv has omegaconf and what its config module imports
 """
@@ -16,6 +14,8 @@ import json
 import os
 import shlex
 import subprocess
+import sys
+import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -24,9 +24,11 @@ import pytest
 from envops.repository.registry import Registry
 from envops.repository.repository import Repository
 from envops.repository.run import run_spec
+from envops.repository.workspace import Workspace
 from envops.training.declared_runs import declared_runs
 from envops.training.trainers import compile_run
 from envops.training.trainers.trainer import Request, environment_of
+from envops.validation.venv import venv_for
 from generated_runs import generated_run
 
 ROOT = Path(__file__).parents[2]
@@ -39,6 +41,12 @@ def given(variable: str) -> Path:
     if not value:
         pytest.skip(f"{variable} is not set")
     return Path(value)
+
+
+def python_with(group: str) -> Path:
+    """The Python of a virtual environment of its own with the packages of a dependency group."""
+    lock = ROOT / "tools" / f"requirements-{group}.lock"
+    return venv_for(lock, Workspace(ROOT), threading.Event(), imported=False).python
 
 
 @pytest.fixture(scope="module")
@@ -128,8 +136,9 @@ def check(python: Path, code: str, given_to: Sequence[str], folder: Path | None 
     assert done.returncode == 0, done.stderr[-3000:]
 
 
+@pytest.mark.torch
 def test_retired_configs_are_accepted_by_the_cli_of_then(repository: Repository, tmp_path: Path) -> None:
-    python = given("ENVOPS_PRIME_LORA")
+    python = python_with("prime-lora")
     files = []
     for number, declared in enumerate(old_runs()):
         file = tmp_path / f"{number}.toml"
@@ -150,8 +159,9 @@ def script_of(files: Mapping[str, str]) -> str:
     return next(text for name, text in files.items() if name.endswith(".sh"))
 
 
+@pytest.mark.torch
 def test_tinker_takes_every_argument(repository: Repository) -> None:
-    python = given("ENVOPS_TINKER")
+    python = python_with("tinker")
     sets = [arguments_of(script_of(compiled(repository, "tinker", declared))) for declared in old_runs()]
     sets.append(arguments_of((ROOT / "configs" / "rl" / "wordle-tinker.sh").read_text()))
     code = (
@@ -218,8 +228,8 @@ def test_skyrl_takes_every_override(repository: Repository) -> None:
     check(checkout / ".venv" / "bin" / "python", code, [json.dumps(sets)], checkout)
 
 
+@pytest.mark.torch
 def test_trl_takes_every_setting(repository: Repository, tmp_path: Path) -> None:
-    python = given("ENVOPS_TRL")
     files = [str(ROOT / "configs" / "rl" / "reverse-text-here.toml")]
     for number, declared in enumerate(old_runs()):
         file = tmp_path / f"{number}.toml"
@@ -235,4 +245,4 @@ def test_trl_takes_every_setting(repository: Repository, tmp_path: Path) -> None
         "    asked = grpo['per_device_train_batch_size'] * grpo['gradient_accumulation_steps']\n"
         "    assert made.generation_batch_size == asked\n"
     )
-    check(python, code, files)
+    check(Path(sys.executable), code, files)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from envops.emulator.running import Running
+from envops.emulator.server import EmulatedHub
 from envops.hub.runs import RunsUnreadable, list_runs
 from envops.repository.run import run_spec
 from envops.training.identity import RunIdentity, identity_of
@@ -36,11 +36,11 @@ def identity(commit: str = COMMIT, environment: Environment = SUMS, **changes: A
     return identity_of(asked, {**DECLARED, **changes}, {}, commit)
 
 
-def created(hub: Running) -> list[dict[str, Any]]:
+def created(hub: EmulatedHub) -> list[dict[str, Any]]:
     return hub.state().get("run", [])
 
 
-def test_a_run_is_submitted_once_and_then_found(hub: Running, platform: Platform) -> None:
+def test_a_run_is_submitted_once_and_then_found(hub: EmulatedHub, platform: Platform) -> None:
     first = submit(request(), identity(), platform)
     assert (first.outcome, first.name) == ("submitted", identity().name)
     again = submit(request(), identity(commit="another commit"), platform)
@@ -68,7 +68,7 @@ FAULTS = {
 
 
 @pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS)
-def test_no_fault_makes_a_second_run(hub: Running, platform: Platform, fault: str) -> None:
+def test_no_fault_makes_a_second_run(hub: EmulatedHub, platform: Platform, fault: str) -> None:
     hub.break_with(fault)
     first = submit(request(), identity(), platform)
     second = submit(request(), identity(), platform)
@@ -81,21 +81,21 @@ def test_no_fault_makes_a_second_run(hub: Running, platform: Platform, fault: st
         assert second.outcome in ("unknown", "already-submitted")
 
 
-def test_a_run_that_is_not_there_after_the_doubt_is_submitted_again(hub: Running, platform: Platform) -> None:
+def test_a_run_that_never_came_to_be_is_submitted_again(hub: EmulatedHub, platform: Platform) -> None:
     hub.break_with("POST /training/runs reset effect=none")
-    impatient = replace(platform, doubt_seconds=0.0)
-    assert submit(request(), identity(), impatient).outcome == "unknown"
-    assert submit(request(), identity(), impatient).outcome == "submitted"
+    at_once = replace(platform, pending_seconds=0.0)
+    assert submit(request(), identity(), at_once).outcome == "unknown"
+    assert submit(request(), identity(), at_once).outcome == "submitted"
     assert len(created(hub)) == 1
 
 
-def test_nothing_is_created_while_the_list_cannot_be_read(hub: Running, platform: Platform) -> None:
+def test_nothing_is_created_while_the_list_cannot_be_read(hub: EmulatedHub, platform: Platform) -> None:
     hub.break_with("GET /rft/runs status code=500 times=always")
     assert submit(request(), identity(), platform).outcome == "unknown"
     assert created(hub) == []
 
 
-def others(hub: Running, count: int, name: str = "") -> None:
+def others(hub: EmulatedHub, count: int, name: str = "") -> None:
     """Runs that somebody else submits."""
     for number in range(count):
         config = {"model": {"name": "m"}, "max_steps": 200}
@@ -106,7 +106,7 @@ def others(hub: Running, count: int, name: str = "") -> None:
 
 
 @pytest.mark.parametrize("assumed", ["page-limit=2", "paging=ignored"])
-def test_a_run_is_found_on_any_page(hub: Running, platform: Platform, assumed: str) -> None:
+def test_a_run_is_found_on_any_page(hub: EmulatedHub, platform: Platform, assumed: str) -> None:
     hub.assume(assumed)
     first = submit(request(), identity(), platform)
     others(hub, 3)
@@ -114,7 +114,7 @@ def test_a_run_is_found_on_any_page(hub: Running, platform: Platform, assumed: s
     assert len(created(hub)) == 4
 
 
-def test_a_list_without_runs_is_refused(hub: Running, platform: Platform) -> None:
+def test_a_list_without_runs_is_refused(hub: EmulatedHub, platform: Platform) -> None:
     hub.break_with("GET /rft/runs garbage what=list times=always")
     with pytest.raises(RunsUnreadable, match="could not be read whole"):
         list_runs(platform.prime, platform.access, platform.stop)
@@ -151,7 +151,7 @@ def test_when_and_whether_it_is_submitted_is_no_part_of_what_it_is() -> None:
     assert identity(submit="manual", budget={"max_gpu_hours": 1}, ignore={"RUN041": "a try"}) == identity()
 
 
-def test_the_key_is_in_no_note_and_in_no_message(hub: Running, platform: Platform) -> None:
+def test_the_key_is_in_no_note_and_in_no_message(hub: EmulatedHub, platform: Platform) -> None:
     hub.break_with("POST /training/runs status code=500")
     said = submit(request(), identity(), platform)
     notes = "".join(path.read_text() for path in Path(platform.notes).rglob("*.json"))

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from envops.cli.main import main
-from envops.emulator.running import Running
+from envops.emulator.server import EmulatedHub
 from envops.repository.repository import Repository
 from published import publish
 
@@ -50,7 +50,7 @@ def repository(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def signed_in(hub: Running, monkeypatch: pytest.MonkeyPatch) -> Running:
+def signed_in(hub: EmulatedHub, monkeypatch: pytest.MonkeyPatch) -> EmulatedHub:
     for name, value in hub.environment.items():
         monkeypatch.setenv(name, value)
     return hub
@@ -65,7 +65,7 @@ def states(capsys: pytest.CaptureFixture[str]) -> dict[str, str]:
     return {run["name"]: run["state"].partition(":")[0] for run in runs}
 
 
-def published(hub: Running, root: Path, version: str | None = None) -> None:
+def published(hub: EmulatedHub, root: Path, version: str | None = None) -> None:
     package = Repository.load(root).packages["reverse-text"]
     publish(hub, "reverse-text", version or package.version, package.hub_hash if version is None else "0" * 64)
 
@@ -77,7 +77,7 @@ def test_without_a_key_the_platform_is_not_asked(repository: Path, capsys: pytes
 
 
 def test_nothing_is_submitted_before_its_environments_are_published_as_they_are(
-    repository: Path, signed_in: Running, capsys: pytest.CaptureFixture[str]
+    repository: Path, signed_in: EmulatedHub, capsys: pytest.CaptureFixture[str]
 ) -> None:
     published(signed_in, repository, "0.0.1")
     assert train(repository, "--format", "json") == 0
@@ -86,7 +86,7 @@ def test_nothing_is_submitted_before_its_environments_are_published_as_they_are(
 
 
 def test_what_is_due_is_submitted_once(
-    repository: Path, signed_in: Running, capsys: pytest.CaptureFixture[str]
+    repository: Path, signed_in: EmulatedHub, capsys: pytest.CaptureFixture[str]
 ) -> None:
     published(signed_in, repository)
     assert train(repository, "--dry-run", "--format", "json") == 0
@@ -104,7 +104,7 @@ def test_what_is_due_is_submitted_once(
 
 
 def test_a_run_that_goes_by_hand_goes_when_it_is_named(
-    repository: Path, signed_in: Running, capsys: pytest.CaptureFixture[str]
+    repository: Path, signed_in: EmulatedHub, capsys: pytest.CaptureFixture[str]
 ) -> None:
     published(signed_in, repository)
     assert train(repository, "by-hand", "--format", "json") == 0
@@ -113,7 +113,7 @@ def test_a_run_that_goes_by_hand_goes_when_it_is_named(
 
 
 def test_a_run_that_fails_its_rules_is_not_submitted(
-    repository: Path, signed_in: Running, capsys: pytest.CaptureFixture[str]
+    repository: Path, signed_in: EmulatedHub, capsys: pytest.CaptureFixture[str]
 ) -> None:
     published(signed_in, repository)
     registry = repository / "registry.yaml"
@@ -124,7 +124,7 @@ def test_a_run_that_fails_its_rules_is_not_submitted(
 
 
 def test_an_environment_of_the_hub_is_trained_on_without_a_registry(
-    tmp_path: Path, signed_in: Running, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, signed_in: EmulatedHub, capsys: pytest.CaptureFixture[str]
 ) -> None:
     publish(signed_in, "gsm8k", "0.1.3", "a" * 64)
     asked = ("hub", "acme/gsm8k", "--model", "Qwen/Qwen3-4B")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import shutil
 from pathlib import Path
 
@@ -10,7 +9,6 @@ import pytest
 from envops.cli.main import main
 
 ROOT = Path(__file__).parents[2]
-without_torch = pytest.mark.skipif(importlib.util.find_spec("torch") is not None, reason="torch is installed here")
 
 
 @pytest.fixture
@@ -22,14 +20,13 @@ def copied(tmp_path: Path) -> Path:
     return tmp_path
 
 
-@without_torch
 def test_what_training_here_needs_is_named_with_what_installs_it(
     copied: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["train", "reverse-text-here", "--root", str(copied)]) == 2
     said = capsys.readouterr().err
     assert "training here needs torch, trl" in said
-    assert "tools/requirements-trl.txt" in said
+    assert "tools/requirements-trl.lock" in said
 
 
 def test_a_compiled_file_that_is_out_of_date_is_not_trained(copied: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -51,9 +48,9 @@ def test_without_being_named_a_run_of_this_machine_is_only_told_of(
 @pytest.mark.parametrize(
     ("arguments", "file"),
     [
-        (["probe", "reverse-text"], "tools/requirements-trl.txt"),
-        (["reverse-text-here"], "tools/requirements-trl.txt"),
-        (["file", "run.toml"], "tools/requirements-trl.txt"),
+        (["probe", "reverse-text"], "tools/requirements-trl.lock"),
+        (["reverse-text-here"], "tools/requirements-trl.lock"),
+        (["file", "run.toml"], "tools/requirements-trl.lock"),
         (["reverse-text-4b"], "tools/requirements-prime.lock"),
         (["compile"], "tools/requirements-prime.lock"),
     ],

@@ -19,7 +19,7 @@ from envops.validation import observation, requests
 from envops.validation.job import Confinement, Job
 from envops.validation.observation import Watcher, observe
 from envops.validation.requests import Wish
-from envops.validation.templates import EnvironmentProcesses
+from envops.validation.templates import environment_processes
 from envops.validation.venv import venv_for
 
 if TYPE_CHECKING:
@@ -125,7 +125,7 @@ def worker_at(
     venv = venv_for(REPOSITORY / "environments" / EXEMPLARS["v1"] / "requirements.lock", workspace, stop)
     limits = Confinement({}, **confinement)
     with (
-        EnvironmentProcesses(venv, package_at(overlay), overlay, {}, limits, workspace, stop) as processes,
+        environment_processes(venv, package_at(overlay), overlay, {}, limits, workspace, stop) as processes,
         processes.unloaded_job() as job,
     ):
         yield job

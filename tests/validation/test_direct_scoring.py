@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from envops_worker.direct_scoring import COMPARED, DirectScoring
-from envops_worker.policies.policies import says
+from envops_worker.messages import says
 from envops_worker.session import SCORED_TWICE, Session
 
 if TYPE_CHECKING:

@@ -17,7 +17,6 @@ from envops.validation import observation
 from envops.validation.observation import observe_unpacked
 from envops.validation.remembering import facts_key
 from envops.validation.requests import Wish
-from envops.validation.templates import Origin
 from envops.validation.venv import VirtualEnvironment
 
 if TYPE_CHECKING:
@@ -132,17 +131,10 @@ class Recorded:
         return iter(())
 
 
-class NoTemplates:
-    """Stands for the templates of a run where nothing is forked."""
-
-    def origin(self, *_: Any) -> Origin:
-        return Origin()
-
-
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
     """What the processes of an environment are given and asked, in an order of its own."""
-    monkeypatch.setattr(observation, "EnvironmentProcesses", Recorded)
+    monkeypatch.setattr(observation, "environment_processes", Recorded)
     monkeypatch.setattr(observation, "search_toolbox", lambda *_: VirtualEnvironmentStub())
     monkeypatch.setattr(observation, "seat_harness", lambda *_, **__: None)
     monkeypatch.setenv("SUMS_API_KEY", "a")
@@ -150,7 +142,7 @@ def asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
 
     def ask(entry: EnvironmentEntry, wish: Wish) -> list[str]:
         Recorded.heard = []
-        templates: Any = NoTemplates()
+        templates: Any = None
         venv = VirtualEnvironment(tmp_path)
         arguments = (entry, PACKAGE, tmp_path, Workspace(tmp_path), wish, threading.Event(), templates, venv)
         facts = observe_unpacked(*arguments)

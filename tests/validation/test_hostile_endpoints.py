@@ -8,6 +8,7 @@ import socket
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -24,7 +25,7 @@ SOUND = {"choices": [{"message": {"role": "assistant", "content": "a"}}], "usage
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(providers, "FIRST_WAIT", 0.01)
+    monkeypatch.setattr(providers, "MODEL_ENDPOINT", replace(providers.MODEL_ENDPOINT, first_seconds=0.01))
     monkeypatch.setattr(providers, "LONGEST_ANSWER", 2**20)
 
 
@@ -102,7 +103,7 @@ def test_an_answer_that_is_none_ends_and_is_charged_at_most(speak: Speak) -> Non
         status, answer = ask(relay)
         spending = relay.spending
     assert (status, answer["error"]["code"]) == (502, "endpoint_unavailable")
-    assert len(heard) == providers.ATTEMPTS
+    assert len(heard) == providers.MODEL_ENDPOINT.attempts
     assert spending.answered == 0
     assert 0 <= spending.cost < 1.0
     assert KEY not in json.dumps(answer)
@@ -132,7 +133,7 @@ def test_a_redirection_takes_the_key_nowhere() -> None:
             connection.sendall(f"HTTP/1.1 307 Away\r\nLocation: {elsewhere}\r\nContent-Length: 0\r\n\r\n".encode())
 
         with relayed(redirects) as (relay, heard):
-            with pytest.raises(EndpointRefuses, match="a redirection: give the address itself"):
+            with pytest.raises(EndpointRefuses, match="a redirection: configure the final address"):
                 relay.check()
             status, _ = ask(relay)
     assert status == 502

@@ -11,7 +11,7 @@ from envops_worker.channel import Channel
 from envops_worker.checks.growth import growths
 from envops_worker.checks.repetition import Unit, repetitions
 from envops_worker.confinement import NetworkGuard
-from envops_worker.policies.policies import says
+from envops_worker.messages import says
 from envops_worker.session import Session
 
 TASK: Any = SimpleNamespace(index=0)

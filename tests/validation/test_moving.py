@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from envops.validation.job import Confinement, worker_environment
-from envops.validation.starting import PACKAGE, WORKER_FOLDER
+from envops.validation.starting import IMPORT_WORKER
 from envops.validation.venv import venv_for
 from envops_worker.moving import move, paths_below
 from sample_packages import EXEMPLARS, REPOSITORY
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 KNOWN = {"sysconfig['_CONFIG_VARS']['userbase']"}
 """What keeps a path below the template's folder: where packages of a user would lie, which `python -s` leaves out."""
 SEARCH = '''
-import gc, os, socket
+import gc, os
 from pathlib import PurePath
 from types import FrameType, ModuleType
 
@@ -35,8 +35,7 @@ NESTED = (tuple, dict, list, set, frozenset)
 
 def import_all(generation):
     """Import what a lock template imports, and forget its folder as a base does."""
-    ours, theirs = socket.socketpair()
-    main._import_everything(theirs, generation)
+    assert main._import_everything(generation) == ""
     gc.unfreeze()
     folder = os.path.dirname(os.environ["HOME"])
     remembered = paths_below(folder)
@@ -103,7 +102,7 @@ def test_paths_below_real_verifiers_are_all_that_is_remembered(generation: str, 
         environment = worker_environment(venv, scratch, scratch, Confinement({}))
         del environment["PYTHONPATH"]  # as for a lock template
         done = subprocess.run(
-            [venv.python, "-s", "-P", "-c", PACKAGE + SEARCH, WORKER_FOLDER],
+            [venv.python, "-s", "-P", "-c", IMPORT_WORKER + SEARCH],
             cwd=scratch,
             env={**environment, "GENERATION": generation},
             capture_output=True,

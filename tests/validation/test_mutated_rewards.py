@@ -15,7 +15,7 @@ from envops.repository.registry import EnvironmentEntry
 from envops.validation.job import Confinement, Job, checked
 from envops.validation.mutation import Limits, mutation_of
 from envops.validation.requests import Wish, requests_for
-from envops.validation.templates import EnvironmentProcesses
+from envops.validation.templates import EnvironmentProcesses, LockTemplates, environment_processes
 from envops.validation.venv import venv_for
 from envops.validation.wheel import built_wheel
 from sample_packages import SMALL, write_package
@@ -68,7 +68,10 @@ def bench(request: pytest.FixtureRequest, environments: Path, workspace: Workspa
     site = built_wheel(package, workspace, stop).overlay
     entry = EnvironmentEntry(package.name, gates=SMALL)
     settings = requests_for(entry, Wish()).settings(package, site)
-    with EnvironmentProcesses(venv, package, site, settings, Confinement({}), workspace, stop) as processes:
+    with (
+        LockTemplates(workspace, stop) as templates,
+        environment_processes(venv, package, site, settings, Confinement({}), workspace, stop, templates) as processes,
+    ):
         loaded = [part for _, parts in processes.load() for part in parts]
         with processes.job() as job:
             yield bench_of(processes, job, package, site, loaded)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from envops_worker.messages import text_of
 from envops_worker.policies.oracle import AuthorsOracle, DerivedOracle, NoOracle, OracleError
-from envops_worker.policies.policies import text_of
 
 if TYPE_CHECKING:
     from pathlib import Path

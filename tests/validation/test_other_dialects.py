@@ -13,7 +13,8 @@ from envops.repository.workspace import Workspace
 from envops.validation.venv import venv_for
 from envops_worker.adapters.adapter import TaskView
 from envops_worker.endpoint.server import Endpoint
-from envops_worker.policies.policies import AnswerSettings, Policies, says
+from envops_worker.messages import says
+from envops_worker.policies.policies import AnswerSettings, Policies
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -8,8 +8,8 @@ from typing import Any
 
 from envops.facts.limits import POLICIES, SAMPLED, TASKS_SCORED, TASKS_SPOKEN
 from envops_worker.adapters.groups import score_together
+from envops_worker.messages import says
 from envops_worker.operations import rewards
-from envops_worker.policies.policies import says
 from envops_worker.session import SCORED_TWICE, Session
 
 

@@ -34,6 +34,8 @@ pytestmark = [
 ]
 PATIENCE = 120.0
 """How long anything may take before it counts as hanging; a busy machine does not come near it."""
+NOTED = 6
+"""Processes of one run: a job, what loading started, and what the job did."""
 MODULE = """
 import os
 import subprocess
@@ -134,6 +136,9 @@ class Noting:
     def family(self, host: subprocess.Popen[bytes]) -> list[psutil.Process]:
         """All processes below a host, once one of its jobs waits."""
         self.job(host.pid)
+        deadline = time.monotonic() + PATIENCE
+        while len(self.processes()) < NOTED and time.monotonic() < deadline:
+            time.sleep(0.05)  # each notes itself once it runs
         return psutil.Process(host.pid).children(recursive=True)
 
     def processes(self) -> list[psutil.Process]:
@@ -185,7 +190,7 @@ def test_host_that_is_ended_takes_everything_along(
     host = host_of()
     family = waiting.family(host)
     assert len(family) >= 6  # lock template, supervisor of each, base, environment template, job
-    assert len(waiting.processes()) >= 6
+    assert len(waiting.processes()) >= NOTED
     host.send_signal(number)
     host.wait(PATIENCE)
     assert still_alive([*family, *waiting.processes()]) == []

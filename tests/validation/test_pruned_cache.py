@@ -65,6 +65,7 @@ def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workspace:
         venvs / ".k2.4711/half",
         base / "wheels/sums/w1/sums.whl",
         base / "facts/sums/f1.json",
+        made.packages / "sums.json",
     ):
         file.parent.mkdir(parents=True)
         file.write_text("x" * 1_000)
@@ -76,14 +77,14 @@ def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workspace:
 
 def test_everything_is_counted_once_and_shared_files_as_such(workspace: Workspace) -> None:
     found = {one.path.name: one for one in kept_in(workspace)}
-    assert set(found) == {"k1", ".k2.4711", "w1", "f1.json"}
+    assert set(found) == {"k1", ".k2.4711", "w1", "f1.json", "sums.json"}
     assert (found["k1"].bytes, found["k1"].own_bytes) == (1_000, 0)
     assert (found["w1"].bytes, found["w1"].own_bytes) == (1_000, 1_000)
 
 
 def test_what_is_removed_is_gone_with_its_lock(workspace: Workspace) -> None:
     removed = remove(kept_in(workspace))
-    assert len(removed) == 4
+    assert len(removed) == 5
     assert kept_in(workspace) == []
     assert list(workspace.venvs.iterdir()) == []
     assert (workspace.base / "elsewhere/a.py").exists()
@@ -94,9 +95,9 @@ def test_the_command_shows_and_prunes(workspace: Workspace, capsys: pytest.Captu
     assert main(["cache", "--root", root, "--format", "json"]) == exit_codes.PASS
     assert json.loads(capsys.readouterr().out)["parts"]["venvs"] == {"count": 2, "bytes": 2_000, "own_bytes": 1_000}
     assert main(["cache", "--root", root, "--older-than", "1"]) == exit_codes.PASS
-    assert "removed 0 of 4" in capsys.readouterr().err
+    assert "removed 0 of 5" in capsys.readouterr().err
     assert main(["cache", "--root", root, "--max-size", "0"]) == exit_codes.PASS
-    assert "removed 3 of 4" in capsys.readouterr().err
+    assert "removed 4 of 5" in capsys.readouterr().err
     assert [one.path.name for one in kept_in(workspace)] == ["k1"]
 
 
@@ -106,7 +107,7 @@ def test_nothing_is_pruned_while_a_run_uses_the_cache(workspace: Workspace, caps
         assert "another run is using the cache" in capsys.readouterr().err
         with pytest.raises(InUse), workspace.alone():
             pass
-    assert len(kept_in(workspace)) == 4
+    assert len(kept_in(workspace)) == 5
 
 
 def test_a_run_waits_until_pruning_is_over(workspace: Workspace) -> None:
@@ -148,5 +149,5 @@ def test_what_cannot_be_removed_stays_and_is_renamed_once(
 ) -> None:
     monkeypatch.setattr(pruning, "remove_folder", lambda _: None)  # as where a folder cannot be written
     assert main(["cache", "--root", str(workspace.root), "--max-size", "0"]) == exit_codes.PASS
-    assert "removed 1 of 4" in capsys.readouterr().err
+    assert "removed 2 of 5" in capsys.readouterr().err
     assert {one.path.name for one in kept_in(workspace)} == {"k1", "..k2.4711.pruned", ".w1.pruned"}

@@ -12,13 +12,10 @@ from envops.validation.timings import Timing
 
 GB = 10**9
 TIMINGS = {"long": Timing(90, 2 * GB), "short": Timing(5, GB), "middle": Timing(20, GB)}
-EVERY = set(TIMINGS)
 
 
-def start(
-    waiting: list[str], running: list[str], ready: set[str] = EVERY, workers: int = 2, memory: int = 8 * GB
-) -> object:
-    return next_to_start(waiting, running, ready, TIMINGS, workers, memory)
+def start(waiting: list[str], running: list[str], workers: int = 2, memory: int = 8 * GB) -> object:
+    return next_to_start(waiting, running, TIMINGS, workers, memory)
 
 
 def test_the_longest_is_first() -> None:
@@ -38,11 +35,6 @@ def test_what_does_not_fit_in_memory_lets_others_pass() -> None:
 
 def test_one_that_is_larger_than_the_machine_runs_alone() -> None:
     assert start(["long"], [], memory=GB) == "long"
-
-
-def test_one_whose_virtual_environment_is_still_made_does_not_hold_the_others() -> None:
-    assert start(["long", "short"], [], ready={"short"}) == "short"
-    assert start(["long"], [], ready=set()) is None
 
 
 def test_the_limits_of_a_container_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,8 +13,9 @@ import pytest
 from envops_worker.adapters.adapter import TaskView
 from envops_worker.endpoint.faults import Fault, FaultError, FaultPlan, parse_fault
 from envops_worker.endpoint.server import Endpoint
+from envops_worker.messages import says
 from envops_worker.policies.blends import blend_named
-from envops_worker.policies.policies import AnswerSettings, Policies, UnknownPolicy, says
+from envops_worker.policies.policies import AnswerSettings, Policies, UnknownPolicy
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from envops_worker.messages import says, text_of
 from envops_worker.policies.answers import JUNK
-from envops_worker.policies.policies import OVERRIDE, AnswerSettings, Policies, UnknownPolicy, says, text_of
+from envops_worker.policies.policies import OVERRIDE, AnswerSettings, Policies, UnknownPolicy
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -8,7 +8,7 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from envops.validation.starting import PACKAGE, WORKER_FOLDER
+from envops.validation.starting import IMPORT_WORKER
 from envops.validation.venv import venv_for
 from sample_packages import EXEMPLARS, REPOSITORY
 
@@ -94,7 +94,7 @@ import asyncio, dataclasses, json, sys
 from envops_worker.adapters.adapter import Settings, TaskView
 from envops_worker.adapters.v1 import AdapterV1
 from envops_worker.failures import Sources
-from envops_worker.policies.policies import says
+from envops_worker.messages import says
 
 fields = {one.name: None for one in dataclasses.fields(Settings)}
 settings = object.__new__(Settings)
@@ -129,7 +129,7 @@ def scored(kind: str, folder: Path, workspace: Workspace) -> list[tuple[Any, Any
     lock = REPOSITORY / "environments" / EXEMPLARS["v1"] / "requirements.lock"
     venv = venv_for(lock, workspace, threading.Event())
     asked = subprocess.run(
-        [venv.python, "-c", PACKAGE + ASKED, WORKER_FOLDER],
+        [venv.python, "-c", IMPORT_WORKER + ASKED],
         env={"PYTHONPATH": str(folder), "HOME": str(folder), "PATH": "/usr/bin:/bin"},
         input=kind,
         capture_output=True,

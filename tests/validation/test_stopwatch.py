@@ -13,7 +13,7 @@ from envops_worker.author_tests.stopwatch import Stopwatch
 from envops_worker.channel import Channel
 from envops_worker.confinement import NetworkGuard
 from envops_worker.failures import OutOfTime
-from envops_worker.policies.policies import says
+from envops_worker.messages import says
 from envops_worker.session import Session, time_limit
 
 if TYPE_CHECKING:

@@ -16,11 +16,12 @@ import psutil
 import pytest
 from envops.facts.observed import Started
 from envops.repository.registry import EnvironmentEntry
+from envops.validation import templates
 from envops.validation.job import Confinement, Job, StageFailed
 from envops.validation.observation import Watcher, observe
 from envops.validation.requests import Wish, requests_for
-from envops.validation.starting import PACKAGE, WORKER_FOLDER
-from envops.validation.templates import EnvironmentProcesses, LockTemplates, Origin
+from envops.validation.starting import IMPORT_WORKER
+from envops.validation.templates import LockTemplates, environment_processes
 from envops.validation.venv import VirtualEnvironment, venv_for
 from sample_packages import EXEMPLARS, REPOSITORY, SMALL, load, look_at, package_at, processes_with, write_package
 from test_hostile_workers import GONE_WITHIN, SPAWN
@@ -34,9 +35,9 @@ if TYPE_CHECKING:
     from envops.repository.workspace import Workspace
 
 pytestmark = pytest.mark.worker
-From = Literal["lock", "base", "process"]
-"""A fork of a base that a lock template forked, a fork of a base that imported verifiers itself, or a new process."""
-FROM: tuple[From, ...] = ("lock", "base", "process")
+From = Literal["lock", "process"]
+"""A fork of a base that a lock template forked, or a new process."""
+FROM: tuple[From, ...] = ("lock", "process")
 V1 = """
 import random
 
@@ -181,12 +182,10 @@ class Origins:
     def worker(self, origin: From, overlay: Path, **limits: Any) -> Iterator[Job]:
         """A job that has loaded nothing, over a folder that stands for an unpacked wheel."""
         package = replace(package_at(overlay), fresh_process=origin == "process")
-        confinement, stop = Confinement({}, **limits), threading.Event()
-        begun = self.templates.origin(self.venv, package, overlay, confinement) if origin == "lock" else Origin()
-        arguments = (self.venv, package, overlay, {}, confinement, self.workspace, stop, begun)
-        with EnvironmentProcesses(*arguments) as processes, processes.unloaded_job() as job:
-            expected = {"lock": ("forked", "lock"), "base": ("fresh", "lock"), "process": ("fresh", "process")}[origin]
-            assert (processes.started.how, processes.started.origin) == expected, processes.started
+        confinement, stop = Confinement(**{"secrets": {}, **limits}), threading.Event()
+        arguments = (self.venv, package, overlay, {}, confinement, self.workspace, stop, self.templates)
+        with environment_processes(*arguments) as processes, processes.unloaded_job() as job:
+            assert processes.started.origin == origin, processes.started
             yield job
 
     def failure(self, origin: From, overlay: Path, **limits: Any) -> Failure:
@@ -195,9 +194,9 @@ class Origins:
             load(worker, overlay)
         return caught.value.failure
 
-    def view(self, origin: From, overlay: Path) -> dict[str, Any]:
+    def view(self, origin: From, overlay: Path, **confinement: Any) -> dict[str, Any]:
         """What a module with `VIEW` sees of its process."""
-        assert self.failure(origin, overlay).message == "seen"
+        assert self.failure(origin, overlay, **confinement).message == "seen"
         view: dict[str, Any] = json.loads((overlay / "view.json").read_text())
         return view
 
@@ -260,12 +259,13 @@ def test_forked_jobs_see_what_new_processes_see(
         assert forked[part] == fresh[part], part
 
 
-@pytest.mark.parametrize("origin", ["lock", "base"])
+@pytest.mark.parametrize("declared", [{}, {"DECLARED": "value"}], ids=["nothing declared", "declared"])
 def test_forks_see_variables_paths_and_signals_of_a_new_process(
-    origin: From, hostile: Callable[[str], Path], origins: Origins
+    declared: dict[str, str], hostile: Callable[[str], Path], origins: Origins
 ) -> None:
     overlay = hostile(VIEW)
-    forked, fresh = (origins.view(one, overlay) for one in (origin, "process"))
+    forked, fresh = (origins.view(one, overlay, secrets=declared) for one in FROM)
+    assert fresh["environment"].get("DECLARED") == declared.get("DECLARED")
     for name, seen in fresh["modules"].items():
         assert forked["modules"].get(name) == seen, name
     del forked["modules"], fresh["modules"]
@@ -314,7 +314,12 @@ def test_jobs_of_an_environment_leave_nothing_to_the_next(environments: Path, wo
     settings = requests_for(entry, Wish()).settings(package, package.folder)
     reply = [{"role": "assistant", "content": "200"}]
     before = []
-    with EnvironmentProcesses(venv, package, package.folder, settings, Confinement({}), workspace, stop) as processes:
+    with (
+        LockTemplates(workspace, stop) as templates,
+        environment_processes(
+            venv, package, package.folder, settings, Confinement({}), workspace, stop, templates
+        ) as processes,
+    ):
         for _, parts in processes.load():
             list(parts)
         for _ in range(2):
@@ -325,12 +330,9 @@ def test_jobs_of_an_environment_leave_nothing_to_the_next(environments: Path, wo
     assert before[0] == before[1]
 
 
-@pytest.mark.parametrize("origin", ["lock", "base"])
-def test_chance_in_forks_differs_from_fork_to_fork(
-    origin: From, hostile: Callable[[str], Path], origins: Origins
-) -> None:
+def test_chance_in_forks_differs_from_fork_to_fork(hostile: Callable[[str], Path], origins: Origins) -> None:
     overlay = hostile("import random, numpy; raise RuntimeError([random.random(), numpy.random.random()])")
-    first, second = (json.loads(origins.failure(origin, overlay).message) for _ in range(2))
+    first, second = (json.loads(origins.failure("lock", overlay).message) for _ in range(2))
     assert first[0] != second[0]
     assert first[1] != second[1]
 
@@ -381,33 +383,77 @@ def test_strays_of_a_fork_are_gone_with_it(hostile: Callable[[str], Path], origi
     assert alive == []
 
 
-def begun(package: Package, workspace: Workspace, confinement: Confinement) -> Origin:
-    """From what a package's base would be made."""
-    venv = venv_for(package.folder / "requirements.lock", workspace, threading.Event())
+def refused(package: Package, workspace: Workspace) -> str:
+    """Why a package has no base."""
+    stop = threading.Event()
+    venv = venv_for(package.folder / "requirements.lock", workspace, stop)
     overlay = package.folder / "overlay"
     overlay.mkdir(exist_ok=True)
-    with LockTemplates(workspace, threading.Event()) as templates:
-        return templates.origin(venv, package, overlay, confinement)
+    with (
+        LockTemplates(workspace, stop) as templates,
+        environment_processes(venv, package, overlay, {}, Confinement({}), workspace, stop, templates) as processes,
+    ):
+        assert processes.started.origin == "process"
+        return processes.started.reason
 
 
-def test_origin_without_a_lock_template_says_why(environments: Path, workspace: Workspace) -> None:
+def test_base_that_is_refused_says_why(environments: Path, workspace: Workspace) -> None:
     asking = write_package(
         environments / "asking", "v1", {"module.py": V1}, settings="\n[tool.envops.worker]\nfresh = true\n"
     )
-    assert "asks for a fresh process" in begun(asking, workspace, Confinement({})).reason
-    package = write_package(environments / "secretive", "v1", {"module.py": V1})
-    assert "variables are declared" in begun(package, workspace, Confinement({"KEY": "1"})).reason
-    assert "network" in begun(package, workspace, Confinement({}, allow_network=True)).reason
+    assert "asks for a fresh process" in refused(asking, workspace)
+    package = write_package(environments / "bringing", "v1", {"module.py": V1})
+    (package.folder / "overlay").mkdir()
     (package.folder / "overlay/sitecustomize.py").touch()
-    assert "sitecustomize.py" in begun(package, workspace, Confinement({})).reason
+    assert "sitecustomize.py" in refused(package, workspace)
 
 
-def test_origin_of_a_wheel_that_hides_a_module_of_verifiers_is_no_template(
-    environments: Path, workspace: Workspace
+def test_environment_with_entry_points_has_a_template_that_is_a_new_process(
+    environments: Path, workspace: Workspace, patch: pytest.MonkeyPatch
 ) -> None:
+    points = "\n[project.entry-points.'fsspec.specs']\npointing = 'pointing:Files'\n"
+    package = write_package(
+        environments / "pointing", "v1", {"module.py": V1, "tests/cases.yaml": CASES}, settings=points
+    )
+    facts = look_at(package, workspace, patch, wish=Wish(use_cache=False, evaluate=False)).facts
+    assert facts.failures == {}
+    assert facts.started == Started("fresh", "the wheel has entry points, which imports may look for", "environment")
+    assert facts.scores
+    assert facts.repetitions
+
+
+def test_base_of_a_wheel_that_hides_a_module_of_verifiers_is_refused(environments: Path, workspace: Workspace) -> None:
     package = write_package(environments / "hiding", "v1", {"module.py": V1})
     (package.folder / "overlay/pydantic").mkdir(parents=True)
-    assert "pydantic" in begun(package, workspace, Confinement({})).reason
+    assert "pydantic" in refused(package, workspace)
+
+
+def test_lock_template_is_shared_by_environments_with_the_same_variables(origins: Origins, tmp_path: Path) -> None:
+    package = package_at(tmp_path)
+    of = [
+        origins.templates.begin(origins.venv, package, confinement)
+        for confinement in (
+            Confinement({}),
+            Confinement({}, memory=1),
+            Confinement({"DECLARED": "value"}),
+            Confinement({}, allow_network=True),
+        )
+    ]
+    assert of[0] is of[1]
+    assert len(set(of)) == 3
+
+
+def test_lock_template_used_longest_ago_makes_room(
+    origins: Origins, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(templates, "MOST_TEMPLATES", 2)
+    package, venv = package_at(tmp_path), origins.venv
+    with LockTemplates(origins.workspace, threading.Event()) as begun:
+        first, second = (begun.begin(venv, package, Confinement({}, hash_seed=seed)) for seed in (1, 2))
+        assert begun.begin(venv, package, Confinement({}, hash_seed=1)) is first
+        begun.begin(venv, package, Confinement({}, hash_seed=3))
+        assert begun.begin(venv, package, Confinement({}, hash_seed=1)) is first
+        assert begun.begin(venv, package, Confinement({}, hash_seed=2)) is not second
 
 
 DECLARED = """
@@ -417,7 +463,7 @@ assert os.environ["DECLARED"] == "value"
 """
 
 
-def test_origin_of_declared_variables_is_a_base_that_knows_them(
+def test_environment_of_declared_variables_is_forked_with_them(
     environments: Path, workspace: Workspace, patch: pytest.MonkeyPatch
 ) -> None:
     package = write_package(environments / "declaring", "v1", {"module.py": DECLARED + V1})
@@ -426,8 +472,7 @@ def test_origin_of_declared_variables_is_a_base_that_knows_them(
         wish = Wish(use_cache=False, evaluate=False, only_replies=True)
         facts = look_at(package, workspace, patch, secrets=("DECLARED",), wish=wish).facts
     assert facts.failures == {}
-    assert (facts.started.how, facts.started.origin) == ("fresh", "environment")
-    assert "variables are declared" in facts.started.reason
+    assert facts.started == Started("forked", "", "environment")
 
 
 LEFT_BEHIND = """
@@ -436,7 +481,7 @@ from envops_worker.template import open_descriptors, reason_not_to_fork
 held = []
 known = open_descriptors()
 {module}
-print(reason_not_to_fork(known, tolerated=["tqdm"]))
+print(reason_not_to_fork(known))
 """
 TQDM = """
 class Monitor(threading.Thread):
@@ -460,8 +505,8 @@ Monitor(target=threading.Event().wait, daemon=True).start()
     ids=["thread", "socket", "pipe", "files", "thread of a progress bar"],
 )
 def test_reason_not_to_fork_names_what_no_fork_can_have(module: str, said: str) -> None:
-    script = PACKAGE + LEFT_BEHIND.format(module=module)
-    done = subprocess.run([sys.executable, "-c", script, WORKER_FOLDER], capture_output=True, text=True, check=True)
+    script = IMPORT_WORKER + LEFT_BEHIND.format(module=module)
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout.startswith(said)
 
 

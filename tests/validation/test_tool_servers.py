@@ -14,7 +14,7 @@ import pytest
 from envops.repository.registry import EnvironmentEntry
 from envops.validation.job import Confinement
 from envops.validation.requests import Wish, requests_for
-from envops.validation.templates import EnvironmentProcesses
+from envops.validation.templates import LockTemplates, environment_processes
 from envops.validation.venv import venv_for
 from sample_packages import look_at, write_package
 
@@ -151,7 +151,12 @@ def test_tool_server_ends_with_its_job(environments: Path, workspace: Workspace)
     stop, folder = threading.Event(), package.folder
     venv = venv_for(folder / "requirements.lock", workspace, stop)
     settings = requests_for(EnvironmentEntry(package.name), Wish()).settings(package, folder)
-    with EnvironmentProcesses(venv, package, folder, settings, Confinement({}), workspace, stop) as processes:
+    with (
+        LockTemplates(workspace, stop) as templates,
+        environment_processes(
+            venv, package, folder, settings, Confinement({}), workspace, stop, templates
+        ) as processes,
+    ):
         for _, parts in processes.load():
             list(parts)
         asked = {"policies": ["oracle"], "tasks": 4, "rollouts": 1, "max_concurrent": 1, "seconds": 60.0}
@@ -168,7 +173,8 @@ SCRIPT = """
 import os, socket, sys, time
 from pathlib import Path
 from envops_worker.template import Template
-from envops_worker.tool_servers import ForkedServer, NotForked, run_module
+from envops_worker.forking import NotForked
+from envops_worker.tool_servers import ForkedServer, run_module
 
 control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
 base, for_forks = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -176,7 +182,6 @@ if os.fork() == 0:
     control.close()
     for_forks.close()
     request = Template(theirs, base).serve()
-    request.take_place()
     run_module(request.settings)
 theirs.close()
 base.close()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import threading
+import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -42,6 +43,8 @@ class FakeGitHub:
         self.pulls = [{"number": 7, "state": "open", "head": {"sha": COMMIT}}]
         self.asked: list[str] = []
         self.lost = 0
+        self.refusals: list[dict[str, str]] = []
+        """Headers of the next answers, which are all 403."""
 
     def answer(self, method: str, path: str, body: Any) -> Any:
         self.asked.append(f"{method} {path}")
@@ -78,12 +81,23 @@ def github(fake: FakeGitHub) -> Iterator[GitHub]:
         def do_GET(self) -> None:
             length = int(self.headers.get("Content-Length") or 0)
             body = json.loads(self.rfile.read(length)) if length else None
+            if fake.refusals:
+                fake.asked.append(f"{self.command} refused")
+                self.refuse(fake.refusals.pop(0))
+                return
             answer = json.dumps(fake.answer(self.command, self.path, body)).encode()
             lost = self.command != "GET" and fake.lost > 0
             fake.lost -= lost
             self.send_response(502 if lost else 200)
             self.end_headers()
             self.wfile.write(answer)
+
+        def refuse(self, headers: dict[str, str]) -> None:
+            self.send_response(403)
+            for name, value in headers.items():
+                self.send_header(name, value)
+            self.end_headers()
+            self.wfile.write(b"{}")
 
         do_POST = do_PATCH = do_GET  # noqa: N815
 
@@ -124,6 +138,28 @@ def test_a_commit_is_evaluated_once(fake: FakeGitHub, github: GitHub) -> None:
     assert [status["state"] for status in fake.statuses] == ["pending", "success"]
     fake.pulls[0]["state"] = "closed"
     assert claim(github, 7).refusal == "pull request 7 is closed"
+
+
+def test_github_rate_limit_is_waited_for(fake: FakeGitHub, github: GitHub) -> None:
+    fake.refusals = [{"Retry-After": "0"}, {"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "1"}]
+
+    assert github.get("pulls/7") == fake.pulls[0]
+
+
+def test_github_rate_limit_of_an_hour_is_reported_at_once(fake: FakeGitHub, github: GitHub) -> None:
+    fake.refusals = [{"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": str(int(time.time()) + 3600)}] * 2
+
+    with pytest.raises(GitHubError, match="HTTP 403"):
+        github.get("pulls/7")
+    assert fake.asked == ["GET refused"]
+
+
+def test_github_refusal_without_a_limit_is_not_retried(fake: FakeGitHub, github: GitHub) -> None:
+    fake.refusals = [{"X-RateLimit-Remaining": "4000"}] * 2
+
+    with pytest.raises(GitHubError, match="HTTP 403"):
+        github.get("pulls/7")
+    assert fake.asked == ["GET refused"]
 
 
 def test_errors_hold_no_token(github: GitHub) -> None:

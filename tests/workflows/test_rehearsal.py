@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from envops.emulator.stage import staged_copy
+from envops.emulator.rehearsal_copy import rehearsal_copy
 from envops.repository.problem import DeclarationError
 from envops.repository.repository import Repository
 from merged_repository import Origin, origin_with
@@ -43,14 +43,14 @@ def test_the_copy_has_what_is_not_committed_yet(origin: Origin, tmp_path: Path) 
     (origin.work / "new.txt").write_text("new")
     (origin.work / "configs" / "endpoints.toml").unlink()
     try:
-        assert staged_copy(origin.work, tmp_path / "copy")
+        assert rehearsal_copy(origin.work, tmp_path / "copy")
     finally:
         (origin.work / "new.txt").unlink()
         origin.git("checkout", "-q", "--", "configs/endpoints.toml")
 
     assert (tmp_path / "copy" / "new.txt").read_text() == "new"
     assert not (tmp_path / "copy" / "configs" / "endpoints.toml").exists()
-    assert not staged_copy(origin.work, tmp_path / "same")
+    assert not rehearsal_copy(origin.work, tmp_path / "same")
 
 
 @pytest.mark.parametrize("arguments", [["--fault", "nonsense"], ["--assume", "halves=maybe"]])
@@ -64,4 +64,4 @@ def test_what_cannot_be_understood_ends_it_before_anything_runs(origin: Origin, 
 def test_without_a_commit_there_is_nothing_to_rehearse(tmp_path: Path) -> None:
     subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
     with pytest.raises(DeclarationError, match="is not a git repository with a commit"):
-        staged_copy(tmp_path, tmp_path / "copy")
+        rehearsal_copy(tmp_path, tmp_path / "copy")

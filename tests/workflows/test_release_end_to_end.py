@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 
 import pytest
-from envops.emulator.running import Running, emulator
+from envops.emulator.server import EmulatedHub, emulator
 from envops.repository.repository import Repository
 from merged_repository import Origin, origin_with
 from workflow_runner import WHEELS, Job, Runner
@@ -26,7 +26,7 @@ SAYS = {
 
 
 @pytest.fixture(scope="module")
-def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmulatedHub]:
     with emulator(tmp_path_factory.mktemp("hub"), teams=["acme"], key=KEY) as running:
         yield running
 
@@ -45,7 +45,7 @@ def merged(tmp_path_factory: pytest.TempPathFactory) -> Origin:
 
 
 @pytest.fixture(scope="module")
-def runner(hub: Running, merged: Origin, tmp_path_factory: pytest.TempPathFactory) -> Runner:
+def runner(hub: EmulatedHub, merged: Origin, tmp_path_factory: pytest.TempPathFactory) -> Runner:
     where = {name: value for name, value in hub.environment.items() if name != "PRIME_API_KEY"}
     real = ("shards", "plan", "validate", "report", "release", "train")
     return Runner(merged.bare, tmp_path_factory.mktemp("jobs"), real=real, variables=where)
@@ -65,7 +65,7 @@ def proven(merged: Origin, runner: Runner) -> list[Job]:
 
 
 def test_a_merge_publishes_what_was_proven_once(
-    merged: Origin, runner: Runner, proven: list[Job], hub: Running
+    merged: Origin, runner: Runner, proven: list[Job], hub: EmulatedHub
 ) -> None:
     assert all(job.passed for job in proven), "\n".join(job.said for job in proven)
     commit = merged.git("rev-parse", "main")
@@ -90,7 +90,7 @@ def test_a_merge_publishes_what_was_proven_once(
     assert len(hub.writes()) == written, "a second release writes nothing"
 
 
-def test_the_key_is_in_nothing_that_was_written(runner: Runner, proven: list[Job], hub: Running) -> None:
+def test_the_key_is_in_nothing_that_was_written(runner: Runner, proven: list[Job], hub: EmulatedHub) -> None:
     done = runner.run("release.yml", "publish", proven and _head(runner), {**SAYS, WHEELS: "false"})
     told = done.said + done.summary
     files = [path for path in runner.folder.rglob("*") if path.is_file() and not path.is_symlink()]

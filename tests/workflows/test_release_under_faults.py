@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
-from envops.emulator.running import Running, emulator
+from envops.emulator.server import EmulatedHub, emulator
 from envops.facts.observed import Wheel
-from envops.hub.retry_policy import Patience
-from envops.release.evidence import Evidence
-from envops.release.ledger import Entry
+from envops.release.evidence import ValidationEvidence
+from envops.release.ledger import LedgerEntry
 from envops.release.planning import make_plan
 from envops.release.release import Release
 from envops.release.verifying import Verified
 from envops.repository.repository import Repository
 from envops.repository.workspace import Workspace
 from envops.rules.engine import GATES
+from envops.system.retry_policy import HUB_PUSH
 from envops.validation.wheel import built_wheel
 from merged_repository import Origin, origin_with
 
@@ -43,7 +44,7 @@ MODES = {
     "an effect that shows late": "later reads=2",
     "an error, and an effect that shows late": "later reads=3 answer=504",
 }
-QUICK = Patience(first_seconds=0.01, longest_seconds=0.02)
+QUICK = replace(HUB_PUSH, first_seconds=0.01, longest_seconds=0.02)
 MOST_RELEASES = 3
 
 
@@ -55,7 +56,7 @@ class Publisher:
         self.workspace = Workspace(self.root)
         self.wanted = Repository.load(self.root, [NAME]).packages[NAME].hub_hash
 
-    def release(self) -> Entry:
+    def release(self) -> LedgerEntry:
         """Plan and apply; what became of the environment in the end."""
         planned = make_plan(self.root, [NAME], None, self.stop)
         assert planned.prime
@@ -63,12 +64,14 @@ class Publisher:
         repository = Repository.load(self.root, [NAME])
         package = repository.packages[NAME]
         wheel = built_wheel(package, self.workspace, self.stop).wheel
-        proof = Evidence(NAME, "pass", package.digest, package.hub_hash, dict.fromkeys(GATES, "pass"), wheel.sha256)
+        proof = ValidationEvidence(
+            NAME, "pass", package.digest, package.hub_hash, dict.fromkeys(GATES, "pass"), wheel.sha256
+        )
         release = Release(
             repository, self.workspace, planned.prime, planned.access, planned.hub.identity, {NAME: proof}, "",
             {}, self.stop, lambda _: None, QUICK,
         )  # fmt: skip
-        entries: list[Entry] = []
+        entries: list[LedgerEntry] = []
         release.apply(planned.plan, entries.append)
         return entries[-1]
 
@@ -90,13 +93,13 @@ def publisher(tmp_path_factory: pytest.TempPathFactory) -> Publisher:
 
 
 @pytest.fixture(scope="module")
-def serving(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+def serving(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmulatedHub]:
     with emulator(tmp_path_factory.mktemp("hub"), teams=["acme"]) as running:
         yield running
 
 
 @pytest.fixture
-def hub(serving: Running, monkeypatch: pytest.MonkeyPatch) -> Iterator[Running]:
+def hub(serving: EmulatedHub, monkeypatch: pytest.MonkeyPatch) -> Iterator[EmulatedHub]:
     """Empty, and the one that the CLI finds; what is downloaded and loaded afterwards another test proves."""
 
     class Content:
@@ -114,7 +117,7 @@ def hub(serving: Running, monkeypatch: pytest.MonkeyPatch) -> Iterator[Running]:
     serving.assume()
 
 
-def _published(hub: Running, publisher: Publisher) -> None:
+def _published(hub: EmulatedHub, publisher: Publisher) -> None:
     """Exactly what is wanted is there, once."""
     (environment,) = hub.state()["environment"]
     versions = [version for version in hub.state()["version"] if version["complete"]]
@@ -124,7 +127,7 @@ def _published(hub: Running, publisher: Publisher) -> None:
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("step", STEPS)
-def test_a_release_converges(hub: Running, publisher: Publisher, step: str, mode: str) -> None:
+def test_a_release_converges(hub: EmulatedHub, publisher: Publisher, step: str, mode: str) -> None:
     hub.break_with(f"{STEPS[step]} {MODES[mode]}")
 
     results = publisher.until_there()
@@ -136,14 +139,16 @@ def test_a_release_converges(hub: Running, publisher: Publisher, step: str, mode
 
 @pytest.mark.parametrize("after", [0, 500])
 @pytest.mark.parametrize("step", ["wheel upload", "source upload"])
-def test_a_release_converges_after_a_broken_upload(hub: Running, publisher: Publisher, step: str, after: int) -> None:
+def test_a_release_converges_after_a_broken_upload(
+    hub: EmulatedHub, publisher: Publisher, step: str, after: int
+) -> None:
     hub.break_with(f"{STEPS[step]} cut-upload after={after}")
 
     assert publisher.until_there()[-1] == "unchanged"
     _published(hub, publisher)
 
 
-def test_a_half_that_is_wedged_is_told_and_nothing_is_tried_for_ever(hub: Running, publisher: Publisher) -> None:
+def test_a_half_that_is_wedged_is_told_and_nothing_is_tried_for_ever(hub: EmulatedHub, publisher: Publisher) -> None:
     hub.assume("halves=wedged")
     hub.break_with(f"{STEPS['source']} status code=503")
 
@@ -154,7 +159,7 @@ def test_a_half_that_is_wedged_is_told_and_nothing_is_tried_for_ever(hub: Runnin
 @pytest.mark.parametrize(
     "answer", ["same-content=400", "same-content=422", "paging=ignored", "page-limit=1", "default-visibility=PUBLIC"]
 )
-def test_a_release_does_not_depend_on_what_is_only_assumed(hub: Running, publisher: Publisher, answer: str) -> None:
+def test_a_release_does_not_depend_on_what_is_only_assumed(hub: EmulatedHub, publisher: Publisher, answer: str) -> None:
     hub.assume(answer)
     hub.break_with(f"{STEPS['wheel finalize']} reset", f"{STEPS['source finalize']} reset")
 

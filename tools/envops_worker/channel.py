@@ -14,24 +14,20 @@ import threading
 from collections.abc import Iterator, Mapping
 from typing import Any, BinaryIO
 
-from envops_worker.crash_status import write_crash_status
-
 Request = dict[str, Any]
 
 
 class Channel:
     """One request at a time comes in; any number of answers to it go out."""
 
-    def __init__(self, requests: BinaryIO, answers: BinaryIO, status: int | None = None) -> None:
-        """Read requests and write answers; `status` is the descriptor of a crash status."""
+    def __init__(self, requests: BinaryIO, answers: BinaryIO) -> None:
         self._requests = requests
         self._answers = answers
-        self._status = status
         self._current: int | None = None
         self._lock = threading.Lock()
 
     @classmethod
-    def over_standard_streams(cls, status: int | None = None) -> Channel:
+    def over_standard_streams(cls) -> Channel:
         """Take standard input and output over, so that nothing else can use them."""
         requests = os.fdopen(os.dup(0), "rb")
         answers = os.fdopen(os.dup(1), "wb", buffering=0)
@@ -40,14 +36,12 @@ class Channel:
         os.close(nothing)
         os.dup2(2, 1)
         sys.stdin = open(os.devnull)  # noqa: SIM115, PTH123 - lives as long as the process
-        return cls(requests, answers, status)
+        return cls(requests, answers)
 
     def close(self) -> None:
         """Close it, in a fork that gets one of its own."""
         self._requests.close()
         self._answers.close()
-        if self._status is not None:
-            os.close(self._status)
 
     def requests(self) -> Iterator[Request]:
         """Requests until the host closes its end."""
@@ -61,9 +55,8 @@ class Channel:
         self._send({"event": "item", "kind": kind, "value": value})
 
     def be_about(self, value: Any) -> None:
-        """Write down what is done next, for the host to report if this process does not come back from it."""
-        if self._status is not None:
-            write_crash_status(self._status, encoded({"id": self._current, "value": value}))
+        """Send what is done next, for the host to report if this process does not come back from it."""
+        self._send({"event": "about", "value": value})
 
     def done(self) -> None:
         """The current request is answered."""

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from envops_worker.failures import OutOfTime
-from envops_worker.policies.policies import Message
+from envops_worker.messages import Message
 from envops_worker.session import time_limit
 
 if TYPE_CHECKING:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from envops_worker.messages import Message, text_of
 from envops_worker.policies.answers import answer_of, find_payload
-from envops_worker.policies.policies import Message, text_of
 
 LONGEST = 2_000
 

@@ -1,19 +1,18 @@
 """Paths that importing verifiers derived from HOME and TMPDIR, set anew in the folder of each environment.
 
 Libraries read both variables when they are imported and keep what follows from them. They keep it in variables of
-their modules and in the few other places that are listed here; a test searches all objects for more.
+their modules and in the one class that is named here; a test searches all objects for more.
 """
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
 from pathlib import PurePath
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
-CLASS_ATTRIBUTES = (("verifiers.v1.runtimes.subprocess", "SubprocessRuntime", "scripts_dir"),)
-"""Module, class and attribute of the paths that are kept elsewhere than in a module's variables."""
+CLASS = ("verifiers.v1.runtimes.subprocess", "SubprocessRuntime")
 
 
 class Holder(NamedTuple):
@@ -28,13 +27,16 @@ class Holder(NamedTuple):
 
 def paths_below(folder: str) -> list[Holder]:
     """Everything imported so far that keeps a path below a folder."""
-    names = {folder, os.path.realpath(folder)}
-    return [
-        Holder(owner, name, str(value)[len(below) :], type(value))
-        for owner, name, value in (*_module_variables(), *_class_attributes())
-        for below in names
-        if str(value) == below or str(value).startswith(f"{below}/")
-    ]
+    found = []
+    for owner in (*sys.modules.values(), getattr(sys.modules.get(CLASS[0]), CLASS[1], None)):
+        variables: Any = getattr(owner, "__dict__", None)
+        for name, value in list(variables.items()) if type(variables) in (dict, MappingProxyType) else ():
+            # A proxy of a library may import the module behind it when it is asked for more than its type.
+            if issubclass(type(value), (str, PurePath)):
+                below = next((one for one in (folder, os.path.realpath(folder)) if _is_in(str(value), one)), None)
+                if below is not None:
+                    found.append(Holder(owner, name, str(value)[len(below) :], type(value)))
+    return found
 
 
 def move(holders: list[Holder], folder: str) -> None:
@@ -43,17 +45,5 @@ def move(holders: list[Holder], folder: str) -> None:
         setattr(owner, name, kind(folder + rest))
 
 
-def _module_variables() -> Iterator[tuple[Any, str, Any]]:
-    for module in list(sys.modules.values()):
-        variables = getattr(module, "__dict__", None)
-        for name, value in list(variables.items()) if type(variables) is dict else ():
-            # A proxy of a library may import the module behind it when it is asked for more than its type.
-            if issubclass(type(value), (str, PurePath)):
-                yield module, name, value
-
-
-def _class_attributes() -> Iterator[tuple[Any, str, Any]]:
-    for module, kind, name in CLASS_ATTRIBUTES:
-        owner = getattr(sys.modules.get(module), kind, None)
-        if owner is not None and name in vars(owner):
-            yield owner, name, vars(owner)[name]
+def _is_in(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(f"{folder}/")

@@ -17,8 +17,9 @@ from envops_worker.channel import Channel
 from envops_worker.confinement import NetworkGuard
 from envops_worker.effort import set_handler
 from envops_worker.failures import OutOfTime, Sources, said_as_exception
+from envops_worker.messages import Message, text_of
 from envops_worker.policies.oracle import NoOracle
-from envops_worker.policies.policies import Message, Policies, text_of
+from envops_worker.policies.policies import Policies
 
 if TYPE_CHECKING:
     from envops_worker.endpoint.server import Endpoint

@@ -17,6 +17,7 @@ import select
 import signal
 import sys
 import time
+from typing import Any
 
 PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
@@ -24,10 +25,13 @@ PATIENCE_SECONDS = 5.0
 """How long to go on killing where new processes keep appearing."""
 
 
-def begin() -> None:
-    """Fork the worker of a new process, as its variable `ENVOPS_START` says."""
-    start = json.loads(os.environ["ENVOPS_START"])
+def begin() -> dict[str, Any]:
+    """Fork the worker of a new process, and return in it what the variable `ENVOPS_START` says that it is to be."""
+    start: dict[str, Any] = json.loads(os.environ.pop("ENVOPS_START"))
+    if "control" in start:
+        os.set_inheritable(start["control"], False)
     fork_worker(start["lifeline"], leaves_others=start["role"] == "template")
+    return start
 
 
 def fork_worker(lifeline: int, *, leaves_others: bool = False) -> None:
@@ -42,18 +46,13 @@ def fork_worker(lifeline: int, *, leaves_others: bool = False) -> None:
     if worker == 0:
         os.close(lifeline)
         os.setsid()
-        _prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-        if os.getppid() != supervisor:
-            os._exit(1)
+        die_with_parent(supervisor)
         return
     try:
         status = _watch(worker, lifeline)
-        if leaves_others:
-            _end_group(worker)
-            with contextlib.suppress(ChildProcessError):  # it was reaped where it ended by itself
-                os.waitpid(worker, 0)
-        else:
-            end_everyone(worker)
+        end_group(worker)
+        if not leaves_others:
+            _end_everyone()
         _end_like(status)
     finally:
         os._exit(70)
@@ -69,7 +68,7 @@ def guard(lifeline: int, command: list[str]) -> None:
         os._exit(127)
 
 
-def adopt_strays(*, adopts: bool = True) -> None:
+def adopt_strays(*, adopts: bool) -> None:
     """Have the kernel give this process whatever its descendants leave behind; or not."""
     _prctl(PR_SET_CHILD_SUBREAPER, int(adopts))
 
@@ -121,16 +120,16 @@ def _reaped() -> list[tuple[int, int]]:
     return found
 
 
-def _end_group(worker: int) -> None:
+def end_group(leader: int) -> None:
+    """End the process group of a child, with the child where it is in there by now."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(worker, signal.SIGKILL)
+        os.killpg(leader, signal.SIGKILL)
 
 
-def end_everyone(worker: int) -> None:
+def _end_everyone() -> None:
     """End all descendants, and those that they leave behind, until there are none."""
-    _end_group(worker)
     deadline = time.monotonic() + PATIENCE_SECONDS
-    while time.monotonic() < deadline and (alive := descendants(os.getpid())):
+    while time.monotonic() < deadline and (alive := _descendants(os.getpid())):
         for process in alive:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(process, signal.SIGKILL)
@@ -138,7 +137,7 @@ def end_everyone(worker: int) -> None:
         _reaped()
 
 
-def descendants(process: int) -> set[int]:
+def _descendants(process: int) -> set[int]:
     """Children and their children, as far as /proc tells."""
     children: dict[int, list[int]] = {}
     for name in filter(str.isdigit, os.listdir("/proc")):  # noqa: PTH208

@@ -1,36 +1,36 @@
 """The loop of a template: a process that forks others on request and does nothing else.
 
-There are two. The lock template has imported verifiers and nothing of any environment. The environment template has
-loaded one environment and has scored nothing. Between them stands the base of each environment: a fork of the lock
-template with its own supervisor, variables, and folder. docs/architecture.md has the picture.
+The lock template has imported verifiers and nothing of any environment; it forks the base of each environment. The
+environment template has loaded one environment and has scored nothing; it forks jobs, as the base does.
+docs/architecture.md has the picture.
 
 A request is one datagram: JSON settings, and the descriptors that the settings name. The template writes the
-process's id to the descriptor `report`, and its exit code when it has ended; it ends the process, with its process
-group, when the other end of the pipe `lifeline` is closed.
+process's id to the descriptor `report`, and its exit code when it has ended. A job has the pipe `lifeline` as well: it
+ends, with its process group, when the other end is closed or the template is gone. A base has a supervisor for that.
 """
 
 from __future__ import annotations
 
 import contextlib
-import gc
 import json
 import os
 import select
 import signal
 import socket
 import stat
+import sys
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
-from envops_worker.supervisor import adopt_strays, die_with_parent, woken_by_children
+from envops_worker.forking import NUMBER
+from envops_worker.supervisor import adopt_strays, die_with_parent, end_group, woken_by_children
 
 MOST_BYTES = 1 << 17
 """Of the settings of one request; a module to run comes with all of its variables."""
 MOST_DESCRIPTORS = 8
-STREAMS = ("stdin", "stdout", "stderr")
 
 
 @dataclass(frozen=True)
@@ -40,23 +40,13 @@ class ForkRequest:
     settings: dict[str, Any]
     descriptors: dict[str, int]
     """By the names that the settings gave them."""
-    parent: int
-    """The id of the process that forked it."""
-
-    def take_place(self) -> None:
-        """Be what a new process would be: a session and standard streams of its own, and dependent on its parent."""
-        die_with_parent(self.parent)
-        os.setsid()
-        for target, name in enumerate(STREAMS):
-            os.dup2(self.descriptors[name], target)
-            os.close(self.descriptors[name])
 
 
 @dataclass(frozen=True)
 class _Child:
     report: int
     lifeline: int
-    """-1 where a supervisor of its own watches that."""
+    """-1 for a base, which has a supervisor."""
 
     def close(self) -> None:
         _close(one for one in (self.report, self.lifeline) if one >= 0)
@@ -70,8 +60,7 @@ class Template:
 
         With `adopts`, it ends what its forks leave behind: supervisors leave something where they are killed.
         """
-        if adopts:
-            adopt_strays()
+        adopt_strays(adopts=adopts)
         self._adopts = adopts
         self._control = control
         self._sockets = {one.fileno(): one for one in (control, *others)}
@@ -88,12 +77,11 @@ class Template:
                     with contextlib.suppress(BlockingIOError):
                         os.read(woken, 4096)
                 elif descriptor in lifelines:
-                    _end_group(lifelines[descriptor])
-                elif descriptor in self._sockets and (request := self._forked(self._sockets[descriptor])):
+                    end_group(lifelines[descriptor])
+                elif request := self._forked(self._sockets[descriptor]):
                     signal.set_wakeup_fd(-1)
                     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-                    for inherited in (woken, wake):
-                        os.close(inherited)
+                    _close((woken, wake))
                     return request
             self._reap()
 
@@ -104,26 +92,28 @@ class Template:
         except OSError:
             content, descriptors = b"", []
         if not content and control is self._control:
-            self._leave()
+            os._exit(0)  # which ends its jobs
+        template = os.getpid()
         try:
             settings = json.loads(content)
             named = dict(zip(settings.pop("descriptors"), descriptors, strict=True))
             child = _Child(named.pop("report"), named.pop("lifeline", -1))
-        except (ValueError, LookupError, TypeError, AttributeError):  # the author's code holds one of the sockets
-            _close(descriptors)
-            return None
-        template = os.getpid()
-        try:
             process = os.fork()
-        except OSError:  # no room for another process: the host sees its end of `report` close
+        except (ValueError, LookupError, TypeError, AttributeError, OSError):
+            # The author's code holds one of the sockets; or there is no room for another process, and the host sees
+            # its end of `report` close.
             _close(descriptors)
             return None
         if process == 0:
-            child.close()
-            self._forget()
-            return ForkRequest(settings, named, template)
+            for one in (child, *self._children.values()):
+                one.close()
+            for control in self._sockets.values():
+                control.close()
+            if child.lifeline >= 0:
+                _be_job(named, template)
+            return ForkRequest(settings, named)
         self._children[process] = child
-        _say(child.report, process)
+        _report(child, process)
         _close(named.values())
         return None
 
@@ -133,39 +123,36 @@ class Template:
             while ended := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT):
                 child = self._children.pop(ended.si_pid, None)
                 if child is not None and child.lifeline >= 0:
-                    _end_group(ended.si_pid)
+                    end_group(ended.si_pid)
                 _, status = os.waitpid(ended.si_pid, 0)
                 if child is not None:
-                    _say(child.report, os.waitstatus_to_exitcode(status))
+                    _report(child, os.waitstatus_to_exitcode(status))
                     child.close()
                 if self._adopts:
                     self._end_adopted()
 
     def _end_adopted(self) -> None:
         """End children that it did not fork; the end of each of them hands on what it left behind itself."""
-        with contextlib.suppress(OSError):
-            for process in map(int, Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()):
-                if process not in self._children:
-                    with contextlib.suppress(ProcessLookupError, PermissionError):
-                        os.kill(process, signal.SIGKILL)
-
-    def _forget(self) -> None:
-        """Close, in a fork, what belongs to the template and to its other forks."""
-        for control in self._sockets.values():
-            control.close()
-        for child in self._children.values():
-            child.close()
-
-    def _leave(self) -> NoReturn:
-        for process, child in self._children.items():
-            if child.lifeline >= 0:
-                _end_group(process)
-        os._exit(0)
+        with contextlib.suppress(OSError):  # the kernel keeps no list of them
+            adopted = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
+            for process in {*map(int, adopted)} - self._children.keys():
+                os.kill(process, signal.SIGKILL)
 
 
-def _say(report: int, number: int) -> None:
+def _be_job(descriptors: dict[str, int], template: int) -> None:
+    """Be what a new process would be: with a session, standard streams and chance of its own."""
+    die_with_parent(template)
+    os.setsid()
+    for target, name in enumerate(("stdin", "stdout", "stderr")):
+        os.dup2(descriptors[name], target)
+        os.close(descriptors[name])
+    if numpy := sys.modules.get("numpy.random"):  # Python's own generator sees to itself
+        numpy.seed()
+
+
+def _report(child: _Child, number: int) -> None:
     with contextlib.suppress(OSError):  # the host is gone
-        os.write(report, f"{number}\n".encode())
+        os.write(child.report, NUMBER.pack(number))
 
 
 def _close(descriptors: Iterable[int]) -> None:
@@ -173,31 +160,18 @@ def _close(descriptors: Iterable[int]) -> None:
         os.close(descriptor)
 
 
-def _end_group(leader: int) -> None:
-    """End a fork and its process group; the fork is not reaped yet, so the number is still its own."""
-    for end, number in ((os.killpg, leader), (os.kill, leader)):
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            end(number, signal.SIGKILL)
-
-
 def open_descriptors() -> set[int]:
     """The descriptors of this process."""
-    found = set()
-    for name in os.listdir("/proc/self/fd"):  # noqa: PTH208
-        with contextlib.suppress(OSError):  # the one that listed them
-            os.fstat(int(name))
-            found.add(int(name))
-    return found
+    folder = "/proc/self/fd"
+    listed = os.listdir(folder)  # noqa: PTH208
+    return {int(name) for name in listed if os.path.exists(f"{folder}/{name}")}  # noqa: PTH110 - not the one that listed
 
 
-def reason_not_to_fork(known: set[int], *, tolerated: Sequence[str] = ()) -> str:
-    """What forks of this process could not carry, or nothing: threads, and channels that were not open before.
-
-    Threads whose class is of one of the `tolerated` modules do not count.
-    """
-    main = threading.main_thread()
-    others = [one for one in threading.enumerate() if one is not main]
-    threads = [one.name for one in others if not type(one).__module__.startswith(tuple(tolerated) or "\0")]
+def reason_not_to_fork(known: set[int]) -> str:
+    """What forks of this process could not carry, or nothing: threads, and channels that were not open before."""
+    others = [one for one in threading.enumerate() if one is not threading.main_thread()]
+    # The thread of a progress bar need not run in forks.
+    threads = [one.name for one in others if not type(one).__module__.startswith("tqdm")]
     if threads:
         return f"threads are left behind: {', '.join(threads)}"
     for descriptor in open_descriptors() - known:
@@ -205,8 +179,3 @@ def reason_not_to_fork(known: set[int], *, tolerated: Sequence[str] = ()) -> str
         if not stat.S_ISREG(mode) and not stat.S_ISCHR(mode) and not stat.S_ISDIR(mode):
             return f"a channel is left open: {Path(f'/proc/self/fd/{descriptor}').readlink()}"
     return ""
-
-
-def settle() -> None:
-    """Let later garbage collections pass over what is there: forks would copy the memory by looking at it."""
-    gc.freeze()

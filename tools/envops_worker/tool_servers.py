@@ -8,11 +8,8 @@ is given, where it runs and how it ends is verifiers' own business as before.
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import json
 import os
 import runpy
-import select
 import socket
 import sys
 import tempfile
@@ -21,7 +18,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, BinaryIO, NoReturn
 
-SIGN_OF_LIFE_SECONDS = 10.0
+from envops_worker.forking import ForkedProcess, NotForked, fork
+
 LISTENING_SECONDS = 30.0
 """How long a server may take to set itself up before verifiers looks for it in its own way."""
 
@@ -43,10 +41,6 @@ def fork_servers() -> None:
         subprocess.asyncio = AsyncioWithForks(_base[0])
 
 
-class NotForked(RuntimeError):
-    """No server came of it; a new process will do."""
-
-
 class ForkedServer:
     """The part of asyncio's process that verifiers needs of one which goes on in the background."""
 
@@ -54,46 +48,22 @@ class ForkedServer:
         self, base: socket.socket, module: str, environment: Mapping[str, str], folder: Path, log: BinaryIO
     ) -> None:
         """Begin what `python -m module` would be. Raises `NotForked`."""
-        self._report, report = os.pipe()
-        lifeline, self._lifeline = os.pipe()
-        nothing = os.open(os.devnull, os.O_RDONLY)
-        descriptors = {"stdin": nothing, "stdout": log.fileno(), "stderr": log.fileno()}
-        descriptors |= {"lifeline": lifeline, "report": report}
         settings = {"module": module, "environment": dict(environment), "folder": str(folder)}
-        request = json.dumps({**settings, "descriptors": list(descriptors)}).encode()
-        self._heard = b""
-        try:
-            socket.send_fds(base, [request], list(descriptors.values()))
-            self._listen(SIGN_OF_LIFE_SECONDS)
-            self.pid = int(self._heard.split(b"\n")[0])
-        except (OSError, ValueError) as error:
-            os.close(self._report)
-            os.close(self._lifeline)
-            raise NotForked(str(error)) from error
-        finally:
-            for descriptor in (nothing, lifeline, report):
-                os.close(descriptor)
+        lifeline, _ = os.pipe()  # the other end stays open as long as this process lives
+        with open(os.devnull) as nothing:  # noqa: PTH123
+            given = {"stdin": nothing.fileno(), "stdout": log.fileno(), "stderr": log.fileno(), "lifeline": lifeline}
+            self._process: ForkedProcess = fork(base, settings, given)
+        os.close(lifeline)
+        self.pid = self._process.pid
 
     @property
     def returncode(self) -> int | None:
-        """The exit code once it is gone; the base reports it."""
-        self._listen(0)
-        code = self._heard.split(b"\n")[1:2]
-        return int(code[0] or 0) if code and (code[0] or self._report < 0) else None
+        return self._process.poll()
 
     async def wait(self) -> int:
         while (code := self.returncode) is None:  # noqa: ASYNC110 - what ends is another process
             await asyncio.sleep(0.01)
         return code
-
-    def _listen(self, seconds: float) -> None:
-        if self._report < 0 or not select.select([self._report], [], [], seconds)[0]:
-            return
-        part = os.read(self._report, 64)
-        self._heard += part
-        if not part:
-            os.close(self._report)
-            self._report = -1
 
 
 class AsyncioWithForks:
@@ -113,21 +83,15 @@ class AsyncioWithForks:
             server = ForkedServer(self._base, command[2], options["env"], options["cwd"], options["stdout"])
         except NotForked:
             return await asyncio.create_subprocess_exec(*command, **options)
-        await _listening(server, Path(port_file))
+        deadline = time.monotonic() + LISTENING_SECONDS
+        while time.monotonic() < deadline and server.returncode is None:  # verifiers itself looks once a second
+            if _listens(Path(port_file)):
+                break
+            await asyncio.sleep(0.02)
         return server
 
 
-async def _listening(server: ForkedServer, port_file: Path) -> None:
-    """Return when it answers, is gone, or takes long."""
-    pause, deadline = 0.01, time.monotonic() + LISTENING_SECONDS
-    while server.returncode is None and time.monotonic() < deadline:
-        if _answers(port_file):
-            return
-        await asyncio.sleep(pause)
-        pause = min(0.2, pause * 1.2)
-
-
-def _answers(port_file: Path) -> bool:
+def _listens(port_file: Path) -> bool:
     """Whether a server listens on the port that the file names."""
     try:
         socket.create_connection(("127.0.0.1", int(port_file.read_text())), 1.0).close()
@@ -137,24 +101,11 @@ def _answers(port_file: Path) -> bool:
 
 
 def run_module(settings: Mapping[str, Any]) -> NoReturn:
-    """Be what `python -m module` would be, in a fork of the base that has taken its place."""
-    code = 0
-    try:
-        os.environ.clear()
-        os.environ.update(settings["environment"])
-        os.chdir(settings["folder"])
-        tempfile.tempdir = None  # TMPDIR is another one
-        sys.argv = [settings["module"]]
-        runpy.run_module(settings["module"], run_name="__main__", alter_sys=True)
-    except SystemExit as error:
-        code = error.code if isinstance(error.code, int) else int(error.code is not None)
-        if not isinstance(error.code, int | None):
-            print(error.code, file=sys.stderr)
-    except BaseException as error:
-        code = 1
-        sys.excepthook(type(error), error, error.__traceback__)
-    finally:
-        with contextlib.suppress(Exception):
-            sys.stdout.flush()
-            sys.stderr.flush()
-        os._exit(code & 0xFF)
+    """Be what `python -m module` would be, in a fork of the base."""
+    os.environ.clear()
+    os.environ.update(settings["environment"])
+    os.chdir(settings["folder"])
+    tempfile.tempdir = None  # TMPDIR is another one
+    sys.argv = [settings["module"]]
+    runpy.run_module(settings["module"], run_name="__main__", alter_sys=True)
+    sys.exit()

@@ -1,4 +1,4 @@
-"""Runs of a tiny model of random weights, where torch, TRL and peft are installed; elsewhere these are skipped.
+"""Runs of a tiny model of random weights.
 
 Nothing is learned here. What is checked is that every part is the real one: the environment's rollouts and rewards, the
 tokens that were sampled, where the gradient goes, and that no finished step is lost.
@@ -11,6 +11,7 @@ import os
 import re
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -20,7 +21,7 @@ import pytest
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[2]
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.torch]
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT / "tools"), "OMP_NUM_THREADS": "1"}
 SETTINGS = """\
 model = "{model}"
@@ -49,9 +50,9 @@ report_to = "none"
 LORA = '[lora]\nr = 4\nlora_alpha = 8\ntarget_modules = "all-linear"\n'
 
 
-def driven(python: str, *arguments: str) -> dict[str, Any]:
+def driven(*arguments: str) -> dict[str, Any]:
     """What TRL makes of one generation batch (see drive.py)."""
-    command = [python, str(HERE / "drive.py"), *arguments]
+    command = [sys.executable, str(HERE / "drive.py"), *arguments]
     done = subprocess.run(command, cwd=ROOT, env=ENVIRONMENT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
     looked_at: dict[str, Any] = json.loads(done.stdout)
@@ -67,33 +68,33 @@ def said(row: Mapping[str, Any], whose: int) -> list[str]:
     return [text for mine, text in row["parts"] if mine == whose]
 
 
-def test_one_turn_of_v1_is_paid_by_the_environment(trl_python: str, tiny_model: Path, tmp_path: Path) -> None:
-    found = driven(trl_python, "reverse-text", "scripted", str(tiny_model), str(tmp_path / "run"))
+def test_one_turn_of_v1_is_paid_by_the_environment(tiny_model: Path, tmp_path: Path) -> None:
+    found = driven("reverse-text", "scripted", str(tiny_model), str(tmp_path / "run"))
     assert sorted({row["reward"] for row in found["rows"]}) == [0.0, 1.0]
     for row in found["rows"]:
         assert row["reward"] == float("<reversed_text>" in said(row, 1)[0])
         assert said(row, 0) == []
 
 
-def test_one_turn_of_v0_is_paid_by_the_environment(trl_python: str, tiny_model: Path, tmp_path: Path) -> None:
-    found = driven(trl_python, "date-arithmetic", "scripted", str(tiny_model), str(tmp_path / "run"))
+def test_one_turn_of_v0_is_paid_by_the_environment(tiny_model: Path, tmp_path: Path) -> None:
+    found = driven("date-arithmetic", "scripted", str(tiny_model), str(tmp_path / "run"))
     for row in found["rows"]:
         right = "<answer>" in said(row, 1)[0]
         assert row["reward"] == pytest.approx(1.2 if right else 0.0)
         assert row["functions"]["correct_answer"] == float(right)
 
 
-def test_turns_of_v1_are_one_sequence(trl_python: str, tiny_model: Path, tmp_path: Path) -> None:
+def test_turns_of_v1_are_one_sequence(tiny_model: Path, tmp_path: Path) -> None:
     """The random model speaks: its bytes are no text, and are found again nevertheless."""
-    found = driven(trl_python, "alphabet-sort", "sampled", str(tiny_model), str(tmp_path / "run"))
+    found = driven("alphabet-sort", "sampled", str(tiny_model), str(tmp_path / "run"))
     for row in found["rows"]:
         assert len(said(row, 1)) == len(said(row, 0)) + 1 >= 2
         assert all("<|im_start|>user\nAdd these people" in text for text in said(row, 0))
         assert all(text.endswith("<|im_start|>assistant\n") for text in said(row, 0))
 
 
-def test_turns_of_v0_are_one_sequence(trl_python: str, tiny_model: Path, tmp_path: Path) -> None:
-    found = driven(trl_python, "number-guess", "scripted", str(tiny_model), str(tmp_path / "run"))
+def test_turns_of_v0_are_one_sequence(tiny_model: Path, tmp_path: Path) -> None:
+    found = driven("number-guess", "scripted", str(tiny_model), str(tmp_path / "run"))
     assert all(row["functions"]["success"] == 1.0 for row in found["rows"])
     for row in found["rows"]:
         low, high = map(int, re.findall(r"greater than (\d+) and less than (\d+)", row["prompt"])[0])
@@ -103,11 +104,9 @@ def test_turns_of_v0_are_one_sequence(trl_python: str, tiny_model: Path, tmp_pat
     assert all(re.search("My number is|not one whole number", text) for row in found["rows"] for text in said(row, 0))
 
 
-def test_calls_of_tools_are_made_and_their_answers_are_not_learned(
-    trl_python: str, tiny_model: Path, tmp_path: Path
-) -> None:
+def test_calls_of_tools_are_made_and_their_answers_are_not_learned(tiny_model: Path, tmp_path: Path) -> None:
     run = str(tmp_path / "run")
-    found = driven(trl_python, "ledger-lookup", "scripted", str(tiny_model), run, "lora")
+    found = driven("ledger-lookup", "scripted", str(tiny_model), run, "lora")
     assert found["trainable"] < found["weights"]
     called = [row for row in found["rows"] if row["functions"]["tool_calls"] == 1.0]
     assert len(called) == 4
@@ -120,8 +119,8 @@ def test_calls_of_tools_are_made_and_their_answers_are_not_learned(
         assert last.startswith("<answer>1</answer>")
 
 
-def trained(python: str, file: Path, **more: Any) -> subprocess.CompletedProcess[str]:
-    command = [python, "-m", "envops", "train", "--config", str(file), "--format", "json"]
+def trained(file: Path, **more: Any) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "envops", "train", "--config", str(file), "--format", "json"]
     return subprocess.run(command, cwd=ROOT, env=ENVIRONMENT, capture_output=True, text=True, check=False, **more)
 
 
@@ -135,13 +134,11 @@ def rows_of(folder: Path) -> dict[int, dict[str, Any]]:
     return rows
 
 
-def test_a_run_is_interrupted_and_gone_on_with_and_loses_no_finished_step(
-    trl_python: str, tiny_model: Path, tmp_path: Path
-) -> None:
+def test_a_run_is_interrupted_and_gone_on_with_and_loses_no_finished_step(tiny_model: Path, tmp_path: Path) -> None:
     file, folder = tmp_path / "run.toml", tmp_path / "run"
     text = SETTINGS.format(model=tiny_model, environment="alphabet-sort", folder=folder, steps=400)
     file.write_text(text + LORA)
-    command = [trl_python, "-m", "envops", "train", "--config", str(file)]
+    command = [sys.executable, "-m", "envops", "train", "--config", str(file)]
     with subprocess.Popen(command, cwd=ROOT, env=ENVIRONMENT, stderr=subprocess.PIPE, text=True) as running:
         assert running.stderr is not None
         for line in running.stderr:
@@ -156,7 +153,7 @@ def test_a_run_is_interrupted_and_gone_on_with_and_loses_no_finished_step(
     assert (folder / f"checkpoint-{done}" / "adapter_model.safetensors").is_file(), "the last finished step is kept"
 
     file.write_text(text.replace("max_steps = 400", f"max_steps = {done + 2}") + LORA)
-    gone_on = trained(trl_python, file)
+    gone_on = trained(file)
     assert gone_on.returncode == 0, gone_on.stderr
     assert f"going on after step {done}" in gone_on.stderr
     after = rows_of(folder)
@@ -167,12 +164,12 @@ def test_a_run_is_interrupted_and_gone_on_with_and_loses_no_finished_step(
     assert (folder / "final" / "adapter_model.safetensors").is_file()
 
     (folder / "final" / "trained.json").unlink()  # as if it were killed while the model was written
-    again = trained(trl_python, file)
+    again = trained(file)
     assert (folder / "final" / "trained.json").is_file()
     assert json.loads(again.stdout)["end"] == "already finished"
 
     file.write_text(text.replace("1e-3", "1e-4") + LORA)
-    other = trained(trl_python, file)
+    other = trained(file)
     assert other.returncode == 2
     assert "other settings (grpo.learning_rate)" in other.stderr
 
@@ -195,30 +192,30 @@ print(json.dumps([now[1].get_last_lr()[0], now[0].param_groups[0]["lr"], step(*n
 """
 
 
-def test_a_checkpoint_is_gone_on_with_at_the_rate_that_is_asked_for_now(trl_python: str) -> None:
-    done = subprocess.run([trl_python, "-c", RATES], env=ENVIRONMENT, capture_output=True, text=True, check=True)
+def test_a_checkpoint_is_gone_on_with_at_the_rate_that_is_asked_for_now() -> None:
+    done = subprocess.run([sys.executable, "-c", RATES], env=ENVIRONMENT, capture_output=True, text=True, check=True)
     assert json.loads(done.stdout) == pytest.approx([3e-6 * 0.9, 3e-6 * 0.9, 3e-6 * 0.8])
 
 
-def test_a_run_from_a_checkpoint_of_another_has_its_own_rate(trl_python: str, tiny_model: Path, tmp_path: Path) -> None:
+def test_a_run_from_a_checkpoint_of_another_has_its_own_rate(tiny_model: Path, tmp_path: Path) -> None:
     file = tmp_path / "run.toml"
     text = SETTINGS.format(model=tiny_model, environment="reverse-text", folder=tmp_path / "old", steps=1)
     text = text.replace('eval_strategy = "steps"', 'eval_strategy = "no"')
     file.write_text(text + LORA)
-    assert trained(trl_python, file).returncode == 0
+    assert trained(file).returncode == 0
     slower = text.replace("max_steps = 1", "max_steps = 2").replace("1e-3", "1e-4").replace("/old", "/new")
     file.write_text(slower.replace("[grpo]", f'resume_from = "{tmp_path}/old/checkpoint-1"\n[grpo]') + LORA)
-    done = trained(trl_python, file)
+    done = trained(file)
     assert done.returncode == 0, done.stderr
     assert rows_of(tmp_path / "new")[2]["learning_rate"] == pytest.approx(1e-4)
     assert json.loads((tmp_path / "new" / "final" / "trained.json").read_text()) == {"step": 2}
 
 
-def test_all_weights_are_trained_and_the_budget_ends_it(trl_python: str, tiny_model: Path, tmp_path: Path) -> None:
+def test_all_weights_are_trained_and_the_budget_ends_it(tiny_model: Path, tmp_path: Path) -> None:
     file, folder = tmp_path / "run.toml", tmp_path / "run"
     text = SETTINGS.format(model=tiny_model, environment="number-guess", folder=folder, steps=400)
     file.write_text(text.replace("eval_tasks = 3", "eval_tasks = 3\nmax_hours = 1e-6"))
-    done = trained(trl_python, file)
+    done = trained(file)
     assert done.returncode == 3, done.stderr
     assert json.loads(done.stdout)["end"] == "budget"
     assert (folder / "checkpoint-1" / "model.safetensors").is_file()
@@ -234,12 +231,12 @@ def test_all_weights_are_trained_and_the_budget_ends_it(trl_python: str, tiny_mo
     ],
 )
 def test_what_cannot_be_run_ends_before_any_rollout(
-    trl_python: str, tiny_model: Path, tmp_path: Path, changed: tuple[str, str], said: str
+    tiny_model: Path, tmp_path: Path, changed: tuple[str, str], said: str
 ) -> None:
     file = tmp_path / "run.toml"
     text = SETTINGS.format(model=tiny_model, environment="reverse-text", folder=tmp_path / "run", steps=1)
     file.write_text(text.replace(*changed))
-    done = trained(trl_python, file)
+    done = trained(file)
     assert done.returncode == 2
     assert re.search(said, done.stderr), done.stderr
     assert not (tmp_path / "run" / "metrics.jsonl").exists()

@@ -12,23 +12,21 @@ from pathlib import Path
 from envops import __version__, exit_codes
 from envops.cli import arguments
 from envops.cli.distribution_results import known_environment
-from envops.cli.printing import append_to_summary, print_text, write_report
 from envops.facts.observed import Facts, Task
 from envops.facts.results import EvaluationRow, ResultsWriter, task_key
 from envops.models.comparison_sides import (
-    Place,
-    Rollouts,
-    Source,
+    ComparisonSide,
+    SideRollouts,
     rollouts_on_file,
     sampled_alike,
     sampling_difference,
     sampling_of_side,
-    source_of,
+    side_of,
 )
-from envops.models.model_evaluation import MOST_TASKS, Asked, Opened, evaluate_speaker
+from envops.models.model_evaluation import MOST_TASKS, EvaluationSize, OpenedTasks, evaluate_speaker
 from envops.models.model_run import (
-    Meter,
-    Refused,
+    EvaluationProgress,
+    RunRefused,
     approve,
     asked_of,
     breaking_off,
@@ -53,6 +51,7 @@ from envops.reports.before_after import (
 )
 from envops.reports.before_after_text import render_markdown, render_text
 from envops.reports.html.written import refresh_page
+from envops.reports.printing import append_to_summary, for_terminal, print_text, write_report
 from envops.repository.endpoints import Endpoint
 from envops.repository.package import Package
 from envops.repository.registry import EnvironmentEntry
@@ -61,6 +60,7 @@ from envops.repository.workspace import Workspace
 from envops.statistics.before_after import BeforeAfter, before_after
 from envops.statistics.declared_range import DeclaredRange, declared_range
 from envops.statistics.outcomes import Sample, outcome_of_rollout
+from envops.statistics.two_sides import SideName, TwoSides
 from envops.system.termination import terminated_like_interrupted
 from envops.validation.journal import Journal
 
@@ -108,28 +108,27 @@ class Comparison:
     package: Package
     options: argparse.Namespace
     stop: threading.Event
-    before: Source
-    after: Source
+    sides: TwoSides[ComparisonSide]
 
     @property
     def reports(self) -> Path:
         return self.options.reports or self.root / "reports"
 
-    def rollouts_file(self, side: Source) -> Path:
+    def rollouts_file(self, side: ComparisonSide) -> Path:
         """Where an endpoint's rollouts are left. The name is no other command's: what those leave is read here."""
-        file = f"{self.entry.name}--{side.name}--compare-{side.place}.jsonl".replace("/", "_")
+        file = f"{self.entry.name}--{side.name}--compare-{side.side}.jsonl".replace("/", "_")
         return self.reports / "rollouts" / file
 
     @property
     def endpoints(self) -> tuple[Endpoint, ...]:
-        return tuple(side.endpoint for side in (self.before, self.after) if side.endpoint is not None)
+        return tuple(side.endpoint for side in self.sides if side.endpoint is not None)
 
 
 @dataclass(frozen=True)
-class Evaluated:
+class EvaluatedSide:
     """What an endpoint said, and what it cost."""
 
-    rollouts: Rollouts
+    rollouts: SideRollouts
     facts: Facts
     journal: Journal | None
     dollars: float
@@ -142,15 +141,16 @@ def run(options: argparse.Namespace) -> int:
     (name,) = repository.select([options.name])
     entry, package = repository.registry.environments[name], repository.packages[name]
     try:
-        before = source_of(root, package, "before", options.before)
-        after = source_of(root, package, "after", options.after)
-        if (before.kind, before.name) == (after.kind, after.name):
-            raise Refused(f"before and after are both {options.before}: there is nothing to compare")
-        comparison = Comparison(root, entry, package, options, threading.Event(), before, after)
+        sides = TwoSides(
+            side_of(root, package, "before", options.before), side_of(root, package, "after", options.after)
+        )
+        if (sides.before.kind, sides.before.name) == (sides.after.kind, sides.after.name):
+            raise RunRefused(f"before and after are both {options.before}: there is nothing to compare")
+        comparison = Comparison(root, entry, package, options, threading.Event(), sides)
         _refuse_to_overwrite(comparison)
         with terminated_like_interrupted():
             report, journals = _compared(comparison)
-    except Refused as error:
+    except RunRefused as error:
         say(f"{error}")
         return error.code
     _write(report, comparison)
@@ -160,23 +160,26 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _refuse_to_overwrite(comparison: Comparison) -> None:
-    """Raise `Refused` where the rollouts of one side would take the place of the file that the other side is."""
-    for asked, read in ((comparison.before, comparison.after), (comparison.after, comparison.before)):
+    """Raise `RunRefused` where the rollouts of one side would take the place of the file that the other side is."""
+    before, after = comparison.sides
+    for asked, read in ((before, after), (after, before)):
         if asked.endpoint is None or read.path is None:
             continue
         written = comparison.rollouts_file(asked)
         if written.exists() and written.samefile(read.path):
-            raise Refused(f"{read.name}: the rollouts of {asked.name} are written there; compare a copy of it")
+            raise RunRefused(f"{read.name}: the rollouts of {asked.name} are written there; compare a copy of it")
 
 
 def _compared(comparison: Comparison) -> tuple[ComparisonReport, list[Journal]]:
     """Both sides on the same tasks; whatever would make it unequal is refused before anything is spent."""
     facts, held = _on_file(comparison)
-    before, after = sampled_alike(comparison.before, comparison.after, held)
-    comparison = replace(comparison, before=before, after=after)
-    differs = sampling_difference(*(sampling_of_side(side, held) for side in (before, after)))
+    sides = sampled_alike(comparison.sides, held)
+    comparison = replace(comparison, sides=sides)
+    differs = sampling_difference(sides.each(lambda side: sampling_of_side(side, held)))
     if differs and not comparison.options.any_sampling:
-        raise Refused(f"sampled differently: {differs}.\nMake them equal, or compare them anyway with --any-sampling.")
+        raise RunRefused(
+            f"sampled differently: {differs}.\nMake them equal, or compare them anyway with --any-sampling."
+        )
     asked = _asked(comparison, facts, held)
     evaluated = _evaluate(comparison, asked)
     rollouts = held | {place: each.rollouts for place, each in evaluated.items()}
@@ -184,15 +187,15 @@ def _compared(comparison: Comparison) -> tuple[ComparisonReport, list[Journal]]:
     assert known is not None
     dollars = {place: each.dollars for place, each in evaluated.items()}
     notes = [f"sampled differently: {differs}"] if differs else []
-    if not all(rollouts[side.place].sampling for side in (before, after)):
+    if not all(rollouts[side.side].sampling for side in sides):
         notes.append("one side has no record of how it was sampled")
     report = _report(comparison, known, rollouts, dollars, notes)
     return report, [each.journal for each in evaluated.values() if each.journal is not None]
 
 
-def _on_file(comparison: Comparison) -> tuple[Facts | None, dict[Place, Rollouts]]:
+def _on_file(comparison: Comparison) -> tuple[Facts | None, dict[SideName, SideRollouts]]:
     """What the sides that are files hold, and the environment that they must be of."""
-    files = [side for side in (comparison.before, comparison.after) if side.endpoint is None]
+    files = [side for side in comparison.sides if side.endpoint is None]
     if not files:
         return None, {}
     entry, package = comparison.entry, comparison.package
@@ -200,11 +203,11 @@ def _on_file(comparison: Comparison) -> tuple[Facts | None, dict[Place, Rollouts
     if known.description is None:
         failure = next(iter(known.failures.values()), None)
         said = f"{failure.type}: {failure.message}" if failure else "it does not load"
-        raise Refused(f"{entry.name}: {said}\nfor more: nox -s schema -- {entry.name}", exit_codes.FAIL)
-    return known, {side.place: rollouts_on_file(side, entry, package, known) for side in files}
+        raise RunRefused(f"{entry.name}: {said}\nfor more: nox -s schema -- {entry.name}", exit_codes.FAIL)
+    return known, {side.side: rollouts_on_file(side, entry, package, known) for side in files}
 
 
-def _asked(comparison: Comparison, facts: Facts | None, held: Mapping[Place, Rollouts]) -> Asked | None:
+def _asked(comparison: Comparison, facts: Facts | None, held: Mapping[SideName, SideRollouts]) -> EvaluationSize | None:
     """What endpoints are asked: the tasks of the side that is there already, or as many as the package wants."""
     if not comparison.endpoints:
         return None
@@ -217,38 +220,44 @@ def _asked(comparison: Comparison, facts: Facts | None, held: Mapping[Place, Rol
         indices = tuple(sorted({places[row.task_key] for row in there.rows if row.task_key in places}))
         indices = indices[: options.tasks or len(indices)]
         if not indices:
-            raise Refused(
-                f"{there.source.name}: none of its tasks is among the first {MOST_TASKS} of {facts.environment}"
+            raise RunRefused(
+                f"{there.side.name}: none of its tasks is among the first {MOST_TASKS} of {facts.environment}"
             )
         tasks, rollouts = len(indices), there.rollouts
     asked = asked_of(options, comparison.endpoints[0], tasks, rollouts)
     return replace(asked, tasks=len(indices) or asked.tasks, indices=indices)
 
 
-def _evaluate(comparison: Comparison, asked: Asked | None) -> dict[Place, Evaluated]:
+def _evaluate(comparison: Comparison, asked: EvaluationSize | None) -> dict[SideName, EvaluatedSide]:
     """The sides that are endpoints, one after the other, together below one ceiling."""
     ceilings = [ceiling_of(comparison.options, endpoint) for endpoint in comparison.endpoints]
     ceiling = ceilings[0] if ceilings else None
     for endpoint in comparison.endpoints[1:]:
         with relay_for(endpoint, ceiling):
             pass  # it answers: nothing is spent on the other side before that is known
-    found: dict[Place, Evaluated] = {}
-    for side in (comparison.before, comparison.after):
+    found: dict[SideName, EvaluatedSide] = {}
+    for side in comparison.sides:
         if side.endpoint is not None and asked is not None:
             dollars = sum(each.dollars for each in found.values())
             left = None if ceiling is None else max(0.0, ceiling - dollars)
-            found[side.place] = _evaluated(comparison, side, side.endpoint, asked, left, first=not found)
+            found[side.side] = _evaluated(comparison, side, side.endpoint, asked, left, first=not found)
     return found
 
 
 def _evaluated(
-    comparison: Comparison, side: Source, endpoint: Endpoint, asked: Asked, ceiling: float | None, *, first: bool
-) -> Evaluated:
+    comparison: Comparison,
+    side: ComparisonSide,
+    endpoint: Endpoint,
+    asked: EvaluationSize,
+    ceiling: float | None,
+    *,
+    first: bool,
+) -> EvaluatedSide:
     entry, package, options = comparison.entry, comparison.package, comparison.options
     path = comparison.rollouts_file(side)
     with relay_for(endpoint, ceiling, options.seed) as relay:
 
-        def begin(opened: Opened) -> None:
+        def begin(opened: OpenedTasks) -> None:
             if first:
                 _approve_both(comparison, opened, asked, ceiling)
             approve(entry, opened, relay, replace(asked, max_concurrent=endpoint.concurrency))
@@ -257,7 +266,7 @@ def _evaluated(
 
         try:
             with ExitStack() as files, breaking_off(entry.name, comparison.stop):
-                meter = Meter(f"{entry.name}, {side.name}", None, relay, options.quiet)
+                meter = EvaluationProgress(f"{entry.name}, {side.name}", None, relay, options.quiet)
                 evaluated = evaluate_speaker(
                     entry,
                     package,
@@ -276,13 +285,13 @@ def _evaluated(
             raise refused_by(relay.refusal)
         if relay.ceiling_reached:
             again = "what was paid for is kept: the same command continues with a higher --max-cost"
-            raise Refused(f"{side.name}: cut short by the ceiling; {again}", exit_codes.INCONCLUSIVE)
+            raise RunRefused(f"{side.name}: cut short by the ceiling; {again}", exit_codes.INCONCLUSIVE)
         cost = relay.spending.cost
     say(f"{side.name}: every rollout is in {path}")
-    return Evaluated(Rollouts(side, evaluated.rows), evaluated.facts, evaluated.journal, cost)
+    return EvaluatedSide(SideRollouts(side, evaluated.rows), evaluated.facts, evaluated.journal, cost)
 
 
-def _approve_both(comparison: Comparison, opened: Opened, asked: Asked, ceiling: float | None) -> None:
+def _approve_both(comparison: Comparison, opened: OpenedTasks, asked: EvaluationSize, ceiling: float | None) -> None:
     """Refuse where both sides together could cost more than the ceiling."""
     prompts, conversational = [task.prompt for task in opened.tasks], opened.description.conversational
     bounds = [
@@ -292,7 +301,7 @@ def _approve_both(comparison: Comparison, opened: Opened, asked: Asked, ceiling:
     total = sum(bound.cost or 0.0 for bound, _ in bounds)
     if ceiling is not None and len(bounds) > 1 and total > ceiling:
         said = "\n".join(described(bound, endpoint) for bound, endpoint in bounds)
-        raise Refused(
+        raise RunRefused(
             f"refused: both sides could cost ${total:.4f}, --max-cost is ${ceiling:g}.\n{said}\n"
             "Ask for fewer tasks (-n) or rollouts (-r), lower max_tokens of the endpoints, or raise --max-cost."
         )
@@ -301,17 +310,17 @@ def _approve_both(comparison: Comparison, opened: Opened, asked: Asked, ceiling:
 def _report(
     comparison: Comparison,
     facts: Facts,
-    rollouts: Mapping[Place, Rollouts],
-    dollars: Mapping[Place, float],
+    rollouts: Mapping[SideName, SideRollouts],
+    dollars: Mapping[SideName, float],
     notes: list[str],
 ) -> ComparisonReport:
     entry, package = comparison.entry, comparison.package
-    sides = [rollouts[side.place] for side in (comparison.before, comparison.after)]
+    sides = comparison.sides.each(lambda side: rollouts[side.side])
     spoken = replace(facts, rollouts=tuple(row.as_rollout() for side in sides for row in side.rows))
     declared, confidence = declared_range(package, spoken), entry.gates.distribution.confidence
-    samples = [_sample(side, declared, confidence) for side in sides]
-    found = before_after(*samples)
-    for name, count in (("before", found.only_before), ("after", found.only_after)):
+    samples = sides.each(lambda side: _sample(side, declared, confidence))
+    found = before_after(samples)
+    for name, count in found.unpaired.named:
         if count:
             notes.append(f"{count} tasks have a reward only {name}, and count on neither side of a pair")
     if any(sample.is_scripted for sample in samples):
@@ -325,27 +334,27 @@ def _report(
         confidence=confidence,
         range=(declared.minimum, declared.maximum),
         difference=interval_of(found.difference),
-        before=_side(sides[0], samples[0], interval_of(found.before), dollars),
-        after=_side(sides[1], samples[1], interval_of(found.after), dollars),
+        before=_side(sides.before, samples.before, interval_of(found.means.before), dollars),
+        after=_side(sides.after, samples.after, interval_of(found.means.after), dollars),
         functions=_functions(found),
         tasks=tuple(
             _task(known.get(each.key), each.key, each.before, each.after, each.rollouts) for each in found.tasks
         ),
-        only_before=found.only_before,
-        only_after=found.only_after,
+        only_before=found.unpaired.before,
+        only_after=found.unpaired.after,
         notes=tuple(notes),
         tool_version=__version__,
     )
 
 
-def _sample(side: Rollouts, declared: DeclaredRange, confidence: float) -> Sample:
+def _sample(side: SideRollouts, declared: DeclaredRange, confidence: float) -> Sample:
     """The rollouts of a side, its tasks named by what they hold."""
     outcomes = tuple(replace(outcome_of_rollout(row.as_rollout()), task=row.task_key) for row in side.rows)
     return Sample(side.speaker, outcomes, declared, confidence)
 
 
-def _side(side: Rollouts, sample: Sample, mean: Interval | None, dollars: Mapping[Place, float]) -> SideReport:
-    source = side.source
+def _side(side: SideRollouts, sample: Sample, mean: Interval | None, dollars: Mapping[SideName, float]) -> SideReport:
+    source = side.side
     return SideReport(
         name=source.name,
         kind=source.kind,
@@ -359,7 +368,7 @@ def _side(side: Rollouts, sample: Sample, mean: Interval | None, dollars: Mappin
         tokens=_tokens(side.rows),
         sampling=dict(side.sampling),
         date=side.date,
-        cost=dollars.get(source.place),
+        cost=dollars.get(source.side),
     )
 
 
@@ -397,7 +406,9 @@ def _write(report: ComparisonReport, comparison: Comparison) -> None:
     append_to_summary(written["markdown"])
     form = options.format if options.format in written else None
     print_text(
-        lambda width, colour: (
-            written[form] if form else render_text(report, width=width, colour=colour, quiet=options.quiet)
+        for_terminal(
+            lambda width, colour: (
+                written[form] if form else render_text(report, width=width, colour=colour, quiet=options.quiet)
+            )
         )
     )

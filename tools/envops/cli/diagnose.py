@@ -11,8 +11,7 @@ from dataclasses import asdict
 from envops import exit_codes
 from envops.cli import arguments
 from envops.facts.training_log import NoMetrics
-from envops.hub.access import hub_access
-from envops.hub.client import HubUnavailable
+from envops.hub.access import HubUnavailable, hub_access
 from envops.hub.runs import RunsUnreadable
 from envops.reports.run_report import RunReport, write_run
 from envops.reports.run_text import render_run, render_run_markdown

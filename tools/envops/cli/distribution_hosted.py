@@ -11,16 +11,20 @@ from envops.cli import arguments
 from envops.cli.distribution_results import judge_results
 from envops.facts.limits import LOAD_SECONDS
 from envops.facts.observed import Dataset, Task
-from envops.hub.access import HubAccess
-from envops.hub.client import HubUnavailable
+from envops.hub.access import HubAccess, HubUnavailable, Prime, the_platform
 from envops.hub.evaluations import EvaluationsUnreadable, read_samples
-from envops.hub.login import the_platform
-from envops.hub.prime import Prime
 from envops.hub.state import read_hub
-from envops.models.hosted_evaluation import HostedRequest, HostedSide, NotEvaluated, followed, imported, submitted
-from envops.models.hosted_results import write_samples
-from envops.models.model_evaluation import MOST_TASKS_ELSEWHERE, Asked, Opened, sampling_of
-from envops.models.model_run import Refused, approve_bound, asked_of, ceiling_of, say
+from envops.models.hosted_evaluation import (
+    HostedRequest,
+    HostedSide,
+    NotEvaluated,
+    followed,
+    imported,
+    submitted,
+    write_samples,
+)
+from envops.models.model_evaluation import MOST_TASKS_ELSEWHERE, EvaluationSize, OpenedTasks, sampling_of
+from envops.models.model_run import RunRefused, approve_bound, asked_of, ceiling_of, say
 from envops.models.provider import PRIME_KEY
 from envops.models.relay import hide_memory
 from envops.release.planning import desired_of
@@ -67,7 +71,7 @@ def run(options: argparse.Namespace) -> int:
     try:
         with terminated_like_interrupted():
             folder = _evaluated(root, options, stop)
-    except Refused as error:
+    except RunRefused as error:
         say(f"{error}")
         return error.code
     except (NotEvaluated, EvaluationsUnreadable, HubUnavailable) as error:
@@ -84,13 +88,15 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _evaluated(root: Path, options: argparse.Namespace, stop: threading.Event) -> Path:
-    """The folder of what the platform's evaluation left behind. Raises `Refused` and much else."""
+    """The folder of what the platform's evaluation left behind. Raises `RunRefused` and much else."""
     repository = Repository.load(root, [options.name])
     (name,) = repository.select([options.name])
     entry, package = repository.registry.environments[name], repository.packages[name]
     endpoint = find_endpoint(root, options.endpoint)
     if endpoint.key_variable != PRIME_KEY:
-        raise Refused(f"hosted evaluations use Prime Inference (key {PRIME_KEY}); {endpoint.name} is another endpoint")
+        raise RunRefused(
+            f"hosted evaluations use Prime Inference (key {PRIME_KEY}); {endpoint.name} is another endpoint"
+        )
     ceiling = ceiling_of(options, endpoint)
     prime, access = the_platform()
     desired = desired_of(entry, package)
@@ -145,17 +151,19 @@ def _fetch(
 
 
 def _check_published(prime: Prime, access: HubAccess, desired: Desired, stop: threading.Event) -> None:
-    """Raise `Refused` unless the Hub's latest version is exactly what lies here: the platform evaluates that one."""
+    """Raise `RunRefused` unless the Hub's latest version is exactly what lies here: the platform evaluates that one."""
     reading = read_hub(prime, access, [desired.address], stop).readings[desired.address]
     found = reading.environment
     if reading.standing == "unreadable":
         raise EvaluationsUnreadable(f"{desired.address} cannot be read on the Hub: {reading.why}")
     if found is None or not found.version:
         why = reading.why or "nothing is published there"
-        raise Refused(f"{desired.address} is not on the Hub: {why}\nPublish it first: nox -s release -- {desired.name}")
+        raise RunRefused(
+            f"{desired.address} is not on the Hub: {why}\nPublish it first: nox -s release -- {desired.name}"
+        )
     if (found.content_hash, found.version) != (desired.content_hash, desired.version):
         there, here = f"{found.version} ({found.content_hash[:12]})", f"{desired.version} ({desired.content_hash[:12]})"
-        raise Refused(
+        raise RunRefused(
             f"the platform evaluates the latest version, which differs from this package: the Hub has {there}, "
             f"here is {here}.\nPublish it first (nox -s release -- {desired.name}), or check out what is published."
         )
@@ -169,7 +177,7 @@ def _approved(
     endpoint: Endpoint,
     ceiling: float | None,
     stop: threading.Event,
-) -> tuple[dict[int, Task], Asked]:
+) -> tuple[dict[int, Task], EvaluationSize]:
     """The tasks that are known by number, and how much there is to ask; the bound was shown and fits."""
     gate = entry.gates.distribution
     asked = asked_of(options, endpoint, gate.tasks, gate.group_size, MOST_TASKS_ELSEWHERE)
@@ -177,7 +185,7 @@ def _approved(
         parts = list(opened.worker.request("tasks", LOAD_SECONDS, keep=asked.tasks))
     tasks = [checked(Task, value) for kind, value in parts if kind == "task"]
     splits = [checked(Dataset, value) for kind, value in parts if kind == "dataset"]
-    asked = Asked(min(asked.tasks, len(tasks)), asked.rollouts, asked.max_concurrent, asked.seconds)
-    approve_bound(entry, Opened(opened.description, tuple(tasks[: asked.tasks])), asked, endpoint, ceiling)
+    asked = EvaluationSize(min(asked.tasks, len(tasks)), asked.rollouts, asked.max_concurrent, asked.seconds)
+    approve_bound(entry, OpenedTasks(opened.description, tuple(tasks[: asked.tasks])), asked, endpoint, ceiling)
     say("the platform does not enforce --max-cost: the evaluation can cost up to that bound")
     return {task.index: task for task in tasks} if len(splits) == 1 else {}, asked

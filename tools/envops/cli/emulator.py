@@ -10,11 +10,11 @@ from pathlib import Path
 
 from envops import exit_codes
 from envops.cli import arguments
-from envops.emulator.accounts import READ_ONLY_KEY
 from envops.emulator.assumptions import assumptions
-from envops.emulator.behaviour import UnknownAnswer, behaviour
-from envops.emulator.faults import FaultError
-from envops.emulator.running import Running, emulator
+from envops.emulator.behaviour import UnknownAssumption, behaviour
+from envops.emulator.faults import FaultSyntaxError
+from envops.emulator.hub import READ_ONLY_KEY
+from envops.emulator.server import EmulatedHub, emulator
 from envops.repository.problem import DeclarationError
 from envops.repository.registry import load_registry
 
@@ -77,7 +77,7 @@ def run(options: argparse.Namespace) -> int:
             _say(running, options.key)
             while not stop.wait(1.0):
                 pass
-    except (FaultError, UnknownAnswer) as error:
+    except (FaultSyntaxError, UnknownAssumption) as error:
         print(f"envops emulator: {error}", file=sys.stderr)
         return exit_codes.USAGE
     except OSError as error:
@@ -96,7 +96,7 @@ def registered_owners(root: Path) -> list[str]:
     return sorted({registry.owner, *(entry.owner for entry in registry.environments.values() if entry.owner)})
 
 
-def _say(running: Running, key: str) -> None:
+def _say(running: EmulatedHub, key: str) -> None:
     print(
         f"export PRIME_API_BASE_URL={running.url} PRIME_API_KEY={key} PRIME_DISABLE_VERSION_CHECK=1 NO_PROXY=127.0.0.1"
     )

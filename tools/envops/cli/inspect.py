@@ -9,10 +9,10 @@ from pathlib import Path
 
 from envops import exit_codes
 from envops.authoring.dataset.advice import advice_on
-from envops.authoring.dataset.hub import MOST_ROWS, open_hub
+from envops.authoring.dataset.huggingface import MOST_ROWS, open_hub
 from envops.authoring.dataset.profile import profiled
 from envops.authoring.dataset.recognition import NothingToAnswer, recognise
-from envops.authoring.dataset.source import Source, SourceProblem, is_hub_name, open_local
+from envops.authoring.dataset.source import DatasetSource, SourceProblem, is_hub_name, open_local
 from envops.authoring.dataset.summary import as_json, print_dataset
 from envops.cli import arguments
 
@@ -61,13 +61,13 @@ def run(options: argparse.Namespace) -> int:
     return exit_codes.PASS if found is not None else exit_codes.INCONCLUSIVE
 
 
-def opened(name: str, options: argparse.Namespace) -> Source:
+def opened(name: str, options: argparse.Namespace) -> DatasetSource:
     """A local source, or one of the Hub: what exists here is taken from here."""
     if is_hub_name(name):
         return open_hub(name, options.config or "", options.split or "", options.revision or "")
     return open_local(Path(name), options.split or "")
 
 
-def _hub_options(options: argparse.Namespace, source: Source) -> str:
+def _hub_options(options: argparse.Namespace, source: DatasetSource) -> str:
     named = (("config", options.config), ("split", options.split), ("revision", source.revision))
     return "".join(f" --{option} {shlex.quote(value)}" for option, value in named if value)

@@ -9,9 +9,9 @@ from pathlib import Path
 
 from envops import exit_codes
 from envops.authoring.migrate.package import files_of, needs_more
-from envops.authoring.migrate.places import places_of
-from envops.authoring.migrate.reading import Unreadable
-from envops.authoring.new.write import Refused, refuse_taken, write
+from envops.authoring.migrate.reading import NotMovable
+from envops.authoring.migrate.unfinished import unfinished_places
+from envops.authoring.new.write import NotWritten, refuse_taken, write
 from envops.cli import arguments, rewards_diff
 from envops.repository.package import Package
 from envops.repository.problem import DeclarationError, Problem
@@ -48,7 +48,7 @@ def run(options: argparse.Namespace) -> int:
         written = write(root, new, files, "v1", repository.registry.environments[options.old].owners)
         if needs_more(files["pyproject.toml"]):
             _lock(root, new)
-    except (Refused, Unreadable) as error:
+    except (NotWritten, NotMovable) as error:
         print(error, file=sys.stderr)
         return exit_codes.USAGE
     except ProgramFailed as error:
@@ -77,7 +77,7 @@ def _say(new: str, written: list[Path]) -> None:
 
 def _say_places(new: str, files: dict[str, str]) -> int:
     """Print what the author has to finish; how many places that are."""
-    places = places_of(files)
+    places = unfinished_places(files)
     folder = Path("environments") / new.replace("-", "_")
     for place in places:
         print(f"{folder / place.file}:{place.line}: {place.reason}")

@@ -15,8 +15,18 @@ from envops import __version__, exit_codes
 from envops.cli.selection import HarnessUnsupported, check_harness
 from envops.facts.observed import Facts, Stage
 from envops.facts.results import ResultsWriter
-from envops.models.model_evaluation import Evaluated, Opened, evaluate_speaker
-from envops.models.model_run import Meter, Refused, approve, asked_of, chosen, refused_by, relay_to, say, spent
+from envops.models.model_evaluation import ModelEvaluation, OpenedTasks, evaluate_speaker
+from envops.models.model_run import (
+    EvaluationProgress,
+    RunRefused,
+    approve,
+    asked_of,
+    chosen,
+    refused_by,
+    relay_to,
+    say,
+    spent,
+)
 from envops.models.relay import Relay
 from envops.reports.written import report
 from envops.repository.package import Package
@@ -64,7 +74,7 @@ def run_with_model(options: argparse.Namespace) -> int:
     except HarnessUnsupported as error:
         say(f"{error}")
         return exit_codes.USAGE
-    except Refused as error:
+    except RunRefused as error:
         say(f"{error}")
         return error.code
     result = ValidationResult(
@@ -91,10 +101,10 @@ def _evaluated(shared: ModelRun, name: str) -> EnvironmentResult:
     asked = asked_of(shared.options, shared.relay.endpoint, tasks, rollouts)
     path = shared.reports / "rollouts" / f"{name}--{shared.relay.endpoint.name}.jsonl".replace("/", "_")
 
-    meter = Meter(name, None, shared.relay, shared.options.quiet)
+    meter = EvaluationProgress(name, None, shared.relay, shared.options.quiet)
     files = ExitStack()
 
-    def begin(opened: Opened) -> None:
+    def begin(opened: OpenedTasks) -> None:
         approve(entry, opened, shared.relay, asked)
         path.unlink(missing_ok=True)  # only now is it sure that no other run writes there
         meter.writer = files.enter_context(ResultsWriter(path))
@@ -136,7 +146,7 @@ def _wanted(entry: EnvironmentEntry, gate: Gate) -> tuple[int, int]:
     return spread.tasks, max(spread.group_size, ceil(spread.min_rollouts / spread.tasks))
 
 
-def _judged(shared: ModelRun, entry: EnvironmentEntry, package: Package, evaluated: Evaluated) -> Judgement:
+def _judged(shared: ModelRun, entry: EnvironmentEntry, package: Package, evaluated: ModelEvaluation) -> Judgement:
     """The gate's judgement; a run that its ceiling or the endpoint cut short proves nothing."""
     facts = evaluated.facts
     recorded = [one.baseline for one in read_recordings(package.folder) if not one.problems]

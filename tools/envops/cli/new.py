@@ -10,17 +10,17 @@ from typing import get_args
 
 from envops import exit_codes
 from envops.authoring.dataset.advice import recommended_kind
-from envops.authoring.dataset.hub import open_hub
+from envops.authoring.dataset.huggingface import open_hub
 from envops.authoring.dataset.layout import AnswerFormat
 from envops.authoring.dataset.recognition import NothingToAnswer, Recognised, layout_as, recognise
-from envops.authoring.dataset.rows import numbered
-from envops.authoring.dataset.source import Source, SourceProblem, open_local
+from envops.authoring.dataset.source import DatasetSource, SourceProblem, numbered, open_local
 from envops.authoring.new.gather import Gathered, gather, sample, words_of
-from envops.authoring.new.plan import NAME, Generation, Kind, Plan, Provenance
+from envops.authoring.new.plan import NAME, DataOrigin, EnvironmentKind, EnvironmentPlan
 from envops.authoring.new.render import files_of, ignored_by
-from envops.authoring.new.write import Refused, refuse_taken, usual_owners, write
+from envops.authoring.new.write import NotWritten, refuse_taken, usual_owners, write
 from envops.cli import arguments
 from envops.cli.inspect import add_hub_arguments
+from envops.repository.package import Generation
 from envops.repository.registry import Registry, load_registry
 from envops.system.subprocesses import ProgramFailed
 
@@ -31,7 +31,7 @@ EXAMPLES = """examples:
   envops new                                           asks, on a terminal
 """
 
-KINDS, ANSWERS = get_args(Kind), get_args(AnswerFormat)
+KINDS, ANSWERS = get_args(EnvironmentKind), get_args(AnswerFormat)
 MOST_ROWS = 10_000
 """Rows of a split that go into a package; it is uploaded and installed as a whole."""
 FEWEST_ROWS = 4
@@ -67,7 +67,7 @@ def run(options: argparse.Namespace) -> int:
     except SourceProblem as error:
         print(error, file=sys.stderr)
         return exit_codes.USAGE
-    except (Refused, NothingToAnswer) as error:
+    except (NotWritten, NothingToAnswer) as error:
         print(error, file=sys.stderr)
         return exit_codes.USAGE
     except ProgramFailed as error:
@@ -80,32 +80,32 @@ def run(options: argparse.Namespace) -> int:
     return exit_codes.PASS
 
 
-def _planned(options: argparse.Namespace, registry: Registry, root: Path) -> Plan:
+def _planned(options: argparse.Namespace, registry: Registry, root: Path) -> EnvironmentPlan:
     """What to write, by what was said and what the data is."""
     name = options.name
     if not NAME.fullmatch(name):
-        raise Refused(
+        raise NotWritten(
             f"{name!r} is not a valid name: use lower case letters and digits, in words joined by single hyphens."
         )
     refuse_taken(root, registry, name)
     generation: Generation = "v0" if options.v0 else "v1"
     if options.v0 and options.kind == "multi-agent":
-        raise Refused("verifiers 0.3 supports one agent only. Leave out --v0 for several.")
+        raise NotWritten("verifiers 0.3 supports one agent only. Leave out --v0 for several.")
     if options.data is None and options.dataset is None:
         return _from_sample(name, options, generation)
     return _from_data(name, options, generation)
 
 
-def _from_sample(name: str, options: argparse.Namespace, generation: Generation) -> Plan:
-    kind: Kind = options.kind or "single-turn"
+def _from_sample(name: str, options: argparse.Namespace, generation: Generation) -> EnvironmentPlan:
+    kind: EnvironmentKind = options.kind or "single-turn"
     usual: dict[str, AnswerFormat] = {"code": "code", "judge": "text"}
     answer: AnswerFormat = options.answer or usual.get(kind, "number")
     examples = sample(answer)
-    provenance = Provenance("a sample", made_up=True)
-    return Plan(name, kind, answer, generation, {"train": examples}, provenance, words_of(answer, examples))
+    provenance = DataOrigin("a sample", made_up=True)
+    return EnvironmentPlan(name, kind, answer, generation, {"train": examples}, provenance, words_of(answer, examples))
 
 
-def _from_data(name: str, options: argparse.Namespace, generation: Generation) -> Plan:
+def _from_data(name: str, options: argparse.Namespace, generation: Generation) -> EnvironmentPlan:
     if options.dataset:
         source = open_hub(options.dataset, options.config or "", options.split or "", options.revision or "")
     else:
@@ -117,27 +117,29 @@ def _from_data(name: str, options: argparse.Namespace, generation: Generation) -
     gathered = gather(rows, found)
     examples = next(iter(gathered.splits.values()), [])
     if len(examples) < FEWEST_ROWS:
-        raise Refused(
+        raise NotWritten(
             f"{source.name}: {len(examples)} of {len(first)} rows can be read as {found.task}"
             f" (the first that cannot: {gathered.unreadable[0].reason if gathered.unreadable else 'none'})."
             f" An environment needs {FEWEST_ROWS}. `envops inspect {source.name}` shows the columns; --question and"
             " --solution name them, --answer says what an answer is."
         )
-    kind: Kind = options.kind or recommended_kind(found)
+    kind: EnvironmentKind = options.kind or recommended_kind(found)
     _tell(source, found, gathered)
     if kind == "code" and found.layout.answer == "code" and not all(example.tests for example in examples):
-        raise Refused(
+        raise NotWritten(
             f"{source.name} has programs but no tests, so there is nothing to hold a program against. Add a column"
             ' tests with assertions such as "assert add(1, 2) == 3", or choose --kind judge.'
         )
     named = source.name if options.dataset else Path(source.name).name
-    provenance = Provenance(named, source.config, source.revision, source.details.get("licence", ""))
+    provenance = DataOrigin(named, source.config, source.revision, source.details.get("licence", ""))
     words = found.layout.vocabulary or words_of(found.layout.answer, examples)
     unordered, unit = found.layout.unordered, found.layout.unit
-    return Plan(name, kind, found.layout.answer, generation, gathered.splits, provenance, words, unordered, unit)
+    return EnvironmentPlan(
+        name, kind, found.layout.answer, generation, gathered.splits, provenance, words, unordered, unit
+    )
 
 
-def _tell(source: Source, found: Recognised, gathered: Gathered) -> None:
+def _tell(source: DatasetSource, found: Recognised, gathered: Gathered) -> None:
     roles = found.layout.roles
     columns = roles.conversation or f"{roles.question} → {roles.answer}"
     taken = ", ".join(f"{len(examples)} for {split}" for split, examples in gathered.splits.items())
@@ -154,10 +156,10 @@ def _tell(source: Source, found: Recognised, gathered: Gathered) -> None:
 def _ask(options: argparse.Namespace) -> None:
     """Ask for what was not said, where somebody can answer.
 
-    Raises `Refused` in CI and where there is no terminal.
+    Raises `NotWritten` in CI and where there is no terminal.
     """
     if os.environ.get("CI") or not (sys.stdin.isatty() and sys.stderr.isatty()):
-        raise Refused("NAME is missing. For example: envops new capital-cities --data questions.jsonl")
+        raise NotWritten("NAME is missing. For example: envops new capital-cities --data questions.jsonl")
     options.name = _answer("name, such as capital-cities")
     options.data = _answer("file or folder with questions and answers (none: a sample to begin with)") or None
     options.kind = _answer(f"kind: {', '.join(KINDS)} (none: what fits)", KINDS) or None

@@ -9,15 +9,14 @@ from pathlib import Path
 
 from envops import __version__, exit_codes
 from envops.cli import arguments
-from envops.cli.printing import append_to_summary, print_text, write_report
 from envops.facts.limits import LOAD_SECONDS, TASKS_SCORED
 from envops.facts.observed import Dataset, Description, Task
 from envops.files.atomic_write import write_whole
-from envops.models.model_run import Refused, breaking_off, refused_by, relay_to, say, spent
-from envops.models.prompt_optimization import Budget, NoGepa, Optimized, estimate_of_search, optimize_prompt
+from envops.models.model_run import RunRefused, breaking_off, refused_by, relay_to, say, spent
+from envops.models.prompt_optimization import NoGepa, Optimized, SearchBudget, estimate_of_search, optimize_prompt
 from envops.models.prompt_placing import NotPlaceable, Placement, placement
 from envops.models.relay import Relay
-from envops.models.spending import Estimate
+from envops.models.spending import CostEstimate
 from envops.reports.before_after import interval_of
 from envops.reports.optimized import (
     CandidateReport,
@@ -27,6 +26,7 @@ from envops.reports.optimized import (
     render_markdown,
     render_text,
 )
+from envops.reports.printing import append_to_summary, for_terminal, print_text, write_report
 from envops.repository.package import Package
 from envops.repository.registry import EnvironmentEntry
 from envops.repository.repository import Repository
@@ -109,7 +109,7 @@ def run(options: argparse.Namespace) -> int:
             finally:
                 say(spent(relay.spending, relay.endpoint))
             report = _report(search, relay, found)
-    except Refused as error:
+    except RunRefused as error:
         say(f"{error}")
         return error.code
     _show(report, search)
@@ -119,12 +119,12 @@ def run(options: argparse.Namespace) -> int:
     return exit_codes.OF_VERDICT[report.verdict]
 
 
-def _approved(search: Search, relay: Relay) -> tuple[Budget, Estimate]:
-    """What is going to be spent, said before anything is; raises `Refused` where it could be too much."""
+def _approved(search: Search, relay: Relay) -> tuple[SearchBudget, CostEstimate]:
+    """What is going to be spent, said before anything is; raises `RunRefused` where it could be too much."""
     description, tasks = _looked_at(search)
     budget = _budget(search, description, tasks, relay.endpoint.concurrency)
     bound = estimate_of_search(relay, tasks, budget, conversational=description.conversational)
-    cost = "at a price that nobody has said" if bound.cost is None else f"at most ${bound.cost:.4f}"
+    cost = "no price configured" if bound.cost is None else f"at most ${bound.cost:.4f}"
     said = (
         f"{search.entry.name}: GEPA with {budget.train} training and {budget.validation} validation tasks, stopping at "
         f"{budget.calls} rollouts (the last round may make {budget.most_calls - budget.calls} more), at most "
@@ -132,7 +132,7 @@ def _approved(search: Search, relay: Relay) -> tuple[Budget, Estimate]:
         f"at most {bound.tokens.prompt:,} tokens sent and {bound.tokens.completion:,} answered, {cost}"
     )
     if relay.ceiling is not None and bound.cost is not None and bound.cost > relay.ceiling:
-        raise Refused(
+        raise RunRefused(
             f"refused: {said}; --max-cost is ${relay.ceiling:g}.\n"
             "Ask for fewer rollouts (--max-calls), lower max_tokens of the endpoint, or raise --max-cost."
         )
@@ -153,33 +153,35 @@ def _looked_at(search: Search) -> tuple[Description, tuple[Task, ...]]:
         return replace(opened.description, datasets=datasets), tasks
 
 
-def _budget(search: Search, description: Description, tasks: tuple[Task, ...], concurrency: int) -> Budget:
+def _budget(search: Search, description: Description, tasks: tuple[Task, ...], concurrency: int) -> SearchBudget:
     options, name = search.options, search.entry.name
     train, validation = options.train_tasks or TRAIN, options.validation_tasks or VALIDATION
     prompted = any(task.data.get("system_prompt") or _has_system(task) for task in tasks)
     if description.generation == "v1":
         size = description.datasets[0].size if len(description.datasets) == 1 else None
         if size is not None and train + validation > size:
-            raise Refused(
+            raise RunRefused(
                 f"{name} has {size} tasks: {train} --train-tasks and {validation} --validation-tasks are more"
             )
         if not prompted and options.initial_prompt is None:
-            raise Refused(
+            raise RunRefused(
                 f"no task of {name} has a system prompt: its instructions stand in the prompt itself, which GEPA does "
                 "not change.\nSay --initial-prompt TEXT to look for one that is put before it, or set system_prompt in "
                 "the task's data."
             )
     elif options.initial_prompt is not None:
-        raise Refused("--initial-prompt is for v1: verifiers' GEPA of v0 begins with the environment's system_prompt")
+        raise RunRefused(
+            "--initial-prompt is for v1: verifiers' GEPA of v0 begins with the environment's system_prompt"
+        )
     seconds = min(LONGEST_SECONDS, max(900.0, options.max_calls / concurrency * SECONDS_PER_CALL * 2))
-    return Budget(options.max_calls, train, validation, seconds, options.seed, options.initial_prompt)
+    return SearchBudget(options.max_calls, train, validation, seconds, options.seed, options.initial_prompt)
 
 
 def _has_system(task: Task) -> bool:
     return bool(task.prompt) and task.prompt[0].get("role") == "system"
 
 
-def _searched(search: Search, relay: Relay, budget: Budget, bound: Estimate) -> Optimized:
+def _searched(search: Search, relay: Relay, budget: SearchBudget, bound: CostEstimate) -> Optimized:
     entry, package, options = search.entry, search.package, search.options
     workspace = Workspace(search.root)
 
@@ -192,7 +194,7 @@ def _searched(search: Search, relay: Relay, budget: Budget, bound: Estimate) -> 
             entry, package, workspace, relay, budget, search.stop, seen=seen, allow_network=options.allow_network
         )
     except NoGepa as error:
-        raise Refused(
+        raise RunRefused(
             f"the lock of {entry.name} has no GEPA for {package.generation}: {error}\n"
             "It comes with verifiers from 0.3.1 on. Raise verifiers there (nox -s lock), or move the environment with "
             f"nox -s migrate -- {entry.name}."
@@ -202,13 +204,13 @@ def _searched(search: Search, relay: Relay, budget: Budget, bound: Estimate) -> 
             raise refused_by(relay.refusal) from None
         message = str(relay.scrub(error.failure.message))
         if any(word in message for word in OF_SEVERAL_AGENTS) and not relay.spending.calls:
-            raise Refused(
+            raise RunRefused(
                 f"{entry.name} has several agents: verifiers' GEPA changes the prompt of one, and refuses it"
             ) from None
-        raise Refused(f"{entry.name}: verifiers' GEPA failed:\n{message}", exit_codes.ERROR) from None
+        raise RunRefused(f"{entry.name}: verifiers' GEPA failed:\n{message}", exit_codes.ERROR) from None
 
 
-def _progress(rollouts: int, budget: Budget, relay: Relay, bound: Estimate) -> str:
+def _progress(rollouts: int, budget: SearchBudget, relay: Relay, bound: CostEstimate) -> str:
     """How far a search is; what it has cost stands beside what it could."""
     spending = relay.spending
     cost = "" if bound.cost is None else f", ${spending.cost:.4f} of at most ${bound.cost:.4f}"
@@ -279,7 +281,9 @@ def _show(report: OptimizationReport, search: Search) -> None:
     append_to_summary(written["markdown"])
     form = options.format if options.format in written else None
     print_text(
-        lambda width, colour: (
-            written[form] if form else render_text(report, width=width, colour=colour, quiet=options.quiet)
+        for_terminal(
+            lambda width, colour: (
+                written[form] if form else render_text(report, width=width, colour=colour, quiet=options.quiet)
+            )
         )
     )

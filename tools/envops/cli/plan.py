@@ -9,8 +9,8 @@ from pathlib import Path
 
 from envops import exit_codes
 from envops.cli import arguments
-from envops.hub.client import HubUnavailable
-from envops.release.plan_written import print_plan, write_plan
+from envops.hub.access import HubUnavailable
+from envops.release.plan_report import print_plan, write_plan
 from envops.release.planning import make_plan
 from envops.system.subprocesses import Interrupted
 

@@ -13,10 +13,10 @@ from typing import Any
 from envops import exit_codes
 from envops.cli import arguments
 from envops.facts.recordings import RecordedScore
-from envops.models.model_evaluation import Asked, Evaluated, Opened, evaluate_speaker, sampling_of
+from envops.models.model_evaluation import EvaluationSize, ModelEvaluation, OpenedTasks, evaluate_speaker, sampling_of
 from envops.models.model_run import (
-    Meter,
-    Refused,
+    EvaluationProgress,
+    RunRefused,
     approve,
     asked_of,
     breaking_off,
@@ -97,7 +97,7 @@ def run(options: argparse.Namespace) -> int:
                 _record_all(RecordingRun(repository, Workspace(root), relay, options, stop), names)
             finally:
                 say(spent(relay.spending, relay.endpoint))
-    except Refused as error:
+    except RunRefused as error:
         say(f"{error}")
         return error.code
     return exit_codes.PASS
@@ -137,14 +137,16 @@ def _record(shared: RecordingRun, entry: EnvironmentEntry, package: Package) -> 
         say(f"  {path.relative_to(root)}")
 
 
-def _evaluated(shared: RecordingRun, entry: EnvironmentEntry, package: Package, asked: Asked) -> Evaluated:
+def _evaluated(
+    shared: RecordingRun, entry: EnvironmentEntry, package: Package, asked: EvaluationSize
+) -> ModelEvaluation:
     relay, options = shared.relay, shared.options
 
-    def begin(opened: Opened) -> None:
+    def begin(opened: OpenedTasks) -> None:
         if relay is not None:
             approve(entry, opened, relay, asked)
 
-    meter = Meter(package.name, None, relay, options.quiet)
+    meter = EvaluationProgress(package.name, None, relay, options.quiet)
     with breaking_off(package.name, shared.stop):
         return evaluate_speaker(
             entry,
@@ -159,34 +161,39 @@ def _evaluated(shared: RecordingRun, entry: EnvironmentEntry, package: Package, 
         )
 
 
-def _check_worth(shared: RecordingRun, package: Package, evaluated: Evaluated) -> None:
-    """Raise `Refused` where the evaluation was cut short or has too few rewards: nothing is written then."""
+def _check_worth(shared: RecordingRun, package: Package, evaluated: ModelEvaluation) -> None:
+    """Raise `RunRefused` where the evaluation was cut short or has too few rewards: nothing is written then."""
     relay = shared.relay
     if relay is not None and relay.refusal is not None:
         raise refused_by(relay.refusal)
     if relay is not None and relay.ceiling_reached:
         message = f"{package.name}: cut short by the ceiling of ${relay.ceiling:g}; nothing is recorded"
-        raise Refused(message, exit_codes.INCONCLUSIVE)
+        raise RunRefused(message, exit_codes.INCONCLUSIVE)
     scored = sum(row.scored for row in evaluated.rows)
     share = coverage(scored, sum(evaluated.facts.rollouts_asked.values()))
     if share < MIN_COVERAGE:
         errors = sorted({f"{row.error.type}: {row.error.message}"[:200] for row in evaluated.rows if row.error})
         said = f"\n  {errors[0]}" if errors else ""
         message = f"{package.name}: only {share:.0%} of the rollouts have a reward; nothing was recorded{said}"
-        raise Refused(message, exit_codes.INCONCLUSIVE)
+        raise RunRefused(message, exit_codes.INCONCLUSIVE)
 
 
 def _check_packed(package: Package, rows: Packed) -> None:
     if not rows.rows:
         message = f"{package.name}: the rollouts of a single task are over {MAX_BYTES:,} bytes; ask for fewer (-r)"
-        raise Refused(message)
+        raise RunRefused(message)
     if secrets_in(rows.rows):
         message = f"{package.name}: a rollout holds what looks like a key of some service; nothing is recorded"
-        raise Refused(message, exit_codes.FAIL)
+        raise RunRefused(message, exit_codes.FAIL)
 
 
 def _baseline(
-    shared: RecordingRun, entry: EnvironmentEntry, package: Package, evaluated: Evaluated, rows: Packed, asked: Asked
+    shared: RecordingRun,
+    entry: EnvironmentEntry,
+    package: Package,
+    evaluated: ModelEvaluation,
+    rows: Packed,
+    asked: EvaluationSize,
 ) -> dict[str, Any]:
     relay, description = shared.relay, evaluated.facts.description
     assert description is not None

@@ -16,10 +16,10 @@ from typing import Any
 from envops import exit_codes
 from envops.cli import arguments
 from envops.cli.emulator import add_behaviour, registered_owners
-from envops.emulator.behaviour import UnknownAnswer, behaviour
-from envops.emulator.faults import FaultError
-from envops.emulator.running import Running, emulator
-from envops.emulator.stage import staged_copy
+from envops.emulator.behaviour import UnknownAssumption, behaviour
+from envops.emulator.faults import FaultSyntaxError
+from envops.emulator.rehearsal_copy import rehearsal_copy
+from envops.emulator.server import EmulatedHub, emulator
 from envops.repository.registry import load_registry
 from envops.repository.workspace import CACHE_DIR, users_folder
 
@@ -65,7 +65,7 @@ def run(options: argparse.Namespace) -> int:
     try:
         with tempfile.TemporaryDirectory(prefix="envops-rehearsal-") as folder:
             return _rehearsed(root, Path(folder), options)
-    except (FaultError, UnknownAnswer) as error:
+    except (FaultSyntaxError, UnknownAssumption) as error:
         print(f"envops rehearse: {error}", file=sys.stderr)
         return exit_codes.USAGE
 
@@ -73,7 +73,7 @@ def run(options: argparse.Namespace) -> int:
 def _rehearsed(root: Path, folder: Path, options: argparse.Namespace) -> int:
     stage, tell = folder / root.name, _teller(options)
     registry = load_registry(root)
-    added = staged_copy(root, stage)
+    added = rehearsal_copy(root, stage)
     with emulator(
         folder / "hub",
         teams=registered_owners(root),
@@ -104,7 +104,7 @@ def _scenes(names: Sequence[str]) -> list[_Scene]:
 
 
 def _play(
-    scene: _Scene, place: int, of: int, stage: Path, folder: Path, hub: Running, options: argparse.Namespace
+    scene: _Scene, place: int, of: int, stage: Path, folder: Path, hub: EmulatedHub, options: argparse.Namespace
 ) -> _Played:
     quiet = ("--quiet",) if options.quiet and "--quiet" not in scene.command else ()
     command = (*scene.command, *quiet)
@@ -124,7 +124,7 @@ def _play(
     return _Played(scene.title, shown, done.returncode, len(hub.writes()) - before)
 
 
-def _variables(folder: Path, hub: Running, environ: Mapping[str, str] = os.environ) -> dict[str, str]:
+def _variables(folder: Path, hub: EmulatedHub, environ: Mapping[str, str] = os.environ) -> dict[str, str]:
     """The user's, without what belongs to the real Hub or to a job of GitHub; with a home of its own."""
     home = folder / "home"
     home.mkdir(exist_ok=True)
@@ -139,7 +139,7 @@ def _absolute(environ: Mapping[str, str]) -> str:
     return os.pathsep.join([here, *filter(None, environ.get("PYTHONPATH", "").split(os.pathsep))])
 
 
-def _told(played: Sequence[_Played], hub: Running, others: Collection[str], options: argparse.Namespace) -> int:
+def _told(played: Sequence[_Played], hub: EmulatedHub, others: Collection[str], options: argparse.Namespace) -> int:
     """Say what came of it; the exit code is the worst of the scenes."""
     codes = [scene.exit_code for scene in played]
     repeated = played[3].writes
@@ -162,7 +162,7 @@ def _told(played: Sequence[_Played], hub: Running, others: Collection[str], opti
     return max(codes)
 
 
-def _published(hub: Running, state: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def _published(hub: EmulatedHub, state: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     for environment in state["environment"]:
         at = f"{environment['owner']}/{environment['name']}"
         if latest := hub.control("GET", f"environments/{at}"):

@@ -15,17 +15,16 @@ from typing import Any
 from envops import __version__, exit_codes
 from envops.cli import plan
 from envops.files.atomic_write import write_whole
-from envops.hub.client import HubUnavailable
+from envops.hub.access import HubUnavailable
 from envops.models.relay import hide_memory
 from envops.release.due_runs import Situation, SubmittedRun, submit_runs
-from envops.release.evidence import Evidence, NoEvidence, read_evidence
-from envops.release.ledger import Entry, Ledger
-from envops.release.plan_text import render_plan_text
-from envops.release.plan_written import append_to_summary, print_plan, print_text, write_plan
+from envops.release.evidence import NoEvidence, ValidationEvidence, read_evidence
+from envops.release.ledger import LedgerEntry, ReleaseLedger, render_release_markdown, render_release_text
+from envops.release.plan_report import print_plan, render_plan_text, write_plan
 from envops.release.planning import Planned, make_plan
 from envops.release.release import Release
-from envops.release.release_text import render_release_markdown, render_release_text
 from envops.release.steps import PlannedRun
+from envops.reports.printing import append_to_summary, print_text
 from envops.repository.git import git
 from envops.repository.problem import DeclarationError, Problem
 from envops.repository.registry import REGISTRY_FILE, load_registry
@@ -92,7 +91,9 @@ def _refuse_to_write(planned: Planned) -> None:
         raise HubUnavailable(message, "make a key with write access to environments, and set PRIME_API_KEY to it")
 
 
-def _evidence(root: Path, planned: Planned, file: Path | None, reports: Path) -> tuple[dict[str, Evidence], str]:
+def _evidence(
+    root: Path, planned: Planned, file: Path | None, reports: Path
+) -> tuple[dict[str, ValidationEvidence], str]:
     """Evidence for what is to be written, and what to say where there is none.
 
     A file speaks for what it names, be it stale or a failure. What it does not name is validated
@@ -128,11 +129,17 @@ def _secrets(root: Path) -> list[tuple[str, ...]]:
 
 
 def _applied(
-    root: Path, planned: Planned, evidence: Mapping[str, Evidence], why: str, stop: threading.Event, *, quiet: bool
-) -> Ledger:
+    root: Path,
+    planned: Planned,
+    evidence: Mapping[str, ValidationEvidence],
+    why: str,
+    stop: threading.Event,
+    *,
+    quiet: bool,
+) -> ReleaseLedger:
     """Carry out the plan and write down what came of it, also when it is cut short."""
     commit = git(root, "rev-parse", "HEAD").stdout.decode().strip()
-    ledger = Ledger(commit, planned.plan.whose, planned.plan.prime, __version__)
+    ledger = ReleaseLedger(commit, planned.plan.whose, planned.plan.prime, __version__)
     if planned.prime is None or planned.hub is None:
         return ledger
     release = Release(
@@ -147,10 +154,10 @@ def _applied(
         stop,
         (lambda _: None) if quiet else lambda text: print(planned.access.scrubber.text(text), file=sys.stderr),
     )
-    done: dict[str, Entry] = {}
+    done: dict[str, LedgerEntry] = {}
     held = threading.Lock()
 
-    def add(entry: Entry) -> None:
+    def add(entry: LedgerEntry) -> None:
         with held:
             done[entry.step.desired.name] = entry
 
@@ -163,7 +170,7 @@ def _applied(
     except (KeyboardInterrupt, Interrupted):
         ledger.interrupted = True
     for step in planned.plan.steps:
-        cut = Entry(step, "not-reached", "the release was interrupted", "run it again: it reads first")
+        cut = LedgerEntry(step, "not-reached", "the release was interrupted", "run it again: it reads first")
         entry = done.get(step.desired.name, cut)
         ledger.entries.append(cut if entry.result == "not-reached" else entry)
     return ledger
@@ -207,7 +214,7 @@ def _uncommitted(root: Path, planned: Planned) -> dict[str, str]:
     return found
 
 
-def _reported(ledger: Ledger, planned: Planned, options: argparse.Namespace, reports: Path) -> int:
+def _reported(ledger: ReleaseLedger, planned: Planned, options: argparse.Namespace, reports: Path) -> int:
     scrubber = planned.access.scrubber
     text = ledger.text(scrubber)
     write_whole(reports / LEDGER, text)
@@ -228,7 +235,7 @@ def _external_exit_code(planned: Planned) -> int:
     return exit_codes.ERROR if "unreadable" in states else exit_codes.PASS
 
 
-def _exit_code(ledger: Ledger) -> int:
+def _exit_code(ledger: ReleaseLedger) -> int:
     if ledger.interrupted:
         return exit_codes.INTERRUPTED
     results = {entry.result for entry in ledger.entries}

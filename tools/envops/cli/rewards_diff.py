@@ -11,10 +11,10 @@ from pathlib import Path
 
 from envops import __version__, exit_codes
 from envops.cli import arguments
-from envops.cli.printing import append_to_summary, print_text, write_report
 from envops.cli.selection import chosen_environments, facts_of
 from envops.facts.observed import Facts, Failure
 from envops.reports.html.written import refresh_page
+from envops.reports.printing import append_to_summary, for_terminal, print_text, write_report
 from envops.reports.reward_diff import DiffResult, EnvironmentDiff, render_json, render_markdown, render_text
 from envops.repository.base_revision import Base, NoBase, find_base
 from envops.repository.package import Package
@@ -24,11 +24,12 @@ from envops.repository.repository import Repository
 from envops.repository.workspace import Workspace
 from envops.rules.engine import Finding, Subject, Verdict, all_rules, apply
 from envops.rules.verdict import worst
-from envops.statistics.reward_comparison import RewardComparison, ScoredReply, Scoring, Side, compare
+from envops.statistics.reward_comparison import ComparedVersion, RewardComparison, compare
 from envops.statistics.task_matching import match_tasks
+from envops.statistics.two_sides import TwoSides
 from envops.validation.requests import Wish
-from envops.validation.rescoring import Rescored, Scorer
-from envops.validation.reward_diff import Exchanged, SideFailed, corpus_of, exchange, open_both
+from envops.validation.rescoring import Scorer
+from envops.validation.reward_diff import SideFailed, corpus_of, open_both, score_both
 
 EXAMPLES = """examples:
   envops rewards diff gsm8k --against main           which rewards changed since a revision
@@ -94,7 +95,9 @@ def _report(result: DiffResult, options: argparse.Namespace, folder: Path) -> No
     refresh_page(folder)
     append_to_summary(written["reward-diff.md"])
     form = {"json": "reward-diff.json", "markdown": "reward-diff.md"}.get(options.format)
-    print_text(lambda width, colour: written[form] if form else render_text(result, width=width, colour=colour))
+    print_text(
+        for_terminal(lambda width, colour: written[form] if form else render_text(result, width=width, colour=colour))
+    )
 
 
 def _note(shared: DiffRun, text: str) -> None:
@@ -144,38 +147,28 @@ def _compared(shared: DiffRun, there: Declared, here: Declared) -> tuple[RewardC
         Scorer(*here, shared.workspace, network, shared.stop) as head,
     ):
         _note(shared, f"{package.name}: loading both versions …")
-        open_both(base, head, shared.stop)
-        matching = match_tasks(base.listing.tasks.values(), head.listing.tasks.values())
-        to_base = {match.head.index: match.base.index for match in matching.matches}
-        corpus = corpus_of(base, head, facts, to_base)
+        scorers = TwoSides(base, head)
+        open_both(scorers, shared.stop)
+        matching = match_tasks(*scorers.each(lambda scorer: scorer.listing.tasks.values()))
+        to_base = {match.tasks.after.index: match.tasks.before.index for match in matching.matches}
+        corpus = corpus_of(scorers, facts, to_base)
         _note(shared, f"{package.name}: scoring {len(corpus.replies):,} replies twice …")
-        exchanged = exchange(corpus, base, head, shared.stop)
+        replies = score_both(corpus, scorers, shared.stop)
         comparison = compare(
-            _side(base, there[0], shared.base.label),
-            _side(head, entry, "the working tree"),
+            TwoSides(_version(base, there[0], shared.base.label), _version(head, entry, "the working tree")),
             matching,
-            [_scored_reply(one) for one in exchanged],
+            replies,
             unmatched=corpus.unmatched,
             left_out=corpus.left_out,
         )
     return comparison, facts
 
 
-def _side(scorer: Scorer, entry: EnvironmentEntry, label: str) -> Side:
+def _version(scorer: Scorer, entry: EnvironmentEntry, label: str) -> ComparedVersion:
     package, described = scorer.package, scorer.description
-    return Side(
+    return ComparedVersion(
         label, package.name, package.version, described.generation, package.digest, described.functions, entry.args
     )
-
-
-def _scored_reply(one: Exchanged) -> ScoredReply:
-    return ScoredReply(
-        one.said_by, one.base_task, one.head_task, one.completion, _scoring(one.base), _scoring(one.head)
-    )
-
-
-def _scoring(said: Rescored) -> Scoring:
-    return Scoring(said.reward, said.functions, said.problem)
 
 
 def _findings(subject: Subject) -> tuple[Finding, ...]:
@@ -203,7 +196,7 @@ def _failed(name: str, error: SideFailed, label: str) -> EnvironmentDiff:
     failure: Failure = error.failure
     first = (failure.message.strip().splitlines() or [""])[0]
     own = failure.kind in ("raised", "missing-secret", "network")
-    if error.side == "base":
+    if error.side == "before":
         reason = f"the code of {label} could not be run: {failure.type}: {first}"
         return EnvironmentDiff(name, "inconclusive" if own else "error", "failed", reason, failure=failure)
     reason = f"the working tree's code could not be run: {failure.type}: {first}"

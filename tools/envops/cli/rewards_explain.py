@@ -10,11 +10,11 @@ from dataclasses import dataclass
 
 from envops import exit_codes
 from envops.cli import arguments
-from envops.cli.printing import print_text
 from envops.cli.selection import chosen_environments, facts_of
 from envops.facts.observed import Facts
 from envops.reports.evidence import shown_evidence
 from envops.reports.page import Page
+from envops.reports.printing import for_terminal, print_text
 from envops.repository.workspace import Workspace
 from envops.rules.catalogue import UnknownRuleError, explain
 from envops.rules.engine import Finding, Rule, Subject, all_rules, findings
@@ -73,9 +73,9 @@ def run(options: argparse.Namespace) -> int:
         folder = package.folder.resolve().relative_to(root.resolve()).as_posix()
         found.append(Found(name, folder, hits, _unseen(rule, facts)))
     if options.format == "json":
-        print_text(lambda _width, _colour: _json(rule, found))
+        print_text(for_terminal(lambda _width, _colour: _json(rule, found)))
     else:
-        print_text(lambda width, colour: f"{text}\n{_page(rule, found, width, colour)}")
+        print_text(for_terminal(lambda width, colour: f"{text}\n{_page(rule, found, width, colour)}"))
     return exit_codes.FAIL if any(hit.counts for one in found for hit in one.findings) else exit_codes.PASS
 
 

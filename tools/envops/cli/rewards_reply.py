@@ -8,7 +8,7 @@ import threading
 
 from envops import exit_codes
 from envops.cli import arguments
-from envops.cli.printing import print_text
+from envops.reports.printing import for_terminal, print_text
 from envops.repository.repository import Repository
 from envops.repository.workspace import Workspace
 from envops.system.subprocesses import ProgramFailed
@@ -66,7 +66,7 @@ def run(options: argparse.Namespace) -> int:
         own = error.failure.kind in ("raised", "missing-secret", "network")
         return exit_codes.FAIL if own else exit_codes.ERROR
     if options.format == "json":
-        print_text(lambda _width, _colour: render_json(package, replied))
+        print_text(for_terminal(lambda _width, _colour: render_json(package, replied)))
     else:
-        print_text(lambda width, colour: render_text(package, replied, width=width, colour=colour))
+        print_text(for_terminal(lambda width, colour: render_text(package, replied, width=width, colour=colour)))
     return exit_codes.PASS if replied.reward is not None else exit_codes.FAIL

@@ -11,9 +11,7 @@ from pathlib import Path
 from envops import exit_codes
 from envops.cli import arguments
 from envops.cli.train_file import train_here
-from envops.hub.access import hub_access
-from envops.hub.client import HubUnavailable
-from envops.hub.prime import INSTALL, find_prime
+from envops.hub.access import INSTALL, HubUnavailable, find_prime, hub_access
 from envops.hub.state import read_hub
 from envops.release.due_runs import DecidedRun, Situation, carry_out, decided_runs
 from envops.release.planning import desired_of

@@ -81,7 +81,7 @@ def _train_file(file: Path, options: argparse.Namespace) -> int:
     """Train what a compiled file says; the exit code."""
     missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]
     if missing:
-        needed = f"training here needs {', '.join(missing)} of tools/requirements-trl.txt"
+        needed = f"training here needs {', '.join(missing)} of tools/requirements-trl.lock"
         print(f"{needed}; install them with: nox -s train -- RUN", file=sys.stderr)
         return exit_codes.USAGE
     try:

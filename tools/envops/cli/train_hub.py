@@ -14,10 +14,7 @@ from envops import exit_codes
 from envops.cli import arguments
 from envops.cli.train import run_result
 from envops.files.atomic_write import write_whole
-from envops.hub.access import HubAccess
-from envops.hub.client import HubUnavailable
-from envops.hub.login import the_platform
-from envops.hub.prime import Prime
+from envops.hub.access import HubAccess, HubUnavailable, Prime, the_platform
 from envops.hub.state import read_hub
 from envops.reports.declared_runs import render_runs
 from envops.repository.git import git

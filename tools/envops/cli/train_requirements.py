@@ -8,10 +8,10 @@ from envops import exit_codes
 from envops.cli.main import parsed
 from envops.cli.train import runs_of_this_machine
 
-TRL, PRIME = "tools/requirements-trl.txt", "tools/requirements-prime.lock"
+TRL, PRIME = "tools/requirements-trl.lock", "tools/requirements-prime.lock"
 EXAMPLES = """examples:
   envops train requirements                         tools/requirements-prime.lock
-  envops train requirements probe reverse-text      tools/requirements-trl.txt
+  envops train requirements probe reverse-text      tools/requirements-trl.lock
 """
 
 

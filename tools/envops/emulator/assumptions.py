@@ -1,4 +1,4 @@
-"""What is known and what is assumed about the real Hub, as text."""
+"""The documentation of what is known and what is assumed about the real Hub."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from dataclasses import fields
 
 from envops.emulator import server  # noqa: F401 - it fills the table of endpoints
 from envops.emulator.behaviour import ASSUMPTIONS, Behaviour
-from envops.emulator.endpoints import ENDPOINTS
+from envops.emulator.hub import ROUTES
 
 _HEAD = """# What the emulator knows and what it assumes
 
 - **measured**: the real prime CLI (0.18.0) was run against a recording server.
 - **read**: the CLI's source says so.
-- **assumed**: about the real server, which nobody could look at. A release must not depend on it.
+- **assumed**: about the real server, which was not available. A release must not depend on it.
 """
 
 
 def assumptions() -> str:
-    """Markdown: the open questions with their settings, and every endpoint."""
+    """The page as Markdown: the open questions with their settings, and every route."""
     return "\n".join([_HEAD, *_questions(), "", *_endpoints()]) + "\n"
 
 
@@ -26,13 +26,13 @@ def _questions() -> Iterator[str]:
     yield "## Open questions, each with a setting\n"
     yield "| `--assume` | question | assumed | else |\n|---|---|---|---|"
     for field in fields(Behaviour):
-        asked = ASSUMPTIONS[field.name]
-        other = ", ".join(answer for answer in asked.allowed if answer != field.default) or "any number"
-        yield f"| `{field.name.replace('_', '-')}` | {asked.question} | {field.default} | {other} |"
+        assumption = ASSUMPTIONS[field.name]
+        other = ", ".join(answer for answer in assumption.allowed if answer != field.default) or "any number"
+        yield f"| `{field.name.replace('_', '-')}` | {assumption.question} | {field.default} | {other} |"
 
 
 def _endpoints() -> Iterator[str]:
     yield "## Endpoints\n\nBelow `/api/v1`, but for uploads, files and the index.\n"
     yield "| endpoint | known | what | assumed besides |\n|---|---|---|---|"
-    for each in ENDPOINTS:
+    for each in ROUTES:
         yield f"| {each.method} `{each.path}` | {each.known} | {each.about} | {'; '.join(each.assumes)} |"

@@ -1,4 +1,4 @@
-"""What nobody knows about the real server, as settings: a release has to come through with each of them."""
+"""Open questions about the real server, as settings: a release must succeed with each of them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class Assumption:
 
     question: str
     allowed: tuple[str, ...]
-    """The answers to choose from, the assumed one first; a number where it is empty."""
+    """The possible answers, the assumed one first; empty where the answer is a number."""
 
 
 ASSUMPTIONS = {
@@ -43,7 +43,7 @@ ASSUMPTIONS = {
 
 @dataclass(frozen=True)
 class Behaviour:
-    """The answers that this emulator goes by."""
+    """The answers that an emulator uses."""
 
     halves: str = "accepted"
     same_content: int = 409
@@ -56,24 +56,24 @@ class Behaviour:
     prepare: str = "unsupported"
 
 
-class UnknownAnswer(ValueError):
-    """A setting that is none."""
+class UnknownAssumption(ValueError):
+    """A setting does not exist, or not with this answer."""
 
 
 def behaviour(settings: Iterable[str]) -> Behaviour:
-    """The behaviour that `question=answer` texts ask for. Raises `UnknownAnswer`, which says what there is."""
+    """The behaviour that `question=answer` texts ask for. Raises `UnknownAssumption`, with the possible settings."""
     chosen = Behaviour()
     for setting in settings:
         name, _, answer = setting.partition("=")
         name = name.strip().replace("-", "_")
         if name not in ASSUMPTIONS:
             known = ", ".join(each.name.replace("_", "-") for each in fields(Behaviour))
-            raise UnknownAnswer(f"{setting}: there is no such question; there are {known}")
+            raise UnknownAssumption(f"{setting}: unknown setting; the settings are {known}")
         allowed = ASSUMPTIONS[name].allowed
         if not allowed and not answer.isdecimal():
-            raise UnknownAnswer(f"{setting}: the answer is a whole number")
+            raise UnknownAssumption(f"{setting}: the answer is a whole number")
         if allowed and answer not in allowed:
-            raise UnknownAnswer(f"{setting}: the answers are {' and '.join(allowed)}")
+            raise UnknownAssumption(f"{setting}: the answers are {' and '.join(allowed)}")
         value: Any = answer if allowed else int(answer)
         chosen = replace(chosen, **{name: value})
     return chosen

@@ -6,43 +6,38 @@ import html
 import io
 import re
 import tarfile
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from envops.emulator.accounts import signed_in
-from envops.emulator.endpoints import ASSUMED, MEASURED, READ, Asked, Refused, Reply, endpoint
-
-if TYPE_CHECKING:
-    from envops.emulator.accounts import Account
-    from envops.emulator.hub import Hub
-    from envops.emulator.store import Document
+from envops.emulator.hub import ASSUMED, MEASURED, READ, Account, HttpRefusal, Hub, HubRequest, HubResponse, route
+from envops.emulator.store import StoredDocument
 
 MOST_INSPECTED = 64 * 1024
 
 
-def published(hub: Hub, environment: Document) -> list[Document]:
+def published(hub: Hub, environment: StoredDocument) -> list[StoredDocument]:
     """The complete versions, newest first."""
     return [version for version in reversed(hub.store.all("version", environment["id"])) if version["complete"]]
 
 
-def version_number(version: Document) -> str:
+def version_number(version: StoredDocument) -> str:
     return str(version["semantic_version"])
 
 
-def environment_of_id(hub: Hub, account: Account | None, id: str) -> Document:
-    """The environment with this id, where the account may see it. Raises `Refused` (404)."""
+def environment_of_id(hub: Hub, account: Account | None, id: str) -> StoredDocument:
+    """The environment with this id, where the account may see it. Raises `HttpRefusal` (404)."""
     address = hub.store.get("address", id)
     if address is None:
-        raise Refused(404, "Environment not found")
+        raise HttpRefusal(404, "Environment not found")
     return hub.visible(account, address["owner"], address["name"])
 
 
-@endpoint("GET", "/environmentshub/{owner}/{name}/status", MEASURED)
-def status(hub: Hub, asked: Asked) -> Reply:
+@route("GET", "/environmentshub/{owner}/{name}/status", MEASURED)
+def status(hub: Hub, request: HubRequest) -> HubResponse:
     """An environment's visibility and latest version; 404 also where the key may not see it."""
-    environment = hub.visible(asked.account, asked.parts["owner"], asked.parts["name"])
+    environment = hub.visible(request.account, request.parts["owner"], request.parts["name"])
     versions = published(hub, environment)
     latest = versions[0] if versions else None
-    return Reply(
+    return HubResponse(
         {
             "data": {
                 "name": environment["name"],
@@ -55,29 +50,29 @@ def status(hub: Hub, asked: Asked) -> Reply:
     )
 
 
-@endpoint("GET", "/environmentshub/{owner}/{name}/versions", MEASURED)
-def versions(hub: Hub, asked: Asked) -> Reply:
-    """Every complete version, newest first; what is called sha256 is the content hash, and size a count of files."""
-    environment = hub.visible(asked.account, asked.parts["owner"], asked.parts["name"])
+@route("GET", "/environmentshub/{owner}/{name}/versions", MEASURED)
+def versions(hub: Hub, request: HubRequest) -> HubResponse:
+    """Every complete version, newest first; `sha256` is the content hash, and `size` the number of files."""
+    environment = hub.visible(request.account, request.parts["owner"], request.parts["name"])
     rows = [
         {"version": version_number(each), "created_at": each["created_at"], "sha256": each["content_hash"], "size": 2}
         for each in published(hub, environment)
     ]
-    return Reply({"data": {"versions": rows}})
+    return HubResponse({"data": {"versions": rows}})
 
 
-@endpoint(
+@route(
     "GET",
     "/environmentshub/{owner}/{name}/@{version}",
     MEASURED,
     "private_wheels: whether a private environment's wheel is offered (--assume private-wheels=hidden)",
     "without a complete version there is nothing to describe (404)",
 )
-def details(hub: Hub, asked: Asked) -> Reply:
+def details(hub: Hub, request: HubRequest) -> HubResponse:
     """One version (or latest) with the addresses of its source, wheel and index."""
-    environment, version = _version(hub, asked)
+    environment, version = _version(hub, request)
     owner, name = environment["owner"], environment["name"]
-    base = f"{asked.address}/files/{owner}/{name}/{version['content_hash']}"
+    base = f"{request.address}/files/{owner}/{name}/{version['content_hash']}"
     found: dict[str, Any] = {
         "id": environment["id"],
         "name": name,
@@ -92,17 +87,17 @@ def details(hub: Hub, asked: Asked) -> Reply:
     wheel = _wheel(hub, environment, version)
     if environment["visibility"] == "PUBLIC" or hub.behaviour.private_wheels == "served":
         found["wheel_url"] = f"{base}/{wheel['filename']}"
-        found["simple_index_url"] = f"{asked.address}/simple/{owner}"
-    return Reply({"data": found})
+        found["simple_index_url"] = f"{request.address}/simple/{owner}"
+    return HubResponse({"data": found})
 
 
-@endpoint("GET", "/environmentshub/{owner}/{name}/@{version}/inspect", READ)
-def inspect(hub: Hub, asked: Asked) -> Reply:
+@route("GET", "/environmentshub/{owner}/{name}/@{version}/inspect", READ)
+def inspect(hub: Hub, request: HubRequest) -> HubResponse:
     """The source of a version: a folder's entries or a file's text."""
-    _, version = _version(hub, asked)
+    _, version = _version(hub, request)
     content = hub.store.read_file(version["id"]) or b""
-    wanted = asked.query.get("path", "").strip("/")
-    most = asked.number_of("max_bytes", MOST_INSPECTED)
+    wanted = request.query.get("path", "").strip("/")
+    most = request.number_of("max_bytes", MOST_INSPECTED)
     with tarfile.open(fileobj=io.BytesIO(content), mode="r:gz") as archive:
         members = {member.name: member for member in archive.getmembers()}
         member = members.get(wanted)
@@ -110,82 +105,82 @@ def inspect(hub: Hub, asked: Asked) -> Reply:
             extracted = archive.extractfile(member)
             text = extracted.read(most).decode("utf-8", "replace") if extracted else ""
             cut = {"truncated": member.size > most, "total_bytes": member.size}
-            return Reply({"data": {"kind": "file", "path": wanted, "content": text, **cut}})
-    return Reply({"data": {"kind": "directory", "path": wanted, "entries": _entries(members, wanted)}})
+            return HubResponse({"data": {"kind": "file", "path": wanted, "content": text, **cut}})
+    return HubResponse({"data": {"kind": "directory", "path": wanted, "entries": _entries(members, wanted)}})
 
 
-@endpoint(
+@route(
     "GET",
     "/environmentshub/",
     MEASURED,
     "paging: pages may be ignored (--assume paging=ignored), or be shorter than asked for (--assume page-limit=20)",
     "without include_teams and mine_only, public environments and the key's own are listed",
 )
-def listed(hub: Hub, asked: Asked) -> Reply:
+def listed(hub: Hub, request: HubRequest) -> HubResponse:
     """Environments that the key can see, filtered, sorted, page by page."""
-    owners = asked.account.owners if asked.account else ()
-    if asked.is_set("mine_only"):
-        owners = signed_in(asked).owners
+    owners = request.account.owners if request.account else ()
+    if request.is_set("mine_only"):
+        owners = request.signed_in().owners
     rows = []
     for environment in hub.store.all("environment"):
         mine = environment["owner"] in owners
-        if (mine or environment["visibility"] == "PUBLIC") and (mine or not asked.is_set("mine_only")):
+        if (mine or environment["visibility"] == "PUBLIC") and (mine or not request.is_set("mine_only")):
             row = _row(hub, environment)
-            if _wanted(row, asked):
+            if _wanted(row, request):
                 rows.append(row)
-    key = asked.query.get("sort_by", "created_at")
-    rows.sort(key=lambda row: str(row.get(key) or ""), reverse=asked.query.get("sort_order", "desc") == "desc")
-    return Reply({"data": hub.page(asked, rows, "offset", 20), "total_count": len(rows)})
+    key = request.query.get("sort_by", "created_at")
+    rows.sort(key=lambda row: str(row.get(key) or ""), reverse=request.query.get("sort_order", "desc") == "desc")
+    return HubResponse({"data": hub.page(request, rows, "offset", 20), "total_count": len(rows)})
 
 
-@endpoint("GET", "/files/{owner}/{name}/{hash}/{file}", ASSUMED, "a private environment's files need the key")
-def file(hub: Hub, asked: Asked) -> Reply:
+@route("GET", "/files/{owner}/{name}/{hash}/{file}", ASSUMED, "a private environment's files need the key")
+def file(hub: Hub, request: HubRequest) -> HubResponse:
     """A wheel or a source archive, by the content hash of its version."""
-    environment = hub.visible(asked.account, asked.parts["owner"], asked.parts["name"])
+    environment = hub.visible(request.account, request.parts["owner"], request.parts["name"])
     for version in published(hub, environment):
-        if version["content_hash"] == asked.parts["hash"]:
+        if version["content_hash"] == request.parts["hash"]:
             wheel = _wheel(hub, environment, version)
             for document in (version, wheel):
-                if document["filename"] == asked.parts["file"]:
+                if document["filename"] == request.parts["file"]:
                     content = hub.store.read_file(document["id"]) or b""
-                    return Reply(content=content, kind="application/octet-stream")
-    raise Refused(404, "Not Found")
+                    return HubResponse(content=content, kind="application/octet-stream")
+    raise HttpRefusal(404, "Not Found")
 
 
-@endpoint("GET", "/simple/{owner}/{package}/", ASSUMED, "the index offers public environments without a key")
-def simple_index(hub: Hub, asked: Asked) -> Reply:
+@route("GET", "/simple/{owner}/{package}/", ASSUMED, "the index offers public environments without a key")
+def simple_index(hub: Hub, request: HubRequest) -> HubResponse:
     """An owner's package index, as installers read it: one package's wheels with their hashes."""
     rows = []
     for environment in hub.store.all("environment"):
-        same = _normalised(environment["name"]) == _normalised(asked.parts["package"])
-        if same and environment["owner"] == asked.parts["owner"] and hub.sees(asked.account, environment):
+        same = _normalised(environment["name"]) == _normalised(request.parts["package"])
+        if same and environment["owner"] == request.parts["owner"] and hub.sees(request.account, environment):
             for version in published(hub, environment):
                 wheel = _wheel(hub, environment, version)
-                base = f"{asked.address}/files/{environment['owner']}/{environment['name']}/{version['content_hash']}"
+                base = f"{request.address}/files/{environment['owner']}/{environment['name']}/{version['content_hash']}"
                 address = html.escape(f"{base}/{wheel['filename']}#sha256={wheel['sha256']}")
                 rows.append(f'<a href="{address}">{html.escape(wheel["filename"])}</a>')
     if not rows:
-        raise Refused(404, "Not Found")
+        raise HttpRefusal(404, "Not Found")
     page = f"<!DOCTYPE html><html><body>{'<br>'.join(rows)}</body></html>"
-    return Reply(content=page.encode(), kind="text/html")
+    return HubResponse(content=page.encode(), kind="text/html")
 
 
-def _version(hub: Hub, asked: Asked) -> tuple[Document, Document]:
-    environment = hub.visible(asked.account, asked.parts["owner"], asked.parts["name"])
-    wanted = asked.parts["version"]
+def _version(hub: Hub, request: HubRequest) -> tuple[StoredDocument, StoredDocument]:
+    environment = hub.visible(request.account, request.parts["owner"], request.parts["name"])
+    wanted = request.parts["version"]
     for version in published(hub, environment):
         if wanted in ("latest", version_number(version), version["content_hash"]):
             return environment, version
-    raise Refused(404, "Version not found")
+    raise HttpRefusal(404, "Version not found")
 
 
-def _wheel(hub: Hub, environment: Document, version: Document) -> Document:
+def _wheel(hub: Hub, environment: StoredDocument, version: StoredDocument) -> StoredDocument:
     """The wheel of a version: the newest complete one of the same content."""
     wheels = [wheel for wheel in hub.store.all("wheel", environment["id"]) if wheel["complete"]]
     return next(wheel for wheel in reversed(wheels) if wheel["content_hash"] == version["content_hash"])
 
 
-def _row(hub: Hub, environment: Document) -> dict[str, Any]:
+def _row(hub: Hub, environment: StoredDocument) -> dict[str, Any]:
     versions = published(hub, environment)
     latest = versions[0] if versions else None
     return {
@@ -202,14 +197,14 @@ def _row(hub: Hub, environment: Document) -> dict[str, Any]:
     }
 
 
-def _wanted(row: dict[str, Any], asked: Asked) -> bool:
-    query = asked.query
+def _wanted(row: dict[str, Any], request: HubRequest) -> bool:
+    query = request.query
     return (
         query.get("owner") in (None, row["owner"]["name"])
         and query.get("visibility") in (None, row["visibility"])
         and query.get("search", "").lower() in f"{row['name']} {row['description']}".lower()
         and ("tags" not in query or query["tags"] in row["tags"])
-        and not asked.is_set("starred_only")
+        and not request.is_set("starred_only")
     )
 
 
@@ -222,11 +217,11 @@ def _entries(members: dict[str, tarfile.TarInfo], folder: str) -> list[dict[str,
             size = None if rest else member.size
             below.setdefault(first, {"path": start + first, "is_directory": bool(rest), "size": size})
     if not below:
-        raise Refused(404, "Path not found")
+        raise HttpRefusal(404, "Path not found")
     return list(below.values())
 
 
-def _description(version: Document | None) -> str:
+def _description(version: StoredDocument | None) -> str:
     return str(((version or {}).get("metadata") or {}).get("description") or "")
 
 

@@ -2,66 +2,74 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from envops.emulator.accounts import signed_in, team_id, writer
-from envops.emulator.endpoints import MEASURED, READ, Asked, Refused, Reply, endpoint, now
 from envops.emulator.environments import environment_of_id
-from envops.emulator.hub import without_secrets
-
-if TYPE_CHECKING:
-    from envops.emulator.accounts import Account
-    from envops.emulator.hub import Hub
-    from envops.emulator.store import Document
+from envops.emulator.hub import (
+    MEASURED,
+    READ,
+    Account,
+    HttpRefusal,
+    Hub,
+    HubRequest,
+    HubResponse,
+    now,
+    route,
+    team_id,
+    without_secrets,
+)
+from envops.emulator.store import StoredDocument
 
 ENDED = ("COMPLETED", "FAILED", "CANCELLED", "TIMEOUT")
 
 
-@endpoint("POST", "/hosted-evaluations", MEASURED, "an evaluation stays PENDING until the control endpoint moves it")
-def create_hosted(hub: Hub, asked: Asked) -> Reply:
+@route("POST", "/hosted-evaluations", MEASURED, "an evaluation stays PENDING until the control endpoint moves it")
+def create_hosted(hub: Hub, request: HubRequest) -> HubResponse:
     """Start an evaluation of published environments on the platform."""
-    account = writer(asked)
-    ids = asked.body.get("environment_ids")
+    account = request.writer()
+    ids = request.body.get("environment_ids")
     if not isinstance(ids, list) or not ids:
-        raise Refused(422, [{"loc": ["body", "environment_ids"], "msg": "Field required"}])
-    sent = {"model_name": asked.body.get("inference_model"), "metadata": asked.body.get("eval_config") or {}}
-    made = _create(hub, asked, account, [{"id": str(each)} for each in ids], sent, "PENDING")
-    return Reply({"evaluation_id": made["evaluation_id"], "evaluation_ids": [made["evaluation_id"]]}, 201)
+        raise HttpRefusal(422, [{"loc": ["body", "environment_ids"], "msg": "Field required"}])
+    sent = {"model_name": request.body.get("inference_model"), "metadata": request.body.get("eval_config") or {}}
+    made = _create(hub, request, account, [{"id": str(each)} for each in ids], sent, "PENDING")
+    return HubResponse({"evaluation_id": made["evaluation_id"], "evaluation_ids": [made["evaluation_id"]]}, 201)
 
 
-@endpoint("GET", "/hosted-evaluations/{evaluation}/logs", MEASURED)
-def logs(hub: Hub, asked: Asked) -> Reply:
-    """What a hosted evaluation printed."""
-    return Reply({"logs": (hub.store.get("told", _existing(hub, asked)["evaluation_id"]) or {}).get("logs", "")})
+@route("GET", "/hosted-evaluations/{evaluation}/logs", MEASURED)
+def logs(hub: Hub, request: HubRequest) -> HubResponse:
+    """The log of a hosted evaluation."""
+    return HubResponse(
+        {"logs": (hub.store.get("told", _existing(hub, request)["evaluation_id"]) or {}).get("logs", "")}
+    )
 
 
-@endpoint("PATCH", "/hosted-evaluations/{evaluation}/cancel", MEASURED)
-def cancel(hub: Hub, asked: Asked) -> Reply:
+@route("PATCH", "/hosted-evaluations/{evaluation}/cancel", MEASURED)
+def cancel(hub: Hub, request: HubRequest) -> HubResponse:
     """Stop a hosted evaluation."""
-    writer(asked)
-    found = _existing(hub, asked)
+    request.writer()
+    found = _existing(hub, request)
     if found["status"] in ENDED:
-        raise Refused(400, f"Evaluation is already {found['status']}")
-    return Reply(_changed(hub, found, status="CANCELLED"))
+        raise HttpRefusal(400, f"Evaluation is already {found['status']}")
+    return HubResponse(_changed(hub, found, status="CANCELLED"))
 
 
-@endpoint("POST", "/evaluations/", MEASURED, "names need not be unique")
-def create(hub: Hub, asked: Asked) -> Reply:
-    """Make an evaluation whose samples follow."""
-    account = writer(asked)
-    environments = asked.body.get("environments")
+@route("POST", "/evaluations/", MEASURED, "names need not be unique")
+def create(hub: Hub, request: HubRequest) -> HubResponse:
+    """Create an evaluation; its samples follow."""
+    account = request.writer()
+    environments = request.body.get("environments")
     if not isinstance(environments, list) or not environments:
-        raise Refused(422, [{"loc": ["body", "environments"], "msg": "Field required"}])
-    return Reply(_create(hub, asked, account, environments, without_secrets(asked.body), "RUNNING"), 201)
+        raise HttpRefusal(422, [{"loc": ["body", "environments"], "msg": "Field required"}])
+    return HubResponse(_create(hub, request, account, environments, without_secrets(request.body), "RUNNING"), 201)
 
 
-@endpoint("GET", "/evaluations/", MEASURED, "paging: pages may be ignored")
-def listed(hub: Hub, asked: Asked) -> Reply:
+@route("GET", "/evaluations/", MEASURED, "paging: pages may be ignored")
+def listed(hub: Hub, request: HubRequest) -> HubResponse:
     """Evaluations of the user or of a team, newest first."""
-    account = signed_in(asked)
-    team = asked.query.get("team_id")
+    account = request.signed_in()
+    team = request.query.get("team_id")
     scope = team_id(account.team_of(team)) if team else None
-    name = asked.query.get("environment_name")
+    name = request.query.get("environment_name")
     rows = [
         each
         for each in reversed(hub.store.all("evaluation"))
@@ -69,70 +77,77 @@ def listed(hub: Hub, asked: Asked) -> Reply:
         and (scope or each["user_id"] == account.id)
         and (name is None or any(name in (known, known.split("/")[-1]) for known in each["environment_names"]))
     ]
-    return Reply({"evaluations": hub.page(asked, rows, "skip", 50), "total": len(rows)})
+    return HubResponse({"evaluations": hub.page(request, rows, "skip", 50), "total": len(rows)})
 
 
-@endpoint("GET", "/evaluations/{evaluation}", MEASURED)
-def get(hub: Hub, asked: Asked) -> Reply:
+@route("GET", "/evaluations/{evaluation}", MEASURED)
+def get(hub: Hub, request: HubRequest) -> HubResponse:
     """One evaluation."""
-    return Reply(_existing(hub, asked))
+    return HubResponse(_existing(hub, request))
 
 
-@endpoint("PUT", "/evaluations/{evaluation}", READ)
-def update(hub: Hub, asked: Asked) -> Reply:
-    """Change what is said about an evaluation."""
-    writer(asked)
-    sent = {key: value for key, value in without_secrets(asked.body).items() if value is not None}
-    return Reply(_changed(hub, _existing(hub, asked), **sent))
+@route("PUT", "/evaluations/{evaluation}", READ)
+def update(hub: Hub, request: HubRequest) -> HubResponse:
+    """Change the data of an evaluation."""
+    request.writer()
+    sent = {key: value for key, value in without_secrets(request.body).items() if value is not None}
+    return HubResponse(_changed(hub, _existing(hub, request), **sent))
 
 
-@endpoint("POST", "/evaluations/{evaluation}/samples", MEASURED, "samples are added, never replaced")
-def add_samples(hub: Hub, asked: Asked) -> Reply:
+@route("POST", "/evaluations/{evaluation}/samples", MEASURED, "samples are added, never replaced")
+def add_samples(hub: Hub, request: HubRequest) -> HubResponse:
     """Add samples to an evaluation."""
-    writer(asked)
-    found = _existing(hub, asked)
-    rows = asked.body.get("samples") if isinstance(asked.body, dict) else None
+    request.writer()
+    found = _existing(hub, request)
+    rows = request.body.get("samples") if isinstance(request.body, dict) else None
     if not isinstance(rows, list):
-        raise Refused(422, [{"loc": ["body", "samples"], "msg": "Field required"}])
-    hub.store.put("samples", asked.named("samples"), {"rows": rows}, found["evaluation_id"])
+        raise HttpRefusal(422, [{"loc": ["body", "samples"], "msg": "Field required"}])
+    hub.store.put("samples", request.named("samples"), {"rows": rows}, found["evaluation_id"])
     _changed(hub, found, total_samples=found["total_samples"] + len(rows))
-    return Reply({"samples_pushed": len(rows)})
+    return HubResponse({"samples_pushed": len(rows)})
 
 
-@endpoint("GET", "/evaluations/{evaluation}/samples", MEASURED)
-def samples(hub: Hub, asked: Asked) -> Reply:
+@route("GET", "/evaluations/{evaluation}/samples", MEASURED)
+def samples(hub: Hub, request: HubRequest) -> HubResponse:
     """Samples of an evaluation, page by page."""
-    batches = hub.store.all("samples", _existing(hub, asked)["evaluation_id"])
+    batches = hub.store.all("samples", _existing(hub, request)["evaluation_id"])
     rows = [row for batch in batches for row in batch["rows"]]
-    page, limit = max(1, asked.number_of("page", 1)), max(1, asked.number_of("limit", 100))
+    page, limit = max(1, request.number_of("page", 1)), max(1, request.number_of("limit", 100))
     part = rows[(page - 1) * limit : page * limit]
-    return Reply({"samples": part, "total": len(rows), "page": page, "limit": limit})
+    return HubResponse({"samples": part, "total": len(rows), "page": page, "limit": limit})
 
 
-@endpoint("POST", "/evaluations/{evaluation}/finalize", MEASURED)
-def finalize(hub: Hub, asked: Asked) -> Reply:
+@route("POST", "/evaluations/{evaluation}/finalize", MEASURED)
+def finalize(hub: Hub, request: HubRequest) -> HubResponse:
     """Close an evaluation."""
-    writer(asked)
-    metrics = asked.body.get("metrics") if isinstance(asked.body, dict) else None
-    found = _existing(hub, asked)
-    return Reply(_changed(hub, found, status="COMPLETED", metrics=metrics or found["metrics"], completed_at=now()))
+    request.writer()
+    metrics = request.body.get("metrics") if isinstance(request.body, dict) else None
+    found = _existing(hub, request)
+    return HubResponse(
+        _changed(hub, found, status="COMPLETED", metrics=metrics or found["metrics"], completed_at=now())
+    )
 
 
 def play(hub: Hub, evaluation: str, rows: list[dict[str, Any]]) -> int:
-    """What a hosted evaluation came to, in the place of the platform's runner; how many samples it has now."""
+    """Add samples to a hosted evaluation, as the runner of the platform does; the number of its samples now."""
     before = sum(len(batch["rows"]) for batch in hub.store.all("samples", evaluation))
     hub.store.put("samples", f"{evaluation}-{before}", {"rows": rows}, evaluation)
     return before + len(rows)
 
 
 def _create(
-    hub: Hub, asked: Asked, account: Account, environments: list[dict[str, Any]], sent: Document, status: str
-) -> Document:
+    hub: Hub,
+    request: HubRequest,
+    account: Account,
+    environments: list[dict[str, Any]],
+    sent: StoredDocument,
+    status: str,
+) -> StoredDocument:
     found = [environment_of_id(hub, account, str(each.get("id"))) for each in environments]
-    team = account.team_of(str(asked.body["team_id"])) if asked.body.get("team_id") else None
+    team = account.team_of(str(request.body["team_id"])) if request.body.get("team_id") else None
     made = {
-        "evaluation_id": asked.named("eval"),
-        "name": asked.body.get("name"),
+        "evaluation_id": request.named("eval"),
+        "name": request.body.get("name"),
         "status": status,
         "is_hosted": status == "PENDING",
         "user_id": account.id,
@@ -150,16 +165,16 @@ def _create(
     return made
 
 
-def _existing(hub: Hub, asked: Asked) -> Document:
-    account = signed_in(asked)
-    found = hub.store.get("evaluation", asked.parts["evaluation"])
+def _existing(hub: Hub, request: HubRequest) -> StoredDocument:
+    account = request.signed_in()
+    found = hub.store.get("evaluation", request.parts["evaluation"])
     seen = found and (found["user_id"] == account.id or found["team_id"] in map(team_id, account.teams))
     if found is None or not seen:
-        raise Refused(404, "Evaluation not found")
+        raise HttpRefusal(404, "Evaluation not found")
     return found
 
 
-def _changed(hub: Hub, found: Document, **more: Any) -> Document:
+def _changed(hub: Hub, found: StoredDocument, **more: Any) -> StoredDocument:
     changed = {**found, **more, "updated_at": now()}
     hub.store.put("evaluation", changed["evaluation_id"], changed)
     return changed

@@ -1,4 +1,4 @@
-"""What goes wrong on demand: which requests, in which way, how often."""
+"""Faults on demand: which requests fail, how, and how often."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-Kind = Literal["status", "reset", "cut-upload", "delay", "later", "garbage"]
+FaultKind = Literal["status", "reset", "cut-upload", "delay", "later", "garbage"]
 GARBAGE: Mapping[str, bytes] = {
     "text": b"upstream connect error or disconnect/reset before headers",
     "html": b"<!DOCTYPE html><html><body><h1>502 Bad Gateway</h1></body></html>",
@@ -39,24 +39,24 @@ USAGE = """METHOD PATH KIND [KEY=VALUE…]
 """
 
 
-class FaultError(ValueError):
-    """A fault that cannot be understood; the message says what is wrong."""
+class FaultSyntaxError(ValueError):
+    """The text is not a fault; the message has the reason."""
 
 
 @dataclass
-class Fault:
-    """One thing that goes wrong, and how often still."""
+class HubFault:
+    """One kind of failure, and how often it still happens."""
 
     method: str
     path: str
-    kind: Kind
+    kind: FaultKind
     settings: Mapping[str, str]
     left: float
     skip: int
     fired: int = 0
 
     def takes(self, method: str, path: str) -> bool:
-        """Whether this request is hit; counts it."""
+        """Whether this request fails; counts it."""
         if self.method not in ("*", method) or not _pattern(self.path).fullmatch(path) or self.left <= 0:
             return False
         if self.skip > 0:
@@ -74,29 +74,29 @@ class Fault:
         return float(self.settings.get(key, otherwise))
 
     def described(self) -> dict[str, Any]:
-        """For people and for the control endpoint."""
+        """The fault as text, with how often it happened."""
         settings = " ".join(f"{key}={value}" for key, value in self.settings.items())
         return {"fault": f"{self.method} {self.path} {self.kind} {settings}".strip(), "fired": self.fired}
 
 
 class Faults:
-    """All of them; the first that takes a request is the one that happens."""
+    """All faults; the first that matches a request happens."""
 
-    def __init__(self, faults: Sequence[Fault] = ()) -> None:
+    def __init__(self, faults: Sequence[HubFault] = ()) -> None:
         self.all = list(faults)
 
-    def of(self, method: str, path: str) -> Fault | None:
+    def of(self, method: str, path: str) -> HubFault | None:
         return next((fault for fault in self.all if fault.takes(method, path)), None)
 
 
-def parse_fault(text: str) -> Fault:
-    """A fault from its words. Raises `FaultError`."""
+def parse_fault(text: str) -> HubFault:
+    """A fault from its text. Raises `FaultSyntaxError`."""
     words = text.split()
     if len(words) < 3:
-        raise FaultError(f"{text!r} is no fault; it is written {USAGE}")
+        raise FaultSyntaxError(f"{text!r} is no fault; it is written {USAGE}")
     method, path, kind, *rest = words
     if kind not in _KEYS:
-        raise FaultError(f"{text!r}: there is no fault {kind}; there are {', '.join(_KEYS)}")
+        raise FaultSyntaxError(f"{text!r}: there is no fault {kind}; there are {', '.join(_KEYS)}")
     settings = dict(_setting(word, kind, text) for word in rest)
     times, skip = settings.pop("times", "1"), settings.pop("skip", "0")
     left = float("inf") if times == "always" else _number(times, text)
@@ -104,17 +104,17 @@ def parse_fault(text: str) -> Fault:
         if key in settings:
             _number(settings[key], text)
     if settings.get("what", "text") not in GARBAGE:
-        raise FaultError(f"{text!r}: what= is one of {', '.join(GARBAGE)}")
+        raise FaultSyntaxError(f"{text!r}: what= is one of {', '.join(GARBAGE)}")
     if settings.get("effect", "done") not in ("done", "none"):
-        raise FaultError(f"{text!r}: effect= is done or none")
-    return Fault(method.upper(), path, kind, settings, left, int(_number(skip, text)))  # type: ignore[arg-type]
+        raise FaultSyntaxError(f"{text!r}: effect= is done or none")
+    return HubFault(method.upper(), path, kind, settings, left, int(_number(skip, text)))  # type: ignore[arg-type]
 
 
 def _setting(word: str, kind: str, text: str) -> tuple[str, str]:
     key, equals, value = word.partition("=")
     if not equals or key not in _KEYS[kind] | _ALWAYS:
         known = ", ".join(sorted(_KEYS[kind] | _ALWAYS))
-        raise FaultError(f"{text!r}: {kind} has no setting {word}; it has {known}")
+        raise FaultSyntaxError(f"{text!r}: {kind} has no setting {word}; it has {known}")
     return key, value
 
 
@@ -124,7 +124,7 @@ def _number(value: str, text: str) -> float:
     except ValueError:
         number = -1.0
     if not 0 <= number < 1e9:
-        raise FaultError(f"{text!r}: {value} is not a number")
+        raise FaultSyntaxError(f"{text!r}: {value} is not a number")
     return number
 
 

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from envops.emulator.accounts import Account, writer
-from envops.emulator.endpoints import ASSUMED, MEASURED, READ, Asked, Refused, Reply, endpoint, now
 from envops.emulator.environments import environment_of_id, published, version_number
-
-if TYPE_CHECKING:
-    from envops.emulator.hub import Hub
-    from envops.emulator.store import Document
+from envops.emulator.hub import MEASURED, READ, Account, HttpRefusal, Hub, HubRequest, HubResponse, now, route
+from envops.emulator.store import StoredDocument
 
 
-@endpoint(
+@route(
     "POST",
     "/environmentshub/resolve",
     MEASURED,
@@ -22,16 +18,16 @@ if TYPE_CHECKING:
     "visibility: whether another visibility is taken over (--assume visibility=kept)",
     "default_visibility: what an environment gets without one",
 )
-def resolve(hub: Hub, asked: Asked) -> Reply:
+def resolve(hub: Hub, request: HubRequest) -> HubResponse:
     """Find an environment by name and owner, or make it; the first step of a push."""
-    account, name = writer(asked), asked.text("name")
-    owner = _owner(account, asked.body)
-    visibility = asked.body.get("visibility")
+    account, name = request.writer(), request.text("name")
+    owner = _owner(account, request.body)
+    visibility = request.body.get("visibility")
     if visibility not in (None, "PUBLIC", "PRIVATE"):
-        raise Refused(422, [{"loc": ["body", "visibility"], "msg": "Input should be 'PUBLIC' or 'PRIVATE'"}])
+        raise HttpRefusal(422, [{"loc": ["body", "visibility"], "msg": "Input should be 'PUBLIC' or 'PRIVATE'"}])
     found = hub.environment(owner, name)
     environment = found or {
-        "id": asked.named("env"),
+        "id": request.named("env"),
         "owner": owner,
         "name": name,
         "visibility": visibility or hub.behaviour.default_visibility,
@@ -42,26 +38,26 @@ def resolve(hub: Hub, asked: Asked) -> Reply:
         environment["visibility"] = visibility
     hub.store.put("environment", f"{owner}/{name}", environment)
     hub.store.put("address", environment["id"], {"owner": owner, "name": name})
-    return Reply({"data": {"id": environment["id"], "created": found is None, "owner": {"name": owner}}})
+    return HubResponse({"data": {"id": environment["id"], "created": found is None, "owner": {"name": owner}}})
 
 
 def _owner(account: Account, body: dict[str, Any]) -> str:
     if owner := body.get("owner_slug"):
         if owner not in account.owners:
-            raise Refused(403, f"You do not have permission to publish environments for '{owner}'")
+            raise HttpRefusal(403, f"You do not have permission to publish environments for '{owner}'")
         return str(owner)
     if team := body.get("team_slug") or body.get("team_id"):
         return account.team_of(str(team))
     return account.slug
 
 
-@endpoint("POST", "/environmentshub/lookup", READ)
-def lookup(hub: Hub, asked: Asked) -> Reply:
+@route("POST", "/environmentshub/lookup", READ)
+def lookup(hub: Hub, request: HubRequest) -> HubResponse:
     """Whether an environment with this id exists."""
-    return Reply({"data": {"id": environment_of_id(hub, asked.account, asked.text("id"))["id"]}})
+    return HubResponse({"data": {"id": environment_of_id(hub, request.account, request.text("id"))["id"]}})
 
 
-@endpoint(
+@route(
     "POST",
     "/environmentshub/{id}/wheels",
     MEASURED,
@@ -70,64 +66,64 @@ def lookup(hub: Hub, asked: Asked) -> Reply:
     "a wheel that is there already is not asked for again (upload_url is null, as the CLI allows)",
     "halves: whether a wheel without its source may be pushed again (--assume halves=wedged)",
 )
-def begin_wheel(hub: Hub, asked: Asked) -> Reply:
-    """Announce a wheel; answers where to upload it."""
-    environment = _own(hub, asked)
-    content, sha256 = asked.text("content_hash"), asked.text("sha256")
-    _refuse_published(hub, environment, content, asked.text("semantic_version"))
+def begin_wheel(hub: Hub, request: HubRequest) -> HubResponse:
+    """Announce a wheel; responds with the address for its upload."""
+    environment = _own(hub, request)
+    content, sha256 = request.text("content_hash"), request.text("sha256")
+    _refuse_published(hub, environment, content, request.text("semantic_version"))
     wheel_id = _derived("whl", environment["id"], content, sha256)
     known = hub.store.get("wheel", wheel_id)
     if known and known["complete"]:
         if hub.behaviour.halves == "wedged":
             raise _conflict(hub, content)
-        return Reply({"data": {"wheel_id": wheel_id, "upload_url": None}})
-    about = {key: asked.body.get(key) for key in ("filename", "size", "semantic_version", "metadata", "runtime_hint")}
+        return HubResponse({"data": {"wheel_id": wheel_id, "upload_url": None}})
+    about = {key: request.body.get(key) for key in ("filename", "size", "semantic_version", "metadata", "runtime_hint")}
     wheel = {"id": wheel_id, "content_hash": content, "sha256": sha256, "complete": False, "created_at": now(), **about}
     hub.store.put("wheel", wheel_id, wheel, parent=environment["id"])
-    return Reply({"data": {"wheel_id": wheel_id, "upload_url": _upload_address(asked, wheel_id)}})
+    return HubResponse({"data": {"wheel_id": wheel_id, "upload_url": _upload_address(request, wheel_id)}})
 
 
-@endpoint("POST", "/environmentshub/{id}/wheels/{wheel}/finalize", MEASURED, "what was uploaded is checked by its hash")
-def end_wheel(hub: Hub, asked: Asked) -> Reply:
-    """Say that a wheel is uploaded."""
-    environment = _own(hub, asked)
-    wheel = _child(hub, "wheel", asked.parts["wheel"])
+@route("POST", "/environmentshub/{id}/wheels/{wheel}/finalize", MEASURED, "what was uploaded is checked by its hash")
+def end_wheel(hub: Hub, request: HubRequest) -> HubResponse:
+    """Confirm the upload of a wheel."""
+    environment = _own(hub, request)
+    wheel = _child(hub, "wheel", request.parts["wheel"])
     _check_upload(hub, wheel)
     hub.store.put("wheel", wheel["id"], {**wheel, "complete": True}, parent=environment["id"])
-    return Reply({"data": {"success": True}})
+    return HubResponse({"data": {"success": True}})
 
 
-@endpoint(
+@route(
     "POST",
     "/environmentshub/{id}/versions",
     MEASURED,
     "a version needs a complete wheel of the same content (400 without one)",
 )
-def begin_version(hub: Hub, asked: Asked) -> Reply:
-    """Announce a version's source archive; answers where to upload it."""
-    environment = _own(hub, asked)
-    content, version = asked.text("content_hash"), asked.text("semantic_version")
+def begin_version(hub: Hub, request: HubRequest) -> HubResponse:
+    """Announce a version's source archive; responds with the address for its upload."""
+    environment = _own(hub, request)
+    content, version = request.text("content_hash"), request.text("semantic_version")
     _refuse_published(hub, environment, content, version)
     wheels = [wheel for wheel in hub.store.all("wheel", environment["id"]) if wheel["content_hash"] == content]
     if not any(wheel["complete"] for wheel in wheels):
-        raise Refused(400, "No wheel has been uploaded for this content hash")
+        raise HttpRefusal(400, "No wheel has been uploaded for this content hash")
     version_id = _derived("ver", environment["id"], content)
-    about = {key: asked.body.get(key) for key in ("filename", "metadata", "runtime_hint")}
-    wanted = {"id": version_id, "content_hash": content, "sha256": asked.text("sha256"), "semantic_version": version}
+    about = {key: request.body.get(key) for key in ("filename", "metadata", "runtime_hint")}
+    wanted = {"id": version_id, "content_hash": content, "sha256": request.text("sha256"), "semantic_version": version}
     begun = {**wanted, **about, "complete": False, "created_at": now()}
     hub.store.put("version", version_id, begun, parent=environment["id"])
-    return Reply({"data": {"version_id": version_id, "upload_url": _upload_address(asked, version_id)}})
+    return HubResponse({"data": {"version_id": version_id, "upload_url": _upload_address(request, version_id)}})
 
 
-@endpoint(
+@route(
     "POST", "/environmentshub/{id}/versions/{version}/finalize", MEASURED, "what was uploaded is checked by its hash"
 )
-def end_version(hub: Hub, asked: Asked) -> Reply:
+def end_version(hub: Hub, request: HubRequest) -> HubResponse:
     """Publish a version; from now on it is the latest."""
-    environment = _own(hub, asked)
-    version = _child(hub, "version", asked.parts["version"])
+    environment = _own(hub, request)
+    version = _child(hub, "version", request.parts["version"])
     if version["complete"]:
-        return Reply({"data": {"success": True, "message": "already finalized"}})
+        return HubResponse({"data": {"success": True, "message": "already finalized"}})
     _refuse_published(hub, environment, version["content_hash"], version["semantic_version"])
     _check_upload(hub, version)
     # written anew, so that the order is that of publishing
@@ -135,93 +131,86 @@ def end_version(hub: Hub, asked: Asked) -> Reply:
     hub.store.put("version", version["id"], {**version, "complete": True, "created_at": now()}, environment["id"])
     environment["updated_at"] = now()
     hub.store.put("environment", f"{environment['owner']}/{environment['name']}", environment)
-    return Reply({"data": {"success": True, "message": None}})
+    return HubResponse({"data": {"success": True, "message": None}})
 
 
-@endpoint("PUT", "/uploads/{id}", MEASURED, "a signature stands in the address, and a wrong one is refused with 403")
-def upload(hub: Hub, asked: Asked) -> Reply:
-    """Take the bytes of a wheel or a source archive; no key is sent here."""
-    if asked.query.get("X-Amz-Signature") != _signature(asked.parts["id"]):
-        raise Refused(403, "SignatureDoesNotMatch")
-    hub.store.write_file(asked.parts["id"], asked.content)
-    return Reply(content=b"", kind="text/plain")
+@route("PUT", "/uploads/{id}", MEASURED, "a signature stands in the address, and a wrong one is refused with 403")
+def upload(hub: Hub, request: HubRequest) -> HubResponse:
+    """Store the bytes of a wheel or a source archive; no key is sent here."""
+    if request.query.get("X-Amz-Signature") != _signature(request.parts["id"]):
+        raise HttpRefusal(403, "SignatureDoesNotMatch")
+    hub.store.write_file(request.parts["id"], request.content)
+    return HubResponse(content=b"", kind="text/plain")
 
 
-@endpoint("DELETE", "/environmentshub/{owner}/{name}/@{hash}", READ, "the next older version becomes the latest")
-def delete_version(hub: Hub, asked: Asked) -> Reply:
+@route("DELETE", "/environmentshub/{owner}/{name}/@{hash}", READ, "the next older version becomes the latest")
+def delete_version(hub: Hub, request: HubRequest) -> HubResponse:
     """Delete one version by its content hash."""
-    environment = _named(hub, asked)
+    environment = _named(hub, request)
     for version in published(hub, environment):
-        if version["content_hash"] == asked.parts["hash"]:
+        if version["content_hash"] == request.parts["hash"]:
             hub.store.delete("version", version["id"])
-            return Reply({"data": {"success": True}})
-    raise Refused(404, "Version not found")
+            return HubResponse({"data": {"success": True}})
+    raise HttpRefusal(404, "Version not found")
 
 
-@endpoint("DELETE", "/environmentshub/{owner}/{name}", READ)
-def delete_environment(hub: Hub, asked: Asked) -> Reply:
+@route("DELETE", "/environmentshub/{owner}/{name}", READ)
+def delete_environment(hub: Hub, request: HubRequest) -> HubResponse:
     """Delete an environment with all its versions."""
-    environment = _named(hub, asked)
+    environment = _named(hub, request)
     for kind in ("wheel", "version", "environment-secret", "environment-variable"):
         for document in hub.store.all(kind, environment["id"]):
             hub.store.delete(kind, document["id"])
     hub.store.delete("environment", f"{environment['owner']}/{environment['name']}")
     hub.store.delete("address", environment["id"])
-    return Reply({"data": {"success": True}})
+    return HubResponse({"data": {"success": True}})
 
 
-@endpoint("PATCH", "/user/slug", ASSUMED, "users of the emulator have their name")
-def set_slug(_hub: Hub, asked: Asked) -> Reply:
-    """Choose a user name; always taken here."""
-    writer(asked)
-    raise Refused(409, "This username is already taken")
-
-
-def _own(hub: Hub, asked: Asked) -> Document:
-    environment = environment_of_id(hub, writer(asked), asked.parts["id"])
-    if environment["owner"] not in writer(asked).owners:
-        raise Refused(403, "You do not have permission to change this environment")
+def _own(hub: Hub, request: HubRequest) -> StoredDocument:
+    environment = environment_of_id(hub, request.writer(), request.parts["id"])
+    if environment["owner"] not in request.writer().owners:
+        raise HttpRefusal(403, "You do not have permission to change this environment")
     return environment
 
 
-def _named(hub: Hub, asked: Asked) -> Document:
-    account = writer(asked)
-    environment = hub.visible(account, asked.parts["owner"], asked.parts["name"])
+def _named(hub: Hub, request: HubRequest) -> StoredDocument:
+    account = request.writer()
+    environment = hub.visible(account, request.parts["owner"], request.parts["name"])
     if environment["owner"] not in account.owners:
-        raise Refused(403, "You do not have permission to change this environment")
+        raise HttpRefusal(403, "You do not have permission to change this environment")
     return environment
 
 
-def _refuse_published(hub: Hub, environment: Document, content: str, version: str) -> None:
+def _refuse_published(hub: Hub, environment: StoredDocument, content: str, version: str) -> None:
     for known in published(hub, environment):
         if known["content_hash"] == content:
             raise _conflict(hub, content)
         if version_number(known) == version:
-            raise Refused(409, f"Version {version} already exists with different content")
+            raise HttpRefusal(409, f"Version {version} already exists with different content")
 
 
-def _conflict(hub: Hub, content: str) -> Refused:
+def _conflict(hub: Hub, content: str) -> HttpRefusal:
     detail = f"An environment version with content hash {content} already exists with the same content"
-    return Refused(hub.behaviour.same_content, detail)
+    return HttpRefusal(hub.behaviour.same_content, detail)
 
 
-def _child(hub: Hub, kind: str, id: str) -> Document:
+def _child(hub: Hub, kind: str, id: str) -> StoredDocument:
     document = hub.store.get(kind, id)
     if document is None:
-        raise Refused(404, f"{kind.title()} not found")
+        raise HttpRefusal(404, f"{kind.title()} not found")
     return document
 
 
-def _check_upload(hub: Hub, document: Document) -> None:
+def _check_upload(hub: Hub, document: StoredDocument) -> None:
     content = hub.store.read_file(document["id"])
     if content is None:
-        raise Refused(400, "Nothing has been uploaded")
+        raise HttpRefusal(400, "Nothing has been uploaded")
     if hashlib.sha256(content).hexdigest() != document["sha256"]:
-        raise Refused(400, "The uploaded file does not match its sha256")
+        raise HttpRefusal(400, "The uploaded file does not match its sha256")
 
 
-def _upload_address(asked: Asked, id: str) -> str:
-    return f"{asked.address}/uploads/{id}?X-Amz-Credential=emulated&X-Amz-Signature={_signature(id)}"
+def _upload_address(request: HubRequest, id: str) -> str:
+    return f"{request.address}/uploads/{id}?X-Amz-Credential=emulated&X-Amz-Signature={_signature(id)}"
 
 
 def _signature(id: str) -> str:

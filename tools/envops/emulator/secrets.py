@@ -1,162 +1,158 @@
-"""Secrets and variables, global and of an environment. Values are taken and never kept."""
+"""Secrets and variables, global and of an environment. Values are accepted and never stored."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from envops.emulator.accounts import signed_in, writer
-from envops.emulator.endpoints import READ, Asked, Refused, Reply, endpoint, now
 from envops.emulator.environments import environment_of_id
-
-if TYPE_CHECKING:
-    from envops.emulator.hub import Hub
-    from envops.emulator.store import Document
+from envops.emulator.hub import READ, HttpRefusal, Hub, HubRequest, HubResponse, now, route
+from envops.emulator.store import StoredDocument
 
 
-@endpoint("GET", "/secrets/", READ)
-def listed(hub: Hub, asked: Asked) -> Reply:
+@route("GET", "/secrets/", READ)
+def listed(hub: Hub, request: HubRequest) -> HubResponse:
     """The names of the global secrets of the user, or of a team."""
-    return Reply({"data": hub.store.all("secret", _scope(asked))})
+    return HubResponse({"data": hub.store.all("secret", _scope(request))})
 
 
-@endpoint("POST", "/secrets/", READ, "a name that is taken is refused with 409")
-def create(hub: Hub, asked: Asked) -> Reply:
+@route("POST", "/secrets/", READ, "a name that is taken is refused with 409")
+def create(hub: Hub, request: HubRequest) -> HubResponse:
     """Make a global secret."""
-    writer(asked)
-    return _created(hub, asked, "secret", _scope(asked))
+    request.writer()
+    return _created(hub, request, "secret", _scope(request))
 
 
-@endpoint("GET", "/secrets/{item}", READ)
-def get(hub: Hub, asked: Asked) -> Reply:
+@route("GET", "/secrets/{item}", READ)
+def get(hub: Hub, request: HubRequest) -> HubResponse:
     """One global secret, without its value."""
-    signed_in(asked)
-    return Reply({"data": _existing(hub, "secret", asked.parts["item"])})
+    request.signed_in()
+    return HubResponse({"data": _existing(hub, "secret", request.parts["item"])})
 
 
-@endpoint("PATCH", "/secrets/{item}", READ)
-def change(hub: Hub, asked: Asked) -> Reply:
+@route("PATCH", "/secrets/{item}", READ)
+def change(hub: Hub, request: HubRequest) -> HubResponse:
     """Change a global secret."""
-    writer(asked)
-    return _changed(hub, asked, "secret")
+    request.writer()
+    return _changed(hub, request, "secret")
 
 
-@endpoint("DELETE", "/secrets/{item}", READ)
-def delete(hub: Hub, asked: Asked) -> Reply:
+@route("DELETE", "/secrets/{item}", READ)
+def delete(hub: Hub, request: HubRequest) -> HubResponse:
     """Delete a global secret."""
-    writer(asked)
-    return _deleted(hub, asked, "secret")
+    request.writer()
+    return _deleted(hub, request, "secret")
 
 
-@endpoint("GET", "/environmentshub/{id}/secrets", READ)
-def of_environment(hub: Hub, asked: Asked) -> Reply:
+@route("GET", "/environmentshub/{id}/secrets", READ)
+def of_environment(hub: Hub, request: HubRequest) -> HubResponse:
     """The names of an environment's secrets, its own and the linked ones."""
-    signed_in(asked)
-    return Reply({"data": hub.store.all("environment-secret", _environment(hub, asked))})
+    request.signed_in()
+    return HubResponse({"data": hub.store.all("environment-secret", _environment(hub, request))})
 
 
-@endpoint("POST", "/environmentshub/{id}/secrets", READ)
-def create_of_environment(hub: Hub, asked: Asked) -> Reply:
+@route("POST", "/environmentshub/{id}/secrets", READ)
+def create_of_environment(hub: Hub, request: HubRequest) -> HubResponse:
     """Make a secret of an environment."""
-    writer(asked)
-    return _created(hub, asked, "environment-secret", _environment(hub, asked))
+    request.writer()
+    return _created(hub, request, "environment-secret", _environment(hub, request))
 
 
-@endpoint("POST", "/environmentshub/{id}/secrets/link/{item}", READ)
-def link(hub: Hub, asked: Asked) -> Reply:
+@route("POST", "/environmentshub/{id}/secrets/link/{item}", READ)
+def link(hub: Hub, request: HubRequest) -> HubResponse:
     """Let an environment see a global secret."""
-    writer(asked)
-    secret = _existing(hub, "secret", asked.parts["item"])
+    request.writer()
+    secret = _existing(hub, "secret", request.parts["item"])
     linked = {**secret, "secretName": secret["name"], "linked": True}
-    hub.store.put("environment-secret", secret["id"], linked, _environment(hub, asked))
-    return Reply({"data": linked})
+    hub.store.put("environment-secret", secret["id"], linked, _environment(hub, request))
+    return HubResponse({"data": linked})
 
 
-@endpoint("DELETE", "/environmentshub/{id}/secrets/link/{item}", READ)
-def unlink(hub: Hub, asked: Asked) -> Reply:
+@route("DELETE", "/environmentshub/{id}/secrets/link/{item}", READ)
+def unlink(hub: Hub, request: HubRequest) -> HubResponse:
     """Take a global secret away from an environment."""
-    writer(asked)
-    return _deleted(hub, asked, "environment-secret")
+    request.writer()
+    return _deleted(hub, request, "environment-secret")
 
 
-@endpoint("PATCH", "/environmentshub/{id}/secrets/{item}", READ)
-def change_of_environment(hub: Hub, asked: Asked) -> Reply:
+@route("PATCH", "/environmentshub/{id}/secrets/{item}", READ)
+def change_of_environment(hub: Hub, request: HubRequest) -> HubResponse:
     """Change a secret of an environment."""
-    writer(asked)
-    return _changed(hub, asked, "environment-secret")
+    request.writer()
+    return _changed(hub, request, "environment-secret")
 
 
-@endpoint("DELETE", "/environmentshub/{id}/secrets/{item}", READ)
-def delete_of_environment(hub: Hub, asked: Asked) -> Reply:
+@route("DELETE", "/environmentshub/{id}/secrets/{item}", READ)
+def delete_of_environment(hub: Hub, request: HubRequest) -> HubResponse:
     """Delete a secret of an environment."""
-    writer(asked)
-    return _deleted(hub, asked, "environment-secret")
+    request.writer()
+    return _deleted(hub, request, "environment-secret")
 
 
-@endpoint("GET", "/environmentshub/{id}/variables", READ)
-def variables(hub: Hub, asked: Asked) -> Reply:
+@route("GET", "/environmentshub/{id}/variables", READ)
+def variables(hub: Hub, request: HubRequest) -> HubResponse:
     """An environment's variables; they are not secret and keep their values."""
-    signed_in(asked)
-    return Reply({"data": hub.store.all("environment-variable", _environment(hub, asked))})
+    request.signed_in()
+    return HubResponse({"data": hub.store.all("environment-variable", _environment(hub, request))})
 
 
-@endpoint("POST", "/environmentshub/{id}/variables", READ)
-def create_variable(hub: Hub, asked: Asked) -> Reply:
+@route("POST", "/environmentshub/{id}/variables", READ)
+def create_variable(hub: Hub, request: HubRequest) -> HubResponse:
     """Make a variable of an environment."""
-    writer(asked)
-    more = {"value": asked.body.get("value")} if isinstance(asked.body, dict) else {}
-    return _created(hub, asked, "environment-variable", _environment(hub, asked), more)
+    request.writer()
+    more = {"value": request.body.get("value")} if isinstance(request.body, dict) else {}
+    return _created(hub, request, "environment-variable", _environment(hub, request), more)
 
 
-@endpoint("PATCH", "/environmentshub/{id}/variables/{item}", READ)
-def change_variable(hub: Hub, asked: Asked) -> Reply:
+@route("PATCH", "/environmentshub/{id}/variables/{item}", READ)
+def change_variable(hub: Hub, request: HubRequest) -> HubResponse:
     """Change a variable of an environment."""
-    writer(asked)
-    return _changed(hub, asked, "environment-variable", "value")
+    request.writer()
+    return _changed(hub, request, "environment-variable", "value")
 
 
-@endpoint("DELETE", "/environmentshub/{id}/variables/{item}", READ)
-def delete_variable(hub: Hub, asked: Asked) -> Reply:
+@route("DELETE", "/environmentshub/{id}/variables/{item}", READ)
+def delete_variable(hub: Hub, request: HubRequest) -> HubResponse:
     """Delete a variable of an environment."""
-    writer(asked)
-    return _deleted(hub, asked, "environment-variable")
+    request.writer()
+    return _deleted(hub, request, "environment-variable")
 
 
-def _scope(asked: Asked) -> str:
-    account = signed_in(asked)
-    body = asked.body if isinstance(asked.body, dict) else {}
-    team = asked.query.get("teamId") or body.get("teamId")
+def _scope(request: HubRequest) -> str:
+    account = request.signed_in()
+    body = request.body if isinstance(request.body, dict) else {}
+    team = request.query.get("teamId") or body.get("teamId")
     return account.team_of(str(team)) if team else account.slug
 
 
-def _environment(hub: Hub, asked: Asked) -> str:
-    return str(environment_of_id(hub, asked.account, asked.parts["id"])["id"])
+def _environment(hub: Hub, request: HubRequest) -> str:
+    return str(environment_of_id(hub, request.account, request.parts["id"])["id"])
 
 
-def _created(hub: Hub, asked: Asked, kind: str, parent: str, more: dict[str, Any] | None = None) -> Reply:
-    name = asked.text("name")
+def _created(hub: Hub, request: HubRequest, kind: str, parent: str, more: dict[str, Any] | None = None) -> HubResponse:
+    name = request.text("name")
     if any(known["name"] == name for known in hub.store.all(kind, parent)):
-        raise Refused(409, f"'{name}' already exists")
+        raise HttpRefusal(409, f"'{name}' already exists")
     dated = {"createdAt": now(), "updatedAt": now()}
-    made = {"id": asked.named("item"), "name": name, "description": asked.body.get("description"), **dated}
+    made = {"id": request.named("item"), "name": name, "description": request.body.get("description"), **dated}
     hub.store.put(kind, made["id"], {**made, **(more or {})}, parent)
-    return Reply({"data": {**made, **(more or {})}})
+    return HubResponse({"data": {**made, **(more or {})}})
 
 
-def _existing(hub: Hub, kind: str, id: str) -> Document:
+def _existing(hub: Hub, kind: str, id: str) -> StoredDocument:
     found = hub.store.get(kind, id)
     if found is None:
-        raise Refused(404, "Not Found")
+        raise HttpRefusal(404, "Not Found")
     return found
 
 
-def _changed(hub: Hub, asked: Asked, kind: str, *more: str) -> Reply:
-    found = _existing(hub, kind, asked.parts["item"])
-    sent = asked.body if isinstance(asked.body, dict) else {}
+def _changed(hub: Hub, request: HubRequest, kind: str, *more: str) -> HubResponse:
+    found = _existing(hub, kind, request.parts["item"])
+    sent = request.body if isinstance(request.body, dict) else {}
     found |= {key: sent[key] for key in ("name", "description", *more) if sent.get(key)} | {"updatedAt": now()}
     hub.store.put(kind, found["id"], found)
-    return Reply({"data": found})
+    return HubResponse({"data": found})
 
 
-def _deleted(hub: Hub, asked: Asked, kind: str) -> Reply:
-    hub.store.delete(kind, _existing(hub, kind, asked.parts["item"])["id"])
-    return Reply(status=204)
+def _deleted(hub: Hub, request: HubRequest, kind: str) -> HubResponse:
+    hub.store.delete(kind, _existing(hub, kind, request.parts["item"])["id"])
+    return HubResponse(status=204)

@@ -1,4 +1,4 @@
-"""The transport: HTTP on loopback, faults included, and the control endpoints."""
+"""The emulator as a server on loopback, in a thread of this process: HTTP, faults, and the control endpoints."""
 
 from __future__ import annotations
 
@@ -6,16 +6,22 @@ import asyncio
 import json
 import socket
 import struct
-from collections.abc import Mapping
+import urllib.request
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from aiohttp import web
 
-from envops.emulator import environments, evaluations, publishing, secrets, training  # noqa: F401 - they fill the table
-from envops.emulator.behaviour import UnknownAnswer, behaviour
-from envops.emulator.endpoints import Asked, Reply, now
-from envops.emulator.faults import GARBAGE, Fault, FaultError, Faults, parse_fault
-from envops.emulator.hub import Hub
+from envops.emulator import environments, evaluations, publishing, secrets, training, users  # noqa: F401 - they fill the table
+from envops.emulator.behaviour import Behaviour, UnknownAssumption
+from envops.emulator.behaviour import behaviour as behaviour_of
+from envops.emulator.faults import GARBAGE, Faults, FaultSyntaxError, HubFault, parse_fault
+from envops.emulator.hub import KEY, Accounts, Hub, HubRequest, HubResponse, now
+from envops.emulator.store import Store
+from envops.system.loopback import served
 
 API = "/api/v1"
 CONTROL = "/emulator"
@@ -38,7 +44,7 @@ class _Transport:
         self.faults = faults
 
     async def serve(self, request: web.Request) -> web.StreamResponse:
-        """Answer one request, or let it go wrong, and note it in the journal."""
+        """Respond to one request, perhaps with a fault, and record it in the journal."""
         path = request.path.removeprefix(API)
         if request.host.rpartition(":")[0] not in LOOPBACK:
             return web.json_response({"detail": "this emulator answers on loopback only"}, status=403)
@@ -52,28 +58,28 @@ class _Transport:
         if request.method == "GET":
             self.hub.store.count_read()
         number = self.hub.store.begin_request()
-        asked = self._asked(number, request, path, content)
-        reply = self._reply(asked, fault)
-        self._note(number, request, path, fault, reply.status, asked)
+        hub_request = self._asked(number, request, path, content)
+        reply = self._reply(hub_request, fault)
+        self._note(number, request, path, fault, reply.status, hub_request)
         if fault is None:
             return web.Response(body=reply.encoded(), status=reply.status, content_type=reply.kind)
         return await _gone_wrong(request, fault, reply)
 
-    def _reply(self, asked: Asked, fault: Fault | None) -> Reply:
+    def _reply(self, hub_request: HubRequest, fault: HubFault | None) -> HubResponse:
         if fault is None:
-            return self.hub.answer(asked)
+            return self.hub.answer(hub_request)
         if fault.kind == "later":
             reads = int(fault.number("reads")) if "reads" in fault.settings else None
-            reply = self.hub.postpone(asked, fault.number("seconds"), reads)
+            reply = self.hub.postpone(hub_request, fault.number("seconds"), reads)
             if reply.status < 400 and "answer" in fault.settings:
-                return Reply({"detail": "emulated fault"}, int(fault.number("answer")))
+                return HubResponse({"detail": "emulated fault"}, int(fault.number("answer")))
             return reply
-        reply = self.hub.answer(asked, effect=fault.effect)
+        reply = self.hub.answer(hub_request, effect=fault.effect)
         if fault.kind == "status":
-            return Reply({"detail": "emulated fault"}, int(fault.number("code", 503)))
+            return HubResponse({"detail": "emulated fault"}, int(fault.number("code", 503)))
         return reply
 
-    def _asked(self, number: int, request: web.Request, path: str, content: bytes) -> Asked:
+    def _asked(self, number: int, request: web.Request, path: str, content: bytes) -> HubRequest:
         body, kind = None, request.content_type
         if content and kind == "application/json":
             try:
@@ -83,27 +89,33 @@ class _Transport:
         account = self.hub.accounts.of(request.headers.get("Authorization", ""))
         address = f"{request.scheme}://{request.host}"
         query = dict(request.query)
-        return Asked(number, request.method, path, account, address, {}, query, body or {}, content)
+        return HubRequest(number, request.method, path, account, address, {}, query, body or {}, content)
 
     def _note(
-        self, number: int, request: web.Request, path: str, fault: Fault | None, status: int, asked: Asked | None
+        self,
+        number: int,
+        request: web.Request,
+        path: str,
+        fault: HubFault | None,
+        status: int,
+        hub_request: HubRequest | None,
     ) -> None:
         query = {key: value for key, value in request.query.items() if not key.lower().startswith("x-amz")}
         entry = {"at": now(), "method": request.method, "path": path, "query": query, "status": status}
-        entry["account"] = asked.account.slug if asked and asked.account else None
+        entry["account"] = hub_request.account.slug if hub_request and hub_request.account else None
         if fault:
             entry["fault"] = fault.described()["fault"]
         self.hub.store.end_request(number, entry)
 
     async def control(self, request: web.Request) -> web.StreamResponse:
-        """Not part of the Hub: faults, journal, state, and what becomes of runs."""
+        """Endpoints that the Hub does not have: faults, journal, state, and the progress of runs."""
         what = request.match_info["what"]
         if request.host.rpartition(":")[0] not in LOOPBACK:
             return web.json_response({"detail": "this emulator answers on loopback only"}, status=403)
         try:
             body = json.loads(await request.read() or b"{}")
             return web.json_response(self._controlled(request.method, what, body))
-        except (FaultError, UnknownAnswer, ValueError) as error:
+        except (FaultSyntaxError, UnknownAssumption, ValueError) as error:
             return web.json_response({"detail": str(error)}, status=400)
         except LookupError:
             return web.json_response({"detail": f"there is no {request.method} {CONTROL}/{what}"}, status=404)
@@ -120,7 +132,7 @@ class _Transport:
                 self.faults.all = [parse_fault(text) for text in body["faults"]]
                 return {"faults": len(self.faults.all)}
             case "PUT", "assume":
-                self.hub.behaviour = behaviour(body["settings"])
+                self.hub.behaviour = behaviour_of(body["settings"])
                 return {"settings": list(body["settings"])}
             case "GET", "state":
                 kinds = ("environment", "wheel", "version", "run", "submitted", "evaluation")
@@ -140,7 +152,7 @@ class _Transport:
         raise LookupError
 
     def _stand_in(self, owner: str, name: str, version: str, content: str) -> Any:
-        """Somebody else's public environment: there, and empty."""
+        """Another owner's public environment without content."""
         made = {"id": f"env_{owner}_{name}", "owner": owner, "name": name, "visibility": "PUBLIC"}
         file = {"content_hash": content, "sha256": "0" * 64, "semantic_version": version, "complete": True}
         named = {"metadata": {"description": "a stand-in"}, "filename": f"{name}-{version}", "created_at": now()}
@@ -153,7 +165,7 @@ class _Transport:
         return made
 
     def _tell(self, kind: str, subject: str, body: Mapping[str, Any]) -> Any:
-        """Say how a run goes: its own keys (status, startedAt …), and logs, metrics and so on beside them."""
+        """Set the progress of a run: its own keys (status, startedAt …), and logs, metrics and so on."""
         found = self.hub.store.get(kind, subject)
         if found is None:
             raise LookupError
@@ -177,7 +189,7 @@ def _address(text: str) -> tuple[str, str]:
     return owner, name
 
 
-async def _gone_wrong(request: web.Request, fault: Fault, reply: Reply) -> web.StreamResponse:
+async def _gone_wrong(request: web.Request, fault: HubFault, reply: HubResponse) -> web.StreamResponse:
     body, headers = reply.encoded(), {}
     if fault.kind == "delay":
         await asyncio.sleep(fault.number("seconds", 1.0))
@@ -203,3 +215,73 @@ def _reset(request: web.Request) -> web.StreamResponse:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         request.transport.abort()
     return web.Response()
+
+
+@dataclass(frozen=True)
+class EmulatedHub:
+    """A running emulator, and its control endpoints for tests and rehearsals."""
+
+    url: str
+    key: str
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """Variables that make the prime CLI use this emulator."""
+        return {
+            "PRIME_API_KEY": self.key,
+            "PRIME_API_BASE_URL": self.url,
+            "PRIME_DISABLE_VERSION_CHECK": "1",
+            "NO_PROXY": "127.0.0.1",
+        }
+
+    def journal(self, method: str = "", path: str = "") -> list[dict[str, Any]]:
+        """The requests so far, of one method and with a text in their path."""
+        rows = self.control("GET", "journal")
+        return [row for row in rows if method in row.get("method", "") and path in row.get("path", "")]
+
+    def writes(self) -> list[dict[str, Any]]:
+        """The writing requests so far."""
+        return [row for row in self.journal() if row.get("method") not in ("GET", None)]
+
+    def state(self) -> dict[str, list[dict[str, Any]]]:
+        """All documents, by kind."""
+        found: dict[str, list[dict[str, Any]]] = self.control("GET", "state")
+        return found
+
+    def break_with(self, *faults: str) -> None:
+        """Replace the faults."""
+        self.control("PUT", "faults", {"faults": list(faults)})
+
+    def assume(self, *settings: str) -> None:
+        """Replace the answers to open questions."""
+        self.control("PUT", "assume", {"settings": list(settings)})
+
+    def control(self, method: str, what: str, body: Any = None) -> Any:
+        content = json.dumps(body).encode() if body is not None else None
+        request = urllib.request.Request(f"{self.url}{CONTROL}/{what}", content, method=method)
+        with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request) as answer:
+            return json.loads(answer.read())
+
+
+@contextmanager
+def emulator(
+    folder: Path,
+    *,
+    user: str = "rehearsal",
+    teams: Sequence[str] = (),
+    key: str = KEY,
+    behaviour: Behaviour | None = None,
+    faults: Sequence[str] = (),
+    port: int = 0,
+) -> Iterator[EmulatedHub]:
+    """Serve until the block ends, with the state in a folder. Raises `OSError` where the port is taken."""
+    accounts = Accounts.usual(user, tuple(teams), key)
+    broken = Faults([parse_fault(text) for text in faults])
+
+    @asynccontextmanager
+    async def opened() -> AsyncIterator[web.Application]:
+        with closing(Store(folder)) as store:
+            yield application(Hub(store, accounts, behaviour), broken)
+
+    with served("emulator", opened, port=port, shutdown_timeout=0.1) as server:
+        yield EmulatedHub(f"http://127.0.0.1:{server.port}", key)

@@ -1,4 +1,4 @@
-"""What the emulator remembers: documents and files in a folder, safe against being killed at any moment."""
+"""The emulator's state: documents and files in a folder, consistent even if the process is killed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CREATE TABLE IF NOT EXISTS journal (number INTEGER PRIMARY KEY AUTOINCREMENT, bo
 CREATE TABLE IF NOT EXISTS pending (number INTEGER PRIMARY KEY, due REAL NOT NULL, reads INTEGER, body TEXT NOT NULL);
 """
 
-Document = dict[str, Any]
+StoredDocument = dict[str, Any]
 
 
 class Store:
@@ -44,7 +44,7 @@ class Store:
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """All of it or, where something raises, none of it."""
+        """Commit everything, or nothing if the block raises."""
         self._database.execute("BEGIN")
         try:
             yield
@@ -53,7 +53,7 @@ class Store:
             raise
         self._database.execute("COMMIT")
 
-    def get(self, kind: str, id: str) -> Document | None:
+    def get(self, kind: str, id: str) -> StoredDocument | None:
         row = self._database.execute("SELECT body FROM documents WHERE kind = ? AND id = ?", (kind, id)).fetchone()
         return json.loads(row[0]) if row else None
 
@@ -68,7 +68,7 @@ class Store:
     def delete(self, kind: str, id: str) -> None:
         self._database.execute("DELETE FROM documents WHERE kind = ? AND id = ?", (kind, id))
 
-    def all(self, kind: str, parent: str | None = None) -> list[Document]:
+    def all(self, kind: str, parent: str | None = None) -> list[StoredDocument]:
         """Every document of a kind, oldest first; of one parent where one is named."""
         if parent is None:
             rows = self._database.execute("SELECT body FROM documents WHERE kind = ? ORDER BY place", (kind,))
@@ -79,7 +79,7 @@ class Store:
         return [json.loads(row[0]) for row in rows]
 
     def begin_request(self) -> int:
-        """A number of its own for each request, also after a restart."""
+        """A unique number for each request, also after a restart."""
         found = self._database.execute("INSERT INTO journal (body) VALUES ('{}')").lastrowid
         assert found is not None
         return found
@@ -87,21 +87,21 @@ class Store:
     def end_request(self, number: int, entry: Mapping[str, Any]) -> None:
         self._database.execute("UPDATE journal SET body = ? WHERE number = ?", (json.dumps(entry), number))
 
-    def journal(self) -> list[Document]:
-        """Every request so far with its number, oldest first; one that was cut off by a kill holds nothing else."""
+    def journal(self) -> list[StoredDocument]:
+        """Every request so far with its number, oldest first; one that a kill interrupted has nothing else."""
         rows = self._database.execute("SELECT number, body FROM journal ORDER BY number")
         return [{"number": number, **json.loads(body)} for number, body in rows]
 
     def postpone(self, number: int, due: float, reads: int | None, request: Mapping[str, Any]) -> None:
-        """Keep a request whose effect is to show later: at a time (seconds since the epoch), or after so many reads."""
+        """Store a request to carry out later: at a time (seconds since the epoch), or after a number of reads."""
         self._database.execute("INSERT INTO pending VALUES (?, ?, ?, ?)", (number, due, reads, json.dumps(request)))
 
     def count_read(self) -> None:
-        """One read passed: postponed requests that wait for reads come closer."""
+        """Count one read for the postponed requests that wait for reads."""
         self._database.execute("UPDATE pending SET reads = reads - 1 WHERE reads IS NOT NULL")
 
-    def take_due(self, now: float) -> list[tuple[int, Document]]:
-        """Postponed requests whose time has come, in their order; they are not kept any longer."""
+    def take_due(self, now: float) -> list[tuple[int, StoredDocument]]:
+        """Remove and return the postponed requests that are due, in their order."""
         due = "(reads <= 0) OR (reads IS NULL AND due <= ?)"
         rows = self._database.execute(f"SELECT number, body FROM pending WHERE {due} ORDER BY number", (now,))
         found = [(number, json.loads(body)) for number, body in rows]

@@ -1,4 +1,4 @@
-"""Writing a file whole: a reader sees the old content or the new one."""
+"""Atomic writes: a reader sees the old content or the new content."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 
 def write_whole(path: Path, text: str | Iterable[str]) -> None:
-    """Write aside and rename, so that an interruption never leaves half a file; the text perhaps in parts."""
+    """Write to a temporary file and rename it, so that an interruption never leaves half a file."""
     handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     aside = Path(name)
     try:

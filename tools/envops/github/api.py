@@ -9,11 +9,17 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from email.message import Message
+from itertools import count
 from typing import Any
 from urllib.parse import quote, urlencode
 
+from envops.system.retry_policy import GITHUB, LONGEST_REQUESTED_SECONDS, retry_after
+
 SECONDS = 30.0
-TRIES = 3
+SECONDARY_LIMIT_SECONDS = 60.0
+"""How long GitHub asks clients to wait after a secondary rate limit without a Retry-After header."""
 PAGE = 100
 MOST_PAGES = 30
 
@@ -21,14 +27,16 @@ MOST_PAGES = 30
 class GitHubError(Exception):
     """GitHub refused, or could not be reached; the message holds no token."""
 
-    def __init__(self, message: str, status: int | None = None) -> None:
+    def __init__(self, message: str, status: int | None = None, limited_seconds: float | None = None) -> None:
         self.status = status
+        self.limited_seconds = limited_seconds
+        """Seconds until the rate limit ends that refused the call; `None` where no rate limit did."""
         super().__init__(message)
 
 
 @dataclass(frozen=True)
 class GitHub:
-    """One repository, and who asks."""
+    """One repository, and the token to use it with."""
 
     repository: str
     token: str = field(repr=False)
@@ -36,7 +44,7 @@ class GitHub:
 
     @classmethod
     def of_workflow(cls, environ: Mapping[str, str] = os.environ) -> GitHub:
-        """From the variables of a workflow's job. Raises `GitHubError` outside of one."""
+        """From the variables of a job of GitHub Actions. Raises `GitHubError` outside of one."""
         missing = [name for name in ("GITHUB_REPOSITORY", "GITHUB_TOKEN") if not environ.get(name)]
         if missing:
             raise GitHubError(f"{' and '.join(missing)} must be set: this runs in a job of GitHub Actions")
@@ -44,15 +52,12 @@ class GitHub:
         return cls(environ["GITHUB_REPOSITORY"], environ["GITHUB_TOKEN"], url.rstrip("/"))
 
     def get(self, path: str, **query: str | int) -> Any:
-        """Read, again where that failed for a reason that may pass. Raises `GitHubError`."""
-        for attempt in range(TRIES):
+        """Read, again after a failure that may pass. Raises `GitHubError`."""
+        for attempt in count():
             try:
                 return self._ask("GET", f"{path}?{urlencode(query)}" if query else path)
             except GitHubError as error:
-                passing = error.status is None or error.status == 429 or error.status >= 500
-                if not passing or attempt == TRIES - 1:
-                    raise
-                time.sleep(0.5 * 2**attempt)
+                wait_after(error, attempt)
         raise AssertionError
 
     def all(self, path: str, **query: str | int) -> Iterator[Any]:
@@ -64,7 +69,7 @@ class GitHub:
                 return
 
     def send(self, method: str, path: str, body: Mapping[str, Any]) -> Any:
-        """Write, once: whoever calls looks first what became of it. Raises `GitHubError`."""
+        """Write, once: callers check the result before they write again. Raises `GitHubError`."""
         return self._ask(method, path, json.dumps(body).encode())
 
     def _ask(self, method: str, path: str, content: bytes | None = None) -> Any:
@@ -78,6 +83,32 @@ class GitHub:
                 return json.loads(answer.read())
         except urllib.error.HTTPError as error:
             said = error.read(500).decode("utf-8", "replace")
-            raise GitHubError(f"{method} {path}: HTTP {error.code}: {said}", error.code) from None
+            limited = _limited_seconds(error.code, error.headers, said)
+            raise GitHubError(f"{method} {path}: HTTP {error.code}: {said}", error.code, limited) from None
         except (OSError, ValueError) as error:
             raise GitHubError(f"{method} {path}: {error}") from None
+
+
+def wait_after(error: GitHubError, attempt: int) -> None:
+    """Wait until the call may succeed. Raises the error where it will not, or the rate limit lasts too long."""
+    limited = error.limited_seconds
+    passes = GITHUB.allows(error.status) if limited is None else limited <= LONGEST_REQUESTED_SECONDS
+    if not passes or attempt + 1 >= GITHUB.attempts:
+        raise error
+    time.sleep(GITHUB.pause(attempt, limited))
+
+
+def _limited_seconds(status: int, headers: Message, said: str) -> float | None:
+    """Seconds until a rate limit ends; `None` where the status is not one of a rate limit.
+
+    Source: https://docs.github.com/en/rest/using-the-rest-api/rate-limits-for-the-rest-api
+    """
+    if status not in (403, 429):
+        return None
+    requested = retry_after(headers.get("Retry-After"), datetime.now(UTC))
+    if requested is not None:
+        return requested
+    reset = headers.get("X-RateLimit-Reset", "")
+    if headers.get("X-RateLimit-Remaining") == "0" and reset.isdecimal():
+        return max(0.0, int(reset) - time.time())
+    return SECONDARY_LIMIT_SECONDS if "rate limit" in said.lower() else None

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import count
 from typing import Any
 
-from envops.github.api import TRIES, GitHub, GitHubError
+from envops.github.api import GitHub, GitHubError, wait_after
 
 MARK = "<!-- envops: validate -->"
 AUTHOR = "github-actions[bot]"
@@ -16,7 +17,7 @@ LONGEST = 60_000
 def pull_request_of(github: GitHub, event: Mapping[str, Any]) -> int | None:
     """The open pull request whose head is the commit that was validated; `None` where it has moved on.
 
-    It is asked of GitHub: an artifact can claim any number, and the event names none for forks.
+    GitHub is asked, because an artifact can claim any number, and the event has none for forks.
     """
     run = event["workflow_run"]
     head = f"{run['head_repository']['owner']['login']}:{run['head_branch']}"
@@ -27,13 +28,13 @@ def pull_request_of(github: GitHub, event: Mapping[str, Any]) -> int | None:
 
 
 def comment(github: GitHub, number: int, text: str) -> str:
-    """Make the comment say this; returns what was done: made, edited or unchanged.
+    """Create or edit the comment; returns made, edited or unchanged.
 
-    An answer that was lost is no reason to write twice: before each try the comments are read.
+    The comments are read before each attempt, so that a lost answer does not lead to a second comment.
     Raises `GitHubError`.
     """
     body = f"{MARK}\n{text}"
-    for attempt in range(TRIES):
+    for attempt in count():
         found = _own(github, number)
         if found is not None and found["body"] == body:
             return "unchanged" if attempt == 0 else "edited"
@@ -44,13 +45,12 @@ def comment(github: GitHub, number: int, text: str) -> str:
             github.send("PATCH", f"issues/comments/{found['id']}", {"body": body})
             return "edited"
         except GitHubError as error:
-            if attempt == TRIES - 1 or (error.status is not None and error.status < 500):
-                raise
+            wait_after(error, attempt)
     raise AssertionError
 
 
 def _own(github: GitHub, number: int) -> dict[str, Any] | None:
-    """Ours: by its mark and its author, since anybody can write the mark."""
+    """The comment with our mark by our author, because anybody can write the mark."""
     for each in github.all(f"issues/{number}/comments"):
         if each["user"]["login"] == AUTHOR and str(each["body"]).startswith(MARK):
             return dict(each)

@@ -1,4 +1,4 @@
-"""Something that costs money happens once per commit: a commit status says that it has begun, and how it ended."""
+"""A lock for what costs money and happens once per commit: a commit status with its beginning and its result."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from envops.github.api import GitHub
 
 CONTEXT = "envops/evaluate"
 STATES = {"success": "success", "failure": "failure", "cancelled": "error", "skipped": "error"}
-"""A job's result → the state of the commit."""
+"""A job's result → the state of the commit status."""
 
 
 @dataclass(frozen=True)
 class Claim:
-    """The commit at the head of a pull request, and whether this run may have it."""
+    """The head commit of a pull request, and why it may not be used; empty where it may."""
 
     commit: str
     refusal: str = ""
 
 
 def claim(github: GitHub, number: int) -> Claim:
-    """Take the head commit of an open pull request, unless it was taken before.
+    """Lock the head commit of an open pull request, unless it was locked before.
 
     Two runs at once are kept apart by the workflow's concurrency group. Raises `GitHubError`.
     """
@@ -30,16 +30,16 @@ def claim(github: GitHub, number: int) -> Claim:
         return Claim(commit, f"pull request {number} is {pull['state']}")
     if any(each["context"] == CONTEXT for each in github.all(f"commits/{commit}/statuses")):
         return Claim(commit, f"{commit[:12]} was evaluated before: push a new commit, or look at its checks")
-    tell(github, commit, "pending", "waits for approval")
+    _set_status(github, commit, "pending", "waits for approval")
     return Claim(commit)
 
 
 def close(github: GitHub, commit: str, result: str) -> None:
-    """Say how it ended, in a job's word. Raises `GitHubError`."""
-    tell(github, commit, STATES.get(result, "error"), f"the evaluation: {result}")
+    """Set the result, a job's result in GitHub's words. Raises `GitHubError`."""
+    _set_status(github, commit, STATES.get(result, "error"), f"the evaluation: {result}")
 
 
-def tell(github: GitHub, commit: str, state: str, description: str) -> None:
+def _set_status(github: GitHub, commit: str, state: str, description: str) -> None:
     """Set the commit's status. Raises `GitHubError`."""
     body = {"state": state, "context": CONTEXT, "description": description}
     github.send("POST", f"statuses/{commit}", body)

@@ -1,19 +1,26 @@
-"""What the Hub is asked with: the key, the team and the address, as the prime CLI itself would find them.
+"""Access to the Hub: the prime CLI, and the key, team and address that it would use itself.
 
-Our calls run in a throwaway home, because the CLI writes keys into the one that it finds. So
-its own files are read here, once, and handed on as variables.
+Our calls run in a throwaway home, because the CLI writes keys into the one that it finds. So its own files are read
+here, once, and handed on as variables.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import re
+import shutil
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from envops.text.scrubbing import Scrubber
 
+OLDEST_PRIME = "0.13.0"
+"""The first release whose hosted training accepts the configs that are written here."""
+TESTED_PRIME = "0.18.0"
+INSTALL = f"nox installs it (nox -s plan); by hand: uv tool install prime=={TESTED_PRIME}"
 DEFAULT_URL = "https://api.primeintellect.ai"
 _PASSED = frozenset(
     {"PATH", "LANG", "LC_ALL", "TMPDIR", "TZ", "HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY", "SSL_CERT_FILE"}
@@ -21,24 +28,33 @@ _PASSED = frozenset(
 )
 
 
+class HubUnavailable(Exception):
+    """The Hub cannot be used; the message has the reason and the next step."""
+
+    def __init__(self, message: str, fix: str) -> None:
+        self.message = message
+        self.fix = fix
+        super().__init__(f"{message}\n    fix: {fix}")
+
+
 @dataclass(frozen=True)
 class HubAccess:
-    """Who asks the Hub, and where it is."""
+    """The Hub's address, and the key and team that it is used with."""
 
     key: str = field(default="", repr=False)
     team: str = ""
-    """A team's id, as PRIME_TEAM_ID holds it; empty for the user's own."""
+    """A team's id, as in PRIME_TEAM_ID; empty for the user's own environments."""
     url: str = DEFAULT_URL
     source: str = ""
-    """Where the key was found, in words."""
+    """Where the key was found, for messages."""
 
     @property
     def scrubber(self) -> Scrubber:
-        """Takes the key, and whatever else the environment calls a secret, out of texts."""
+        """Removes the key, and the values of all variables with the name of a secret, from texts."""
         return Scrubber.of_environment(None, self.key)
 
     def environment(self, home: Path) -> dict[str, str]:
-        """The variables of a program that may hold the key: it, and no other secret."""
+        """The variables of a program that may have the key: the key, and no other secret."""
         kept = {name: value for name, value in os.environ.items() if name in _PASSED}
         bypass = {part for part in os.environ.get("NO_PROXY", "").split(",") if part}
         own = {
@@ -60,7 +76,7 @@ class HubAccess:
 
 
 def hub_access(environ: Mapping[str, str] = os.environ) -> HubAccess:
-    """The access that the variables, or else the CLI's own files, give; without a key where there is none."""
+    """The access from the variables, or else from the CLI's own files; its key is empty where neither has one."""
     saved = _saved(environ)
     key, source = environ.get("PRIME_API_KEY", ""), "PRIME_API_KEY"
     if not key:
@@ -73,7 +89,7 @@ def hub_access(environ: Mapping[str, str] = os.environ) -> HubAccess:
 
 
 def _saved(environ: Mapping[str, str]) -> Mapping[str, object]:
-    """What `prime login` wrote, of the context that is chosen; empty where there is nothing to read."""
+    """The settings that `prime login` wrote for the current context; empty where there are none."""
     home = environ.get("HOME")
     if not home:
         return {}
@@ -84,3 +100,49 @@ def _saved(environ: Mapping[str, str]) -> Mapping[str, object]:
     except (OSError, ValueError):
         return {}
     return data if isinstance(data, dict) else {}
+
+
+@dataclass(frozen=True)
+class Prime:
+    """A prime CLI: its program, and the interpreter that can import it."""
+
+    program: Path
+    python: Path
+
+
+def find_prime(search: str | None = None) -> Prime | None:
+    """The prime CLI beside this Python, or else the first on the path; `None` where there is neither."""
+    beside = Path(sys.executable).parent / "prime"
+    found = str(beside) if search is None and os.access(beside, os.X_OK) else shutil.which("prime", path=search)
+    if found is None:
+        return None
+    program = Path(found)
+    return Prime(program, _interpreter(program))
+
+
+def _interpreter(program: Path) -> Path:
+    """The Python that a console script runs in, by its first lines (pip's long form included)."""
+    try:
+        head = program.read_bytes()[:2_000].decode("utf-8", "replace")
+    except OSError:
+        head = ""
+    named = re.match(r"#!\s*(/[^\n]*python[\d.]*)\s*\n", head) or re.search(
+        r"exec['\" ]+(/[^'\"\n]*python[\d.]*)", head
+    )
+    candidates = [Path(named[1])] if named else []
+    candidates.append(program.resolve().parent / "python")
+    return next((path for path in candidates if os.access(path, os.X_OK)), Path(sys.executable))
+
+
+def the_platform(otherwise: str = "") -> tuple[Prime, HubAccess]:
+    """The prime CLI and the access to the Hub; `otherwise` is an alternative to suggest to the user.
+
+    Raises `HubUnavailable`.
+    """
+    access, prime = hub_access(), find_prime()
+    if not access.key:
+        ways = ["set PRIME_API_KEY", "or run: prime login", otherwise]
+        raise HubUnavailable("no API key for the platform", ", ".join(filter(None, ways)))
+    if prime is None:
+        raise HubUnavailable("the prime CLI is not installed", INSTALL)
+    return prime, access

@@ -1,18 +1,19 @@
-"""Runs in the Python that has the prime CLI: calls of the Hub, many at a time, through the CLI's own client.
+"""Calls of the Hub, many at a time, through the prime CLI's own client. Runs in the Python that has the CLI.
 
-A start of the CLI takes a second; a thousand of them would take a quarter of an hour. This
-starts once. It reads one JSON document from standard input, writes a JSON line per answer, and
-only ever reads from the Hub.
+Starting the CLI takes a second, and a thousand starts would take a quarter of an hour. This starts
+once. It reads one JSON document from standard input, writes a JSON line per answer, and never
+writes to the Hub.
 
-    {"check": CALL, "calls": [CALL, …], "concurrency": 32}
+    {"check": CALL, "calls": [CALL, …], "concurrency": 32, "retry": RETRY}
     CALL: {"id": "…", "path": "/user/whoami", "params": {…}, "pages": ""}
           {"id": "…", "download": "https://…", "to": "/where/it/goes"}
+    RETRY: {"attempts": 3, "statuses": [429, …], "first_seconds": 0.7, "longest_seconds": 20}
 
-With `pages`, the name of the parameter that says where a page begins, the whole list is fetched.
-A download gets the key only where it is the Hub itself that answers: the CLI would send it to
+With `pages`, the name of the parameter for the beginning of a page, the whole list is fetched.
+A download gets the key only if its address is that of the Hub: the CLI would send it to
 whatever address the Hub names. `check` goes first; where it fails, no other call is made. An
 answer is `{"id", "outcome", "status", "data", "message"}`, where the outcome is ok, missing
-(404), refused (401, 403) or failed (all else, after three tries).
+(404), refused (401, 403) or failed (all else, after every attempt).
 """
 
 import asyncio
@@ -24,11 +25,9 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-Answer = dict[str, Any]
+JsonObject = dict[str, Any]
 
 SECONDS = 30.0
-TRIES = 3
-PASSING = (None, 408, 425, 429, 500, 502, 503, 504)
 PAGE = 100
 MOST_PAGES = 200
 LISTS = ("data", "environments", "evaluations")
@@ -42,32 +41,33 @@ async def main() -> None:
     from prime_cli.core.client import AsyncAPIClient
 
     client = AsyncAPIClient(require_auth=False)
-    gate = asyncio.Semaphore(wanted.get("concurrency", 32))
+    gate, retry = asyncio.Semaphore(wanted.get("concurrency", 32)), wanted["retry"]
     try:
         check = wanted.get("check")
         if check:
-            answer = await answered(client, gate, check)
+            answer = await answered(client, gate, check, retry)
             say(answer)
             if answer["outcome"] != "ok":
                 return
-        for done in asyncio.as_completed([answered(client, gate, call) for call in wanted.get("calls", ())]):
+        for done in asyncio.as_completed([answered(client, gate, call, retry) for call in wanted.get("calls", ())]):
             say(await done)
     finally:
         await client.client.aclose()
 
 
-async def answered(client: Any, gate: asyncio.Semaphore, call: Answer) -> Answer:
+async def answered(client: Any, gate: asyncio.Semaphore, call: JsonObject, retry: JsonObject) -> JsonObject:
     async with gate:
         answer = await once(client, call)
-        for attempt in range(1, TRIES):
-            if answer["outcome"] != "failed" or answer["status"] not in PASSING:
+        for attempt in range(retry["attempts"] - 1):
+            if answer["outcome"] != "failed" or answer["status"] not in (None, *retry["statuses"]):
                 break
-            await asyncio.sleep(random.uniform(0.2, 0.5) * 2**attempt)
+            usual = min(retry["longest_seconds"], retry["first_seconds"] * 2.0**attempt)
+            await asyncio.sleep(usual * random.uniform(0.5, 1.5))
             answer = await once(client, call)
         return answer
 
 
-async def once(client: Any, call: Answer) -> Answer:
+async def once(client: Any, call: JsonObject) -> JsonObject:
     try:
         if "download" in call:
             data = await download(client, call["download"], call["to"])
@@ -82,12 +82,12 @@ async def once(client: Any, call: Answer) -> Answer:
     return {"id": call["id"], "outcome": "ok", "status": 200, "data": data, "message": ""}
 
 
-async def get(client: Any, path: str, params: Answer | None) -> Answer:
-    answer: Answer = await client.request("GET", path, params=params, timeout=SECONDS)
+async def get(client: Any, path: str, params: JsonObject | None) -> JsonObject:
+    answer: JsonObject = await client.request("GET", path, params=params, timeout=SECONDS)
     return answer
 
 
-async def download(client: Any, url: str, to: str) -> Answer:
+async def download(client: Any, url: str, to: str) -> JsonObject:
     import httpx
 
     known = httpx.URL(client.base_url)
@@ -108,7 +108,7 @@ async def download(client: Any, url: str, to: str) -> Answer:
     return {"sha256": digest.hexdigest(), "bytes": size}
 
 
-async def pages(client: Any, call: Answer) -> Answer:
+async def pages(client: Any, call: JsonObject) -> JsonObject:
     found: list[Any] = []
     params = dict(call.get("params") or {})
     for _ in range(MOST_PAGES):
@@ -139,7 +139,7 @@ def worded(error: Exception) -> str:
     return (str(error) or type(error).__name__)[:500]
 
 
-def say(message: Answer) -> None:
+def say(message: JsonObject) -> None:
     print(json.dumps(message), flush=True)
 
 

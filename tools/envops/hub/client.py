@@ -1,44 +1,35 @@
-"""Asking the Hub: one child process in prime's Python makes all calls and answers in JSON lines."""
+"""Reading from the Hub: one child process in prime's Python makes all calls and answers in JSON lines."""
 
 from __future__ import annotations
 
 import json
 import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Literal
 
-from envops.hub.access import HubAccess
-from envops.hub.prime import INSTALL, OLDEST_PRIME, Prime
+from envops.hub.access import INSTALL, OLDEST_PRIME, HubAccess, HubUnavailable, Prime
+from envops.system.retry_policy import HUB_READ
 from envops.system.subprocesses import ProgramFailed, run_program
 
 CHILD = Path(__file__).with_name("child.py")
 CONCURRENCY = 32
 SECONDS = 600.0
 
-Outcome = Literal["ok", "missing", "refused", "failed"]
-
-
-class HubUnavailable(Exception):
-    """The Hub cannot be asked at all; says why and what to do next."""
-
-    def __init__(self, message: str, fix: str) -> None:
-        self.message = message
-        self.fix = fix
-        super().__init__(f"{message}\n    fix: {fix}")
+CallOutcome = Literal["ok", "missing", "refused", "failed"]
 
 
 @dataclass(frozen=True)
-class Call:
-    """One reading call: a path below /api/v1, or an address to download."""
+class HubCall:
+    """One call: a path below /api/v1 to read, or an address to download."""
 
     id: str
     path: str = ""
     params: Mapping[str, Any] | None = None
     pages: str = ""
-    """The parameter that says where a page begins (offset, skip), where all pages are wanted."""
+    """The parameter for the beginning of a page (offset, skip); empty where one page is enough."""
     download: str = ""
     to: str = ""
 
@@ -49,34 +40,35 @@ class Call:
 
 
 @dataclass(frozen=True)
-class Answer:
-    """What came of one call."""
+class HubAnswer:
+    """The answer to one call."""
 
-    outcome: Outcome
+    outcome: CallOutcome
     status: int | None = None
     data: Any = None
     message: str = ""
 
 
 @dataclass(frozen=True)
-class Answers:
-    """What came of all, by the id of the call; `prime` is the version that asked."""
+class HubAnswers:
+    """The answers to all calls by their ids; `prime` is the version of the CLI."""
 
     prime: str
-    of: Mapping[str, Answer]
+    of: Mapping[str, HubAnswer]
 
-    def __getitem__(self, id: str) -> Answer:
-        return self.of.get(id, Answer("failed", message="the call was not answered"))
+    def __getitem__(self, id: str) -> HubAnswer:
+        return self.of.get(id, HubAnswer("failed", message="the call was not answered"))
 
 
 def ask_hub(
-    prime: Prime, access: HubAccess, calls: Sequence[Call], stop: threading.Event, *, check: Call | None = None
-) -> Answers:
-    """Make the calls, at most 32 at a time, each at most three times; `check` goes first and must succeed.
+    prime: Prime, access: HubAccess, calls: Sequence[HubCall], stop: threading.Event, *, check: HubCall | None = None
+) -> HubAnswers:
+    """Make the calls, at most 32 at a time, each as often as `HUB_READ` allows; `check` goes first and must succeed.
 
     Raises `HubUnavailable` when prime is too old or cannot be run, `Interrupted` when `stop` is set.
     """
-    wanted = {"calls": [call.asked() for call in calls], "concurrency": CONCURRENCY}
+    retry = {**asdict(HUB_READ), "statuses": sorted(HUB_READ.statuses)}
+    wanted = {"calls": [call.asked() for call in calls], "concurrency": CONCURRENCY, "retry": retry}
     if check is not None:
         wanted["check"] = check.asked()
     with TemporaryDirectory(prefix="envops-hub-") as home:
@@ -98,9 +90,9 @@ def ask_hub(
             prime_version = str(message["prime"])
         elif "id" in message:
             said = access.scrubber.text(str(message.get("message", "")))
-            answers[message["id"]] = Answer(message["outcome"], message.get("status"), message.get("data"), said)
+            answers[message["id"]] = HubAnswer(message["outcome"], message.get("status"), message.get("data"), said)
     _refuse_old(prime_version)
-    return Answers(prime_version, answers)
+    return HubAnswers(prime_version, answers)
 
 
 def _parsed(line: str) -> dict[str, Any]:
@@ -114,8 +106,8 @@ def _parsed(line: str) -> dict[str, Any]:
 def _said(error: ProgramFailed, access: HubAccess) -> str:
     text = access.scrubber.text(error.failure.message).strip()
     if "PackageNotFoundError" in text or "No module named 'prime_cli" in text:
-        return "the prime CLI that was found cannot be imported by its own Python"
-    return f"the Hub's client did not run: {text[-600:]}"
+        return "the prime CLI cannot be imported by its own Python"
+    return f"the client of the Hub failed: {text[-600:]}"
 
 
 def _refuse_old(found: str) -> None:

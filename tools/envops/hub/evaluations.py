@@ -1,4 +1,4 @@
-"""Evaluations on the platform: what is listed, how one stands, and its samples."""
+"""Evaluations on the platform: the list, the status of one, and its samples."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from math import ceil
 from typing import Any
 
-from envops.hub.access import HubAccess
-from envops.hub.client import Answer, Call, ask_hub
-from envops.hub.prime import Prime
+from envops.hub.access import HubAccess, Prime
+from envops.hub.client import HubAnswer, HubCall, ask_hub
 
 SAMPLES_OF_PAGE = 100
 TRIES = 3
@@ -18,7 +17,7 @@ ENDED = frozenset({"COMPLETED", "FAILED", "CANCELLED", "TIMEOUT"})
 
 
 class EvaluationsUnreadable(Exception):
-    """What the platform says of evaluations cannot be used; says why."""
+    """The platform's evaluations could not be read; the message has the reason."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +44,7 @@ def list_evaluations(
     Raises `EvaluationsUnreadable`, `HubUnavailable` and `Interrupted`.
     """
     params = {"environment_name": environment, **({"team_id": access.team} if access.team else {})}
-    call = Call("evaluations", "/evaluations/", params, pages="skip")
+    call = HubCall("evaluations", "/evaluations/", params, pages="skip")
     answer = ask_hub(prime, access, [call], stop)["evaluations"]
     if answer.outcome != "ok":
         raise EvaluationsUnreadable(f"the platform's evaluations cannot be listed: {_why(answer)}")
@@ -53,8 +52,8 @@ def list_evaluations(
 
 
 def read_evaluation(prime: Prime, access: HubAccess, id: str, stop: threading.Event) -> PlatformEvaluation:
-    """How one stands. Raises `EvaluationsUnreadable`, `HubUnavailable` and `Interrupted`."""
-    answer = ask_hub(prime, access, [Call("evaluation", f"/evaluations/{id}")], stop)["evaluation"]
+    """The status of one. Raises `EvaluationsUnreadable`, `HubUnavailable` and `Interrupted`."""
+    answer = ask_hub(prime, access, [HubCall("evaluation", f"/evaluations/{id}")], stop)["evaluation"]
     if answer.outcome != "ok" or not isinstance(answer.data, Mapping) or not answer.data.get("status"):
         raise EvaluationsUnreadable(f"the evaluation {id} cannot be read: {_why(answer)}")
     return _evaluation(answer.data)
@@ -63,7 +62,8 @@ def read_evaluation(prime: Prime, access: HubAccess, id: str, stop: threading.Ev
 def read_samples(prime: Prime, access: HubAccess, id: str, stop: threading.Event) -> list[dict[str, Any]]:
     """All samples of an evaluation, each once.
 
-    Read again where the pages do not fit together. Raises `EvaluationsUnreadable`, `HubUnavailable` and `Interrupted`.
+    Everything is read again where the pages do not fit together. Raises `EvaluationsUnreadable`, `HubUnavailable` and
+    `Interrupted`.
     """
     why = ""
     for _ in range(TRIES):
@@ -74,9 +74,9 @@ def read_samples(prime: Prime, access: HubAccess, id: str, stop: threading.Event
 
 
 def _samples(prime: Prime, access: HubAccess, id: str, stop: threading.Event) -> tuple[list[dict[str, Any]], str]:
-    def page(number: int) -> Call:
+    def page(number: int) -> HubCall:
         params = {"page": number, "limit": SAMPLES_OF_PAGE}
-        return Call(f"page {number}", f"/evaluations/{id}/samples", params)
+        return HubCall(f"page {number}", f"/evaluations/{id}/samples", params)
 
     first = ask_hub(prime, access, [page(1)], stop)["page 1"]
     found, total = _page(first)
@@ -98,7 +98,7 @@ def _samples(prime: Prime, access: HubAccess, id: str, stop: threading.Event) ->
     return found, "" if len(found) == total else f"{len(found)} of {total} are on its pages"
 
 
-def _page(answer: Answer) -> tuple[list[dict[str, Any]] | None, int | None]:
+def _page(answer: HubAnswer) -> tuple[list[dict[str, Any]] | None, int | None]:
     """The samples of a page and how many there are in all; `None` where the answer holds none."""
     data = answer.data if answer.outcome == "ok" and isinstance(answer.data, Mapping) else {}
     rows, total = data.get("samples"), data.get("total")
@@ -118,5 +118,5 @@ def _evaluation(row: Mapping[str, Any]) -> PlatformEvaluation:
     )
 
 
-def _why(answer: Answer) -> str:
+def _why(answer: HubAnswer) -> str:
     return answer.message or (f"HTTP {answer.status}" if answer.status not in (None, 200) else "the answer is none")

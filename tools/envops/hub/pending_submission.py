@@ -1,46 +1,114 @@
-"""Notes of what was asked of the platform and has no verdict yet, so that nobody asks a second time too early."""
+"""A submission to the platform, and the note that keeps a second one from being made too early.
+
+The platform has no idempotency keys, and its CLI retries nothing. So whatever is submitted has a name that says what
+it is, and it is looked for by that name before and after the call: what the CLI prints decides nothing. Where it does
+not appear, it may still come to be. A note says so until the time is over in which that can happen.
+"""
 
 from __future__ import annotations
 
 import json
+import re
+import threading
 import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
+
+from filelock import FileLock
+
+from envops.system.subprocesses import Interrupted
+
+PENDING_SECONDS = 900.0
+"""How long a submission may still come to be after its answer was lost."""
+PAUSES = (0.0, 1.0, 2.0, 4.0, 8.0)
+"""Seconds before each look for what was submitted, after the call."""
+REFUSALS = (
+    "Validation failed",
+    "API key unauthorized",
+    "Payment required",
+    "HTTP 400",
+    "HTTP 403",
+    "HTTP 404",
+    "HTTP 409",
+    "hosted evaluations require",
+)
+"""What the CLI prints where nothing can have been created."""
+
+Submitted = TypeVar("Submitted")
 
 
 @dataclass(frozen=True)
-class Doubt:
-    """One note, as a file; it holds for so many seconds from the asking."""
+class PendingSubmission:
+    """The note of one submission; it holds for so many seconds from the call."""
 
     note: Path
-    seconds: float
+    seconds: float = PENDING_SECONDS
 
-    def begin(self, name: str) -> None:
-        """Write it down before asking: a process that ends in between leaves the doubt behind."""
+    @property
+    def lock(self) -> FileLock:
+        """Held while a submission is made, so that two commands at once do not both make it."""
         self.note.parent.mkdir(parents=True, exist_ok=True)
+        return FileLock(f"{self.note}.lock")
+
+    def submit(
+        self,
+        name: str,
+        create: Callable[[], str],
+        look: Callable[[], Submitted | None],
+        stop: threading.Event,
+        pauses: Sequence[float] = PAUSES,
+    ) -> tuple[Submitted | None, str]:
+        """Create it once and look for it; what is there then, and what the CLI printed that matters.
+
+        The note stays where it is not there and was not refused, and where this is interrupted.
+        Raises `Interrupted`, and whatever `look` raises.
+        """
         now = time.time()
         self.note.write_text(json.dumps({"name": name, "at": now, "until": now + self.seconds}))
+        printed = create()
+        for pause in pauses:
+            if stop.wait(pause):
+                raise Interrupted
+            if (found := look()) is not None:
+                self.end()
+                return found, printed
+        if is_refusal(printed):
+            self.end()
+        return None, printed
 
     def end(self) -> None:
-        """There is a verdict."""
+        """Remove the note: what became of the submission is known."""
         self.note.unlink(missing_ok=True)
 
     @property
     def holds(self) -> bool:
-        """Whether what was asked may still come to be."""
-        return self.note.exists() and time.time() < self.until
+        """Whether what was submitted may still come to be."""
+        return self.note.exists() and time.time() < self._until
 
     @property
-    def until(self) -> float:
-        """When it is over, in seconds since 1970."""
+    def hour(self) -> str:
+        """When the note is over, for people."""
+        return time.strftime("%H:%M:%S UTC", time.gmtime(self._until))
+
+    @property
+    def _until(self) -> float:
         try:
             return float(json.loads(self.note.read_bytes())["until"])
         except FileNotFoundError:
             return 0.0
         except (ValueError, KeyError, TypeError):
-            return self.note.stat().st_mtime + self.seconds  # cut off while it was written
+            return self.note.stat().st_mtime + self.seconds  # a process ended while it wrote the note
 
-    @property
-    def hour(self) -> str:
-        """When it is over, to be read."""
-        return time.strftime("%H:%M:%S UTC", time.gmtime(self.until))
+
+def is_refusal(printed: str) -> bool:
+    """Whether the CLI's output leaves no doubt that nothing was created."""
+    return any(words in printed for words in REFUSALS)
+
+
+def telling_line(printed: str) -> str:
+    """The line of the CLI's output that matters most."""
+    lines = [" ".join(line.split()) for line in printed.splitlines() if line.strip()]
+    errors = [line for line in lines if re.search(r"error|failed|HTTP \d|exists", line, re.IGNORECASE)]
+    return (errors or lines or ["the CLI printed nothing"])[0][:400]

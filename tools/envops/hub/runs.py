@@ -1,4 +1,4 @@
-"""Training runs as the platform has them: listed whole, or not at all."""
+"""Training runs on the platform: listed completely, or not at all."""
 
 from __future__ import annotations
 
@@ -7,19 +7,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from envops.hub.access import HubAccess
-from envops.hub.client import Answer, Call, ask_hub
-from envops.hub.histograms import Histogram, histogram_of
-from envops.hub.prime import Prime
+from envops.hub.access import HubAccess, Prime
+from envops.hub.client import HubAnswer, HubCall, ask_hub
 
 PAGE = 100
 MOST_PAGES = 200
 TRIES = 3
-"""Runs that come and go while pages are read shift them: then everything is read again."""
+"""Runs that appear or end between two pages shift the pages; then everything is read again."""
 
 
 class RunsUnreadable(Exception):
-    """The runs of the platform are not known, so nothing may be submitted."""
+    """The platform's runs could not be read, so nothing may be submitted."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +31,7 @@ class PlatformRun:
 
     @property
     def ended(self) -> bool:
-        """Whether nothing more will come of it."""
+        """Whether it is over."""
         return self.status.upper() in ("COMPLETED", "FAILED", "STOPPED", "CANCELLED")
 
 
@@ -52,14 +50,14 @@ def list_runs(prime: Prime, access: HubAccess, stop: threading.Event) -> tuple[P
 
 
 def _listed(prime: Prime, access: HubAccess, stop: threading.Event) -> tuple[tuple[PlatformRun, ...], str]:
-    """The runs, and why they are not all; one page after the other."""
+    """The runs, page by page, and why they are incomplete; empty where they are complete."""
     found: dict[str, PlatformRun] = {}
     total: int | None = None
     for page in range(1, MOST_PAGES + 1):
         params: dict[str, Any] = {"page": page, "limit": PAGE}
         if access.team:
             params["team_id"] = access.team
-        answer = ask_hub(prime, access, [Call("runs", "/rft/runs", params)], stop)["runs"]
+        answer = ask_hub(prime, access, [HubCall("runs", "/rft/runs", params)], stop)["runs"]
         rows, said = _page(answer)
         if rows is None:
             return (), said
@@ -76,13 +74,13 @@ def _listed(prime: Prime, access: HubAccess, stop: threading.Event) -> tuple[tup
     return (), f"there are more than {MOST_PAGES * PAGE}"
 
 
-def said_total(answer: Answer) -> int | None:
-    """How many runs the platform says there are; `None` where it does not count them."""
+def said_total(answer: HubAnswer) -> int | None:
+    """The number of runs in the list; `None` where the platform does not count them."""
     total = answer.data.get("total") if isinstance(answer.data, Mapping) else None
     return total if isinstance(total, int) else None
 
 
-def _page(answer: Answer) -> tuple[list[PlatformRun] | None, str]:
+def _page(answer: HubAnswer) -> tuple[list[PlatformRun] | None, str]:
     if answer.outcome != "ok":
         return None, answer.message or f"HTTP {answer.status}"
     rows = answer.data.get("runs") if isinstance(answer.data, Mapping) else None
@@ -100,9 +98,31 @@ def _run(row: Mapping[str, Any]) -> PlatformRun:
     )
 
 
+LOW = ("low", "min", "start", "bin_start", "binStart", "x0", "lower", "left")
+HIGH = ("high", "max", "end", "bin_end", "binEnd", "x1", "upper", "right")
+COUNT = ("count", "frequency", "value", "y", "n")
+
+
+@dataclass(frozen=True)
+class Bin:
+    """The number of rollouts with a reward from `low` to `high`."""
+
+    low: float
+    high: float
+    count: int
+
+
+@dataclass(frozen=True)
+class Histogram:
+    """The rewards of one step; `step` is `None` where the platform does not name it."""
+
+    step: int | None
+    bins: tuple[Bin, ...]
+
+
 @dataclass(frozen=True)
 class RunDetails:
-    """What the platform tells of one run."""
+    """Everything that the platform has about one run."""
 
     run: PlatformRun
     model: str = ""
@@ -112,16 +132,16 @@ class RunDetails:
     checkpoints: tuple[Mapping[str, Any], ...] = ()
     samples: tuple[Mapping[str, Any], ...] = ()
     histogram: Histogram | None = None
-    """How rewards spread at the latest step."""
+    """The distribution of rewards at the latest step."""
     dollars: float | None = None
     unread: tuple[str, ...] = ()
-    """What could not be read, and why."""
+    """Parts that could not be read, and why."""
 
 
 def read_run(prime: Prime, access: HubAccess, id: str, stop: threading.Event) -> RunDetails | None:
-    """Everything about one run; `None` where the platform has none of this id.
+    """Everything about one run; `None` where no run has this id.
 
-    Raises `HubUnavailable`, `Interrupted`, and `RunsUnreadable` where nothing can be said of it.
+    Raises `HubUnavailable`, `Interrupted`, and `RunsUnreadable` where the run itself could not be read.
     """
     base = f"/rft/runs/{id}"
     paths = {
@@ -133,7 +153,7 @@ def read_run(prime: Prime, access: HubAccess, id: str, stop: threading.Event) ->
         "distributions": (f"{base}/distributions", {"type": "rewards"}),
         "usage": (f"/billing/runs/{id}/usage", None),
     }
-    answers = ask_hub(prime, access, [Call(name, path, params) for name, (path, params) in paths.items()], stop)
+    answers = ask_hub(prime, access, [HubCall(name, path, params) for name, (path, params) in paths.items()], stop)
     if answers["run"].outcome == "missing":
         return None
     row = _inner(answers["run"], "run")
@@ -156,10 +176,42 @@ def read_run(prime: Prime, access: HubAccess, id: str, stop: threading.Event) ->
     )
 
 
-def _inner(answer: Answer, key: str) -> Any:
+def _inner(answer: HubAnswer, key: str) -> Any:
     return answer.data.get(key) if isinstance(answer.data, Mapping) else None
 
 
-def _rows(answer: Answer, key: str) -> tuple[Mapping[str, Any], ...]:
+def _rows(answer: HubAnswer, key: str) -> tuple[Mapping[str, Any], ...]:
     found = _inner(answer, key)
     return tuple(row for row in found if isinstance(row, Mapping)) if isinstance(found, list) else ()
+
+
+def histogram_of(answer: Any) -> Histogram | None:
+    """The histogram of an answer, or `None` where there is none that can be read whole.
+
+    The prime CLI hands on `bins` or `chartData.histogramData` as they come (prime 0.18.0, api/rl.py), and what a bin
+    is called is nowhere written down. So the usual names are read, and a bin without them is none.
+    """
+    if not isinstance(answer, Mapping):
+        return None
+    chart = answer.get("chartData") or answer.get("chart_data")
+    raw = answer.get("bins") or (chart.get("histogramData") if isinstance(chart, Mapping) else None)
+    if not isinstance(raw, list) or not raw:
+        return None
+    bins = [_bin(each) for each in raw]
+    step = answer.get("step")
+    known = tuple(each for each in bins if each is not None)
+    return Histogram(step if type(step) is int else None, known) if len(known) == len(raw) else None
+
+
+def _bin(raw: Any) -> Bin | None:
+    if not isinstance(raw, Mapping):
+        return None
+    low, high, count = (_number(raw, names) for names in (LOW, HIGH, COUNT))
+    if low is None or high is None or count is None or high < low or count < 0:
+        return None
+    return Bin(low, high, int(count))
+
+
+def _number(raw: Mapping[str, Any], names: tuple[str, ...]) -> float | None:
+    found = next((raw[name] for name in names if name in raw), None)
+    return float(found) if isinstance(found, int | float) and not isinstance(found, bool) else None

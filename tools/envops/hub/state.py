@@ -1,4 +1,4 @@
-"""The Hub's present state, as far as this repository is concerned."""
+"""The state of the Hub, as far as this repository is concerned."""
 
 from __future__ import annotations
 
@@ -7,16 +7,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from envops.hub.access import HubAccess
-from envops.hub.client import Answer, Answers, Call, HubUnavailable, ask_hub
-from envops.hub.prime import INSTALL, Prime
+from envops.hub.access import INSTALL, HubAccess, HubUnavailable, Prime
+from envops.hub.client import HubAnswer, HubAnswers, HubCall, ask_hub
 
-Standing = Literal["found", "missing", "no-access", "unreadable"]
+ReadStatus = Literal["found", "missing", "no-access", "unreadable"]
 
 
 @dataclass(frozen=True)
 class HubEnvironment:
-    """One environment as the Hub describes it; version and hash are empty where nothing is published yet."""
+    """One environment on the Hub; version and hash are empty where nothing is published yet."""
 
     visibility: str
     version: str = ""
@@ -25,27 +24,27 @@ class HubEnvironment:
 
 
 @dataclass(frozen=True)
-class Reading:
-    """What came of reading one environment."""
+class HubReading:
+    """The result of reading one environment."""
 
-    standing: Standing
+    standing: ReadStatus
     environment: HubEnvironment | None = None
     why: str = ""
-    """Where it is not found: in words."""
+    """Why it was not found."""
 
 
 @dataclass(frozen=True)
-class Identity:
-    """Whose key it is."""
+class HubIdentity:
+    """The user of the key, and their teams."""
 
     slug: str
     teams: Mapping[str, str] | None = None
     """Slug of each team → its id; `None` where the teams could not be read."""
     may_write: bool = True
-    """Whether the key's scope lets it write environments, as far as it says."""
+    """False where the scope of the key excludes writing environments."""
 
     def owns(self, owner: str) -> bool | None:
-        """Whether new environments of this owner are this key's to make; `None` where that is not known."""
+        """Whether the key may create environments of this owner; `None` where that is not known."""
         if owner.casefold() in {self.slug.casefold(), *(slug.casefold() for slug in self.teams or ())}:
             return True
         return None if self.teams is None else False
@@ -55,15 +54,15 @@ class Identity:
 class HubState:
     """Everything that a plan is made from."""
 
-    identity: Identity
-    readings: Mapping[str, Reading] = field(default_factory=dict)
-    """`owner/name` → what is there."""
-    pinned: Mapping[str, Reading] = field(default_factory=dict)
-    """`owner/name@version` → whether it is there."""
+    identity: HubIdentity
+    readings: Mapping[str, HubReading] = field(default_factory=dict)
+    """`owner/name` → the environment at that address."""
+    pinned: Mapping[str, HubReading] = field(default_factory=dict)
+    """`owner/name@version` → that version."""
     listed: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Owner → every environment of theirs that the key can see."""
+    """Owner → all their environments that the key can see."""
     unlisted: Mapping[str, str] = field(default_factory=dict)
-    """Owner → why theirs could not be listed."""
+    """Owner → why their environments could not be listed."""
     prime: str = ""
 
 
@@ -83,14 +82,14 @@ def read_hub(
     unusable prime), `Interrupted` when `stop` is set.
     """
     if not access.key:
-        raise HubUnavailable("there is no key for the Hub", "set PRIME_API_KEY, or run: prime login")
+        raise HubUnavailable("no API key for the Hub", "set PRIME_API_KEY, or run: prime login")
     addresses, pinned, owners = list(addresses), list(pinned), list(owners)
-    calls = [Call("teams", "/user/teams", pages="offset")]
-    calls += [Call(f"at {each}", f"/environmentshub/{each}/status") for each in addresses]
-    calls += [Call(f"pinned {each}", _path_of_version(each)) for each in pinned]
-    calls += [Call(f"of {each}", "/environmentshub/", _listing(each), pages="offset") for each in owners]
+    calls = [HubCall("teams", "/user/teams", pages="offset")]
+    calls += [HubCall(f"at {each}", f"/environmentshub/{each}/status") for each in addresses]
+    calls += [HubCall(f"pinned {each}", _path_of_version(each)) for each in pinned]
+    calls += [HubCall(f"of {each}", "/environmentshub/", _listing(each), pages="offset") for each in owners]
     params = {"teamId": access.team} if access.team else None
-    answers = ask_hub(prime, access, calls, stop, check=Call("whoami", "/user/whoami", params))
+    answers = ask_hub(prime, access, calls, stop, check=HubCall("whoami", "/user/whoami", params))
     identity = _identity(answers, access)
     return HubState(
         identity,
@@ -111,7 +110,7 @@ def _path_of_version(address: str) -> str:
     return f"/environmentshub/{name}/@{version}"
 
 
-def _identity(answers: Answers, access: HubAccess) -> Identity:
+def _identity(answers: HubAnswers, access: HubAccess) -> HubIdentity:
     said = answers["whoami"]
     if access.team and said.status in (403, 404):
         message = f"the Hub does not let this key act for the team {access.team} (HTTP {said.status})"
@@ -124,14 +123,14 @@ def _identity(answers: Answers, access: HubAccess) -> Identity:
         raise HubUnavailable(message, "try again; if it stays so, look at PRIME_API_BASE_URL and at the Hub's status")
     data = said.data.get("data") if isinstance(said.data, dict) else None
     if not isinstance(data, dict):
-        message = f"what answers at {access.url} is not the Hub: whoami says nothing of a user"
+        message = f"{access.url} is not the Hub: whoami returned no user"
         raise HubUnavailable(message, f"look at PRIME_API_BASE_URL, or bring prime up to date ({INSTALL})")
     teams = _teams(answers["teams"])
     if access.team and teams is not None and access.team not in {*teams, *teams.values()}:
         known = ", ".join(sorted(teams)) or "none"
         message = f"PRIME_TEAM_ID names {access.team}, which is none of this key's teams ({known})"
         raise HubUnavailable(message, "set PRIME_TEAM_ID to the id that prime teams list shows, or unset it")
-    return Identity(str(data.get("slug") or ""), teams, _may_write(data.get("scope")))
+    return HubIdentity(str(data.get("slug") or ""), teams, _may_write(data.get("scope")))
 
 
 def _may_write(scope: Any) -> bool:
@@ -139,34 +138,34 @@ def _may_write(scope: Any) -> bool:
     return all(not isinstance(each, dict) or each.get("write") is not False for each in rights)
 
 
-def _teams(answer: Answer) -> Mapping[str, str] | None:
+def _teams(answer: HubAnswer) -> Mapping[str, str] | None:
     if answer.outcome != "ok" or not isinstance(answer.data, dict):
         return None
     listed = [team for team in answer.data.get("items", ()) if isinstance(team, dict)]
     return {str(team["slug"]): str(team.get("teamId") or team.get("id") or "") for team in listed if team.get("slug")}
 
 
-def reading_of(answer: Answer, address: str, identity: Identity) -> Reading:
-    """What a status call says; without rights at that owner, nothing there cannot be told from not seeing it."""
+def reading_of(answer: HubAnswer, address: str, identity: HubIdentity) -> HubReading:
+    """The environment in the answer to a status call.
+
+    Without rights at that owner, an absent environment cannot be told from an invisible one."""
     owner = address.partition("/")[0]
     if answer.outcome == "missing":
         mine = identity.owns(owner)
         if mine:
-            return Reading("missing")
+            return HubReading("missing")
         whose = f"{owner} is neither the key's user ({identity.slug or 'without a name'}) nor one of its teams"
         if mine is None:
-            return Reading(
-                "unreadable", why=f"nothing is seen there, and whether {owner} is a team of this key's cannot be read"
-            )
-        return Reading("no-access", why=f"nothing is seen there, and {whose}")
+            return HubReading("unreadable", why="nothing was found, and the teams of this key could not be read")
+        return HubReading("no-access", why=f"nothing was found, and {whose}")
     if answer.outcome == "refused":
-        return Reading("no-access", why=answer.message or f"HTTP {answer.status}")
+        return HubReading("no-access", why=answer.message or f"HTTP {answer.status}")
     if answer.outcome != "ok":
-        return Reading("unreadable", why=answer.message)
+        return HubReading("unreadable", why=answer.message)
     environment = _environment(answer.data)
     if environment is None:
-        return Reading("unreadable", why="the answer is not the status of an environment")
-    return Reading("found", environment)
+        return HubReading("unreadable", why="the answer is not the status of an environment")
+    return HubReading("found", environment)
 
 
 def _environment(data: Any) -> HubEnvironment | None:
@@ -185,25 +184,25 @@ def _environment(data: Any) -> HubEnvironment | None:
     )
 
 
-def _pinned(answer: Answer) -> Reading:
+def _pinned(answer: HubAnswer) -> HubReading:
     if answer.outcome == "ok":
         data = answer.data.get("data", answer.data) if isinstance(answer.data, dict) else None
         if not isinstance(data, dict):
-            return Reading("unreadable", why="the answer is not a version of an environment")
+            return HubReading("unreadable", why="the answer is not a version of an environment")
         found = HubEnvironment(str(data.get("visibility") or ""), str(data.get("semantic_version") or ""))
-        return Reading("found", found)
+        return HubReading("found", found)
     if answer.outcome == "missing":
-        return Reading("missing", why="there is no such version, or this key may not see it")
-    return Reading("no-access" if answer.outcome == "refused" else "unreadable", why=answer.message)
+        return HubReading("missing", why="the version does not exist, or this key cannot see it")
+    return HubReading("no-access" if answer.outcome == "refused" else "unreadable", why=answer.message)
 
 
-def _names(answer: Answer) -> tuple[str, ...]:
+def _names(answer: HubAnswer) -> tuple[str, ...]:
     listed = [entry for entry in answer.data["items"] if isinstance(entry, dict)]
     return tuple(sorted({name for entry in listed if (name := _address(entry))}))
 
 
 def _address(entry: Mapping[str, Any]) -> str:
-    """`owner/name` of an entry of the Hub's list, in each of the forms that it has had."""
+    """`owner/name` of an entry in the Hub's list, in each of the forms that releases of the Hub had."""
     name, owner = str(entry.get("name") or ""), entry.get("owner")
     slug = owner.get("slug") or owner.get("name") if isinstance(owner, dict) else owner or entry.get("owner_name")
     return f"{slug}/{name}" if name and slug else str(entry.get("environment") or "")

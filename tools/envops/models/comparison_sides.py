@@ -1,4 +1,4 @@
-"""The two sides of `envops compare`: an endpoint, a file of results, or a recording, and what each one holds."""
+"""The two sides of `envops compare`: each an endpoint, a file of results, or a recording, with its rollouts."""
 
 from __future__ import annotations
 
@@ -13,37 +13,38 @@ from envops.facts.observed import Facts
 from envops.facts.results import EvaluationRow
 from envops.models.import_results import Expected, NoResults, import_results, say_problems
 from envops.models.model_evaluation import sampling_of
-from envops.models.model_run import Refused
+from envops.models.model_run import RunRefused
 from envops.repository.endpoints import ENDPOINTS_FILE, Endpoint, read_endpoints
 from envops.repository.package import Package
 from envops.repository.problem import nearest
 from envops.repository.recordings import RecordingOnDisk, read_recordings
 from envops.repository.registry import EnvironmentEntry
 from envops.repository.reward_digest import reward_digest
+from envops.statistics.two_sides import SideName, TwoSides
 
-Kind = Literal["endpoint", "results", "recording"]
-Place = Literal["before", "after"]
-KINDS: tuple[Kind, ...] = ("endpoint", "results", "recording")
+SideKind = Literal["endpoint", "results", "recording"]
+KINDS: tuple[SideKind, ...] = ("endpoint", "results", "recording")
+PHRASES = {"endpoint": "an endpoint", "results": "a file of results", "recording": "a recording"}
 
 
 @dataclass(frozen=True)
-class Source:
+class ComparisonSide:
     """Where the rollouts of one side come from."""
 
-    place: Place
+    side: SideName
     name: str
-    """As it was written on the command line, without its kind."""
-    kind: Kind
+    """As on the command line, without its kind."""
+    kind: SideKind
     endpoint: Endpoint | None = None
     path: Path | None = None
     recording: RecordingOnDisk | None = None
 
 
 @dataclass(frozen=True)
-class Rollouts:
-    """What one side holds."""
+class SideRollouts:
+    """The rollouts of one side."""
 
-    source: Source
+    side: ComparisonSide
     rows: tuple[EvaluationRow, ...]
     date: str = ""
 
@@ -53,7 +54,7 @@ class Rollouts:
 
     @property
     def sampling(self) -> Mapping[str, Any]:
-        """How it was sampled; empty where the source does not say."""
+        """How it was sampled; empty where that is unknown."""
         return next((row.sampling for row in self.rows if row.sampling), {})
 
     @property
@@ -62,8 +63,8 @@ class Rollouts:
         return max(Counter(row.task_key for row in self.rows).values(), default=1)
 
 
-def source_of(root: Path, package: Package, place: Place, text: str) -> Source:
-    """What a side's name means. Raises `Refused` where it means nothing, or two things."""
+def side_of(root: Path, package: Package, side: SideName, text: str) -> ComparisonSide:
+    """The side that a name stands for. Raises `RunRefused` if it stands for nothing, or for several things."""
     kind, _, rest = text.partition(":")
     wanted = kind if kind in KINDS and rest else None
     name = rest if wanted else text
@@ -71,62 +72,68 @@ def source_of(root: Path, package: Package, place: Place, text: str) -> Source:
     recordings = {_name_of(each): each for each in read_recordings(package.folder)}
     path = Path(name)
     found = {
-        "endpoint": Source(place, name, "endpoint", endpoint=endpoints.get(name)) if name in endpoints else None,
-        "recording": _recording(place, name, path, recordings),
-        "results": Source(place, name, "results", path=path) if path.exists() and not name.endswith(".gz") else None,
+        "endpoint": ComparisonSide(side, name, "endpoint", endpoint=endpoints.get(name)) if name in endpoints else None,
+        "recording": _recording(side, name, path, recordings),
+        "results": ComparisonSide(side, name, "results", path=path)
+        if path.exists() and not name.endswith(".gz")
+        else None,
     }
     meant = [each for kind, each in found.items() if each is not None and wanted in (None, kind)]
     if len(meant) == 1:
         return meant[0]
     if meant:
         ways = " or ".join(f"{each.kind}:{name}" for each in meant)
-        raise Refused(f"{text} is several things: say {ways}")
+        raise RunRefused(f"{text} is ambiguous: write {ways}")
     known = [*endpoints, *recordings]
     near = nearest(name, known)
-    raise Refused(
-        f"{text} is no {wanted or 'endpoint, no recording and no file'}"
+    raise RunRefused(
+        f"{text} is not {PHRASES[wanted] if wanted else 'an endpoint, a recording or a file'}"
         + (f"; did you mean {near}?" if near else "")
         + f"\nendpoints ({ENDPOINTS_FILE}): {', '.join(endpoints) or 'none'}"
         + f"\nrecordings of {package.name}: {', '.join(recordings) or 'none'}"
     )
 
 
-def _recording(place: Place, name: str, path: Path, recordings: Mapping[str, RecordingOnDisk]) -> Source | None:
+def _recording(
+    side: SideName, name: str, path: Path, recordings: Mapping[str, RecordingOnDisk]
+) -> ComparisonSide | None:
     stem = re.sub(r"\.(jsonl\.gz|json)$", "", path.name) if name.endswith((".jsonl.gz", ".json")) else name
     named = name == stem or path.parent.name == "recordings"
-    return Source(place, stem, "recording", recording=recordings[stem]) if named and stem in recordings else None
+    return ComparisonSide(side, stem, "recording", recording=recordings[stem]) if named and stem in recordings else None
 
 
 def _name_of(recording: RecordingOnDisk) -> str:
     return Path(recording.file).name.removesuffix(".jsonl.gz")
 
 
-def rollouts_on_file(source: Source, entry: EnvironmentEntry, package: Package, known: Facts) -> Rollouts:
-    """The rollouts of a file or a recording. Raises `Refused`, by name and line, where they are of something else."""
-    if source.recording is not None:
-        rows, date = _recorded(source.recording, entry, package), str(source.recording.baseline.get("date") or "")
+def rollouts_on_file(side: ComparisonSide, entry: EnvironmentEntry, package: Package, known: Facts) -> SideRollouts:
+    """The rollouts of a file or a recording. Raises `RunRefused` with file and line if they are of something else."""
+    if side.recording is not None:
+        rows, date = _recorded(side.recording, entry, package), str(side.recording.baseline.get("date") or "")
     else:
-        rows, date = _imported(source, entry, package, known), ""
+        rows, date = _imported(side, entry, package, known), ""
     first: dict[str, int] = {}
     for number, row in enumerate(rows, start=1):
-        if row.policy or row.model:  # a line that cannot be read says nothing of who spoke
+        if row.policy or row.model:  # an unreadable line has neither
             first.setdefault(row.speaker, number)
     if len(first) > 1:
         said = ", ".join(f"{speaker} (from row {number})" for speaker, number in first.items())
-        raise Refused(f"{source.name}: one side is one speaker, here are {said}")
-    return Rollouts(source, rows, date)
+        raise RunRefused(f"{side.name}: one side must have one model or policy, and this one has {said}")
+    return SideRollouts(side, rows, date)
 
 
-def _imported(source: Source, entry: EnvironmentEntry, package: Package, known: Facts) -> tuple[EvaluationRow, ...]:
-    assert source.path is not None
+def _imported(
+    side: ComparisonSide, entry: EnvironmentEntry, package: Package, known: Facts
+) -> tuple[EvaluationRow, ...]:
+    assert side.path is not None
     try:
-        imported = import_results(source.path, Expected(entry.name, package.module, package.digest, known))
+        imported = import_results(side.path, Expected(entry.name, package.module, package.digest, known))
     except (NoResults, OSError) as error:
-        raise Refused(f"{source.name}: {error}") from None
+        raise RunRefused(f"{side.name}: {error}") from None
     if imported.refusals:
-        say_problems(imported.path, imported.refusals, "not compared, because the file is evidence of something else")
-        raise Refused(f"{source.name}: refused; evaluate this version of {entry.name} with what spoke there")
-    say_problems(imported.path, imported.problems, "compared all the same: what cannot be used counts as missing")
+        say_problems(imported.path, imported.refusals, "not compared: the file is not about this environment")
+        raise RunRefused(f"{side.name}: refused; evaluate this version of {entry.name} with the same model")
+    say_problems(imported.path, imported.problems, "compared nevertheless: unusable lines count as missing")
     return tuple(imported.rows)
 
 
@@ -134,45 +141,46 @@ def _recorded(recording: RecordingOnDisk, entry: EnvironmentEntry, package: Pack
     place = f"{package.folder.name}/{recording.file}"
     for problem in recording.problems[:1]:
         line = f":{problem.line}" if problem.line else ""
-        raise Refused(f"{package.folder.name}/{problem.file}{line}: {problem.message}")
+        raise RunRefused(f"{package.folder.name}/{problem.file}{line}: {problem.message}")
     said = recording.baseline
     if said.get("environment") != entry.name:
-        raise Refused(f"{place}: is of environment {said.get('environment')!r}, not {entry.name!r}")
+        raise RunRefused(f"{place}: is of environment {said.get('environment')!r}, not {entry.name!r}")
     now = reward_digest(entry, package)
     if said.get("reward_digest") != now:
         renewal = f"nox -s record -- {entry.name} --endpoint {said.get('endpoint') or 'ENDPOINT'}"
-        raise Refused(f"{place}: is of code with the digest {said.get('reward_digest')}, here it is {now}: {renewal}")
+        digest = said.get("reward_digest")
+        raise RunRefused(f"{place}: recorded with the reward digest {digest}, and the package has {now}: {renewal}")
     return tuple(row for _, row in recording.rows)
 
 
-def sampled_alike(before: Source, after: Source, held: Mapping[Place, Rollouts]) -> tuple[Source, Source]:
-    """Both sides with the smaller limit of a reply, where an endpoint can be held to it."""
-    limits = [_limit(side, held) for side in (before, after)]
-    known = [limit for limit in limits if limit is not None]
+def sampled_alike(sides: TwoSides[ComparisonSide], held: Mapping[SideName, SideRollouts]) -> TwoSides[ComparisonSide]:
+    """Both sides with the smaller limit of tokens; only endpoints can be limited."""
+    known = [limit for side in sides if (limit := _limit(side, held)) is not None]
 
-    def held_to(side: Source) -> Source:
+    def held_to(side: ComparisonSide) -> ComparisonSide:
         if side.endpoint is None or not known:
             return side
         return replace(side, endpoint=replace(side.endpoint, max_tokens=min([side.endpoint.max_tokens, *known])))
 
-    return held_to(before), held_to(after)
+    return sides.each(held_to)
 
 
-def _limit(side: Source, held: Mapping[Place, Rollouts]) -> int | None:
+def _limit(side: ComparisonSide, held: Mapping[SideName, SideRollouts]) -> int | None:
     if side.endpoint is not None:
         return side.endpoint.max_tokens
-    limit = held[side.place].sampling.get("max_tokens")
+    limit = held[side.side].sampling.get("max_tokens")
     return limit if isinstance(limit, int) and limit > 0 else None
 
 
-def sampling_of_side(side: Source, held: Mapping[Place, Rollouts]) -> Mapping[str, Any]:
-    """How a side is or was sampled, without its seed."""
-    said = sampling_of(side.endpoint) if side.endpoint is not None else held[side.place].sampling
+def sampling_of_side(side: ComparisonSide, held: Mapping[SideName, SideRollouts]) -> Mapping[str, Any]:
+    """How a side is sampled, without its seed."""
+    said = sampling_of(side.endpoint) if side.endpoint is not None else held[side.side].sampling
     return {key: value for key, value in said.items() if key != "seed" and value is not None}
 
 
-def sampling_difference(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
-    """What is sampled differently, in words; empty where nothing is, or one side does not say."""
+def sampling_difference(sampling: TwoSides[Mapping[str, Any]]) -> str:
+    """The differences in sampling; empty where there are none, or where one side is unknown."""
+    before, after = sampling
     if not before or not after:
         return ""
     keys = sorted(key for key in {*before, *after} if before.get(key) != after.get(key))

@@ -1,4 +1,4 @@
-"""Where verifiers' own commands run: in the environment's virtual environment, beside its package, without a key."""
+"""Commands of verifiers in the environment's virtual environment, beside its package, without a key."""
 
 from __future__ import annotations
 
@@ -17,34 +17,28 @@ from envops.repository.package import Package
 from envops.repository.registry import EnvironmentEntry
 from envops.repository.workspace import Workspace
 from envops.validation.job import Confinement, worker_environment
-from envops.validation.starting import WORKER_FOLDER
+from envops.validation.starting import IMPORT_WORKER, WORKER_FOLDER
 from envops.validation.venv import VirtualEnvironment, venv_for
 from envops.validation.wheel import built_wheel
 
 HARNESS = "envops_chat"
-GUARD = """
-import importlib.util, sys
-folder = {folder!r}
-path = folder + "/__init__.py"
-spec = importlib.util.spec_from_file_location("envops_worker", path, submodule_search_locations=[folder])
-sys.modules["envops_worker"] = module = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(module)
+GUARD = f"""{IMPORT_WORKER}
 from envops_worker.confinement import NetworkGuard
 from envops_worker.failures import Sources
 NetworkGuard(Sources(), allowed=False).watch()
 """
-"""What Python runs first in the command and in every server that it starts, as `sitecustomize`."""
+"""`sitecustomize` of the command and of every server that it starts."""
 
 
 @dataclass(frozen=True)
 class ConfinedCommand:
-    """What a command is started with."""
+    """The circumstances of a command."""
 
     venv: VirtualEnvironment
     scratch: Path
-    """Its folder, which is gone afterwards."""
+    """Its working folder, which is removed afterwards."""
     modules: Path
-    """What lies here is imported before anything else."""
+    """The first folder of its import path."""
     variables: dict[str, str]
 
 
@@ -52,7 +46,7 @@ class ConfinedCommand:
 def confined_command(
     entry: EnvironmentEntry, package: Package, workspace: Workspace, stop: threading.Event, *, allow_network: bool
 ) -> Iterator[ConfinedCommand]:
-    """A place for a command of verifiers', with the chat harness of our workers and the declared secrets.
+    """The circumstances of a command of verifiers, with the chat harness of our workers and the declared secrets.
 
     Python's connections beyond this machine are refused as in a worker, unless the network is allowed.
     Raises `ProgramFailed` where the virtual environment or the wheel cannot be made, and `Interrupted`.
@@ -72,12 +66,12 @@ def confined_command(
 
 
 def guard(modules: Path) -> None:
-    """Let every Python that has this folder first on its path refuse connections beyond this machine."""
-    (modules / "sitecustomize.py").write_text(GUARD.format(folder=str(WORKER_FOLDER)))
+    """Make every Python with this folder on its path refuse connections beyond this machine."""
+    (modules / "sitecustomize.py").write_text(GUARD)
 
 
 def settings_of_v1(entry: EnvironmentEntry, relay: Relay) -> dict[str, Any]:
-    """What every command of v1 is told: the environment's arguments, and our harness before the relay."""
+    """The settings of every command of v1: the environment's arguments, our harness, and the relay."""
     nested = {"sampling": sampling_of(relay.endpoint), "env.taskset": entry.args}
     return {
         "client.base-url": relay.base_url,

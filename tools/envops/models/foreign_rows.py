@@ -1,4 +1,4 @@
-"""One line of verifiers' own result files as a normalised row.
+"""Lines of verifiers' own result files as normalised rows.
 
 Sources: `verifiers.legacy.utils.save_utils` (results.jsonl of 0.1.8 to 0.3.1) and
 `verifiers.v1.episode.Episode.to_record` (traces.jsonl; 0.2.1 writes one trace per line).
@@ -17,16 +17,16 @@ from envops.facts.observed import Facts, FunctionScore, Message, RewardFunction
 from envops.facts.results import CLASS_OF_KIND, EvaluationRow, RowError, Tokens, task_key
 
 GENERATED = 1_000_000
-"""Where the numbers of tasks begin that nothing gives a number to."""
+"""The first number for tasks without a number of their own."""
 
 
 class UnreadableRow(ValueError):
-    """What is wrong with the line."""
+    """The line could not be read; the message has the reason."""
 
 
 @dataclass
-class Known:
-    """What is known of the environment that the results should be of."""
+class KnownEnvironment:
+    """The environment that the results must be of."""
 
     environment: str
     functions: Mapping[str, RewardFunction]
@@ -36,7 +36,7 @@ class Known:
     """Whether all tasks of all splits are known."""
 
     @classmethod
-    def of(cls, environment: str, facts: Facts) -> Known:
+    def of(cls, environment: str, facts: Facts) -> KnownEnvironment:
         described = facts.description
         tasks = {task_key(task.prompt, task.data): task.index for task in facts.tasks}
         datasets = described.datasets if described else ()
@@ -45,7 +45,7 @@ class Known:
         return cls(environment, functions, tasks, complete)
 
     def index_of(self, key: str, given: Any) -> int:
-        """The task's number here, or the one that the source gives it, or a new one."""
+        """The task's index in the environment, or else its number in the file, or else a new one."""
         if key not in self.tasks and self.is_complete:  # it stays unknown
             return given if type(given) is int and given >= 0 else GENERATED
         if key not in self.tasks:
@@ -55,7 +55,7 @@ class Known:
         return self.tasks[key]
 
 
-def row_of_v0(raw: Mapping[str, Any], metadata: Mapping[str, Any], known: Known) -> EvaluationRow:
+def row_of_v0(raw: Mapping[str, Any], metadata: Mapping[str, Any], known: KnownEnvironment) -> EvaluationRow:
     """A line of results.jsonl. Raises `UnreadableRow`."""
     prompt = _messages(raw.get("prompt"))
     key = task_key(prompt, raw)
@@ -91,7 +91,7 @@ def row_of_v0(raw: Mapping[str, Any], metadata: Mapping[str, Any], known: Known)
     )
 
 
-def row_of_episode(raw: Mapping[str, Any], known: Known) -> EvaluationRow:
+def row_of_episode(raw: Mapping[str, Any], known: KnownEnvironment) -> EvaluationRow:
     """A line of traces.jsonl: an episode, or (0.2.1) a trace. Raises `UnreadableRow`."""
     traces = [_mapping(one, "a trace") for one in raw["traces"]] if "traces" in raw else [raw]
     mine = [one for one in traces if (one.get("agent") or {}).get("trainable", True)]
@@ -148,7 +148,7 @@ def _messages(value: Any) -> list[Message]:
     return value
 
 
-def _function(name: str, value: Any, known: Known) -> FunctionScore:
+def _function(name: str, value: Any, known: KnownEnvironment) -> FunctionScore:
     declared = known.functions.get(name)
     kind: Literal["reward", "metric"] = declared.kind if declared else "metric"
     return FunctionScore(finite(value), declared.weight if declared else 0.0, kind)
@@ -168,19 +168,19 @@ def _error_v0(error: Any) -> RowError | None:
 
 
 def _error_v1(raw: Mapping[str, Any], traces: Iterable[Mapping[str, Any]]) -> tuple[RowError | None, bool]:
-    """Why the episode does not count; a timeout is `ok` to verifiers."""
+    """Why the episode does not count. A timeout is `ok` for verifiers, and an error here."""
     traces = list(traces)
     if raw.get("is_timeout") or any(one.get("is_timeout") for one in traces):
         return RowError("timeout", "Timeout", "ran out of time; verifiers calls such an episode ok"), True
     errors = [*(raw.get("errors") or []), *(one for trace in traces for one in trace.get("errors") or [])]
     if raw.get("ok", not errors) and traces:
         return None, False
-    last = errors[-1] if errors else {"type": "NotOk", "message": "the episode is not ok, and says no reason"}
+    last = errors[-1] if errors else {"type": "NotOk", "message": "the episode is not ok, without a reason"}
     error = _row_error(str(last.get("type")), str(last.get("message")))
     return error, error.kind == "timeout"
 
 
-def _functions_v1(traces: Iterable[Mapping[str, Any]], known: Known) -> dict[str, FunctionScore]:
+def _functions_v1(traces: Iterable[Mapping[str, Any]], known: KnownEnvironment) -> dict[str, FunctionScore]:
     functions: dict[str, FunctionScore] = {}
     for trace in traces:
         for name, said in (trace.get("rewards") or {}).items():

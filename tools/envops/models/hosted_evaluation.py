@@ -1,9 +1,7 @@
-"""Evaluations that the platform makes: `prime eval run --hosted`, submitted once and followed to their end.
+"""Hosted evaluations: `prime eval run --hosted`, submitted once and followed to their end.
 
-Its evaluations have names and no other key. So one is looked for by a name that holds a digest of
-everything that makes it what it is, before it is created; and what came of the call is what the list says
-afterwards, never what the CLI said. Where it does not appear, nothing is tried again for a while: it may
-still come to be, and would be paid for twice.
+An evaluation has a name and no other key. Its name contains a digest of everything that is evaluated, and
+`hub/pending_submission.py` finds it by that name, so that it is never paid for twice.
 """
 
 from __future__ import annotations
@@ -12,7 +10,7 @@ import hashlib
 import json
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from math import ceil
@@ -20,37 +18,31 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from filelock import FileLock
-
+from envops.facts.observed import Task
 from envops.files.atomic_write import write_whole
-from envops.hub.access import HubAccess
+from envops.hub.access import HubAccess, Prime
 from envops.hub.evaluations import EvaluationsUnreadable, PlatformEvaluation, list_evaluations, read_evaluation
-from envops.hub.pending_submission import Doubt
-from envops.hub.prime import Prime
+from envops.hub.pending_submission import PAUSES, PENDING_SECONDS, PendingSubmission, is_refusal, telling_line
 from envops.release.steps import Desired
 from envops.system.subprocesses import Interrupted, ProgramFailed, run_program
 
 SUBMIT_SECONDS = 120.0
-DOUBT_SECONDS = 900.0
-"""How long a submission without a verdict may still come to be."""
-PAUSES = (0.0, 1.0, 2.0, 4.0, 8.0)
-"""Seconds before each look at the list, after the call."""
 LOOK_SECONDS = 10.0
-"""Between two looks at an evaluation that is on its way."""
+"""Seconds between two looks at a running evaluation."""
 UNREADABLE = 10
-"""So many looks in a row may fail."""
+"""The number of looks in a row that may fail."""
 PATIENCE_SECONDS = 900.0
-"""How much longer than its own limit an evaluation is followed."""
+"""Seconds that an evaluation is followed beyond its own limit."""
 DIGITS = 12
 
 
 class NotEvaluated(Exception):
-    """There is no evaluation to judge; the message says why and what to do."""
+    """There is no complete evaluation; the message has the reason and the next step."""
 
 
 @dataclass(frozen=True)
 class HostedRequest:
-    """What is to be evaluated."""
+    """The evaluation to make."""
 
     desired: Desired
     model: str
@@ -60,11 +52,11 @@ class HostedRequest:
     sampling: Mapping[str, Any]
     args: Mapping[str, Any]
     seconds: float
-    """How long it may take."""
+    """Its time limit."""
 
     @property
     def name(self) -> str:
-        """What it is called on the platform: equal for equal requests of equal content."""
+        """Its name on the platform: equal for equal requests of equal content."""
         about = [self.desired.address, self.desired.content_hash, self.model, self.tasks, self.rollouts]
         text = json.dumps([*about, dict(self.sampling), dict(self.args)], sort_keys=True, default=str)
         mark = hashlib.sha256(text.encode()).hexdigest()[:DIGITS]
@@ -77,18 +69,18 @@ class HostedRequest:
 
 @dataclass(frozen=True)
 class HostedSide:
-    """The platform, and where notes of open submissions are kept."""
+    """The platform, and the folder for notes of pending submissions."""
 
     prime: Prime
     access: HubAccess
     notes: Path
     stop: threading.Event
     pauses: Sequence[float] = PAUSES
-    doubt_seconds: float = DOUBT_SECONDS
+    pending_seconds: float = PENDING_SECONDS
     look_seconds: float = LOOK_SECONDS
 
     def note(self, request: HostedRequest, ending: str) -> Path:
-        """Where something about a request is kept between two commands."""
+        """A file about a request that is kept between two commands."""
         key = hashlib.sha256(request.name.encode()).hexdigest()[:DIGITS]
         return self.notes / f"hosted-{key}.{ending}"
 
@@ -100,12 +92,12 @@ class HostedSide:
 
 
 def name_of_try(request: HostedRequest, number: int) -> str:
-    """The name of the first, second … try."""
+    """The name of the first, second … attempt."""
     return request.name if number == 1 else f"{request.name}, try {number}"
 
 
 def number_of_try(request: HostedRequest, name: str) -> int:
-    """Which try a name is of; 0 where it is of another request."""
+    """The number of the attempt with this name; 0 where it is of another request."""
     rest = name.removeprefix(f"{request.name}, try ")
     return 1 if name == request.name else int(rest) if rest != name and rest.isdecimal() else 0
 
@@ -113,68 +105,59 @@ def number_of_try(request: HostedRequest, name: str) -> int:
 def submitted(request: HostedRequest, side: HostedSide, *, again: bool = False) -> tuple[PlatformEvaluation, bool]:
     """The evaluation of this request, and whether it was created now.
 
-    One that is on its way or complete is taken as it is; after one that failed, or with `again` after a
-    complete one that is not still to be imported here, another is created.
+    A running or complete one is used as it is. Another is created after one that failed, and with `again`
+    after a complete one that was imported here.
     Raises `NotEvaluated`, `HubUnavailable` and `Interrupted`.
     """
-    side.notes.mkdir(parents=True, exist_ok=True)
-    doubt = Doubt(side.note(request, "json"), side.doubt_seconds)
-    with FileLock(f"{doubt.note}.lock"):
+    pending = PendingSubmission(side.note(request, "json"), side.pending_seconds)
+    with pending.lock:
         try:
-            return _submitted(request, side, doubt, again=again)
+            return _submitted(request, side, pending, again=again)
         except EvaluationsUnreadable as error:
-            then = f" before {doubt.hour}" if doubt.holds else ""
+            then = f" before {pending.hour}" if pending.holds else ""
             raise NotEvaluated(f"{error}\nRun it again: nothing is created before the list was read{then}.") from None
 
 
 def _submitted(
-    request: HostedRequest, side: HostedSide, doubt: Doubt, *, again: bool
+    request: HostedRequest, side: HostedSide, pending: PendingSubmission, *, again: bool
 ) -> tuple[PlatformEvaluation, bool]:
     tries = side.tries(request)
     number = max(tries, default=0)
     latest = tries.get(number)
     wanted = not again or _awaited(request, side) == number
     if latest is not None and (not latest.has_ended or (latest.status == "COMPLETED" and wanted)):
-        doubt.end()
+        pending.end()
         return latest, False
-    if doubt.holds:
-        raise NotEvaluated(
-            "an earlier submission has no verdict yet, and may still come to be\n"
-            f"Look with `prime eval list`; run it again after {doubt.hour}: nothing is tried before."
-        )
-    doubt.begin(name_of_try(request, number + 1))
+    then = "See `prime eval list`; run it again after {}: nothing is submitted before."
+    if pending.holds:
+        message = "an earlier submission has no result yet, and may still come to be"
+        raise NotEvaluated(f"{message}\n{then.format(pending.hour)}")
     write_whole(side.note(request, "awaited"), f"{number + 1}\n")
-    said = _create(request, name_of_try(request, number + 1), side)
-    for pause in side.pauses:
-        if side.stop.wait(pause):
-            raise Interrupted
-        found = side.tries(request).get(number + 1)
-        if found is not None:
-            doubt.end()
-            return found, True
-    if _is_refusal(said):
-        doubt.end()
-        raise NotEvaluated(f"the platform did not take it: {said}")
-    raise NotEvaluated(
-        f"what became of the submission is not known: {said}\n"
-        f"Look with `prime eval list`; run it again after {doubt.hour}: nothing is tried before."
+    name = name_of_try(request, number + 1)
+    found, printed = pending.submit(
+        name, lambda: _create(request, name, side), lambda: side.tries(request).get(number + 1), side.stop, side.pauses
     )
+    if found is not None:
+        return found, True
+    if is_refusal(printed):
+        raise NotEvaluated(f"the platform refused the evaluation: {printed}")
+    raise NotEvaluated(f"what became of the submission is not known: {printed}\n{then.format(pending.hour)}")
 
 
 def imported(request: HostedRequest, side: HostedSide) -> None:
-    """Its samples lie here: with `again`, the next call creates another try."""
+    """Record that its samples were imported: with `again`, the next call creates another attempt."""
     side.note(request, "awaited").unlink(missing_ok=True)
 
 
 def _awaited(request: HostedRequest, side: HostedSide) -> int:
-    """The try that was created here and never imported; 0 where there is none."""
+    """The attempt that was created here and never imported; 0 where there is none."""
     with suppress(OSError, ValueError):
         return int(side.note(request, "awaited").read_text(encoding="utf-8"))
     return 0
 
 
 def _create(request: HostedRequest, name: str, side: HostedSide) -> str:
-    """Call the CLI once; what it said that matters."""
+    """Call the CLI once; the line of its output that matters."""
     command: list[str | Path] = [side.prime.program, "--plain", "eval", "run", request.desired.address, "--hosted"]
     command += ["-m", request.model, "-n", str(request.tasks), "-r", str(request.rollouts)]
     command += ["-c", str(request.max_concurrent), "-S", json.dumps(dict(request.sampling))]
@@ -189,27 +172,19 @@ def _create(request: HostedRequest, name: str, side: HostedSide) -> str:
             )
         except ProgramFailed as error:
             said = error.failure.message
-    lines = [line.strip() for line in side.access.scrubber.text(said).splitlines() if line.strip()]
-    telling = [line for line in lines if "rror" in line or "failed" in line]
-    return (telling or lines or ["the CLI said nothing"])[0][:400]
-
-
-def _is_refusal(said: str) -> bool:
-    """Whether the CLI's words leave no doubt that nothing was created."""
-    refusals = ("Validation failed", "API key unauthorized", "Payment required", "HTTP 400", "HTTP 403", "HTTP 404")
-    return any(words in said for words in (*refusals, "hosted evaluations require", "HTTP 409"))
+    return telling_line(side.access.scrubber.text(said))
 
 
 def followed(
     evaluation: PlatformEvaluation, request: HostedRequest, side: HostedSide, tell: Callable[[str], None]
 ) -> PlatformEvaluation:
-    """The evaluation when it is complete; `tell` hears of every change on the way.
+    """Wait for the evaluation to complete; `tell` is called with every change.
 
     Raises `NotEvaluated` where it ends otherwise or cannot be followed, `HubUnavailable` and `Interrupted`.
     """
     until = time.monotonic() + 60 * request.minutes + PATIENCE_SECONDS
     told, unreadable = "", 0
-    resumes = "the same command goes on with it, and pays for nothing twice"
+    resumes = "the same command continues with it, and pays nothing twice"
     while not evaluation.has_ended:
         line = f"{evaluation.name}: {evaluation.status.lower()}, {evaluation.samples} samples so far"
         if line != told:
@@ -218,7 +193,7 @@ def followed(
         if side.stop.wait(side.look_seconds):
             raise Interrupted
         if time.monotonic() > until:
-            raise NotEvaluated(f"{evaluation.id} is still {evaluation.status} after its time was over; {resumes}")
+            raise NotEvaluated(f"{evaluation.id} is still {evaluation.status} after its time limit; {resumes}")
         try:
             evaluation, unreadable = read_evaluation(side.prime, side.access, evaluation.id, side.stop), 0
         except EvaluationsUnreadable as error:
@@ -228,7 +203,30 @@ def followed(
     if evaluation.status != "COMPLETED":
         why = f": {evaluation.error}" if evaluation.error else ""
         message = f"{evaluation.name} ended as {evaluation.status}{why}"
-        raise NotEvaluated(
-            f"{message}\nLook with `prime eval logs {evaluation.id}`; the same command makes another try."
-        )
+        raise NotEvaluated(f"{message}\nSee `prime eval logs {evaluation.id}`; the same command makes another attempt.")
     return evaluation
+
+
+def write_samples(
+    folder: Path, samples: Iterable[Mapping[str, Any]], tasks: Mapping[int, Task], about: Mapping[str, Any]
+) -> None:
+    """Write `results.jsonl` and `metadata.json`; `tasks` provide the prompts that the platform does not keep."""
+    folder.mkdir(parents=True, exist_ok=True)
+    lines = [json.dumps(_verifiers_row(sample, tasks), default=str) for sample in samples]
+    (folder / "results.jsonl").write_text("".join(f"{line}\n" for line in lines), "utf-8")
+    (folder / "metadata.json").write_text(json.dumps(about, indent=2, default=str), "utf-8")
+
+
+def _verifiers_row(sample: Mapping[str, Any], tasks: Mapping[int, Task]) -> dict[str, Any]:
+    """A sample as a row of verifiers; the platform spells some names differently."""
+    row = dict(sample)
+    if "traces" in row or "nodes" in row:
+        return row
+    for name, other in (("example_id", "exampleId"), ("reward", "score")):
+        if name not in row and other in row:
+            row[name] = row[other]
+    task = tasks.get(row["example_id"]) if isinstance(row.get("example_id"), int) else None
+    if task is not None and not row.get("prompt"):
+        row["prompt"] = list(task.prompt)
+        row.setdefault("answer", task.data.get("answer"))
+    return row

@@ -1,8 +1,8 @@
-"""Results of evaluations made elsewhere: ours, v0's `results.jsonl`, v1's `traces.jsonl`.
+"""Results of evaluations as files: our own, v0's `results.jsonl`, v1's `traces.jsonl`.
 
-Nothing is dropped in silence. A line that cannot be read, or has no finite reward, is named and
-counts as a rollout without a reward. A line of another format, environment or digest is named
-too, and then the whole file is refused: it is evidence of something else.
+Nothing is dropped silently. A line that cannot be read, or has no finite reward, is reported and
+counts as a rollout without a reward. A line of another format, environment or digest is reported
+too, and the whole file is refused, because it is not about this environment.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any, Literal
 
 from envops.facts.observed import Facts
 from envops.facts.results import EvaluationRow, LineProblem, MalformedRow, RowError, objects_of, row_of
-from envops.models.foreign_rows import Known, UnreadableRow, row_of_episode, row_of_v0
+from envops.models.foreign_rows import KnownEnvironment, UnreadableRow, row_of_episode, row_of_v0
 from envops.text.visible_text import on_one_line
 
 MOST_LINES_SAID = 20
@@ -27,27 +27,27 @@ FILES = ("results.jsonl", "traces.jsonl", "rollouts.jsonl")
 
 
 class NoResults(Exception):
-    """There is no such file, or nothing in it that is a result."""
+    """The file does not exist, or holds no result."""
 
 
 @dataclass
 class Imported:
-    """What a file holds, and everything that is wrong with it."""
+    """The rows of a file, and its problems."""
 
     path: Path
     format: Format | None = None
     rows: list[EvaluationRow] = field(default_factory=list)
-    """Lines that could not be read are among them, without a reward."""
+    """Including unreadable lines, as rows without a reward."""
     problems: list[LineProblem] = field(default_factory=list)
     refusals: list[LineProblem] = field(default_factory=list)
-    """Why the file is evidence of something else."""
+    """Why the file is not about this environment."""
     asked: int | None = None
-    """How many rollouts the evaluation was to have, where the source says."""
+    """The number of rollouts that the evaluation was to have, where the file has it."""
 
 
 @dataclass(frozen=True)
 class Expected:
-    """What the results must be of."""
+    """The environment that the results must be of."""
 
     environment: str
     module: str
@@ -63,7 +63,9 @@ def import_results(path: Path, expected: Expected) -> Imported:
     if path.is_dir():
         path = next((path / name for name in FILES if (path / name).is_file()), path / FILES[0])
     if not path.is_file():
-        raise NoResults(f"{path} does not exist; there is results.jsonl from v0, traces.jsonl from v1, or our own")
+        raise NoResults(
+            f"{path} does not exist; expected results.jsonl (v0), traces.jsonl (v1) or our own rollouts.jsonl"
+        )
     imported = Imported(path)
     reader = _Reader(imported, expected, _metadata_beside(path, imported))
     for number, raw, problem in objects_of(path):
@@ -88,13 +90,13 @@ def _metadata_beside(path: Path, imported: Imported) -> Mapping[str, Any]:
 
 
 class _Reader:
-    """Takes one line after the other."""
+    """Reads one line after the other."""
 
     def __init__(self, imported: Imported, expected: Expected, metadata: Mapping[str, Any]) -> None:
         self._imported = imported
         self._expected = expected
         self._metadata = metadata
-        self._known = Known.of(expected.environment, expected.facts)
+        self._known = KnownEnvironment.of(expected.environment, expected.facts)
         self._numbers: Counter[tuple[str, str]] = Counter()
         self._seen: dict[tuple[str, str, int], int] = {}
         if metadata.get("env_id") and not self._is_ours(str(metadata["env_id"])):
@@ -104,13 +106,13 @@ class _Reader:
     def take(self, number: int, raw: Any, problem: str | None) -> None:
         found = None if problem else format_of(raw)
         if problem is None and found is None:
-            problem = "is no result of any known format"
+            problem = "is not a result of a known format"
         if problem is not None or found is None:
             self._unreadable(number, str(problem))
             return
         self._imported.format = self._imported.format or found
         if found != self._imported.format:
-            said = f"is of format {found}, the lines before are of {self._imported.format}: two files in one?"
+            said = f"is of format {found}, the lines before are of format {self._imported.format}"
             self._imported.refusals.append(LineProblem(number, said))
             return
         try:
@@ -137,7 +139,7 @@ class _Reader:
             refuse(LineProblem(number, f"is of digest {row.digest}, the package here has {expected.digest}"))
             return
         if self._known.is_complete and row.task_key not in self._known.tasks:
-            refuse(LineProblem(number, f"is of a task that this environment does not have (task {row.task})"))
+            refuse(LineProblem(number, f"is about a task that this environment does not have (task {row.task})"))
             return
         first = self._seen.setdefault(row.identity, number)
         if first != number:
@@ -152,7 +154,7 @@ class _Reader:
         self._imported.rows.append(row)
 
     def _unreadable(self, number: int, problem: str) -> None:
-        """A line that says nothing is a rollout that nothing is known of."""
+        """An unreadable line is a rollout without a reward."""
         self._imported.problems.append(LineProblem(number, problem))
         self._lost(f"line-{number}", RowError("infrastructure", "UnreadableLine", f"line {number} {problem}"))
 
@@ -167,24 +169,24 @@ class _Reader:
         return plain_name(name) in {plain_name(self._expected.environment), plain_name(self._expected.module)}
 
     def compare_with_metadata(self) -> None:
-        """A file that ends early at the end of a line shows only in what metadata.json says."""
+        """Only metadata.json shows that a file was cut between two lines."""
         asked, each = self._metadata.get("num_examples"), self._metadata.get("rollouts_per_example")
         if not isinstance(asked, int) or not isinstance(each, int) or asked < 1:
             if not self._metadata and self._imported.format == "v0":
-                said = "no metadata.json beside it: which environment and model it is of is not known"
+                said = "no metadata.json beside it: its environment and model are unknown"
                 self._imported.problems.append(LineProblem(0, said))
             return
         self._imported.asked = asked * each
         there = len(self._imported.rows)
         if there != asked * each:
-            said = f"metadata.json speaks of {asked} × {each} = {asked * each} rollouts, here are {there}"
+            said = f"metadata.json declares {asked} × {each} = {asked * each} rollouts, the file has {there}"
             self._imported.problems.append(LineProblem(0, said))
         for position in range(there, asked * each):
             self._lost(f"missing-{position}", RowError("infrastructure", "MissingRollout", "is not in the file"))
 
 
 def format_of(raw: Any) -> Format | None:
-    """Whose line it is."""
+    """The format of a line; `None` where it is unknown."""
     if not isinstance(raw, dict):
         return None
     if "task_key" in raw and "version" in raw:
@@ -201,12 +203,12 @@ def plain_name(name: str) -> str:
 
 def _why_no_reward(raw: Mapping[str, Any]) -> str:
     if "reward" in raw and raw["reward"] is not None:
-        return f"reward is {raw['reward']!r}, which is no finite number: it counts as missing"
-    return "has no reward, and no error that says why: it counts as missing"
+        return f"reward is {raw['reward']!r}, which is not a finite number: it counts as missing"
+    return "has neither a reward nor an error: it counts as missing"
 
 
 def say_problems(path: Path, problems: Sequence[LineProblem], what: str) -> None:
-    """Name the lines of a file that are not what they should be, on standard error."""
+    """Report the problems of a file on standard error."""
     if not problems:
         return
     print(f"{path}: {len(problems)} problem{'s' if len(problems) > 1 else ''}; {what}", file=sys.stderr)

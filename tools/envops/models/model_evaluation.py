@@ -1,4 +1,4 @@
-"""A real evaluation of one environment by one speaker: a model behind the relay, or a scripted policy."""
+"""An evaluation of one environment with a model behind the relay, or with a scripted policy."""
 
 from __future__ import annotations
 
@@ -27,68 +27,68 @@ from envops.validation.opened import opened_environment
 
 MOST_TASKS = TASKS_SCORED
 MOST_TASKS_ELSEWHERE = 100_000
-"""Where others play the rollouts: a pool of verifiers' own, or the platform."""
+"""Where the rollouts are made by verifiers' own pool or by the platform."""
 RELAY_CODES = ("cost_ceiling_reached", "endpoint_un", "endpoint_refused", "relay_error")
-"""What an error says that came from the relay and not from the environment."""
+"""Codes of errors that come from the relay and not from the environment."""
 STAGES: tuple[Stage, ...] = ("venv", "wheel", "load", "tasks", "smoke", "distribution")
 
 
 class NoKey(Exception):
-    """The variable that should hold an endpoint's key is not set."""
+    """The variable for an endpoint's key is not set."""
 
 
 @dataclass(frozen=True)
-class Asked:
-    """How much is to be evaluated."""
+class EvaluationSize:
+    """How much to evaluate, and how."""
 
     tasks: int
     rollouts: int
     max_concurrent: int
     seconds: float
     harness: str | None = None
-    """The harness of v1 that is to play; `None` is the one that runs in the worker."""
+    """The harness of v1 to use; `None` for the one that runs in the worker."""
     indices: tuple[int, ...] = ()
-    """Exactly these tasks, where the first ones are not meant; `tasks` is their number then."""
+    """Exactly these tasks instead of the first ones; `tasks` is their number then."""
 
     def chosen(self, tasks: Sequence[Task]) -> tuple[Task, ...]:
-        """The tasks that are asked about."""
+        """The tasks to evaluate."""
         wanted = set(self.indices)
         return tuple(task for task in tasks if task.index in wanted) if wanted else tuple(tasks[: self.tasks])
 
 
 @dataclass(frozen=True)
-class Opened:
-    """What is known once the environment is loaded, and before anything is spent."""
+class OpenedTasks:
+    """The loaded environment, before anything is spent."""
 
     description: Description
     tasks: tuple[Task, ...]
-    """The tasks that will be asked about."""
+    """The tasks to evaluate."""
 
 
 @dataclass(frozen=True)
-class Evaluated:
-    """What came of it: for rules, and for files."""
+class ModelEvaluation:
+    """The result: facts for rules, and rows for files."""
 
     facts: Facts
     rows: tuple[EvaluationRow, ...]
     journal: Journal | None = None
-    """What is left to forget, of an evaluation that was to be kept."""
+    """The journal of an evaluation that was to be kept; to be forgotten by the caller."""
 
 
 def key_of(endpoint: Endpoint) -> str:
-    """The key from its variable; empty for a server on this machine that asks for none.
+    """The key from its variable; empty for a server on this machine that needs none.
 
     Raises `NoKey`.
     """
     key = os.environ.get(endpoint.key_variable, "").strip()
     local = (urlsplit(endpoint.url).hostname or "") in ("127.0.0.1", "localhost", "::1")
     if not key and not local:
-        raise NoKey(f"endpoint {endpoint.name} takes its key from {endpoint.key_variable}, which is not set")
+        raise NoKey(f"endpoint {endpoint.name} needs a key in {endpoint.key_variable}, which is not set")
     return key
 
 
 def sampling_of(endpoint: Endpoint, seed: int | None = None) -> dict[str, Any]:
-    """How a model is sampled through the relay."""
+    """The sampling parameters of calls through the relay."""
     limit = {"max_tokens": endpoint.max_tokens} | ({} if seed is None else {"seed": seed})
     return limit if endpoint.style == "reasoning" else {"temperature": 1.0, **limit}
 
@@ -98,21 +98,21 @@ def evaluate_speaker(
     package: Package,
     workspace: Workspace,
     speaker: Relay | str,
-    asked: Asked,
+    asked: EvaluationSize,
     stop: threading.Event,
     *,
-    approve: Callable[[Opened], None],
+    approve: Callable[[OpenedTasks], None],
     seen: Callable[[EvaluationRow, int], None],
     allow_network: bool = False,
     keep: bool = False,
-) -> Evaluated:
-    """Load the environment, let `approve` see what is coming, and make the rollouts.
+) -> ModelEvaluation:
+    """Load the environment, call `approve` with its tasks, and make the rollouts.
 
-    `approve` may raise, and then nothing is spent. `seen` gets each row as it comes, and how
-    many there will be. A model's rollouts are on disk as they come, and a run that was cut short
-    is gone on with; with `keep` they stay there until the caller forgets the journal. Raises
+    `approve` may raise, and then nothing is spent. `seen` is called with each row and the total
+    number. A model's rollouts are written to disk one by one, and an interrupted run continues;
+    with `keep` they stay there until the caller forgets the journal. Raises
     `StageFailed` or `ProgramFailed` when the environment cannot be loaded, another process makes
-    the same evaluation, or it breaks off as a whole.
+    the same evaluation, or the evaluation fails as a whole.
     """
     relay = None if isinstance(speaker, str) else speaker
     name = speaker if isinstance(speaker, str) else speaker.endpoint.model
@@ -128,7 +128,7 @@ def evaluate_speaker(
         datasets = tuple(checked(Dataset, value) for kind, value in parts if kind == "dataset")
         description = replace(opened.description, datasets=datasets)
         chosen = asked.chosen(tasks)
-        approve(Opened(description, chosen))
+        approve(OpenedTasks(description, chosen))
         if asked.harness is not None:
             seat_harness(opened.worker, asked.harness, workspace, allow_network=allow_network)
         total = len(chosen) * asked.rollouts
@@ -153,13 +153,13 @@ def evaluate_speaker(
         rollouts_asked={name: total},
         completed=STAGES,
     )
-    return Evaluated(facts, tuple(rows), journal)
+    return ModelEvaluation(facts, tuple(rows), journal)
 
 
 def _rollouts(
-    worker: Job, name: str, relay: Relay | None, asked: Asked, journal: Journal | None, grouped: bool
+    worker: Job, name: str, relay: Relay | None, asked: EvaluationSize, journal: Journal | None, grouped: bool
 ) -> Iterator[Rollout]:
-    """What an earlier run that was cut short paid for already, and then the rest."""
+    """The rollouts that an interrupted run paid for, and then the rest."""
     most = MOST_TASKS if asked.indices else asked.tasks
     kept = journal.kept(name, most, asked.rollouts, whole_groups=grouped) if journal else []
     kept = [each for each in kept if not asked.indices or each.task in asked.indices]
@@ -189,7 +189,7 @@ def _rollouts(
 
 @contextmanager
 def _alone_with(journal: Journal | None, name: str) -> Iterator[None]:
-    """Raise `StageFailed` where another process makes the same rollouts: they would be paid for twice."""
+    """Raise `StageFailed` if another process makes the same rollouts, which would be paid for twice."""
     if journal is None:
         yield
         return
@@ -207,7 +207,7 @@ def _is_grouped(description: Description) -> bool:
 def _journal(
     entry: EnvironmentEntry, package: Package, workspace: Workspace, relay: Relay, harness: str | None
 ) -> Journal:
-    """Rollouts of the same code by the same model, asked in the same way."""
+    """The journal for rollouts of the same code by the same model with the same settings."""
     end = relay.endpoint
     lock = package.lock.digest if package.lock else ""
     sampling = sampling_of(end, relay.seed)
@@ -217,7 +217,7 @@ def _journal(
 
 
 def _about(package: Package, description: Description, relay: Relay | None, speaker: Relay | str) -> EvaluationRow:
-    """What is the same for all rows of an evaluation."""
+    """The fields that all rows of an evaluation share."""
     row = EvaluationRow(package.name, package.digest, description.generation, 0, "", 0, None)
     if relay is None:
         return replace(row, policy=str(speaker))
@@ -226,7 +226,7 @@ def _about(package: Package, description: Description, relay: Relay | None, spea
 
 
 def _of_relay(value: Any) -> Any:
-    """A rollout that the relay could not get an answer for is nobody's reward, whatever a release makes of it."""
+    """A rollout without an answer from the relay has no reward, whatever verifiers makes of it."""
     failure = value.get("failure") if isinstance(value, dict) else None
     if isinstance(failure, dict) and any(code in str(failure.get("message")) for code in RELAY_CODES):
         return {**value, "reward": None, "failure": {**failure, "kind": "infrastructure", "place": None}}

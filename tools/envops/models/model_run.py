@@ -1,4 +1,4 @@
-"""What the commands that let a model speak have in common: the endpoint, its price, and how far it is."""
+"""Shared by the commands that evaluate a model: the endpoint, its price, and the progress."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from pathlib import Path
 from envops import exit_codes
 from envops.facts.results import EvaluationRow, ResultsWriter
 from envops.facts.spending import Spending
-from envops.models.model_evaluation import MOST_TASKS, Asked, NoKey, Opened, key_of
+from envops.models.model_evaluation import MOST_TASKS, EvaluationSize, NoKey, OpenedTasks, key_of
 from envops.models.provider import EndpointRefuses
 from envops.models.relay import Relay
-from envops.models.spending import Estimate, estimate
+from envops.models.spending import CostEstimate, estimate
 from envops.repository.endpoints import ENDPOINTS_FILE, Endpoint, find_endpoint
 from envops.repository.package import Package
 from envops.repository.registry import EnvironmentEntry
@@ -28,13 +28,13 @@ from envops.text.visible_text import fitting, on_one_line
 from envops.validation.job import StageFailed
 
 DEFAULT_CEILING = 1.0
-"""Dollars that a run may cost where nobody says anything else."""
+"""Dollars that a run may cost unless --max-cost is given."""
 LONGEST_SECONDS = 6 * 3600.0
 SECONDS_PER_CALL = 60.0
 
 
-class Refused(Exception):
-    """The run is not begun or not gone on with; `code` is the exit code."""
+class RunRefused(Exception):
+    """The run is not started or not continued; `code` is the exit code."""
 
     def __init__(self, message: str, code: int = exit_codes.USAGE) -> None:
         self.code = code
@@ -42,37 +42,37 @@ class Refused(Exception):
 
 
 def say(text: str, *, end: str = "\n") -> None:
-    """Tell the user on standard error, where no answer is expected to be read from."""
+    """Print for the user on standard error, which is not parsed."""
     print(fitting(text, sys.stderr.encoding), end=end, file=sys.stderr, flush=True)
 
 
 def chosen(options: argparse.Namespace) -> tuple[Repository, tuple[str, ...]]:
-    """The environments that were named; a model is never let loose on all of them by accident."""
+    """The named environments; at least one must be named, because a model costs money."""
     root = options.root.absolute()
     if not options.names:
-        raise Refused("name the environments that the model is to be evaluated on")
+        raise RunRefused("name the environments to evaluate the model on")
     repository = Repository.load(root, options.names)
     return repository, repository.select(options.names)
 
 
 def ceiling_of(options: argparse.Namespace, endpoint: Endpoint) -> float | None:
-    """What the run may cost. Raises `Refused` where nobody can know and nobody said that it does not matter."""
+    """What the run may cost. Raises `RunRefused` where the endpoint has no prices and no --max-cost none is given."""
     wanted = options.max_cost
     if wanted == "none":
         return None
     if not endpoint.has_prices:
-        raise Refused(
-            f"nobody can say what {endpoint.name} costs: {ENDPOINTS_FILE}:{endpoint.line} has no input_price and "
-            "output_price (dollars for a million tokens).\nAdd them, or say --max-cost none to spend without a ceiling."
+        raise RunRefused(
+            f"no price configured for {endpoint.name}: {ENDPOINTS_FILE}:{endpoint.line} has no input_price and "
+            "output_price (dollars per million tokens).\nAdd them, or use --max-cost none to run without a limit."
         )
     return DEFAULT_CEILING if wanted is None else float(wanted)
 
 
 @contextmanager
 def relay_to(root: Path, options: argparse.Namespace) -> Iterator[Relay]:
-    """The relay to the endpoint that was named, after it answered a cheap question.
+    """The relay to the named endpoint, after a cheap test call.
 
-    Raises `Refused` with what is wrong and what the endpoint said, and `DeclarationError`.
+    Raises `RunRefused` with the endpoint's message, and `DeclarationError`.
     """
     endpoint = find_endpoint(root, options.endpoint)
     with relay_for(endpoint, ceiling_of(options, endpoint)) as relay:
@@ -81,11 +81,11 @@ def relay_to(root: Path, options: argparse.Namespace) -> Iterator[Relay]:
 
 @contextmanager
 def relay_for(endpoint: Endpoint, ceiling: float | None, seed: int | None = None) -> Iterator[Relay]:
-    """The relay to an endpoint, after it answered a cheap question. Raises `Refused`."""
+    """The relay to an endpoint, after a cheap test call. Raises `RunRefused`."""
     try:
         key = key_of(endpoint)
     except NoKey as error:
-        raise Refused(f"{error}\nSet it for this command alone, and never write it into a file.") from None
+        raise RunRefused(f"{error}\nSet it for this command alone, and never write it into a file.") from None
     with Relay(endpoint, key, ceiling, seed=seed) as relay:
         try:
             relay.check()
@@ -96,7 +96,7 @@ def relay_for(endpoint: Endpoint, ceiling: float | None, seed: int | None = None
 
 @contextmanager
 def breaking_off(name: str, stop: threading.Event) -> Iterator[None]:
-    """An evaluation inside: what breaks it off as a whole becomes `Refused`, with the code of whose fault it is."""
+    """Turn what ends an evaluation as a whole into `RunRefused`, with the exit code of its cause."""
     try:
         yield
     except KeyboardInterrupt:
@@ -107,67 +107,72 @@ def breaking_off(name: str, stop: threading.Event) -> Iterator[None]:
     except (StageFailed, ProgramFailed) as error:
         own = error.failure.kind in ("raised", "missing-secret", "network")
         message = f"{name} could not be evaluated: {error.failure.type}: {error.failure.message}"
-        raise Refused(message, exit_codes.FAIL if own else exit_codes.ERROR) from None
+        raise RunRefused(message, exit_codes.FAIL if own else exit_codes.ERROR) from None
 
 
-def refused_by(error: EndpointRefuses) -> Refused:
-    """Unreachable is nobody's fault; a wrong key or model is a declaration's."""
+def refused_by(error: EndpointRefuses) -> RunRefused:
+    """An unreachable endpoint is an error of the run; a wrong key or model is a usage error."""
     fixes = {
         "unreachable": "Is it up, and is this machine allowed to reach it?",
         "unauthorised": f"Check the key in the variable that {ENDPOINTS_FILE} names.",
         "unknown-model": f"Check the key model in {ENDPOINTS_FILE}.",
-        "refused": "The endpoint's own message says why.",
+        "refused": "See the endpoint's message.",
     }
     code = exit_codes.ERROR if error.kind in ("unreachable", "refused") else exit_codes.USAGE
-    return Refused(f"{error.kind.replace('-', ' ')}: {on_one_line(str(error))}\n{fixes[error.kind]}", code)
+    return RunRefused(f"{error.kind.replace('-', ' ')}: {on_one_line(str(error))}\n{fixes[error.kind]}", code)
 
 
 def asked_of(
     options: argparse.Namespace, endpoint: Endpoint | None, tasks: int, rollouts: int, most: int = MOST_TASKS
-) -> Asked:
-    """How much to evaluate: as the flags say, else so many tasks and rollouts."""
+) -> EvaluationSize:
+    """How much to evaluate: from the flags, or else these numbers of tasks and rollouts."""
     tasks, rollouts = options.tasks or tasks, options.rollouts or rollouts
     if tasks > most:
         more = "envops distribution hosted NAME --endpoint NAME"
-        raise Refused(f"-n {tasks}: at most {most:,} tasks here; for more: {more}")
+        raise RunRefused(f"-n {tasks}: at most {most:,} tasks here; for more: {more}")
     concurrent = endpoint.concurrency if endpoint else 32
     seconds = min(LONGEST_SECONDS, max(600.0, tasks * rollouts / concurrent * SECONDS_PER_CALL))
-    return Asked(tasks, rollouts, concurrent, seconds, getattr(options, "harness", None))
+    return EvaluationSize(tasks, rollouts, concurrent, seconds, getattr(options, "harness", None))
 
 
-def approve(entry: EnvironmentEntry, opened: Opened, relay: Relay, asked: Asked) -> Estimate:
-    """Say what is coming; raise `Refused` where it could cost more than is left below the ceiling."""
+def approve(entry: EnvironmentEntry, opened: OpenedTasks, relay: Relay, asked: EvaluationSize) -> CostEstimate:
+    """Print the estimate; raise `RunRefused` if it exceeds what is left of the limit."""
     return approve_bound(entry, opened, asked, relay.endpoint, relay.ceiling, relay.spending.cost)
 
 
 def approve_bound(
-    entry: EnvironmentEntry, opened: Opened, asked: Asked, endpoint: Endpoint, ceiling: float | None, spent: float = 0.0
-) -> Estimate:
-    """The same for an endpoint that no relay of ours speaks to."""
+    entry: EnvironmentEntry,
+    opened: OpenedTasks,
+    asked: EvaluationSize,
+    endpoint: Endpoint,
+    ceiling: float | None,
+    spent: float = 0.0,
+) -> CostEstimate:
+    """The same for an endpoint without a relay."""
     prompts = [task.prompt for task in opened.tasks]
     bound = estimate(endpoint, prompts, asked.rollouts, conversational=opened.description.conversational)
     say(f"{entry.name}: {described(bound, endpoint)}")
     if ceiling is not None and bound.cost is not None and spent + bound.cost > ceiling:
-        before = f", after ${spent:.4f} that is spent already" if spent else ""
-        raise Refused(
+        before = f", after ${spent:.4f} already spent" if spent else ""
+        raise RunRefused(
             f"refused: {described(bound, endpoint)}{before}; --max-cost is ${ceiling:g}.\n"
             "Ask for fewer tasks (-n) or rollouts (-r), lower max_tokens of the endpoint, or raise --max-cost."
         )
     return bound
 
 
-def described(bound: Estimate, endpoint: Endpoint) -> str:
-    """An estimate in a sentence."""
+def described(bound: CostEstimate, endpoint: Endpoint) -> str:
+    """An estimate in one sentence."""
     rollouts = f"{bound.rollouts:,} rollouts (tasks: {bound.tasks}) by {endpoint.model} at {endpoint.name}"
-    calls = f"{bound.calls:,} calls, taken at {bound.calls // max(1, bound.rollouts)} a conversation; "
+    calls = f"{bound.calls:,} calls, assuming {bound.calls // max(1, bound.rollouts)} per conversation; "
     tokens = f"at most {bound.tokens.prompt:,} tokens sent and {bound.tokens.completion:,} answered"
-    cost = "at a price that nobody has said" if bound.cost is None else f"at most ${bound.cost:.4f}"
+    cost = "no price configured" if bound.cost is None else f"at most ${bound.cost:.4f}"
     return f"{rollouts}: {calls if bound.calls_guessed else ''}{tokens}, {cost}"
 
 
 @dataclass
-class Meter:
-    """Shows how far an evaluation is, and keeps every row on disk as it comes."""
+class EvaluationProgress:
+    """Shows the progress of an evaluation, and writes each row to disk."""
 
     name: str
     writer: ResultsWriter | None
@@ -181,7 +186,7 @@ class Meter:
     shown: float = 0.0
 
     def seen(self, row: EvaluationRow, total: int) -> None:
-        """One more rollout is there."""
+        """Count one rollout."""
         if self.writer is not None:
             self.writer.append(row)
         self.rows += 1
@@ -195,7 +200,7 @@ class Meter:
             say(f"\r\x1b[K{self.line(total)}", end="\n" if self.rows == total else "")
 
     def line(self, total: int) -> str:
-        """Where it stands."""
+        """The progress in one line."""
         seconds = max(1e-6, time.monotonic() - self.started)
         speed = self.rows / seconds
         mean = f"{self.total_reward / self.scored:.3f}" if self.scored else "none yet"
@@ -208,23 +213,23 @@ class Meter:
 
 
 def spent(spending: Spending, endpoint: Endpoint) -> str:
-    """What a run came to, in a sentence."""
-    cost = f"${spending.cost:.4f}" if endpoint.has_prices else "a price that nobody has said"
+    """What a run used and cost, in one sentence."""
+    cost = f"${spending.cost:.4f}" if endpoint.has_prices else "no price configured"
     parts = [
-        f"{spending.answered:,} of {spending.calls:,} calls answered, {spending.retries:,} tried again",
+        f"{spending.answered:,} of {spending.calls:,} calls answered, {spending.retries:,} retried",
         f"{spending.tokens.prompt:,} tokens sent and {spending.tokens.completion:,} answered, {cost}",
     ]
     if spending.unmeasured:
-        parts.append(f"{spending.unmeasured:,} without a word on what they used, counted at their most")
+        parts.append(f"{spending.unmeasured:,} without a token count, charged at their maximum")
     if spending.failed:
-        parts.append(f"{spending.failed:,} given up")
+        parts.append(f"{spending.failed:,} failed")
     if spending.refused:
         parts.append(f"{spending.refused:,} not made")
     return "; ".join(parts)
 
 
 def default_tasks(package: Package, entry: EnvironmentEntry) -> tuple[int, int]:
-    """Tasks and rollouts that the package itself wants an evaluation to have."""
+    """The package's own numbers of tasks and rollouts for an evaluation."""
     wanted = [package.eval_settings.get(key) for key in ("num_examples", "rollouts_per_example")]
     tasks, rollouts = (number if isinstance(number, int) and number > 0 else None for number in wanted)
     return min(tasks or entry.gates.smoke.tasks, MOST_TASKS), rollouts or entry.gates.smoke.rollouts

@@ -1,7 +1,7 @@
 """GEPA on one environment: verifiers' own command, in the environment's own virtual environment.
 
-The command runs a system prompt on training tasks, lets a model reflect on what came of it, and
-keeps what does better on validation tasks. It reaches the model through the host's relay.
+The command runs a system prompt on training tasks, lets a model reflect on the results, and keeps
+prompts that do better on validation tasks. It reaches the model through the host's relay.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from envops.facts.spending import Tokens
 from envops.models.confined_command import confined_command, flags, settings_of_v1
 from envops.models.model_evaluation import sampling_of
 from envops.models.relay import Relay
-from envops.models.spending import CALLS_OF_CONVERSATION, Estimate, bound_of_prompt
+from envops.models.spending import CALLS_OF_CONVERSATION, CostEstimate, bound_of_prompt
 from envops.repository.package import Package
 from envops.repository.registry import EnvironmentEntry
 from envops.repository.workspace import Workspace
@@ -27,15 +27,15 @@ from envops.system.subprocesses import ProgramFailed, run_program
 from envops.validation.starting import WORKER_FOLDER
 
 MINIBATCH = 3
-"""Tasks that one reflection looks at: GEPA's own default in both generations."""
+"""Tasks of one reflection: GEPA's own default in both generations."""
 TEMPLATE_TOKENS = 2_000
-"""What GEPA's question to the reflecting model holds around the rollouts, at most."""
+"""The most tokens of GEPA's prompt for a reflection, without its rollouts."""
 MODULE = "envops_gepa"
 
 
 @dataclass(frozen=True)
-class Budget:
-    """How much is spent on the search."""
+class SearchBudget:
+    """The size of a search."""
 
     calls: int
     """Rollouts at which GEPA stops; it ends the round that it has begun."""
@@ -48,7 +48,7 @@ class Budget:
 
     @property
     def most_calls(self) -> int:
-        """Rollouts that can come of it: a round is two minibatches and a look at all validation tasks."""
+        """The most rollouts: a round is two minibatches and all validation tasks."""
         return self.calls + 2 * MINIBATCH + self.validation
 
     @property
@@ -59,28 +59,28 @@ class Budget:
 
 @dataclass(frozen=True)
 class Optimized:
-    """What GEPA came to. Scores are means of rewards on the validation tasks."""
+    """The result of GEPA. Scores are means of rewards on the validation tasks."""
 
     candidates: tuple[str, ...]
-    """System prompts that were scored on them, the one that it began with first."""
+    """System prompts that were scored on them, beginning with the initial one."""
     scores: tuple[float, ...]
     subscores: tuple[Mapping[str, float], ...]
     """Validation task → score, for each candidate."""
     best: int
     calls: int | None
-    """Rollouts that were made, where GEPA says."""
+    """The number of rollouts; `None` where GEPA does not report it."""
 
 
 @dataclass
-class Progress:
-    """Tells of each batch of rollouts that GEPA has made, as its process writes their number down."""
+class SearchProgress:
+    """Reports each batch of rollouts; the process of GEPA writes their number to a file."""
 
     path: Path
     seen: Callable[[int], None]
     rollouts: int = 0
 
     def look(self) -> None:
-        """Tell where there is something new."""
+        """Report new rollouts."""
         try:
             now = int(self.path.read_text(encoding="utf-8"))
         except (OSError, ValueError):  # nothing yet, or it is being written
@@ -94,7 +94,9 @@ class NoGepa(Exception):
     """This release of verifiers has no GEPA, or the package `gepa` is not in the environment's lock."""
 
 
-def estimate_of_search(relay: Relay, tasks: tuple[Task, ...], budget: Budget, *, conversational: bool) -> Estimate:
+def estimate_of_search(
+    relay: Relay, tasks: tuple[Task, ...], budget: SearchBudget, *, conversational: bool
+) -> CostEstimate:
     """The upper bound of a search.
 
     Every prompt is taken to be the longest one with a system prompt as long as a reply may be,
@@ -112,7 +114,9 @@ def estimate_of_search(relay: Relay, tasks: tuple[Task, ...], budget: Budget, *,
         calls * rollout.completion + reflections * reflection.completion,
     )
     cost = endpoint.cost(tokens.prompt, tokens.completion) if endpoint.has_prices else None
-    return Estimate(budget.train + budget.validation, calls, calls * turns + reflections, tokens, cost, conversational)
+    return CostEstimate(
+        budget.train + budget.validation, calls, calls * turns + reflections, tokens, cost, conversational
+    )
 
 
 def optimize_prompt(
@@ -120,7 +124,7 @@ def optimize_prompt(
     package: Package,
     workspace: Workspace,
     relay: Relay,
-    budget: Budget,
+    budget: SearchBudget,
     stop: threading.Event,
     *,
     seen: Callable[[int], None],
@@ -134,7 +138,7 @@ def optimize_prompt(
     """
     with confined_command(entry, package, workspace, stop, allow_network=allow_network) as confined:
         scratch = confined.scratch
-        result, progress = scratch / "result.json", Progress(scratch / "progress", seen)
+        result, progress = scratch / "result.json", SearchProgress(scratch / "progress", seen)
         shutil.copy(WORKER_FOLDER / "adapters" / "gepa.py", confined.modules / f"{MODULE}.py")
         options = _options_v0 if package.generation == "v0" else _options_v1
         arguments = [package.module, *options(entry, relay, budget, scratch / "out")]
@@ -164,14 +168,14 @@ def _optimized(path: Path) -> Optimized:
     return found
 
 
-def _options_v0(entry: EnvironmentEntry, relay: Relay, budget: Budget, out: Path) -> list[str]:
+def _options_v0(entry: EnvironmentEntry, relay: Relay, budget: SearchBudget, out: Path) -> list[str]:
     where = ["-m", relay.endpoint.model, "-b", relay.base_url, "-k", "ENVOPS_ENDPOINT_KEY", "-o", str(out)]
     size = ["-B", budget.calls, "-n", budget.train, "-N", budget.validation, "--minibatch-size", MINIBATCH]
     how = ["-c", relay.endpoint.concurrency, "--seed", budget.seed, "-S", json.dumps(sampling_of(relay.endpoint))]
     return [*where, "-a", json.dumps(dict(entry.args)), *map(str, [*size, *how])]
 
 
-def _options_v1(entry: EnvironmentEntry, relay: Relay, budget: Budget, out: Path) -> list[str]:
+def _options_v1(entry: EnvironmentEntry, relay: Relay, budget: SearchBudget, out: Path) -> list[str]:
     settings: dict[str, Any] = {
         "model": relay.endpoint.model,
         "max-total-rollouts": budget.calls,

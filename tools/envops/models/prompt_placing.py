@@ -1,7 +1,7 @@
-"""Putting a new system prompt where the old one is written in a package, or saying why that needs a person.
+"""Replacing the system prompt in the source of a package, where that can be done mechanically.
 
-A prompt is placed mechanically where it stands whole: as one string of a Python file, or as the
-whole text of a file. A prompt that is put together at run time is nobody's to take apart again.
+That is so where the prompt is one string of a Python file, or the whole text of a file. A prompt
+that is assembled at run time needs a person.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ TEXT_FILES = frozenset({".txt", ".md", ".prompt"})
 LONGEST_LINE = 100
 """Characters of a line of a prompt in Python source; longer lines are continued."""
 NEAR = 0.5
-"""How alike a string must be to be named as the likely place."""
+"""The similarity from which a string is named as the likely place."""
 
 
 class NotPlaceable(Exception):
-    """Nothing was changed; the message says why, and where to look."""
+    """Nothing was changed; the message has the reason and the likely place."""
 
 
 @dataclass(frozen=True)
 class Placement:
-    """The file that is to change, and its new text."""
+    """The file to change, and its new text."""
 
     path: Path
     line: int
@@ -57,15 +57,15 @@ def placement(folder: Path, old: str, new: str) -> Placement:
     Raises `NotPlaceable` where the old one is not written down whole exactly once.
     """
     if not old.strip():
-        raise NotPlaceable("the environment has no system prompt that could be replaced: give it one, with this text")
+        raise NotPlaceable("the environment has no system prompt to replace: add one with this text")
     strings = list(_strings(folder))
     found = [each for each in strings if each.value == old or (each.span is None and each.value.strip() == old.strip())]
     if len(found) > 1:
         places = ", ".join(f"{each.path.relative_to(folder)}:{each.line}" for each in found)
-        raise NotPlaceable(f"the prompt is written down several times: {places}")
+        raise NotPlaceable(f"the prompt is in the source several times: {places}")
     if not found:
         raise NotPlaceable(
-            f"the prompt is nowhere written down whole: it is put together at run time{_near(strings, old, folder)}"
+            f"the prompt is not in the source as a whole: it is assembled at run time{_near(strings, old, folder)}"
         )
     [there] = found
     if there.span is None:
@@ -131,7 +131,7 @@ def _literals(path: Path) -> Iterator[_Found]:
 
 
 def _near(strings: list[_Found], old: str, folder: Path) -> str:
-    """The string that it is likely made of."""
+    """The string that is most similar, for the message."""
     likely = [
         (difflib.SequenceMatcher(None, each.value[:4_000], old[:4_000], autojunk=False).ratio(), each)
         for each in strings

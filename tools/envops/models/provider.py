@@ -1,6 +1,6 @@
-"""Calls to a real model's endpoint: with the key, within the ceiling, again where that can help.
+"""Calls to a model's endpoint: with the key, within the spending limit, and with retries.
 
-Nothing in here says the key: whatever an endpoint answers is scrubbed before anyone sees it.
+The key is in no message: whatever an endpoint answers is scrubbed first.
 """
 
 from __future__ import annotations
@@ -9,67 +9,61 @@ import asyncio
 import hashlib
 import json
 import os
-import random
 import time
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
 import aiohttp
 
 from envops.facts.spending import Tokens
-from envops.models.spending import Purse, bound_of_prompt
+from envops.models.spending import SpendingLimit, bound_of_prompt
 from envops.repository.endpoints import Endpoint
+from envops.system.retry_policy import LONGEST_REQUESTED_SECONDS, MODEL_ENDPOINT, retry_after
 from envops.text.scrubbing import Scrubber
 
-ATTEMPTS = 6
-WORTH_ANOTHER_TRY = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 520, 522, 524, 529})
 PERMANENT = {401: "unauthorised", 403: "unauthorised"}
-FIRST_WAIT = 0.5
-LONGEST_WAIT = 30.0
-LONGEST_RETRY_AFTER = 120.0
 LONGEST_ANSWER = 32 * 2**20
 MOST_TOKENS = 10**9
-"""Of one call; an endpoint that claims more is not believed."""
+"""The most tokens of one call that an endpoint can plausibly report."""
 SHOWN = 400
 PRIME_KEY = "PRIME_API_KEY"
 
-Refusal = Literal["unreachable", "unauthorised", "unknown-model", "refused"]
+RefusalKind = Literal["unreachable", "unauthorised", "unknown-model", "refused"]
 
 
 class EndpointRefuses(Exception):
-    """No call to this endpoint will be answered; `str` names the endpoint and what it said."""
+    """The endpoint will answer no call; `str` has its name and message."""
 
-    def __init__(self, kind: Refusal, message: str) -> None:
-        self.kind: Refusal = kind
+    def __init__(self, kind: RefusalKind, message: str) -> None:
+        self.kind: RefusalKind = kind
         super().__init__(message)
 
 
 @dataclass(frozen=True)
-class Answer:
-    """What a call came to: a status and an object, in the shape that OpenAI's clients read."""
+class ProviderAnswer:
+    """The answer to a call: a status and an object in the form of OpenAI's API."""
 
     status: int
     body: dict[str, Any]
 
     @property
     def message(self) -> str:
-        """What the endpoint says went wrong, in a line."""
+        """The endpoint's error message in one line."""
         error = self.body.get("error", self.body.get("detail", self.body.get("message", self.body)))
         text = error.get("message") if isinstance(error, dict) else error
         return " ".join(str(text or error).split())[:SHOWN]
 
 
-def error_answer(status: int, code: str, message: str) -> Answer:
-    return Answer(status, {"error": {"message": message, "type": "relay_error", "code": code}})
+def error_answer(status: int, code: str, message: str) -> ProviderAnswer:
+    return ProviderAnswer(status, {"error": {"message": message, "type": "relay_error", "code": code}})
 
 
 def sent_body(endpoint: Endpoint, asked: Mapping[str, Any]) -> dict[str, Any]:
-    """What is sent on: the endpoint's own model and no more tokens than it was declared with."""
+    """The body to send: with the endpoint's own model, and its declared limit of tokens."""
     left_out = {"stream", "stream_options", "max_tokens", "max_completion_tokens"}
     if endpoint.style == "reasoning":
         left_out |= {"temperature", "top_p", "presence_penalty", "frequency_penalty", "logprobs"}
@@ -81,7 +75,7 @@ def sent_body(endpoint: Endpoint, asked: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def bound_of_call(endpoint: Endpoint, body: Mapping[str, Any]) -> Tokens:
-    """What a call may use at most."""
+    """The most tokens that a call may use."""
     raw = body.get("messages") or [{"role": "user", "content": body.get("prompt")}]
     choices = body.get("n")
     number = choices if isinstance(choices, int) and choices > 0 else 1
@@ -92,20 +86,16 @@ def bound_of_call(endpoint: Endpoint, body: Mapping[str, Any]) -> Tokens:
 class Provider:
     """One endpoint with its key; use as an asynchronous context manager, in one event loop."""
 
-    def __init__(
-        self, endpoint: Endpoint, key: str, purse: Purse, *, attempts: int = ATTEMPTS, seed: int | None = None
-    ) -> None:
+    def __init__(self, endpoint: Endpoint, key: str, limit: SpendingLimit, *, seed: int | None = None) -> None:
         self._seed = seed
         self._asked: Counter[str] = Counter()
         self.earlier_rollouts = 0
-        """How many rollouts earlier runs of this evaluation wrote down; with another number, seeds are others."""
+        """The number of rollouts that earlier runs of this evaluation kept; seeds depend on it."""
         self._endpoint = endpoint
         self._key = key
-        self._purse = purse
-        self._attempts = attempts
+        self._limit = limit
         self._gate = asyncio.Semaphore(endpoint.concurrency)
         self._quiet_until = 0.0
-        self._jitter = random.Random()
         self.scrubber = Scrubber(key, shapes=False)  # a reply may look like a key and is kept
         self.refusal: EndpointRefuses | None = None
         self.ceiling_reached = False
@@ -131,30 +121,32 @@ class Provider:
     def name(self) -> str:
         return f"endpoint {self._endpoint.name} ({self.scrubber.text(self._endpoint.url)})"
 
-    async def call(self, path: str, asked: Mapping[str, Any]) -> Answer:
-        """Make a call of the environment's, as often as it takes and makes sense."""
-        self._purse.count(calls=1)
+    async def call(self, path: str, asked: Mapping[str, Any]) -> ProviderAnswer:
+        """Make a call for the environment, with retries."""
+        self._limit.count(calls=1)
         body = sent_body(self._endpoint, asked) | self._seeded(asked)
         bound = bound_of_call(self._endpoint, body)
         said = ""
-        for attempt in range(self._attempts):
+        for attempt in range(MODEL_ENDPOINT.attempts):
             if self.refusal is not None:
-                self._purse.count(refused=1)
+                self._limit.count(refused=1)
                 return error_answer(403, f"endpoint_{self.refusal.kind}", str(self.refusal))
             if not await self._set_aside(bound):
                 self.ceiling_reached = True
-                self._purse.count(refused=1)
-                message = f"not asked: this call could take the run above its ceiling of ${self._purse.ceiling:g}"
+                self._limit.count(refused=1)
+                message = f"not sent: this call could exceed the limit of ${self._limit.ceiling:g}"
                 return error_answer(402, "cost_ceiling_reached", message)
             if attempt:
-                self._purse.count(retries=1)
+                self._limit.count(retries=1)
             answer, wait, said = await self._attempt(path, body, bound)
             if answer is not None:
                 return self._final(answer)
-            if attempt + 1 < self._attempts:
-                await asyncio.sleep(self._wait_before(attempt, wait))
-        self._purse.count(failed=1)
-        return error_answer(502, "endpoint_unavailable", f"{self.name}: {said}, after {self._attempts} attempts")
+            if attempt + 1 < MODEL_ENDPOINT.attempts:
+                await asyncio.sleep(MODEL_ENDPOINT.pause(attempt, wait))
+        self._limit.count(failed=1)
+        return error_answer(
+            502, "endpoint_unavailable", f"{self.name}: {said}, after {MODEL_ENDPOINT.attempts} attempts"
+        )
 
     def _seeded(self, asked: Mapping[str, Any]) -> dict[str, int]:
         """The seed of a call: another one each time that a conversation is sent, and the same ones in every run.
@@ -171,19 +163,19 @@ class Provider:
         return {"seed": int.from_bytes(digest[:4], "big") >> 1}  # fits a signed 32-bit number, which all servers take
 
     async def _set_aside(self, bound: Tokens) -> bool:
-        """Whether the call fits below the ceiling, perhaps once others have used less than they might have."""
-        while not self._purse.reserve(bound):
-            if not self._purse.is_waiting:
+        """Reserve the cost of a call; wait for running calls that may use less than reserved."""
+        while not self._limit.reserve(bound):
+            if not self._limit.is_waiting:
                 return False
             await asyncio.sleep(0.05)
         return True
 
     async def _attempt(
         self, path: str, body: Mapping[str, Any], bound: Tokens
-    ) -> tuple[Answer | None, float | None, str]:
-        """An answer, or how long the endpoint wants us to wait and what was wrong.
+    ) -> tuple[ProviderAnswer | None, float | None, str]:
+        """An answer, or the requested pause and the problem.
 
-        What may have been worked on without our being told is charged with its upper bound.
+        A call that the endpoint may have processed without an answer is charged at its maximum.
         """
         used: Tokens | None = None
         try:
@@ -192,31 +184,32 @@ class Provider:
                 used = bound
                 status, headers, raw = await self._exchange("POST", path, body)
             answer = self._read(status, raw)
-            if status in WORTH_ANOTHER_TRY:
+            if MODEL_ENDPOINT.allows(status):
                 used = None
                 wait = retry_after(headers.get("Retry-After"), datetime.now(UTC))
+                wait = min(wait, LONGEST_REQUESTED_SECONDS) if wait is not None else None
                 if status == 429 and wait:
                     self._quiet_until = max(self._quiet_until, time.monotonic() + wait)
                 return None, wait, f"answered {status}: {answer.message if answer else self._shown(raw)}"
             if answer is None or (status == 200 and not isinstance(answer.body.get("choices"), list)):
-                self._purse.count(unmeasured=1)
+                self._limit.count(unmeasured=1)
             if answer is None:
-                return None, None, f"answered {status} with something that is not a JSON object: {self._shown(raw)}"
+                return None, None, f"answered {status} with something other than a JSON object: {self._shown(raw)}"
             if status == 200 and not isinstance(answer.body.get("choices"), list):
                 return None, None, f"answered without choices: {answer.message}"
             used = used_by(answer.body) if status == 200 else Tokens()
             if used is None:
                 used = bound
-                self._purse.count(unmeasured=1)
+                self._limit.count(unmeasured=1)
             return answer, None, ""
         except aiohttp.ClientConnectorError as error:
             used = None
             return None, None, f"cannot be reached: {self._said(error)}"
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            self._purse.count(unmeasured=1)
+            self._limit.count(unmeasured=1)
             return None, None, f"broke off: {self._said(error)}"
         finally:
-            self._purse.settle(bound, used)
+            self._limit.settle(bound, used)
 
     async def _exchange(
         self, method: str, path: str, body: Mapping[str, Any] | None = None, seconds: float | None = None
@@ -231,31 +224,23 @@ class Provider:
                 raise aiohttp.ClientPayloadError(f"an answer of over {LONGEST_ANSWER >> 20} MiB")
             return response.status, response.headers, raw
 
-    def _read(self, status: int, raw: bytes) -> Answer | None:
+    def _read(self, status: int, raw: bytes) -> ProviderAnswer | None:
         try:
             body = self.scrubber.value(json.loads(raw))
         except (ValueError, RecursionError):
             return None
-        return Answer(status, body) if isinstance(body, dict) else None
+        return ProviderAnswer(status, body) if isinstance(body, dict) else None
 
-    def _final(self, answer: Answer) -> Answer:
-        """An answer for the environment; after some of them there is no use in asking again."""
+    def _final(self, answer: ProviderAnswer) -> ProviderAnswer:
+        """An answer for the environment; some of them make every further call useless."""
         if answer.status == 200:
-            self._purse.count(answered=1)
+            self._limit.count(answered=1)
             return answer
-        self._purse.count(failed=1)
+        self._limit.count(failed=1)
         kind = refusal_in(answer)
         if kind:
             self.refusal = EndpointRefuses(kind, f"{self.name} answered {answer.status}: {answer.message}")
         return answer
-
-    def _wait_before(self, attempt: int, wanted: float | None) -> float:
-        """Exponential backoff with full jitter, and never sooner than the endpoint asks.
-
-        Source: M. Brooker, "Exponential Backoff And Jitter", AWS Architecture Blog, 2015.
-        """
-        most = min(LONGEST_WAIT, FIRST_WAIT * 2**attempt)
-        return (wanted or 0.0) + self._jitter.uniform(0.0, most)
 
     def _shown(self, raw: bytes) -> str:
         return repr(self.scrubber.text(raw[:4_000].decode("utf-8", "replace"))[:120])
@@ -264,7 +249,7 @@ class Provider:
         return self.scrubber.text(f"{type(error).__name__} {error}".strip())[:SHOWN]
 
     async def check(self) -> None:
-        """Find out cheaply whether calls will be answered at all.
+        """Test cheaply whether the endpoint answers calls.
 
         The list of models costs nothing; where it does not name the model, a call of one
         token decides. Raises `EndpointRefuses`.
@@ -276,19 +261,21 @@ class Provider:
                 return
         body = sent_body(self._endpoint, {"messages": [{"role": "user", "content": "."}], "max_tokens": 1})
         bound = bound_of_call(self._endpoint, body)
-        if not self._purse.reserve(bound):
-            return  # not even a token may be spent: the run itself will say so
+        if not self._limit.reserve(bound):
+            return  # not even one token may be spent: the run itself reports that
         used: Tokens | None = bound
         try:
             status, answer = await self._checked("POST", "chat/completions", body)
             used = Tokens() if status != 200 else (used_by(answer.body) if answer else None) or bound
         finally:
-            self._purse.settle(bound, used)
-        if status >= 400 and status not in WORTH_ANOTHER_TRY and not (answer and "max_tokens" in answer.message):
-            said = answer.message if answer else "nothing that can be read"
+            self._limit.settle(bound, used)
+        if status >= 400 and not MODEL_ENDPOINT.allows(status) and not (answer and "max_tokens" in answer.message):
+            said = answer.message if answer else "an unreadable body"
             raise EndpointRefuses("refused", f"{self.name} answered {status}: {said}")
 
-    async def _checked(self, method: str, path: str, body: Mapping[str, Any] | None) -> tuple[int, Answer | None]:
+    async def _checked(
+        self, method: str, path: str, body: Mapping[str, Any] | None
+    ) -> tuple[int, ProviderAnswer | None]:
         for attempt in range(3):
             try:
                 status, _, raw = await self._exchange(method, path, body, seconds=30)
@@ -297,19 +284,21 @@ class Provider:
                 if attempt == 2:
                     message = f"{self.name} cannot be reached: {self._said(error)}"
                     raise EndpointRefuses("unreachable", message) from None
-                await asyncio.sleep(self._wait_before(attempt, None))
+                await asyncio.sleep(MODEL_ENDPOINT.pause(attempt))
         answer = self._read(status, raw)
         if 300 <= status < 400:
-            raise EndpointRefuses("refused", f"{self.name} answered {status}, a redirection: give the address itself")
-        kind = refusal_in(answer or Answer(status, {})) if method == "POST" or status in PERMANENT else None
+            raise EndpointRefuses(
+                "refused", f"{self.name} answered {status}, a redirection: configure the final address"
+            )
+        kind = refusal_in(answer or ProviderAnswer(status, {})) if method == "POST" or status in PERMANENT else None
         if kind:
             said = answer.message if answer else self._shown(raw)
             raise EndpointRefuses(kind, f"{self.name} answered {status}: {said}")
         return status, answer
 
 
-def refusal_in(answer: Answer) -> Refusal | None:
-    """Whether an answer means that all further ones will be the same."""
+def refusal_in(answer: ProviderAnswer) -> RefusalKind | None:
+    """Why all further calls would fail, too; `None` where they may succeed."""
     if answer.status in (401, 403):
         return "unauthorised"
     error = answer.body.get("error")
@@ -320,7 +309,7 @@ def refusal_in(answer: Answer) -> Refusal | None:
 
 
 def used_by(body: Mapping[str, Any]) -> Tokens | None:
-    """The tokens that an answer says it took, `None` where it does not say."""
+    """The tokens that an answer reports, or `None`."""
     usage = body.get("usage")
     if not isinstance(usage, Mapping):
         return None
@@ -328,17 +317,3 @@ def used_by(body: Mapping[str, Any]) -> Tokens | None:
     if any(type(number) is not int or not 0 <= number <= MOST_TOKENS for number in numbers):
         return None
     return Tokens(*numbers)
-
-
-def retry_after(header: str | None, now: datetime) -> float | None:
-    """Seconds that a Retry-After header asks for, given as a number or as a date (RFC 9110, 10.2.3)."""
-    if not header:
-        return None
-    try:
-        seconds = float(header)
-    except ValueError:
-        try:
-            seconds = (parsedate_to_datetime(header) - now).total_seconds()
-        except (ValueError, TypeError):
-            return None
-    return min(max(seconds, 0.0), LONGEST_RETRY_AFTER) if seconds == seconds else None

@@ -1,9 +1,9 @@
 """The relay between a worker and a real model: an OpenAI-compatible server on loopback.
 
 An environment's code must never see a key, and its worker reaches nothing but this machine.
-So the worker asks here, and the host adds the key, bounds the calls at the same time, counts
-what they cost and tries again where that can help. The address holds a secret of its own, so
-that other programs on the machine cannot spend the key's money.
+So the worker calls the relay, and the host adds the key, limits concurrent calls, counts their cost
+and retries. The address contains a secret of its own, so that other programs on the machine
+cannot use the key.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from typing import Any, Self
 from aiohttp import web
 
 from envops.facts.spending import Spending
-from envops.models.provider import Answer, EndpointRefuses, Provider, error_answer
-from envops.models.spending import Purse
+from envops.models.provider import EndpointRefuses, Provider, ProviderAnswer, error_answer
+from envops.models.spending import SpendingLimit
 from envops.repository.endpoints import Endpoint
 from envops.system.loopback import served
 
@@ -30,13 +30,13 @@ MAXIMUM_BODY = 64 * 2**20
 
 
 class Relay:
-    """Serves from a thread of its own between `__enter__` and `__exit__`."""
+    """Serves in a thread of its own, as a context manager."""
 
     def __init__(self, endpoint: Endpoint, key: str, ceiling: float | None, *, seed: int | None = None) -> None:
         self.endpoint = endpoint
         self.seed = seed
-        """With it, the n-th call of a conversation is sampled with the same seed in every run that is not cut short."""
-        self._purse = Purse(endpoint, ceiling)
+        """With it, the n-th call of a conversation has the same seed in every run that is not interrupted."""
+        self._limit = SpendingLimit(endpoint, ceiling)
         self._key = key
         self._path = secrets.token_urlsafe(24)
         self._serving = ExitStack()
@@ -55,40 +55,40 @@ class Relay:
 
     @property
     def base_url(self) -> str:
-        """Where a worker asks; like a password, it is not to be written down."""
+        """The address for workers; as secret as a password."""
         return f"http://127.0.0.1:{self._served.port}/{self._path}/v1"
 
     @property
     def spending(self) -> Spending:
-        return self._purse.spending
+        return self._limit.spending
 
     @property
     def ceiling(self) -> float | None:
-        return self._purse.ceiling
+        return self._limit.ceiling
 
     @property
     def ceiling_reached(self) -> bool:
-        """Whether a call was refused because it could have broken the ceiling, or a bill went above it."""
+        """Whether a call was refused because of the limit, or the cost exceeded it."""
         over = self.ceiling is not None and self.spending.cost > self.ceiling
         return over or (self._provider is not None and self._provider.ceiling_reached)
 
     @property
     def refusal(self) -> EndpointRefuses | None:
-        """Why the endpoint answers no further calls, once it has said so."""
+        """Why the endpoint answers no further calls; `None` while it does."""
         return None if self._provider is None else self._provider.refusal
 
     def goes_on_after(self, rollouts: int) -> None:
-        """Say how many rollouts earlier runs wrote down, so that none is asked with the seed of another."""
+        """Set the number of rollouts that earlier runs kept, so that no seed is used twice."""
         assert self._provider is not None
         self._provider.earlier_rollouts = rollouts
 
     def check(self) -> None:
-        """Ask the endpoint something cheap. Raises `EndpointRefuses`."""
+        """Make a cheap test call. Raises `EndpointRefuses`."""
         assert self._provider is not None
         self._run(self._provider.check())
 
     def scrub(self, value: Any) -> Any:
-        """The same data without the key and without the relay's own address."""
+        """The same data without the key and the relay's address."""
         assert self._provider is not None
         clean = self._provider.scrubber.value(value)
         return _without(clean, self._path)
@@ -103,7 +103,7 @@ class Relay:
         for path in ("chat/completions", "completions"):
             application.router.add_post(f"/{self._path}/v1/{path}", self._completions)
         application.router.add_post(f"/{self._path}/v1/{{other:.*}}", self._other)
-        async with Provider(self.endpoint, self._key, self._purse, seed=self.seed) as self._provider:
+        async with Provider(self.endpoint, self._key, self._limit, seed=self.seed) as self._provider:
             yield application
 
     async def _models(self, _request: web.Request) -> web.Response:
@@ -111,7 +111,7 @@ class Relay:
 
     async def _other(self, request: web.Request) -> web.StreamResponse:
         spoken = "chat completions and completions, as the endpoint does"
-        message = f"this relay speaks {spoken}, and not {request.match_info['other'][:100]}: another harness will do"
+        message = f"this relay supports {spoken}, but not {request.match_info['other'][:100]}: use another harness"
         return _response(error_answer(404, "dialect_not_spoken", message))
 
     async def _completions(self, request: web.Request) -> web.StreamResponse:
@@ -123,7 +123,7 @@ class Relay:
         if not isinstance(body, dict):
             return _response(error_answer(400, "not_json", "the body is not a JSON object"))
         if body.get("model") != self.endpoint.model:
-            message = f"this relay speaks for {self.endpoint.model} and no other model"
+            message = f"this relay serves {self.endpoint.model} and no other model"
             return _response(error_answer(404, "model_not_found", message))
         answer = await self._provider.call(request.path.split("/v1/", 1)[1], body)
         if body.get("stream") and answer.status == 200:
@@ -132,7 +132,7 @@ class Relay:
 
 
 def hide_memory() -> None:
-    """Keep other processes of the same user from reading this one's memory and first variables.
+    """Prevent other processes of the same user from reading this one's memory and initial variables.
 
     `prctl(PR_SET_DUMPABLE, 0)`, Linux: without it the worker could find the key in
     `/proc/PID/environ`. Root still can.
@@ -141,12 +141,12 @@ def hide_memory() -> None:
         ctypes.CDLL(None, use_errno=True).prctl(4, 0, 0, 0, 0)
 
 
-def _response(answer: Answer) -> web.Response:
+def _response(answer: ProviderAnswer) -> web.Response:
     return web.json_response(answer.body, status=answer.status)
 
 
-async def _streamed(request: web.Request, answer: Answer) -> web.StreamResponse:
-    """A whole answer in the form of a stream, for clients that insist on one."""
+async def _streamed(request: web.Request, answer: ProviderAnswer) -> web.StreamResponse:
+    """A whole answer in the form of a stream, for clients that request one."""
     response = web.StreamResponse(headers={"Content-Type": "text/event-stream", "Cache-Control": "no-cache"})
     await response.prepare(request)
     choices = []

@@ -1,4 +1,4 @@
-"""What calls to a real model cost, counted before they are made and again when they are answered."""
+"""The cost of calls to a model: reserved before they are made, and counted when they are answered."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from envops.facts.spending import Spending, Tokens
 from envops.repository.endpoints import Endpoint
 
 TOKENS_PER_MESSAGE = 16
-"""What a chat template puts around a message, at most."""
+"""The most tokens that a chat template adds to a message."""
 CALLS_OF_CONVERSATION = 10
-"""Calls that a rollout of an environment that answers back is taken to make, where nobody knows."""
+"""The assumed number of calls in a rollout of a multi-turn environment."""
 
 
-class Purse:
-    """Holds a run to its ceiling, whatever is in flight; safe to be used by several threads."""
+class SpendingLimit:
+    """Keeps the cost of a run, including running calls, below a limit; safe for several threads."""
 
     def __init__(self, endpoint: Endpoint, ceiling: float | None) -> None:
         self._endpoint = endpoint
@@ -35,7 +35,7 @@ class Purse:
 
     @property
     def is_waiting(self) -> bool:
-        """Whether an attempt is under way that may use less than was set aside for it."""
+        """Whether a call is running that may use less than was reserved for it."""
         with self._lock:
             return self._in_flight > 0
 
@@ -50,7 +50,7 @@ class Purse:
             self._spending = replace(now, **{name: getattr(now, name) + number for name, number in more.items()})
 
     def reserve(self, bound: Tokens) -> bool:
-        """Set aside what an attempt may cost at most; `False` where that could break the ceiling."""
+        """Reserve the most that a call may cost; `False` where that could exceed the limit."""
         cost = self._endpoint.cost(bound.prompt, bound.completion)
         with self._lock:
             if self._ceiling is not None and self._spending.cost + self._reserved + cost > self._ceiling + 1e-12:
@@ -60,12 +60,12 @@ class Purse:
             return True
 
     def settle(self, bound: Tokens, used: Tokens | None) -> None:
-        """Give back what was set aside and charge what was used."""
+        """Release the reservation and charge what was used."""
         with self._lock:
             self._in_flight -= 1
             self._reserved -= self._endpoint.cost(bound.prompt, bound.completion)
             if not self._in_flight:
-                self._reserved = 0.0  # sums of floats leave crumbs
+                self._reserved = 0.0  # removes rounding errors of sums
             if used is not None:
                 now = self._spending
                 cost = now.cost + self._endpoint.cost(used.prompt, used.completion)
@@ -73,31 +73,31 @@ class Purse:
 
 
 def bound_of_prompt(messages: Sequence[Mapping[str, Any]], tools: Any = None) -> int:
-    """Tokens that a conversation has at most: no tokenizer makes more tokens than bytes."""
+    """The most tokens of a conversation: no tokenizer makes more tokens than bytes."""
     text = json.dumps([messages, tools], ensure_ascii=False, default=str)
     return len(text.encode("utf-8", "replace")) + TOKENS_PER_MESSAGE * (len(messages) + 1)
 
 
 @dataclass(frozen=True)
-class Estimate:
-    """What an evaluation may use at most, before it is begun."""
+class CostEstimate:
+    """The most that an evaluation may use."""
 
     tasks: int
     rollouts: int
     calls: int
     tokens: Tokens
     cost: float | None
-    """Dollars; `None` where there are no prices."""
+    """Dollars; `None` where no prices are configured."""
     calls_guessed: bool = False
-    """The environment answers back, and how often nobody knows; the ceiling holds all the same."""
+    """The number of calls is an assumption, because the environment is multi-turn; the limit holds in any case."""
 
 
 def estimate(
     endpoint: Endpoint, prompts: Sequence[Sequence[Mapping[str, Any]]], rollouts: int, *, conversational: bool
-) -> Estimate:
-    """The upper bound for so many rollouts on each of these tasks.
+) -> CostEstimate:
+    """The upper bound for a number of rollouts on each of these tasks.
 
-    Later calls of a conversation send what was said before once more.
+    Later calls of a conversation send all earlier messages again.
     """
     turns = CALLS_OF_CONVERSATION if conversational else 1
     opening = sum(bound_of_prompt(prompt) for prompt in prompts)
@@ -105,4 +105,4 @@ def estimate(
     tokens = Tokens(rollouts * (opening * turns + repeated), rollouts * len(prompts) * endpoint.max_tokens * turns)
     cost = endpoint.cost(tokens.prompt, tokens.completion) if endpoint.has_prices else None
     count = len(prompts) * rollouts
-    return Estimate(len(prompts), count, count * turns, tokens, cost, conversational)
+    return CostEstimate(len(prompts), count, count * turns, tokens, cost, conversational)

@@ -1,7 +1,6 @@
-"""Where a plan and a release meet the training runs that are due after them; `train` decides by the same.
+"""Training runs that are due after a release: planned with it, submitted after it, and by `train` alone.
 
-Both functions are called with everything that is known by then. What becomes of a run is
-decided in `envops.training.due`, how it is submitted in `envops.training`.
+`envops.training.due` decides what happens to a run, `envops.training.submit` submits it.
 """
 
 from __future__ import annotations
@@ -11,9 +10,8 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from envops.hub.access import HubAccess
-from envops.hub.client import Call, HubUnavailable, ask_hub
-from envops.hub.prime import Prime
+from envops.hub.access import HubAccess, HubUnavailable, Prime
+from envops.hub.client import HubCall, ask_hub
 from envops.hub.runs import PlatformRun, RunsUnreadable, list_runs
 from envops.release.steps import PlannedRun, address_of
 from envops.repository.git import git
@@ -30,13 +28,13 @@ from envops.training.submit import Platform, submit
 
 @dataclass(frozen=True)
 class Situation:
-    """What runs are decided from."""
+    """Everything that decides about runs."""
 
     root: Path
     registry: Registry
     access: HubAccess
     prime: Prime | None
-    """`None` where the Hub is not asked; then nothing can be said of what was submitted."""
+    """`None` where the Hub is not used; then it is unknown what was submitted."""
     ready: frozenset[str]
     """Environments that are, or with this release will be, on the Hub as they are declared."""
     stop: threading.Event
@@ -44,7 +42,7 @@ class Situation:
 
 @dataclass(frozen=True)
 class SubmittedRun:
-    """What came of one run."""
+    """The result for one run."""
 
     name: str
     outcome: str
@@ -56,7 +54,7 @@ class SubmittedRun:
 
 @dataclass(frozen=True)
 class DecidedRun:
-    """A declared run, what it is called on the platform, and what is to become of it."""
+    """A declared run, its name on the platform, and what will happen to it."""
 
     run: DeclaredRun
     identity: RunIdentity
@@ -64,7 +62,7 @@ class DecidedRun:
 
 
 def planned_runs(situation: Situation) -> tuple[PlannedRun, ...]:
-    """What would become of each declared run."""
+    """What would happen to each declared run."""
     return tuple(
         PlannedRun(each.run.spec.name, each.run.spec.backend, each.fate.action, each.fate.reason, each.fate.next)
         for each in decided_runs(situation)
@@ -72,7 +70,7 @@ def planned_runs(situation: Situation) -> tuple[PlannedRun, ...]:
 
 
 def submit_runs(situation: Situation, planned: tuple[PlannedRun, ...]) -> tuple[SubmittedRun, ...]:
-    """Submit those that are planned to be, each once, where all of their environments are ready."""
+    """Submit the planned runs, each once, where all of their environments are ready."""
     due = [run.name for run in planned if run.action == "submit"]
     if not due:
         return ()
@@ -82,7 +80,7 @@ def submit_runs(situation: Situation, planned: tuple[PlannedRun, ...]) -> tuple[
 def decided_runs(
     situation: Situation, names: Collection[str] | None = None, asked: Collection[str] = ()
 ) -> list[DecidedRun]:
-    """The fate of each run, or of those named; `asked` are runs that somebody asked for by name.
+    """What will happen to each run, or to those in `names`; `asked` are runs that the user named.
 
     Raises `DeclarationError`, `HubUnavailable` and `Interrupted`.
     """
@@ -101,7 +99,7 @@ def decided_runs(
 
 
 def carry_out(situation: Situation, each: DecidedRun) -> SubmittedRun:
-    """Submit one run if that is its fate, and say what came of it."""
+    """Submit one run if it is due; the result in any case."""
     name, fate = each.run.spec.name, each.fate
     if fate.action == "submitted":
         return SubmittedRun(name, "already-submitted", fate.reason, fate.next, fate.found.id if fate.found else "")
@@ -154,7 +152,7 @@ def _platform_runs(situation: Situation, runs: Iterable[DeclaredRun]) -> tuple[t
 
 
 def _external_ready(situation: Situation, runs: Iterable[DeclaredRun]) -> frozenset[str]:
-    """The environments of others that hosted runs use and that are on the Hub at their version."""
+    """The external environments of hosted runs that are on the Hub at their version."""
     external = situation.registry.external
     wanted = {
         source.id
@@ -168,7 +166,7 @@ def _external_ready(situation: Situation, runs: Iterable[DeclaredRun]) -> frozen
     calls = []
     for name in sorted(wanted):
         address, _, version = address_of(external[name]).partition("@")
-        calls.append(Call(name, f"/environmentshub/{address}/@{version}"))
+        calls.append(HubCall(name, f"/environmentshub/{address}/@{version}"))
     try:
         answers = ask_hub(situation.prime, situation.access, calls, situation.stop)
     except HubUnavailable:

@@ -1,4 +1,4 @@
-"""What entitles an environment to be published: a passing validation of exactly these files."""
+"""The evidence that a release requires: a passing validation of exactly these files."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from envops.rules.engine import GATES
 
 
 @dataclass(frozen=True)
-class Evidence:
-    """What a validation said of one environment."""
+class ValidationEvidence:
+    """The result of a validation for one environment."""
 
     name: str
     verdict: str
@@ -27,27 +27,27 @@ class Evidence:
     reason: str = ""
 
     def refusal(self, package: Package, wheel: Wheel | None = None) -> str:
-        """Why this does not entitle the package to be published, or an empty string."""
+        """Why the package may not be published on this evidence; empty where it may."""
         if (self.digest, self.hub_hash) != (package.digest, package.hub_hash):
-            return f"what was validated is {self.digest[:19]}…, and here is {package.digest[:19]}…"
+            return f"the validation is of {self.digest[:19]}…, and the package is {package.digest[:19]}…"
         missing = [gate for gate in GATES if gate not in self.gates]
         if missing:
-            return f"the validation did not judge {', '.join(missing)}"
+            return f"the validation did not check {', '.join(missing)}"
         if self.verdict != "pass":
-            return f"the validation says {self.verdict}{f': {self.reason}' if self.reason else ''}"
+            return f"the validation is {self.verdict}{f': {self.reason}' if self.reason else ''}"
         if not self.wheel:
-            return "the validation does not say which wheel it tested"
+            return "the validation names no wheel"
         if wheel is not None and wheel.sha256 != self.wheel:
             there, here = self.wheel[:12], wheel.sha256[:12]
-            return f"the wheel that is built here ({here}…) is not the one that was tested ({there}…)"
+            return f"the wheel built here ({here}…) is not the wheel that was tested ({there}…)"
         return ""
 
 
 class NoEvidence(Exception):
-    """A file that should hold evidence does not."""
+    """The file holds no evidence."""
 
 
-def read_evidence(path: Path) -> dict[str, Evidence]:
+def read_evidence(path: Path) -> dict[str, ValidationEvidence]:
     """The evidence of a `validate.json`, by environment. Raises `NoEvidence`."""
     try:
         data = json.loads(path.read_bytes())
@@ -56,15 +56,15 @@ def read_evidence(path: Path) -> dict[str, Evidence]:
     except OSError as error:
         raise NoEvidence(f"{path} cannot be read: {error.strerror or error}") from None
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise NoEvidence(f"{path} is no validate.json: {type(error).__name__} {error}") from None
+        raise NoEvidence(f"{path} is not a validate.json: {type(error).__name__} {error}") from None
 
 
-def _evidence(entry: Mapping[str, Any]) -> Evidence:
+def _evidence(entry: Mapping[str, Any]) -> ValidationEvidence:
     fired = [
         each["rule"] for each in entry.get("findings", ()) if each.get("severity") == "error" and not each["ignored"]
     ]
     broke = [f"{each['stage']}: {each['message']}" for each in entry.get("failures", ())]
-    return Evidence(
+    return ValidationEvidence(
         name=str(entry["name"]),
         verdict=str(entry["verdict"]),
         digest=str(entry["digest"]),

@@ -1,37 +1,41 @@
-"""What a release did, as data: kept as an artifact, and the answer to what was published when and on what evidence."""
+"""The result of a release: as data for an artifact, and as text and Markdown for people."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Literal
 
-from envops.release.evaluations import PushedEvaluation
-from envops.release.evidence import Evidence
+from envops.release.evidence import ValidationEvidence
 from envops.release.publishing import Published
-from envops.release.steps import Step
+from envops.release.pushed_evaluations import PushedEvaluation
+from envops.release.steps import ReleaseStep
 from envops.release.verifying import Verified
+from envops.text.markdown import code_span, prose, table_cell
 from envops.text.scrubbing import Scrubber
+from envops.text.visible_text import on_one_line
 
 FORMAT_VERSION = 1
+_SIGNS = {"published": "+", "unchanged": " ", "refused": "!", "failed": "!", "wedged": "!", "unknown": "?"}
 
-Result = Literal["published", "unchanged", "refused", "failed", "wedged", "unknown", "not-reached"]
+ReleaseResult = Literal["published", "unchanged", "refused", "failed", "wedged", "unknown", "not-reached"]
 
 
 @dataclass(frozen=True)
-class Entry:
-    """One environment's line."""
+class LedgerEntry:
+    """The result for one environment."""
 
-    step: Step
-    result: Result
+    step: ReleaseStep
+    result: ReleaseResult
     message: str
     next: str = ""
     digest: str = ""
     wheel: str = ""
-    """sha256 of the wheel that was proven."""
-    evidence: Evidence | None = None
-    """The validation that entitles it to be published."""
+    """sha256 of the wheel that was tested."""
+    evidence: ValidationEvidence | None = None
+    """The validation that it was published on."""
     published: Published | None = None
     verified: Verified | None = None
     evaluations: tuple[PushedEvaluation, ...] = ()
@@ -44,7 +48,7 @@ class Entry:
 
 
 @dataclass
-class Ledger:
+class ReleaseLedger:
     """The whole release."""
 
     commit: str
@@ -52,7 +56,7 @@ class Ledger:
     prime: str
     tool: str
     began: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
-    entries: list[Entry] = field(default_factory=list)
+    entries: list[LedgerEntry] = field(default_factory=list)
     runs: list[dict[str, Any]] = field(default_factory=list)
     interrupted: bool = False
 
@@ -72,11 +76,11 @@ class Ledger:
         }
 
     def text(self, scrubber: Scrubber) -> str:
-        """The ledger as JSON, without anything secret."""
+        """The ledger as JSON, without secrets."""
         return json.dumps(scrubber.value(self.data()), indent=2, ensure_ascii=True) + "\n"
 
 
-def _entry_data(entry: Entry) -> dict[str, Any]:
+def _entry_data(entry: LedgerEntry) -> dict[str, Any]:
     wanted, published = entry.step.desired, entry.published
     return {
         "name": wanted.name,
@@ -99,3 +103,61 @@ def _entry_data(entry: Entry) -> dict[str, Any]:
         "evaluations": [asdict(each) for each in entry.evaluations],
         "seconds": round(entry.seconds, 1),
     }
+
+
+def render_release_text(ledger: ReleaseLedger) -> str:
+    """The release for a terminal."""
+    width = max((len(entry.step.desired.address) for entry in ledger.entries), default=0)
+    lines = []
+    for entry in ledger.entries:
+        address = entry.step.desired.address
+        if entry.result == "unchanged" and not entry.evaluations:
+            continue
+        lines.append(
+            f"{_SIGNS.get(entry.result, '?')} {address:<{width}}  {entry.result:<9}  {on_one_line(entry.message)}"
+        )
+        lines += [f"  {'':<{width}}  {on_one_line(text)}" for text in _besides(entry)]
+    lines += [f"  run {run['name']}: {run['outcome']}, {on_one_line(str(run['message']))}" for run in ledger.runs]
+    return "\n".join([*lines, sum_of(ledger)]) + "\n"
+
+
+def _besides(entry: LedgerEntry) -> Iterator[str]:
+    if entry.verified:
+        yield entry.verified.message
+    for each in entry.evaluations:
+        yield f"evaluation {each.name}: {each.outcome}, {each.message}"
+    if entry.next:
+        yield f"next: {entry.next}"
+
+
+def sum_of(ledger: ReleaseLedger) -> str:
+    """The summary in one line."""
+    counted: dict[str, int] = {}
+    for entry in ledger.entries:
+        counted[entry.result] = counted.get(entry.result, 0) + 1
+    said = ", ".join(f"{count:,} {result}" for result, count in counted.items()) or "nothing was chosen"
+    return f"{said}{'; interrupted' if ledger.interrupted else ''}."
+
+
+def render_release_markdown(ledger: ReleaseLedger) -> str:
+    """The release as a page of Markdown."""
+    busy = [entry for entry in ledger.entries if entry.result != "unchanged"]
+    parts = [f"## Release of {code_span(ledger.commit[:12] or 'an unknown commit')}\n"]
+    if busy:
+        parts.append("| | environment | version | result | what |\n|---|---|---|---|---|")
+        parts[-1] += "".join(f"\n{_row(entry)}" for entry in busy) + "\n"
+    for entry in ledger.entries:
+        named = code_span(entry.step.desired.name)
+        parts += [f"- {named}: {prose(on_one_line(text))}" for text in _besides(entry)]
+    for run in ledger.runs:
+        said = on_one_line(f"{run['outcome']}, {run['message']}")
+        parts.append(f"- run {code_span(str(run['name']))}: {prose(said)}")
+    parts.append(f"\n**{prose(sum_of(ledger))}**")
+    return "\n".join(parts) + "\n"
+
+
+def _row(entry: LedgerEntry) -> str:
+    sign = {"+": "✓", "!": "✗"}.get(_SIGNS.get(entry.result, "?"), "?")
+    what = prose(on_one_line(entry.message)).replace("|", "&#124;")
+    wanted = entry.step.desired
+    return f"| {sign} | {table_cell(wanted.address)} | {table_cell(wanted.version or '-')} | {entry.result} | {what} |"

@@ -1,4 +1,4 @@
-"""Making a plan: what is declared and what git says, beside what the Hub says. Shared by `plan` and `release`."""
+"""Making a release plan from what is declared, the history in git, and the state of the Hub."""
 
 from __future__ import annotations
 
@@ -8,12 +8,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from envops.facts.observed import Facts
-from envops.hub.access import HubAccess, hub_access
-from envops.hub.client import HubUnavailable
-from envops.hub.prime import INSTALL, Prime, find_prime
+from envops.hub.access import INSTALL, HubAccess, HubUnavailable, Prime, find_prime, hub_access
 from envops.hub.state import HubState, read_hub
 from envops.release.due_runs import Situation, planned_runs
-from envops.release.steps import WRITES, Desired, Plan, Step, address_of, external_step, orphans, step_of
+from envops.release.steps import WRITES, Desired, ReleasePlan, ReleaseStep, address_of, external_step, orphans, step_of
 from envops.repository.changes import Change, changed_environments
 from envops.repository.git import ContentMissing
 from envops.repository.package import Package
@@ -29,13 +27,13 @@ from envops.rules.engine import Finding, Subject, findings
 class Planned:
     """A plan and what it was made from."""
 
-    plan: Plan
+    plan: ReleasePlan
     registry: Registry
     access: HubAccess
     prime: Prime | None
     hub: HubState | None
     there: frozenset[str]
-    """Environments that the Hub has as they are declared, also of those that are only read for a run's sake."""
+    """Environments that the Hub has as they are declared, including those that only a run needs."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +47,7 @@ class _Choice:
 def make_plan(root: Path, names: Sequence[str], changed: str | None, stop: threading.Event) -> Planned:
     """Plan for the named environments, for those that differ from the base `changed`, or for all.
 
-    Without a key the Hub is not asked, and the plan says so. Raises `DeclarationError`,
+    Without a key the Hub is not read, and the plan says so. Raises `DeclarationError`,
     `HubUnavailable` and `Interrupted`.
     """
     root = root.resolve()
@@ -68,7 +66,7 @@ def make_plan(root: Path, names: Sequence[str], changed: str | None, stop: threa
     ready = there | {step.desired.name for step in steps if step.action in WRITES}
     situation = Situation(root, registry, access, prime if hub else None, ready, stop)
     runs = planned_runs(situation) if concerned else ()
-    plan = Plan(
+    plan = ReleasePlan(
         steps=steps,
         runs=tuple(run for run in runs if run.name in concerned),
         findings=findings,
@@ -91,12 +89,12 @@ def _concerned_runs(registry: Registry, choice: _Choice) -> dict[str, set[str]]:
 
 
 def desired_of(entry: EnvironmentEntry, content: Package | ReleaseContent) -> Desired:
-    """What this repository wants the Hub to have of one environment."""
+    """What the Hub should have of one environment."""
     return Desired(entry.name, entry.owner, content.version, content.hub_hash, entry.visibility)
 
 
 def _desired(root: Path, entry: EnvironmentEntry) -> Desired:
-    """What is wanted of an environment as it lies here. Raises `DeclarationError` with all that is wrong with it."""
+    """What the Hub should have of an environment of the working tree. Raises `DeclarationError` with every problem."""
     content = release_content(root / ENVIRONMENTS_FOLDER / entry.folder_name, root)
     return desired_of(entry, content or Repository.load(root, [entry.name]).packages[entry.name])
 
@@ -119,11 +117,11 @@ def _asked(
     choice: _Choice,
     stop: threading.Event,
 ) -> tuple[HubState | None, str]:
-    """The Hub's state, or why it was not asked."""
+    """The Hub's state, or why it was not read."""
     if not desired and not choice.whole:
         return None, "nothing was chosen"
     if not access.key:
-        return None, "there is no key (PRIME_API_KEY, or prime login)"
+        return None, "no API key (set PRIME_API_KEY, or run: prime login)"
     if prime is None:
         raise HubUnavailable("the prime CLI is not installed", INSTALL)
     external = registry.external.values() if choice.whole else ()
@@ -134,9 +132,9 @@ def _asked(
 
 
 def _version_findings(
-    root: Path, choice: _Choice, steps: Sequence[Step]
+    root: Path, choice: _Choice, steps: Sequence[ReleaseStep]
 ) -> tuple[dict[str, tuple[Finding, ...]], list[str]]:
-    """What the rules of versions find, and what a reader should know of how they looked."""
+    """The findings of the rules of versions, and notes on what they could not compare."""
     try:
         change = choice.change or changed_environments(root)
     except DeclarationError as error:
@@ -153,14 +151,14 @@ def _version_findings(
         try:
             history = release_history(root, entry, package, change.base, change.renamed.get(name))
         except ContentMissing as error:
-            notes.append(f"the version of {name} was not judged: {error}")
+            notes.append(f"the version of {name} was not checked: {error}")
             continue
         history = replace(history, published=published.get(name) or None)
         subject = Subject(entry, package, Facts(name, "", package.digest), history=history)
         if judged := tuple(findings(subject, ("release",))):
             found[name] = judged
         if not history.whole:
-            notes.append(f"the clone is shallow: versions of {name} before its oldest commit here were not looked up")
+            notes.append(f"the clone is shallow: versions of {name} before its oldest commit were not checked")
     return found, notes
 
 
@@ -176,8 +174,8 @@ def _notes(choice: _Choice, hub: HubState | None, registry: Registry) -> Iterato
     if change is not None:
         yield change.reason
         for name in sorted(change.removed):
-            yield f"{name} is gone from here; {registry.owner}/{name} stays on the Hub until somebody deletes it there"
+            yield f"{name} was removed here; {registry.owner}/{name} stays on the Hub until you delete it there"
     if hub is not None and not hub.identity.may_write:
-        yield "the key may read environments and not write them: a release would be refused"
+        yield "the key may read environments but not write them: the Hub would refuse a release"
     for owner, why in (hub.unlisted if hub else {}).items():
-        yield f"what else {owner} has on the Hub could not be listed: {why}"
+        yield f"the environments of {owner} could not be listed: {why}"

@@ -1,10 +1,10 @@
-"""One real `prime env push`, of exactly the files and the wheel that were proven.
+"""One `prime env push`, of exactly the files and the wheel that were validated.
 
 The CLI builds the wheel itself, with the key in its environment, where a build hook of the
 environment could read it. It calls `uv build` for that, by the name `uv`. What it finds under
-that name here hands out the proven wheel: nothing is built beside the key, what is uploaded is
-what was tested byte by byte, and anything else that is asked of it ends the push before the
-Hub hears of it.
+that name here is a script that copies the tested wheel: nothing is built beside the key, and what
+is uploaded is what was tested, byte by byte. Any other use of it ends the push before anything
+is sent.
 """
 
 from __future__ import annotations
@@ -19,37 +19,37 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Literal
 
-from envops.hub.access import HubAccess
-from envops.hub.prime import Prime
+from envops.hub.access import HubAccess, Prime
+from envops.hub.pending_submission import telling_line
 from envops.release.steps import Desired
 from envops.repository.content import hub_content_hash, hub_files
 from envops.repository.package import Package
+from envops.system.retry_policy import HUB_PUSH
 from envops.system.subprocesses import ProgramFailed, run_program
 
 PUSH_SECONDS = 900.0
 """Two uploads of at most 300 s and seven calls of at most 30 s."""
 _BUILDER = """#!/bin/sh
-# Stands in for uv, which the CLI builds with: the wheel that was proven is taken, and nothing is built.
+# Replaces uv, which the CLI builds with: copies the tested wheel, and builds nothing.
 if [ "$*" = "build --wheel --out-dir dist" ]; then
     mkdir -p dist && exec cp {wheel} dist/
 fi
-echo "only the proven wheel is published; asked for: uv $*" >&2
+echo "only the tested wheel is published; the CLI ran: uv $*" >&2
 exit 1
 """
 
 Blame = Literal["none", "passing", "rights", "taken", "refused", "local"]
-"""Why a push did not end well: nothing did, the Hub's moment, the key's rights, content or version that is there
-already, another refusal that stays, or our side."""
+"""Why a push failed: it did not (none), a transient error, missing rights, content or version that is published
+already (taken), another refusal, or an error on this machine."""
 
 _STATUS = re.compile(r"(?:HTTP |(?:Client|Server) error ')(\d{3})")
-_PASSING = frozenset({408, 425, 429, 500, 502, 503, 504, 520, 522, 524, 529})
 _WORDS: Mapping[str, Blame] = {
     "API key unauthorized": "rights",
     "Payment required": "refused",
     "missing a username": "refused",
     "Validation failed": "refused",
     "Build failed": "local",
-    "only the proven wheel is published": "local",
+    "only the tested wheel is published": "local",
     "Failed to parse pyproject.toml": "local",
     "Error: No ": "local",
     "No such option": "local",
@@ -58,15 +58,15 @@ _WORDS: Mapping[str, Blame] = {
 
 @dataclass(frozen=True)
 class Push:
-    """What the CLI said; what came of it only the Hub can say."""
+    """The output of the CLI; only the Hub shows whether the push had an effect."""
 
     exit_code: int
     said: str
-    """Scrubbed."""
+    """Without secrets."""
 
     @property
     def blame(self) -> Blame:
-        """Whose it is that the push did not end well, as far as the text tells."""
+        """Why the push failed, as far as the output shows."""
         if self.exit_code == 0:
             return "none"
         if "already exists" in self.said:
@@ -75,20 +75,18 @@ class Push:
             if words in self.said:
                 return blame
         statuses = [int(found) for found in _STATUS.findall(self.said)]
-        if not statuses or statuses[-1] in _PASSING:
+        if not statuses or HUB_PUSH.allows(statuses[-1]):
             return "passing"  # a reset, a timeout, an answer that is not the Hub's
         return "rights" if statuses[-1] in (401, 403) else "taken" if statuses[-1] == 409 else "refused"
 
     @property
     def short(self) -> str:
         """The line that matters most."""
-        lines = [line.strip() for line in self.said.splitlines() if line.strip()]
-        telling = [line for line in lines if re.search(r"error|failed|HTTP \d|exists", line, re.IGNORECASE)]
-        return (telling or lines or ["it said nothing"])[0][:300]
+        return telling_line(self.said)
 
 
 class SourceDiffers(Exception):
-    """The files that would be published are not those that were planned."""
+    """The files changed since the plan was made."""
 
 
 def push_environment(
@@ -123,7 +121,7 @@ def _stand_in(tools: Path, wheel: Path) -> None:
 
 
 def _copy(package: Package, target: Path) -> None:
-    """Everything that the Hub's archive holds, and the .gitignore that decides about that; links stay links."""
+    """The files of the Hub's archive, and the .gitignore that decides which they are; links stay links."""
     for name in sorted({*package.files, *hub_files(package.folder)}):
         path = target / name
         if any((package.folder / parent).is_symlink() for parent in Path(name).parents):

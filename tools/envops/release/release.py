@@ -1,4 +1,4 @@
-"""A release: every planned step, side by side, each on its own evidence; one that fails stops no other."""
+"""A release: all planned steps in parallel, each on its own evidence; a failing one does not stop the others."""
 
 from __future__ import annotations
 
@@ -10,20 +10,19 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
-from envops.hub.access import HubAccess
-from envops.hub.client import Call, ask_hub
-from envops.hub.prime import Prime
-from envops.hub.retry_policy import USUAL_PATIENCE, Patience
-from envops.hub.state import Identity, Reading, reading_of
-from envops.release.evaluations import EvaluationPusher
-from envops.release.evidence import Evidence
-from envops.release.ledger import Entry
+from envops.hub.access import HubAccess, Prime
+from envops.hub.client import HubCall, ask_hub
+from envops.hub.state import HubIdentity, HubReading, reading_of
+from envops.release.evidence import ValidationEvidence
+from envops.release.ledger import LedgerEntry
 from envops.release.publishing import HubSide, publish
+from envops.release.pushed_evaluations import EvaluationPusher
 from envops.release.pushing import Push, push_environment
-from envops.release.steps import REFUSED, WRITES, Plan, Step
+from envops.release.steps import REFUSED, WRITES, ReleasePlan, ReleaseStep
 from envops.release.verifying import Fetched, Verified, Verifier
 from envops.repository.repository import Repository
 from envops.repository.workspace import Workspace
+from envops.system.retry_policy import HUB_PUSH, RetryPolicy
 from envops.system.subprocesses import Interrupted, ProgramFailed
 from envops.validation.wheel import BuiltWheel, built_wheel
 
@@ -40,35 +39,35 @@ class Release:
     workspace: Workspace
     prime: Prime
     access: HubAccess
-    identity: Identity
-    evidence: Mapping[str, Evidence]
+    identity: HubIdentity
+    evidence: Mapping[str, ValidationEvidence]
     no_evidence: str
-    """What to say where an environment has none."""
+    """The message for an environment without evidence."""
     uncommitted: Mapping[str, str]
-    """Environment → what of it git does not have."""
+    """Environment → its uncommitted files."""
     stop: threading.Event
     tell: Callable[[str], None]
-    patience: Patience = USUAL_PATIENCE
+    retry: RetryPolicy = HUB_PUSH
 
-    def apply(self, plan: Plan, done: Callable[[Entry], None]) -> None:
-        """Carry out the plan; `done` gets each entry whenever something came of it, from several threads.
+    def apply(self, plan: ReleasePlan, done: Callable[[LedgerEntry], None]) -> None:
+        """Carry out the plan; `done` gets each entry whenever it changes, from several threads.
 
-        First wheels are built, then everything is published, then what the Hub hands out is
-        loaded, then evaluations are pushed: an environment's code, its build among it, never runs
-        beside a process that holds the key in its variables. Raises `KeyboardInterrupt` once what
-        was under way has come to its end.
+        All wheels are built, then everything is published, then the published wheels are loaded,
+        then evaluations are pushed: an environment's code, including its build, never runs beside
+        a process that has the key in its variables. Raises `KeyboardInterrupt` once the running
+        steps have ended.
         """
         built: dict[str, BuiltWheel] = {}
         fetched: dict[str, Fetched] = {}
 
-        def prepare(step: Step) -> Entry:
-            entry = Entry(step, "not-reached", "nothing came of it yet")
+        def prepare(step: ReleaseStep) -> LedgerEntry:
+            entry = LedgerEntry(step, "not-reached", "not started")
             return self._timed(entry, lambda known: self._refused(plan, step) or self._prepared(known, built))
 
-        def push(entry: Entry) -> Entry:
+        def push(entry: LedgerEntry) -> LedgerEntry:
             return self._timed(entry, lambda known: self._pushed(known, built, fetched, folder))
 
-        def load(entry: Entry) -> Entry:
+        def load(entry: LedgerEntry) -> LedgerEntry:
             return self._timed(entry, lambda known: self._loaded(known, fetched))
 
         with self.workspace.scratch() as folder:
@@ -77,9 +76,9 @@ class Release:
                 entries = self._side_by_side(act, entries, done)
 
     def _side_by_side(
-        self, act: Callable[[_Given], Entry], given: Sequence[_Given], done: Callable[[Entry], None]
-    ) -> list[Entry]:
-        def carried_out(one: _Given) -> Entry:
+        self, act: Callable[[_Given], LedgerEntry], given: Sequence[_Given], done: Callable[[LedgerEntry], None]
+    ) -> list[LedgerEntry]:
+        def carried_out(one: _Given) -> LedgerEntry:
             entry = act(one)
             done(entry)
             return entry
@@ -94,13 +93,13 @@ class Release:
                     future.cancel()
                 raise
 
-    def _timed(self, known: Entry, act: Callable[[Entry], Entry]) -> Entry:
-        """What came of one part of the way; whatever goes wrong here is this environment's alone."""
+    def _timed(self, known: LedgerEntry, act: Callable[[LedgerEntry], LedgerEntry]) -> LedgerEntry:
+        """The entry after one part of the release; an exception is the result of this environment alone."""
         started = time.monotonic()
         try:
             entry = act(known)
         except Interrupted:
-            then = "run it again: it reads first"
+            then = "run the release again"
             cut = replace(known, result="not-reached", message="interrupted", next=then)
             entry = replace(known, next=f"interrupted; {then}") if known.is_ready else cut
         except Exception as error:
@@ -108,27 +107,27 @@ class Release:
             entry = replace(known, result="unknown", message=said, next="run the release again, and report this")
         return replace(entry, seconds=known.seconds + time.monotonic() - started)
 
-    def _refused(self, plan: Plan, step: Step) -> Entry | None:
-        """What needs no push, or may have none."""
+    def _refused(self, plan: ReleasePlan, step: ReleaseStep) -> LedgerEntry | None:
+        """The entry of a step that needs no push or may not be pushed; `None` for others."""
         name = step.desired.name
         if step.action == "unchanged":
-            return Entry(step, "unchanged", step.reason)
+            return LedgerEntry(step, "unchanged", step.reason)
         if step.action in REFUSED:
-            return Entry(step, "refused", step.reason, step.next)
+            return LedgerEntry(step, "refused", step.reason, step.next)
         if step.action not in WRITES:
-            return Entry(step, "unknown", step.reason, step.next)
+            return LedgerEntry(step, "unknown", step.reason, step.next)
         blocked = plan.blocked(name)
         if blocked:
-            return Entry(step, "refused", f"{blocked[0].rule}: {blocked[0].message}", blocked[0].fix)
+            return LedgerEntry(step, "refused", f"{blocked[0].rule}: {blocked[0].message}", blocked[0].fix)
         if name in self.uncommitted:
             message = f"not committed: {self.uncommitted[name]}"
-            return Entry(step, "refused", message, "commit it: what is published must be found in git")
+            return LedgerEntry(step, "refused", message, "commit it: what is published must be in git")
         if self.identity.owns(step.desired.owner) is False and step.action == "create":
-            return Entry(step, "refused", f"{step.desired.owner} is not this key's", "use a key of that owner")
+            return LedgerEntry(step, "refused", f"{step.desired.owner} is not this key's", "use a key of that owner")
         return None
 
-    def _prepared(self, known: Entry, built: dict[str, BuiltWheel]) -> Entry:
-        """Look at the evidence, and build the wheel that it is about."""
+    def _prepared(self, known: LedgerEntry, built: dict[str, BuiltWheel]) -> LedgerEntry:
+        """Check the evidence, and build the wheel that it names."""
         name = known.step.desired.name
         package = self.repository.packages[name]
         known = replace(known, digest=package.digest)
@@ -149,9 +148,9 @@ class Release:
         return known
 
     def _pushed(
-        self, known: Entry, built: Mapping[str, BuiltWheel], fetched: dict[str, Fetched], folder: Path
-    ) -> Entry:
-        """Publish, and fetch what the Hub hands out then."""
+        self, known: LedgerEntry, built: Mapping[str, BuiltWheel], fetched: dict[str, Fetched], folder: Path
+    ) -> LedgerEntry:
+        """Publish, and fetch the published wheel."""
         step, name = known.step, known.step.desired.name
         if name not in built:
             return known
@@ -171,9 +170,9 @@ class Release:
 
     @property
     def _verifier(self) -> Verifier:
-        return Verifier(self.prime, self.access, self.workspace, self.stop, self.patience)
+        return Verifier(self.prime, self.access, self.workspace, self.stop, self.retry)
 
-    def _loaded(self, known: Entry, fetched: Mapping[str, Fetched]) -> Entry:
+    def _loaded(self, known: LedgerEntry, fetched: Mapping[str, Fetched]) -> LedgerEntry:
         """Install and load what was published."""
         desired = known.step.desired
         if desired.name not in fetched:
@@ -181,41 +180,41 @@ class Release:
         entry, package = self.repository.registry.environments[desired.name], self.repository.packages[desired.name]
         return self._verified(known, self._verifier.load(fetched[desired.name], desired, entry, package))
 
-    def _verified(self, known: Entry, verified: Verified) -> Entry:
+    def _verified(self, known: LedgerEntry, verified: Verified) -> LedgerEntry:
         desired = known.step.desired
         if not verified.seen:
-            then = f"look at {desired.address}@{desired.version} on the Hub: no later release looks at it again"
+            then = f"check {desired.address}@{desired.version} on the Hub: no later release checks it again"
             message = f"published, but {verified.message}"
             return replace(known, result="unknown", message=message, next=then, verified=verified)
         if not verified.sound:
             then = f"do not use {desired.address}@{desired.version}; then: nox -s bump -- {desired.name}"
             message = f"published, but {verified.message}"
             return replace(known, result="failed", message=message, next=then, verified=verified)
-        self.tell(f"{desired.address}: {desired.version} is there, {verified.message}")
+        self.tell(f"{desired.address}: {desired.version} is published, {verified.message}")
         return replace(known, verified=verified)
 
-    def _hub_side(self, step: Step, wheel: Path) -> HubSide:
+    def _hub_side(self, step: ReleaseStep, wheel: Path) -> HubSide:
         package = self.repository.packages[step.desired.name]
 
         def push() -> Push:
             return push_environment(step.desired, package, wheel, self.prime, self.access, self.stop)
 
-        return HubSide(push, lambda: self._read(step), self.stop, self.patience)
+        return HubSide(push, lambda: self._read(step), self.stop, self.retry)
 
-    def _read(self, step: Step) -> tuple[Reading, frozenset[str]]:
+    def _read(self, step: ReleaseStep) -> tuple[HubReading, frozenset[str]]:
         address = step.desired.address
         place = f"/environmentshub/{address}"
-        calls = [Call("status", f"{place}/status"), Call("all", f"{place}/versions")]
+        calls = [HubCall("status", f"{place}/status"), HubCall("all", f"{place}/versions")]
         answers = ask_hub(self.prime, self.access, calls, self.stop)
         data = answers["all"].data
         versions = data.get("data", {}).get("versions", ()) if isinstance(data, dict) else ()
         contents = frozenset(str(each.get("sha256")) for each in versions if isinstance(each, dict))
         return reading_of(answers["status"], address, self.identity), contents
 
-    def _with_evaluations(self, known: Entry) -> Entry:
-        """Also where nothing was published now: an earlier release may have been cut short before this."""
+    def _with_evaluations(self, known: LedgerEntry) -> LedgerEntry:
+        """Push evaluations, also of an earlier release that was interrupted before it pushed them."""
         desired = known.step.desired
         if not known.is_ready or not self.repository.registry.environments[desired.name].publish_evals:
             return known
-        pusher = EvaluationPusher(self.prime, self.access, self.stop, self.patience)
+        pusher = EvaluationPusher(self.prime, self.access, self.stop, self.retry)
         return replace(known, evaluations=pusher.push_all(desired, self.repository.packages[desired.name]))

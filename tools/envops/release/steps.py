@@ -1,4 +1,4 @@
-"""What a release would do to each environment: from what is declared and what the Hub says, nothing else."""
+"""What a release would do to each environment, decided from the declaration and the state of the Hub alone."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from packaging.version import InvalidVersion, Version
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from envops.hub.state import HubEnvironment, HubState, Reading
+    from envops.hub.state import HubEnvironment, HubReading, HubState
     from envops.repository.registry import ExternalEntry
     from envops.rules.engine import Finding, Verdict
 
-Action = Literal[
+ReleaseAction = Literal[
     "create", "publish", "visibility", "unchanged", "conflict", "drift", "no-access", "unreadable", "not-asked"
 ]
-WRITES: frozenset[Action] = frozenset({"create", "publish", "visibility"})
-REFUSED: frozenset[Action] = frozenset({"conflict", "drift", "no-access"})
-"""The Hub has what a release cannot replace: somebody has to decide."""
+WRITES: frozenset[ReleaseAction] = frozenset({"create", "publish", "visibility"})
+REFUSED: frozenset[ReleaseAction] = frozenset({"conflict", "drift", "no-access"})
+"""The Hub has something that a release cannot replace: a person has to decide."""
 
 
 @dataclass(frozen=True)
 class Desired:
-    """One environment as this repository wants it on the Hub."""
+    """The desired state of one environment on the Hub."""
 
     name: str
     owner: str
@@ -38,20 +38,20 @@ class Desired:
 
 
 @dataclass(frozen=True)
-class Step:
+class ReleaseStep:
     """What a release would do to one environment, and why."""
 
     desired: Desired
-    action: Action
+    action: ReleaseAction
     reason: str
     next: str = ""
-    """What somebody has to do; only where a release does nothing."""
+    """What the user has to do; empty where the release does something."""
     found: HubEnvironment | None = None
 
 
 @dataclass(frozen=True)
 class ExternalStep:
-    """Whether an environment that runs use from the Hub is there."""
+    """Whether an external environment of a run is on the Hub."""
 
     name: str
     address: str
@@ -60,56 +60,53 @@ class ExternalStep:
     why: str = ""
 
 
-def step_of(desired: Desired, reading: Reading | None) -> Step:
-    """The one thing to do about one environment; nothing is decided from a failed read."""
+def step_of(desired: Desired, reading: HubReading | None) -> ReleaseStep:
+    """The step for one environment; a failed read decides nothing."""
     if reading is None:
-        return Step(desired, "not-asked", "the Hub was not asked")
+        return ReleaseStep(desired, "not-asked", "the Hub was not read")
     if reading.standing == "unreadable":
-        then = "try again; nothing is done to an environment whose present state is not known"
-        return Step(desired, "unreadable", reading.why, then)
+        then = "try again; an environment whose state is unknown is not changed"
+        return ReleaseStep(desired, "unreadable", reading.why, then)
     if reading.standing == "no-access":
         then = f"use a key that may write for {desired.owner}, or name another owner in registry.yaml"
-        return Step(desired, "no-access", reading.why, then)
+        return ReleaseStep(desired, "no-access", reading.why, then)
     if reading.standing == "missing" or reading.environment is None:
-        return Step(desired, "create", f"{desired.visibility} at version {desired.version}")
+        return ReleaseStep(desired, "create", f"{desired.visibility} at version {desired.version}")
     return _beside(desired, reading.environment)
 
 
-def _beside(desired: Desired, found: HubEnvironment) -> Step:
+def _beside(desired: Desired, found: HubEnvironment) -> ReleaseStep:
     if not found.version:
-        return Step(
-            desired, "publish", f"the Hub has the name, without a version; {desired.version} is the first", found=found
+        return ReleaseStep(
+            desired, "publish", f"the Hub has the name without a version; {desired.version} is the first", found=found
         )
     if found.content_hash == desired.content_hash:
         return _same_content(desired, found)
     order = compared(desired.version, found.version)
     if order is None:
         then = f"delete that version by hand, or choose one above it (nox -s bump -- {desired.name})"
-        return Step(
-            desired, "drift", f"the Hub's version {found.version!r} is not one that can be compared", then, found
-        )
+        return ReleaseStep(desired, "drift", f"the Hub's version {found.version!r} is not a valid version", then, found)
     if order > 0:
-        return Step(
+        return ReleaseStep(
             desired, "publish", f"{found.version} → {desired.version}{_also_visibility(desired, found)}", found=found
         )
     if order == 0:
         reason = f"version {desired.version} is taken by other content ({found.content_hash[:12] or 'without a hash'})"
-        then = f"nox -s bump -- {desired.name}; what is published under a version is never replaced"
-        return Step(desired, "conflict", reason, then, found)
+        then = f"nox -s bump -- {desired.name}; a published version is never replaced"
+        return ReleaseStep(desired, "conflict", reason, then, found)
     reason = f"the Hub has {found.version}, which is ahead of {desired.version} here"
-    then = (
-        f"bring here what was published by hand, or go past it: nox -s bump -- {desired.name} --above {found.version}"
-    )
-    return Step(desired, "drift", reason, then, found)
+    bump = f"nox -s bump -- {desired.name} --above {found.version}"
+    then = f"copy here what was published by hand, or choose a higher version: {bump}"
+    return ReleaseStep(desired, "drift", reason, then, found)
 
 
-def _same_content(desired: Desired, found: HubEnvironment) -> Step:
+def _same_content(desired: Desired, found: HubEnvironment) -> ReleaseStep:
     if compared(found.version, desired.version) != 0:
-        reason = f"the Hub has this content as version {found.version}, and it says {desired.version} here"
-        return Step(desired, "drift", reason, f"nox -s bump -- {desired.name}", found)
+        reason = f"the Hub has this content as version {found.version}, and the version here is {desired.version}"
+        return ReleaseStep(desired, "drift", reason, f"nox -s bump -- {desired.name}", found)
     if found.visibility and found.visibility != desired.visibility:
-        return Step(desired, "visibility", f"{found.visibility} → {desired.visibility}", found=found)
-    return Step(desired, "unchanged", f"{found.version} is there", found=found)
+        return ReleaseStep(desired, "visibility", f"{found.visibility} → {desired.visibility}", found=found)
+    return ReleaseStep(desired, "unchanged", f"{found.version} is published", found=found)
 
 
 def _also_visibility(desired: Desired, found: HubEnvironment) -> str:
@@ -118,7 +115,7 @@ def _also_visibility(desired: Desired, found: HubEnvironment) -> str:
 
 
 def compared(one: str, other: str) -> int | None:
-    """Below, equal to or above zero as versions compare; `None` where one of them is no version."""
+    """Below, equal to or above zero as versions compare; `None` where one of them is not a version."""
     try:
         first, second = Version(one), Version(other)
     except InvalidVersion:
@@ -127,13 +124,13 @@ def compared(one: str, other: str) -> int | None:
 
 
 def external_step(entry: ExternalEntry, hub: HubState | None) -> ExternalStep:
-    """Whether what the registry takes from the Hub is there."""
+    """Whether an external environment of the registry is on the Hub."""
     address = address_of(entry)
     reading = hub.pinned.get(address) if hub else None
     if reading is None:
         return ExternalStep(entry.name, address, "not-asked")
     if reading.standing == "found" and reading.environment and reading.environment.version not in ("", entry.version):
-        why = f"the Hub answers with version {reading.environment.version}"
+        why = f"the Hub returned version {reading.environment.version}"
         return ExternalStep(entry.name, address, "missing", why)
     return ExternalStep(entry.name, address, reading.standing, reading.why)
 
@@ -144,7 +141,7 @@ def address_of(entry: ExternalEntry) -> str:
 
 
 def orphans(hub: HubState, declared: Iterable[str]) -> tuple[str, ...]:
-    """What is on the Hub under an owner of ours and in no registry entry; reported, never deleted."""
+    """Environments of our owners on the Hub without a registry entry; reported, never deleted."""
     known = {address.casefold() for address in declared}
     listed = {address for names in hub.listed.values() for address in names}
     return tuple(sorted(address for address in listed if address.casefold() not in known))
@@ -162,45 +159,45 @@ class PlannedRun:
 
 
 @dataclass(frozen=True)
-class Plan:
+class ReleasePlan:
     """Everything that a release would do."""
 
-    steps: tuple[Step, ...] = ()
+    steps: tuple[ReleaseStep, ...] = ()
     external: tuple[ExternalStep, ...] = ()
     orphans: tuple[str, ...] = ()
     runs: tuple[PlannedRun, ...] = ()
     findings: Mapping[str, tuple[Finding, ...]] = field(default_factory=dict)
-    """Environment → what the rules of releases found."""
+    """Environment → findings of the rules of releases."""
     whose: str = ""
-    """The user whose key asked; empty where the Hub was not asked."""
+    """The user of the key; empty where the Hub was not read."""
     not_asked: str = ""
-    """Why the Hub was not asked; empty where it was."""
+    """Why the Hub was not read; empty where it was."""
     prime: str = ""
     notes: tuple[str, ...] = ()
-    """What a reader should know besides: what was chosen, what could not be listed."""
+    """Further notes: what was chosen, what could not be listed."""
 
     @property
-    def writes(self) -> tuple[Step, ...]:
+    def writes(self) -> tuple[ReleaseStep, ...]:
         """The steps that change something on the Hub."""
         return tuple(step for step in self.steps if step.action in WRITES)
 
     @property
-    def refused(self) -> tuple[Step, ...]:
-        """The steps that need somebody's decision first."""
+    def refused(self) -> tuple[ReleaseStep, ...]:
+        """The steps that need a decision first."""
         return tuple(step for step in self.steps if step.action in REFUSED)
 
     @property
-    def unreadable(self) -> tuple[Step, ...]:
-        """The steps that could not be decided, because the Hub could not be read."""
+    def unreadable(self) -> tuple[ReleaseStep, ...]:
+        """The steps that are undecided because the Hub could not be read."""
         return tuple(step for step in self.steps if step.action == "unreadable")
 
     def blocked(self, name: str) -> tuple[Finding, ...]:
-        """The findings because of which an environment is not released."""
+        """The findings that block the release of an environment."""
         return tuple(finding for finding in self.findings.get(name, ()) if finding.counts)
 
     @property
     def verdict(self) -> Verdict:
-        """Fail where somebody has to decide something, error where the Hub could not be read, else pass."""
+        """Fail where a decision is needed, error where the Hub could not be read, else pass."""
         if self.refused or any(self.blocked(name) for name in self.findings):
             return "fail"
         if any(each.standing in ("missing", "no-access") for each in self.external):

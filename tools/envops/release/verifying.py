@@ -1,4 +1,4 @@
-"""Whether what the Hub hands out is what was proven: its bytes, and that it installs by version and loads."""
+"""Verifying a published version: its wheel has the tested bytes, installs by version, and loads."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from typing import Any
 
 from envops.facts.limits import LOAD_SECONDS
 from envops.facts.observed import Wheel
-from envops.hub.access import HubAccess
-from envops.hub.client import Answer, Call, ask_hub
-from envops.hub.prime import Prime
-from envops.hub.retry_policy import USUAL_PATIENCE, Patience
+from envops.hub.access import HubAccess, Prime
+from envops.hub.client import HubAnswer, HubCall, ask_hub
+from envops.release.publishing import READS
 from envops.release.steps import Desired
 from envops.repository.package import Package
 from envops.repository.registry import EnvironmentEntry
 from envops.repository.workspace import Workspace
+from envops.system.retry_policy import HUB_PUSH, RetryPolicy
 from envops.system.subprocesses import ProgramFailed, run_program
 from envops.text.scrubbing import SECRET_NAME
 from envops.validation.job import StageFailed, WorkerLost
 from envops.validation.requests import Wish, requests_for
-from envops.validation.templates import EnvironmentProcesses
+from envops.validation.templates import environment_processes
 from envops.validation.venv import PYTHON, uv_program, venv_for
 
 INSTALL_SECONDS = 300.0
@@ -30,25 +30,25 @@ INSTALL_SECONDS = 300.0
 
 @dataclass(frozen=True)
 class Verified:
-    """What was found about a published version."""
+    """The result of verifying a published version."""
 
     sound: bool
     message: str
     sha256: str = ""
     installed: str = ""
-    """How it was installed: by version from the Hub's index, or from the wheel that the Hub handed out."""
+    """How it was installed: by version from the Hub's index, or from the downloaded wheel."""
     seen: bool = True
-    """Whether the Hub let it be looked at."""
+    """Whether it could be checked at all."""
 
 
 @dataclass(frozen=True)
 class Fetched:
-    """What the Hub hands out of a version."""
+    """The published wheel of a version."""
 
     wheel: Path
     sha256: str
     index: str = ""
-    """The index that it installs from by version; empty where none takes everybody."""
+    """The index that it installs from by version; empty where the index is not public."""
 
 
 @dataclass(frozen=True)
@@ -59,37 +59,37 @@ class Verifier:
     access: HubAccess
     workspace: Workspace
     stop: threading.Event
-    patience: Patience = USUAL_PATIENCE
+    retry: RetryPolicy = HUB_PUSH
 
     def fetch(self, desired: Desired, proven: Wheel, folder: Path) -> Fetched | Verified:
-        """Fetch the published wheel and compare it with the proven one; the verdict where it ends here.
+        """Fetch the published wheel and compare it with the tested one; the result where that fails.
 
         Raises `Interrupted` when asked to stop.
         """
-        said = self._asked(Call("details", f"/environmentshub/{desired.address}/@{desired.version}"))
+        said = self._asked(HubCall("details", f"/environmentshub/{desired.address}/@{desired.version}"))
         if said.outcome == "failed":
-            return Verified(False, f"what is there cannot be read: {said.message}", seen=False)
+            return Verified(False, f"the published version could not be read: {said.message}", seen=False)
         details = _details(said)
         address = details.get("wheel_url")
         if not isinstance(address, str) or not address:
             hidden = desired.visibility == "PRIVATE" and bool(details)
             message = f"the Hub offers no wheel of {desired.address}@{desired.version}"
-            return Verified(hidden, f"{message}; its content hash is the proven one" if hidden else message)
+            return Verified(hidden, f"{message}; its content hash is the validated one" if hidden else message)
         place = folder / desired.name
         place.mkdir()
         wheel = place / proven.filename
-        answer = self._asked(Call("wheel", download=address, to=str(wheel)))
+        answer = self._asked(HubCall("wheel", download=address, to=str(wheel)))
         if answer.outcome != "ok":
             seen = answer.outcome != "failed"
-            return Verified(False, f"its wheel cannot be fetched: {answer.message}", seen=seen)
+            return Verified(False, f"its wheel could not be fetched: {answer.message}", seen=seen)
         sha256 = str(answer.data["sha256"])
         if sha256 != proven.sha256:
-            return Verified(False, f"its wheel is {sha256}, and proven was {proven.sha256}", sha256)
+            return Verified(False, f"its wheel has the hash {sha256}, and the tested one has {proven.sha256}", sha256)
         index = details.get("install_index_url") or details.get("simple_index_url")
         return Fetched(wheel, sha256, str(index or "") if desired.visibility == "PUBLIC" else "")
 
     def load(self, fetched: Fetched, desired: Desired, entry: EnvironmentEntry, package: Package) -> Verified:
-        """Install what was fetched beside the environment's lock, and load it.
+        """Install the fetched wheel beside the environment's lock, and load it.
 
         This runs the environment's code: no process that holds a key in its variables may run
         beside it. Raises `Interrupted` when asked to stop.
@@ -100,9 +100,9 @@ class Verifier:
             wanted = [how, "--default-index", fetched.index]
         try:
             venv = venv_for(package.folder / "requirements.lock", self.workspace, self.stop)
-        except ProgramFailed as error:  # says something of this machine, nothing of the version
+        except ProgramFailed as error:  # a problem of this machine, not of the version
             said = self.access.scrubber.text(error.failure.message).strip()[-300:]
-            return Verified(False, f"its lock cannot be installed here: {said}", fetched.sha256, seen=False)
+            return Verified(False, f"its lock could not be installed here: {said}", fetched.sha256, seen=False)
         try:
             with self.workspace.scratch() as scratch:
                 overlay = scratch / "site"
@@ -110,7 +110,7 @@ class Verifier:
                 requests = requests_for(replace(entry, secrets=()), Wish())
                 settings = requests.settings(package, overlay)
                 with (
-                    EnvironmentProcesses(
+                    environment_processes(
                         venv, package, overlay, settings, requests.confinement, self.workspace, self.stop
                     ) as processes,
                     processes.unloaded_job() as worker,
@@ -122,13 +122,13 @@ class Verifier:
             return Verified(False, f"installed as {how} it does not load: {said}", fetched.sha256, how)
         return Verified(True, f"installed as {how} and loaded", fetched.sha256, how)
 
-    def _asked(self, call: Call) -> Answer:
-        """What the Hub says, asked again with pauses while that fails: no later release looks at this version."""
-        for turn in range(self.patience.reads - 1):
+    def _asked(self, call: HubCall) -> HubAnswer:
+        """The answer of the Hub, read again while that fails: no later release verifies this version."""
+        for turn in range(READS - 1):
             answer = ask_hub(self.prime, self.access, [call], self.stop)[call.id]
             if answer.outcome != "failed":
                 return answer
-            self.patience.wait(turn, self.stop)
+            self.retry.wait(turn, self.stop)
         return ask_hub(self.prime, self.access, [call], self.stop)[call.id]
 
     def _install(self, wanted: list[str], overlay: Path) -> None:
@@ -152,6 +152,6 @@ class Verifier:
         )
 
 
-def _details(answer: Answer) -> dict[str, Any]:
+def _details(answer: HubAnswer) -> dict[str, Any]:
     data = answer.data.get("data", answer.data) if isinstance(answer.data, dict) else None
     return data if isinstance(data, dict) else {}

@@ -20,7 +20,13 @@ from envops.text.visible_text import on_one_line, shortened
 if TYPE_CHECKING:
     from envops.facts.observed import Failure
     from envops.rules.engine import Finding, Verdict
-    from envops.statistics.reward_comparison import PromptDifference, RewardComparison, ScoredReply, Scoring
+    from envops.statistics.reward_comparison import (
+        ComparedVersion,
+        PromptDifference,
+        RewardComparison,
+        ScoredReply,
+        Scoring,
+    )
 
 FORMAT_VERSION = 1
 IN_FULL = 12
@@ -90,44 +96,51 @@ def _environment_data(one: EnvironmentDiff) -> dict[str, Any]:
 
 def _comparison_data(comparison: RewardComparison) -> dict[str, Any]:
     return {
-        "base": _side_data(comparison, "base"),
-        "head": _side_data(comparison, "head"),
+        "base": _version_data(comparison.versions.before),
+        "head": _version_data(comparison.versions.after),
         "version_raised": None if comparison.is_port else comparison.bumped,
         "replies": len(comparison.replies),
         "replies_without_counterpart": comparison.unmatched_replies,
         "replies_left_out": comparison.left_out,
         "tasks": {
             "matched": comparison.matched,
-            "only_base": comparison.only_base,
-            "only_head": comparison.only_head,
+            "only_base": comparison.unmatched_tasks.before,
+            "only_head": comparison.unmatched_tasks.after,
         },
         "functions": {
-            "only_base": comparison.only_in_base,
-            "only_head": comparison.only_in_head,
+            "only_base": comparison.own_functions.before,
+            "only_head": comparison.own_functions.after,
             "weights": comparison.weights,
         },
         "said_by": [
             {"policy": name, "replies": replies, "changed": changed, "mean_base": before, "mean_head": after}
             for name, replies, changed, before, after in comparison.by_speaker()
         ],
-        "prompts": comparison.prompts,
+        "prompts": [
+            {
+                "base_task": each.tasks.before,
+                "head_task": each.tasks.after,
+                "base": each.prompts.before,
+                "head": each.prompts.after,
+            }
+            for each in comparison.prompts
+        ],
         "changed": [
             {
                 "policy": reply.said_by,
-                "task_base": reply.base_task,
-                "task_head": reply.head_task,
+                "task_base": reply.tasks.before,
+                "task_head": reply.tasks.after,
                 "reply": reply_text(reply.completion),
-                "base": _scoring_data(reply.base),
-                "head": _scoring_data(reply.head),
+                "base": _scoring_data(reply.scores.before),
+                "head": _scoring_data(reply.scores.after),
             }
             for reply in comparison.changed
         ],
     }
 
 
-def _side_data(comparison: RewardComparison, side: str) -> dict[str, Any]:
-    one = getattr(comparison, side)
-    return {key: getattr(one, key) for key in ("label", "name", "version", "generation", "digest", "args")}
+def _version_data(version: ComparedVersion) -> dict[str, Any]:
+    return {key: getattr(version, key) for key in ("label", "name", "version", "generation", "digest", "args")}
 
 
 def _scoring_data(scoring: Scoring) -> dict[str, Any]:
@@ -196,24 +209,28 @@ def _whole_and_short(comparison: RewardComparison) -> tuple[list[ScoredReply], l
 
 
 def _summary(comparison: RewardComparison) -> Iterator[tuple[str, str]]:
-    base, head = comparison.base, comparison.head
+    base, head = comparison.versions
     yield "base", f"{base.name} {base.version} ({base.generation}) at {base.label}"
     yield "here", f"{head.name} {head.version} ({head.generation})"
     changed = f"{len(comparison.changed):,} of {len(comparison.replies):,} replies scored differently"
     if dict(base.args) != dict(head.args):
         yield "arguments", f"{json.dumps(dict(base.args), default=str)} → {json.dumps(dict(head.args), default=str)}"
     yield "replies", f"{changed}, on {comparison.matched:,} tasks that both have"
-    if comparison.only_base or comparison.only_head:
+    only_there, only_here = comparison.unmatched_tasks.each(len)
+    if only_there or only_here:
         yield (
             "tasks",
-            f"{len(comparison.only_base):,} only at the base, {len(comparison.only_head):,} only here; "
+            f"{only_there:,} only at the base, {only_here:,} only here; "
             f"{comparison.unmatched_replies:,} replies to them could not be compared",
         )
     if comparison.left_out:
         yield "left out", f"{comparison.left_out:,} replies beyond the limit of the corpus"
     if comparison.prompts:
         yield "prompts", f"of {len(comparison.prompts):,} tasks differ, byte for byte"
-    for label, names in (("only there", comparison.only_in_base), ("only here", comparison.only_in_head)):
+    for label, names in (
+        ("only there", comparison.own_functions.before),
+        ("only here", comparison.own_functions.after),
+    ):
         if names:
             yield label, f"functions {', '.join(names)}"
     for name, (before, after) in comparison.weights.items():
@@ -238,17 +255,18 @@ def _mean(mean: float | None) -> str:
 
 
 def _headline(reply: ScoredReply) -> str:
-    there = "" if reply.base_task == reply.head_task else f" ({reply.base_task} at the base)"
-    change = f"{number(reply.base.reward)} → {number(reply.head.reward)}"
-    return f"{reply.said_by}, task {reply.head_task}{there}: {change}"
+    there = "" if reply.tasks.before == reply.tasks.after else f" ({reply.tasks.before} at the base)"
+    change = f"{number(reply.scores.before.reward)} → {number(reply.scores.after.reward)}"
+    return f"{reply.said_by}, task {reply.tasks.after}{there}: {change}"
 
 
 def _lines(reply: ScoredReply) -> Iterator[tuple[str, str, str]]:
     """What changed below the total, with reasons for what is missing."""
+    before, after = reply.scores
     for name in reply.changed_functions:
-        yield name, number(reply.base.functions[name].score), number(reply.head.functions[name].score)
-    if reply.base.problem or reply.head.problem:
-        yield "missing", reply.base.problem or "no problem", reply.head.problem or "no problem"
+        yield name, number(before.functions[name].score), number(after.functions[name].score)
+    if before.problem or after.problem:
+        yield "missing", before.problem or "no problem", after.problem or "no problem"
 
 
 def _short(reply: ScoredReply) -> str:
@@ -261,9 +279,9 @@ def _functions(reply: ScoredReply) -> str:
 
 
 def _prompt_diff(change: PromptDifference) -> str:
-    before, after = change.base.split("\n"), change.head.split("\n")
-    names = (f"task {change.base_task} at the base", f"task {change.head_task} here")
-    if change.base.split() != change.head.split():
+    before, after = change.prompts.each(lambda prompt: prompt.split("\n"))
+    names = (f"task {change.tasks.before} at the base", f"task {change.tasks.after} here")
+    if change.prompts.before.split() != change.prompts.after.split():
         return "\n".join(difflib.unified_diff(before, after, *names, lineterm="", n=1))
     pairs = [(one, other) for one, other in zip_longest(before, after, fillvalue="") if one != other]
     said = [line for one, other in pairs for line in (f"-{one!r}", f"+{other!r}")]
@@ -305,7 +323,7 @@ def _markdown(one: EnvironmentDiff) -> Iterator[str]:
     for reply in comparison.changed:
         functions = _functions(reply) or "–"
         yield (
-            f"| {table_cell(reply.said_by)} | {reply.head_task} | {number(reply.base.reward)} | "
-            f"{number(reply.head.reward)} | {table_cell(functions)} | "
+            f"| {table_cell(reply.said_by)} | {reply.tasks.after} | {number(reply.scores.before.reward)} | "
+            f"{number(reply.scores.after.reward)} | {table_cell(functions)} | "
             f"{table_cell(shortened(reply_text(reply.completion), 200))} |\n"
         )

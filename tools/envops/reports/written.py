@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 from functools import partial
 from pathlib import Path
@@ -15,9 +14,9 @@ from envops.reports.html.written import PAGE, page_parts_of
 from envops.reports.json_report import environment_data, head_data, json_parts, plain_json_parts
 from envops.reports.junit import junit_parts
 from envops.reports.markdown import markdown_parts, render_markdown
+from envops.reports.printing import append_to_summary, for_terminal, print_text
 from envops.reports.sarif import render_sarif
 from envops.reports.spill_list import Kept
-from envops.text.visible_text import fitting, without_workflow_commands
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -102,22 +101,20 @@ def print_result(
         stream.flush()
         return
     text = render_markdown(result) if form == "markdown" else _closing_text(result, reports, stream, environ, quiet)
-    if wants_annotations(environ):
-        text = without_workflow_commands(text)
-    stream.write(fitting(text, getattr(stream, "encoding", None)))
-    stream.flush()
+    print_text(text, stream=stream, environ=environ)
 
 
 def _closing_text(
     result: ValidationResult, reports: Sequence[Path], stream: TextIO, environ: Mapping[str, str], quiet: bool
 ) -> str:
-    from envops.reports.terminal import DEFAULT_WIDTH, render_text
+    from envops.reports.terminal import render_text
 
-    terminal = stream.isatty()
-    width = shutil.get_terminal_size((DEFAULT_WIDTH, 24)).columns if terminal else DEFAULT_WIDTH
-    colour = terminal and not environ.get("NO_COLOR") and environ.get("TERM") != "dumb"
     names = [_from_here(path) for path in reports]
-    return render_text(result, width=width, colour=colour, quiet=quiet, reports=names)
+    return for_terminal(
+        lambda width, colour: render_text(result, width=width, colour=colour, quiet=quiet, reports=names),
+        stream,
+        environ,
+    )
 
 
 def _from_here(path: Path) -> str:
@@ -131,10 +128,5 @@ def tell_github(
     """Inside a GitHub workflow: annotations to standard error, the page to the job's summary."""
     if not wants_annotations(environ):
         return
-    stream = stream or sys.stderr
-    for line in render_annotations(result):
-        stream.write(fitting(f"{line}\n", getattr(stream, "encoding", None)))
-    stream.flush()
-    if summary := environ.get("GITHUB_STEP_SUMMARY"):
-        with Path(summary).open("a", encoding="utf-8") as file:
-            file.writelines(markdown_parts(result))
+    print_text("".join(f"{line}\n" for line in render_annotations(result)), guard=False, stream=stream or sys.stderr)
+    append_to_summary(markdown_parts(result), environ)

@@ -44,6 +44,8 @@ class Content:
 
     files: tuple[str, ...]
     problems: tuple[Problem, ...]
+    ordinary: bool
+    """Whether all are plain files: nothing that is read lies behind a link."""
 
 
 def list_content(folder: Path, root: Path) -> Content:
@@ -53,7 +55,7 @@ def list_content(folder: Path, root: Path) -> Content:
     for name, ordinary in found:
         if not ordinary and (problem := _file_problem(folder / name, root, folder)):
             problems.append(problem)
-    return Content(tuple(name for name, _ in found), tuple(problems))
+    return Content(tuple(name for name, _ in found), tuple(problems), all(ordinary for _, ordinary in found))
 
 
 def _walk(folder: str, prefix: str, *, at_root: bool) -> Iterator[tuple[str, bool]]:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from pathlib import Path
+from typing import Any, Literal
 
 from envops.repository.mutation_settings import MutationDeclaration
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
 
 Generation = Literal["v0", "v1"]
 AnswerType = Literal["number", "choice", "boolean", "label", "text", "list", "set", "json", "latex", "code", "none"]

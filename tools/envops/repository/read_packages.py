@@ -1,9 +1,11 @@
-"""Many environments' folders read, in several processes where that saves time."""
+"""Many environments' folders read: those that were read before from memory, the rest in several processes."""
 
 from __future__ import annotations
 
 import gc
 import os
+from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -13,17 +15,55 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-WORTH_PROCESSES = 64
-"""Fewer folders are read before another process has begun."""
+    from envops.repository.package import Lock, Package
+    from envops.repository.remembered_packages import RememberedPackages
+
+MANY = 64
+"""Fewer folders are read before another process has begun, or what is remembered has been imported."""
 PARTS = 4
 """For each process; what a part has in common travels once."""
 
 
 def read_packages(folders: Sequence[Path], root: Path, *, with_locks: bool) -> list[Reading]:
-    """Every folder, read by `read_package`, in the same order."""
-    read = partial(read_package, root=root, with_lock=with_locks)
+    """Every folder, read by `read_package`, in the same order. Of many, only those that changed are parsed again."""
+    if len(folders) < MANY:
+        return [read_package(folder, root, with_lock=with_locks) for folder in folders]
+    if not with_locks:
+        return _read_side_by_side(partial(read_package, root=root, with_lock=False), folders)
+    from envops.repository.remembered_packages import RememberedPackages
+
+    remembered = RememberedPackages.of(root)
+    known: dict[Path, Package] = {}
+    locks: dict[str, Lock] = {}
+    for folder in folders:
+        if package := remembered.read(folder):
+            lock = package.lock and locks.setdefault(package.lock.digest, package.lock)  # equal ones are held once
+            known[folder] = replace(package, lock=lock)
+    unknown = [folder for folder in folders if folder not in known]
+    read = iter(_read_side_by_side(partial(_read_and_keep, root=root, remembered=remembered), unknown))
+    return [Reading(known[folder], ()) if folder in known else next(read) for folder in folders]
+
+
+def _read_and_keep(folder: Path, root: Path, remembered: RememberedPackages) -> Reading:
+    before = _digest_of(folder, remembered)
+    reading = read_package(folder, root)
+    package = reading.package
+    # A file that changed while it was read would be remembered as it was, under the digest of what it is now.
+    if package and not reading.problems and package.digest == before:
+        remembered.keep(package)
+    return reading
+
+
+def _digest_of(folder: Path, remembered: RememberedPackages) -> str | None:
+    with suppress(OSError):  # which reading tells of, or raises
+        return remembered.digest_of(folder)
+    return None
+
+
+def _read_side_by_side(read: partial[Reading], folders: Sequence[Path]) -> list[Reading]:
+    """Every folder in the same order, in several processes where that saves time."""
     processes = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
-    if len(folders) < WORTH_PROCESSES or processes < 2:
+    if len(folders) < MANY or processes < 2:
         return [read(folder) for folder in folders]
     import multiprocessing
 

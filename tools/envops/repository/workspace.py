@@ -23,6 +23,7 @@ CACHE_DIR = "ENVOPS_CACHE_DIR"
 TOOLS = Path(envops.__file__).parents[1]
 OBSERVING = ("envops_worker", "envops/facts", "envops/repository", "envops/system", "envops/validation")
 """Folders whose code decides what is observed of an environment."""
+CODE = (".py", ".json", ".lock")
 SCRATCH = "scratch-"
 JUST_MADE_SECONDS = 60.0
 """A scratch folder younger than this may be about to be held by the run that made it."""
@@ -67,6 +68,10 @@ class Workspace:
     @property
     def timings(self) -> Path:
         return self.base / "timings"
+
+    @property
+    def packages(self) -> Path:
+        return self.base / "packages"
 
     @contextmanager
     def used(self) -> Iterator[None]:
@@ -221,4 +226,18 @@ def tool_digest() -> str:
             content = path.read_bytes()
             digest.update(f"{path.relative_to(TOOLS)}\0{len(content)}\0".encode())
             digest.update(content)
+    return digest.hexdigest()
+
+
+@cache
+def code_digest(folder: Path) -> str:
+    """Digest of a folder's code: what another version of any of it worked out is worked out anew."""
+    digest = hashlib.sha256()
+    for parent, folders, names in os.walk(folder):
+        folders[:] = sorted(name for name in folders if name != "__pycache__")
+        for name in sorted(names):
+            if name.endswith(CODE):
+                content = Path(parent, name).read_bytes()
+                digest.update(f"{os.path.relpath(parent, folder)}/{name}\0{len(content)}\0".encode())
+                digest.update(content)
     return digest.hexdigest()

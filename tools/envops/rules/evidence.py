@@ -11,6 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from envops_worker.messages import text_of
+
 from envops.facts.observed import Case, Failure, FunctionScore, Message, Rollout, Score
 
 if TYPE_CHECKING:
@@ -84,15 +86,6 @@ def reply_text(completion: Sequence[Message]) -> str:
     if len(completion) == 1 and not completion[0].get("tool_calls"):
         return text_of(completion[0])
     return "\n".join(line for message in completion for line in _lines(message))
-
-
-def text_of(message: Mapping[str, Any]) -> str:
-    """The text of a message, whether its content is a string or a list of parts."""
-    content = message.get("content")
-    if isinstance(content, str):
-        return content
-    parts = content if isinstance(content, list) else []
-    return "\n".join(str(part.get("text", "")) for part in parts if isinstance(part, Mapping))
 
 
 def _lines(message: Message) -> list[str]:

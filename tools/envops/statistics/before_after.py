@@ -16,6 +16,7 @@ from envops.statistics.checks import MIN_COVERAGE
 from envops.statistics.clusters import clustered_mean, paired_difference
 from envops.statistics.intervals import Estimate, fold_that_decides
 from envops.statistics.summary import mean
+from envops.statistics.two_sides import TwoSides
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -60,18 +61,16 @@ class BeforeAfter:
     answer: Answer
     reason: str
     difference: Estimate | None
-    before: Estimate | None
+    means: TwoSides[Estimate | None]
     """The mean of each side alone, over all its tasks; `None` where nothing has a reward."""
-    after: Estimate | None
     functions: tuple[FunctionChange, ...]
     tasks: tuple[TaskChange, ...]
     """The tasks of both sides, the greatest loss first."""
-    only_before: int
-    only_after: int
-    """Tasks that one side alone has with a reward."""
+    unpaired: TwoSides[int]
+    """How many tasks have a reward on one side alone."""
 
 
-def before_after(before: Sample, after: Sample) -> BeforeAfter:
+def before_after(samples: TwoSides[Sample]) -> BeforeAfter:
     """Compare two samples whose tasks are named by fingerprint.
 
     Better when the whole interval of the paired difference is above 0, worse when it is below,
@@ -80,8 +79,8 @@ def before_after(before: Sample, after: Sample) -> BeforeAfter:
     Source: E. Miller, "Adding Error Bars to Evals", arXiv 2411.00640, section 4.2 (paired
     differences), Student's t over tasks.
     """
-    means = [{str(task): mean(shares) for task, shares in side.shares.items()} for side in (before, after)]
-    then, now = means
+    before, after = samples
+    then, now = samples.each(lambda side: {str(task): mean(shares) for task, shares in side.shares.items()})
     estimate = paired_difference(now, then, after.confidence)
     changes = sorted(
         (
@@ -90,17 +89,15 @@ def before_after(before: Sample, after: Sample) -> BeforeAfter:
         ),
         key=lambda change: (change.difference, change.key),
     )
-    answer, reason = _decided(before, after, estimate, len(changes))
+    answer, reason = _decided(samples, estimate, len(changes))
     return BeforeAfter(
         answer=answer,
         reason=reason,
         difference=estimate,
-        before=_mean(before),
-        after=_mean(after),
+        means=samples.each(_mean),
         functions=_functions(before, after),
         tasks=tuple(changes),
-        only_before=len(then.keys() - now.keys()),
-        only_after=len(now.keys() - then.keys()),
+        unpaired=TwoSides(len(then.keys() - now.keys()), len(now.keys() - then.keys())),
     )
 
 
@@ -115,27 +112,27 @@ def least_tasks(confidence: float) -> int:
     return math.ceil(1 - math.log2(1 - confidence))
 
 
-def _decided(before: Sample, after: Sample, estimate: Estimate | None, tasks: int) -> tuple[Answer, str]:
-    for name, side in (("before", before), ("after", after)):
+def _decided(samples: TwoSides[Sample], estimate: Estimate | None, tasks: int) -> tuple[Answer, str]:
+    for name, side in samples.named:
         if side.coverage < MIN_COVERAGE:
             missing = side.attempted - len(side.scored)
             return "undecided", f"{missing} of {side.attempted} rollouts {name} have no reward"
-    least = least_tasks(after.confidence)
+    least = least_tasks(samples.after.confidence)
     if estimate is None or tasks < least:
         return "undecided", f"{tasks} tasks on both sides; fewer than {least} decide nothing"
     if estimate.low > 0:
         return "better", f"the whole interval is above 0, over {tasks} tasks"
     if estimate.high < 0:
         return "worse", f"the whole interval is below 0, over {tasks} tasks"
-    return "undecided", _more(estimate, tasks, before, after)
+    return "undecided", _more(estimate, tasks, samples)
 
 
-def _more(estimate: Estimate, tasks: int, before: Sample, after: Sample) -> str:
+def _more(estimate: Estimate, tasks: int, samples: TwoSides[Sample]) -> str:
     fold = fold_that_decides(estimate, 0.0)
     if fold is None:
         return f"the interval holds 0 over {tasks} tasks, and no number of rollouts in reach would decide"
     more = max(1, math.ceil(tasks * (fold - 1)))
-    each = [math.ceil(more * side.per_task) for side in (before, after)]
+    each = [math.ceil(more * side.per_task) for side in samples]
     rollouts = f"{each[0]:,}" if each[0] == each[1] else f"{each[0]:,} and {each[1]:,}"
     said = f"about {rollouts} more rollouts on each side ({more:,} more tasks) would decide if it stays so"
     return f"the interval holds 0 over {tasks} tasks; {said}"

@@ -14,17 +14,21 @@ from typing import TYPE_CHECKING, Any
 
 from packaging.version import InvalidVersion, Version
 
+from envops.statistics.task_matching import Matching, spoken
+from envops.statistics.two_sides import TwoSides
+
 if TYPE_CHECKING:
     from envops.facts.observed import FunctionScore, Message, RewardFunction
-    from envops.statistics.task_matching import Matching
 
 TOLERANCE = 1e-9
 """Difference up to which two scores are the same number, summed in another order perhaps."""
 
+NONE_UNMATCHED: TwoSides[tuple[int, ...]] = TwoSides((), ())
+
 
 @dataclass(frozen=True)
-class Side:
-    """One of the two versions."""
+class ComparedVersion:
+    """One of the two versions of an environment."""
 
     label: str
     name: str
@@ -38,7 +42,7 @@ class Side:
 
 @dataclass(frozen=True)
 class Scoring:
-    """What one version said to one reply."""
+    """How one version scored one reply."""
 
     reward: float | None
     functions: Mapping[str, FunctionScore] = field(default_factory=dict)
@@ -48,28 +52,23 @@ class Scoring:
 
 @dataclass(frozen=True)
 class ScoredReply:
-    """One reply of the corpus and what both versions said to it."""
+    """One reply of the corpus, its task in both versions, and how they scored it."""
 
     said_by: str
-    base_task: int
-    head_task: int
+    tasks: TwoSides[int]
     completion: tuple[Message, ...]
-    base: Scoring
-    head: Scoring
+    scores: TwoSides[Scoring]
 
     @property
     def reward_changed(self) -> bool:
         """Whether the total is another."""
-        return not same(self.base.reward, self.head.reward)
+        return not same(self.scores.before.reward, self.scores.after.reward)
 
     @cached_property
     def changed_functions(self) -> tuple[str, ...]:
-        """Functions of the same name on both sides that say something else."""
-        return tuple(
-            name
-            for name, said in self.base.functions.items()
-            if name in self.head.functions and not same(said.score, self.head.functions[name].score)
-        )
+        """Functions of both versions whose score changed."""
+        before, after = self.scores.before.functions, self.scores.after.functions
+        return tuple(name for name in before if name in after and not same(before[name].score, after[name].score))
 
     @property
     def changed(self) -> bool:
@@ -79,39 +78,36 @@ class ScoredReply:
     @property
     def pays_differently(self) -> bool:
         """Whether a training run would notice: the total or a function with weight changed."""
-        weighty = (
-            self.base.functions[name].weight or self.head.functions[name].weight for name in self.changed_functions
+        return self.reward_changed or any(
+            scoring.functions[name].weight for name in self.changed_functions for scoring in self.scores
         )
-        return self.reward_changed or any(weighty)
 
     @property
     def difference(self) -> float:
         """How much the total changed; infinite where it came or went."""
-        if self.base.reward is None or self.head.reward is None:
-            return 0.0 if self.base.reward is self.head.reward else math.inf
-        return abs(self.head.reward - self.base.reward)
+        before, after = self.scores.each(lambda scoring: scoring.reward)
+        if before is None or after is None:
+            return 0.0 if before is after else math.inf
+        return abs(after - before)
 
 
 @dataclass(frozen=True)
 class PromptDifference:
     """A task whose prompt is not the same, byte for byte."""
 
-    base_task: int
-    head_task: int
-    base: str
-    head: str
+    tasks: TwoSides[int]
+    prompts: TwoSides[str]
 
 
 @dataclass(frozen=True)
 class RewardComparison:
-    """Everything that a reward diff says."""
+    """Everything that a reward diff reports."""
 
-    base: Side
-    head: Side
+    versions: TwoSides[ComparedVersion]
     replies: tuple[ScoredReply, ...]
     matched: int
-    only_base: tuple[int, ...] = ()
-    only_head: tuple[int, ...] = ()
+    unmatched_tasks: TwoSides[tuple[int, ...]] = NONE_UNMATCHED
+    """Tasks that only one version has."""
     prompts: tuple[PromptDifference, ...] = ()
     unmatched_replies: int = 0
     """Replies whose task has no counterpart."""
@@ -131,65 +127,59 @@ class RewardComparison:
     @property
     def is_port(self) -> bool:
         """Whether the two are different packages, whose versions say nothing about each other."""
-        return self.base.name != self.head.name
+        return self.versions.before.name != self.versions.after.name
 
     @property
     def bumped(self) -> bool:
         """Whether the package got a higher version since the base."""
+        before, after = self.versions.each(lambda version: version.version)
         try:
-            return Version(self.head.version) > Version(self.base.version)
+            return Version(after) > Version(before)
         except InvalidVersion:
-            return self.head.version != self.base.version
+            return after != before
 
     @property
-    def only_in_base(self) -> tuple[str, ...]:
-        """Functions and metrics that the working tree does not have."""
-        return _missing(self.base, self.head)
-
-    @property
-    def only_in_head(self) -> tuple[str, ...]:
-        """Functions and metrics that the base does not have."""
-        return _missing(self.head, self.base)
+    def own_functions(self) -> TwoSides[tuple[str, ...]]:
+        """Functions and metrics that only one version has."""
+        before, after = self.versions.each(lambda version: [function.name for function in version.functions])
+        return TwoSides(
+            tuple(name for name in before if name not in after), tuple(name for name in after if name not in before)
+        )
 
     @property
     def weights(self) -> Mapping[str, tuple[float, float]]:
         """Functions of the same name whose weight is another."""
-        after = {one.name: one.weight for one in self.head.functions}
+        before, after = self.versions.each(lambda version: {one.name: one.weight for one in version.functions})
         return {
-            one.name: (one.weight, after[one.name])
-            for one in self.base.functions
-            if one.name in after and not same(one.weight, after[one.name])
+            name: (before[name], after[name])
+            for name in before
+            if name in after and not same(before[name], after[name])
         }
 
     def by_speaker(self) -> Iterable[tuple[str, int, int, float | None, float | None]]:
         """Who spoke, how many replies, how many changed, and the mean reward before and after."""
         for speaker in dict.fromkeys(one.said_by for one in self.replies):
             said = [one for one in self.replies if one.said_by == speaker]
-            before, after = (_mean([getattr(one, side).reward for one in said]) for side in ("base", "head"))
+            before, after = (_mean([getattr(one.scores, side).reward for one in said]) for side in ("before", "after"))
             yield speaker, len(said), sum(one.changed for one in said), before, after
 
 
 def compare(
-    base: Side, head: Side, matching: Matching, replies: Iterable[ScoredReply], *, unmatched: int = 0, left_out: int = 0
+    versions: TwoSides[ComparedVersion],
+    matching: Matching,
+    replies: Iterable[ScoredReply],
+    *,
+    unmatched: int = 0,
+    left_out: int = 0,
 ) -> RewardComparison:
-    """Put together what two versions said to the same replies."""
-    from envops.statistics.task_matching import spoken
-
+    """Put together how two versions scored the same replies."""
     prompts = tuple(
-        PromptDifference(match.base.index, match.head.index, spoken(match.base.prompt), spoken(match.head.prompt))
+        PromptDifference(match.tasks.each(lambda task: task.index), match.tasks.each(lambda task: spoken(task.prompt)))
         for match in matching.matches
         if match.prompts_differ
     )
     return RewardComparison(
-        base,
-        head,
-        tuple(replies),
-        len(matching.matches),
-        matching.only_base,
-        matching.only_head,
-        prompts,
-        unmatched,
-        left_out,
+        versions, tuple(replies), len(matching.matches), matching.unmatched, prompts, unmatched, left_out
     )
 
 
@@ -200,11 +190,6 @@ def same(one: float | None, other: float | None) -> bool:
     if math.isnan(one) or math.isnan(other):
         return math.isnan(one) and math.isnan(other)
     return math.isclose(one, other, rel_tol=TOLERANCE, abs_tol=TOLERANCE)
-
-
-def _missing(one: Side, other: Side) -> tuple[str, ...]:
-    known = {function.name for function in other.functions}
-    return tuple(function.name for function in one.functions if function.name not in known)
 
 
 def _mean(rewards: Sequence[float | None]) -> float | None:

@@ -12,6 +12,8 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from envops.statistics.two_sides import TwoSides
+
 if TYPE_CHECKING:
     from envops.facts.observed import Message, Task
 
@@ -23,15 +25,14 @@ NUMBERING = frozenset({"idx", "index", "id", "example_id", "prompt", "system_pro
 class Match:
     """One task on both sides."""
 
-    base: Task
-    head: Task
+    tasks: TwoSides[Task]
     by: str
-    """What told that they are the same."""
+    """What they have in common."""
 
     @property
     def prompts_differ(self) -> bool:
         """Whether the model is shown something else, byte for byte."""
-        return spoken(self.base.prompt) != spoken(self.head.prompt)
+        return spoken(self.tasks.before.prompt) != spoken(self.tasks.after.prompt)
 
 
 @dataclass(frozen=True)
@@ -39,23 +40,23 @@ class Matching:
     """All tasks of both sides."""
 
     matches: tuple[Match, ...]
-    only_base: tuple[int, ...]
-    """Indices at the base without a counterpart."""
-    only_head: tuple[int, ...]
+    unmatched: TwoSides[tuple[int, ...]]
+    """Indices without a counterpart."""
 
 
-def match_tasks(base: Iterable[Task], head: Iterable[Task]) -> Matching:
+def match_tasks(before: Iterable[Task], after: Iterable[Task]) -> Matching:
     """Pair the tasks of both sides, the surest evidence first."""
-    left_base, left_head = list(base), list(head)
+    left_before, left_after = list(before), list(after)
     matches: list[Match] = []
     for by, key in _KEYS:
-        found = _pairs(left_base, left_head, key)
-        matches += [Match(one, other, by) for one, other in found]
-        taken_base, taken_head = {one.index for one, _ in found}, {other.index for _, other in found}
-        left_base = [task for task in left_base if task.index not in taken_base]
-        left_head = [task for task in left_head if task.index not in taken_head]
-    matches.sort(key=lambda match: match.head.index)
-    return Matching(tuple(matches), tuple(task.index for task in left_base), tuple(task.index for task in left_head))
+        found = _pairs(left_before, left_after, key)
+        matches += [Match(TwoSides(one, other), by) for one, other in found]
+        taken_before, taken_after = {one.index for one, _ in found}, {other.index for _, other in found}
+        left_before = [task for task in left_before if task.index not in taken_before]
+        left_after = [task for task in left_after if task.index not in taken_after]
+    matches.sort(key=lambda match: match.tasks.after.index)
+    unmatched = TwoSides(left_before, left_after).each(lambda tasks: tuple(task.index for task in tasks))
+    return Matching(tuple(matches), unmatched)
 
 
 def spoken(prompt: Sequence[Message]) -> str:

@@ -1,1 +1,1 @@
-"""What the machine offers: cores, programs, signals, servers on loopback."""
+"""The machine: cores, programs, signals, servers on loopback, retries."""

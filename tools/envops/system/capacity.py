@@ -1,4 +1,4 @@
-"""What this machine has to give: cores and memory, as far as its container lets us have them."""
+"""The cores and memory of this machine, within the limits of its container."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def usable_cores() -> int:
 
 
 def available_memory() -> int:
-    """Bytes that can be taken without anything being swapped or ended."""
+    """Bytes that can be used without swapping."""
     import psutil
 
     available = int(psutil.virtual_memory().available)

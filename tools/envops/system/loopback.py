@@ -1,4 +1,4 @@
-"""Servers of our own on loopback, each in a thread of its own: the relay, a policy in training, the emulated Hub."""
+"""Servers on loopback, each in a thread of its own: the relay, a policy in training, the emulated Hub."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ STOP_SECONDS = 10.0
 
 @dataclass(frozen=True)
 class Served:
-    """A server that answers."""
+    """A running server."""
 
     port: int
     loop: asyncio.AbstractEventLoop
@@ -56,7 +56,7 @@ def served(
         asyncio.set_event_loop(loop)
         try:
             loop.run_until_complete(serve())
-        except BaseException as error:  # told to the thread that waits for the port
+        except BaseException as error:  # raised in the thread that waits for the port
             if not bound.done():
                 bound.set_exception(error)
         finally:

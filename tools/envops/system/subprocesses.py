@@ -1,4 +1,4 @@
-"""Programs that the host runs to their end: uv and the build of a wheel."""
+"""Programs that the host runs to their end, such as uv and the prime CLI."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Interrupted(Exception):
 
 
 class ProgramFailed(Exception):
-    """A program ended badly; `failure` says how, with the end of what it printed."""
+    """A program failed; `failure` has the reason and the end of its output."""
 
     def __init__(self, failure: Failure) -> None:
         self.failure = failure
@@ -45,13 +45,13 @@ def run_program(
     sends: str | None = None,
     look: Callable[[], None] = lambda: None,
 ) -> str:
-    """Run a program in a process group of its own and return what it printed; `sends` is its standard input.
+    """Run a program in a process group of its own and return its output; `sends` is its standard input.
 
-    `look` is called several times a second while it runs, and once when it has ended by itself.
+    `look` is called several times a second while it runs, and once when it has ended.
 
     Raises `ProgramFailed` on a non-zero exit code or when it takes longer than `seconds`,
-    `Interrupted` when `stop` is set. What it started ends with it in every case, and with this process,
-    however that ends: on its way stands a supervisor (`worker/supervisor.py`) that holds a pipe to here.
+    `Interrupted` when `stop` is set. Its child processes end with it, and with this process even
+    if that is killed: `envops_worker/supervisor.py` holds a pipe to this process.
     """
     # Files, because a pipe would be held open by whatever the program leaves behind.
     with tempfile.TemporaryFile() as printed, tempfile.TemporaryFile() as sent:
@@ -89,7 +89,7 @@ def run_program(
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """Wait until the supervisor, whose lifeline is cut, has ended everyone; if it does not, end it."""
+    """Wait until the supervisor has ended all processes; if it does not, end it."""
     try:
         process.wait(PATIENCE_SECONDS + 2.0)
     except subprocess.TimeoutExpired:
@@ -106,7 +106,7 @@ def _wait(process: subprocess.Popen[bytes], deadline: float, stop: threading.Eve
             if stop.is_set():
                 raise Interrupted from None
             if time.monotonic() > deadline:
-                raise ProgramFailed(Failure("timeout", "Timeout", "it ran into its time limit")) from None
+                raise ProgramFailed(Failure("timeout", "Timeout", "it exceeded its time limit")) from None
         else:
             look()
             return

@@ -1,4 +1,4 @@
-"""Being told to end."""
+"""SIGTERM as an interruption."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def terminated_like_interrupted() -> Iterator[None]:
-    """Let SIGTERM, which CI systems send, clean up as Ctrl-C does."""
+    """Make SIGTERM, which CI systems send, clean up as Ctrl-C does."""
 
     def interrupt(_number: int, _frame: object) -> None:
         raise KeyboardInterrupt

@@ -1,4 +1,4 @@
-"""Text that stays text in GitHub's Markdown, whatever it holds."""
+"""Escaping of text for GitHub's Markdown."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ LONGEST_LINE = 600
 
 
 def inside_html(text: str) -> str:
-    """Text inside an HTML element: neither tag nor mention nor the end of the block."""
+    """Text inside an HTML element, without tags and mentions."""
     escaped = html.escape(on_one_line(shortened(text, LONGEST_LINE)))
     return escaped.replace("@", "@<!-- -->").replace("`", "&#96;")
 
 
 def prose(text: str) -> str:
-    """Text in a Markdown paragraph: code between backticks is kept, all else is only text."""
+    """Text in a Markdown paragraph; only code between backticks keeps its meaning."""
     parts = re.split(r"(`[^`\n]+`)", on_one_line(shortened(text, LONGEST_PROSE)))
     return "".join(part if index % 2 else _escaped(part) for index, part in enumerate(parts))
 
@@ -37,7 +37,7 @@ def code_span(text: str) -> str:
 
 
 def table_cell(text: str) -> str:
-    """Text in a table cell, where even inside a code span a bar would end the cell."""
+    """Text in a table cell, where a bar ends the cell even inside a code span."""
     return code_span(text.replace("|", r"\x7c"))
 
 

@@ -1,4 +1,4 @@
-"""Evidence as plain data that every JSON reader accepts."""
+"""Values as plain data that every JSON reader accepts."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import fields, is_dataclass
 from typing import Any
 
 DEEPEST = 60
-"""Levels of nesting that are followed; what lies deeper is not evidence any more."""
+"""The most levels of nesting."""
 LARGEST_INTEGER_BITS = 1024
 """Python refuses to write far larger ones in decimals."""
 
@@ -16,8 +16,8 @@ LARGEST_INTEGER_BITS = 1024
 def plain_data(value: Any, depth: int = 0) -> Any:
     """The value made of mappings, lists, text, finite numbers, booleans and null only.
 
-    A number that JSON has no word for becomes text (`"NaN"`, `"Infinity"`), because null
-    would say that it is missing.
+    A number that JSON cannot represent becomes text (`"NaN"`, `"Infinity"`), because null
+    would mean that it is missing.
     """
     if value is None or isinstance(value, bool) or (type(value) is float and math.isfinite(value)):
         return value
@@ -44,7 +44,7 @@ def plain_data(value: Any, depth: int = 0) -> Any:
 
 
 def number_text(number: float) -> str:
-    """A number for people: short, and never rounded onto a number that it is not."""
+    """A number for people: short, but never rounded to a whole number that it is not."""
     if math.isnan(number):
         return "NaN"
     if math.isinf(number):

@@ -1,9 +1,8 @@
-"""Takes secrets out of whatever is written: messages, logs, ledgers, reports.
+"""Removal of secrets from messages, logs, ledgers and reports.
 
-Two nets. Keys that are known are replaced wherever they occur, also escaped as in an address
-or in JSON. What merely looks like a key (a bearer token, the signature of an upload address,
-the shapes that providers give their keys) is replaced too, because a server may answer with
-secrets that nobody here knew.
+Known keys are replaced wherever they occur, also escaped as in an address or in JSON. What looks
+like a key (a bearer token, the signature of an upload address, the forms of providers' keys) is
+replaced too, because a server may respond with secrets that are unknown here.
 """
 
 from __future__ import annotations
@@ -17,9 +16,9 @@ from urllib.parse import quote
 
 HIDDEN = "[key]"
 SHORTEST_SECRET = 6
-"""A shorter one is a placeholder such as EMPTY or none and occurs in ordinary text."""
+"""A shorter one is a placeholder such as EMPTY, which occurs in ordinary text."""
 SECRET_NAME = re.compile(r"(?:^|_)(?:KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?)(?:_|$)")
-"""Names of variables whose values are taken for secrets."""
+"""Names of variables with secret values."""
 _SHAPES = (
     (re.compile(r"(?i)\b(bearer\s+)[A-Za-z0-9._~+/=-]{6,}"), r"\1" + HIDDEN),
     (
@@ -35,7 +34,7 @@ _SHAPES = (
 
 
 class Scrubber:
-    """Takes known secrets, and what looks like one, out of texts and data."""
+    """Removes known secrets, and what looks like one, from texts and data."""
 
     def __init__(self, *secrets: str, shapes: bool = True) -> None:
         self._shapes = _SHAPES if shapes else ()
@@ -47,12 +46,12 @@ class Scrubber:
 
     @classmethod
     def of_environment(cls, environment: Mapping[str, str] | None = None, *more: str) -> Scrubber:
-        """One that knows every variable whose name says that it holds a secret."""
+        """A scrubber for the values of all variables with the name of a secret."""
         seen = os.environ if environment is None else environment
         return cls(*(value for name, value in seen.items() if SECRET_NAME.search(name)), *more)
 
     def text(self, text: str) -> str:
-        """The text without known secrets and, unless that was turned off, without what looks like one."""
+        """The text without known secrets and, unless `shapes` is off, without what looks like one."""
         for form in self._forms:
             text = text.replace(form, HIDDEN)
         for shape, shown in self._shapes:

@@ -1,7 +1,7 @@
-"""Hostile text made harmless to look at.
+"""Escaping of hostile text for terminals and reports.
 
-A reply may hold anything: terminal escapes, characters that turn the reading direction,
-half a surrogate pair, 200 kB of it. Reports show such text, so it must not act.
+A reply may contain terminal escapes, characters that change the reading direction, half a
+surrogate pair, or 200 kB of text.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _PLAIN_SIGNS = str.maketrans(
 
 
 def visible(text: str) -> str:
-    """The text with every character that cannot be seen, or acts, written as its escape."""
+    """The text with invisible and active characters as escapes."""
     if text.isascii() and text.isprintable():  # nearly every text, and quickly seen
         return text
     return _INVISIBLE.sub(_escape, text)
@@ -43,7 +43,7 @@ def on_one_line(text: str) -> str:
 
 
 def shortened(text: str, characters: int, lines: int | None = None) -> str:
-    """The text's beginning and end, with its whole length said, when it is too long."""
+    """The text, or its beginning and end with the number of omitted characters."""
     rows = text.split("\n") if lines is not None else []
     if lines is not None and len(rows) > lines:
         head = lines - lines // 3
@@ -57,12 +57,12 @@ def shortened(text: str, characters: int, lines: int | None = None) -> str:
 
 
 def without_workflow_commands(text: str) -> str:
-    """The text so that GitHub's runner, reading it in a log, finds no command in it."""
+    """The text without commands for GitHub's runner, which reads logs."""
     return _COMMAND_START.sub(r"\1\\x3a", text).replace("##[", r"##\x5b")
 
 
 def fitting(text: str, encoding: str | None) -> str:
-    """The text so that a stream of this encoding can write it."""
+    """The text with characters that a stream of this encoding can write."""
     encoding = encoding or "utf-8"
     try:
         text.encode(encoding)

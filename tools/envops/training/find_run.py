@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from envops.facts.training_log import NoMetrics, RunMetrics, metrics_of_rows, read_metrics
-from envops.hub.login import the_platform
+from envops.hub.access import the_platform
 from envops.hub.runs import PlatformRun, list_runs, read_run
 from envops.repository.package import Package
 from envops.repository.problem import nearest

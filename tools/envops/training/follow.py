@@ -8,7 +8,7 @@ from math import isfinite, sqrt
 from typing import TYPE_CHECKING, Any
 
 from envops.facts.training_log import RunMetrics
-from envops.hub.histograms import Histogram
+from envops.hub.runs import Histogram
 from envops.reports.run_report import Curve, CurvePoint, RewardBin, RunFinding, RunReport, RunStatus
 from envops.rules.diagnosis.subject import Diagnosed
 from envops.rules.engine import Finding, findings

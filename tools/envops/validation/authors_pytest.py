@@ -14,16 +14,11 @@ from envops.repository.registry import EnvironmentEntry
 from envops.repository.workspace import Workspace
 from envops.validation.job import worker_environment
 from envops.validation.requests import Wish, requests_for
-from envops.validation.starting import WORKER_FOLDER
+from envops.validation.starting import IMPORT_WORKER
 from envops.validation.venv import venv_for
 from envops.validation.wheel import TESTS_LOCK, built_wheel
 
-BOOTSTRAP = """
-import importlib.util as u, sys
-s = u.spec_from_file_location("envops_worker", sys.argv[1] + "/__init__.py", submodule_search_locations=[sys.argv[1]])
-sys.modules["envops_worker"] = m = u.module_from_spec(s)
-s.loader.exec_module(m)
-del sys.argv[1]
+RUN_PYTEST = f"""{IMPORT_WORKER}import sys
 from envops_worker.author_tests.testing import main
 sys.exit(main())
 """
@@ -61,7 +56,7 @@ def run_pytest(
     with workspace.scratch() as scratch:
         environment = worker_environment(venv, overlay, scratch, requests.confinement)
         environment |= {name: os.environ[name] for name in PASSED_ON if name in os.environ}
-        command: list[str | Path] = [venv.python, "-s", "-P", "-c", BOOTSTRAP, WORKER_FOLDER, asked, *options]
+        command: list[str | Path] = [venv.python, "-s", "-P", "-c", RUN_PYTEST, asked, *options]
         return subprocess.run(command, cwd=workspace.root, env=environment, check=False).returncode
 
 

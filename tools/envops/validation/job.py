@@ -8,19 +8,18 @@ import selectors
 import subprocess
 import threading
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from envops_worker.crash_status import read_crash_status
+from envops_worker.forking import Descriptors, ForkedProcess, pipe
 
 from envops.facts.observed import Failure, adapter
 from envops.system.subprocesses import Interrupted
 from envops.validation.memory import MemoryWatch
-from envops.validation.starting import Connection
 from envops.validation.venv import VirtualEnvironment
 
 MEMORY_LIMIT = 4 * 2**30
@@ -31,6 +30,11 @@ ERRORS_KEPT = 16_384
 LOOK_SECONDS = 0.25
 PATIENCE_SECONDS = 1.0
 MARK = "ENVOPS_WORKER"
+MOST_SCANS = 5
+"""For strays: one that forks during a scan may be gone before it is reached, and its fork appear behind it."""
+
+
+Process = subprocess.Popen[bytes] | ForkedProcess
 
 
 class StageFailed(Exception):
@@ -60,21 +64,29 @@ class Confinement:
 class Job:
     """One process that is asked about one environment; use as a context manager."""
 
-    def __init__(self, connection: Connection, memory: MemoryWatch, stop: threading.Event) -> None:
-        self._connection = connection
+    def __init__(self, begin: Callable[[Descriptors], Process], memory: MemoryWatch, stop: threading.Event) -> None:
+        """Ask a process that `begin` makes with the descriptors which it is given. Raises whatever that raises."""
+        with ExitStack() as theirs, ExitStack() as pipes, ExitStack() as lifeline:
+            stdin, self._input = pipe(theirs, pipes)
+            answers, stdout = pipe(pipes, theirs)
+            self._stderr, stderr = pipe(pipes, theirs)
+            watched, _ = pipe(theirs, lifeline)
+            self._process = begin({"stdin": stdin, "stdout": stdout, "stderr": stderr, "lifeline": watched})
+            self._pipes, self._lifeline = pipes.pop_all(), lifeline.pop_all()
         self._memory = memory
         self._stop = stop
         self._errors = bytearray()
         self._buffer = bytearray()
         self._searched = 0
         self._requests = 0
-        self._ended = False
-        os.set_blocking(connection.requests, False)
+        self._about = ""
+        """What it is scoring, or was."""
+        os.set_blocking(self._input, False)
         self._selector = selectors.DefaultSelector()
-        for descriptor, name in ((connection.answers, "answers"), (connection.errors, "errors")):
+        for descriptor, name in ((answers, "answers"), (self._stderr, "errors")):
             os.set_blocking(descriptor, False)
             self._selector.register(descriptor, selectors.EVENT_READ, name)
-        memory.add(connection.process.pid)
+        memory.add(self.pid)
 
     def __enter__(self) -> Self:
         return self
@@ -86,7 +98,7 @@ class Job:
 
     @property
     def pid(self) -> int:
-        return self._connection.process.pid
+        return self._process.pid
 
     def request(self, operation: str, within: float, **parameters: Any) -> Iterator[tuple[str, Any]]:
         """Ask for an operation, allow it `within` seconds, and yield its parts, kind and value.
@@ -96,6 +108,7 @@ class Job:
         run was cancelled. The process is ended in the latter two cases.
         """
         self._requests += 1
+        self._about = ""
         deadline = time.monotonic() + within
         line = json.dumps({"id": self._requests, "operation": operation, **parameters}, default=str)
         try:
@@ -106,14 +119,13 @@ class Job:
             raise
 
     def _write(self, line: bytes, deadline: float, seconds: float) -> None:
-        pipe = self._connection.requests
         rest = memoryview(line)
         while rest:
             try:
-                rest = rest[os.write(pipe, rest) :]
+                rest = rest[os.write(self._input, rest) :]
             except BlockingIOError:  # the worker does not read; it is given its time and no more
                 self._check_limits(deadline, seconds)
-                if self._connection.process.poll() is not None:
+                if self._process.poll() is not None:
                     raise self._died() from None
                 time.sleep(0.01)
             except OSError:
@@ -128,6 +140,9 @@ class Job:
                 return
             if event == "failed":
                 raise StageFailed(checked(Failure, message.get("failure")))
+            if event == "about":
+                self._about = f"\nwhile scoring {json.dumps(message.get('value'))[:500]}"
+                continue
             if event != "item" or not isinstance(message.get("kind"), str):
                 raise self._nonsense(f"an answer that is neither item nor end: {str(message)[:200]}")
             yield message["kind"], message["value"]
@@ -146,7 +161,7 @@ class Job:
             if now - looked > LOOK_SECONDS:
                 looked = now
                 self._check_memory()
-            ended = self._connection.process.poll() is not None  # what it started may keep the channel open
+            ended = self._process.poll() is not None  # what it started may keep the channel open
             if not self._read(0.0 if ended else min(LOOK_SECONDS, max(0.0, deadline - now))) and ended:
                 raise self._died()
 
@@ -188,12 +203,11 @@ class Job:
             raise WorkerLost(self._failure("memory", "OutOfMemory", excess))
 
     def _died(self) -> WorkerLost:
-        process = self._connection.process
         with suppress(subprocess.TimeoutExpired):
-            process.wait(2)
+            self._process.wait(2)
         with suppress(OSError, ValueError):
-            self._errors += os.read(self._connection.errors, ERRORS_KEPT)
-        code = process.returncode
+            self._errors += os.read(self._stderr, ERRORS_KEPT)
+        code = self._process.returncode
         if code is None:
             message = "the worker sent nothing more and closed its channel"
             return WorkerLost(self._failure("protocol", "ProtocolError", message))
@@ -205,39 +219,31 @@ class Job:
 
     def _failure(self, kind: Any, type: str, message: str) -> Failure:
         said = self._errors.decode("utf-8", "replace").strip()[-2_000:]
-        return Failure(kind, type, message + self._about(), None, said)
-
-    def _about(self) -> str:
-        """What the worker is scoring or was, as far as it wrote that down."""
-        with suppress(OSError, ValueError, LookupError, TypeError, RecursionError):
-            about = json.loads(read_crash_status(self._connection.status))
-            if about["id"] == self._requests:
-                return f"\nwhile scoring {json.dumps(about['value'])[:500]}"
-        return ""
+        return Failure(kind, type, message + self._about, None, said)
 
     def end(self) -> None:
         """End the process, and with it what it started in its process group; its environment ends all else."""
-        if self._ended:
-            return
-        self._ended = True
-        self._connection.lifeline.close()
+        self._lifeline.close()
         with suppress(subprocess.TimeoutExpired):
-            self._connection.process.wait(PATIENCE_SECONDS)
+            self._process.wait(PATIENCE_SECONDS)
         self._memory.remove(self.pid)
         self._selector.close()
-        self._connection.pipes.close()
+        self._pipes.close()
 
 
-def marked_processes(mark: str) -> list[Any]:
-    """Processes that carry a worker's mark although they left its group and its family."""
+def end_marked(mark: str) -> None:
+    """End processes that carry a worker's mark although they left its group and its family."""
     import psutil
 
-    found = []
-    for process in psutil.process_iter():
-        with suppress(psutil.Error, OSError):
-            if process.environ().get(MARK) == mark:
-                found.append(process)
-    return found
+    for _ in range(MOST_SCANS):
+        found = False
+        for process in psutil.process_iter():
+            with suppress(psutil.Error, OSError):
+                if process.environ().get(MARK) == mark:
+                    process.kill()
+                    found = True
+        if not found:
+            return
 
 
 def worker_environment(

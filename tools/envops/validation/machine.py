@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from envops.hub.prime import find_prime
+from envops.hub.access import find_prime
 from envops.repository.endpoints import ENDPOINTS_FILE, Endpoint, read_endpoints
 from envops.repository.problem import DeclarationError, Problem
 from envops.repository.repository import Repository

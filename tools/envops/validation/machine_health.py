@@ -8,7 +8,7 @@ from typing import Literal
 
 from packaging.version import InvalidVersion, Version
 
-from envops.hub.prime import INSTALL, OLDEST_PRIME
+from envops.hub.access import INSTALL, OLDEST_PRIME
 from envops.validation.machine import Machine
 
 Level = Literal["ok", "advice", "fail"]

@@ -20,9 +20,9 @@ class MemoryWatch:
     """
 
     def __init__(self, limit: int, root: int = 0) -> None:
-        """Allow so many bytes; `root` is the supervisor's id, where one stands above all processes."""
+        """Allow so many bytes; `root` is the id of the supervisor above all processes, where there is one."""
         self._limit = limit
-        self._root = root
+        self.root = root
         self._jobs: set[int] = set()
         self._excess: dict[int, str] = {}
         self._looked = 0.0
@@ -53,7 +53,7 @@ class MemoryWatch:
     def _look(self, looking: int) -> None:
         """Blame the job that holds most where all of them hold too much, or the one that looks where strays do."""
         families = self._families()
-        common = _resident(next(_children(self._root), 0)) if self._root else 0
+        common = _resident(next(_children(self.root), 0)) if self.root else 0
         everyone = [process for family in families.values() for process in family]
         held = common + sum(max(0, _resident(process) - common) for process in everyone)
         if held > self._limit:
@@ -67,7 +67,7 @@ class MemoryWatch:
     def _families(self) -> dict[int, list[int]]:
         """The processes of each job; under 0 those of none, such as tool servers and what jobs left behind."""
         families: dict[int, list[int]] = {0: [], **{job: [] for job in self._jobs}}
-        waiting = [(self._root, 0)] if self._root else [(job, job) for job in self._jobs]
+        waiting = [(self.root, 0)] if self.root else [(job, job) for job in self._jobs]
         while waiting:
             process, owner = waiting.pop()
             for child in _children(process):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -30,9 +30,11 @@ from envops.validation.repetition import repeated
 from envops.validation.requests import Requests, Wish, requests_for
 from envops.validation.searching import search_request, search_toolbox
 from envops.validation.side_by_side import Piece, run_side_by_side
-from envops.validation.templates import EnvironmentProcesses, LockTemplates
+from envops.validation.templates import EnvironmentProcesses, LockTemplates, environment_processes, reason_against_forks
 from envops.validation.venv import VirtualEnvironment, venv_for
 from envops.validation.wheel import CHANGED, TESTS_LOCK, built_wheel, changed_since_read
+
+NewProcesses = Callable[[], AbstractContextManager[EnvironmentProcesses]]
 
 
 @dataclass(frozen=True)
@@ -145,7 +147,8 @@ class _Observer:
     def prepare(self, templates: LockTemplates) -> tuple[VirtualEnvironment, Path]:
         """The virtual environment, and the unpacked wheel. Raises `ProgramFailed` where one cannot be made."""
         with self._stage("venv"):
-            venv = venv_for(self._package.folder / "requirements.lock", self._workspace, self._stop)
+            lock, alone = self._package.folder / "requirements.lock", bool(reason_against_forks(self._package))
+            venv = venv_for(lock, self._workspace, self._stop, imported=alone)
             templates.begin(venv, self._package, self._requests.confinement)
         with self._stage("wheel"):
             built = built_wheel(self._package, self._workspace, self._stop)
@@ -171,11 +174,10 @@ class _Observer:
 
     def _processes(
         self, templates: LockTemplates, venv: VirtualEnvironment, overlay: Path, confinement: Confinement
-    ) -> EnvironmentProcesses:
+    ) -> AbstractContextManager[EnvironmentProcesses]:
         settings = self._requests.settings(self._package, overlay)
-        origin = templates.origin(venv, self._package, overlay, confinement)
-        return EnvironmentProcesses(
-            venv, self._package, overlay, settings, confinement, self._workspace, self._stop, origin
+        return environment_processes(
+            venv, self._package, overlay, settings, confinement, self._workspace, self._stop, templates
         )
 
     def _load(self, processes: EnvironmentProcesses) -> None:
@@ -183,9 +185,7 @@ class _Observer:
             with self._stage(stage):
                 self._take("load", parts)
 
-    def _pieces(
-        self, processes: EnvironmentProcesses, overlay: Path, other_seed: Callable[[], EnvironmentProcesses]
-    ) -> Iterator[Piece]:
+    def _pieces(self, processes: EnvironmentProcesses, overlay: Path, other_seed: NewProcesses) -> Iterator[Piece]:
         """What is seen by jobs, the first ones first; `after` names what a piece needs to be over."""
         requests, new_job = self._requests, processes.job
         if requests.rewards is not None:
@@ -224,7 +224,7 @@ class _Observer:
             self._take("invariants", self._scoring.request("invariants", STAGE_SECONDS, **self._requests.invariants))
         self._scoring.end()
 
-    def _ask_repetition(self, new_job: NewJob, other_seed: Callable[[], EnvironmentProcesses]) -> None:
+    def _ask_repetition(self, new_job: NewJob, other_seed: NewProcesses) -> None:
         """Let processes that have scored nothing score a sample: a job, and one where sets have another order."""
         sample, described = self._collected.kept("sample"), self._collected.description
         if not sample or described is None:

@@ -14,7 +14,7 @@ from envops.repository.registry import EnvironmentEntry
 from envops.repository.workspace import Workspace
 from envops.validation.job import Job, checked
 from envops.validation.requests import Wish, requests_for
-from envops.validation.templates import EnvironmentProcesses
+from envops.validation.templates import environment_processes
 from envops.validation.venv import venv_for
 from envops.validation.wheel import built_wheel
 
@@ -41,7 +41,7 @@ def opened_environment(
     requests = requests_for(entry, Wish(allow_network=allow_network))
     settings = requests.settings(package, overlay)
     with (
-        EnvironmentProcesses(venv, package, overlay, settings, requests.confinement, workspace, stop) as processes,
+        environment_processes(venv, package, overlay, settings, requests.confinement, workspace, stop) as processes,
         processes.unloaded_job() as worker,
     ):
         parts = dict(worker.request("load", LOAD_SECONDS, settings=settings))

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from envops.repository.workspace import Workspace, remove_folder
 
-KINDS = ("venvs", "wheels", "facts", "rollouts", "timings", "harnesses")
+KINDS = ("venvs", "wheels", "facts", "rollouts", "timings", "packages", "harnesses")
 FOLDERS = KINDS[1:-1]
 """Those of the checkout that hold many things; what harnesses brought along is one."""
 
@@ -78,7 +78,9 @@ def remove(things: Sequence[Kept]) -> list[Kept]:
 def _things(workspace: Workspace) -> Iterator[tuple[str, Path]]:
     once = workspace.base / "venvs"  # where the user's folder could not be written
     found = [("venvs", folder.glob("*")) for folder in dict.fromkeys((workspace.venvs, once))]
-    found += [(kind, (workspace.base / kind).glob("*" if kind == "timings" else "*/*")) for kind in FOLDERS]
+    found += [
+        (kind, (workspace.base / kind).glob("*" if kind in ("timings", "packages") else "*/*")) for kind in FOLDERS
+    ]
     for kind, paths in found:
         for path in sorted(paths):
             if path.suffix != ".lock":

@@ -9,11 +9,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import cache
 from pathlib import Path
 
 import packaging
@@ -22,13 +20,11 @@ from envops.facts.observed import adapter
 from envops.repository.package import Package
 from envops.repository.recordings import recordings_content
 from envops.repository.registry import EnvironmentEntry
-from envops.repository.workspace import TOOLS, mark_used
+from envops.repository.workspace import TOOLS, code_digest, mark_used
 from envops.rules.engine import Gate
 from envops.rules.result import EnvironmentResult
 from envops.validation.facts_on_disk import as_json, write_aside
 from envops.validation.remembering import VERDICT
-
-CODE = (".py", ".json", ".lock")
 
 
 @dataclass(frozen=True)
@@ -80,17 +76,3 @@ def kept_verdict(
     key = hashlib.sha256(json.dumps(judged).encode()).hexdigest()
     form = "-".join((*gates, "brief") if brief else gates)
     return KeptVerdict(facts.with_suffix(f".{form}{VERDICT}"), key)
-
-
-@cache
-def code_digest(folder: Path) -> str:
-    """Digest of the tool's own files: with another version of any rule, or of what it calls, all is judged anew."""
-    digest = hashlib.sha256()
-    for parent, folders, names in os.walk(folder):
-        folders[:] = sorted(name for name in folders if name != "__pycache__")
-        for name in sorted(names):
-            if name.endswith(CODE):
-                content = Path(parent, name).read_bytes()
-                digest.update(f"{os.path.relpath(parent, folder)}/{name}\0{len(content)}\0".encode())
-                digest.update(content)
-    return digest.hexdigest()

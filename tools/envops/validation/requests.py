@@ -10,7 +10,7 @@ import hashlib
 import json
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from math import ceil
@@ -79,8 +79,8 @@ class Requests:
     def digest(self) -> str:
         """A digest of all of it, in which values of secrets cannot be read."""
         hidden = {name: hashlib.sha256(repr(value).encode()).hexdigest() for name, value in self._secrets().items()}
-        data = asdict(replace(self, confinement=replace(self.confinement, secrets=hidden)))
-        return hashlib.sha256(json.dumps(data, sort_keys=True, default=str).encode()).hexdigest()
+        data = replace(self, confinement=replace(self.confinement, secrets=hidden))
+        return hashlib.sha256(json.dumps(data, sort_keys=True, default=_plain).encode()).hexdigest()
 
     def _secrets(self) -> dict[str, str | None]:
         return {name: self.confinement.secrets.get(name) for name in self.names_of_secrets}
@@ -98,6 +98,13 @@ class Requests:
             "case_sensitive": package.answer.case_sensitive,
             "allow_network": self.confinement.allow_network,
         }
+
+
+def _plain(value: object) -> object:
+    """A request as JSON can hold it; `asdict` would copy all that it holds."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return {one.name: getattr(value, one.name) for one in fields(value)}
+    return str(value)
 
 
 def requests_for(entry: EnvironmentEntry, wish: Wish) -> Requests:

@@ -19,6 +19,7 @@ from envops.repository.package import CaseDeclaration, Package
 from envops.repository.recordings import read_recordings
 from envops.repository.registry import EnvironmentEntry
 from envops.repository.workspace import Workspace
+from envops.statistics.two_sides import TwoSides
 from envops.validation.job import checked
 from envops.validation.opened import OpenedEnvironment, opened_environment
 
@@ -30,8 +31,7 @@ MOST_BYTES = 16 * 2**20
 BATCH = 400
 _KEPT = ("id", "reward", "functions", "failures", "failure")
 
-First = TypeVar("First")
-Second = TypeVar("Second")
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
@@ -135,22 +135,20 @@ class Scorer:
         return [scored.get(number, Rescored(number, None, {}, (), missing)) for number in range(len(replies))]
 
 
-def side_by_side(
-    first: Callable[[], First], second: Callable[[], Second], stop: threading.Event
-) -> tuple[First, Second]:
+def side_by_side(calls: TwoSides[Callable[[], Result]], stop: threading.Event) -> TwoSides[Result]:
     """Two calls at the same time; both have ended when this returns or raises.
 
     Ctrl-C sets `stop`, on which both calls must end.
     """
     with ThreadPoolExecutor(2) as pool:
-        one, other = pool.submit(first), pool.submit(second)
+        futures = calls.each(pool.submit)
         try:
-            while not (one.done() and other.done()):
+            while not all(future.done() for future in futures):
                 time.sleep(0.05)
         except KeyboardInterrupt:
             stop.set()
             raise
-    return one.result(), other.result()
+    return futures.each(lambda future: future.result())
 
 
 def replies_of(facts: Facts) -> Iterator[Reply]:

@@ -48,17 +48,25 @@ def resolve_tool_locks(tools: Path, stop: threading.Event) -> Iterator[Path]:
     _replace(own, _HEADER + _compile([tools / "pyproject.toml"], OLDEST_PYTHON, tools, stop))
     yield own
     written = [own]
-    for group in ("prime", "inspect", "tests", "lint"):  # some are installed together, so each agrees with those before
-        path = tools / f"requirements-{group}.lock"
-        agreeing: list[str | Path] = [part for lock in written for part in ("--constraint", lock)]
-        wanted: list[str | Path] = ["--group", f"{tools / 'pyproject.toml'}:{group}", *agreeing]
-        written.append(path)
-        _replace(path, _HEADER + _compile(wanted, OLDEST_PYTHON, tools, stop))
-        yield path
+    # some are installed together, so each agrees with those before
+    for group in ("prime", "inspect", "tests", "lint", "trl"):
+        written.append(_resolve_group(tools, group, written, stop))
+        yield written[-1]
+    for group in ("tinker", "prime-lora"):
+        yield _resolve_group(tools, group, (), stop)
     for wanted_file in sorted(TOOL_LOCKS.glob("*.in")):
         path = wanted_file.with_suffix(".lock")
         _replace(path, _HEADER + _compile([wanted_file], OLDEST_PYTHON, tools, stop))
         yield path
+
+
+def _resolve_group(tools: Path, group: str, agreeing: Sequence[Path], stop: threading.Event) -> Path:
+    """Write the lock of one dependency group, which agrees with the given locks."""
+    path = tools / f"requirements-{group}.lock"
+    constraints: list[str | Path] = [part for lock in agreeing for part in ("--constraint", lock)]
+    wanted = ["--group", f"{tools / 'pyproject.toml'}:{group}", *constraints]
+    _replace(path, _HEADER + _compile(wanted, OLDEST_PYTHON, tools, stop))
+    return path
 
 
 def _replace(path: Path, text: str) -> None:

@@ -6,12 +6,11 @@ import gc
 import threading
 import time
 import traceback
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Any
 
 from envops.facts.observed import Facts, Failure, adapter
 from envops.reports.progress import Progress
@@ -19,18 +18,19 @@ from envops.reports.spill_list import KeptResults
 from envops.repository.lock import LOCK_FILE
 from envops.repository.workspace import Workspace
 from envops.rules.result import EnvironmentResult, broken_result
-from envops.system.capacity import available_memory
-from envops.system.subprocesses import Interrupted
+from envops.system.capacity import available_memory, usable_cores
+from envops.system.subprocesses import Interrupted, ProgramFailed
 from envops.system.termination import terminated_like_interrupted
 from envops.validation.judging import Question, are_in_the_cache, judged, keep, remembered_result
 from envops.validation.observation import Watcher, observe
-from envops.validation.preparation import Preparation
 from envops.validation.recording_refresh import with_recordings
 from envops.validation.remembering import remembered
 from envops.validation.scheduling import in_order, next_to_start
 from envops.validation.templates import LockTemplates
+from envops.validation.test_dependencies import make_toolboxes
 from envops.validation.timings import Timing, expected_timings, remember_timing
-from envops.validation.venv import venv_key
+from envops.validation.venv import venv_for
+from envops.validation.wheel import built_wheel
 
 PATIENCE_SECONDS = 2.0
 """After Ctrl-C, how long the workers' threads get to end their children."""
@@ -85,25 +85,25 @@ def _observe_all(
         return
     timings = expected_timings(names, question.workspace)
     waiting, memory = in_order(timings), available_memory()
-    venvs = {name: venv_key(question.repository.packages[name].folder / LOCK_FILE) for name in waiting}
     running: dict[Future[EnvironmentResult | None], str] = {}
     threading.Thread(target=_import_late, daemon=True).start()
     with (
         _spared(question.workspace),
         LockTemplates(question.workspace, stop) as templates,
         ThreadPoolExecutor(min(workers, len(names))) as pool,
-        Preparation(question, venvs, templates, stop) as preparation,
+        ThreadPoolExecutor(max(1, usable_cores() - 1)) as preparing,
     ):
+        for name in waiting:
+            preparing.submit(_prepare, question, name, stop)
         shared = Run(question, progress, stop, templates)
         try:
             while waiting or running:
-                chosen = next_to_start(waiting, running.values(), preparation.ready(waiting), timings, workers, memory)
+                chosen = next_to_start(waiting, running.values(), timings, workers, memory)
                 if chosen is not None:
                     waiting.remove(chosen)
                     running[pool.submit(_validate_one, shared, chosen)] = chosen
                     continue
-                awaited: Iterable[Future[Any]] = running or preparation.awaited()
-                wait(awaited, timeout=LOOK_SECONDS, return_when=FIRST_COMPLETED)
+                wait(running, timeout=LOOK_SECONDS, return_when=FIRST_COMPLETED)
                 for future in [future for future in running if future.done()]:
                     running.pop(future)
                     _file(future, results)
@@ -114,6 +114,19 @@ def _observe_all(
                 if future.done():
                     _file(future, results)
             raise
+
+
+def _prepare(question: Question, name: str, stop: threading.Event) -> None:
+    """Make what an environment needs while those before it wait for verifiers to be imported.
+
+    What goes wrong here goes wrong again, and is told, when the environment's turn has come.
+    """
+    package = question.repository.packages[name]
+    with suppress(ProgramFailed, Interrupted, OSError):
+        if not stop.is_set():
+            built_wheel(package, question.workspace, stop)
+            venv_for(package.folder / LOCK_FILE, question.workspace, stop, imported=False)
+            make_toolboxes([package], question.workspace, question.wish, stop)
 
 
 def _import_late() -> None:

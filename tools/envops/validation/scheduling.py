@@ -1,4 +1,4 @@
-"""Which environment is observed next: the longest first, as memory allows, and none before what it needs is there."""
+"""Which environment is observed next: the longest first, as memory allows."""
 
 from __future__ import annotations
 
@@ -18,12 +18,11 @@ def in_order(timings: Mapping[str, Timing]) -> list[str]:
 def next_to_start(
     waiting: Sequence[str],
     running: Collection[str],
-    ready: Collection[str],
     timings: Mapping[str, Timing],
     workers: int,
     memory: int,
 ) -> str | None:
-    """The environment to start now, or `None` to wait for one that runs or gets ready.
+    """The environment to start now, or `None` to wait for one that runs.
 
     `memory` is what all together may hold, in bytes. One that expects more than that runs alone.
     """
@@ -31,6 +30,6 @@ def next_to_start(
         return None
     held = sum(timings[name].memory for name in running)
     for name in waiting:
-        if name in ready and (not running or held + timings[name].memory <= memory * SHARE_OF_MEMORY):
+        if not running or held + timings[name].memory <= memory * SHARE_OF_MEMORY:
             return name
     return None

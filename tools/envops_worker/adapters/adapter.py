@@ -13,7 +13,7 @@ from types import CodeType
 from typing import Any, Protocol
 
 from envops_worker.failures import NotANumber, NotFinite, Sources
-from envops_worker.policies.policies import Message
+from envops_worker.messages import Message
 
 
 @dataclass(frozen=True)

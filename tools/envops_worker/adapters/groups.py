@@ -7,7 +7,7 @@ from typing import Any
 
 from envops_worker.adapters.adapter import TaskView
 from envops_worker.failures import OutOfTime
-from envops_worker.policies.policies import Message
+from envops_worker.messages import Message
 from envops_worker.session import Session
 
 Reply = tuple[str, list[Message]]

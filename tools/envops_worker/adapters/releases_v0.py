@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from envops_worker.policies.policies import Message
+from envops_worker.messages import Message
 
 try:
     from verifiers.utils.message_utils import normalize_messages

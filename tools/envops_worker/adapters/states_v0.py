@@ -10,7 +10,7 @@ from typing import Any
 from envops_worker.adapters.adapter import TaskView
 from envops_worker.adapters.environments_v0 import leaf_rubrics, member_of
 from envops_worker.adapters.releases_v0 import normalize_messages, resolved_client, trajectory_step
-from envops_worker.policies.policies import Message
+from envops_worker.messages import Message
 from envops_worker.waiting import Waits, at_once
 
 UNREACHABLE = "http://127.0.0.1:9/v1"

@@ -11,7 +11,7 @@ from verifiers.v1.dialects.chat import message_to_wire, parse_message
 from verifiers.v1.state import state_cls
 
 from envops_worker.adapters.adapter import TaskView, finite_or_none
-from envops_worker.policies.policies import Message
+from envops_worker.messages import Message
 
 
 def prompt_of(data: Any) -> list[Message]:

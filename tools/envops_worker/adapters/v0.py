@@ -38,8 +38,8 @@ from envops_worker.adapters.rollout_errors import failure_raised, failure_said, 
 from envops_worker.adapters.rollouts_v0 import Ledger, count_retries, seconds_of, tokens_of
 from envops_worker.adapters.states_v0 import scored_alone, state_of
 from envops_worker.failures import Sources, said_as_exception
+from envops_worker.messages import Message
 from envops_worker.policies.judges import being_scored
-from envops_worker.policies.policies import Message
 from envops_worker.waiting import Waits, at_once
 
 

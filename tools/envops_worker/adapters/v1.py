@@ -33,7 +33,7 @@ from envops_worker.adapters.scoring_v1 import (
 )
 from envops_worker.adapters.traces_v1 import completion_of, identity_of, prompt_of, rewards_of, tokens_of, trace_of
 from envops_worker.failures import Sources, said_as_exception
-from envops_worker.policies.policies import Message
+from envops_worker.messages import Message
 from envops_worker.tool_servers import fork_servers
 from envops_worker.waiting import Waits
 

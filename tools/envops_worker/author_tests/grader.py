@@ -14,8 +14,9 @@ from typing import Any, overload
 from envops_worker.adapters.adapter import Job, TaskView
 from envops_worker.checks.inspection import MAXIMUM_TASKS
 from envops_worker.failures import OutOfTime
+from envops_worker.messages import Message, says, text_of
 from envops_worker.policies.oracle import NoOracle
-from envops_worker.policies.policies import SCRIPT_PREFIX, Message, says, text_of
+from envops_worker.policies.policies import SCRIPT_PREFIX
 from envops_worker.session import Session
 
 SECONDS_PER_REPLY = 10.0

@@ -17,7 +17,7 @@ import pytest
 from envops_worker.author_tests.expectation import parse_expectation
 from envops_worker.author_tests.grader import Grader, Scored, TaskData
 from envops_worker.failures import shortened
-from envops_worker.policies.policies import text_of
+from envops_worker.messages import text_of
 
 CASES_FILE = "cases.yaml"
 KEYS = ("name", "task", "reply", "expect")

@@ -1,6 +1,6 @@
 """The author's tests in a process of their own: pytest as a person runs it, with the plugin.
 
-python -c BOOTSTRAP WORKER_FOLDER '{"settings": …, "toolbox": …}' [pytest arguments]
+python -c RUN_PYTEST '{"settings": …, "toolbox": …}' [pytest arguments]
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from typing import Any
 from envops_worker.adapters.adapter import TaskView
 from envops_worker.effort import Budget, processor_limit, processor_seconds
 from envops_worker.failures import OutOfTime
-from envops_worker.policies.policies import says
+from envops_worker.messages import says
 from envops_worker.policies.wrong_replies import Gold, frame_of
 from envops_worker.session import Session
 

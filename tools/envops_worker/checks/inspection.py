@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from envops_worker.adapters.adapter import TaskView
+from envops_worker.messages import text_of
 from envops_worker.policies.answers import answer_of
-from envops_worker.policies.policies import text_of
 
 MAXIMUM_TASKS = 20_000
 """Tasks read of one split; an infinite taskset is read this far as well."""

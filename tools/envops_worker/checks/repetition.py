@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from envops_worker.failures import OutOfTime
-from envops_worker.policies.policies import Message
+from envops_worker.messages import Message
 from envops_worker.session import Session
 
 KEPT = 20

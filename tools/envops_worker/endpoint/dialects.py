@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from envops_worker.policies.policies import Message, text_of
+from envops_worker.messages import Message, text_of
 
 SILENCE = " "
 """Saying nothing, over HTTP: verifiers 0.1.14 and later call a truly empty message an error."""

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from envops_worker.endpoint.dialects import Spoken, tokens_of, usage_of
-from envops_worker.policies.policies import Message, text_of
+from envops_worker.messages import Message, text_of
 
 _ANTHROPIC_ENDS = {"stop": "end_turn", "length": "max_tokens", "tool_calls": "tool_use"}
 

@@ -46,7 +46,8 @@ from envops_worker.endpoint.others import (
     responses_response,
 )
 from envops_worker.failures import Accusation
-from envops_worker.policies.policies import Message, Policies, UnknownPolicy, text_of
+from envops_worker.messages import Message, text_of
+from envops_worker.policies.policies import Policies, UnknownPolicy
 
 MAXIMUM_BODY = 64 * 2**20
 

@@ -12,9 +12,9 @@ from typing import Any, Literal
 from envops_worker.direct_scoring import DirectScoring
 from envops_worker.effort import Budget, BudgetSpent, kernel_limit, processor_limit, processor_seconds
 from envops_worker.failures import OutOfTime
+from envops_worker.messages import text_of
 from envops_worker.mutation.mutant import Mutator, NotApplicable
 from envops_worker.policies.answers import answer_of
-from envops_worker.policies.policies import text_of
 from envops_worker.policies.reply_variations import variations
 from envops_worker.session import Session
 

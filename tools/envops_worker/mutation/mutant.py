@@ -17,8 +17,6 @@ from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
-from envops_worker.imported import modules_since
-
 Key = tuple[str, int]
 """Qualified name of a function and which one of that name it is."""
 
@@ -34,6 +32,7 @@ class Mutator:
         self._root = root
         self._functions: dict[str, list[FunctionType]] = {}
         self._caches: list[Any] = []
+        self._modules: list[ModuleType] = []
         prefix = f"{root}/"
         for found in gc.get_objects():
             kind = type(found)  # isinstance() would ask proxies for what they stand for, and so make it
@@ -41,11 +40,8 @@ class Mutator:
                 self._functions.setdefault(found.__code__.co_filename, []).append(found)
             elif kind is functools._lru_cache_wrapper:
                 self._caches.append(found)
-        self._modules = [
-            module
-            for module in modules_since()
-            if isinstance(module, ModuleType) and (getattr(module, "__file__", None) or "").startswith(prefix)
-        ]
+            elif issubclass(kind, ModuleType) and (vars(found).get("__file__") or "").startswith(prefix):
+                self._modules.append(found)
         self._caches = [cache for cache in self._caches if self._is_ours(cache)]
         self._originals: dict[str, dict[Key, CodeType]] = {}
 

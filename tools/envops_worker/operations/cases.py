@@ -9,7 +9,8 @@ from envops_worker.adapters.adapter import Job, TaskView
 from envops_worker.channel import Request
 from envops_worker.checks.inspection import MAXIMUM_TASKS
 from envops_worker.failures import OutOfTime
-from envops_worker.policies.policies import SCRIPT_PREFIX, Message, says
+from envops_worker.messages import Message, says
+from envops_worker.policies.policies import SCRIPT_PREFIX
 from envops_worker.session import Session, played_score
 
 SEARCHED_FOR_CASES = 5_000

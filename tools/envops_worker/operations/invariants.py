@@ -13,10 +13,10 @@ from envops_worker.checks.repetition import POLICIES, Unit, repetitions, scored_
 from envops_worker.effort import Budget
 from envops_worker.failures import OutOfTime
 from envops_worker.guards import EXECUTED, ActGuard
+from envops_worker.messages import says, text_of
 from envops_worker.operations.rewards import completions_of
 from envops_worker.policies.answers import answer_of, detect_type, find_payload
 from envops_worker.policies.judge_attacks import judged_scores
-from envops_worker.policies.policies import says, text_of
 from envops_worker.policies.wrong_replies import Gold
 from envops_worker.session import Session
 

@@ -12,7 +12,7 @@ from envops_worker.adapters.adapter import Adapter, Settings
 from envops_worker.channel import Request
 from envops_worker.confinement import NetworkGuard
 from envops_worker.failures import Sources
-from envops_worker.imported import collector_at_rest, import_verifiers, remember_what_is_imported
+from envops_worker.imported import collector_at_rest, import_verifiers
 from envops_worker.policies.judges import ScriptedJudge
 from envops_worker.policies.oracle import AuthorsOracle, DerivedOracle
 from envops_worker.policies.policies import AnswerSettings, Policies
@@ -33,7 +33,6 @@ def answer(session: Session, request: Request) -> None:
         import_verifiers(settings.generation)
     gc.freeze()  # what was imported stays, and is not looked through again
     imported = time.perf_counter()
-    remember_what_is_imported()
     importlib.invalidate_caches()  # the overlay may be younger than this process
     session.adapter = _adapter(session, settings)
     loaded = time.perf_counter()

@@ -9,8 +9,9 @@ from envops_worker.channel import Request
 from envops_worker.checks.inspection import MAXIMUM_TASKS
 from envops_worker.extraction import extracted
 from envops_worker.failures import OutOfTime
+from envops_worker.messages import says
 from envops_worker.operations.tasks import task_facts
-from envops_worker.policies.policies import SCRIPT_PREFIX, says
+from envops_worker.policies.policies import SCRIPT_PREFIX
 from envops_worker.session import Session
 
 

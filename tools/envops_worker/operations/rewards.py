@@ -8,8 +8,9 @@ from typing import Any
 from envops_worker.adapters.adapter import Job, TaskView
 from envops_worker.adapters.groups import score_together
 from envops_worker.channel import Request
+from envops_worker.messages import Message, says, text_of
 from envops_worker.policies.judges import last_words
-from envops_worker.policies.policies import MIXED, Message, says, text_of
+from envops_worker.policies.policies import MIXED
 from envops_worker.policies.wrong_replies import FORMS
 from envops_worker.session import HUNG_ENOUGH, IMPATIENT_SECONDS, Session, played_score
 

@@ -12,8 +12,9 @@ from envops_worker.channel import Request
 from envops_worker.direct_scoring import DirectScoring
 from envops_worker.effort import Budget
 from envops_worker.failures import OutOfTime
+from envops_worker.messages import Message, says, text_of
 from envops_worker.policies.answers import answer_of, find_payload
-from envops_worker.policies.policies import SCRIPT_PREFIX, Message, says, text_of
+from envops_worker.policies.policies import SCRIPT_PREFIX
 from envops_worker.search import properties
 from envops_worker.search.coverage import Coverage
 from envops_worker.search.exploit_search import Ground, Hunt

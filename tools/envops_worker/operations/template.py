@@ -8,13 +8,10 @@ from envops_worker.channel import Request
 from envops_worker.session import Session
 from envops_worker.template import reason_not_to_fork
 
-TOLERATED = ("tqdm",)
-"""Modules whose threads need not run in forks: nobody sees their progress bars."""
-
 
 def answer(session: Session, _request: Request) -> None:
     """Send why forks would not be sound, or nothing; then the process is a template from now on."""
     gc.collect()  # garbage may keep a channel open
-    reason = reason_not_to_fork(session.descriptors_before_loading, tolerated=TOLERATED)
+    reason = reason_not_to_fork(session.descriptors_before_loading)
     session.channel.item("refusal", reason)
     session.is_template = not reason

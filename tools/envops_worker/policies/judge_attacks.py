@@ -10,9 +10,10 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from envops_worker.adapters.adapter import Job, TaskView
+from envops_worker.messages import Message, says, text_of
 from envops_worker.policies.answers import JUNK, answer_of, find_payload
 from envops_worker.policies.judges import ScriptedJudge, is_quoted
-from envops_worker.policies.policies import CANARIES, OVERRIDE, SCRIPT_PREFIX, Message, says, text_of
+from envops_worker.policies.policies import CANARIES, OVERRIDE, SCRIPT_PREFIX
 from envops_worker.session import Session, played_score
 
 PROBE = "The marker is xq81zv"

@@ -23,8 +23,8 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Literal
 
 from envops_worker.adapters.adapter import TaskView
+from envops_worker.messages import Message, says, text_of
 from envops_worker.policies.answers import answer_of, find_payload
-from envops_worker.policies.policies import Message, says, text_of
 from envops_worker.policies.wrong_replies import frame_of
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from types import ModuleType
 from typing import Any
 
 from envops_worker.failures import Accusation
+from envops_worker.messages import Message, says, text_of
 from envops_worker.policies.answers import answer_of
-from envops_worker.policies.policies import Message, says, text_of
 
 
 class OracleError(Accusation):

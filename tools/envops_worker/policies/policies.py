@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from envops_worker.messages import Message, says, text_of
 from envops_worker.policies.answers import (
     JUNK,
     answer_of,
@@ -24,7 +25,6 @@ from envops_worker.policies.answers import (
 )
 from envops_worker.policies.wrong_replies import FORMS, RIGHT, Gold
 
-Message = dict[str, Any]
 SCRIPT_PREFIX = "script-"
 MIXED = "mixed"
 """Every other conversation of a task is the oracle's, the rest are near misses: company for rewards that compare."""
@@ -63,20 +63,6 @@ class AnswerSettings:
 
 class UnknownPolicy(LookupError):
     """No policy has this name."""
-
-
-def text_of(message: Message) -> str:
-    """The text of a message, whether its content is a string or a list of parts."""
-    content = message.get("content")
-    if isinstance(content, str):
-        return content
-    parts = content if isinstance(content, list) else []
-    return "\n".join(str(part.get("text", "")) for part in parts if isinstance(part, dict))
-
-
-def says(text: str) -> Message:
-    """An assistant message."""
-    return {"role": "assistant", "content": text}
 
 
 @dataclass

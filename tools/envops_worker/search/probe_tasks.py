@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
+from envops_worker.messages import Message
 from envops_worker.policies.answers import detect_type
-from envops_worker.policies.policies import Message
 
 PANEL = 5
 SLACK = Decimal("0.02")

@@ -12,7 +12,7 @@ from envops.authoring.dataset.recognition import Recognised
 
 
 @dataclass(frozen=True)
-class Advice:
+class DatasetAdvice:
     """The environment that fits."""
 
     kind: str
@@ -90,7 +90,7 @@ def recommended_kind(found: Recognised) -> Literal["single-turn", "judge", "code
     return "judge" if found.long_text else "single-turn"
 
 
-def advice_on(found: Recognised, source: str, *, hub: bool = False, options: str = "") -> Advice:
+def advice_on(found: Recognised, source: str, *, hub: bool = False, options: str = "") -> DatasetAdvice:
     """The environment that fits what was recognised; `source` is how the dataset was named."""
     kind = recommended_kind(found)
     prompt, parser, reward, near_misses = _BY_FORMAT[found.layout.answer]
@@ -104,4 +104,6 @@ def advice_on(found: Recognised, source: str, *, hub: bool = False, options: str
         caution = "there are no tests: a column of assertions would let programs be run instead of judged"
     named = shlex.quote(source)
     command = f"nox -s new -- NAME {'--dataset' if hub else '--data'} {named}{options} --kind {kind}"
-    return Advice(kind, prompt, parser, reward, near_misses, f"{command} --answer {found.layout.answer}", caution)
+    return DatasetAdvice(
+        kind, prompt, parser, reward, near_misses, f"{command} --answer {found.layout.answer}", caution
+    )

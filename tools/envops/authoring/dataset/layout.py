@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from envops.authoring.dataset.columns import value_at
-from envops.authoring.dataset.marks import behind
-from envops.authoring.dataset.options import options_in_text, options_of
-from envops.authoring.dataset.roles import Roles, Row, is_conversation
-from envops.authoring.dataset.several import parts_of
+from envops.authoring.dataset.roles import ColumnRoles, is_conversation, value_at
+from envops.authoring.dataset.source import DatasetRow
 from envops.authoring.dataset.tests_of_code import CodeTest, read_tests
 from envops.authoring.dataset.values import (
     LETTERS,
@@ -24,19 +22,56 @@ from envops.authoring.dataset.values import (
     as_list,
     as_number,
     as_number_of,
+    behind,
     flagged,
     is_missing,
+    parts_of,
     text_of,
 )
+
+_IN_TEXT = re.compile(r"(?:^|(?<=\s))\(?([A-J])[).:]\s+(.+?)(?=\s+\(?[A-J][).:]\s|\n|$)")
+
+
+def options_of(row: DatasetRow, roles: ColumnRoles) -> list[str]:
+    """The texts of a row's choices in their order; empty where no column has them."""
+    if roles.wrong_choices:
+        answers = [value_at(row, roles.answer), *(row.get(name) for name in roles.wrong_choices)]
+        return sorted(text_of(answer) for answer in answers if not is_missing(answer))  # an order that tells nothing
+    if len(roles.choices) == 1:
+        marked = flagged(row.get(roles.choices[0])) if roles.answer in roles.choices else None
+        return sorted(marked[0]) if marked else _listed(row.get(roles.choices[0]))
+    return [text_of(row[name]) for name in roles.choices if not is_missing(row.get(name))]
+
+
+def _listed(value: Any) -> list[str]:
+    """Texts of choices from a list, a mapping from letters, or a record of texts and labels."""
+    if isinstance(value, Mapping):
+        if isinstance(value.get("text"), list):
+            return [text_of(text) for text in value["text"]]
+        return [text_of(text) for _, text in sorted(value.items())]
+    if isinstance(value, list) and value and all(isinstance(one, Mapping) for one in value):
+        return [text_of(one.get("text") or one.get("content") or next(iter(one.values()))) for one in value]
+    found = as_list(value) or []
+    return [re.sub(r"^\(?[A-Ja-j][).:]\s+", "", text) for text in found]
+
+
+def options_in_text(question: str) -> list[str]:
+    """The choices that a question names itself, as "A) …" or "(A) …"; empty where it names none or skips a letter."""
+    found = _IN_TEXT.findall(question)
+    letters = [letter for letter, _ in found]
+    if len(letters) < 2 or letters != [chr(ord("A") + index) for index in range(len(letters))]:
+        return []
+    return [text.strip() for _, text in found]
+
 
 AnswerFormat = Literal["number", "choice", "boolean", "label", "json", "list", "latex", "code", "text"]
 
 
 @dataclass(frozen=True)
-class Layout:
+class RowLayout:
     """Where things stand in a row, and what an answer is."""
 
-    roles: Roles
+    roles: ColumnRoles
     answer: AnswerFormat
     mark: str = ""
     """What stands before the answer within its column: `####`, a box, a tag; empty where the column is the answer."""
@@ -65,12 +100,12 @@ class Example:
     """A worked solution around the answer, where the data has one."""
 
 
-class Unreadable(ValueError):
+class UnreadableExample(ValueError):
     """A row has no question, or no answer of the layout's format; says which."""
 
 
 @dataclass(frozen=True)
-class Said:
+class RawExample:
     """The question and the raw answer of a row, before anybody reads the answer."""
 
     question: str
@@ -79,7 +114,7 @@ class Said:
     extra: Mapping[str, Any] = field(default_factory=dict)
 
 
-def said_in(row: Row, roles: Roles) -> Said:
+def raw_example(row: DatasetRow, roles: ColumnRoles) -> RawExample:
     """What a row asks and what it answers, from its columns or its conversation."""
     if roles.conversation:
         return _said_in_conversation(row[roles.conversation] or [], row.get(roles.tools))
@@ -94,19 +129,19 @@ def said_in(row: Row, roles: Roles) -> Said:
         document = f"Tools:\n{text_of(row[roles.tools])}\n\n{document}".strip()
     answer = value_at(row, roles.answer)
     marked = flagged(answer) if roles.answer in roles.choices else None
-    return Said(question, marked[1] if marked else unwrapped(answer), document)
+    return RawExample(question, marked[1] if marked else unwrapped(answer), document)
 
 
-def _said_in_conversation(turns: Sequence[Mapping[str, Any]], tools: Any) -> Said:
+def _said_in_conversation(turns: Sequence[Mapping[str, Any]], tools: Any) -> RawExample:
     """What was said before the last reply, and that reply: its text, or the tools it calls."""
     spoken = [_turn(turn) for turn in turns]
     last = next((index for index in range(len(spoken) - 1, -1, -1) if spoken[index][0] == "assistant"), None)
     if last is None:
-        return Said("", None)
+        return RawExample("", None)
     question, system = _asked(spoken[:last])
     document = f"Tools:\n{text_of(tools)}\n\n{system}".strip() if not is_missing(tools) else system
     _, content, calls = spoken[last]
-    return Said(question, calls or content, document)
+    return RawExample(question, calls or content, document)
 
 
 def _asked(spoken: Sequence[tuple[str, str, Any]]) -> tuple[str, str]:
@@ -156,36 +191,36 @@ def alone(value: Any) -> Any:
     return value
 
 
-def example_of(row: Row, layout: Layout) -> Example:
+def example_of(row: DatasetRow, layout: RowLayout) -> Example:
     """A row as an example.
 
-    Raises `Unreadable`, which says what is wrong with the row.
+    Raises `UnreadableExample`, which says what is wrong with the row.
     """
     roles = layout.roles
-    said = said_in(row, roles)
+    said = raw_example(row, roles)
     if not said.question:
-        raise Unreadable("has no question")
+        raise UnreadableExample("has no question")
     if is_missing(said.answer) and not roles.wrong_choices:
-        raise Unreadable("has no answer")
+        raise UnreadableExample("has no answer")
     raw = behind(layout.mark, said.answer)
     if is_missing(raw):
-        raise Unreadable(f"has nothing behind {layout.mark}")
+        raise UnreadableExample(f"has nothing behind {layout.mark}")
     solution = said.answer.strip() if layout.mark and isinstance(said.answer, str) else ""
     choices = tuple(options_of(row, roles)) if layout.answer in ("choice", "list") else ()
     answer = read_answer(raw, layout, choices or tuple(options_in_text(said.question)))
     if answer is None:
-        raise Unreadable(f"answers {text_of(raw)[:60]!r}, which is no {layout.answer}")
+        raise UnreadableExample(f"answers {text_of(raw)[:60]!r}, which is no {layout.answer}")
     tests: tuple[CodeTest, ...] = ()
     if layout.answer == "code" and roles.entry_point and f"def {row.get(roles.entry_point)}" not in str(answer):
         answer = f"{said.question.rstrip()}\n{str(answer).rstrip()}"  # only the body: the question is the head
     if layout.answer == "code" and roles.tests:
         tests = read_tests(row.get(roles.tests), str(row.get(roles.entry_point) or ""))
         if not tests:
-            raise Unreadable("has no test that compares a call, or an input, with a value")
+            raise UnreadableExample("has no test that compares a call, or an input, with a value")
     return Example(said.question, answer, choices, said.document, tests, solution)
 
 
-def read_answer(raw: Any, layout: Layout, choices: Sequence[str] = ()) -> str | list[str] | None:
+def read_answer(raw: Any, layout: RowLayout, choices: Sequence[str] = ()) -> str | list[str] | None:
     """A raw answer in the layout's format; `None` where it is none."""
     if layout.answer not in ("list", "json"):
         raw = alone(raw)
@@ -213,7 +248,7 @@ def read_answer(raw: Any, layout: Layout, choices: Sequence[str] = ()) -> str | 
             return text_of(raw) if not isinstance(raw, (dict, list)) else None
 
 
-def _as_word(raw: Any, layout: Layout) -> str | None:
+def _as_word(raw: Any, layout: RowLayout) -> str | None:
     """A boolean in the dataset's own two words, the one for true first."""
     truth = bool(int(raw)) if str(raw).strip() in ("0", "1") and layout.first_index == 0 else as_boolean(raw)
     yes, no = layout.vocabulary or ("yes", "no")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,8 +11,7 @@ from hashlib import blake2b
 from statistics import median
 from typing import Any
 
-from envops.authoring.dataset.rows import NumberedRow, Reservoir, numbered
-from envops.authoring.dataset.source import Row, Source, Split
+from envops.authoring.dataset.source import DatasetRow, DatasetSource, DatasetSplit, NumberedRow, numbered
 
 SAMPLE_ROWS = 2_000
 TYPES = {str: "text", bool: "boolean", int: "number", float: "number", list: "list", dict: "object"}
@@ -20,7 +20,7 @@ MOST_DIGESTS = 200_000
 
 
 @dataclass(frozen=True)
-class Column:
+class ColumnProfile:
     """One column of a split."""
 
     name: str
@@ -43,7 +43,7 @@ class SplitProfile:
     rows: int
     complete: bool
     """Whether that is all of it."""
-    columns: tuple[Column, ...]
+    columns: tuple[ColumnProfile, ...]
     repeated: int
     """Rows that are equal to an earlier one."""
     sample: tuple[NumberedRow, ...] = field(repr=False)
@@ -51,7 +51,7 @@ class SplitProfile:
 
 
 @dataclass(frozen=True)
-class Profile:
+class DatasetProfile:
     """A dataset."""
 
     name: str
@@ -73,12 +73,40 @@ class Profile:
         return found
 
 
-def profiled(source: Source, most_rows: int | None = None) -> Profile:
+def profiled(source: DatasetSource, most_rows: int | None = None) -> DatasetProfile:
     """Read a source once.
 
     Raises `SourceProblem` where a row cannot be read, or where there is none.
     """
-    return Profile(source.name, source.config, source.revision, tuple(_split(one, most_rows) for one in source.splits))
+    return DatasetProfile(
+        source.name, source.config, source.revision, tuple(_split(one, most_rows) for one in source.splits)
+    )
+
+
+class Reservoir:
+    """A uniform sample of rows that are seen once, the same in every run.
+
+    Source: J. S. Vitter, "Random Sampling with a Reservoir", ACM TOMS 11(1), 1985, algorithm R.
+    """
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._seen = 0
+        self._random = random.Random(0)
+        self._rows: list[NumberedRow] = []
+
+    def offer(self, row: NumberedRow) -> None:
+        self._seen += 1
+        if len(self._rows) < self._size:
+            self._rows.append(row)
+            return
+        place = self._random.randrange(self._seen)
+        if place < self._size:
+            self._rows[place] = row
+
+    def rows(self) -> list[NumberedRow]:
+        """The sample in the order of the source."""
+        return sorted(self._rows, key=lambda row: row[0])
 
 
 class _Tally:
@@ -103,7 +131,7 @@ class _Tally:
                 self.texts.add(_digest(" ".join(text.casefold().split())))
 
 
-def _split(split: Split, most_rows: int | None) -> SplitProfile:
+def _split(split: DatasetSplit, most_rows: int | None) -> SplitProfile:
     tallies: dict[str, _Tally] = {}
     sample, seen = Reservoir(SAMPLE_ROWS), set[int]()
     count = repeated = 0
@@ -124,11 +152,11 @@ def _split(split: Split, most_rows: int | None) -> SplitProfile:
     return SplitProfile(split.name, count, complete, columns, repeated, tuple(sample.rows()), digests)
 
 
-def _column(name: str, tally: _Tally, rows: int) -> Column:
+def _column(name: str, tally: _Tally, rows: int) -> ColumnProfile:
     filled = sum(tally.types.values())
     typical = int(median(tally.lengths)) if tally.lengths else 0
     shortest = tally.shortest if filled else 0
-    return Column(name, dict(tally.types), rows - filled, len(tally.digests), shortest, typical, tally.longest)
+    return ColumnProfile(name, dict(tally.types), rows - filled, len(tally.digests), shortest, typical, tally.longest)
 
 
 def is_gap(value: Any) -> bool:
@@ -145,6 +173,6 @@ def _digest(text: str) -> int:
     return int.from_bytes(blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "big")
 
 
-def row_text(row: Row) -> str:
+def row_text(row: DatasetRow) -> str:
     """A row as one line of JSON."""
     return json.dumps(row, ensure_ascii=False, default=str)

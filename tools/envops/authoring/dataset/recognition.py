@@ -13,23 +13,24 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from envops.authoring.dataset.columns import plain
 from envops.authoring.dataset.layout import (
     AnswerFormat,
-    Layout,
-    Said,
-    Unreadable,
+    RawExample,
+    RowLayout,
+    UnreadableExample,
     alone,
     chosen,
     example_of,
-    said_in,
+    options_in_text,
+    options_of,
+    raw_example,
     unwrapped,
 )
-from envops.authoring.dataset.marks import MARKS, behind
-from envops.authoring.dataset.options import options_in_text, options_of
-from envops.authoring.dataset.roles import Roles, Row, assign
-from envops.authoring.dataset.several import always_two, parts_of, separator_of
+from envops.authoring.dataset.roles import ColumnRoles, assign, plain
+from envops.authoring.dataset.source import DatasetRow, NumberedRow
 from envops.authoring.dataset.values import (
+    MARKS,
+    always_two,
     as_boolean,
     as_code,
     as_json,
@@ -37,9 +38,12 @@ from envops.authoring.dataset.values import (
     as_letter,
     as_list,
     as_number,
+    behind,
     has_latex,
     is_missing,
     parsed,
+    parts_of,
+    separator_of,
     text_of,
     unit_of,
     words,
@@ -62,12 +66,9 @@ ASKS_YES_OR_NO = re.compile(
     r"\b(?:is|are|was|were|do|does|did|can|could|has|have|will|would|should|true|false|yes)\b", re.IGNORECASE
 )
 
-NumberedRow = tuple[int, Row]
-"""A row and its line or place in the source, from 1."""
-
 
 @dataclass(frozen=True)
-class Against:
+class UnexplainedRow:
     """A row that a format does not explain."""
 
     number: int
@@ -79,10 +80,10 @@ class Against:
 class Recognised:
     """What a dataset is taken for."""
 
-    layout: Layout
+    layout: RowLayout
     share: Estimate
     """Of the rows: how many the layout explains, with its interval."""
-    against: tuple[Against, ...]
+    against: tuple[UnexplainedRow, ...]
     """The first rows that it does not explain."""
     rows: int
     unexplained: int
@@ -103,8 +104,8 @@ class NothingToAnswer(ValueError):
 class _Evidence:
     """The answers of a sample and what each format makes of them."""
 
-    roles: Roles
-    said: Sequence[Said]
+    roles: ColumnRoles
+    said: Sequence[RawExample]
     raw: Sequence[Any]
     choices: Sequence[Sequence[str]]
     mark: str
@@ -119,7 +120,7 @@ def recognise(rows: Sequence[NumberedRow], question: str = "", answer: str = "")
     Raises `NothingToAnswer` where no column could be an answer.
     """
     roles = assign([row for _, row in rows], question, answer)
-    said = [said_in(row, roles) for _, row in rows]
+    said = [raw_example(row, roles) for _, row in rows]
     known = [index for index, one in enumerate(said) if not is_missing(one.answer)]
     if not known:
         raise NothingToAnswer("no column holds answers")
@@ -143,10 +144,10 @@ def layout_as(rows: Sequence[NumberedRow], wanted: AnswerFormat, question: str =
     found = recognise(rows, question, answer)
     if found.layout.answer == wanted:
         return found
-    raw = [behind(found.layout.mark, said_in(row, found.layout.roles).answer) for _, row in rows]
+    raw = [behind(found.layout.mark, raw_example(row, found.layout.roles).answer) for _, row in rows]
     present = [unwrapped(value) for value in raw if not is_missing(value)]
     layout = replace(found.layout, answer=wanted, vocabulary=_vocabulary(wanted, present), first_index=None)
-    said = [said_in(row, layout.roles) for _, row in rows]
+    said = [raw_example(row, layout.roles) for _, row in rows]
     return _explained(rows, layout, _Evidence(layout.roles, said, present, [], layout.mark), found.shares)
 
 
@@ -158,7 +159,7 @@ def _mark(answers: Sequence[Any]) -> str:
     return ""
 
 
-def _choices(row: Row, roles: Roles, question: str) -> Sequence[str]:
+def _choices(row: DatasetRow, roles: ColumnRoles, question: str) -> Sequence[str]:
     return options_of(row, roles) or options_in_text(question)
 
 
@@ -208,7 +209,7 @@ def _brief(values: Sequence[Any], most: int) -> bool:
     return all(not isinstance(value, (dict, list)) and words(text_of(value)) <= most for value in values)
 
 
-def _layout(evidence: _Evidence, shares: Mapping[str, float]) -> Layout:
+def _layout(evidence: _Evidence, shares: Mapping[str, float]) -> RowLayout:
     """The most specific format that explains enough."""
     wanted = _format(evidence, shares)
     first = None
@@ -221,7 +222,7 @@ def _layout(evidence: _Evidence, shares: Mapping[str, float]) -> Layout:
     labels = SEVERAL_LABELS.search(plain(evidence.roles.answer)) or (separator and not _from_questions(evidence))
     unordered = wanted == "list" and bool(labels)
     vocabulary = _labels_of(evidence.raw, separator) if unordered else _vocabulary(wanted, evidence.raw)
-    return Layout(evidence.roles, wanted, evidence.mark, vocabulary, first, separator, unordered, unit)
+    return RowLayout(evidence.roles, wanted, evidence.mark, vocabulary, first, separator, unordered, unit)
 
 
 def _format(evidence: _Evidence, shares: Mapping[str, float]) -> AnswerFormat:
@@ -323,15 +324,15 @@ def _spelled(values: Sequence[Any]) -> tuple[str, ...]:
 
 
 def _explained(
-    rows: Sequence[NumberedRow], layout: Layout, evidence: _Evidence, shares: Mapping[str, float]
+    rows: Sequence[NumberedRow], layout: RowLayout, evidence: _Evidence, shares: Mapping[str, float]
 ) -> Recognised:
     against = []
     for number, row in rows:
         try:
             example_of(row, layout)
-        except Unreadable as error:
-            raw = said_in(row, layout.roles).answer
-            against.append(Against(number, "" if is_missing(raw) else text_of(raw), str(error)))
+        except UnreadableExample as error:
+            raw = raw_example(row, layout.roles).answer
+            against.append(UnexplainedRow(number, "" if is_missing(raw) else text_of(raw), str(error)))
     lengths = sorted(words(text_of(value)) for value in evidence.raw)
     typical = lengths[len(lengths) // 2] if lengths else 0
     calls = _calls_tools(evidence)
@@ -361,7 +362,7 @@ def _calls_tools(evidence: _Evidence) -> bool:
     return bool(evidence.raw) and evidence.share(lambda value: is_call(parsed(value))) >= ENOUGH
 
 
-def _in_words(layout: Layout, evidence: _Evidence, calls: bool, typical: int) -> str:
+def _in_words(layout: RowLayout, evidence: _Evidence, calls: bool, typical: int) -> str:
     roles = layout.roles
     behind_mark = {"": "", "####": " behind ####", "\\boxed{}": " in \\boxed{}", "<answer>": " in an <answer> tag"}
     mark = behind_mark.get(layout.mark, " behind “the answer is”")

@@ -2,37 +2,126 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
 from typing import Any
 
-from envops.authoring.dataset.columns import Columns, Row, columns_of, ending_with, fields_of, named, plain
-from envops.authoring.dataset.names import (
-    ANSWER,
-    CHOICES,
-    CONTEXT,
-    CONVERSATION,
-    DESCRIBES,
-    FIELD_ANSWER,
-    LAST_WORD,
-    NEVER_ANSWERS,
-    ONE_OPTION,
-    PAIRED,
-    QUESTION,
-    SPEAKER,
-    TESTS,
-    TOOLS,
-    WRONG_OPTION,
-)
-from envops.authoring.dataset.values import as_code, as_letter, flagged, text_of, words
+from envops.authoring.dataset.source import DatasetRow
+from envops.authoring.dataset.values import as_code, as_letter, flagged, is_missing, parsed, text_of, words
 
-__all__ = ["Roles", "Row", "assign", "is_conversation"]
+QUESTION = (
+    "question", "problem", "prompt", "query", "instruction", "q", "question_text", "problem_statement", "stem", "task",
+    "ctx", "input", "inputs", "sentence", "statement", "claim", "conclusion", "text", "premise", "review", "utterance",
+    "description", "content", "user", "source", "frage", "pregunta", "domanda", "pergunta", "问题", "質問", "вопрос",
+)  # fmt: skip
+ANSWER = (
+    "answer", "final_answer", "correct_answer", "answerkey", "answer_key", "gold", "expected_answer", "expected", "a",
+    "solution", "target", "label", "ground_truth", "reference", "reference_answer", "canonical_solution", "answers",
+    "correct", "output", "response", "completion", "result", "gold_answer", "cop", "class", "category", "sentiment",
+    "intent", "code", "correct_option", "answer_idx", "labels", "targets", "assistant", "truth", "verdict", "chosen",
+    "solutions", "answers_spans", "final_decision", "decision", "summary", "emotion", "emotions", "antwort",
+    "respuesta", "réponse", "reponse", "risposta", "resposta", "答案", "回答", "ответ",
+)  # fmt: skip
+LAST_WORD = {
+    "question": ("question", "problem", "prompt", "query", "instruction", "text"),
+    "answer": ("answer", "solution", "label", "output", "response", "result", "target"),
+}
+"""How names of several words end: `user_question`, `reference_solution`."""
+FIELD_ANSWER = ("ground_truth", *ANSWER)
+"""Within records the whole solution is often called the answer, and what counts the ground truth."""
+CONTEXT = (
+    "context", "passage", "document", "article", "background", "paragraph", "story", "support", "hypothesis", "body",
+    "input", "facts", "premises", "table", "schema", "code",
+)  # fmt: skip
+CHOICES = ("choices", "options", "endings", "candidates", "alternatives", "multiple_choice_targets", "answer_choices")
+TESTS = (
+    "test_list", "tests", "test", "test_cases", "unit_tests", "input_output", "assertions", "asserts", "examples",
+    "public_test_cases", "public_tests", "private_test_cases",
+)  # fmt: skip
+CONVERSATION = ("messages", "conversations", "conversation", "dialog", "dialogue", "chat", "turns", "chosen")
+SPEAKER = frozenset(("role", "from", "speaker"))
+TOOLS = ("tools", "functions", "available_tools", "function_schemas")
+NEVER_ANSWERS = re.compile(
+    r"(?:.*_)?(?:id|ids|idx|index|uid|guid|qid|url|uri|link|hash|split|source|source_file|licen[cs]e|timestamp|date"
+    r"|meta|meta_info|metadata|extra_info|language|lang|starter_code|dataset|data_source|task_type|kwargs"
+    r"|annotator|worker|split_name)\d*"
+    r"|uuid\d*|pubid|pmid|isbn|rejected"
+)
+"""Keys, places and marks of origin, which say nothing about the question."""
+DESCRIBES = re.compile(
+    r"(?:.*_)?(?:difficulty|level|type|title|subject|subfield|field|topic|domain|area|ability|style|tags|name|author|tema)"
+)
+"""What is said about a question; an answer only where a few values come again and again and nothing else is left."""
+ONE_OPTION = re.compile(
+    r"(?:(?:option|choice|opt|op|ending|ans|answer|sol|solution|alternative|candidate)[ _]?)?([a-j]|\d{1,2})",
+    re.IGNORECASE,
+)
+WRONG_OPTION = re.compile(r"(?:distractor|incorrect|wrong)(?:[ _]?answers?)?[ _]?\d*", re.IGNORECASE)
+PAIRED = re.compile(r"(.*\D)[12]")
+"""One of two texts that are asked about together: `sentence1`, `question_2`."""
+
+Columns = Mapping[str, Sequence[Any]]
+"""Name → its values, without those that are missing."""
+
+
+def value_at(row: DatasetRow, column: str) -> Any:
+    """What a row has in a column, or in the field of a record in one; `None` where it has neither."""
+    if column in row or not column:
+        return row.get(column)
+    outer, _, inner = column.partition(".")
+    record = parsed(row.get(outer)) if inner else None
+    return value_at(record, inner) if isinstance(record, Mapping) else None
+
+
+def columns_of(rows: Sequence[DatasetRow]) -> Columns:
+    """The columns of these rows that hold anything."""
+    filled: dict[str, list[Any]] = {}
+    for row in rows:
+        for name, value in row.items():
+            values = filled.setdefault(name, [])
+            if not is_missing(value):
+                values.append(value)
+    return {name: values for name, values in filled.items() if values}
+
+
+def fields_of(columns: Columns) -> Columns:
+    """The fields of columns that hold records, under their own names; records may be written as JSON."""
+    fields: dict[str, Sequence[Any]] = {}
+    for name, values in columns.items():
+        if not isinstance(values[0], Mapping) and not str(values[0]).lstrip().startswith("{"):
+            continue
+        records = [parsed(value) for value in values]
+        if all(isinstance(record, Mapping) for record in records):
+            inner = columns_of(records)
+            found = {**inner, **fields_of(inner)}
+            fields |= {f"{name}.{field}": values for field, values in found.items()}
+    return fields
+
+
+def plain(name: str) -> str:
+    """`expectedAnswer`, `Expected Answer`, `expected_answer` and `output.expected_answer` are one name."""
+    spaced = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name.rpartition(".")[2].strip())
+    return re.sub(r"[\W_]+", "_", spaced).strip("_").lower()
+
+
+def ending_with(columns: Columns, words: Iterable[str], fits: Any = lambda _: True) -> str:
+    """The first column of several words of which one of these is the last; empty where there is none."""
+    return next(
+        (name for word in words for name in columns if plain(name).endswith(f"_{word}") and fits(columns[name])), ""
+    )
+
+
+def named(columns: Columns, names: Iterable[str], fits: Any = lambda _: True) -> str:
+    """The first of some plain names that is a column which fits; empty where there is none."""
+    by_name = {plain(name): name for name in reversed(list(columns))}
+    return next((by_name[name] for name in names if name in by_name and fits(columns[by_name[name]])), "")
 
 
 @dataclass(frozen=True)
-class Roles:
+class ColumnRoles:
     """Names of columns; empty where no column has the role. `reward.truth` is a field of the column `reward`."""
 
     question: str = ""
@@ -50,7 +139,7 @@ class Roles:
     """Role → what spoke for the column."""
 
 
-def assign(rows: Sequence[Row], question: str = "", answer: str = "") -> Roles:
+def assign(rows: Sequence[DatasetRow], question: str = "", answer: str = "") -> ColumnRoles:
     """The roles of the columns of these rows; `question` and `answer` are taken as said.
 
     Names decide first, as authors of datasets choose them to be understood. Where no name is
@@ -81,7 +170,7 @@ def assign(rows: Sequence[Row], question: str = "", answer: str = "") -> Roles:
         question = answer = context = ""
     elif conversation:
         conversation = ""
-    return Roles(question, answer, context, choices, wrong, tests, entry_point, conversation, tools)
+    return ColumnRoles(question, answer, context, choices, wrong, tests, entry_point, conversation, tools)
 
 
 def is_conversation(values: Sequence[Any]) -> bool:

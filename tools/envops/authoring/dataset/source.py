@@ -9,10 +9,13 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import IO, Any
 
-Row = dict[str, Any]
+DatasetRow = Mapping[str, Any]
+NumberedRow = tuple[int, DatasetRow]
+"""A row and its place in the split, from 1."""
 LONGEST_CSV_FIELD = 16 * 2**20
 """Characters that one field of a CSV file may have; the library's own limit is 128 Ki."""
 LONGEST_COLUMN_NAME = 8
@@ -31,21 +34,21 @@ class SourceProblem(Exception):
 
 
 @dataclass(frozen=True)
-class Split:
+class DatasetSplit:
     """Rows under one name; reading them starts anew each time."""
 
     name: str
-    rows: Callable[[], Iterator[Row]]
+    rows: Callable[[], Iterator[DatasetRow]]
     total: int | None = None
     """How many rows there are, where the source says so before it is read."""
 
 
 @dataclass(frozen=True)
-class Source:
+class DatasetSource:
     """A dataset that can be read."""
 
     name: str
-    splits: tuple[Split, ...]
+    splits: tuple[DatasetSplit, ...]
     revision: str = ""
     """Of a Hub dataset: the commit that is read."""
     config: str = ""
@@ -53,7 +56,12 @@ class Source:
     """What the Hub says of it, such as its licence."""
 
 
-def open_local(path: Path, split: str = "") -> Source:
+def numbered(split: DatasetSplit, most: int | None = None) -> Iterator[NumberedRow]:
+    """Rows with their place in the split, from 1; at most so many."""
+    return islice(enumerate(split.rows(), start=1), most)
+
+
+def open_local(path: Path, split: str = "") -> DatasetSource:
     """A file, or a folder with a file for each split.
 
     Raises `SourceProblem` where there is nothing to read.
@@ -68,7 +76,9 @@ def open_local(path: Path, split: str = "") -> Source:
         if split not in splits:
             raise SourceProblem(f"{path} has no split {split}", f"It has {', '.join(splits)}.")
         splits = {split: splits[split]}
-    return Source(str(path), tuple(Split(name, _reader(tuple(members))) for name, members in splits.items()))
+    return DatasetSource(
+        str(path), tuple(DatasetSplit(name, _reader(tuple(members))) for name, members in splits.items())
+    )
 
 
 def _files_in(folder: Path) -> list[Path]:
@@ -98,8 +108,8 @@ def _format_of(file: Path) -> str | None:
     return suffixes[-1] if suffixes and suffixes[-1] in _READERS else None
 
 
-def _reader(files: tuple[Path, ...]) -> Callable[[], Iterator[Row]]:
-    def rows() -> Iterator[Row]:
+def _reader(files: tuple[Path, ...]) -> Callable[[], Iterator[DatasetRow]]:
+    def rows() -> Iterator[DatasetRow]:
         for file in files:
             form = _format_of(file)
             if form is None:
@@ -116,7 +126,7 @@ def _opened(file: Path) -> IO[str]:
     return file.open(encoding="utf-8-sig", newline="")
 
 
-def _json_lines(file: Path) -> Iterator[Row]:
+def _json_lines(file: Path) -> Iterator[DatasetRow]:
     with _opened(file) as lines:
         for number, line in enumerate(_decoded(lines, file), start=1):
             if not line.strip():
@@ -139,7 +149,7 @@ def _decoded(lines: IO[str], file: Path) -> Iterator[str]:
         raise SourceProblem(f"{file}: cannot be read: {error}", "Check the file; it may be cut off.") from None
 
 
-def _json(file: Path) -> Iterator[Row]:
+def _json(file: Path) -> Iterator[DatasetRow]:
     """A list of objects, an object with one list of objects in it, or lines of JSON under this name."""
     with _opened(file) as text:
         whole = "".join(_decoded(text, file))
@@ -155,13 +165,13 @@ def _json(file: Path) -> Iterator[Row]:
         yield _as_row(row, f"{file}, entry {number}")
 
 
-def _as_row(row: Any, place: str) -> Row:
+def _as_row(row: Any, place: str) -> DatasetRow:
     if not isinstance(row, dict):
         raise SourceProblem(f"{place}: is {type(row).__name__}, not an object", "Give each row names for its columns.")
     return row
 
 
-def _separated(file: Path) -> Iterator[Row]:
+def _separated(file: Path) -> Iterator[DatasetRow]:
     csv.field_size_limit(min(LONGEST_CSV_FIELD, sys.maxsize))
     with _opened(file) as text:
         lines = _decoded(text, file)
@@ -189,7 +199,7 @@ def _again(first: str, rest: Iterator[str]) -> Iterator[str]:
     yield from rest
 
 
-def _parquet(file: Path) -> Iterator[Row]:
+def _parquet(file: Path) -> Iterator[DatasetRow]:
     try:
         from pyarrow import ArrowException
         from pyarrow.parquet import ParquetFile
@@ -205,7 +215,7 @@ def _parquet(file: Path) -> Iterator[Row]:
         raise SourceProblem(f"{file}: is no Parquet: {error}", "Check the file; it may be cut off.") from None
 
 
-_READERS: Mapping[str, Callable[[Path], Iterator[Row]]] = {
+_READERS: Mapping[str, Callable[[Path], Iterator[DatasetRow]]] = {
     ".jsonl": _json_lines,
     ".ndjson": _json_lines,
     ".json": _json,

@@ -9,8 +9,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from envops.authoring.dataset.advice import Advice
-from envops.authoring.dataset.profile import Profile, SplitProfile, row_text
+from envops.authoring.dataset.advice import DatasetAdvice
+from envops.authoring.dataset.profile import DatasetProfile, SplitProfile, row_text
 from envops.authoring.dataset.recognition import Recognised
 
 SAMPLE_ROWS = 3
@@ -18,7 +18,7 @@ LONGEST = 160
 """Characters of a row or a value that are shown."""
 
 
-def as_json(profile: Profile, found: Recognised | None, advice: Advice | None, problem: str) -> str:
+def as_json(profile: DatasetProfile, found: Recognised | None, advice: DatasetAdvice | None, problem: str) -> str:
     """Everything that was seen, for programs."""
     said: dict[str, Any] = {
         "source": profile.name,
@@ -69,7 +69,9 @@ def _split(split: SplitProfile) -> dict[str, Any]:
     }
 
 
-def print_dataset(profile: Profile, found: Recognised | None, advice: Advice | None, problem: str) -> None:
+def print_dataset(
+    profile: DatasetProfile, found: Recognised | None, advice: DatasetAdvice | None, problem: str
+) -> None:
     """The same as tables and a few lines, for people."""
     console = Console(highlight=False, soft_wrap=False)
     named = [profile.name, profile.config, profile.revision[:12]]
@@ -130,7 +132,7 @@ def _print_answers(console: Console, found: Recognised) -> None:
     console.print()
 
 
-def _print_advice(console: Console, advice: Advice) -> None:
+def _print_advice(console: Console, advice: DatasetAdvice) -> None:
     for name in ("kind", "prompt", "parser", "reward", "near_misses", "caution"):
         value = getattr(advice, name)
         if value:

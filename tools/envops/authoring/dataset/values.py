@@ -7,7 +7,7 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal, InvalidOperation
 from textwrap import dedent
 from typing import Any
@@ -208,3 +208,103 @@ def _is_python(text: str) -> bool:
 
 def words(text: str) -> int:
     return len(text.split())
+
+
+_HASHES = re.compile(r"^####[ \t]*(.+?)[ \t]*$", re.MULTILINE)
+_TAG = re.compile(r"<answer>(.*?)</answer>", re.DOTALL)
+_SAID = re.compile(r"\banswer(?: is|:)[ \t]*:?[ \t]*(.+?)[.!]?[ \t]*$", re.IGNORECASE | re.MULTILINE)
+
+
+def behind_hashes(text: str) -> str | None:
+    found = _HASHES.findall(text)
+    return found[-1].strip() if found else None
+
+
+def in_box(text: str) -> str | None:
+    """What the last `\\boxed{…}` holds, braces within it included."""
+    start = text.rfind("\\boxed{")
+    if start < 0:
+        return None
+    start += len("\\boxed{")
+    depth = 1
+    for end in range(start, len(text)):
+        depth += {"{": 1, "}": -1}.get(text[end], 0)
+        if depth == 0:
+            return text[start:end].strip() or None
+    return None
+
+
+def in_tag(text: str) -> str | None:
+    found = _TAG.findall(text)
+    return found[-1].strip() or None if found else None
+
+
+def behind_words(text: str) -> str | None:
+    found = _SAID.findall(text)
+    return found[-1].strip() if found and "\n" in text.strip() else None
+
+
+def behind_thinking(text: str) -> str | None:
+    """What follows the last `</think>`."""
+    thought, tag, said = text.rpartition("</think>")
+    return said.strip() or None if tag and thought else None
+
+
+MARKS: Mapping[str, Callable[[str], str | None]] = {
+    "####": behind_hashes,
+    "\\boxed{}": in_box,
+    "<answer>": in_tag,
+    "</think>": behind_thinking,
+    "the answer is": behind_words,
+}
+
+
+def behind(mark: str, value: Any) -> Any:
+    """What a value says behind a mark; the value itself where there is no mark to look for."""
+    if not mark:
+        return value
+    return MARKS[mark](value) if isinstance(value, str) else None
+
+
+SEPARATORS = (";", "|", ",")
+SOME_WITH_SEVERAL = 0.1
+"""The share of texts that must name several things before one thing alone is taken for a list of one."""
+MOST_RECOMBINE = 0.8
+MOST_PARTS = 60
+"""Different things that a few names can be; more are no names that come again."""
+
+
+def separator_of(values: Sequence[Any]) -> str:
+    """What stands between names that come again in other company, as in `a|b`, `b`, `a|c`; empty where nothing does."""
+    texts = {value.strip() for value in values if isinstance(value, str)}
+    if len(texts) < 3 or not all(isinstance(value, str) for value in values):
+        return ""
+    for separator in SEPARATORS:
+        several = sum(separator in value for value in values)
+        if several >= SOME_WITH_SEVERAL * len(values) and _recombine(texts, separator):
+            return separator
+    return ""
+
+
+def _recombine(texts: set[str], separator: str) -> bool:
+    """Whether most parts stand in more than one of the texts, and none is a clause of a sentence."""
+    seen: dict[str, int] = {}
+    for text in texts:
+        for part in parts_of(text, separator):
+            seen[part.casefold()] = seen.get(part.casefold(), 0) + 1
+    if not seen or len(seen) > MOST_PARTS or any(len(part.split()) > LONGEST_ELEMENT for part in seen):
+        return False
+    return sum(count > 1 for count in seen.values()) >= MOST_RECOMBINE * len(seen) and not all(map(as_number, seen))
+
+
+def parts_of(text: str, separator: str) -> list[str]:
+    """The things that a text names."""
+    return [part.strip() for part in text.split(separator) if part.strip()]
+
+
+def always_two(values: Sequence[Any]) -> bool:
+    """Whether every text is two parts around a comma that are no numbers, as dates, places and reversed names are."""
+    texts = [value for value in values if isinstance(value, str) and not value.lstrip().startswith(("[", "("))]
+    pairs = [parts_of(text, ",") for text in texts if not set(text) & set("\n;|")]
+    numbers = all(as_number(part) is not None for pair in pairs for part in pair)
+    return len(pairs) == len(values) and all(len(pair) == 2 for pair in pairs) and not numbers

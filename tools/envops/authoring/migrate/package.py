@@ -11,10 +11,9 @@ import libcst as cst
 from libcst import matchers as m
 
 from envops.authoring.migrate import rendering
-from envops.authoring.migrate.parts import parts_of, unmoved_places
-from envops.authoring.migrate.places import MARK
 from envops.authoring.migrate.reading import LOAD, TOOLS, TURNS, Original, code_of, read
-from envops.authoring.migrate.rewriting import lists_will_do, rewritten
+from envops.authoring.migrate.rewriting import lists_will_do, parts_of, rewritten, unmoved_places
+from envops.authoring.migrate.unfinished import MARK
 
 KEPT = (".toml", ".txt", ".json", ".jsonl", ".csv", ".yaml")
 """Data files of a package, taken over as they are."""
@@ -25,7 +24,7 @@ REQUIRES_PYTHON = ">=3.11,<3.15"
 def files_of(folder: Path, old: str, new: str) -> dict[str, str]:
     """The new package's files by path, made from the old package's folder; both names as in the registry.
 
-    Raises `Unreadable` where the old package is not of a shape that can be moved.
+    Raises `NotMovable` where the old package is not of a shape that can be moved.
     """
     was, becomes = old.replace("-", "_"), new.replace("-", "_")
     original = read(folder, was)

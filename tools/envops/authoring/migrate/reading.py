@@ -15,7 +15,7 @@ KINDS = (SINGLE_TURN, TOOLS, TURNS)
 PARTS = ("dataset", "eval_dataset", "system_prompt", "few_shot", "parser", "rubric", "tools", "max_turns")
 
 
-class Unreadable(Exception):
+class NotMovable(Exception):
     """The package is not of a shape that can be moved: what was looked for, and where."""
 
 
@@ -71,12 +71,12 @@ class Original:
 def read(folder: Path, module: str) -> Original:
     """Take the package apart.
 
-    Raises `Unreadable` where `load_environment` is not found, or makes no environment that can be moved.
+    Raises `NotMovable` where `load_environment` is not found, or makes no environment that can be moved.
     """
     modules = {_name(path, folder / module): _parsed(path) for path in sorted((folder / module).rglob("*.py"))}
     homes = [name for name, parsed in modules.items() if LOAD in _functions(parsed)]
     if len(homes) != 1:
-        raise Unreadable(f"{folder / module}: {len(homes) or 'no'} modules define {LOAD}(); one is needed")
+        raise NotMovable(f"{folder / module}: {len(homes) or 'no'} modules define {LOAD}(); one is needed")
     home = modules[homes[0]]
     load = _functions(home)[LOAD]
     kind, turns, made = _environment_made(load, modules)
@@ -136,7 +136,7 @@ def _parsed(path: Path) -> cst.Module:
     try:
         return cst.parse_module(path.read_bytes())
     except cst.ParserSyntaxError as error:
-        raise Unreadable(f"{path}:{error.raw_line}: this is no Python: {error.message}") from None
+        raise NotMovable(f"{path}:{error.raw_line}: this is no Python: {error.message}") from None
 
 
 def _functions(module: cst.Module) -> dict[str, cst.FunctionDef]:
@@ -157,7 +157,7 @@ def _environment_made(load: cst.FunctionDef, modules: Mapping[str, cst.Module]) 
             found += [(kind, name, call) for kind in (TURNS,) if kind in bases]
     if len(found) != 1:
         made = ", ".join(f"vf.{kind}" for kind in KINDS)
-        raise Unreadable(
+        raise NotMovable(
             f"{LOAD}() makes {len(found)} environments that can be moved ({made}, or a class derived from"
             " vf.MultiTurnEnv); one is needed. Groups of environments become several packages."
         )

@@ -9,8 +9,8 @@ from textwrap import indent
 
 import libcst as cst
 
-from envops.authoring.migrate.places import marked
 from envops.authoring.migrate.reading import TOOLS, TURNS, Original, Reward, code_of
+from envops.authoring.migrate.unfinished import marked
 
 KNOWN = {
     "completion": "completion_of(trace)",

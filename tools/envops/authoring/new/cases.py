@@ -7,23 +7,23 @@ import re
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from envops.authoring.new.plan import Plan
+from envops.authoring.new.plan import EnvironmentPlan
 
-Reply = str | list[Any]
+CaseReply = str | list[Any]
 LONGEST_TITLE = 100
 
 
-class Case(NamedTuple):
+class WrittenCase(NamedTuple):
     """What a reply to the first task earns."""
 
     name: str
-    reply: Reply
+    reply: CaseReply
     right: bool
     formed: bool
     """Whether it counts as an answer, right or wrong."""
 
 
-def cases_of(plan: Plan) -> str:
+def cases_of(plan: EnvironmentPlan) -> str:
     """The text of cases.yaml."""
     question = " ".join(plan.question(plan.examples[0]).split())
     shown = question if len(question) <= LONGEST_TITLE else f"{question[:LONGEST_TITLE]}…"
@@ -31,7 +31,7 @@ def cases_of(plan: Plan) -> str:
     return f"# Task 0: {shown}\n" + "\n".join(told)
 
 
-def _written(plan: Plan, case: Case) -> str:
+def _written(plan: EnvironmentPlan, case: WrittenCase) -> str:
     reward, formed = float(case.right), float(case.formed)
     replies = case.reply if isinstance(case.reply, list) else [case.reply] * plan.turns
     if len(replies) == 1:
@@ -46,13 +46,13 @@ def _quoted(reply: Any) -> str:
     return json.dumps(reply, ensure_ascii=False)
 
 
-def gold_of(plan: Plan, index: int = 0) -> str:
+def gold_of(plan: EnvironmentPlan, index: int = 0) -> str:
     """An example's answer as a reply writes it."""
     answer = plan.examples[index].answer
     return "\n".join(answer) if isinstance(answer, list) else answer
 
 
-def framed(plan: Plan, answer: str) -> str:
+def framed(plan: EnvironmentPlan, answer: str) -> str:
     """A reply that gives an answer in the form that the prompt asks for."""
     if plan.answer == "code":
         return f"```python\n{answer}\n```"
@@ -63,85 +63,87 @@ def framed(plan: Plan, answer: str) -> str:
     return f"<answer>\n{answer}\n</answer>" if "\n" in answer else f"<answer>{answer}</answer>"
 
 
-def _cases(plan: Plan) -> Iterator[Case]:
+def _cases(plan: EnvironmentPlan) -> Iterator[WrittenCase]:
     gold = gold_of(plan)
     right, wrong = framed(plan, gold), framed(plan, wrong_answer(plan, gold))
-    yield Case("the right answer is worth everything", f"Here it is.\n{right}", True, True)
+    yield WrittenCase("the right answer is worth everything", f"Here it is.\n{right}", True, True)
     if plan.kind == "tool":
         yield from _tool_cases(plan, right)
     if plan.turns > 1:
-        yield Case("the last turn counts, and a wrong one before it does no harm", [wrong, right], True, True)
-        yield Case("giving up the right answer in the last turn earns nothing", [right, wrong], False, True)
-    yield Case("an answer after thinking counts, whatever was drafted while thinking",
+        yield WrittenCase("the last turn counts, and a wrong one before it does no harm", [wrong, right], True, True)
+        yield WrittenCase("giving up the right answer in the last turn earns nothing", [right, wrong], False, True)
+    yield WrittenCase("an answer after thinking counts, whatever was drafted while thinking",
                f"<think>Perhaps {wrong}? No.</think>\n{right}", True, True)  # fmt: skip
-    yield Case("another answer is wrong", wrong, False, True)
-    yield Case(
+    yield WrittenCase("another answer is wrong", wrong, False, True)
+    yield WrittenCase(
         "an answer inside the thinking earns nothing",
         f"<think>\n{right}\n</think> I would rather not say.",
         False,
         False,
     )
-    yield Case("an answer in thinking that never ends earns nothing", f"<think>\n{right}", False, False)
-    yield Case("thinking again and answering again earns nothing",
+    yield WrittenCase("an answer in thinking that never ends earns nothing", f"<think>\n{right}", False, False)
+    yield WrittenCase("thinking again and answering again earns nothing",
                f"<think>A.</think>\n{right}\n<think>B.</think>\n{right}", False, False)  # fmt: skip
-    yield Case("several answers earn nothing", f"{wrong}\n{right}", False, False)
-    yield Case("the answer without its marks earns nothing", f"I say {gold}", False, False)
-    yield Case("an empty reply earns nothing", "", False, False)
+    yield WrittenCase("several answers earn nothing", f"{wrong}\n{right}", False, False)
+    yield WrittenCase("the answer without its marks earns nothing", f"I say {gold}", False, False)
+    yield WrittenCase("an empty reply earns nothing", "", False, False)
     yield from _of_the_frame(plan, gold, right)
     yield from _of_the_format(plan, gold)
 
 
-def _tool_cases(plan: Plan, right: str) -> Iterator[Case]:
+def _tool_cases(plan: EnvironmentPlan, right: str) -> Iterator[WrittenCase]:
     call = {"id": "read", "type": "function", "function": {"name": plan.tool_name, "arguments": '{"number": 0}'}}
     missing = {"id": "no", "type": "function", "function": {"name": plan.tool_name, "arguments": '{"number": 99999}'}}
     reading = {"role": "assistant", "content": None, "tool_calls": [call]}
-    yield Case("reading and then answering is worth everything", [reading, right], True, True)
+    yield WrittenCase("reading and then answering is worth everything", [reading, right], True, True)
     failing = {"role": "assistant", "content": None, "tool_calls": [missing]}
-    yield Case("a document that is not there does no harm", [failing, right], True, True)
-    yield Case("reading is worth nothing by itself", [reading, "I have read it."], False, False)
+    yield WrittenCase("a document that is not there does no harm", [failing, right], True, True)
+    yield WrittenCase("reading is worth nothing by itself", [reading, "I have read it."], False, False)
 
 
-def _of_the_frame(plan: Plan, gold: str, right: str) -> Iterator[Case]:
+def _of_the_frame(plan: EnvironmentPlan, gold: str, right: str) -> Iterator[WrittenCase]:
     """What breaks the tag, the box or the fence."""
     if right.startswith("<answer>"):
-        yield Case("a tag that is never closed earns nothing", f"<answer>{gold}", False, False)
-        yield Case("a tag within the tag earns nothing", f"<answer><answer>{gold}</answer>", False, False)
-        yield Case("a second tag earns nothing even if it stays empty", f"{right} <answer>", False, False)
-        yield Case("a closing tag without an opening one earns nothing", f"</answer>{right}", False, False)
-        yield Case("a second closing tag earns nothing", f"{right}</answer>", False, False)
-        yield Case("empty tags earn nothing", "<answer></answer>", False, False)
-        yield Case("line breaks around the answer do no harm", f"<answer>\n{gold}\n</answer>", True, True)
+        yield WrittenCase("a tag that is never closed earns nothing", f"<answer>{gold}", False, False)
+        yield WrittenCase("a tag within the tag earns nothing", f"<answer><answer>{gold}</answer>", False, False)
+        yield WrittenCase("a second tag earns nothing even if it stays empty", f"{right} <answer>", False, False)
+        yield WrittenCase("a closing tag without an opening one earns nothing", f"</answer>{right}", False, False)
+        yield WrittenCase("a second closing tag earns nothing", f"{right}</answer>", False, False)
+        yield WrittenCase("empty tags earn nothing", "<answer></answer>", False, False)
+        yield WrittenCase("line breaks around the answer do no harm", f"<answer>\n{gold}\n</answer>", True, True)
         if plan.kind != "judge" or plan.answer not in ("text", "list"):
             formed = plan.answer in ("text", "list")
-            yield Case("denying the answer earns nothing", f"<answer>not {gold}</answer>", False, formed)
+            yield WrittenCase("denying the answer earns nothing", f"<answer>not {gold}</answer>", False, formed)
     elif right.startswith("\\boxed"):
-        yield Case("a box that is never closed earns nothing", f"\\boxed{{{gold}", False, False)
-        yield Case("an empty box earns nothing", "\\boxed{}", False, False)
-        yield Case("denying the answer earns nothing", f"\\boxed{{not {gold}}}", False, True)
-        yield Case("spaces and dollars do no harm", f"$\\boxed{{ {gold} }}$", True, True)
+        yield WrittenCase("a box that is never closed earns nothing", f"\\boxed{{{gold}", False, False)
+        yield WrittenCase("an empty box earns nothing", "\\boxed{}", False, False)
+        yield WrittenCase("denying the answer earns nothing", f"\\boxed{{not {gold}}}", False, True)
+        yield WrittenCase("spaces and dollars do no harm", f"$\\boxed{{ {gold} }}$", True, True)
     else:
-        yield Case("a block that is never closed earns nothing", right.removesuffix("```"), False, False)
-        yield Case("an empty block earns nothing", "```python\n```", False, False)
+        yield WrittenCase("a block that is never closed earns nothing", right.removesuffix("```"), False, False)
+        yield WrittenCase("an empty block earns nothing", "```python\n```", False, False)
 
 
-def _of_the_format(plan: Plan, gold: str) -> Iterator[Case]:
+def _of_the_format(plan: EnvironmentPlan, gold: str) -> Iterator[WrittenCase]:
     """What this kind of answer is particular about."""
     if plan.prints:
-        yield Case("a program that fails earns nothing", "```python\nprint(1 / 0)\n```", False, True)
-        yield Case("a program that prints two answers earns nothing",
+        yield WrittenCase("a program that fails earns nothing", "```python\nprint(1 / 0)\n```", False, True)
+        yield WrittenCase("a program that prints two answers earns nothing",
                    f"```python\nprint({gold!r})\nprint({wrong_answer(plan, gold)!r})\n```", False, True)  # fmt: skip
         return
     if plan.runs_tests:
-        yield Case("a program that does nothing earns nothing", "```python\npass\n```", False, True)
-        yield Case("a program that ends at once earns nothing", "```python\nimport sys\nsys.exit(0)\n```", False, True)
-        yield Case("a program that does not parse earns nothing", "```python\ndef (\n```", False, True)
+        yield WrittenCase("a program that does nothing earns nothing", "```python\npass\n```", False, True)
+        yield WrittenCase(
+            "a program that ends at once earns nothing", "```python\nimport sys\nsys.exit(0)\n```", False, True
+        )
+        yield WrittenCase("a program that does not parse earns nothing", "```python\ndef (\n```", False, True)
     for name, text in dress(plan, gold):
-        yield Case(name, framed(plan, text), True, True)
+        yield WrittenCase(name, framed(plan, text), True, True)
     for name, text in unreadable(plan, gold):
-        yield Case(name, framed(plan, text), False, False)
+        yield WrittenCase(name, framed(plan, text), False, False)
 
 
-def dress(plan: Plan, gold: str) -> Iterator[tuple[str, str]]:
+def dress(plan: EnvironmentPlan, gold: str) -> Iterator[tuple[str, str]]:
     """The same answer, written otherwise."""
     match plan.answer:
         case "number":
@@ -189,7 +191,7 @@ def _padded(digits: str) -> str:
     return f"{whole.zfill(min(18, len(whole) + 2))}.{part.ljust(min(9, len(part) + 1), '0')}"
 
 
-def unreadable(plan: Plan, gold: str) -> Iterator[tuple[str, str]]:
+def unreadable(plan: EnvironmentPlan, gold: str) -> Iterator[tuple[str, str]]:
     """What is no answer of this kind."""
     match plan.answer:
         case "number":
@@ -220,7 +222,7 @@ def unreadable(plan: Plan, gold: str) -> Iterator[tuple[str, str]]:
             return
 
 
-def wrong_answer(plan: Plan, gold: str) -> str:
+def wrong_answer(plan: EnvironmentPlan, gold: str) -> str:
     """An answer of the same format that is wrong: another example's, where there is one, else a changed one."""
     others = (gold_of(plan, index) for index in range(len(plan.examples)))
     if plan.answer == "choice":
@@ -237,12 +239,12 @@ def wrong_answer(plan: Plan, gold: str) -> str:
     return next((other for other in others if spoken(other) != spoken(gold)), f"{gold}x")
 
 
-def readable_texts(plan: Plan) -> list[str]:
+def readable_texts(plan: EnvironmentPlan) -> list[str]:
     """Ways of writing the first answer."""
     gold = gold_of(plan)
     return list(dict.fromkeys([gold, *(text for _, text in dress(plan, gold))]))
 
 
-def unreadable_texts(plan: Plan) -> list[str]:
+def unreadable_texts(plan: EnvironmentPlan) -> list[str]:
     """Texts that are no answer at all."""
     return ["", *(text for _, text in unreadable(plan, gold_of(plan)))]

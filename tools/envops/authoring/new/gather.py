@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from envops.authoring.dataset.layout import AnswerFormat, Example, Unreadable, example_of
-from envops.authoring.dataset.recognition import Against, NumberedRow, Recognised
+from envops.authoring.dataset.layout import AnswerFormat, Example, UnreadableExample, example_of
+from envops.authoring.dataset.recognition import Recognised, UnexplainedRow
+from envops.authoring.dataset.source import NumberedRow
 from envops.authoring.dataset.tests_of_code import CodeTest
 
 SAMPLES = Path(__file__).parent / "samples"
@@ -21,7 +22,7 @@ class Gathered:
     """Examples by split, and what was left out."""
 
     splits: dict[str, list[Example]] = field(default_factory=dict)
-    unreadable: list[Against] = field(default_factory=list)
+    unreadable: list[UnexplainedRow] = field(default_factory=list)
     repeated: int = 0
     """Rows whose question was there before, in the same split or in one that comes first."""
 
@@ -35,8 +36,8 @@ def gather(rows: Mapping[str, Sequence[NumberedRow]], found: Recognised) -> Gath
         for number, row in rows[split]:
             try:
                 example = example_of(row, found.layout)
-            except Unreadable as error:
-                gathered.unreadable.append(Against(number, "", f"{split}: {error}"))
+            except UnreadableExample as error:
+                gathered.unreadable.append(UnexplainedRow(number, "", f"{split}: {error}"))
                 continue
             asked = (example.question, example.choices, example.document)
             if asked in seen:

@@ -11,15 +11,15 @@ from typing import Any, Literal
 
 from envops.authoring.dataset.layout import AnswerFormat, Example
 from envops.authoring.dataset.values import LETTERS
+from envops.repository.package import Generation
 
-Kind = Literal["single-turn", "multi-turn", "tool", "judge", "code", "multi-agent"]
-Generation = Literal["v0", "v1"]
+EnvironmentKind = Literal["single-turn", "multi-turn", "tool", "judge", "code", "multi-agent"]
 NAME = re.compile(r"[a-z][a-z0-9]*(?:-[a-z0-9]+)*")
 """Names of the Hub whose module is a Python identifier."""
 
 
 @dataclass(frozen=True)
-class Provenance:
+class DataOrigin:
     """Where the rows come from."""
 
     source: str
@@ -31,15 +31,15 @@ class Provenance:
 
 
 @dataclass(frozen=True)
-class Plan:
+class EnvironmentPlan:
     """Everything that the templates need to know."""
 
     name: str
-    kind: Kind
+    kind: EnvironmentKind
     answer: AnswerFormat
     generation: Generation
     splits: Mapping[str, Sequence[Example]]
-    provenance: Provenance
+    provenance: DataOrigin
     vocabulary: tuple[str, ...] = ()
     """The labels, or the two words of a boolean."""
     unordered: bool = False

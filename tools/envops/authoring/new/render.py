@@ -14,8 +14,8 @@ import jinja2
 
 from envops.authoring.new import wording
 from envops.authoring.new.cases import cases_of, framed, gold_of, readable_texts, unreadable_texts
-from envops.authoring.new.plan import Plan
-from envops.authoring.new.styles import style_of
+from envops.authoring.new.plan import EnvironmentPlan
+from envops.authoring.new.wording import style_of
 
 TEMPLATES = Path(__file__).parent / "templates"
 REQUIRES = {"v1": ["verifiers>=0.4.0,<0.5"], "v0": ["verifiers>=0.3.1,<0.4", "datasets>=3.3,<6"]}
@@ -24,7 +24,7 @@ LINE = 120
 """The longest line of generated code."""
 
 
-def files_of(plan: Plan) -> dict[str, str]:
+def files_of(plan: EnvironmentPlan) -> dict[str, str]:
     """Every file of the package by its path below its folder, the lock excepted."""
     context = context_of(plan)
 
@@ -50,13 +50,13 @@ def files_of(plan: Plan) -> dict[str, str]:
     return files
 
 
-def ignored_by(plan: Plan) -> dict[str, str]:
+def ignored_by(plan: EnvironmentPlan) -> dict[str, str]:
     """Rules that do not hold for such an environment, and why."""
     jailed = "jail.py runs programs in a process of its own, with limits and without rights"
     return {"RWD052": jailed} if plan.runs_code else {}
 
 
-def _modules(plan: Plan) -> dict[str, str]:
+def _modules(plan: EnvironmentPlan) -> dict[str, str]:
     """The modules of the package that depend on its kind, and their templates."""
     if plan.generation == "v0":
         modules = {"__init__": "v0/init.py"}
@@ -129,7 +129,7 @@ def _tidied(text: str) -> str:
     return re.sub(r'((?:\A"""|\n(?:import|from) )[^\n]*)\n{3,}(?=[A-Z#])', r"\1\n\n", text)
 
 
-def context_of(plan: Plan) -> dict[str, Any]:
+def context_of(plan: EnvironmentPlan) -> dict[str, Any]:
     """What the templates are filled with."""
     return {
         "plan": plan,
@@ -157,7 +157,7 @@ def context_of(plan: Plan) -> dict[str, Any]:
     }
 
 
-def _words(plan: Plan) -> dict[str, Any]:
+def _words(plan: EnvironmentPlan) -> dict[str, Any]:
     """What the environment says."""
     first = plan.examples[0]
     style = style_of(plan.answer, unordered=plan.unordered)
@@ -184,7 +184,7 @@ def _words(plan: Plan) -> dict[str, Any]:
     }
 
 
-def _names(plan: Plan) -> dict[str, Any]:
+def _names(plan: EnvironmentPlan) -> dict[str, Any]:
     """What functions, types and expressions are called."""
     style = style_of(plan.answer, unordered=plan.unordered)
     fence = plan.answer == "code" or plan.prints

@@ -4,10 +4,144 @@ from __future__ import annotations
 
 import ast
 import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
-from envops.authoring.dataset.layout import Example
-from envops.authoring.new.plan import Plan
-from envops.authoring.new.styles import PRINTED, style_of
+from envops.authoring.dataset.layout import AnswerFormat, Example
+from envops.authoring.new.plan import EnvironmentPlan
+
+
+@dataclass(frozen=True)
+class AnswerStyle:
+    """One format, as its environment asks for it and reads it."""
+
+    noun: str
+    plural: str
+    instruction: str
+    reader: str
+    """The function that turns text into a value that can be compared."""
+    value: str
+    """The type of that value."""
+    imports: tuple[str, ...] = ()
+    same: str = ""
+    """What does not matter when answers are compared, for the README."""
+    insensitive: bool = False
+    """Whether case does not matter."""
+
+
+IN_TAG = "in <answer>…</answer>."
+STYLES: Mapping[AnswerFormat, AnswerStyle] = {
+    "number": AnswerStyle(
+        "number",
+        "numbers",
+        f"Work it out step by step, then give the answer as a number{{unit}} {IN_TAG}",
+        "as_number",
+        "Decimal",
+        ("import re", "from decimal import Decimal"),
+        "`1,250`, `1250`, `$1250`, `1250%` and `1250.00` are the same number; with a word beside it, it is none.",
+    ),
+    "choice": AnswerStyle(
+        "letter",
+        "letters of options",
+        f"Give the letter of the right option {IN_TAG}",
+        "as_letter",
+        "str",
+        ("import re",),
+        "`B`, `b`, `(B)` and `B.` are the same letter. The option's text instead of its letter is no answer.",
+    ),
+    "boolean": AnswerStyle(
+        "word",
+        "yes or no",
+        f"Answer {{yes}} or {{no}} {IN_TAG}",
+        "as_boolean",
+        "bool",
+        (),
+        "`yes` and `true` are the same, and so are `no` and `false`, in any case. Any further word makes it no answer.",
+        insensitive=True,
+    ),
+    "label": AnswerStyle(
+        "label",
+        "labels",
+        f"The labels are: {{labels}}.\nGive the one that fits {IN_TAG}",
+        "as_label",
+        "str",
+        (),
+        "Case does not matter. Anything but one of the labels is no answer.",
+        insensitive=True,
+    ),
+    "json": AnswerStyle(
+        "JSON",
+        "JSON",
+        f"Give the answer as JSON{{keys}} {IN_TAG}",
+        "as_json",
+        "str",
+        ("import json", "from typing import Any"),
+        "The order of keys, spaces and `1.0` for `1` do not matter; everything else does. A key that comes twice makes "
+        "it no answer.",
+    ),
+    "list": AnswerStyle(
+        "list",
+        "lists",
+        f"Write the list {IN_TAG[:-1]}, one element per line and nothing else.",
+        "as_elements",
+        "list[str]",
+        (),
+        "The order matters; case, blank lines and repeated spaces do not.",
+        insensitive=True,
+    ),
+    "latex": AnswerStyle(
+        "formula",
+        "formulas",
+        "Work it out step by step, then give the answer as a formula, once, in \\boxed{…}.",
+        "as_formula",
+        "Fraction | str",
+        ("import re", "from fractions import Fraction"),
+        "Spaces, dollars, `\\left` and `\\dfrac` for `\\frac` do not matter; `1/2`, `0.5` and `\\frac{1}{2}` are one "
+        "number. Other formulas must be written as the data writes them.",
+    ),
+    "code": AnswerStyle(
+        "program",
+        "programs",
+        "Write a Python program in one fenced block: ```python … ```",
+        "as_program",
+        "str",
+        (),
+        "Blank lines and spaces at the ends of lines do not matter; everything else does.",
+    ),
+    "text": AnswerStyle(
+        "text",
+        "short texts",
+        f"Give the answer, and nothing else, {IN_TAG}",
+        "as_words",
+        "str",
+        (),
+        "Case, repeated spaces and a full stop at the end do not matter; everything else does.",
+        insensitive=True,
+    ),
+}
+UNORDERED = replace(
+    STYLES["list"],
+    plural="labels, one or several at once",
+    instruction=f"{{labels}}Write all that fit {IN_TAG[:-1]}, one per line, in any order, and nothing else.",
+    same="Order, case, blank lines and repeated spaces do not matter; a label too many or too few does.",
+)
+PRINTED: Mapping[AnswerFormat, str] = {
+    "number": "a number{unit}",
+    "choice": "the letter of the right option",
+    "boolean": "{yes} or {no}",
+    "label": "the label that fits. The labels are: {labels}",
+    "json": "the answer as JSON{keys}",
+    "list": "the list, one element per line",
+    "latex": "the answer as a formula in LaTeX",
+    "text": "the answer",
+}
+"""What a program is to print, where replies are programs and answers are not."""
+
+
+def style_of(answer: AnswerFormat, *, unordered: bool = False) -> AnswerStyle:
+    """How answers of a format are asked for and read."""
+    return UNORDERED if unordered and answer == "list" else STYLES[answer]
+
 
 REVIEW = "Check your answer once more. Then give your final answer in the same format as before."
 JUDGE_MODEL = "openai/gpt-4.1-mini"
@@ -21,18 +155,18 @@ _WAYS = {
 }
 
 
-def headline_of(plan: Plan) -> str:
+def headline_of(plan: EnvironmentPlan) -> str:
     """What the environment is, in few words."""
     what = "programs that pass tests" if plan.runs_tests else style_of(plan.answer, unordered=plan.unordered).plural
     return f"{plan.title}: questions whose answers are {what}"
 
 
-def summary_of(plan: Plan) -> str:
+def summary_of(plan: EnvironmentPlan) -> str:
     """The first sentence of README and description."""
     return f"{headline_of(plan)}, {_WAYS[plan.kind]}."
 
 
-def instruction_of(plan: Plan) -> str:
+def instruction_of(plan: EnvironmentPlan) -> str:
     """What stands below every question."""
     yes, no = plan.words
     keys = f" with the keys {', '.join(json.dumps(key) for key in plan.json_keys)}" if plan.json_keys else ""
@@ -52,7 +186,7 @@ def instruction_of(plan: Plan) -> str:
     return text
 
 
-def is_python(plan: Plan) -> bool:
+def is_python(plan: EnvironmentPlan) -> bool:
     """Whether all answers that are programs are ones in Python."""
     if plan.answer != "code":
         return False
@@ -62,13 +196,13 @@ def is_python(plan: Plan) -> bool:
         return False
 
 
-def lead_of(plan: Plan) -> str:
+def lead_of(plan: EnvironmentPlan) -> str:
     """How a prompt begins that sends the model to a document."""
     what = "The question and all that belongs to it are" if plan.hides_question else "The facts are"
     return f"{what} in document {{number}}. Read it with the tool."
 
 
-def prompt_text(plan: Plan, example: Example, number: int = 0) -> str:
+def prompt_text(plan: EnvironmentPlan, example: Example, number: int = 0) -> str:
     """The prompt of an example, as the environment will make it."""
     parts = [plan.question(example), instruction_of(plan)]
     if plan.kind == "tool":
@@ -76,7 +210,7 @@ def prompt_text(plan: Plan, example: Example, number: int = 0) -> str:
     return "\n\n".join(parts)
 
 
-def prompt_expression(plan: Plan) -> str:
+def prompt_expression(plan: EnvironmentPlan) -> str:
     """The Python expression that makes it from a row."""
     parts = ["{row['question']}", "{INSTRUCTION}"]
     if plan.kind == "tool":
@@ -84,7 +218,7 @@ def prompt_expression(plan: Plan) -> str:
     return 'f"' + "\\n\\n".join(parts) + '"'
 
 
-def gold_expression(plan: Plan) -> str:
+def gold_expression(plan: EnvironmentPlan) -> str:
     """The Python expression that a perfect model answers a task with."""
     listed = plan.answer == "list" and plan.generation == "v1"
     if plan.prints:
@@ -99,7 +233,7 @@ def gold_expression(plan: Plan) -> str:
     return "f\"<answer>{task['answer']}</answer>\""
 
 
-def meaning_of(plan: Plan) -> str:
+def meaning_of(plan: EnvironmentPlan) -> str:
     """What the reward says, for the table in the README."""
     if plan.runs_tests:
         return "the one program given passes every test"
@@ -111,7 +245,7 @@ def meaning_of(plan: Plan) -> str:
     return f"the one {noun} given{' in the last turn' if plan.turns > 1 else ''} is the right one"
 
 
-def judge_advice_of(plan: Plan) -> str:
+def judge_advice_of(plan: EnvironmentPlan) -> str:
     """What to prefer to a judge, where something is to be preferred."""
     if plan.answer == "text":
         return "A judge costs money and errs: where answers are short enough to be compared, compare them."
@@ -121,7 +255,7 @@ def judge_advice_of(plan: Plan) -> str:
     return f"A {noun} can be compared exactly, which costs nothing and never errs: prefer `--kind single-turn`."
 
 
-def usage_of(plan: Plan) -> str:
+def usage_of(plan: EnvironmentPlan) -> str:
     """The command that evaluates it."""
     many = min(50, len(plan.examples))
     if plan.generation == "v0":

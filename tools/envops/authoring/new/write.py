@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 import shutil
 import tempfile
 import threading
@@ -9,7 +11,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from envops.authoring.new.registry_text import NoPlace, with_entry
 from envops.authoring.new.render import REQUIRES, REQUIRES_PYTHON
 from envops.repository import codeowners
 from envops.repository.document import load_document
@@ -18,18 +19,62 @@ from envops.repository.problem import DeclarationError
 from envops.repository.registry import REGISTRY_FILE, Registry, load_registry
 
 
-class Refused(Exception):
+class NoPlace(ValueError):
+    """The text has no block of environments into which an entry could be put."""
+
+
+def with_entry(text: str, name: str, owners: Sequence[str], ignored: Mapping[str, str] | None = None) -> str:
+    """The registry with one environment more, in alphabetical order; `ignored` are rules and why they are.
+
+    Raises `NoPlace` where `environments:` is not a block of lines.
+    """
+    lines = text.splitlines(keepends=True)
+    start = next(
+        (index for index, line in enumerate(lines) if re.match(r"environments:\s*(\{\}\s*)?(#.*)?$", line)), None
+    )
+    if start is None:
+        raise NoPlace("no line says environments:")
+    lines[start] = re.sub(r"(environments:)\s*\{\}", r"\1", lines[start])
+    end = next((index for index in range(start + 1, len(lines)) if re.match(r"[^\s#]", lines[index])), len(lines))
+    entries = [
+        (index, found) for index in range(start + 1, end) if (found := re.match(r"( +)([\w.-]+):", lines[index]))
+    ]
+    indent = min((len(found[1]) for _, found in entries), default=2)
+    own = [(index, found[2]) for index, found in entries if len(found[1]) == indent]
+    place = next((index for index, other in own if other > name), None)
+    if place is None:
+        place = end
+        while place > start + 1 and not lines[place - 1].strip():
+            place -= 1
+    else:
+        while lines[place - 1].strip().startswith("#"):  # a comment above an entry is about that entry
+            place -= 1
+    if place and not lines[place - 1].endswith("\n"):
+        lines[place - 1] += "\n"
+    blank = " " * indent
+    rows = [f"owners: {json.dumps(list(owners))}"] if owners else []
+    rows += (
+        ["ignore:", *(f"{blank}{rule}: {json.dumps(reason)}" for rule, reason in ignored.items())] if ignored else []
+    )
+    said = "".join(f"{blank * 2}{row}\n" for row in rows)
+    entry = f"{blank}{name}:\n{said}" if rows else f"{blank}{name}: {{}}\n"
+    return "".join([*lines[:place], entry, *lines[place:]])
+
+
+class NotWritten(Exception):
     """The environment cannot be written: the reason, and what to do about it."""
 
 
 def refuse_taken(root: Path, registry: Registry, name: str) -> None:
-    """Raise `Refused` where something of this name is there already."""
+    """Raise `NotWritten` where something of this name is there already."""
     folder = root / "environments" / name.replace("-", "_")
     if name in registry.environments or name in registry.external:
         known = load_document(root / REGISTRY_FILE, root).line(("environments", name))
-        raise Refused(f"{REGISTRY_FILE}:{known}: {name} is declared already. Choose another name, or remove it there.")
+        raise NotWritten(
+            f"{REGISTRY_FILE}:{known}: {name} is declared already. Choose another name, or remove it there."
+        )
     if folder.exists():
-        raise Refused(f"{folder.relative_to(root)} is there already. Choose another name, or remove the folder.")
+        raise NotWritten(f"{folder.relative_to(root)} is there already. Choose another name, or remove the folder.")
 
 
 def usual_owners(registry: Registry) -> tuple[str, ...]:
@@ -55,8 +100,8 @@ def write(
 ) -> list[Path]:
     """Write package, lock, registry entry and CODEOWNERS; the paths of what changed, below the root.
 
-    `ignored` are rules that the registry is to ignore, and why. Everything is made aside first. Raises `Refused` where
-    the registry's text cannot take the entry, and `ProgramFailed` where a lock must be resolved and uv finds none;
+    `ignored` are rules that the registry will ignore, with reasons. Everything is made aside first. Raises `NotWritten`
+    where the registry's text cannot take the entry, and `ProgramFailed` where uv cannot resolve a lock that is needed;
     nothing is changed then.
     """
     registry_file, owners_file = root / REGISTRY_FILE, root / codeowners.CODEOWNERS_FILE
@@ -93,10 +138,12 @@ def _declared(root: Path, before: str, name: str, owners: Sequence[str], ignored
             (Path(folder) / REGISTRY_FILE).write_text(text, "utf-8")
             found = load_registry(Path(folder))
     except (NoPlace, DeclarationError) as error:
-        raise Refused(f"{REGISTRY_FILE} cannot take an entry by itself ({error}). Add {name}: {{}} by hand.") from None
+        raise NotWritten(
+            f"{REGISTRY_FILE} cannot take an entry by itself ({error}). Add {name}: {{}} by hand."
+        ) from None
     others = load_registry(root).environments
     if set(found.environments) != {*others, name}:
-        raise Refused(f"{REGISTRY_FILE} cannot take an entry by itself. Add {name}: {{}} by hand.")
+        raise NotWritten(f"{REGISTRY_FILE} cannot take an entry by itself. Add {name}: {{}} by hand.")
     return text
 
 

@@ -16,19 +16,19 @@ if TYPE_CHECKING:
 
 
 def _versions(comparison: RewardComparison) -> str:
-    before, after = comparison.base.version, comparison.head.version
+    before, after = comparison.versions.each(lambda version: version.version)
     return f"the version is still {after}" if before == after else f"the version went from {before} to {after}"
 
 
 def _of_reply(reply: ScoredReply) -> dict[str, Any]:
     return {
-        "task": reply.head_task,
+        "task": reply.tasks.after,
         "policy": reply.said_by,
         "reply": shortened(reply_text(reply.completion)),
-        "reward_at_base": reply.base.reward,
-        "reward": reply.head.reward,
-        "functions_at_base": of_functions(reply.base.functions),
-        "functions": of_functions(reply.head.functions),
+        "reward_at_base": reply.scores.before.reward,
+        "reward": reply.scores.after.reward,
+        "functions_at_base": of_functions(reply.scores.before.functions),
+        "functions": of_functions(reply.scores.after.functions),
     }
 
 
@@ -41,12 +41,13 @@ def _found(comparison: RewardComparison, message: str, place: Place | None) -> F
 def _change(comparison: RewardComparison) -> str:
     first = comparison.paid_differently[0]
     if first.reward_changed:
-        return f"{first.said_by} on task {first.head_task} earns {number(first.head.reward)}, at the base " + number(
-            first.base.reward
+        return (
+            f"{first.said_by} on task {first.tasks.after} earns {number(first.scores.after.reward)}, at the base "
+            + number(first.scores.before.reward)
         )
     name = first.changed_functions[0]
-    before, after = first.base.functions[name].score, first.head.functions[name].score
-    return f"{name} gives {first.said_by} on task {first.head_task} {number(after)}, at the base {number(before)}"
+    before, after = first.scores.each(lambda scoring: scoring.functions[name].score)
+    return f"{name} gives {first.said_by} on task {first.tasks.after} {number(after)}, at the base {number(before)}"
 
 
 @rule("RWD090", gate="rewards", compares=True)
@@ -65,8 +66,11 @@ def rewards_changed_without_a_new_version(subject: Subject) -> Iterator[Found]:
     if comparison.paid_differently:
         yield _found(comparison, f"{_change(comparison)}; {_versions(comparison)}", place)
     elif not comparison.replies:
-        message = f"no task could be matched with one at {comparison.base.label}, so no reward was compared"
-        evidence = {"tasks_only_at_base": len(comparison.only_base), "tasks_only_here": len(comparison.only_head)}
+        message = f"no task could be matched with one at {comparison.versions.before.label}, so no reward was compared"
+        evidence = {
+            "tasks_only_at_base": len(comparison.unmatched_tasks.before),
+            "tasks_only_here": len(comparison.unmatched_tasks.after),
+        }
         yield Found(f"{message}; {_versions(comparison)}", evidence, place, inconclusive=True)
 
 
@@ -98,7 +102,7 @@ def port_pays_differently(subject: Subject) -> Iterator[Found]:
     if comparison is None or not comparison.is_port:
         return
     if comparison.paid_differently:
-        yield _found(comparison, f"{_change(comparison)} ({comparison.base.name})", None)
+        yield _found(comparison, f"{_change(comparison)} ({comparison.versions.before.name})", None)
     elif not comparison.replies:
-        message = f"no task could be matched with one of {comparison.base.name}, so nothing was compared"
-        yield Found(message, {"tasks_there": len(comparison.only_base)}, inconclusive=True)
+        message = f"no task could be matched with one of {comparison.versions.before.name}, so nothing was compared"
+        yield Found(message, {"tasks_there": len(comparison.unmatched_tasks.before)}, inconclusive=True)

@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from envops_worker.messages import text_of
+
 from envops.facts.reward_numbers import number
 from envops.rules.engine import Found, Subject, rule
-from envops.rules.evidence import merged, of_conversation, reply_text, text_of
+from envops.rules.evidence import merged, of_conversation, reply_text
 from envops.rules.gold import best_paid, gold_by_task, reaching_gold, scores_of, worst_paid
 from envops.rules.rewards.policies import paid_beyond, paid_like_gold
 

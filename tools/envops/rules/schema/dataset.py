@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from envops_worker.messages import text_of
+
 from envops.facts.observed import Dataset, Place, Task
 from envops.rules.engine import Found, Subject, rule
-from envops.rules.evidence import shortened, text_of
+from envops.rules.evidence import shortened
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from envops.rules.evidence import text_of
+from envops_worker.messages import text_of
 
 Message = Mapping[str, Any]
 

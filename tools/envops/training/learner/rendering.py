@@ -12,7 +12,8 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
-from envops.rules.evidence import text_of
+from envops_worker.messages import text_of
+
 from envops.training.learner.conversations import Message
 from envops.training.learner.tool_calls import CallFormat, format_of
 

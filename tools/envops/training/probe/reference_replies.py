@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from envops_worker.messages import text_of
+
 from envops.facts.limits import SECONDS_PER_REPLY, STAGE_SECONDS
 from envops.facts.observed import Score
-from envops.rules.evidence import text_of
 from envops.training.learner.environment import Ground
 from envops.validation.job import checked
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from envops.rules.evidence import text_of
+from envops_worker.messages import text_of
 
 PAD, START, END, UNKNOWN = range(4)
 ROLES = {"system": 4, "user": 5, "assistant": 6, "tool": 7}

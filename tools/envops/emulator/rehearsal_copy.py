@@ -1,4 +1,4 @@
-"""A throwaway copy of a repository for a rehearsal: as it would be once everything here were merged."""
+"""A temporary copy of a repository for a rehearsal, in the state after a merge of everything here."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ CACHE = ".envops"
 _NOBODY = ("-c", "user.name=rehearsal", "-c", "user.email=rehearsal@example.org", "-c", "commit.gpgsign=false")
 
 
-def staged_copy(root: Path, folder: Path) -> bool:
-    """Clone the repository into a folder and commit there what is not committed here; says whether there was any.
+def rehearsal_copy(root: Path, folder: Path) -> bool:
+    """Clone the repository into a folder and commit uncommitted changes there; returns whether there were any.
 
-    The cache is shared, so that what was proven need not be proven again. Raises `DeclarationError`
+    The cache is shared, so that nothing is validated twice. Raises `DeclarationError`
     where there is no repository or no commit.
     """
     if git(root, "rev-parse", "--verify", "HEAD").returncode:

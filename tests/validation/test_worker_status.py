@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import io
 import json
-import os
 from typing import TYPE_CHECKING
 
 import pytest
 from envops.validation.requests import Wish
 from envops_worker.channel import Channel
-from envops_worker.crash_status import MOST_BYTES, new_crash_status, read_crash_status, write_crash_status
 from sample_packages import look_at, write_package
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     from envops.repository.workspace import Workspace
@@ -43,39 +40,14 @@ def reply(task, messages):
 HANG = "signal.signal(signal.SIGALRM, signal.SIG_IGN); time.sleep(600)"
 
 
-@pytest.fixture
-def status() -> Iterator[int]:
-    opened = new_crash_status()
-    yield opened
-    os.close(opened)
-
-
-def test_crash_status_that_nobody_wrote_is_empty(status: int) -> None:
-    assert read_crash_status(status) == b""
-
-
-def test_crash_status_is_what_was_written_last(status: int) -> None:
-    write_crash_status(status, b"a long first one")
-    write_crash_status(status, b"short")
-    assert read_crash_status(status) == b"short"
-
-
-def test_crash_status_that_is_too_long_keeps_its_beginning(status: int) -> None:
-    write_crash_status(status, b"x" * MOST_BYTES + b"y")
-    assert read_crash_status(status) == b"x" * MOST_BYTES
-
-
-@pytest.mark.parametrize("content", [b"\xff", bytes([255]) * 100])
-def test_crash_status_that_others_wrote_over_can_be_read(status: int, content: bytes) -> None:
-    os.pwrite(status, content, 0)
-    assert len(read_crash_status(status)) <= MOST_BYTES
-
-
-def test_channel_writes_the_request_beside_what_it_is_about(status: int) -> None:
-    channel = Channel(io.BytesIO(b'{"id": 1}\n{"id": 2}\n'), io.BytesIO(), status)
+def test_channel_sends_what_it_is_about_with_the_request() -> None:
+    answers = io.BytesIO()
+    channel = Channel(io.BytesIO(b'{"id": 1}\n{"id": 2}\n'), answers)
     for _ in channel.requests():
         channel.be_about({"task": 7})
-    assert json.loads(read_crash_status(status)) == {"id": 2, "value": {"task": 7}}
+    assert [json.loads(line) for line in answers.getvalue().splitlines()] == [
+        {"event": "about", "id": number, "value": {"task": 7}} for number in (1, 2)
+    ]
 
 
 @pytest.mark.worker

@@ -8,7 +8,7 @@ MARK = "MIGRATE"
 
 
 @dataclass(frozen=True)
-class Place:
+class UnfinishedPlace:
     """Something that could not be moved, and why."""
 
     file: str
@@ -22,10 +22,10 @@ def marked(reason: str, original: str, indent: str = "") -> str:
     return "".join(f"{indent}{line}\n" for line in lines)
 
 
-def places_of(files: dict[str, str]) -> list[Place]:
+def unfinished_places(files: dict[str, str]) -> list[UnfinishedPlace]:
     """Every mark in files, by what stands behind it."""
     return [
-        Place(name, number, line.partition(f"{MARK}: ")[2].removesuffix(" The original:").removesuffix('")'))
+        UnfinishedPlace(name, number, line.partition(f"{MARK}: ")[2].removesuffix(" The original:").removesuffix('")'))
         for name, text in files.items()
         for number, line in enumerate(text.splitlines(), start=1)
         if f"{MARK}: " in line

@@ -1,7 +1,7 @@
 """Recorded baselines as evaluations on the Hub: `prime eval push`, once per version and model.
 
-An evaluation's name is its key: it holds the environment's version and the model. The verdict
-is what the Hub lists afterwards; one that broke off is taken up where it stands.
+An evaluation's name identifies it: it contains the environment's version and the model. What the
+Hub lists afterwards decides, and an interrupted push continues where it stopped.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Literal
 
-from envops.hub.access import HubAccess
-from envops.hub.client import Call, ask_hub
-from envops.hub.prime import Prime
-from envops.hub.retry_policy import USUAL_PATIENCE, Patience
+from envops.hub.access import HubAccess, Prime
+from envops.hub.client import HubCall, ask_hub
+from envops.hub.evaluations import EvaluationsUnreadable, PlatformEvaluation, list_evaluations
 from envops.release.pushing import Push
 from envops.release.steps import Desired
 from envops.repository.package import Package
 from envops.repository.recordings import RecordingOnDisk, read_recordings
+from envops.system.retry_policy import HUB_PUSH, RetryPolicy
 from envops.system.subprocesses import ProgramFailed, run_program
 
 PUSH_SECONDS = 900.0
@@ -30,19 +30,11 @@ COMPLETE = "COMPLETED"
 
 @dataclass(frozen=True)
 class PushedEvaluation:
-    """What became of one recorded baseline."""
+    """The result for one recorded baseline."""
 
     name: str
     outcome: Literal["pushed", "there", "left-out", "failed"]
     message: str
-
-
-@dataclass(frozen=True)
-class _Known:
-    """An evaluation as the Hub lists it."""
-
-    id: str
-    status: str
 
 
 @dataclass(frozen=True)
@@ -52,10 +44,10 @@ class EvaluationPusher:
     prime: Prime
     access: HubAccess
     stop: threading.Event
-    patience: Patience = USUAL_PATIENCE
+    retry: RetryPolicy = HUB_PUSH
 
     def push_all(self, desired: Desired, package: Package) -> tuple[PushedEvaluation, ...]:
-        """Push what is recorded of real models; what a scripted policy said is left out.
+        """Push the recordings of real models; those of scripted policies are left out.
 
         Raises `Interrupted`.
         """
@@ -66,11 +58,11 @@ class EvaluationPusher:
             model = str(recording.baseline.get("model") or "")
             name = evaluation_name(desired, model)
             if recording.problems:
-                yield PushedEvaluation(recording.file, "failed", "its files are damaged; for more: nox -s validate")
-            elif not model:
                 yield PushedEvaluation(
-                    recording.file, "left-out", "a scripted policy spoke, which says nothing of a model"
+                    recording.file, "failed", "its files are damaged: run `nox -s validate` for details"
                 )
+            elif not model:
+                yield PushedEvaluation(recording.file, "left-out", "recorded with a scripted policy, not with a model")
             elif recording.baseline.get("package_version") != desired.version:
                 made_of = recording.baseline.get("package_version")
                 yield PushedEvaluation(recording.file, "left-out", f"it was recorded with version {made_of}")
@@ -78,12 +70,12 @@ class EvaluationPusher:
                 yield self._pushed(name, desired, recording)
 
     def _pushed(self, name: str, desired: Desired, recording: RecordingOnDisk) -> PushedEvaluation:
-        """Push one until the Hub lists it as complete, or somebody has to look."""
+        """Push one until the Hub lists it as complete, or a person has to act."""
         said = ""
-        for turn in range(self.patience.pushes):
+        for turn in range(self.retry.attempts):
             known = self._known(name, desired)
             if known is None:
-                said = said or "the Hub's evaluations cannot be read"
+                said = said or "the Hub's evaluations could not be read"
             elif known.status == COMPLETE:
                 return PushedEvaluation(name, "pushed" if turn else "there", known.id)
             else:
@@ -97,27 +89,24 @@ class EvaluationPusher:
                     said = "" if push.exit_code == 0 else push.short
                     if push.blame not in ("none", "passing"):
                         return PushedEvaluation(name, "failed", said)
-            self.patience.wait(turn, self.stop)
+            self.retry.wait(turn, self.stop)
         known = self._known(name, desired)
         if known is not None and known.status == COMPLETE:
             return PushedEvaluation(name, "pushed", known.id)
         return PushedEvaluation(name, "failed", said or "the Hub does not list it as complete")
 
-    def _known(self, name: str, desired: Desired) -> _Known | None:
-        """The evaluation of this name, an empty one where there is none; `None` where that cannot be read."""
-        params = {"environment_name": desired.name, **({"team_id": self.access.team} if self.access.team else {})}
-        call = Call("evaluations", "/evaluations/", params, pages="skip")
-        answer = ask_hub(self.prime, self.access, [call], self.stop)["evaluations"]
-        if answer.outcome != "ok":
+    def _known(self, name: str, desired: Desired) -> PlatformEvaluation | None:
+        """The evaluation of this name, one without an id where there is none; `None` where that cannot be read."""
+        try:
+            listed = list_evaluations(self.prime, self.access, desired.name, self.stop)
+        except EvaluationsUnreadable:
             return None
-        same = [each for each in answer.data["items"] if isinstance(each, dict) and each.get("name") == name]
-        found = [
-            _Known(str(each.get("evaluation_id") or each.get("id") or ""), str(each.get("status"))) for each in same
-        ]
-        return next((each for each in found if each.status == COMPLETE), found[0] if found else _Known("", ""))
+        same = [each for each in listed if each.name == name]
+        complete = [each for each in same if each.status == COMPLETE]
+        return next(iter([*complete, *same]), PlatformEvaluation("", name, ""))
 
     def _samples(self, id: str) -> int | None:
-        call = Call("samples", f"/evaluations/{id}/samples", {"page": 1, "limit": 1})
+        call = HubCall("samples", f"/evaluations/{id}/samples", {"page": 1, "limit": 1})
         answer = ask_hub(self.prime, self.access, [call], self.stop)["samples"]
         total = answer.data.get("total") if isinstance(answer.data, dict) else None
         return total if isinstance(total, int) else None
@@ -140,7 +129,7 @@ class EvaluationPusher:
 
 
 def evaluation_name(desired: Desired, model: str) -> str:
-    """The one name of an evaluation of a version by a model."""
+    """The name of the evaluation of a version by a model."""
     return f"{desired.name} {desired.version} by {model}"
 
 

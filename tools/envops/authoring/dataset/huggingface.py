@@ -8,14 +8,14 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
-from envops.authoring.dataset.source import Row, Source, SourceProblem, Split
+from envops.authoring.dataset.source import DatasetRow, DatasetSource, DatasetSplit, SourceProblem
 
 MOST_ROWS = 10_000
 """Rows of a split that are read unless more are asked for."""
 WEB = "https://huggingface.co/datasets"
 
 
-def open_hub(name: str, config: str = "", split: str = "", revision: str = "") -> Source:
+def open_hub(name: str, config: str = "", split: str = "", revision: str = "") -> DatasetSource:
     """A dataset of the Hub at the commit that the revision is now.
 
     Raises `SourceProblem` where it is missing, gated, out of reach, or has several configurations and none is named.
@@ -43,8 +43,8 @@ def open_hub(name: str, config: str = "", split: str = "", revision: str = "") -
     if split and split not in found:
         raise SourceProblem(f"{name} has no split {split}", f"It has {', '.join(found)}.")
     names = [split] if split else list(found)
-    splits = tuple(Split(one, partial(_rows, name, commit, found[one])) for one in names)
-    return Source(name, splits, commit, config, details)
+    splits = tuple(DatasetSplit(one, partial(_rows, name, commit, found[one])) for one in names)
+    return DatasetSource(name, splits, commit, config, details)
 
 
 def _only_config(datasets: Any, name: str, commit: str) -> str:
@@ -55,7 +55,7 @@ def _only_config(datasets: Any, name: str, commit: str) -> str:
     return str(names[0]) if names else "default"
 
 
-def _rows(name: str, commit: str, split: Any) -> Iterator[Row]:
+def _rows(name: str, commit: str, split: Any) -> Iterator[DatasetRow]:
     """Rows with labels by their names and without pictures and sounds."""
     features = split.features or {}
     named: dict[str, Callable[[int], str]] = {

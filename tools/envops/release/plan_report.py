@@ -1,21 +1,30 @@
-"""A plan for people and for machines: text, Markdown for the job's summary, JSON."""
+"""A release plan as people and machines read it: text, Markdown and JSON, printed and written."""
 
 from __future__ import annotations
 
 import json
+import os
+import sys
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
 
+from envops.files.atomic_write import write_whole
 from envops.release.steps import REFUSED, WRITES
+from envops.reports.annotations import first_of_each_kind, wants_annotations, workflow_command
+from envops.reports.printing import append_to_summary, print_text
 from envops.text.markdown import code_span, prose, table_cell
 from envops.text.plain_data import plain_data
+from envops.text.scrubbing import Scrubber
 from envops.text.visible_text import on_one_line, visible
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from envops.release.steps import Plan, Step
+    from envops.release.steps import ReleasePlan, ReleaseStep
     from envops.rules.engine import Finding
+
+PlanFormat = Literal["text", "json", "markdown"]
 
 FORMAT_VERSION = 1
 SIGNS = {
@@ -30,11 +39,11 @@ SIGNS = {
     "not-asked": "?",
 }
 MOST_ROWS = 300
-"""A job's summary holds a megabyte; beyond this the JSON is the place to look."""
+"""The summary of a job is limited to a megabyte; the JSON has all rows."""
 
 
-def render_plan_text(plan: Plan, *, quiet: bool = False) -> str:
-    """The plan for a terminal; with `quiet` only what a release would do or cannot do."""
+def render_plan_text(plan: ReleasePlan, *, quiet: bool = False) -> str:
+    """The plan for a terminal; with `quiet` without what is unchanged."""
     lines = [*_heads(plan)]
     width = max((len(step.desired.address) for step in plan.steps), default=0)
     shown = [step for step in plan.steps if step.action != "unchanged" or not (quiet or len(plan.steps) > 50)]
@@ -51,9 +60,9 @@ def render_plan_text(plan: Plan, *, quiet: bool = False) -> str:
     return "\n".join(visible(line).replace("\n", " ") for line in lines) + "\n"
 
 
-def _heads(plan: Plan) -> Iterator[str]:
+def _heads(plan: ReleasePlan) -> Iterator[str]:
     if plan.not_asked:
-        yield f"The Hub was not asked: {plan.not_asked}. This is what is declared."
+        yield f"The Hub was not read: {plan.not_asked}. This plan shows what is declared."
     else:
         yield f"Read from the Hub as {plan.whose or 'a user without a name'}, with prime {plan.prime}."
     yield from plan.notes
@@ -65,7 +74,7 @@ def _worded(finding: Finding) -> str:
     return f"{finding.rule} ({weight}): {finding.message} → {finding.fix}"
 
 
-def _others(plan: Plan) -> Iterator[str]:
+def _others(plan: ReleasePlan) -> Iterator[str]:
     for each in plan.external:
         if each.standing == "found":
             continue
@@ -75,13 +84,13 @@ def _others(plan: Plan) -> Iterator[str]:
             else f"? {each.address}  external  {each.standing}"
         )
     for address in plan.orphans:
-        yield f"? {address}  orphan  on the Hub and not in registry.yaml; it is left alone"
+        yield f"? {address}  orphan  on the Hub and not in registry.yaml; releases do not change it"
     for run in plan.runs:
         sign = "+" if run.action == "submit" else "!" if run.action == "refused" else " "
         yield f"{sign} run {run.name}  {run.action}  {'; '.join(filter(None, (run.reason, run.next)))}"
 
 
-def _sum(plan: Plan) -> str:
+def _sum(plan: ReleasePlan) -> str:
     counted: dict[str, int] = {}
     for step in plan.steps:
         counted[step.action] = counted.get(step.action, 0) + 1
@@ -90,12 +99,12 @@ def _sum(plan: Plan) -> str:
     if any(plan.blocked(name) for name in plan.findings):
         said += " Version rules stop this release."
     elif plan.refused:
-        said += " Somebody has to decide what is marked with !."
+        said += " Steps marked with ! need a decision."
     return said
 
 
-def render_plan_markdown(plan: Plan) -> str:
-    """The plan as a page of Markdown that cannot be made to act by what it shows."""
+def render_plan_markdown(plan: ReleasePlan) -> str:
+    """The plan as a page of Markdown, in which names and messages are escaped."""
     parts = ["## What merging would publish\n" if not plan.not_asked else "## What is declared\n"]
     parts += [f"{prose(line)}\n" for line in _heads(plan) if line]
     busy = [step for step in plan.steps if step.action != "unchanged" or plan.findings.get(step.desired.name)]
@@ -117,20 +126,20 @@ def render_plan_markdown(plan: Plan) -> str:
     return "\n".join(parts) + "\n"
 
 
-def _row(step: Step) -> str:
+def _row(step: ReleaseStep) -> str:
     sign = "✗" if step.action in REFUSED else "+" if step.action in WRITES else "?"
     what = prose(_reason(step) + (f". {step.next}" if step.next else "")).replace("|", "&#124;")
     address, version = table_cell(step.desired.address), table_cell(step.desired.version or "-")
     return f"| {sign} | {address} | {step.action} | {version} | {what} |"
 
 
-def _reason(step: Step) -> str:
+def _reason(step: ReleaseStep) -> str:
     if step.action == "not-asked":
         return f"{step.desired.visibility} at version {step.desired.version}"
     return step.reason
 
 
-def plan_data(plan: Plan) -> dict[str, Any]:
+def plan_data(plan: ReleasePlan) -> dict[str, Any]:
     """The plan as plain data; the shape of plan.json."""
     return {
         "version": FORMAT_VERSION,
@@ -147,7 +156,7 @@ def plan_data(plan: Plan) -> dict[str, Any]:
     }
 
 
-def _step_data(plan: Plan, step: Step) -> dict[str, Any]:
+def _step_data(plan: ReleasePlan, step: ReleaseStep) -> dict[str, Any]:
     return {
         **asdict(step.desired),
         "address": step.desired.address,
@@ -174,6 +183,48 @@ def finding_data(finding: Finding) -> dict[str, Any]:
     }
 
 
-def render_plan_json(plan: Plan) -> str:
+def render_plan_json(plan: ReleasePlan) -> str:
     """The plan as JSON in plain ASCII."""
     return json.dumps(plain_data(plan_data(plan)), indent=2, ensure_ascii=True, allow_nan=False) + "\n"
+
+
+def write_plan(plan: ReleasePlan, folder: Path, scrubber: Scrubber) -> tuple[Path, ...]:
+    """Write both files, scrubbed. Raises `OSError` where that cannot be done."""
+    folder.mkdir(parents=True, exist_ok=True)
+    texts = {"plan.json": render_plan_json(plan), "plan.md": render_plan_markdown(plan)}
+    for name, text in texts.items():
+        write_whole(folder / name, scrubber.text(text))
+    return tuple(folder / name for name in texts)
+
+
+def print_plan(plan: ReleasePlan, form: PlanFormat, scrubber: Scrubber, *, quiet: bool = False) -> None:
+    """Print the plan in the chosen form; inside a GitHub job, append the page to its summary too."""
+    if form == "json":
+        text = render_plan_json(plan)
+    else:
+        text = render_plan_markdown(plan) if form == "markdown" else render_plan_text(plan, quiet=quiet)
+    print_text(scrubber.text(text), guard=form != "json")
+    append_to_summary(scrubber.text(render_plan_markdown(plan)))
+    if wants_annotations(os.environ):
+        print_text(
+            scrubber.text("".join(f"{line}\n" for line in plan_annotations(plan))), guard=False, stream=sys.stderr
+        )
+
+
+def plan_annotations(plan: ReleasePlan) -> list[str]:
+    """Findings of the rules of versions, and steps that need a decision, as workflow commands of GitHub."""
+    commands = []
+    for step in plan.steps:
+        folder = f"environments/{step.desired.name.replace('-', '_')}"
+        for found in plan.findings.get(step.desired.name, ()):
+            if found.ignored is None:
+                kind = "error" if found.severity == "error" else "warning"
+                place = found.place
+                file = f"{folder}/{place.file}" if place else f"{folder}/pyproject.toml"
+                said = f"{found.message}\nFix: {found.fix}"
+                title = f"{found.rule} {step.desired.name}"
+                commands.append(workflow_command(kind, file, place.line if place else None, title, said))
+        if step.action in REFUSED:
+            said, title = f"{step.reason}\nNext: {step.next}", f"{step.action} {step.desired.address}"
+            commands.append(workflow_command("error", f"{folder}/pyproject.toml", None, title, said))
+    return first_of_each_kind(commands)

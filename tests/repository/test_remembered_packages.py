@@ -1,0 +1,197 @@
+"""Packages of many environments are not parsed again, and every change of a folder is seen all the same."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from typing import TYPE_CHECKING
+
+import pytest
+from envops.repository import read_package as reading
+from envops.repository import read_packages as reading_many
+from envops.repository import remembered_packages
+from envops.repository.read_package import Reading, read_package
+from envops.repository.repository import Repository
+from envops.repository.workspace import Workspace
+from sample_repository import refused, write, write_repository
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from envops.repository.package import Package
+
+SUMS = "environments/sums"
+CASES = "- {name: right, task: 0, reply: '4', expect: {reward: 1.0}}\n"
+
+
+@pytest.fixture(autouse=True)
+def two_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reading_many, "MANY", 2)
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A repository of two environments, both of them remembered."""
+    write_repository(tmp_path, "sums", "more")
+    write(
+        tmp_path, {f"{SUMS}/README.md": "# Sums\n", f"{SUMS}/tests/cases.yaml": CASES, f"{SUMS}/.gitignore": "*.md\n"}
+    )
+    Repository.load(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def parsed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Folders that were parsed by this process."""
+    folders: list[str] = []
+
+    def recorded(folder: Path, root: Path) -> Reading:
+        folders.append(folder.name)
+        return read_package(folder, root)
+
+    monkeypatch.setattr(reading_many, "read_package", recorded)
+    return folders
+
+
+def anew(root: Path) -> Package | None:
+    """The environment as it is read where nothing is remembered."""
+    return read_package(root / SUMS, root).package
+
+
+def test_packages_that_did_not_change_are_equal_and_not_parsed(root: Path, parsed: list[str]) -> None:
+    found = Repository.load(root).packages["sums"]
+    assert not parsed
+    assert repr(found) == repr(anew(root))
+
+
+def test_equal_locks_are_held_once(root: Path) -> None:
+    packages = Repository.load(root).packages
+    assert packages["sums"].lock is packages["more"].lock
+
+
+def rewritten(name: str, old: str, new: str) -> Callable[[Path], None]:
+    def change(folder: Path) -> None:
+        text = (folder / name).read_text()
+        assert old in text
+        (folder / name).write_text(text.replace(old, new))
+
+    return change
+
+
+CHANGES: dict[str, Callable[[Path], None]] = {
+    "pyproject": rewritten("pyproject.toml", 'version = "0.1.0"', 'version = "0.1.1"'),
+    "source": rewritten("sums/__init__.py", "Sum", "Add"),
+    "cases": rewritten("tests/cases.yaml", "right", "wrong"),
+    "readme": rewritten("README.md", "Sums", "Adds"),
+    "ignored": rewritten(".gitignore", "*.md", "*.py"),
+    "lock": rewritten("requirements.lock", "openai==2.1.0", "openai==2.2.0"),
+    "executable": lambda folder: (folder / "pyproject.toml").chmod(0o755),
+    "added": lambda folder: (folder / "data.json").touch(),
+    "removed": lambda folder: (folder / "README.md").unlink(),
+    "removed cases": lambda folder: (folder / "tests/cases.yaml").unlink(),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_any_change_of_a_folder_is_read(root: Path, parsed: list[str], change: str) -> None:
+    before = Repository.load(root).packages["sums"]
+    CHANGES[change](root / SUMS)
+    found = Repository.load(root).packages["sums"]
+    assert parsed == ["sums"]
+    assert repr(found) == repr(anew(root))
+    assert found != before
+
+
+def test_edit_that_keeps_size_and_time_is_read(root: Path) -> None:
+    path = root / SUMS / "pyproject.toml"
+    before = path.stat()
+    CHANGES["pyproject"](root / SUMS)
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert path.stat().st_size == before.st_size
+    assert Repository.load(root).packages["sums"].version == "0.1.1"
+
+
+def test_recordings_change_the_hubs_hash_alone(root: Path, parsed: list[str]) -> None:
+    before = Repository.load(root).packages["sums"]
+    write(root, {f"{SUMS}/recordings/model.jsonl": "{}\n"})
+    found = Repository.load(root).packages["sums"]
+    assert not parsed
+    assert found.digest == before.digest
+    assert found.hub_hash != before.hub_hash
+    assert repr(found) == repr(anew(root))
+
+
+def test_target_of_a_link_is_read_each_time(root: Path) -> None:
+    write(root, {f"{SUMS}/recordings/README.md": "before"})
+    (root / SUMS / "README.md").unlink()
+    (root / SUMS / "README.md").symlink_to("recordings/README.md")
+    assert Repository.load(root).packages["sums"].readme == "before"
+    write(root, {f"{SUMS}/recordings/README.md": "after"})
+    assert Repository.load(root).packages["sums"].readme == "after"
+
+
+def test_problem_is_reported_by_every_run(root: Path) -> None:
+    write(root, {f"{SUMS}/tests/cases.yaml": "- {name: right}\n"})
+    first = refused(Repository.load, root)
+    assert [problem.file for problem in first] == [f"{SUMS}/tests/cases.yaml"] * 3
+    assert refused(Repository.load, root) == first
+
+
+def test_environment_under_another_name_is_read(root: Path) -> None:
+    (root / SUMS).rename(root / "environments/others")
+    messages = {problem.message for problem in refused(Repository.load, root)}
+    assert "is not the name of the distribution with underscores" in messages
+
+
+@pytest.mark.parametrize("content", [b"", b"{}", b"\xff", b'{"key": "another", "package": {}}'])
+def test_damaged_record_is_made_again(root: Path, parsed: list[str], content: bytes) -> None:
+    (Workspace(root).packages / "sums.json").write_bytes(content)
+    assert repr(Repository.load(root).packages["sums"]) == repr(anew(root))
+    Repository.load(root)
+    assert parsed == ["sums"]
+
+
+def test_record_of_another_environment_is_not_taken(root: Path, parsed: list[str]) -> None:
+    shutil.copy(Workspace(root).packages / "more.json", Workspace(root).packages / "sums.json")
+    assert repr(Repository.load(root).packages["sums"]) == repr(anew(root))
+    assert parsed == ["sums"]
+
+
+def test_another_version_of_the_tool_reads_again(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(remembered_packages, "code_digest", lambda _: "another")
+    another = remembered_packages.RememberedPackages.of(root)
+    assert another.read(root / SUMS) is None
+
+
+def test_another_machine_reads_again(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(remembered_packages, "default_environment", lambda: {"platform_machine": "another"})
+    assert remembered_packages.RememberedPackages.of(root).read(root / SUMS) is None
+
+
+def test_value_that_json_cannot_hold_comes_back_as_it_was(root: Path, parsed: list[str]) -> None:
+    rewritten("pyproject.toml", "num_examples = 20", "num_examples = 2020-01-01")(root / SUMS)
+    for _ in range(2):
+        assert repr(Repository.load(root).packages["sums"]) == repr(anew(root))
+    assert parsed == ["sums", "sums"]
+
+
+def test_file_that_changes_while_it_is_read_is_not_remembered(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    digest = reading.strict_digest
+
+    def changed_before_it_is_hashed(folder: Path, files: tuple[str, ...]) -> str:
+        rewritten("pyproject.toml", '"0.1.1"', '"0.1.2"')(folder)
+        return digest(folder, files)
+
+    CHANGES["pyproject"](root / SUMS)
+    with monkeypatch.context() as patched:
+        patched.setattr(reading, "strict_digest", changed_before_it_is_hashed)
+        assert Repository.load(root).packages["sums"].version == "0.1.1"
+    assert Repository.load(root).packages["sums"].version == "0.1.2"
+
+
+def test_folder_that_takes_nothing_costs_no_package(tmp_path: Path) -> None:
+    write_repository(tmp_path, "sums", "more")
+    write(tmp_path, {".envops": "a file"})
+    assert list(Repository.load(tmp_path).packages) == ["sums", "more"]
+    assert list(Repository.load(tmp_path).packages) == ["sums", "more"]

@@ -1,0 +1,28 @@
+"""What marks of tests do."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SKIPPED = """\
+import pytest
+
+{mark}
+def test_it():
+    pytest.importorskip("a_package_that_nobody_has")
+"""
+
+
+@pytest.mark.parametrize(("mark", "outcome"), [("@pytest.mark.torch", "1 failed"), ("", "1 skipped")])
+def test_skip_of_a_test_that_needs_torch_is_a_failure(mark: str, outcome: str, tmp_path: Path) -> None:
+    shutil.copy(Path(__file__).with_name("conftest.py"), tmp_path)
+    (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers = torch\n")
+    (tmp_path / "test_it.py").write_text(SKIPPED.format(mark=mark))
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert f"{outcome} in" in done.stdout, done.stdout

@@ -1,0 +1,52 @@
+"""Text on a terminal or in a log of GitHub, pages in the summary of its jobs, and reports that commands write."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import TextIO
+
+from envops.files.atomic_write import write_whole
+from envops.reports.annotations import wants_annotations
+from envops.text.visible_text import fitting, without_workflow_commands
+
+DEFAULT_WIDTH = 100
+
+
+def print_text(
+    text: str, *, guard: bool = True, stream: TextIO | None = None, environ: Mapping[str, str] = os.environ
+) -> None:
+    """Print as far as the stream can show it; with `guard`, so that GitHub's runner finds no command in it."""
+    stream = stream or sys.stdout
+    text = without_workflow_commands(text) if guard and wants_annotations(environ) else text
+    stream.write(fitting(text, getattr(stream, "encoding", None)))
+    stream.flush()
+
+
+def for_terminal(
+    render: Callable[[int, bool], str], stream: TextIO | None = None, environ: Mapping[str, str] = os.environ
+) -> str:
+    """What `render` returns for the terminal's width, and for whether it shows colours."""
+    terminal = (stream or sys.stdout).isatty()
+    width = shutil.get_terminal_size((DEFAULT_WIDTH, 24)).columns if terminal else DEFAULT_WIDTH
+    return render(width, terminal and not environ.get("NO_COLOR") and environ.get("TERM") != "dumb")
+
+
+def append_to_summary(page: str | Iterable[str], environ: Mapping[str, str] = os.environ) -> None:
+    """Append a page to the summary of the GitHub job that this runs in, if any."""
+    summary = environ.get("GITHUB_STEP_SUMMARY")
+    if summary and wants_annotations(environ):
+        with Path(summary).open("a", encoding="utf-8") as file:
+            file.writelines([page] if isinstance(page, str) else page)
+
+
+def write_report(path: Path, text: str) -> None:
+    """Write a report. One that cannot be written is named on standard error, and the verdict stays."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(path, text)
+    except OSError as error:
+        print(f"{path} could not be written: {error}", file=sys.stderr)

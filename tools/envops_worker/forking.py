@@ -1,0 +1,89 @@
+"""Asking a template for a process: the host does so for jobs, and a job for its tool servers."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import socket
+import struct
+import subprocess
+from collections.abc import Mapping
+from contextlib import ExitStack, suppress
+from typing import Any
+
+SIGN_OF_LIFE_SECONDS = 20.0
+"""How long a fork may take to report its id: the machine may be busy, and its template large."""
+
+NUMBER = struct.Struct("i")
+"""A template reports two of a fork: its id and its exit code."""
+
+Descriptors = Mapping[str, int]
+"""What a process is given, by name."""
+
+
+class NotForked(Exception):
+    """No process was forked; the message says why."""
+
+
+def pipe(readers: ExitStack, writers: ExitStack) -> tuple[int, int]:
+    """A pipe whose ends, the reading one and the writing one, are closed with one stack each."""
+    read, write = os.pipe()
+    readers.callback(os.close, read)
+    writers.callback(os.close, write)
+    return read, write
+
+
+def fork(template: socket.socket, settings: Mapping[str, Any], given: Descriptors) -> ForkedProcess:
+    """A process that a template forks. Raises `NotForked` where none comes."""
+    with ExitStack() as ours, ExitStack() as theirs:
+        report, reported = pipe(ours, theirs)
+        named = {**given, "report": reported}
+        content = json.dumps({**settings, "descriptors": list(named)}).encode()
+        try:
+            socket.send_fds(template, [content], list(named.values()))
+        except OSError as error:
+            raise NotForked(f"its template is gone: {error}") from None
+        theirs.close()
+        process = ForkedProcess(report)
+        ours.pop_all()
+    return process
+
+
+class ForkedProcess:
+    """The part of `subprocess.Popen` that is needed, for a process whose parent is a template."""
+
+    def __init__(self, report: int) -> None:
+        """Read id and exit code from this descriptor, and close it. Raises `NotForked` when no id comes."""
+        self.returncode: int | None = None
+        self._report = report
+        pid = None
+        with suppress(subprocess.TimeoutExpired):
+            pid = self._reported(SIGN_OF_LIFE_SECONDS)
+        if pid is None:
+            raise NotForked("its template is gone or has no room for another process")
+        self.pid = pid
+
+    def poll(self) -> int | None:
+        """The exit code, or `None` while it runs."""
+        with suppress(subprocess.TimeoutExpired):
+            return self.wait(0)
+        return None
+
+    def wait(self, timeout: float | None = None) -> int:
+        """The exit code, negative for a signal; -9 where its template was killed.
+
+        Raises `subprocess.TimeoutExpired` when it is not over in time.
+        """
+        if self.returncode is None:
+            code = self._reported(timeout)
+            os.close(self._report)
+            self.returncode = -9 if code is None else code
+        return self.returncode
+
+    def _reported(self, seconds: float | None) -> int | None:
+        """The next number; `None` where its template is gone. Raises `subprocess.TimeoutExpired`."""
+        if not select.select([self._report], [], [], seconds)[0]:
+            raise subprocess.TimeoutExpired("fork", seconds or 0.0)
+        number = os.read(self._report, NUMBER.size)
+        return int(NUMBER.unpack(number)[0]) if number else None

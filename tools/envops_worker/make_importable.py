@@ -1,0 +1,21 @@
+"""Makes `envops_worker` importable in a Python where it is not installed: run this file by its path.
+
+A virtual environment holds what its lock names, and nothing of envops. The folder above this one is not put on
+the path either, because everything beside it would be importable with it.
+"""
+
+import importlib.util
+import sys
+from pathlib import Path
+
+NAME = "envops_worker"
+
+if NAME not in sys.modules:
+    folder = Path(__file__).parent
+    spec = importlib.util.spec_from_file_location(
+        NAME, folder / "__init__.py", submodule_search_locations=[str(folder)]
+    )
+    assert spec is not None
+    assert spec.loader is not None
+    sys.modules[NAME] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(sys.modules[NAME])

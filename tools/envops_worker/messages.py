@@ -1,0 +1,22 @@
+"""Chat messages in OpenAI form, as policies write them and everything else reads them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+Message = dict[str, Any]
+
+
+def text_of(message: Mapping[str, Any]) -> str:
+    """The text of a message, whether its content is a string or a list of parts."""
+    content = message.get("content")
+    if isinstance(content, str):
+        return content
+    parts = content if isinstance(content, list) else []
+    return "\n".join(str(part.get("text", "")) for part in parts if isinstance(part, Mapping))
+
+
+def says(text: str) -> Message:
+    """An assistant message."""
+    return {"role": "assistant", "content": text}

@@ -200,9 +200,10 @@ def docs(session: nox.Session) -> None:
 @nox.session(default=False)
 def train(session: nox.Session) -> None:
     """Submit the training runs that are due, or train one here. `-- --dry-run`, `-- compile`, `-- probe NAME`."""
-    asked = [str(installed(session, "envops") / "python"), "-m", "envops", "train", "requirements", *session.posargs]
-    needed = session.run(*asked, env=FROM_SOURCE, silent=True, external=True)
-    envops(session, "train", "trl" if "trl" in str(needed) else "prime")
+    program = str(installed(session, "envops") / "python")
+    asked = ["-m", "envops", "train", "requirements", "--", *session.posargs]
+    needed = str(session.run(program, *asked, env=FROM_SOURCE, silent=True, external=True))
+    envops(session, "train", "trl" if needed.strip() == "tools/requirements-trl.lock" else "prime")
 
 
 @nox.session(default=False)

@@ -54,8 +54,8 @@ def said(options: argparse.Namespace, *names: str) -> dict[str, object]:
         ),
         (
             "train maths --requirements",
-            "train requirements maths",
-            {"command": "train requirements", "call": ["maths"]},
+            "train requirements -- maths",
+            {"command": "train requirements"},
         ),
     ],
 )

@@ -30,6 +30,11 @@ def _dropped(flag: str, words: list[str]) -> list[str]:
     return [word for word in words if word != flag]
 
 
+def _behind(flag: str, words: list[str]) -> list[str]:
+    """The others are arguments of another command, and stand behind `--`."""
+    return ["--", *_dropped(flag, words)]
+
+
 def _first(flag: str, words: list[str]) -> list[str]:
     """The values of the flag come first."""
     values, others = _values_and_others(flag, words)
@@ -60,7 +65,7 @@ _OLD: dict[tuple[str, str], tuple[str, Callable[[str, list[str]], list[str]]]] =
     ("rewards", "--reply"): ("reply", _last),
     ("distribution", "--results"): ("results", _last),
     ("distribution", "--hosted"): ("hosted", _dropped),
-    ("train", "--requirements"): ("requirements", _dropped),
+    ("train", "--requirements"): ("requirements", _behind),
     ("train", "--compile-only"): ("compile", _dropped),
     ("train", "--probe"): ("probe", _dropped),
     ("train", "--config"): ("file", _first),

@@ -78,7 +78,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 
 
 @dataclass(frozen=True)
-class Search:
+class PromptSearch:
     """One search, before it is begun."""
 
     root: Path
@@ -99,7 +99,7 @@ def run(options: argparse.Namespace) -> int:
     repository = Repository.load(root, [options.name])
     (name,) = repository.select([options.name])
     entry, package = repository.registry.environments[name], repository.packages[name]
-    search = Search(root, entry, package, options, threading.Event())
+    search = PromptSearch(root, entry, package, options, threading.Event())
     try:
         with terminated_like_interrupted(), relay_to(root, options) as relay:
             budget, bound = _approved(search, relay)
@@ -119,7 +119,7 @@ def run(options: argparse.Namespace) -> int:
     return exit_codes.OF_VERDICT[report.verdict]
 
 
-def _approved(search: Search, relay: Relay) -> tuple[SearchBudget, CostEstimate]:
+def _approved(search: PromptSearch, relay: Relay) -> tuple[SearchBudget, CostEstimate]:
     """What is going to be spent, said before anything is; raises `RunRefused` where it could be too much."""
     description, tasks = _looked_at(search)
     budget = _budget(search, description, tasks, relay.endpoint.concurrency)
@@ -140,7 +140,7 @@ def _approved(search: Search, relay: Relay) -> tuple[SearchBudget, CostEstimate]
     return budget, bound
 
 
-def _looked_at(search: Search) -> tuple[Description, tuple[Task, ...]]:
+def _looked_at(search: PromptSearch) -> tuple[Description, tuple[Task, ...]]:
     entry, package, options = search.entry, search.package, search.options
     workspace = Workspace(search.root)
     with (
@@ -153,7 +153,7 @@ def _looked_at(search: Search) -> tuple[Description, tuple[Task, ...]]:
         return replace(opened.description, datasets=datasets), tasks
 
 
-def _budget(search: Search, description: Description, tasks: tuple[Task, ...], concurrency: int) -> SearchBudget:
+def _budget(search: PromptSearch, description: Description, tasks: tuple[Task, ...], concurrency: int) -> SearchBudget:
     options, name = search.options, search.entry.name
     train, validation = options.train_tasks or TRAIN, options.validation_tasks or VALIDATION
     prompted = any(task.data.get("system_prompt") or _has_system(task) for task in tasks)
@@ -181,7 +181,7 @@ def _has_system(task: Task) -> bool:
     return bool(task.prompt) and task.prompt[0].get("role") == "system"
 
 
-def _searched(search: Search, relay: Relay, budget: SearchBudget, bound: CostEstimate) -> Optimized:
+def _searched(search: PromptSearch, relay: Relay, budget: SearchBudget, bound: CostEstimate) -> Optimized:
     entry, package, options = search.entry, search.package, search.options
     workspace = Workspace(search.root)
 
@@ -217,7 +217,7 @@ def _progress(rollouts: int, budget: SearchBudget, relay: Relay, bound: CostEsti
     return f"{rollouts:,} of {budget.calls:,} rollouts, {spending.calls:,} calls of at most {bound.calls:,}{cost}"
 
 
-def _report(search: Search, relay: Relay, found: Optimized) -> OptimizationReport:
+def _report(search: PromptSearch, relay: Relay, found: Optimized) -> OptimizationReport:
     before, after = found.candidates[0], found.candidates[found.best]
     subscores = (found.subscores[0], found.subscores[found.best])
     confidence = search.entry.gates.distribution.confidence
@@ -248,7 +248,7 @@ def _report(search: Search, relay: Relay, found: Optimized) -> OptimizationRepor
     return _placed(search, report) if better else report
 
 
-def _placed(search: Search, report: OptimizationReport) -> OptimizationReport:
+def _placed(search: PromptSearch, report: OptimizationReport) -> OptimizationReport:
     folder = search.package.folder
     begun = search.options.initial_prompt
     try:
@@ -266,13 +266,15 @@ def _placed(search: Search, report: OptimizationReport) -> OptimizationReport:
     return _written(search, report, place, patch, at)
 
 
-def _written(search: Search, report: OptimizationReport, place: Placement, patch: str, at: str) -> OptimizationReport:
+def _written(
+    search: PromptSearch, report: OptimizationReport, place: Placement, patch: str, at: str
+) -> OptimizationReport:
     write_whole(place.path, place.text)
     bump = f"the package changed: nox -s bump -- {search.entry.name} --minor, and prove it anew"
     return replace(report, placed="written", place=at, patch=patch, notes=(*report.notes, bump))
 
 
-def _show(report: OptimizationReport, search: Search) -> None:
+def _show(report: OptimizationReport, search: PromptSearch) -> None:
     options = search.options
     told, prompt = files(search.reports, report.environment)
     written = {"json": render_json(report), "markdown": render_markdown(report)}

@@ -37,7 +37,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 
 
 @dataclass(frozen=True)
-class Found:
+class RuleFindings:
     """What a rule found in one environment."""
 
     name: str
@@ -71,7 +71,7 @@ def run(options: argparse.Namespace) -> int:
         subject = Subject(entry, package, facts)
         hits = tuple(one for one in findings(subject, [rule.gate]) if one.rule == rule.id)
         folder = package.folder.resolve().relative_to(root.resolve()).as_posix()
-        found.append(Found(name, folder, hits, _unseen(rule, facts)))
+        found.append(RuleFindings(name, folder, hits, _unseen(rule, facts)))
     if options.format == "json":
         print_text(for_terminal(lambda _width, _colour: _json(rule, found)))
     else:
@@ -89,7 +89,7 @@ def _unseen(rule: Rule, facts: Facts) -> str:
     return ""
 
 
-def _page(rule: Rule, found: list[Found], width: int, colour: bool) -> str:
+def _page(rule: Rule, found: list[RuleFindings], width: int, colour: bool) -> str:
     page = Page(width=width, colour=colour)
     for one in found:
         if not one.findings:
@@ -100,7 +100,7 @@ def _page(rule: Rule, found: list[Found], width: int, colour: bool) -> str:
     return page.text()
 
 
-def _finding(page: Page, one: Found, finding: Finding) -> None:
+def _finding(page: Page, one: RuleFindings, finding: Finding) -> None:
     style = "dim" if finding.ignored else "bold red" if finding.severity == "error" else "yellow"
     page.paragraph((one.name, "bold"), (finding.rule, style), finding.message, hanging=4)
     if finding.place is not None:
@@ -114,7 +114,7 @@ def _finding(page: Page, one: Found, finding: Finding) -> None:
     page.blank()
 
 
-def _json(rule: Rule, found: list[Found]) -> str:
+def _json(rule: Rule, found: list[RuleFindings]) -> str:
     data = {
         "version": 1,
         "rule": {"id": rule.id, "gate": rule.gate, "severity": rule.severity, "title": rule.title}

@@ -12,18 +12,23 @@ TRL, PRIME = "tools/requirements-trl.lock", "tools/requirements-prime.lock"
 EXAMPLES = """examples:
   envops train requirements                         tools/requirements-prime.lock
   envops train requirements probe reverse-text      tools/requirements-trl.lock
+  envops train requirements -- --dry-run            tools/requirements-prime.lock
 """
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument(
-        "call", nargs=argparse.REMAINDER, metavar="ARGUMENTS", help="what would be typed behind envops train"
+        "call",
+        nargs=argparse.REMAINDER,
+        metavar="ARGUMENTS",
+        help="what would be typed behind `envops train`; behind -- where a flag comes first",
     )
 
 
 def run(options: argparse.Namespace) -> int:
     """Print the file of requirements."""
-    call = parsed(["train", *options.call])
+    behind = options.call[1:] if options.call[:1] == ["--"] else options.call
+    call = parsed(["train", *behind])
     here = call.command in ("train probe", "train file")
     if call.command == "train":
         here = bool(runs_of_this_machine(call.root.absolute(), call.names))

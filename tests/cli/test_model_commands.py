@@ -195,7 +195,7 @@ def test_nothing_is_recorded_of_an_outage(root: Path, fake: FakeProvider, run: C
     fake.always = "429"
     code, said = run("record", "date-arithmetic", "--endpoint", "fake", "-n", "2", "-r", "1")
     assert code == exit_codes.INCONCLUSIVE
-    assert "nothing is recorded" in said
+    assert "nothing was recorded" in said
     assert not (root / "environments" / "date_arithmetic" / "recordings").exists()
 
 

@@ -167,7 +167,7 @@ def _check_worth(shared: RecordingRun, package: Package, evaluated: ModelEvaluat
     if relay is not None and relay.refusal is not None:
         raise refused_by(relay.refusal)
     if relay is not None and relay.ceiling_reached:
-        message = f"{package.name}: cut short by the ceiling of ${relay.ceiling:g}; nothing is recorded"
+        message = f"{package.name}: cut short by the ceiling of ${relay.ceiling:g}; nothing was recorded"
         raise RunRefused(message, exit_codes.INCONCLUSIVE)
     scored = sum(row.scored for row in evaluated.rows)
     share = coverage(scored, sum(evaluated.facts.rollouts_asked.values()))
@@ -183,7 +183,7 @@ def _check_packed(package: Package, rows: Packed) -> None:
         message = f"{package.name}: the rollouts of a single task are over {MAX_BYTES:,} bytes; ask for fewer (-r)"
         raise RunRefused(message)
     if secrets_in(rows.rows):
-        message = f"{package.name}: a rollout holds what looks like a key of some service; nothing is recorded"
+        message = f"{package.name}: a rollout holds what looks like a key of some service; nothing was recorded"
         raise RunRefused(message, exit_codes.FAIL)
 
 

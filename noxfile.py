@@ -207,6 +207,13 @@ def train(session: nox.Session) -> None:
 
 
 @nox.session(default=False)
+def models(session: nox.Session) -> None:
+    """Copy the models that trainers know by name from their packages. `-- --check` only shows the difference."""
+    session.install("--upgrade", "--no-deps", "renderers", "tinker-cookbook")  # only their tables are read
+    session.run("python", "tools/envops/training/copy_known_models.py", *session.posargs)
+
+
+@nox.session(default=False)
 def watch(session: nox.Session) -> None:
     """Follow a training run: curves, rollouts, checkpoints. `-- RUN [--follow]`."""
     envops(session, "watch", "prime")

@@ -33,7 +33,7 @@ from envops.statistics.drift import answer_of
 from envops.statistics.outcomes import Outcome, Sample, samples_of_rollouts
 from envops.validation.observation import Watcher, observe
 from envops.validation.requests import Wish
-from envops_worker.policies.policies import BLEND_SHAPE
+from envops_worker.policies.blend import SHAPE as BLEND_SHAPE
 
 ROOT = Path(__file__).parents[1]
 GATE = DistributionGate()

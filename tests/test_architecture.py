@@ -36,7 +36,10 @@ SLICES = (
     "cli",
 )
 """Each may import those before it."""
-PURE = {"rules": ("text", "envops_worker", "facts", "repository", "statistics"), "statistics": ("facts", "repository")}
+PURE = {
+    "rules": ("text", "envops_worker", "facts", "repository", "statistics"),
+    "statistics": ("envops_worker", "facts", "repository"),
+}
 """Slices without I/O, and what else they may import. Of `repository` they take types and plain functions."""
 IO_MODULES = {
     "asyncio",

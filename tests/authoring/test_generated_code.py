@@ -32,7 +32,7 @@ def plan_of(generation: str, kind: str, answer: str, *, splits: int = 1) -> Envi
 
 @pytest.mark.parametrize("splits", [1, 2])
 @pytest.mark.parametrize(("generation", "kind", "answer"), COMBINATIONS)
-def test_files_are_whole(generation: str, kind: str, answer: str, splits: int):
+def test_files_of_have_all_parts(generation: str, kind: str, answer: str, splits: int):
     plan = plan_of(generation, kind, answer, splits=splits)
     files = files_of(plan)
     for path, text in files.items():
@@ -53,14 +53,14 @@ def test_files_are_whole(generation: str, kind: str, answer: str, splits: int):
 
 
 @pytest.mark.parametrize(("generation", "kind", "answer"), COMBINATIONS)
-def test_code_is_short_enough_to_be_read(generation: str, kind: str, answer: str):
+def test_generated_code_is_short(generation: str, kind: str, answer: str):
     files = files_of(plan_of(generation, kind, answer))
     lines = {path: len(text.splitlines()) for path, text in files.items() if path.endswith(".py")}
     assert max(lines.values()) <= 140
     assert sum(count for path, count in lines.items() if "jail" not in path and "tests/" not in path) <= 220
 
 
-def test_labels_with_quotes_and_braces_are_data_and_not_code():
+def test_labels_with_quotes_and_braces_stay_data():
     examples = [
         type(one)(f"Which? {{x}} {n}", label)
         for n, one in enumerate(sample("label"))

@@ -26,7 +26,7 @@ def run(folder: Path, program: str, calls: list[str] | None = None, given: str =
     return json.loads(result.read_text()) if result.exists() else None
 
 
-def test_a_program_is_called_and_fed(tmp_path: Path):
+def test_jail_calls_and_feeds_a_program(tmp_path: Path):
     assert run(tmp_path, "def add(a, b):\n    return a + b", ["add(1, 2)", "add(1, 'a')"]) == {
         "values": ["3", None],
         "printed": "",
@@ -34,7 +34,7 @@ def test_a_program_is_called_and_fed(tmp_path: Path):
     assert run(tmp_path, "import math, collections\nprint(int(input()) * 2)", given="21\n")["printed"] == "42\n"
 
 
-def test_the_standard_library_is_at_hand(tmp_path: Path):
+def test_jail_has_the_standard_library(tmp_path: Path):
     modules = "bisect, collections, datetime, decimal, fractions, functools, heapq, itertools, json, math, random, re"
     assert run(tmp_path, f"import {modules}, statistics, string, textwrap, typing\nprint('ok')") == {
         "values": [],
@@ -42,7 +42,7 @@ def test_the_standard_library_is_at_hand(tmp_path: Path):
     }
 
 
-def test_a_program_that_exits_has_still_printed(tmp_path: Path):
+def test_jail_keeps_the_output_of_a_program_that_exits(tmp_path: Path):
     assert run(tmp_path, "import sys\nprint(1)\nsys.exit(0)", ["f(1)"]) == {"values": [None], "printed": "1\n"}
 
 
@@ -72,17 +72,17 @@ def test_a_program_that_exits_has_still_printed(tmp_path: Path):
         ("is nested deeply", "(" * 100_000),
     ],
 )
-def test_hostile_programs_come_to_nothing(tmp_path: Path, attack: str, program: str):
+def test_jail_stops_hostile_programs(tmp_path: Path, attack: str, program: str):
     (tmp_path / "within").mkdir()
     assert run(tmp_path / "within", program, ["add(1, 2)"]) is None, attack
 
 
-def test_what_is_printed_without_end_is_bounded(tmp_path: Path):
+def test_jail_bounds_endless_output(tmp_path: Path):
     assert run(tmp_path, "import os\nwhile True:\n    os.write(1, b'x' * 10**6)") is None
     assert run(tmp_path, "while True:\n    print('x' * 10**6)") is None
 
 
-def test_a_result_of_an_earlier_program_is_not_taken_for_this_one(tmp_path: Path):
+def test_jail_ignores_results_of_earlier_programs(tmp_path: Path):
     assert run(tmp_path, "print('yes')") == {"values": [], "printed": "yes\n"}
     assert run(tmp_path, "import os\nos._exit(0)") is None
 
@@ -96,7 +96,7 @@ def test_a_result_of_an_earlier_program_is_not_taken_for_this_one(tmp_path: Path
         "import sys\nframe = sys._getframe(1)\nprint({**frame.f_locals, **frame.f_globals, **frame.f_back.f_locals})",
     ],
 )
-def test_what_is_expected_is_nowhere_to_be_found(tmp_path: Path, program: str):
+def test_jail_hides_expected_values(tmp_path: Path, program: str):
     """The job names calls and inputs alone; whatever a program does to its checker, it can only guess values."""
     result = run(tmp_path, program, ["add(19283700, 46)"])
     assert "19283746" not in json.dumps(result)

@@ -44,7 +44,7 @@ def contents(root: Path) -> dict[str, bytes]:
     return {str(path.relative_to(root)): path.read_bytes() for path in root.rglob("*") if path.is_file()}
 
 
-def test_a_file_of_questions_becomes_a_package_that_is_declared_and_owned(repository: Path, questions: Path):
+def test_new_from_a_file_declares_and_owns_the_package(repository: Path, questions: Path):
     assert new(repository, "more-sums", "--data", str(questions)) == 0
     registry = load_registry(repository)
     assert registry.environments["more-sums"].owners == ("@acme/environments",)
@@ -56,7 +56,7 @@ def test_a_file_of_questions_becomes_a_package_that_is_declared_and_owned(reposi
     assert json.loads(rows[-1])["answer"] == "1014"
 
 
-def test_the_lock_is_that_of_a_sibling_which_requires_the_same(repository: Path):
+def test_new_copies_the_lock_of_an_equal_sibling(repository: Path):
     assert new(repository, "first") == 0
     assert new(repository, "second", "--v0") == 0
     environments = repository / "environments"
@@ -68,9 +68,7 @@ def test_the_lock_is_that_of_a_sibling_which_requires_the_same(repository: Path)
     ).read_bytes()
 
 
-def test_rows_that_cannot_be_read_and_questions_asked_before_are_left_out_and_told(
-    repository: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-):
+def test_new_reports_unreadable_and_repeated_rows(repository: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     rows = [*ROWS, ROWS[0], {"question": "And this?", "answer": "nobody knows"}]
     (tmp_path / "q.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     assert new(repository, "more-sums", "--data", str(tmp_path / "q.jsonl")) == 0
@@ -79,7 +77,7 @@ def test_rows_that_cannot_be_read_and_questions_asked_before_are_left_out_and_to
     assert "left out 1 row(s) with a repeated question" in told
 
 
-def test_a_folder_with_two_splits_keeps_them_apart(repository: Path, tmp_path: Path):
+def test_new_keeps_two_splits_apart(repository: Path, tmp_path: Path):
     (tmp_path / "data").mkdir()
     for split, rows in (("train", ROWS[:12]), ("test", ROWS[10:])):
         (tmp_path / "data" / f"{split}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
@@ -94,7 +92,7 @@ def test_a_folder_with_two_splits_keeps_them_apart(repository: Path, tmp_path: P
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["reverse-text"], "registry.yaml:6: reverse-text is declared already"),
+        (["reverse-text"], "registry.yaml:6: reverse-text is already declared"),
         (["Reverse_Text"], "is not a valid name"),
         (["1st"], "is not a valid name"),
         (["more-sums", "--kind", "multi-agent", "--v0"], "supports one agent only"),
@@ -102,7 +100,7 @@ def test_a_folder_with_two_splits_keeps_them_apart(repository: Path, tmp_path: P
         ([], "NAME is missing"),
     ],
 )
-def test_what_is_refused_says_why_and_changes_nothing(
+def test_new_refusal_changes_nothing(
     repository: Path, arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
 ):
     before = contents(repository)
@@ -111,20 +109,20 @@ def test_what_is_refused_says_why_and_changes_nothing(
     assert contents(repository) == before
 
 
-def test_a_folder_that_is_there_already_is_not_touched(repository: Path, capsys: pytest.CaptureFixture[str]):
+def test_new_existing_folder_is_not_changed(repository: Path, capsys: pytest.CaptureFixture[str]):
     (repository / "environments/more_sums").mkdir()
     assert new(repository, "more-sums") == 2
-    assert "environments/more_sums is there already" in capsys.readouterr().err
+    assert "environments/more_sums already exists" in capsys.readouterr().err
 
 
-def test_programs_without_tests_are_not_run(repository: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_new_programs_without_tests_are_not_run(repository: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     rows = [{"question": f"Add {n}.", "answer": f"def add(a):\n    return a + {n}"} for n in range(8)]
     (tmp_path / "q.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     assert new(repository, "adders", "--data", str(tmp_path / "q.jsonl"), "--kind", "code") == 2
     assert "has programs but no tests" in capsys.readouterr().err
 
 
-def test_a_failure_while_writing_leaves_nothing_behind(repository: Path, monkeypatch: pytest.MonkeyPatch):
+def test_new_failed_write_leaves_nothing(repository: Path, monkeypatch: pytest.MonkeyPatch):
     before = contents(repository)
 
     def full(_registry: object) -> str:

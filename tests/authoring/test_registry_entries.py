@@ -26,39 +26,39 @@ runs:
     ("name", "before"),
     [("bananas", "  # about cherries\n"), ("aaa", "  # about apples\n"), ("dates", "\nruns:\n")],
 )
-def test_an_entry_comes_in_alphabetical_order_before_the_comment_of_the_next(name: str, before: str):
+def test_with_entry_inserts_before_the_comment_of_the_next(name: str, before: str):
     text = with_entry(REGISTRY, name, ["@a/b"])
     entry = f'  {name}:\n    owners: ["@a/b"]\n'
     assert f"{entry}{before}" in text
     assert text.replace(entry, "") == REGISTRY
 
 
-def test_an_entry_without_owners_is_an_empty_one():
+def test_with_entry_without_owners_is_empty():
     assert yaml.safe_load(with_entry(REGISTRY, "bananas", []))["environments"]["bananas"] == {}
 
 
-def test_ignored_rules_come_with_their_reasons():
+def test_with_entry_writes_ignored_rules_with_reasons():
     text = with_entry(REGISTRY, "bananas", ["@a/b"], {"RWD052": 'it is "jailed"'})
     assert yaml.safe_load(text)["environments"]["bananas"]["ignore"] == {"RWD052": 'it is "jailed"'}
 
 
-def test_the_first_entry_of_an_empty_registry():
+def test_with_entry_fills_an_empty_registry():
     text = with_entry("version: 1\nenvironments: {}\n", "bananas", ["@a/b"])
     assert yaml.safe_load(text) == {"version": 1, "environments": {"bananas": {"owners": ["@a/b"]}}}
 
 
-def test_the_indentation_of_the_others_is_kept():
+def test_with_entry_keeps_the_indentation():
     text = with_entry("environments:\n    apples:\n        args: {}\n", "bananas", ["@a/b"])
     assert yaml.safe_load(text) == {"environments": {"apples": {"args": {}}, "bananas": {"owners": ["@a/b"]}}}
 
 
-def test_a_last_line_without_a_line_break_is_ended_first():
+def test_with_entry_ends_an_unfinished_last_line():
     assert yaml.safe_load(with_entry("environments:\n  apples: {}", "bananas", [])) == {
         "environments": {"apples": {}, "bananas": {}}
     }
 
 
 @pytest.mark.parametrize("text", ["version: 1\n", "environments: {apples: {}}\n"])
-def test_environments_that_are_no_block_of_lines_are_left_to_the_author(text: str):
+def test_with_entry_refuses_inline_environments(text: str):
     with pytest.raises(NoPlace):
         with_entry(text, "bananas", [])

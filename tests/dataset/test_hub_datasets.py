@@ -68,12 +68,12 @@ def envops(tmp_path: Path, *arguments: str, **environment: str) -> subprocess.Co
         (["acme/known", "--revision", "v9"], "has no revision v9", "commit, tag or branch"),
     ],
 )
-def test_what_the_hub_refuses_is_explained(hub: str, tmp_path: Path, arguments: list[str], reason: str, remedy: str):
+def test_open_hub_explains_refusals(hub: str, tmp_path: Path, arguments: list[str], reason: str, remedy: str):
     done = inspected(tmp_path, *arguments, HF_ENDPOINT=hub)
     assert (done.returncode, reason in done.stderr, remedy in done.stderr) == (2, True, True), done.stderr
 
 
-def test_a_configuration_is_streamed_and_becomes_an_environment_that_names_its_commit(tmp_path: Path):
+def test_new_from_the_hub_names_the_commit(tmp_path: Path):
     rows = [{"question": f"What is {n} plus 1?", "answer": f"One more.\n#### {n + 1}"} for n in range(20)]
     root = tmp_path / "repository"
     shutil.copytree(ROOT / "environments" / "reverse_text", root / "environments" / "reverse_text")
@@ -91,14 +91,14 @@ def test_a_configuration_is_streamed_and_becomes_an_environment_that_names_its_c
     assert "mit" in readme
 
 
-def test_offline_the_cache_is_named(tmp_path: Path):
+def test_open_hub_offline_names_the_cache(tmp_path: Path):
     done = inspected(tmp_path, "acme/known", HF_HUB_OFFLINE="1")
     assert done.returncode == 2
     assert "is not in the cache, and HF_HUB_OFFLINE is set" in done.stderr
     assert "HF_HOME" in done.stderr
 
 
-def test_a_hub_that_cannot_be_reached_is_no_missing_dataset(tmp_path: Path):
+def test_open_hub_unreachable_is_not_missing(tmp_path: Path):
     done = inspected(tmp_path, "acme/known", HF_ENDPOINT="http://127.0.0.1:9")
     assert done.returncode == 2
     assert "the Hub cannot be reached" in done.stderr

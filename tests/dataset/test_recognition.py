@@ -54,7 +54,7 @@ def recognised(name: str) -> Recognised:
 @pytest.mark.parametrize(
     ("name", "form", "question", "answer", "kind", "task", "against"), EXPECTED, ids=[row[0] for row in EXPECTED]
 )
-def test_small_datasets_of_every_format_are_recognised(name, form, question, answer, kind, task, against):
+def test_recognise_small_datasets_of_every_format(name, form, question, answer, kind, task, against):
     found = recognised(name)
     assert (found.layout.answer, found.layout.roles.question, found.layout.roles.answer) == (form, question, answer)
     assert found.unexplained == against
@@ -62,53 +62,53 @@ def test_small_datasets_of_every_format_are_recognised(name, form, question, ans
     assert advice_on(found, name).kind == kind
 
 
-def test_every_dataset_here_is_expected_to_be_something():
+def test_every_sample_dataset_has_an_expectation():
     assert sorted(path.name for path in DATASETS.iterdir()) == sorted(row[0] for row in EXPECTED)
 
 
-def test_ten_rows_that_agree_are_less_sure_than_a_thousand():
+def test_recognise_ten_rows_is_less_certain_than_a_thousand():
     few = recognise([(n, {"question": f"How many are {n}?", "answer": str(n)}) for n in range(1, 11)])
     many = recognise([(n, {"question": f"How many are {n}?", "answer": str(n)}) for n in range(1, 1001)])
     assert few.share.value == many.share.value == 1.0
     assert few.share.low < 0.8 < many.share.low
 
 
-def test_rows_that_speak_against_a_format_are_named_with_their_number():
+def test_recognise_names_contradicting_rows():
     found = recognised("boolean_mixed_case.csv")
     assert [(one.number, one.reason) for one in found.against] == [
         (5, "has no answer"),
-        (18, "answers 'unknown', which is no boolean"),
+        (18, "answers 'unknown', which is not a valid boolean"),
     ]
 
 
-def test_half_numbers_and_half_words_are_text():
+def test_recognise_numbers_and_words_as_text():
     rows = [(n, {"question": f"What is it, {n}?", "answer": str(n) if n % 2 else f"thing {n}"}) for n in range(1, 31)]
     found = recognise(rows)
     assert found.layout.answer == "text"
     assert found.shares["number"] == 0.5
 
 
-def test_positions_from_one_are_told_from_positions_from_zero():
+def test_recognise_positions_from_one_and_from_zero():
     rows = [(n, {"question": f"Q{n}?", "options": ["w", "x", "y"], "answer": n % 3 + 1}) for n in range(1, 20)]
     layout = recognise(rows).layout
     assert layout.first_index == 1
     assert [example_of(row, layout).answer for _, row in rows[:3]] == ["B", "C", "A"]
 
 
-def test_choices_that_are_numbers_are_chosen_by_their_text():
+def test_recognise_numeric_choices_by_text():
     rows = [(n, {"question": f"Q{n}?", "options": ["10", "20", "30"], "answer": "20"}) for n in range(1, 20)]
     layout = recognise(rows).layout
     assert (layout.answer, example_of(rows[0][1], layout).answer) == ("choice", "B")
 
 
-def test_assertions_are_taken_apart_so_that_what_is_expected_stays_outside():
+def test_read_tests_splits_assertions():
     tests = "assert add(1, 2) == 3\nassert not add(0, 0)"
     row = {"q": "Add?", "code": "def add(a, b):\n    return a + b", "tests": tests}
     example = example_of(row, recognise([(1, row), (2, row)]).layout)
     assert [(test.call, test.expected) for test in example.tests] == [("add(1, 2)", "3"), ("add(0, 0)", "False")]
 
 
-def test_only_the_body_of_a_function_is_joined_with_its_head():
+def test_example_joins_a_function_body_with_its_head():
     found = recognised("code_check.jsonl")
     rows = profiled(open_local(DATASETS / "code_check.jsonl")).largest().sample
     namespace: dict[str, object] = {}
@@ -116,7 +116,7 @@ def test_only_the_body_of_a_function_is_joined_with_its_head():
     assert namespace["add"](1, 2) == 3  # type: ignore[operator]
 
 
-def test_conversations_give_what_was_asked_and_the_tools_that_are_called():
+def test_example_of_a_conversation_has_question_and_tool_calls():
     found = recognised("tool_calls.jsonl")
     rows = profiled(open_local(DATASETS / "tool_calls.jsonl")).largest().sample
     example = example_of(rows[0][1], found.layout)
@@ -126,11 +126,11 @@ def test_conversations_give_what_was_asked_and_the_tools_that_are_called():
     assert found.tool_calls
 
 
-def test_columns_may_be_named_by_the_author():
+def test_recognise_uses_columns_named_by_the_author():
     rows = [(n, {"a": f"What is {n}?", "b": f"no {n}", "c": str(n)}) for n in range(1, 20)]
     assert recognise(rows, "a", "c").layout.answer == "number"
 
 
-def test_rows_without_any_answer_are_nothing_to_go_by():
+def test_recognise_rows_without_answers_raises():
     with pytest.raises(NothingToAnswer):
         recognise([(1, {"question": "Why?"}), (2, {"question": "When?"})])

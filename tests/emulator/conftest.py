@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from emulator_client import Speaker
 from envops.emulator.server import EmulatedHub, emulator
-from speaking import Speaker
 
 
 @pytest.fixture

@@ -6,16 +6,18 @@ import http.client
 import urllib.error
 
 import pytest
+from emulator_client import Speaker
 from envops.emulator.faults import FaultSyntaxError, parse_fault
 from envops.emulator.server import EmulatedHub
-from speaking import Speaker
 
 FINALIZE = "POST /environmentshub/*/versions/*/finalize"
 BROKEN = (urllib.error.URLError, http.client.HTTPException, ConnectionError)
 
 
 @pytest.mark.parametrize(("effect", "left"), [("none", None), ("done", "0.1.0")])
-def test_a_status_with_and_without_effect(hub: EmulatedHub, speaker: Speaker, effect: str, left: str | None) -> None:
+def test_status_fault_with_and_without_effect(
+    hub: EmulatedHub, speaker: Speaker, effect: str, left: str | None
+) -> None:
     hub.break_with(f"{FINALIZE} status code=503 effect={effect}")
 
     assert speaker.push().status == 503
@@ -25,7 +27,7 @@ def test_a_status_with_and_without_effect(hub: EmulatedHub, speaker: Speaker, ef
 
 @pytest.mark.parametrize("after", [0, 10])
 @pytest.mark.parametrize(("effect", "left"), [("none", None), ("done", "0.1.0")])
-def test_a_connection_that_ends_within_the_answer(
+def test_reset_fault_ends_the_connection_within_the_answer(
     hub: EmulatedHub, speaker: Speaker, after: int, effect: str, left: str | None
 ) -> None:
     hub.break_with(f"{FINALIZE} reset after={after} effect={effect}")
@@ -35,7 +37,7 @@ def test_a_connection_that_ends_within_the_answer(
     assert speaker.latest() == left
 
 
-def test_an_upload_that_is_cut_off_leaves_nothing(hub: EmulatedHub, speaker: Speaker) -> None:
+def test_cut_upload_fault_leaves_nothing(hub: EmulatedHub, speaker: Speaker) -> None:
     hub.break_with("PUT /uploads/* cut-upload after=4")
 
     with pytest.raises(BROKEN):
@@ -43,21 +45,21 @@ def test_an_upload_that_is_cut_off_leaves_nothing(hub: EmulatedHub, speaker: Spe
     assert speaker.push().status == 200
 
 
-def test_an_effect_that_shows_after_some_reads(hub: EmulatedHub, speaker: Speaker) -> None:
+def test_later_fault_shows_after_some_reads(hub: EmulatedHub, speaker: Speaker) -> None:
     hub.break_with(f"{FINALIZE} later reads=2")
 
     assert speaker.push().status == 200
     assert [speaker.latest(), speaker.latest(), speaker.latest()] == [None, None, "0.1.0"]
 
 
-def test_an_effect_that_shows_later_though_the_answer_was_an_error(hub: EmulatedHub, speaker: Speaker) -> None:
+def test_later_fault_with_an_error_shows_later(hub: EmulatedHub, speaker: Speaker) -> None:
     hub.break_with(f"{FINALIZE} later seconds=0 answer=504")
 
     assert speaker.push().status == 504
     assert speaker.latest() == "0.1.0"
 
 
-def test_an_effect_that_is_still_to_come_survives_a_push_in_between(hub: EmulatedHub, speaker: Speaker) -> None:
+def test_later_fault_survives_a_push_in_between(hub: EmulatedHub, speaker: Speaker) -> None:
     hub.break_with(f"{FINALIZE} later reads=1")
     speaker.push()
 
@@ -68,7 +70,7 @@ def test_an_effect_that_is_still_to_come_survives_a_push_in_between(hub: Emulate
 
 
 @pytest.mark.parametrize("what", ["text", "html", "empty", "truncated", "list", "null"])
-def test_garbage_instead_of_an_answer(hub: EmulatedHub, speaker: Speaker, what: str) -> None:
+def test_garbage_fault_replaces_the_answer(hub: EmulatedHub, speaker: Speaker, what: str) -> None:
     hub.break_with(f"GET /environmentshub/*/*/status garbage what={what}")
     speaker.push()
 
@@ -80,7 +82,7 @@ def test_garbage_instead_of_an_answer(hub: EmulatedHub, speaker: Speaker, what: 
     assert speaker.latest() == "0.1.0"
 
 
-def test_a_fault_happens_as_often_as_it_says_and_after_what_it_skips(hub: EmulatedHub, speaker: Speaker) -> None:
+def test_fault_respects_times_and_skip(hub: EmulatedHub, speaker: Speaker) -> None:
     hub.break_with("GET /user/whoami status code=429 retry-after=7 skip=1 times=2")
 
     said = [speaker("GET", "/user/whoami") for _ in range(5)]
@@ -89,7 +91,7 @@ def test_a_fault_happens_as_often_as_it_says_and_after_what_it_skips(hub: Emulat
     assert said[1].headers["Retry-After"] == "7"
 
 
-def test_the_first_fault_that_takes_a_request_is_the_one_that_happens(hub: EmulatedHub, speaker: Speaker) -> None:
+def test_first_matching_fault_happens(hub: EmulatedHub, speaker: Speaker) -> None:
     hub.break_with("* ** status code=500 times=1", "GET /user/* status code=502 times=always")
 
     assert [speaker("GET", "/user/whoami").status for _ in range(3)] == [500, 502, 502]
@@ -106,6 +108,6 @@ def test_the_first_fault_that_takes_a_request_is_the_one_that_happens(hub: Emula
         ("GET /user/whoami reset effect=maybe", "effect= is done or none"),
     ],
 )
-def test_a_fault_that_cannot_be_understood_says_what_there_is(text: str, part: str) -> None:
+def test_parse_fault_reports_the_valid_forms(text: str, part: str) -> None:
     with pytest.raises(FaultSyntaxError, match=part):
         parse_fault(text)

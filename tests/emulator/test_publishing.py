@@ -6,12 +6,12 @@ import hashlib
 from pathlib import Path
 
 import pytest
+from emulator_client import STEPS, Speaker
 from envops.emulator.hub import READ_ONLY_KEY
 from envops.emulator.server import EmulatedHub, emulator
-from speaking import STEPS, Speaker
 
 
-def test_a_push_publishes_a_version_with_its_hash_and_visibility(hub: EmulatedHub, speaker: Speaker) -> None:
+def test_push_publishes_version_hash_and_visibility(hub: EmulatedHub, speaker: Speaker) -> None:
     assert speaker.push().status == 200
 
     status = speaker("GET", "/environmentshub/acme/spelling/status").data
@@ -22,7 +22,7 @@ def test_a_push_publishes_a_version_with_its_hash_and_visibility(hub: EmulatedHu
     assert len(hub.writes()) == len(STEPS)
 
 
-def test_the_same_content_twice_is_refused_with_the_words_that_scripts_look_for(speaker: Speaker) -> None:
+def test_push_same_content_is_refused_as_existing(speaker: Speaker) -> None:
     speaker.push()
 
     said = speaker.push()
@@ -32,7 +32,7 @@ def test_the_same_content_twice_is_refused_with_the_words_that_scripts_look_for(
     assert "already exists with the same content" in said.json["detail"]
 
 
-def test_a_version_is_never_given_other_content(speaker: Speaker) -> None:
+def test_push_other_content_of_a_version_is_refused(speaker: Speaker) -> None:
     speaker.push()
 
     said = speaker.push(content="two")
@@ -44,7 +44,7 @@ def test_a_version_is_never_given_other_content(speaker: Speaker) -> None:
 
 
 @pytest.mark.parametrize("until", STEPS[1:])
-def test_a_push_that_broke_off_shows_no_version_and_can_be_made_again(speaker: Speaker, until: str) -> None:
+def test_push_interrupted_can_be_repeated(speaker: Speaker, until: str) -> None:
     speaker.push(until=until)
     assert speaker.latest() is None
 
@@ -52,7 +52,7 @@ def test_a_push_that_broke_off_shows_no_version_and_can_be_made_again(speaker: S
     assert speaker.latest() == "0.1.0"
 
 
-def test_where_halves_are_wedged_only_another_version_gets_out(hub: EmulatedHub, speaker: Speaker) -> None:
+def test_push_wedged_half_needs_another_version(hub: EmulatedHub, speaker: Speaker) -> None:
     hub.assume("halves=wedged")
     speaker.push(until="source")
 
@@ -61,7 +61,7 @@ def test_where_halves_are_wedged_only_another_version_gets_out(hub: EmulatedHub,
     assert speaker.push(version="0.1.1", content="two").status == 200
 
 
-def test_whether_a_push_changes_the_visibility_is_an_open_question(hub: EmulatedHub, speaker: Speaker) -> None:
+def test_push_visibility_follows_the_assumption(hub: EmulatedHub, speaker: Speaker) -> None:
     speaker.push(visibility="PRIVATE")
     speaker.push(version="0.2.0", content="two", visibility="PUBLIC")
     assert speaker("GET", "/environmentshub/acme/spelling/status").data["visibility"] == "PUBLIC"
@@ -71,7 +71,7 @@ def test_whether_a_push_changes_the_visibility_is_an_open_question(hub: Emulated
     assert speaker("GET", "/environmentshub/acme/spelling/status").data["visibility"] == "PUBLIC"
 
 
-def test_a_private_environment_is_not_there_for_others(hub: EmulatedHub, speaker: Speaker) -> None:
+def test_private_environment_is_invisible_to_others(hub: EmulatedHub, speaker: Speaker) -> None:
     speaker.push(visibility="PRIVATE")
     speaker.push("open", visibility="PUBLIC")
 
@@ -81,13 +81,13 @@ def test_a_private_environment_is_not_there_for_others(hub: EmulatedHub, speaker
         assert stranger("GET", "/user/whoami").status == 401
 
 
-def test_a_key_without_rights_writes_nothing(hub: EmulatedHub, speaker: Speaker) -> None:
+def test_read_only_key_writes_nothing(hub: EmulatedHub, speaker: Speaker) -> None:
     assert Speaker(hub.url, READ_ONLY_KEY).push().status == 403
     assert speaker.push(owner="strangers").status == 403
     assert hub.state()["environment"] == []
 
 
-def test_what_was_uploaded_is_what_is_downloaded(speaker: Speaker) -> None:
+def test_download_equals_the_upload(speaker: Speaker) -> None:
     speaker.push()
     details = speaker("GET", "/environmentshub/acme/spelling/@0.1.0").data
 
@@ -97,7 +97,7 @@ def test_what_was_uploaded_is_what_is_downloaded(speaker: Speaker) -> None:
     assert f"#sha256={hashlib.sha256(b'wheel spelling one').hexdigest()}" in index
 
 
-def test_an_upload_that_is_not_what_was_announced_is_never_finalized(speaker: Speaker) -> None:
+def test_upload_with_another_hash_is_not_finalized(speaker: Speaker) -> None:
     said = speaker.push(until="wheel-upload")
     speaker.send("PUT", said.data["upload_url"], b"cut o", "application/octet-stream")
     environment = speaker("POST", "/environmentshub/resolve", {"name": "spelling", "owner_slug": "acme"}).data["id"]
@@ -107,7 +107,7 @@ def test_an_upload_that_is_not_what_was_announced_is_never_finalized(speaker: Sp
     assert finalized.status == 400
 
 
-def test_lists_come_in_pages_of_at_most_the_limit(hub: EmulatedHub, speaker: Speaker) -> None:
+def test_lists_have_pages_of_at_most_the_limit(hub: EmulatedHub, speaker: Speaker) -> None:
     for number in range(5):
         speaker.push(f"spelling-{number}", until="wheel")
     pages = [
@@ -122,7 +122,7 @@ def test_lists_come_in_pages_of_at_most_the_limit(hub: EmulatedHub, speaker: Spe
     assert len(speaker("GET", "/environmentshub/?owner=acme&limit=3").data) == 5
 
 
-def test_state_is_there_after_a_restart(tmp_path: Path) -> None:
+def test_state_survives_a_restart(tmp_path: Path) -> None:
     with emulator(tmp_path, teams=["acme"]) as first:
         Speaker(first.url, first.key).push(until="source")
         requests = len(first.journal())

@@ -10,8 +10,8 @@ import sys
 from pathlib import Path
 
 import pytest
+from emulator_client import Speaker
 from envops.emulator.server import EmulatedHub
-from speaking import Speaker
 
 PRIME = Path(sys.executable).with_name("prime")
 PYPROJECT = """[project]
@@ -58,7 +58,7 @@ def package(tmp_path: Path) -> Path:
     return folder
 
 
-def test_a_push_a_run_and_an_evaluation_of_the_real_client(hub: EmulatedHub, package: Path, tmp_path: Path) -> None:
+def test_real_client_pushes_trains_and_evaluates(hub: EmulatedHub, package: Path, tmp_path: Path) -> None:
     pushed = _prime(hub, tmp_path, "env", "push", "--path", str(package), "--owner", "acme", "--visibility", "PRIVATE")
     assert pushed.returncode == 0, pushed.stdout
     status = json.loads(_prime(hub, tmp_path, "env", "status", "acme/spelling", "--output", "json").stdout)
@@ -86,7 +86,7 @@ def test_a_push_a_run_and_an_evaluation_of_the_real_client(hub: EmulatedHub, pac
     assert (evaluation["status"], evaluation["total_samples"]) == ("COMPLETED", 1), said.stdout
 
 
-def test_a_killed_emulator_has_lost_nothing_that_it_answered(tmp_path: Path) -> None:
+def test_killed_emulator_keeps_what_it_confirmed(tmp_path: Path) -> None:
     first, speaker = _served(tmp_path)
     speaker.push("spelling")
     speaker.push("counting", until="source")

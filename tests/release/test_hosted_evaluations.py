@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from emulator_client import Speaker
 from envops import exit_codes
 from envops.cli.main import main
 from envops.emulator.server import EmulatedHub
@@ -20,7 +21,6 @@ from envops.models.hosted_evaluation import HostedRequest, HostedSide, NotEvalua
 from envops.release.steps import Desired
 from envops.repository.repository import Repository
 from small_repository import small_repository
-from speaking import Speaker
 
 MODEL = "qwen/qwen3-30b"
 SAMPLING = {"temperature": 1.0, "max_tokens": 64}
@@ -45,7 +45,7 @@ def tell(hub: EmulatedHub, id: str, **what: Any) -> None:
     hub.control("PATCH", f"evaluations/{id}", what)
 
 
-def test_it_is_submitted_once_and_with_what_was_asked(hub: EmulatedHub, side: HostedSide) -> None:
+def test_submitted_creates_the_evaluation_once(hub: EmulatedHub, side: HostedSide) -> None:
     evaluation, new = submitted(REQUEST, side)
     assert (evaluation.status, new) == ("PENDING", True)
     assert submitted(REQUEST, side) == (evaluation, False)
@@ -67,7 +67,7 @@ def test_it_is_submitted_once_and_with_what_was_asked(hub: EmulatedHub, side: Ho
         f"{LIST} garbage what=truncated skip=1",
     ],
 )
-def test_whatever_breaks_it_is_there_once(hub: EmulatedHub, side: HostedSide, fault: str) -> None:
+def test_submitted_under_faults_creates_it_once(hub: EmulatedHub, side: HostedSide, fault: str) -> None:
     hub.break_with(fault)
     side = replace(side, pauses=(0.0, 0.2, 0.4))
     evaluation, _ = submitted(REQUEST, side)
@@ -76,7 +76,7 @@ def test_whatever_breaks_it_is_there_once(hub: EmulatedHub, side: HostedSide, fa
     assert created(hub) == 1
 
 
-def test_what_may_still_come_to_be_is_not_asked_for_twice(hub: EmulatedHub, side: HostedSide) -> None:
+def test_submitted_pending_is_not_created_twice(hub: EmulatedHub, side: HostedSide) -> None:
     hub.break_with(f"{CREATE} status code=504 times=always")
     for _ in range(2):
         with pytest.raises(NotEvaluated, match=r"run it again after \d\d:\d\d:\d\d UTC"):
@@ -88,21 +88,21 @@ def test_what_may_still_come_to_be_is_not_asked_for_twice(hub: EmulatedHub, side
     assert submitted(REQUEST, replace(side, notes=side.notes.with_name("waited")))[1]
 
 
-def test_a_refusal_leaves_no_note(hub: EmulatedHub, side: HostedSide) -> None:
+def test_submitted_refusal_leaves_no_note(hub: EmulatedHub, side: HostedSide) -> None:
     hub.break_with(f"{CREATE} status code=402")
     with pytest.raises(NotEvaluated, match=r"refused the evaluation: .*Payment required"):
         submitted(REQUEST, side)
     assert submitted(REQUEST, side)[1]
 
 
-def test_nothing_is_created_while_the_list_cannot_be_read(hub: EmulatedHub, side: HostedSide) -> None:
+def test_submitted_unreadable_list_creates_nothing(hub: EmulatedHub, side: HostedSide) -> None:
     hub.break_with(f"{LIST} status code=500 times=always")
     with pytest.raises(NotEvaluated, match="nothing is created before the list was read"):
         submitted(REQUEST, side)
     assert created(hub) == 0
 
 
-def test_it_is_followed_to_its_end(hub: EmulatedHub, side: HostedSide) -> None:
+def test_followed_returns_the_complete_evaluation(hub: EmulatedHub, side: HostedSide) -> None:
     evaluation, _ = submitted(REQUEST, side)
     told: list[str] = []
 
@@ -117,7 +117,7 @@ def test_it_is_followed_to_its_end(hub: EmulatedHub, side: HostedSide) -> None:
 
 
 @pytest.mark.parametrize("status", ["FAILED", "CANCELLED", "TIMEOUT"])
-def test_one_that_ends_badly_says_why_and_may_be_tried_again(hub: EmulatedHub, side: HostedSide, status: str) -> None:
+def test_followed_failed_evaluation_can_be_repeated(hub: EmulatedHub, side: HostedSide, status: str) -> None:
     evaluation, _ = submitted(REQUEST, side)
     tell(hub, evaluation.id, status=status, error_message="the sandbox did not start")
     with pytest.raises(NotEvaluated, match=f"ended as {status}: the sandbox did not start"):
@@ -128,9 +128,7 @@ def test_one_that_ends_badly_says_why_and_may_be_tried_again(hub: EmulatedHub, s
     assert submitted(REQUEST, side)[0].id == again.id
 
 
-def test_one_that_was_never_imported_is_taken_even_where_another_is_asked_for(
-    hub: EmulatedHub, side: HostedSide
-) -> None:
+def test_submitted_again_uses_one_not_yet_imported(hub: EmulatedHub, side: HostedSide) -> None:
     first, _ = submitted(REQUEST, side, again=True)
     tell(hub, first.id, status="COMPLETED")
     assert submitted(REQUEST, side, again=True)[0].id == first.id
@@ -138,7 +136,7 @@ def test_one_that_was_never_imported_is_taken_even_where_another_is_asked_for(
     assert submitted(REQUEST, side, again=True)[0].name == f"{REQUEST.name}, try 2"
 
 
-def test_all_pages_of_samples_are_read_or_none(hub: EmulatedHub, side: HostedSide) -> None:
+def test_read_samples_reads_all_pages_or_none(hub: EmulatedHub, side: HostedSide) -> None:
     evaluation, _ = submitted(REQUEST, side)
     tell(hub, evaluation.id, samples=[{"example_id": number, "reward": 0.5} for number in range(250)])
     read = read_samples(side.prime, side.access, evaluation.id, side.stop)
@@ -149,7 +147,7 @@ def test_all_pages_of_samples_are_read_or_none(hub: EmulatedHub, side: HostedSid
 
 
 @pytest.mark.parametrize("change", [{"model": "other"}, {"tasks": 4}, {"sampling": {}}, {"args": {}}])
-def test_every_other_request_has_another_name(change: dict[str, Any]) -> None:
+def test_hosted_request_name_depends_on_every_field(change: dict[str, Any]) -> None:
     content = replace(REQUEST, desired=replace(REQUEST.desired, content_hash="b" * 64))
     assert len({REQUEST.name, content.name, replace(REQUEST, **change).name}) == 3
 
@@ -205,7 +203,7 @@ def distribution(root: Path, *arguments: str) -> int:
 
 
 @pytest.mark.worker
-def test_a_hosted_evaluation_is_imported_and_judged(
+def test_hosted_gate_imports_and_judges_the_evaluation(
     root: Path, hub: EmulatedHub, capfd: pytest.CaptureFixture[str]
 ) -> None:
     publish(hub, root)
@@ -235,7 +233,7 @@ def test_a_hosted_evaluation_is_imported_and_judged(
     assert "there already" in capfd.readouterr().err
 
 
-def test_what_is_not_published_as_it_lies_here_is_not_evaluated(
+def test_hosted_gate_refuses_unpublished_content(
     root: Path, hub: EmulatedHub, capfd: pytest.CaptureFixture[str]
 ) -> None:
     assert distribution(root) == exit_codes.USAGE
@@ -247,7 +245,7 @@ def test_what_is_not_published_as_it_lies_here_is_not_evaluated(
 
 
 @pytest.mark.worker
-def test_a_bound_above_the_ceiling_is_refused_before_anything_is_submitted(
+def test_hosted_gate_refuses_a_bound_above_max_cost(
     root: Path, hub: EmulatedHub, capfd: pytest.CaptureFixture[str]
 ) -> None:
     publish(hub, root)
@@ -257,7 +255,7 @@ def test_a_bound_above_the_ceiling_is_refused_before_anything_is_submitted(
 
 
 @pytest.mark.worker
-def test_an_evaluation_that_failed_there_is_an_error_here(
+def test_hosted_gate_failed_evaluation_is_an_error(
     root: Path, hub: EmulatedHub, capfd: pytest.CaptureFixture[str]
 ) -> None:
     publish(hub, root)

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from emulator_client import Speaker
 from envops.emulator.server import EmulatedHub
 from envops.facts.results import EvaluationRow, FunctionScore
 from envops.hub.access import HubAccess, Prime
@@ -18,7 +19,6 @@ from envops.repository.read_package import read_package
 from envops.repository.recordings import packed, write_recording
 from envops.system.retry_policy import HUB_PUSH
 from sample_repository import write_environment
-from speaking import Speaker
 
 MODEL = "qwen/qwen3-30b"
 DESIRED = Desired("word-sums", "acme", "0.1.0", "hash", "PRIVATE")
@@ -61,7 +61,7 @@ def pushed(pusher: EvaluationPusher, package: Package) -> Sequence[str]:
     return [each.outcome for each in pusher.push_all(DESIRED, package)]
 
 
-def test_a_baseline_is_pushed_once(tmp_path: Path, hub: EmulatedHub, pusher: EvaluationPusher) -> None:
+def test_push_all_pushes_a_baseline_once(tmp_path: Path, hub: EmulatedHub, pusher: EvaluationPusher) -> None:
     package = recorded(tmp_path)
     assert pushed(pusher, package) == ["pushed"]
     writes = len(hub.writes())
@@ -81,7 +81,7 @@ def test_a_baseline_is_pushed_once(tmp_path: Path, hub: EmulatedHub, pusher: Eva
         "GET /evaluations/ status code=500 times=4",
     ],
 )
-def test_whatever_breaks_there_is_one_in_the_end(
+def test_push_all_under_faults_leaves_one_evaluation(
     tmp_path: Path, hub: EmulatedHub, pusher: EvaluationPusher, fault: str
 ) -> None:
     package = recorded(tmp_path)
@@ -91,17 +91,17 @@ def test_whatever_breaks_there_is_one_in_the_end(
     assert (made["status"], made["total_samples"]) == ("COMPLETED", 6)
 
 
-def test_a_scripted_policy_says_nothing_of_a_model(tmp_path: Path, hub: EmulatedHub, pusher: EvaluationPusher) -> None:
+def test_push_all_leaves_out_scripted_policies(tmp_path: Path, hub: EmulatedHub, pusher: EvaluationPusher) -> None:
     before = len(hub.writes())
     assert pushed(pusher, recorded(tmp_path, model=None)) == ["left-out"]
     assert len(hub.writes()) == before
 
 
-def test_a_baseline_of_another_version_is_left_out(tmp_path: Path, pusher: EvaluationPusher) -> None:
+def test_push_all_leaves_out_other_versions(tmp_path: Path, pusher: EvaluationPusher) -> None:
     assert pushed(pusher, recorded(tmp_path, version="0.0.9")) == ["left-out"]
 
 
-def test_a_damaged_recording_is_said(tmp_path: Path, pusher: EvaluationPusher) -> None:
+def test_push_all_reports_a_damaged_recording(tmp_path: Path, pusher: EvaluationPusher) -> None:
     package = recorded(tmp_path)
     (package.folder / "recordings" / "qwen.jsonl.gz").write_bytes(b"no gzip")
     assert pushed(pusher, package) == ["failed"]

@@ -54,7 +54,7 @@ def status(prime: Prime, access: HubAccess) -> dict[str, object]:
     return data
 
 
-def test_the_proven_wheel_is_published_and_no_hook_sees_the_key(
+def test_push_publishes_the_tested_wheel_without_building(
     tmp_path: Path, access: HubAccess, prime: Prime, wheel: Path
 ) -> None:
     seen = tmp_path / "seen.txt"
@@ -79,7 +79,7 @@ def test_the_proven_wheel_is_published_and_no_hook_sees_the_key(
     assert hashlib.sha256(wheel.read_bytes()).digest() in {hashlib.sha256(each).digest() for each in published}
 
 
-def test_the_runtime_is_the_generation(tmp_path: Path, access: HubAccess, prime: Prime, wheel: Path) -> None:
+def test_push_sets_the_runtime_to_the_generation(tmp_path: Path, access: HubAccess, prime: Prime, wheel: Path) -> None:
     package = package_with(tmp_path, {})
     assert package.generation == "v1"
     assert (
@@ -88,16 +88,14 @@ def test_the_runtime_is_the_generation(tmp_path: Path, access: HubAccess, prime:
     )
 
 
-def test_files_that_changed_since_are_not_sent(tmp_path: Path, access: HubAccess, prime: Prime, wheel: Path) -> None:
+def test_push_changed_files_are_not_sent(tmp_path: Path, access: HubAccess, prime: Prime, wheel: Path) -> None:
     package = package_with(tmp_path, {})
     write(package.folder, {"word_sums/__init__.py": "X = 1\n"})
     with pytest.raises(SourceDiffers):
         push_environment(desired_of(package), package, wheel, prime, access, STOP)
 
 
-def test_a_wheel_that_is_gone_ends_the_push_before_the_hub_hears_of_it(
-    tmp_path: Path, access: HubAccess, prime: Prime, wheel: Path
-) -> None:
+def test_push_missing_wheel_sends_nothing(tmp_path: Path, access: HubAccess, prime: Prime, wheel: Path) -> None:
     package = package_with(tmp_path, {})
     wheel.unlink()
     push = push_environment(desired_of(package), package, wheel, prime, access, STOP)
@@ -109,7 +107,7 @@ def test_a_wheel_that_is_gone_ends_the_push_before_the_hub_hears_of_it(
 @pytest.mark.parametrize(
     ("owner", "key", "blame"), [("strangers", None, "rights"), ("acme", "another-key-0123456789", "rights")]
 )
-def test_a_key_without_rights_is_told_from_a_hub_that_is_busy(
+def test_push_distinguishes_missing_rights_from_a_busy_hub(
     tmp_path: Path, access: HubAccess, prime: Prime, wheel: Path, owner: str, key: str | None, blame: str
 ) -> None:
     package = package_with(tmp_path, {})
@@ -118,7 +116,7 @@ def test_a_key_without_rights_is_told_from_a_hub_that_is_busy(
     assert push.blame == blame
 
 
-def test_neither_the_key_nor_an_upload_address_is_said(
+def test_push_output_has_neither_key_nor_upload_address(
     tmp_path: Path, hub: EmulatedHub, access: HubAccess, prime: Prime, wheel: Path
 ) -> None:
     package = package_with(tmp_path, {})

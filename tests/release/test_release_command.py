@@ -18,15 +18,15 @@ from typing import Any
 import envops
 import psutil
 import pytest
+from emulator_client import Speaker
 from envops.cli.main import main
 from envops.emulator.server import EmulatedHub
-from envops.hub import access
+from envops.hub.access import Prime
 from envops.repository.repository import Repository
 from envops.repository.workspace import Workspace
 from envops.rules.engine import GATES
 from envops.validation.wheel import built_wheel
 from small_repository import edit, git, small_repository
-from speaking import Speaker
 
 VERSION = Repository.load(Path(__file__).parents[2], ["reverse-text"]).packages["reverse-text"].version
 
@@ -80,7 +80,7 @@ def commit(place: Place) -> None:
 
 
 @pytest.mark.worker
-def test_a_release_publishes_once_what_was_proven(
+def test_release_publishes_validated_content_once(
     place: Place, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """On the way the Hub breaks off once; planted secrets stand in no file and in nothing that was said."""
@@ -158,7 +158,7 @@ def _strangers(place: Place) -> list[str]:
         (_strangers, "nor one of its teams"),
     ],
 )
-def test_without_what_it_takes_nothing_is_published(
+def test_release_without_evidence_publishes_nothing(
     place: Place, prepare: Callable[[Place], list[str]], said: str
 ) -> None:
     assert place.run("release", *prepare(place)) == 1
@@ -179,7 +179,7 @@ def test_without_what_it_takes_nothing_is_published(
         ({"PRIME_API_BASE_URL": "http://127.0.0.1:9"}, "does not answer", "PRIME_API_BASE_URL"),
     ],
 )
-def test_what_is_wrong_with_the_access_is_said_before_anything_is_written(
+def test_release_reports_bad_access_before_any_write(
     place: Place,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
@@ -197,7 +197,7 @@ def test_what_is_wrong_with_the_access_is_said_before_anything_is_written(
     assert place.hub.writes() == []
 
 
-def test_a_missing_prime_is_said(
+def test_release_reports_a_missing_prime(
     place: Place, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("envops.release.planning.find_prime", lambda: None)
@@ -205,19 +205,19 @@ def test_a_missing_prime_is_said(
     assert "the prime CLI is not installed" in capsys.readouterr().err
 
 
-def test_an_old_prime_is_said(
+def test_release_reports_an_old_prime(
     place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     python = tmp_path / "python"
     python.write_text('#!/bin/sh\necho \'{"prime": "0.6.34"}\'\n')
     python.chmod(0o755)
-    old = access.Prime(python, python)
+    old = Prime(python, python)
     monkeypatch.setattr("envops.release.planning.find_prime", lambda: old)
     assert place.run("plan") == 2
     assert "prime 0.6.34 is older than 0.13.0" in capsys.readouterr().err
 
 
-def test_a_dry_run_needs_no_key_and_writes_no_ledger(
+def test_release_dry_run_needs_no_key_and_writes_no_ledger(
     place: Place, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.delenv("PRIME_API_KEY")
@@ -226,7 +226,7 @@ def test_a_dry_run_needs_no_key_and_writes_no_ledger(
     assert not (place.root / "reports" / "release.json").exists()
 
 
-def test_a_plan_reads_each_environment_once_and_writes_nothing(place: Place) -> None:
+def test_plan_reads_each_environment_once(place: Place) -> None:
     assert place.run("plan", "--format", "json") == 0
     plan = place.report("plan.json")
     assert [(each["address"], each["action"]) for each in plan["environments"]] == [("acme/reverse-text", "create")]
@@ -234,18 +234,18 @@ def test_a_plan_reads_each_environment_once_and_writes_nothing(place: Place) -> 
     assert place.hub.writes() == []
 
 
-def test_a_read_that_keeps_failing_is_planned_as_unreadable(place: Place) -> None:
+def test_plan_failing_read_is_unreadable(place: Place) -> None:
     place.hub.break_with("GET /environmentshub/*/*/status status code=503 times=always")
     assert place.run("plan") == 4
     assert place.report("plan.json")["environments"][0]["action"] == "unreadable"
 
 
-def test_a_read_that_fails_once_is_tried_again(place: Place) -> None:
+def test_plan_retries_a_failed_read(place: Place) -> None:
     place.hub.break_with("GET /environmentshub/*/*/status status code=503")
     assert place.run("plan") == 0
 
 
-def test_what_a_commit_changed_without_a_new_version_stops_the_plan(place: Place) -> None:
+def test_plan_change_without_new_version_fails(place: Place) -> None:
     edit(place.root / "environments/reverse_text/README.md", "#", "# A")
     commit(place)
     assert place.run("plan", "--changed", "HEAD~1") == 1
@@ -255,13 +255,13 @@ def test_what_a_commit_changed_without_a_new_version_stops_the_plan(place: Place
     assert place.run("plan", "--changed", "HEAD~1") == 0
 
 
-def test_nothing_that_changed_is_nothing_to_ask_the_hub(place: Place) -> None:
+def test_plan_without_changes_does_not_read_the_hub(place: Place) -> None:
     assert place.run("plan", "--changed", "HEAD") == 0
     assert place.report("plan.json")["environments"] == []
     assert place.hub.journal() == []
 
 
-def test_the_summary_of_a_job_shows_the_plan(place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_plan_is_in_the_summary_of_a_job(place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GITHUB_ACTIONS", "true")
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "summary.md"))
     assert place.run("plan") == 0
@@ -270,7 +270,7 @@ def test_the_summary_of_a_job_shows_the_plan(place: Place, tmp_path: Path, monke
 
 
 @pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM])
-def test_an_interrupted_release_says_what_it_did_not_reach(place: Place, sign: signal.Signals) -> None:
+def test_release_interrupted_lists_what_it_did_not_reach(place: Place, sign: signal.Signals) -> None:
     proof = place.evidence()
     place.hub.break_with("POST /environmentshub/*/versions delay seconds=30")
     heard = ["env", "--default-signal=INT"]  # what a shell runs in the background ignores it
@@ -311,7 +311,7 @@ def several(tmp_path: Path, hub: EmulatedHub, monkeypatch: pytest.MonkeyPatch) -
     return Place(root, hub)
 
 
-def test_a_plan_tells_drift_owners_and_orphans(several: Place) -> None:
+def test_plan_shows_drift_owners_and_orphans(several: Place) -> None:
     assert several.run("plan") == 1
     plan = several.report("plan.json")
     assert {each["address"]: each["action"] for each in plan["environments"]} == {
@@ -325,7 +325,7 @@ def test_a_plan_tells_drift_owners_and_orphans(several: Place) -> None:
 
 
 @pytest.mark.worker
-def test_one_that_cannot_be_published_stops_no_other(several: Place) -> None:
+def test_release_failing_environment_stops_no_other(several: Place) -> None:
     """One of three has evidence that it passed; the orphan stays."""
     proof = several.evidence()
     assert several.run("release", "--evidence", proof) == 1

@@ -66,6 +66,7 @@ CASES = {
                 schema="later", overrides=source(curriculum={"gates": {"x": {"type": "advantage_range"}}})
             ),
             "a misspelt argument of vllm": overridden("inference.vllm.gpu_memory_utilisation", 0.8),
+            "a trainer with one schema": run(backend="trl", schema="august"),
         },
         silent={
             "august's in august": overridden("orchestrator.group_size", 8),

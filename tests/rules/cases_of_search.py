@@ -38,7 +38,7 @@ def searched(*exploits: Exploit, tasks: int = 3, gold: float = 1.0, broken: tupl
 
 
 NOTHING_FOUND = searched()
-SKIPPED = subject(search=Search(0, "skipped", "no oracle says what a right reply is"))
+SKIPPED = subject(search=Search(0, "skipped", "there is no reference reply"))
 FORM_PAYS_HALF = RewardDeclaration(format=("format_reward",), format_share=0.5)
 HANGING = Broken(0, "((((", "correct_answer", "timeout", "OutOfTime", "took longer than 2 s")
 

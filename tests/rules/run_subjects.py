@@ -8,8 +8,9 @@ from typing import Any
 
 from envops.repository.run import RunSpec, run_spec
 from envops.rules.runs.subject import Recorded, RunSubject, TrainedOn
-from envops.training.trainers import compile_run
-from envops.training.trainers.trainer import CompileError, Environment, Request
+from envops.training.declared_runs import run_subject
+from envops.training.trainers import compile_run, trainer_named
+from envops.training.trainers.trainer import CompileError, CompileRequest, Environment
 
 SOUND: Mapping[str, Any] = {
     "backend": "prime-rl",
@@ -45,20 +46,15 @@ def run(
 ) -> RunSubject:
     """The sound run with changed keys; those in `without` are left out."""
     changed = {key: value for key, value in {**SOUND, **declared}.items() if key not in without}
-    if declared.get("backend", "prime-rl") not in ("prime", "prime-rl"):
-        changed.pop("schema", None)
+    if "schema" not in declared and not trainer_named(changed["backend"]).limits.schemas:
+        changed.pop("schema")
     if sources is not None:
         changed["environments"] = list(sources)
     spec = spec_of(changed)
-    request = Request(spec, {source.id: environment for source in (*spec.environments, *spec.evaluated)})
-    native: Mapping[str, Any] = {}
-    left_out: tuple[str, ...] = ()
-    misfits: Mapping[str, str] = {}
-    broken = ""
+    request = CompileRequest(spec, {source.id: environment for source in (*spec.environments, *spec.evaluated)})
+    compiled, broken = None, ""
     try:
         compiled = compile_run(request)
-        native, left_out = compiled.native.values, tuple(compiled.native.left_out)
-        misfits = compiled.native.misfits
     except CompileError as error:
         broken = str(error)
     used = tuple(
@@ -78,7 +74,7 @@ def run(
         )
         for index, source in enumerate(spec.environments)
     )
-    return RunSubject(spec, used, native, broken, left_out, misfits)
+    return run_subject(spec, compiled, used, broken)
 
 
 def overridden(path: str, value: Any, **more: Any) -> RunSubject:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from envops.rules.diagnosis.machinery import groups_are_dead_in_training
-from envops.rules.diagnosis.subject import Diagnosed
+from envops.rules.diagnosis import RunLog, most_groups_have_no_variance
 from envops.statistics.series import Series
+from envops.training.trainers import trainer_named
 from run_subjects import SOUND, spec_of
 
 
@@ -15,8 +15,9 @@ from run_subjects import SOUND, spec_of
     ("backend", "keys"),
     [("prime", {"difficulty_filter"}), ("trl", {"rollouts_per_example", "batch_size"})],
 )
-def test_dead_groups_are_filtered_where_the_trainer_can(backend: str, keys: set[str]) -> None:
-    dead = {"dead_groups": Series("dead_groups", tuple((step, 0.9) for step in range(40)))}
-    (found,) = groups_are_dead_in_training(Diagnosed(dead, spec=spec_of({**SOUND, "backend": backend})))
+def test_zero_variance_groups_are_replaced_where_the_trainer_can(backend: str, keys: set[str]) -> None:
+    series = {"zero_variance": Series("dead_groups", tuple((step, 0.9) for step in range(40)))}
+    spec = spec_of({**SOUND, "backend": backend})
+    (found,) = most_groups_have_no_variance(RunLog(series, spec, trainer_named(backend).limits))
     suggested: Any = found.evidence["change"]
     assert set(suggested) == keys

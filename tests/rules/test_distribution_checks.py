@@ -16,7 +16,7 @@ from envops.statistics.intervals import Estimate
 from envops.statistics.measures import distribution_of
 from envops.statistics.outcomes import FIXED_POLICIES, Outcome, Sample
 from envops.statistics.training_advice import advice
-from envops_worker.policies.policies import Policies
+from envops_worker.policies.scripted import ScriptedPolicies
 from subjects import subject
 
 GATE = DistributionGate()
@@ -113,7 +113,7 @@ def test_drift_is_where_its_interval_lies(low, high, expected):
 
 
 def test_every_scripted_policy_but_the_blend_is_known():
-    assert set(Policies.names) - {"blend"} <= FIXED_POLICIES
+    assert set(ScriptedPolicies.names) - {"blend"} <= FIXED_POLICIES
 
 
 def advised(*groups):

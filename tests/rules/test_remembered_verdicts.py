@@ -230,7 +230,7 @@ def test_cache_that_takes_nothing_costs_no_verdict(question: Question, monkeypat
     def refuse(*_: object) -> None:
         raise OSError("full")
 
-    monkeypatch.setattr(verdicts, "write_aside", refuse)
+    monkeypatch.setattr(verdicts, "write_whole", refuse)
     assert remembered_result(question, NAME) is not None
     assert not list(path.parent.glob(f"*{VERDICT}"))
 

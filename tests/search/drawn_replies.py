@@ -1,4 +1,4 @@
-"""What hunts try, in order, as a digest: a program of its own, so that Python's hash seed can be another.
+"""What searches try, in order, as a digest: a program of its own, so that Python's hash seed can be another.
 
 Arguments: a folder to write to, and the folder that hypothesis lies in.
 """
@@ -13,20 +13,20 @@ from typing import Any
 if __name__ == "__main__":
     sys.path.append(sys.argv[2])
     from envops_worker.search import properties
-    from envops_worker.search.grading import Grader
-    from hunting import hunted
+    from envops_worker.search.grading import CandidateGrader
     from rewards_to_search import LISTS, SOUND, WORDS
+    from searches_in_process import searched_in_process
 
     properties.prepare()
     tried: list[str] = []
-    grade = Grader.grade
+    grade = CandidateGrader.grade
 
-    def noted(self: Grader, place: int, reply: str, *more: Any) -> Any:
+    def noted(self: CandidateGrader, place: int, reply: str, *more: Any) -> Any:
         tried.append(reply)
         return grade(self, place, reply, *more)
 
-    Grader.grade = noted  # type: ignore[method-assign]
+    CandidateGrader.grade = noted  # type: ignore[method-assign]
     for one in SOUND:
         if one.answers in (LISTS, WORDS):
-            hunted(one, Path(sys.argv[1]), evaluations=1500, hypothesis=True)
+            searched_in_process(one, Path(sys.argv[1]), evaluations=1500, hypothesis=True)
     print(len(tried), hashlib.sha256(repr(tried).encode()).hexdigest())

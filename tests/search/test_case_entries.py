@@ -27,7 +27,7 @@ REPLIES = (
 
 
 @pytest.mark.parametrize("reply", REPLIES)
-def test_entry_is_read_back_as_it_was(reply: str, tmp_path: Path) -> None:
+def test_case_entry_round_trip_keeps_reply(reply: str, tmp_path: Path) -> None:
     path = tmp_path / "cases.yaml"
     path.write_text(case_entry("several tags", 3, reply, "<= 0.05"), encoding="utf-8")
     (case,), problems = read_cases(path, tmp_path)

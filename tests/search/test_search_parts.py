@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 from envops_worker.adapters.adapter import calls_rewards
-from envops_worker.effort import Budget
+from envops_worker.effort import ProcessorBudget
 from envops_worker.search import properties
 from envops_worker.search.coverage import ALL_WATCHED, Coverage
-from envops_worker.search.evolution import LONGEST, Breeder
+from envops_worker.search.evolution import LONGEST, Evolution
+from envops_worker.search.exploit_search import shortest
 from envops_worker.search.form import form_of
-from envops_worker.search.grading import Grader, Spent
-from envops_worker.search.shrinking import shortest
+from envops_worker.search.grading import CandidateGrader, Spent
 from envops_worker.search.source import constants_of
 
 if TYPE_CHECKING:
@@ -37,20 +37,20 @@ def reward(reply, answer):
 '''.replace("\\\\\\\\", "\\\\")
 
 
-def test_shortest_keeps_what_is_needed() -> None:
+def test_shortest_keeps_needed_parts() -> None:
     long = "\n".join(f"line {number} with words" for number in range(40)) + " 42 "
     assert shortest(long, lambda text: "42" in text) == "42"
     assert shortest("a" * 500, lambda text: len(text) >= 100) == "a" * 100
     assert shortest("anything", lambda _: True) == ""
 
 
-def test_shortest_never_exceeds_its_tries() -> None:
+def test_shortest_stays_within_tries() -> None:
     tried: list[str] = []
     shortest("word " * 200, lambda text: bool(tried.append(text)), tries=30)
     assert len(tried) == 30
 
 
-def test_constants_are_read_without_docstrings() -> None:
+def test_constants_skip_docstrings() -> None:
     constants = constants_of({"rewards.py": SOURCE})
     assert "therefore" in constants.strings
     assert "follows" in constants.strings
@@ -60,15 +60,15 @@ def test_constants_are_read_without_docstrings() -> None:
     assert not any("docstring" in text for text in constants.strings)
 
 
-def test_source_that_does_not_parse_has_no_constants() -> None:
+def test_constants_of_unparsable_source_are_empty() -> None:
     assert constants_of({"rewards.py": "def ("}).strings == {}
 
 
-def test_breeding_is_seeded_and_bounded() -> None:
+def test_evolution_is_seeded_and_bounded() -> None:
     form = form_of("<answer>1</answer>")
     broods = []
     for _ in range(2):
-        breeder = Breeder(random.Random(3), ["7", "yes", "</answer>"], [form])
+        breeder = Evolution(random.Random(3), ["7", "yes", "</answer>"], [form])
         broods.append([breeder.child(["<answer>12</answer>", "x" * 5000]) for _ in range(300)])
     assert broods[0] == broods[1]
     assert len(set(broods[0])) > 200
@@ -76,20 +76,20 @@ def test_breeding_is_seeded_and_bounded() -> None:
 
 
 @pytest.mark.usefixtures("hypothesis")
-def test_patterns_of_the_source_are_matched() -> None:
+def test_samples_match_patterns_of_source() -> None:
     texts = properties.samples([r"ans: \d{2}", "(unclosed"], seed=1)
     assert texts
     assert all(text.startswith("ans: ") for text in texts)
 
 
 @pytest.mark.usefixtures("hypothesis")
-def test_samples_are_the_same_each_time_and_leave_nothing_on_disk(tmp_path, monkeypatch) -> None:
+def test_samples_are_reproducible_and_write_nothing(tmp_path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert properties.samples(["[a-f]{3,9}"], seed=5) == properties.samples(["[a-f]{3,9}"], seed=5)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_coverage_sees_own_code_only() -> None:
+def test_coverage_ignores_foreign_code() -> None:
     def branching(value: int) -> int:
         if value:
             return 1
@@ -108,7 +108,7 @@ def test_coverage_sees_own_code_only() -> None:
     assert sys.gettrace() is None
 
 
-def test_own_code_is_watched_whatever_others_call_their_modules(tmp_path: Path) -> None:
+def test_coverage_with_equal_module_names_watches_own_code(tmp_path: Path) -> None:
     asked = []
     for folder in ("others", "own"):
         (tmp_path / folder).mkdir()
@@ -143,13 +143,13 @@ def reached_lines(*values: int, called: Callable[[int], object]) -> int:
     return coverage.lines_reached
 
 
-def test_what_a_reward_function_runs_is_always_watched() -> None:
+def test_coverage_watches_what_reward_function_calls() -> None:
     asked = calls_rewards(a_step)
     assert reached_lines(0, called=asked) == 2
     assert reached_lines(0, 1, called=asked) == 3
 
 
-def test_what_an_awaited_reward_function_runs_is_always_watched() -> None:
+def test_coverage_watches_what_async_reward_function_calls() -> None:
     @calls_rewards
     async def awaited(value: int) -> int:
         await asyncio.sleep(0)
@@ -159,16 +159,18 @@ def test_what_an_awaited_reward_function_runs_is_always_watched() -> None:
     assert reached_lines(0, 1, called=lambda value: list(awaited(value).__await__())) == 5
 
 
-def test_own_code_that_no_reward_function_calls_is_always_watched() -> None:
+def test_coverage_watches_own_code_outside_reward_functions() -> None:
     assert reached_lines(0, 1, called=a_step) == 3
 
 
-def grader(limit: int, seconds: float = 5.0, **said) -> Grader:
+def grader(limit: int, seconds: float = 5.0, **said) -> CandidateGrader:
     functions = {"correct": {"score": 1.0, "weight": 1.0, "kind": "reward"}}
-    return Grader(lambda *_: {"reward": 1.0, "functions": functions, **said}, None, limit, Budget(seconds, seconds))
+    return CandidateGrader(
+        lambda *_: {"reward": 1.0, "functions": functions, **said}, None, limit, ProcessorBudget(seconds, seconds)
+    )
 
 
-def test_grader_counts_each_reply_once_and_stops() -> None:
+def test_grader_counts_equal_replies_once_and_stops_at_limit() -> None:
     bounded = grader(2)
     for _ in range(5):
         bounded.grade(0, "same")
@@ -179,13 +181,13 @@ def test_grader_counts_each_reply_once_and_stops() -> None:
     assert bounded.evaluations == 2
 
 
-def test_grader_stops_when_time_is_up() -> None:
+def test_grader_stops_when_budget_is_spent() -> None:
     with pytest.raises(Spent) as spent:
         grader(10, seconds=0.0).grade(0, "late")
     assert spent.value.ending == "time"
 
 
-def test_replies_that_break_the_reward_are_kept_once() -> None:
+def test_grader_keeps_each_broken_function_once() -> None:
     failure = {"kind": "raised", "type": "ValueError", "message": "no number"}
     broken = grader(9, failures=[{"function": "correct", "failure": failure}])
     for reply in ("a", "b"):

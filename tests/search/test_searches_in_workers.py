@@ -80,7 +80,7 @@ def observations(workspace: Workspace) -> Iterator[Observations]:
 
 @pytest.mark.parametrize("generation", ["v0", "v1"])
 @pytest.mark.parametrize("name", PLANTED)
-def test_planted_defect_is_found_in_a_worker(
+def test_worker_search_planted_defect_is_found(
     name: str, generation: str, observations: Observations, tmp_path: Path
 ) -> None:
     reward = next(each for each in DEFECTS if each.name == name)
@@ -107,7 +107,7 @@ def assert_case_fails_as_offered(evidence, folder: Path) -> None:
 @pytest.mark.parametrize(
     "each", [odd for odd in ODDITIES if odd.name in ODD], ids=lambda odd: f"{odd.name}-{odd.generation}"
 )
-def test_sound_oddity_is_left_alone(
+def test_worker_search_sound_reward_finds_nothing(
     each: Environment, observations: Observations, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(searching, "EVALUATIONS", 1200)
@@ -117,7 +117,7 @@ def test_sound_oddity_is_left_alone(
     assert not fired(each, facts, tmp_path)
 
 
-def test_length_beside_the_answer_is_undeclared_pay(observations: Observations, tmp_path: Path) -> None:
+def test_reward_for_length_is_reported_as_undeclared(observations: Observations, tmp_path: Path) -> None:
     facts = searched(observations, EFFORT, tmp_path)
     (finding,) = fired(EFFORT, facts, tmp_path)
     assert finding.rule == "RWD087"
@@ -125,7 +125,7 @@ def test_length_beside_the_answer_is_undeclared_pay(observations: Observations, 
     assert finding.evidence["pattern"] == "length"
 
 
-def test_reward_that_hangs_and_raises_is_reported_with_the_replies(
+def test_reward_that_hangs_and_raises_is_reported_with_replies(
     observations: Observations, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(searching, "SECONDS_PER_REPLY", 0.4)
@@ -150,7 +150,9 @@ def test_reward_that_hangs_and_raises_is_reported_with_the_replies(
         ),
     ],
 )
-def test_what_cannot_be_searched_says_why(rows, answer, why: str, observations: Observations, tmp_path: Path) -> None:
+def test_search_that_is_skipped_reports_reason(
+    rows, answer, why: str, observations: Observations, tmp_path: Path
+) -> None:
     given = tuple({"question": question, "answer": right} for question, right in rows)
     source = "def grade(reply, answer):\n    return float(reply == answer)"
     each = planted("unsearched", "", source, rows=given, answer=answer, asking="")
@@ -203,7 +205,7 @@ PLAYER = "def reply(task, messages):\n    return task['answer']\n"
     ("check", "rules"),
     [("answer in ' '.join(told(completion))", {"RWD085"}), ("told(completion)[-1:] == [answer]", set())],
 )
-def test_environment_that_answers_back_is_searched_and_finds_are_played(
+def test_multi_turn_search_plays_its_finds(
     check: str, rules: set[str], observations: Observations, tmp_path: Path
 ) -> None:
     each = Whole("game", "v0", GAME.format(check=check), oracle=PLAYER)
@@ -215,5 +217,5 @@ def test_environment_that_answers_back_is_searched_and_finds_are_played(
     assert {finding.rule for finding in fired(each, facts, tmp_path)} == rules
 
 
-def test_odd_environments_are_there() -> None:
+def test_environments_of_search_exist() -> None:
     assert set(ODD) <= {odd.name for odd in itertools.chain(ODDITIES)}

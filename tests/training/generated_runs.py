@@ -1,4 +1,4 @@
-"""Runs that nobody declared: every knob of the spec, drawn together with the others."""
+"""Runs that nobody declared: every setting of the spec, drawn together with the others."""
 
 from __future__ import annotations
 

@@ -10,11 +10,9 @@ from typing import Any
 import pytest
 from envops.repository.repository import Repository
 from envops.repository.run import run_spec
-from envops.rules.runs.trainer_settings import knobs_of
-from envops.rules.runs.trainers import TRAINERS
 from envops.training.declared_runs import declared_runs, leftover_configs, write_configs
-from envops.training.trainers import compile_run
-from envops.training.trainers.trainer import Compiled, CompileError, Environment, Request
+from envops.training.trainers import TRAINERS, compile_run
+from envops.training.trainers.trainer import Compiled, CompileError, CompileRequest, Environment
 
 REPOSITORY = Path(__file__).parents[2]
 SUMS = Environment("sums", "sums", "acme/sums", "0.1.0", "v1")
@@ -35,7 +33,7 @@ DECLARED: dict[str, Any] = {
 def compiled(backend: str, **changes: Any) -> Compiled:
     declared = {**DECLARED, "backend": backend, **changes}
     spec = run_spec("first", {key: value for key, value in declared.items() if value is not None}, {}, "registry.yaml")
-    return compile_run(Request(spec, {"sums": SUMS, "texts": TEXTS}))
+    return compile_run(CompileRequest(spec, {"sums": SUMS, "texts": TEXTS}))
 
 
 def native(backend: str, **changes: Any) -> Any:
@@ -51,14 +49,14 @@ def repository_runs() -> list[Any]:
 def test_every_backend_reads_the_same_settings(backend: str) -> None:
     made = compiled(backend)
     spec = run_spec("first", {**DECLARED, "backend": backend}, {}, "registry.yaml")
-    knobs = knobs_of(spec, made.native.values)
-    assert (knobs.batch, set(knobs.groups.values()), knobs.max_steps) == (128, {8}, 200)
-    assert (knobs.learning_rate, set(knobs.max_tokens.values()), set(knobs.temperatures.values())) == (
+    settings = TRAINERS[backend].settings(spec, made.native.values)
+    assert (settings.batch, set(settings.groups.values()), settings.max_steps) == (128, {8}, 200)
+    assert (settings.learning_rate, set(settings.max_tokens.values()), set(settings.temperatures.values())) == (
         2e-5,
         {512},
         {0.9},
     )
-    assert knobs.lora_rank == 32
+    assert settings.lora_rank == 32
 
 
 @pytest.mark.parametrize("backend", TRAINERS)
@@ -73,14 +71,18 @@ def test_overrides_come_last_and_are_shown(backend: str) -> None:
     assert any("runs.first.overrides" in text for text in made.files.values())
 
 
-@pytest.mark.parametrize("backend", [name for name, trainer in TRAINERS.items() if trainer.batch_unit == "tasks"])
+@pytest.mark.parametrize(
+    "backend", [name for name, trainer in TRAINERS.items() if trainer.limits.batch_unit == "tasks"]
+)
 def test_a_batch_is_converted_where_tasks_are_counted(backend: str) -> None:
     made = compiled(backend)
-    assert made.knobs == {"rollouts per step": 128, "tasks per step": 16}
+    assert made.units == {"rollouts per step": 128, "tasks per step": 16}
     assert any("128 rollouts = 16 tasks" in note for note in made.notes)
 
 
-@pytest.mark.parametrize("backend", [name for name, trainer in TRAINERS.items() if not trainer.many_environments])
+@pytest.mark.parametrize(
+    "backend", [name for name, trainer in TRAINERS.items() if not trainer.limits.many_environments]
+)
 def test_a_mix_is_refused_where_one_environment_is_trained(backend: str) -> None:
     with pytest.raises(CompileError, match="trains on one environment, 2 are declared"):
         compiled(backend, environments=[{"id": "sums"}, {"id": "texts"}])
@@ -98,9 +100,11 @@ def test_hosted_runs_name_environments_as_the_hub_does() -> None:
 
 def test_the_name_of_a_submission_is_in_the_file_that_is_submitted() -> None:
     spec = run_spec("first", DECLARED, {}, "registry.yaml")
-    made = compile_run(Request(spec, {"sums": SUMS}, name="first-0123"))
-    assert tomllib.loads(made.files["configs/rl/first.toml"])["name"] == "first-0123"
-    assert "name" not in native("prime")
+    made = compile_run(CompileRequest(spec, {"sums": SUMS}))
+    named = TRAINERS["prime"].named
+    assert named is not None
+    assert tomllib.loads(named(made, "first-0123")) == {"name": "first-0123", **made.native.values}
+    assert "name" not in made.native.values
 
 
 def test_secrets_are_named_and_only_those_that_are_forwarded() -> None:
@@ -148,7 +152,7 @@ def test_settings_of_environments_reach_every_backend_that_takes_them() -> None:
 def test_v0_environments_are_named_the_old_way_by_the_old_service() -> None:
     old = replace(SUMS, generation="v0")
     spec = run_spec("first", {**DECLARED, "backend": "prime-lora"}, {}, "registry.yaml")
-    assert compile_run(Request(spec, {"sums": old})).native.values["env"][0]["id"] == "acme/sums"
+    assert compile_run(CompileRequest(spec, {"sums": old})).native.values["env"][0]["id"] == "acme/sums"
     assert native("prime-lora")["env"][0]["taskset"] == {"id": "acme/sums"}
 
 
@@ -175,13 +179,3 @@ def test_files_of_a_run_that_is_gone_are_told_and_those_by_hand_are_not(tmp_path
     (folder / "gone.toml").write_text(compiled("prime").files["configs/rl/first.toml"])
     (folder / "by-hand.toml").write_text("[trainer]\n")
     assert leftover_configs(tmp_path, []) == ["configs/rl/gone.toml"]
-
-
-def test_the_documented_matrix_is_that_of_the_data() -> None:
-    page = (REPOSITORY / "docs" / "training.md").read_text(encoding="utf-8")
-    rows = {row.split("|")[1].split()[0].strip("` "): row for row in page.splitlines() if row.startswith("| `")}
-    for name, trainer in TRAINERS.items():
-        cells = [cell.strip() for cell in rows[name].split("|")[1:-1]]
-        assert cells[2] == ", ".join(trainer.generations), name
-        assert cells[3] == trainer.released.partition(": it needs")[0], name
-        assert (cells[4], cells[5]) == (trainer.batch_unit, "yes" if trainer.many_environments else "no"), name

@@ -18,6 +18,7 @@ from envops.repository.document import parse_document
 from envops.repository.registry import registry_of
 from envops.statistics.series import series_of
 from envops.training.registry_patch import registry_patch
+from envops.training.trainers import metric_names
 
 REGISTRY = """\
 version: 1
@@ -60,14 +61,14 @@ def lines(rows: list[Mapping[str, Any]]) -> str:
 def test_every_trainers_file_gives_the_same_reward(name: str, text: str, tmp_path: Path) -> None:
     (tmp_path / name).write_text(text)
     for place in (tmp_path, tmp_path / name):
-        assert series_of(read_metrics(place))["reward"].values == [0.0, 0.1, 0.2, 0.3, 0.4]
+        assert series_of(read_metrics(place), metric_names())["reward"].values == [0.0, 0.1, 0.2, 0.3, 0.4]
 
 
 def test_rows_of_trainer_and_orchestrator_are_joined_by_step(tmp_path: Path) -> None:
     for part, metric in (("trainer", "optim/grad_norm"), ("orchestrator", "reward/all/mean")):
         (tmp_path / part).mkdir()
         (tmp_path / part / "metrics.jsonl").write_text(lines([{"step": step, metric: 1.0} for step in range(3)]))
-    assert set(series_of(read_metrics(tmp_path))) == {"reward", "grad_norm"}
+    assert set(series_of(read_metrics(tmp_path), metric_names())) == {"reward", "grad_norm"}
 
 
 def test_gaps_and_lost_numbers_are_named_and_never_zero(tmp_path: Path) -> None:
@@ -88,7 +89,7 @@ def test_only_the_latest_state_of_trl_counts(tmp_path: Path) -> None:
         folder.mkdir()
         history = [{"step": s, "reward": float(step)} for s in range(1, step + 1)]
         (folder / "trainer_state.json").write_text(json.dumps({"log_history": history}))
-    assert series_of(read_metrics(tmp_path))["reward"].values == [2.0, 2.0]
+    assert series_of(read_metrics(tmp_path), metric_names())["reward"].values == [2.0, 2.0]
 
 
 def test_nothing_to_read_says_what_was_looked_for(tmp_path: Path) -> None:
@@ -142,18 +143,18 @@ def diagnosed(root: Path, *arguments: str) -> tuple[int, Any]:
     return code, read_run(file)
 
 
-def test_a_run_that_swings_is_named_with_its_patch(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_diagnose_finding_with_a_change_shows_its_patch(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "registry.yaml").write_text(REGISTRY)
     file = tmp_path / "metrics.jsonl"
-    file.write_text(lines([{"step": step, "reward": 0.5 + 0.3 * (-1) ** step} for step in range(60)]))
+    file.write_text(lines([{"step": step, "reward": 0.5, "is_truncated/mean": 0.3} for step in range(60)]))
     code, report = diagnosed(tmp_path, str(file), "--run", "first")
     assert code == 1
     assert (report.name, report.backend, report.steps_done) == ("first", "prime", 59)
     [finding] = report.findings
-    assert finding.rule == "DGN003"
-    assert "-    learning_rate: 3.0e-5              # found by a sweep" in finding.patch
+    assert finding.rule == "DGN008"
+    assert "-    sampling: {max_tokens: 512, temperature: 1.0}   # of one reply" in finding.patch
     said = capsys.readouterr().out
-    assert "+    learning_rate: 1.0e-5" in said
+    assert "+    sampling: {max_tokens: 1024, temperature: 1.0}" in said
     assert "stop" in said
     assert "next" in said
 
@@ -227,12 +228,12 @@ def test_what_cannot_be_followed_is_said(
 def test_a_finding_goes_into_a_jobs_summary(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "registry.yaml").write_text(REGISTRY)
     file = tmp_path / "metrics.jsonl"
-    file.write_text(lines([{"step": step, "reward": 0.0} for step in range(60)]))
+    file.write_text(lines([{"step": step, "reward": 0.0, "truncated": 0.3} for step in range(60)]))
     assert main(["diagnose", str(file), "--run", "first", "--root", str(tmp_path), "--format", "markdown"]) == 1
     said = capsys.readouterr().out
     assert "| `reward` | 0 | 0 | 60 |" in said
     assert "**DGN001** error" in said
-    assert "+    batch_size: 256" in said
+    assert "+    sampling: {max_tokens: 1024" in said
 
 
 def test_curves_have_an_interval_gaps_and_the_steps_that_a_finding_speaks_of(tmp_path: Path) -> None:

@@ -10,8 +10,8 @@ import pytest
 from envops.repository.registry import Registry
 from envops.repository.repository import Repository
 from envops.repository.run import run_spec
-from envops.rules.runs.trainers import TRAINERS
 from envops.training.declared_runs import declared_runs
+from envops.training.trainers import TRAINERS
 from envops.training.trainers.native_config import leaves
 from generated_runs import generated_run
 
@@ -29,7 +29,7 @@ def test_any_value_in_any_place_is_judged(backend: str, repository: Repository) 
         draw = random.Random(seed)
         declared = {**generated_run(seed), "backend": backend}
         declared.pop("overrides", None)
-        if not TRAINERS[backend].many_environments:
+        if not TRAINERS[backend].limits.many_environments:
             declared["environments"] = declared["environments"][:1]
         [run] = judged(repository, declared)
         if run.compiled is None:

@@ -27,7 +27,7 @@ from envops.repository.run import run_spec
 from envops.repository.workspace import Workspace
 from envops.training.declared_runs import declared_runs
 from envops.training.trainers import compile_run
-from envops.training.trainers.trainer import Request, environment_of
+from envops.training.trainers.trainer import CompileRequest, environment_of
 from envops.validation.venv import venv_for
 from generated_runs import generated_run
 
@@ -58,7 +58,7 @@ def compiled(repository: Repository, backend: str, declared: Mapping[str, Any]) 
     spec = run_spec("first", {**declared, "backend": backend}, {}, "registry.yaml")
     used = {source.id for source in spec.environments}
     environments = {name: environment_of(name, repository.registry, repository.packages) for name in used}
-    return compile_run(Request(spec, environments)).files
+    return compile_run(CompileRequest(spec, environments)).files
 
 
 def schema_errors(checkout: Path, files: Sequence[Path]) -> dict[str, str | None]:

@@ -12,9 +12,10 @@ import pytest
 from envops.emulator.server import EmulatedHub
 from envops.hub.runs import RunsUnreadable, list_runs
 from envops.repository.run import run_spec
-from envops.training.identity import RunIdentity, identity_of
-from envops.training.submit import Platform, submit
-from envops.training.trainers.trainer import Environment, Request
+from envops.training.declared_runs import DeclaredRun
+from envops.training.submit import Platform, RunIdentity, identity_of, submit
+from envops.training.trainers import compile_run
+from envops.training.trainers.trainer import CompileRequest, Environment
 
 DECLARED: dict[str, Any] = {
     "backend": "prime",
@@ -27,8 +28,8 @@ SUMS = Environment("sums", "sums", "acme/sums", "0.1.0", "v1")
 COMMIT = "0123456789abcdef"
 
 
-def request(**changes: Any) -> Request:
-    return Request(run_spec("first", {**DECLARED, **changes}, {}, "registry.yaml"), {"sums": SUMS})
+def request(**changes: Any) -> CompileRequest:
+    return CompileRequest(run_spec("first", {**DECLARED, **changes}, {}, "registry.yaml"), {"sums": SUMS})
 
 
 def identity(commit: str = COMMIT, environment: Environment = SUMS, **changes: Any) -> RunIdentity:
@@ -36,14 +37,17 @@ def identity(commit: str = COMMIT, environment: Environment = SUMS, **changes: A
     return identity_of(asked, {**DECLARED, **changes}, {}, commit)
 
 
+RUN = DeclaredRun(request().spec, request(), compile_run(request()), ())
+
+
 def created(hub: EmulatedHub) -> list[dict[str, Any]]:
     return hub.state().get("run", [])
 
 
 def test_a_run_is_submitted_once_and_then_found(hub: EmulatedHub, platform: Platform) -> None:
-    first = submit(request(), identity(), platform)
+    first = submit(RUN, identity(), platform)
     assert (first.outcome, first.name) == ("submitted", identity().name)
-    again = submit(request(), identity(commit="another commit"), platform)
+    again = submit(RUN, identity(commit="another commit"), platform)
     assert (again.outcome, again.id) == ("already-submitted", first.id)
     [run] = created(hub)
     assert run["name"] == identity().name
@@ -70,8 +74,8 @@ FAULTS = {
 @pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS)
 def test_no_fault_makes_a_second_run(hub: EmulatedHub, platform: Platform, fault: str) -> None:
     hub.break_with(fault)
-    first = submit(request(), identity(), platform)
-    second = submit(request(), identity(), platform)
+    first = submit(RUN, identity(), platform)
+    second = submit(RUN, identity(), platform)
     calls = hub.journal("POST", "/training/runs")
     assert len([call for call in calls if not call["path"].endswith("prepare")]) == 1
     assert len(created(hub)) <= 1
@@ -84,14 +88,14 @@ def test_no_fault_makes_a_second_run(hub: EmulatedHub, platform: Platform, fault
 def test_a_run_that_never_came_to_be_is_submitted_again(hub: EmulatedHub, platform: Platform) -> None:
     hub.break_with("POST /training/runs reset effect=none")
     at_once = replace(platform, pending_seconds=0.0)
-    assert submit(request(), identity(), at_once).outcome == "unknown"
-    assert submit(request(), identity(), at_once).outcome == "submitted"
+    assert submit(RUN, identity(), at_once).outcome == "unknown"
+    assert submit(RUN, identity(), at_once).outcome == "submitted"
     assert len(created(hub)) == 1
 
 
 def test_nothing_is_created_while_the_list_cannot_be_read(hub: EmulatedHub, platform: Platform) -> None:
     hub.break_with("GET /rft/runs status code=500 times=always")
-    assert submit(request(), identity(), platform).outcome == "unknown"
+    assert submit(RUN, identity(), platform).outcome == "unknown"
     assert created(hub) == []
 
 
@@ -108,9 +112,9 @@ def others(hub: EmulatedHub, count: int, name: str = "") -> None:
 @pytest.mark.parametrize("assumed", ["page-limit=2", "paging=ignored"])
 def test_a_run_is_found_on_any_page(hub: EmulatedHub, platform: Platform, assumed: str) -> None:
     hub.assume(assumed)
-    first = submit(request(), identity(), platform)
+    first = submit(RUN, identity(), platform)
     others(hub, 3)
-    assert submit(request(), identity(), platform).id == first.id
+    assert submit(RUN, identity(), platform).id == first.id
     assert len(created(hub)) == 4
 
 
@@ -153,6 +157,6 @@ def test_when_and_whether_it_is_submitted_is_no_part_of_what_it_is() -> None:
 
 def test_the_key_is_in_no_note_and_in_no_message(hub: EmulatedHub, platform: Platform) -> None:
     hub.break_with("POST /training/runs status code=500")
-    said = submit(request(), identity(), platform)
+    said = submit(RUN, identity(), platform)
     notes = "".join(path.read_text() for path in Path(platform.notes).rglob("*.json"))
     assert hub.key not in json.dumps([said.message, said.next, notes])

@@ -33,7 +33,7 @@ def test_a_compiled_file_that_is_out_of_date_is_not_trained(copied: Path, capsys
     file = copied / "configs" / "rl" / "reverse-text-here.toml"
     file.write_text(file.read_text().replace("max_steps = 100", "max_steps = 9999"))
     assert main(["train", "reverse-text-here", "--root", str(copied)]) == 2
-    assert "reverse-text-here.toml does not match registry.yaml" in capsys.readouterr().err
+    assert "reverse-text-here.toml differs from registry.yaml" in capsys.readouterr().err
 
 
 def test_without_being_named_a_run_of_this_machine_is_only_told_of(

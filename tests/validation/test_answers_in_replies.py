@@ -48,11 +48,11 @@ def nearest(answer: str, type: str | None = None, tolerance: float = 0.0) -> lis
         ("<answer>never closed", "<answer>never closed"),
     ],
 )
-def test_the_answer_is_found_by_its_marks(reply: str, answer: str):
+def test_find_payload_marked_answer_is_found(reply: str, answer: str):
     assert find_payload(reply).answer == answer
 
 
-def test_a_known_answer_is_found_where_nothing_marks_it():
+def test_find_payload_known_answer_is_found_without_marks():
     payload = find_payload("12 is it, so 12 it is", "12")
     assert (payload.before, payload.after) == ("12 is it, so ", " it is")
 
@@ -60,16 +60,16 @@ def test_a_known_answer_is_found_where_nothing_marks_it():
 @pytest.mark.parametrize(
     "reply", ["<answer> 4 </answer>", "\\boxed{4}!", "#### 4", '{"answer": "4"}', " 4 ", "", "<a></a>"]
 )
-def test_a_reply_with_its_own_answer_is_the_same_reply(reply: str):
+def test_payload_saying_same_answer_returns_same_reply(reply: str):
     payload = find_payload(reply)
     assert payload.saying(payload.answer) == reply
 
 
-def test_only_the_answer_is_replaced():
+def test_payload_saying_replaces_answer_only():
     assert find_payload("<think>4</think><answer>4</answer>").saying("5") == "<think>4</think><answer>5</answer>"
 
 
-def test_format_only_keeps_the_tags_and_nothing_else():
+def test_junk_in_place_of_payload_keeps_tags_only():
     reply = junk_in_place_of(find_payload("<think>because</think>\n<answer>4</answer>"))
     assert reply == f"<think>{JUNK}</think>\n<answer>{JUNK}</answer>"
 
@@ -96,74 +96,74 @@ def test_format_only_keeps_the_tags_and_nothing_else():
         ("", "text"),
     ],
 )
-def test_types_are_told_by_looks(answer: str, type: str):
+def test_detect_type_returns_type_of_answer(answer: str, type: str):
     assert detect_type(answer) == type
 
 
 @pytest.mark.parametrize("type", TYPES)
 @pytest.mark.parametrize("answer", ODD_ANSWERS)
-def test_no_near_miss_is_the_answer_and_none_comes_twice(answer: str, type: str | None):
+def test_near_misses_are_distinct_and_wrong(answer: str, type: str | None):
     found = nearest(answer, type)
     assert answer not in found
     assert len(set(found)) == len(found)
 
 
 @pytest.mark.parametrize("answer", ["42", "0", "-3", "3.14", "1,234", "$1,234.50", "9007199254740993", "9" * 40])
-def test_a_number_has_near_misses_that_are_numbers(answer: str):
+def test_near_misses_of_number_are_numbers(answer: str):
     found = nearest(answer)
     assert found
     assert all(detect_type(wrong.replace("$-", "-$")) == "number" for wrong in found)
 
 
 @pytest.mark.parametrize("answer", ["10", "0", "-2.5", "100"])
-def test_near_misses_of_a_number_lie_outside_of_the_tolerance(answer: str):
+def test_near_misses_of_number_exceed_tolerance(answer: str):
     assert all(abs(float(wrong) - float(answer)) > 4.0 for wrong in nearest(answer, "number", 4.0))
 
 
-def test_a_number_keeps_its_decimals_and_its_currency():
+def test_near_misses_of_number_keep_decimals_and_currency():
     assert nearest("$2.50")[:2] == ["$3.50", "$1.50"]
 
 
-def test_a_number_beyond_floats_is_wrong_in_its_last_digit():
+def test_near_miss_of_huge_number_changes_last_digit():
     assert nearest("123456789012345678901234") == ["123456789012345678901235"]
 
 
 @pytest.mark.parametrize(("answer", "other"), [("yes", "no"), ("False", "True"), ("NO", "Yes")])
-def test_a_boolean_is_turned_round(answer: str, other: str):
+def test_near_miss_of_boolean_is_other_value(answer: str, other: str):
     assert nearest(answer) == [other]
 
 
-def test_a_choice_is_another_letter():
+def test_near_miss_of_choice_is_other_letter():
     assert nearest("(B)")[:3] == ["(A)", "(C)", "(D)"]
 
 
-def test_a_list_may_miss_an_element_or_have_another_order():
+def test_near_misses_of_list_drop_or_reorder():
     found = nearest("red, green, blue")
     assert "red, green" in found
     assert "green, red, blue" in found
 
 
-def test_a_set_in_another_order_is_no_near_miss():
+def test_near_misses_of_set_ignore_order():
     assert "green, red" not in nearest("red, green", "set")
     assert "[2, 1]" not in nearest("[1, 2]", "set")
 
 
 @pytest.mark.parametrize("answer", ["[1, 2]", "[]", "{}", '{"a": 1, "b": [1]}', '{"a": "x"}', "[[1], [2]]"])
-def test_near_misses_of_json_are_json_of_the_same_kind(answer: str):
+def test_near_misses_of_json_are_json_of_same_kind(answer: str):
     found = [json.loads(wrong) for wrong in nearest(answer, "json")]
     assert found
     assert all(type(wrong) is type(json.loads(answer)) for wrong in found)
 
 
-def test_a_number_in_json_stays_a_number():
+def test_near_miss_of_json_number_is_number():
     assert {"a": 1, "b": 3} in [json.loads(wrong) for wrong in nearest('{"a": 1, "b": 2}')]
 
 
-def test_a_text_in_json_stays_in_quotes():
+def test_near_miss_of_json_text_is_quoted():
     assert nearest('"north"', "json")[0] == '"noxth"'
 
 
-def test_an_answer_of_no_type_has_no_near_miss():
+def test_near_misses_of_no_type_are_empty():
     assert nearest("essay", "none") == []
 
 
@@ -181,5 +181,5 @@ def test_an_answer_of_no_type_has_no_near_miss():
         ({"question": "?"}, None),
     ],
 )
-def test_the_answer_of_a_task_is_in_the_usual_field(data: dict[str, object], answer: str | None):
+def test_answer_of_task_is_read_from_usual_field(data: dict[str, object], answer: str | None):
     assert answer_of(data) == answer

@@ -37,7 +37,7 @@ def cases_file(folder: Path, text: str) -> Path:
     return path
 
 
-def test_cases_are_read_with_their_lines(tmp_path: Path) -> None:
+def test_cases_are_read_with_line_numbers(tmp_path: Path) -> None:
     cases = read_cases(cases_file(tmp_path, GOOD))
     assert [(case.name, case.line) for case in cases] == [("right", 2), ("wrong", 7)]
 
@@ -58,12 +58,12 @@ def test_cases_are_read_with_their_lines(tmp_path: Path) -> None:
         ("- [", "cannot be read"),
     ],
 )
-def test_what_is_wrong_with_a_case_is_said_with_its_line(tmp_path: Path, text: str, message: str) -> None:
+def test_invalid_case_is_reported_with_line(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(pytest.Collector.CollectError, match=message):
         read_cases(cases_file(tmp_path, text))
 
 
-def test_an_empty_file_has_no_cases(tmp_path: Path) -> None:
+def test_empty_cases_file_has_no_cases(tmp_path: Path) -> None:
     assert read_cases(cases_file(tmp_path, "# none yet\n")) == []
 
 
@@ -71,7 +71,7 @@ def scored(reward: float | None, **functions: float | None) -> Scored:
     return Scored(reward, functions, {}, [{"role": "assistant", "content": "<answer>5</answer>"}])
 
 
-def test_expectations_come_first_and_all_else_is_shown_beside_them() -> None:
+def test_comparison_lists_expectations_before_other_scores() -> None:
     rows = list(_compared({"reward": 1.0, "corect": 1.0}, scored(0.5, correct=0.5)))
     assert [(row.name, row.got, row.holds) for row in rows] == [
         ("reward", "0.5", False),
@@ -80,12 +80,12 @@ def test_expectations_come_first_and_all_else_is_shown_beside_them() -> None:
     ]
 
 
-def test_a_missing_score_never_holds() -> None:
+def test_missing_score_never_holds() -> None:
     (row, *_) = _compared({"reward": "< 1"}, scored(None))
     assert (row.got, row.holds) == ("no number", False)
 
 
-def test_a_case_that_does_not_hold_reads_as_a_comparison(tmp_path: Path) -> None:
+def test_failing_case_prints_comparison(tmp_path: Path) -> None:
     case = read_cases(cases_file(tmp_path, GOOD))[0]
     result = scored(0.0, correct=0.0)
     failed = CaseFailed(case, grader().tasks[0], result, list(_compared(case.expect, result)))
@@ -98,7 +98,7 @@ def test_a_case_that_does_not_hold_reads_as_a_comparison(tmp_path: Path) -> None
     assert shown.reprcrash.lineno == 2
 
 
-def test_the_environment_is_the_nearest_package(tmp_path: Path) -> None:
+def test_environment_of_tests_is_nearest_package(tmp_path: Path) -> None:
     (tmp_path / "pyproject.toml").write_text("")
     assert environment_folder(tmp_path / "tests" / "deep" / "test_a.py") == tmp_path
 
@@ -128,7 +128,7 @@ def grader(count: int = 10) -> Grader:
     return Grader(lambda: made)
 
 
-def test_tasks_are_read_as_far_as_they_are_asked_for() -> None:
+def test_tasks_are_read_lazily() -> None:
     one = grader(10**9)
     assert one.tasks[3]["answer"] == "3"
     assert one.tasks[3].index == 3
@@ -145,7 +145,7 @@ def test_tasks_are_a_sequence() -> None:
     assert tasks[0].prompt == [{"role": "user", "content": "task 0"}]
 
 
-def test_a_task_is_meant_by_itself_its_index_or_its_fields() -> None:
+def test_task_is_found_by_itself_index_or_fields() -> None:
     tasks = grader().tasks
     assert tasks.meant(tasks[4]).index == 4
     assert tasks.meant(4).index == 4
@@ -153,19 +153,19 @@ def test_a_task_is_meant_by_itself_its_index_or_its_fields() -> None:
 
 
 @pytest.mark.parametrize("task", [10, {"answer": "eleven"}])
-def test_a_task_that_is_not_there_is_said(task: Any) -> None:
+def test_missing_task_raises(task: Any) -> None:
     with pytest.raises(LookupError, match="no task"):
         grader().tasks.meant(task)
 
 
-def test_nothing_is_opened_before_it_is_needed() -> None:
+def test_grader_opens_environment_when_needed() -> None:
     def never() -> Any:
         raise AssertionError("opened")
 
     Grader(never).close()
 
 
-def test_what_broke_is_in_the_result_and_its_repr() -> None:
+def test_scored_reports_failures() -> None:
     failure = {"type": "ZeroDivisionError", "message": "division by zero", "place": {"file": "a.py", "line": 3}}
     row = {
         "reward": None,

@@ -20,50 +20,50 @@ def read(*tasks: TaskView, conversational: bool = False) -> DatasetReader:
     return reader
 
 
-def test_each_task_is_passed_on_once():
+def test_reader_passes_each_task_on_once():
     passed: list[int] = []
     DatasetReader("train").watch([task(0, "a"), task(1, "b")], lambda one: passed.append(one.index))
     assert passed == [0, 1]
 
 
-def test_an_empty_data_set_has_nothing():
+def test_empty_dataset_has_no_findings():
     facts = read().facts(0)
     assert (facts["size"], facts["inspected"], facts["duplicate_count"]) == (0, 0, 0)
 
 
-def test_prompts_of_white_space_are_empty():
+def test_prompt_of_whitespace_is_empty():
     assert read(task(0, "a"), task(1, " \n")).facts(2)["empty_prompts"] == [1]
 
 
-def test_a_system_prompt_alone_is_an_empty_prompt():
+def test_system_prompt_alone_is_empty_prompt():
     alone = TaskView(0, [{"role": "system", "content": "Be brief."}], {})
     assert read(alone).facts(1)["empty_prompt_count"] == 1
 
 
-def test_white_space_does_not_tell_prompts_apart():
+def test_prompts_differing_in_whitespace_are_duplicates():
     assert read(task(0, "a  b"), task(1, "c"), task(2, "a\nb")).facts(3)["duplicates"] == [(0, 2)]
 
 
-def test_another_answer_does_not_tell_prompts_apart():
+def test_prompts_with_other_answer_are_duplicates():
     assert read(task(0, "a", answer=1), task(1, "a", answer=2)).facts(2)["duplicate_count"] == 1
 
 
-def test_hidden_data_tells_conversations_apart():
+def test_conversations_with_other_hidden_data_are_distinct():
     assert read(task(0, "a", secret=1), task(1, "a", secret=2), conversational=True).facts(2)["duplicate_count"] == 0
 
 
-def test_tasks_without_a_prompt_are_told_apart_by_their_data():
+def test_tasks_without_prompt_are_compared_by_data():
     reader = read(task(0, idx=0, goal="a"), task(1, idx=1, goal="a"), task(2, idx=2, goal="b"))
     assert reader.facts(3)["duplicates"] == [(0, 1)]
 
 
-def test_the_first_finds_are_kept_and_all_are_counted():
+def test_duplicates_first_are_kept_and_all_counted():
     facts = read(*(task(index, "a") for index in range(100))).facts(100)
     assert len(facts["duplicates"]) == KEPT
     assert facts["duplicate_count"] == 99
 
 
-def test_an_overlap_names_both_tasks():
+def test_overlap_names_both_tasks():
     assert list(overlap(read(task(0, "a"), task(1, "b")), read(task(0, "c"), task(1, "b")))) == [(1, 1)]
 
 
@@ -77,7 +77,7 @@ def test_an_overlap_names_both_tasks():
         ('{"label": ...} label = "cat"', "cat"),
     ],
 )
-def test_an_answer_that_is_said_to_be_the_answer_is_given_away(prompt: str, answer: str):
+def test_prompt_stating_answer_gives_it_away(prompt: str, answer: str):
     assert gives_answer_away(prompt, answer)
 
 
@@ -93,5 +93,5 @@ def test_an_answer_that_is_said_to_be_the_answer_is_given_away(prompt: str, answ
         ("What is (.*)?", ".*"),
     ],
 )
-def test_an_answer_that_merely_occurs_is_not(prompt: str, answer: str | None):
+def test_prompt_containing_answer_does_not_give_it_away(prompt: str, answer: str | None):
     assert not gives_answer_away(prompt, answer)

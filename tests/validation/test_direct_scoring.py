@@ -62,14 +62,14 @@ def ask(scoring: DirectScoring, times: int = MANY) -> list[float]:
     return [scoring.scored(TASK, REPLY, 5.0)["reward"] for _ in range(times)]
 
 
-def test_direct_scoring_that_agrees_compares_only_the_first_replies() -> None:
+def test_direct_scoring_that_agrees_compares_first_replies_only() -> None:
     adapter = Adapter()
     assert ask(DirectScoring(session_over(adapter))) == [1.0] * MANY
     assert adapter.asked == ["full", "direct"] * COMPARED + ["direct"] * (MANY - COMPARED)
 
 
 @pytest.mark.parametrize("direct", [0.5, None], ids=["another reward", "not known how"])
-def test_direct_scoring_that_differs_is_never_asked_again(direct: float | None) -> None:
+def test_direct_scoring_that_differs_is_not_used_again(direct: float | None) -> None:
     adapter = Adapter(direct)
     scoring = DirectScoring(session_over(adapter))
     assert ask(scoring) == [1.0] * MANY
@@ -77,7 +77,7 @@ def test_direct_scoring_that_differs_is_never_asked_again(direct: float | None) 
     assert adapter.asked.count("direct") == 1
 
 
-def test_failures_that_differ_in_traceback_alone_agree() -> None:
+def test_failures_differing_in_traceback_only_agree() -> None:
     adapter = Adapter()
     adapter.full_row, adapter.direct_row = row(0.0, "bad"), row(0.0, "bad")
     adapter.direct_row["failures"][0]["failure"]["traceback"] = "another way"
@@ -88,7 +88,7 @@ def test_failures_that_differ_in_traceback_alone_agree() -> None:
 @pytest.mark.parametrize(
     ("in_full", "then"), [(True, "direct"), (False, "full")], ids=["in full too", "directly alone"]
 )
-def test_function_that_fails_directly_is_scored_in_full(in_full: bool, then: str) -> None:
+def test_function_failing_directly_is_scored_in_full(in_full: bool, then: str) -> None:
     adapter = Adapter()
     scoring = DirectScoring(session_over(adapter))
     ask(scoring, COMPARED)
@@ -101,14 +101,14 @@ def test_function_that_fails_directly_is_scored_in_full(in_full: bool, then: str
     assert adapter.asked == [then]
 
 
-def test_mutant_is_scored_directly_and_held_against_nothing() -> None:
+def test_mutant_is_scored_directly_without_comparison() -> None:
     adapter = Adapter()
     scoring = DirectScoring(session_over(adapter))
     assert scoring.scored_by_any(TASK, REPLY, 5.0)["reward"] == 1.0
     assert adapter.asked == ["direct"]
 
 
-def test_policy_is_scored_in_full_and_its_first_replies_twice() -> None:
+def test_policy_is_scored_in_full_and_first_replies_twice() -> None:
     adapter = Adapter(0.5)
     session = session_over(adapter)
     for _ in range(SCORED_TWICE + 2):
@@ -117,7 +117,7 @@ def test_policy_is_scored_in_full_and_its_first_replies_twice() -> None:
     assert adapter.asked == ["full"] * (2 * SCORED_TWICE + 2 + 2)
 
 
-def test_alternating_reward_is_told_by_its_second_scoring() -> None:
+def test_alternating_reward_differs_in_second_scoring() -> None:
     adapter = Adapter()
     session = session_over(adapter)
     rewards = iter((0.0, 1.0))
@@ -126,7 +126,7 @@ def test_alternating_reward_is_told_by_its_second_scoring() -> None:
     assert (scored["reward"], scored["again"]) == (0.0, [1.0])
 
 
-def test_loop_seems_to_run_while_a_reply_is_scored_directly() -> None:
+def test_direct_scoring_sets_running_loop() -> None:
     seen: list[Any] = []
     adapter = Adapter()
     adapter.score_directly = lambda *_: seen.append(asyncio.get_running_loop())  # type: ignore[method-assign, assignment]

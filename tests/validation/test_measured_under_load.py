@@ -43,19 +43,19 @@ def working(reply: str) -> float:
     return float(sum(reply.count("b", 0, position) for position in range(0, len(reply), 4)))
 
 
-def test_waiting_for_the_machine_is_no_growth():
+def test_growth_ignores_waiting():
     [growth] = growths(session_of(waiting), TASK, {"letters": lambda n: "a" * n}, 3.0)
     assert not growth["timed_out"]
     assert len(growth["seconds"]) == 7
     assert max(growth["seconds"]) < 0.1
 
 
-def test_work_that_grows_with_the_square_is_seen():
+def test_growth_quadratic_work_is_measured():
     [growth] = growths(session_of(working), TASK, {"letters": lambda n: "a" * n}, 3.0)
     assert growth["timed_out"] or growth["seconds"][-1] > 0.25
 
 
-def test_repetitions_of_slow_rewards_are_waited_for():
+def test_repetitions_of_slow_rewards_finish():
     def slow(_reply: str) -> float:
         time.sleep(0.1)
         return 1.0

@@ -10,18 +10,18 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from envops_worker.effort import Budget, BudgetSpent, processor_limit, processor_seconds
+from envops_worker.effort import BudgetSpent, ProcessorBudget, processor_limit, processor_seconds
 from envops_worker.failures import OutOfTime
 from envops_worker.mutation import bench as mutation_bench
-from envops_worker.mutation.bench import Bench, Trial
+from envops_worker.mutation.bench import Bench, MutantTrial
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 
-def plenty() -> Budget:
+def plenty() -> ProcessorBudget:
     """Counted from now: what other tests used of the processor is not of this one."""
-    return Budget(60.0, 60.0)
+    return ProcessorBudget(60.0, 60.0)
 
 
 def busy(seconds: float) -> None:
@@ -66,14 +66,16 @@ def probe(reply: str, earned: float) -> dict[str, Any]:
     return {"name": reply, "completion": completion, "expect": expect, "recorded": {"reward": earned}, **common}
 
 
-def decided(code: Code, bench: Bench, mutant: Callable[[str], float], budget: Budget | None = None) -> Trial:
+def decided(
+    code: Code, bench: Bench, mutant: Callable[[str], float], budget: ProcessorBudget | None = None
+) -> MutantTrial:
     budget = budget or plenty()
-    trial = Trial({"id": "a", "reward": mutant})
+    trial = MutantTrial({"id": "a", "reward": mutant})
     any(bench.decides(trial, code, batch, budget) for batch in bench.batches(budget))  # type: ignore[arg-type]
     return trial
 
 
-def test_a_mutant_is_asked_about_all_conversations_until_one_notices():
+def test_bench_asks_conversations_until_one_kills_mutant():
     code = Code(lambda reply: float(reply == "right"))
     replies = ["right", *(f"wrong {number}" for number in range(50))]
     bench = Bench(code, [probe(reply, code.reward(reply)) for reply in replies])  # type: ignore[arg-type]
@@ -82,13 +84,13 @@ def test_a_mutant_is_asked_about_all_conversations_until_one_notices():
     assert decided(code, bench, lambda reply: float(reply[0] == "r")).outcome == ""
 
 
-def test_a_slow_conversation_is_asked_about_last():
+def test_bench_asks_slow_conversation_last():
     code = Code(lambda reply: busy(0.08 if reply == "slow" else 0.0) or 1.0)
     bench = Bench(code, [probe(reply, 1.0) for reply in ("slow", "a", "b")])  # type: ignore[arg-type]
     assert [number for batch in bench.batches(plenty()) for number in batch] == [1, 2, 0]
 
 
-def test_a_conversation_that_takes_too_long_is_not_taken_for_one_that_tells_nothing(monkeypatch: pytest.MonkeyPatch):
+def test_bench_counts_too_slow_conversation_as_left_out(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(mutation_bench, "MOST_SECONDS", 0.05)
     code = Code(lambda reply: busy(0.3 if reply == "slow" else 0.0) or 1.0)
     bench = Bench(code, [probe(reply, 1.0) for reply in ("slow", "a")] + [probe("b", 0.5)])  # type: ignore[arg-type]
@@ -97,13 +99,13 @@ def test_a_conversation_that_takes_too_long_is_not_taken_for_one_that_tells_noth
     assert list(bench.left_out) == ["b"]
 
 
-def test_waiting_costs_no_processor_and_a_conversation_that_waits_is_asked_about():
+def test_bench_asks_conversation_that_waits():
     code = Code(lambda _: time.sleep(0.2) or 1.0)
     bench = Bench(code, [probe("a", 1.0)])  # type: ignore[arg-type]
     assert decided(code, bench, lambda _: 0.0).outcome == "killed"
 
 
-def test_a_mutant_that_hangs_is_noticed():
+def test_bench_kills_mutant_that_hangs():
     code = Code(lambda _: 1.0)
     bench = Bench(code, [probe("a", 1.0)])  # type: ignore[arg-type]
     trial = decided(code, bench, lambda _: busy(60.0) or 1.0)
@@ -111,15 +113,15 @@ def test_a_mutant_that_hangs_is_noticed():
     assert "of the processor" in trial.by
 
 
-def test_a_spent_budget_decides_nothing():
+def test_bench_spent_budget_decides_nothing():
     code = Code(lambda _: 1.0)
     bench = Bench(code, [probe("a", 1.0)])  # type: ignore[arg-type]
-    for spent in (Budget(0.0, 60.0), Budget(60.0, 0.0)):
+    for spent in (ProcessorBudget(0.0, 60.0), ProcessorBudget(60.0, 0.0)):
         with pytest.raises(BudgetSpent):
             decided(code, bench, lambda _: 0.0, spent)
 
 
-def test_the_processors_time_is_limited_and_the_clocks_is_not():
+def test_processor_limit_ignores_wall_clock():
     with processor_limit(0.05):
         time.sleep(0.2)
     with pytest.raises(OutOfTime), processor_limit(0.05):
@@ -129,27 +131,27 @@ def test_the_processors_time_is_limited_and_the_clocks_is_not():
     assert processor_seconds() > before
 
 
-def told_apart(code: Code, mutant: Callable[[str], float]) -> Trial:
+def told_apart(code: Code, mutant: Callable[[str], float]) -> MutantTrial:
     """A survivor that was asked about variations of gold."""
     bench = Bench(code, [{**probe("<answer>4</answer>", code.reward("<answer>4</answer>")), "seed": True}])  # type: ignore[arg-type]
     list(bench.batches(plenty()))
-    trial = Trial({"id": "a", "reward": mutant}, "survived")
+    trial = MutantTrial({"id": "a", "reward": mutant}, "survived")
     bench.tells_apart(trial, code, (), plenty())  # type: ignore[arg-type]
     return trial
 
 
-def test_a_mutant_is_told_apart_by_the_first_reply_that_it_scores_otherwise():
+def test_variation_scored_otherwise_tells_mutant_apart():
     trial = told_apart(Code(lambda reply: float("4" in reply)), lambda reply: float("<answer>4" in reply))
     assert trial.apart is not None
     assert (trial.apart["original"], trial.apart["mutant"]) == ({"reward": 1.0}, {"reward": 0.0})
 
 
-def test_mutant_that_says_the_same_of_all_variations_is_not_told_apart():
+def test_mutant_with_equal_scores_is_not_told_apart():
     trial = told_apart(Code(lambda reply: float("4" in reply)), lambda reply: float(reply.count("4") > 0))
     assert trial.apart is None
 
 
-def test_mutant_that_hangs_on_variations_is_not_told_apart(monkeypatch: pytest.MonkeyPatch):
+def test_mutant_hanging_on_variations_is_not_told_apart(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(mutation_bench, "HANGING_SECONDS", 0.05)
     monkeypatch.setattr(mutation_bench, "MOST_VARIATIONS", 3)
     trial = told_apart(Code(lambda reply: float("4" in reply)), lambda _: busy(60.0) or 1.0)

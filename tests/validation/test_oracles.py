@@ -16,7 +16,7 @@ def derived(prompt: str, answer: object = "4", tags: tuple[str, ...] = ()) -> st
     return text_of(DerivedOracle(tags).reply({"answer": answer}, [{"role": "user", "content": prompt}]))
 
 
-def test_the_parsers_tags_come_first():
+def test_derived_reply_prefers_tags_of_parser():
     reply = derived("Put it in \\boxed{}.", tags=("think", "answer"))
     assert reply.startswith("<think>")
     assert reply.endswith("<answer>4</answer>")
@@ -32,15 +32,15 @@ def test_the_parsers_tags_come_first():
         ("What is 2 + 2?", "4"),
     ],
 )
-def test_the_format_is_read_from_the_prompt(prompt: str, reply: str):
+def test_derived_reply_uses_format_of_prompt(prompt: str, reply: str):
     assert derived(prompt) == reply
 
 
-def test_the_answer_goes_into_the_answers_tag():
+def test_derived_reply_puts_answer_into_answer_tag():
     assert derived("Use <answer>, and <reasoning> before it.").endswith("<answer>4</answer>")
 
 
-def test_a_task_without_an_answer_has_no_oracle():
+def test_task_without_answer_raises_no_oracle():
     with pytest.raises(NoOracle):
         DerivedOracle().reply({"question": "?"}, [])
 
@@ -55,16 +55,16 @@ def asked(file: Path, source: str) -> dict[str, object]:
     return AuthorsOracle(file).reply({"answer": "4"}, [{"role": "user", "content": "?"}])
 
 
-def test_a_string_becomes_a_message(file: Path):
+def test_oracle_string_becomes_message(file: Path):
     assert asked(file, "def reply(task, messages): return task['answer']") == {"role": "assistant", "content": "4"}
 
 
-def test_a_message_is_passed_on(file: Path):
+def test_oracle_message_is_passed_on(file: Path):
     source = "def reply(task, messages): return {'tool_calls': [1], 'content': None}"
     assert asked(file, source)["tool_calls"] == [1]
 
 
-def test_the_oracle_cannot_change_the_task(file: Path):
+def test_oracle_cannot_change_task(file: Path):
     file.write_text("def reply(task, messages): task.clear(); messages.clear(); return ''")
     task, messages = {"answer": "4"}, [{"role": "user", "content": "?"}]
     AuthorsOracle(file).reply(task, messages)
@@ -72,17 +72,17 @@ def test_the_oracle_cannot_change_the_task(file: Path):
 
 
 @pytest.mark.parametrize("said", ["None", "42", "['a']", "{}", "{'text': 'a'}", "b'a'"])
-def test_anything_else_is_no_reply(file: Path, said: str):
+def test_oracle_other_return_value_raises(file: Path, said: str):
     with pytest.raises(OracleError, match="not a string or an assistant message"):
         asked(file, f"def reply(task, messages): return {said}")
 
 
 @pytest.mark.parametrize("source", ["", "reply = 'yes'", "def answer(task): ..."])
-def test_a_file_without_the_function_is_refused(file: Path, source: str):
-    with pytest.raises(OracleError, match="defines no function reply"):
+def test_oracle_file_without_reply_raises(file: Path, source: str):
+    with pytest.raises(OracleError, match="has no function reply"):
         asked(file, source)
 
 
-def test_what_the_file_raises_is_raised(file: Path):
+def test_oracle_exception_is_raised(file: Path):
     with pytest.raises(ZeroDivisionError):
         asked(file, "1 / 0")

@@ -12,9 +12,9 @@ import pytest
 from envops.repository.workspace import Workspace
 from envops.validation.venv import venv_for
 from envops_worker.adapters.adapter import TaskView
-from envops_worker.endpoint.server import Endpoint
+from envops_worker.endpoint.server import ScriptedEndpoint
 from envops_worker.messages import says
-from envops_worker.policies.policies import AnswerSettings, Policies
+from envops_worker.policies.scripted import AnswerSettings, ScriptedPolicies
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -119,15 +119,15 @@ class Knows:
 
 
 @pytest.fixture(scope="module")
-def endpoint() -> Endpoint:
-    made = Endpoint(Policies(Knows(), AnswerSettings()))
+def endpoint() -> ScriptedEndpoint:
+    made = ScriptedEndpoint(ScriptedPolicies(Knows(), AnswerSettings()))
     system = {"role": "system", "content": "Be brief."}
     asked = [[system, {"role": "user", "content": text}] for text in ("Look up.", "Say.")]
     made.speak_about([TaskView(0, asked[0], {"answer": "look"}), TaskView(1, asked[1], {"answer": "blue"})])
     return made
 
 
-def spoken(generation: str, program: str, endpoint: Endpoint, kind: str) -> Any:
+def spoken(generation: str, program: str, endpoint: ScriptedEndpoint, kind: str) -> Any:
     lock = REPOSITORY / "environments" / {"v0": "date_arithmetic", "v1": "word_problems"}[generation]
     venv = venv_for(lock / "requirements.lock", Workspace(REPOSITORY), threading.Event())
     arguments = [str(venv.python), "-c", program, endpoint.base_url, kind]
@@ -136,7 +136,7 @@ def spoken(generation: str, program: str, endpoint: Endpoint, kind: str) -> Any:
     return json.loads(ran.stdout.splitlines()[-1])
 
 
-def test_anthropics_own_client_talks_calls_tools_streams_and_is_cut_off(endpoint: Endpoint) -> None:
+def test_anthropic_client_reads_replies_tools_and_streams(endpoint: ScriptedEndpoint) -> None:
     """Not through the client of verifiers 0.3.1: it does not fit the release of anthropic that it asks for."""
     found = spoken("v0", ANTHROPIC, endpoint, "")
     assert found["called"] == ["look", {"at": "the moon"}]
@@ -145,7 +145,7 @@ def test_anthropics_own_client_talks_calls_tools_streams_and_is_cut_off(endpoint
     assert (found["usage"], found["counted"]) == (4, 2)
 
 
-def test_responses_client_of_v0_talks_calls_tools_and_is_cut_off(endpoint: Endpoint) -> None:
+def test_responses_client_reads_replies_and_tools(endpoint: ScriptedEndpoint) -> None:
     found = spoken("v0", V0, endpoint, "openai_responses")
     assert found["called"] == ["look", {"at": "the moon"}]
     assert found["said"] == "It is cheese indeed"
@@ -155,6 +155,6 @@ def test_responses_client_of_v0_talks_calls_tools_and_is_cut_off(endpoint: Endpo
 
 
 @pytest.mark.parametrize("kind", ["anthropic_messages", "openai_responses"])
-def test_relay_of_v1_reads_whole_replies_and_streams(endpoint: Endpoint, kind: str) -> None:
+def test_v1_relay_reads_replies_and_streams(endpoint: ScriptedEndpoint, kind: str) -> None:
     found = spoken("v1", V1, endpoint, kind)
     assert found == [{"said": "It is blue indeed", "finish": "stop", "usage": 4}] * 2

@@ -22,40 +22,40 @@ def types(trap: Trap) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("value", [0, 1.5, True, Fraction(1, 2), -3])
-def test_a_number_is_nothing_to_file(trap: Trap, value: Any):
+def test_trap_number_is_not_filed(trap: Trap, value: Any):
     trap.checked("f", value)
     assert types(trap) == {}
 
 
 @pytest.mark.parametrize("value", [None, "1.0", b"1", [1.0], 1j, Decimal(1), object()])
-def test_anything_else_is_not_a_number(trap: Trap, value: Any):
+def test_trap_other_value_is_filed_as_not_a_number(trap: Trap, value: Any):
     trap.checked("f", value)
     assert types(trap) == {"f": "NotANumber"}
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf"), 10**400])
-def test_a_number_that_no_float_holds_is_not_finite(trap: Trap, value: Any):
+def test_trap_infinite_number_is_filed_as_not_finite(trap: Trap, value: Any):
     trap.checked("f", value)
     assert types(trap) == {"f": "NotFinite"}
 
 
-def test_a_mapping_is_checked_by_its_names(trap: Trap):
+def test_trap_mapping_is_checked_by_name(trap: Trap):
     trap.checked("f", {"a": 1.0, "b": None, "c": float("nan")})
     assert types(trap) == {"b": "NotANumber", "c": "NotFinite"}
 
 
-def test_the_value_is_passed_on(trap: Trap):
+def test_trap_returns_value(trap: Trap):
     value = {"a": None}
     assert trap.checked("f", value) is value
 
 
-def test_the_first_failure_of_a_function_is_kept(trap: Trap):
+def test_trap_keeps_first_failure_of_function(trap: Trap):
     trap.filed("f", ValueError("first"))
     trap.filed("f", KeyError("second"))
     assert types(trap) == {"f": "ValueError"}
 
 
-def test_failures_are_taken_once(trap: Trap):
+def test_trap_failures_are_taken_once(trap: Trap):
     trap.filed("f", ValueError())
     trap.taken()
     assert trap.taken() == []
@@ -65,7 +65,7 @@ def functions(filed: list[dict[str, Any]]) -> list[str]:
     return [one["function"] for one in filed]
 
 
-def test_each_conversation_of_a_group_has_its_own_failures_and_the_groups(trap: Trap):
+def test_trap_part_has_own_and_group_failures(trap: Trap):
     trap.filed("group", ValueError())
     trap.part(1).filed("first", ValueError())
     trap.part(2).filed("second", ValueError())
@@ -73,7 +73,7 @@ def test_each_conversation_of_a_group_has_its_own_failures_and_the_groups(trap: 
     assert functions(trap.taken_for(3)) == ["group"]
 
 
-def test_all_conversations_of_a_group_are_taken_at_once(trap: Trap):
+def test_trap_taken_includes_all_parts(trap: Trap):
     trap.filed("group", ValueError())
     trap.part(1).filed("same", ValueError())
     trap.part(2).filed("same", ValueError())
@@ -81,7 +81,7 @@ def test_all_conversations_of_a_group_are_taken_at_once(trap: Trap):
     assert trap.taken() == []
 
 
-def test_a_huge_text_is_cut(trap: Trap):
+def test_trap_message_of_huge_value_is_shortened(trap: Trap):
     trap.checked("f", "x" * 10**6)
     assert len(trap.taken()[0]["failure"]["message"]) < 200
 
@@ -90,9 +90,9 @@ def test_a_huge_text_is_cut(trap: Trap):
     ("value", "number"),
     [(1, 1.0), (True, 1.0), (None, None), ("1", None), (float("nan"), None), (float("inf"), None), (10**400, None)],
 )
-def test_only_a_finite_number_is_a_reward(value: Any, number: float | None):
+def test_finite_or_none_returns_finite_numbers_only(value: Any, number: float | None):
     assert finite_or_none(value) == number
 
 
-def test_not_a_number_is_a_number():
+def test_is_number_accepts_nan():
     assert is_number(float("nan"))

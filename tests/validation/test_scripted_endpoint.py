@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from envops_worker.adapters.adapter import TaskView
-from envops_worker.endpoint.faults import Fault, FaultError, FaultPlan, parse_fault
-from envops_worker.endpoint.server import Endpoint
+from envops_worker.endpoint.faults import EndpointFault, EndpointFaultError, FaultPlan, parse_fault
+from envops_worker.endpoint.server import ScriptedEndpoint
 from envops_worker.messages import says
-from envops_worker.policies.blends import blend_named
-from envops_worker.policies.policies import AnswerSettings, Policies, UnknownPolicy
+from envops_worker.policies.blend import blend_named
+from envops_worker.policies.policy import UnknownPolicy
+from envops_worker.policies.scripted import AnswerSettings, ScriptedPolicies
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -34,8 +35,8 @@ class Knows:
 
 
 @pytest.fixture(scope="module")
-def served() -> Endpoint:
-    endpoint = Endpoint(Policies(Knows(), AnswerSettings()))
+def served() -> ScriptedEndpoint:
+    endpoint = ScriptedEndpoint(ScriptedPolicies(Knows(), AnswerSettings()))
     call = [{"role": "user", "content": "Call."}]
     endpoint.speak_about(
         [TaskView(0, ASKED, {"answer": "one two three"}), TaskView(1, call, {"answer": "done", "tool": True})]
@@ -44,24 +45,24 @@ def served() -> Endpoint:
 
 
 @pytest.fixture
-def endpoint(served: Endpoint) -> Iterator[Endpoint]:
+def endpoint(served: ScriptedEndpoint) -> Iterator[ScriptedEndpoint]:
     yield served
     served.faults = FaultPlan()
 
 
-def post(endpoint: Endpoint, path: str = "/chat/completions", **body: Any) -> bytes:
+def post(endpoint: ScriptedEndpoint, path: str = "/chat/completions", **body: Any) -> bytes:
     sent = json.dumps({"model": "oracle", "messages": ASKED, **body}).encode()
     request = urllib.request.Request(endpoint.base_url + path, sent, {"Content-Type": "application/json"})
     with urllib.request.urlopen(request, timeout=10) as answer:
         return bytes(answer.read())
 
 
-def reply(endpoint: Endpoint, **body: Any) -> dict[str, Any]:
+def reply(endpoint: ScriptedEndpoint, **body: Any) -> dict[str, Any]:
     answer: dict[str, Any] = json.loads(post(endpoint, **body))
     return answer
 
 
-def refused(endpoint: Endpoint, **body: Any) -> tuple[int, dict[str, Any], Any]:
+def refused(endpoint: ScriptedEndpoint, **body: Any) -> tuple[int, dict[str, Any], Any]:
     with pytest.raises(urllib.error.HTTPError) as caught:
         post(endpoint, **body)
     return caught.value.code, json.loads(caught.value.read())["error"], caught.value.headers
@@ -73,41 +74,41 @@ def events(raw: bytes) -> list[dict[str, Any]]:
     return [json.loads(line) for line in lines[:-1]]
 
 
-def test_every_policy_is_a_model(endpoint: Endpoint):
+def test_endpoint_lists_every_policy_as_model(endpoint: ScriptedEndpoint):
     with urllib.request.urlopen(f"{endpoint.base_url}/models", timeout=10) as answer:
         assert {"oracle", "nop", "blend"} <= {one["id"] for one in json.loads(answer.read())["data"]}
 
 
-def test_a_reply_has_usage_and_a_finish_reason(endpoint: Endpoint):
+def test_reply_has_usage_and_finish_reason(endpoint: ScriptedEndpoint):
     answer = reply(endpoint)
     assert answer["choices"][0]["message"]["content"] == "one two three"
     assert answer["choices"][0]["finish_reason"] == "stop"
     assert answer["usage"] == {"prompt_tokens": 4, "completion_tokens": 3, "total_tokens": 7}
 
 
-def test_n_replies_are_n_choices(endpoint: Endpoint):
+def test_n_replies_return_n_choices(endpoint: ScriptedEndpoint):
     answer = reply(endpoint, n=3)
     assert [one["index"] for one in answer["choices"]] == [0, 1, 2]
     assert answer["usage"]["completion_tokens"] == 9
 
 
 @pytest.mark.parametrize("name", ["max_tokens", "max_completion_tokens"])
-def test_a_reply_that_is_too_long_is_cut_off(endpoint: Endpoint, name: str):
+def test_reply_beyond_max_tokens_is_cut_off(endpoint: ScriptedEndpoint, name: str):
     (choice,) = reply(endpoint, **{name: 2})["choices"]
     assert (choice["message"]["content"], choice["finish_reason"]) == ("one two", "length")
 
 
-def test_tool_calls_are_a_finish_reason(endpoint: Endpoint):
+def test_tool_calls_set_finish_reason(endpoint: ScriptedEndpoint):
     (choice,) = reply(endpoint, messages=[{"role": "user", "content": "Call."}])["choices"]
     assert (choice["message"]["tool_calls"], choice["finish_reason"]) == (CALLS, "tool_calls")
 
 
-def test_plain_completions_are_answered(endpoint: Endpoint):
+def test_plain_completion_returns_text(endpoint: ScriptedEndpoint):
     answer = json.loads(post(endpoint, "/completions", prompt="Say one two three."))
     assert (answer["object"], answer["choices"][0]["text"]) == ("text_completion", "one two three")
 
 
-def test_a_stream_adds_up_to_the_reply(endpoint: Endpoint):
+def test_stream_adds_up_to_reply(endpoint: ScriptedEndpoint):
     chunks = events(post(endpoint, stream=True, stream_options={"include_usage": True}))
     deltas = [chunk["choices"][0]["delta"] for chunk in chunks if chunk["choices"]]
     assert "".join(delta.get("content", "") for delta in deltas) == "one two three"
@@ -115,7 +116,7 @@ def test_a_stream_adds_up_to_the_reply(endpoint: Endpoint):
     assert chunks[-1]["usage"]["total_tokens"] == 7
 
 
-def test_a_stream_carries_tool_calls(endpoint: Endpoint):
+def test_stream_carries_tool_calls(endpoint: ScriptedEndpoint):
     chunks = events(post(endpoint, stream=True, messages=[{"role": "user", "content": "Call."}]))
     calls = [call for chunk in chunks for call in chunk["choices"][0]["delta"].get("tool_calls", ())]
     assert calls == [{"index": 0, **CALLS[0]}]
@@ -131,75 +132,75 @@ def test_a_stream_carries_tool_calls(endpoint: Endpoint):
         ({"max_tokens": -1}, 400, "invalid_request"),
     ],
 )
-def test_what_cannot_be_answered_is_refused(endpoint: Endpoint, body: dict[str, Any], status: int, code: str):
+def test_invalid_request_is_refused(endpoint: ScriptedEndpoint, body: dict[str, Any], status: int, code: str):
     answered, error, _ = refused(endpoint, **body)
     assert (answered, error["code"]) == (status, code)
 
 
-def test_a_rate_limit_says_when_to_come_back(endpoint: Endpoint):
+def test_rate_limit_has_retry_after(endpoint: ScriptedEndpoint):
     endpoint.faults = FaultPlan.parse(["429:retry-after=2"])
     status, error, headers = refused(endpoint)
     assert (status, error["type"], headers["Retry-After"]) == (429, "rate_limit_error", "2")
 
 
 @pytest.mark.parametrize("kind", ["cut-before-headers", "cut-after-headers", "cut-body"])
-def test_a_cut_connection_leaves_no_whole_reply(endpoint: Endpoint, kind: str):
+def test_cut_connection_raises(endpoint: ScriptedEndpoint, kind: str):
     endpoint.faults = FaultPlan.parse([kind])
     with pytest.raises((http.client.IncompleteRead, http.client.RemoteDisconnected, ConnectionError)):
         post(endpoint)
 
 
 @pytest.mark.parametrize("kind", ["malformed-json", "empty-body", "html"])
-def test_a_malformed_reply_is_no_json(endpoint: Endpoint, kind: str):
+def test_malformed_reply_is_not_json(endpoint: ScriptedEndpoint, kind: str):
     endpoint.faults = FaultPlan.parse([kind])
     with pytest.raises(ValueError, match=r"\w"):
         json.loads(post(endpoint))
 
 
-def test_a_slow_endpoint_takes_its_time_for_each_token(endpoint: Endpoint):
+def test_slow_endpoint_delays_each_token(endpoint: ScriptedEndpoint):
     endpoint.faults = FaultPlan.parse([{"kind": "slow", "seconds": 0.05, "per_token": 0.05}])
     started = time.monotonic()
     reply(endpoint)
     assert time.monotonic() - started >= 0.2
 
 
-def met(fault: Fault, requests: int = 12) -> list[int]:
+def met(fault: EndpointFault, requests: int = 12) -> list[int]:
     return [number for number in range(requests) if fault.meets(number)]
 
 
-def test_a_schedule_says_which_requests_are_met():
+def test_fault_schedule_selects_requests():
     assert met(parse_fault("500:every=4")) == [3, 7, 11]
     assert met(parse_fault("500:first=2")) == [0, 1]
     assert met(parse_fault("500:at=1+5")) == [1, 5]
     assert met(parse_fault("500"), 3) == [0, 1, 2]
 
 
-def test_chance_is_seeded():
+def test_fault_share_is_seeded():
     first, again, other = (met(parse_fault(f"500:share=0.3,seed={seed}"), 400) for seed in (1, 1, 2))
     assert first == again != other
     assert 80 <= len(first) <= 160
 
 
 @pytest.mark.parametrize("text", ["explode", "429:often=1", "429:share", "500:every=0", "slow:seconds=soon"])
-def test_a_plan_that_says_nothing_is_refused(text: str):
-    with pytest.raises(FaultError):
+def test_invalid_fault_plan_raises(text: str):
+    with pytest.raises(EndpointFaultError):
         parse_fault(text)
 
 
-def test_a_blend_is_right_as_often_as_its_weights_say():
-    blend = blend_named("blend:oracle=3,near-miss=1", Policies.names)
+def test_blend_follows_its_weights():
+    blend = blend_named("blend:oracle=3,near-miss=1")
     drawn = [blend.drawn(0, task, 0, count) for task in range(200) for count in range(8)]
     assert set(drawn) == {"oracle", "near-miss"}
     assert 0.70 <= drawn.count("oracle") / len(drawn) <= 0.80
 
 
-def test_a_blend_differs_from_task_to_task_unless_told_otherwise():
-    broad, even = (blend_named(f"blend:oracle=1,nop=1{more}", Policies.names) for more in ("", ",spread=0"))
+def test_blend_skill_varies_by_task_unless_spread_is_zero():
+    broad, even = (blend_named(f"blend:oracle=1,nop=1{more}") for more in ("", ",spread=0"))
     assert len({broad.skill(0, task) for task in range(20)}) == 20
     assert {even.skill(0, task) for task in range(20)} == {0.5}
 
 
 @pytest.mark.parametrize("name", ["blend:", "blend:gpt=1", "blend:oracle=-1", "blend:oracle=x", "blend:blend=1"])
-def test_a_blend_of_nothing_is_no_policy(name: str):
+def test_invalid_blend_raises(name: str):
     with pytest.raises(UnknownPolicy):
-        blend_named(name, Policies.names)
+        blend_named(name)

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from envops_worker.messages import says, text_of
 from envops_worker.policies.answers import JUNK
-from envops_worker.policies.policies import OVERRIDE, AnswerSettings, Policies, UnknownPolicy
+from envops_worker.policies.policy import UnknownPolicy
+from envops_worker.policies.scripted import AnswerSettings, ScriptedPolicies
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -35,70 +36,70 @@ class Calls(Knows):
         return {"role": "assistant", "content": "", "tool_calls": [{"id": "1"}]}
 
 
-def policies(oracle: Any = None, **settings: Any) -> Policies:
-    return Policies(oracle or Knows(), AnswerSettings(**settings))
+def policies(oracle: Any = None, **settings: Any) -> ScriptedPolicies:
+    return ScriptedPolicies(oracle or Knows(), AnswerSettings(**settings))
 
 
 def said(name: str, oracle: Any = None) -> str:
     return text_of(policies(oracle).reply(name, 0, TASK, ASKED))
 
 
-def test_the_oracle_says_what_the_oracle_says():
+def test_oracle_returns_reference_reply():
     assert said("oracle") == "<answer>7</answer>"
 
 
-def test_nop_says_nothing():
+def test_nop_returns_empty_reply():
     assert said("nop") == ""
 
 
-def test_echo_says_what_was_asked():
+def test_echo_returns_prompt():
     assert said("echo") == "Be brief.\n\n3 + 4?"
 
 
 def test_override_asks_for_full_marks():
-    assert said("override") == OVERRIDE
+    assert "give full marks" in said("override")
 
 
-def test_format_only_says_junk_in_the_right_format():
+def test_format_only_fills_format_with_junk():
     assert said("format-only") == f"<answer>{JUNK}</answer>"
 
 
-def test_near_miss_is_wrong_in_the_right_format():
+def test_near_miss_changes_answer_in_format():
     assert said("near-miss") == "<answer>8</answer>"
 
 
-def test_hedge_names_the_answer_among_others():
+def test_hedge_lists_answer_among_others():
     reply = said("hedge")
     assert reply.startswith("<answer>")
     assert "7" in reply.split(" or ")
     assert len(reply.split(" or ")) > 2
 
 
-def test_an_unknown_policy_is_refused():
+def test_unknown_policy_raises():
     with pytest.raises(UnknownPolicy):
         said("perfect")
 
 
-def test_the_oracles_exception_is_raised_for_the_oracle():
+def test_oracle_exception_is_raised_for_oracle():
     with pytest.raises(LookupError, match="no idea"):
         said("oracle", Fails())
 
 
-def test_the_oracles_exception_is_junk_for_everybody_else():
+def test_oracle_exception_becomes_junk_for_other_policies():
     assert said("near-miss", Fails()) == JUNK
 
 
-def test_a_tool_call_is_passed_on_by_every_policy_made_from_the_oracle():
+def test_tool_call_of_oracle_is_passed_on():
     assert policies(Calls()).reply("near-miss", 0, TASK, ASKED)["tool_calls"] == [{"id": "1"}]
 
 
-def test_an_answer_of_no_type_has_neither_near_miss_nor_hedge():
+def test_answer_without_type_has_no_near_miss_or_hedge():
     without = policies(type="none")
-    assert without.distorted("near-miss", "an essay", {}) == []
-    assert without.distorted("hedge", "an essay", {}) == []
+    assert without.forms("near-miss", "an essay", {}) == []
+    assert without.forms("hedge", "an essay", {}) == []
 
 
-def test_a_script_says_its_turns_in_order_and_then_nothing():
+def test_script_returns_turns_in_order_then_nothing():
     made = policies()
     made.scripts["script-0"] = [says("one"), says("two")]
     conversation: list[dict[str, Any]] = list(ASKED)
@@ -115,25 +116,25 @@ def blended(seed: int = 0, tasks: int = 40, rollouts: int = 8) -> list[list[str]
     return [[text_of(made.reply("blend", task, TASK, ASKED)) for _ in range(rollouts)] for task in range(tasks)]
 
 
-def test_the_blend_is_the_same_every_time():
+def test_blend_equal_seeds_return_same_replies():
     assert blended() == blended()
 
 
-def test_another_seed_blends_differently():
+def test_blend_other_seed_returns_other_replies():
     assert blended(1) != blended(2)
 
 
-def test_the_blend_is_right_and_wrong_within_most_tasks():
+def test_blend_mixes_rewards_within_most_tasks():
     shares = [replies.count("<answer>7</answer>") / len(replies) for replies in blended()]
     assert sum(0 < share < 1 for share in shares) > len(shares) / 2
     assert 0.3 < sum(shares) / len(shares) < 0.7
 
 
-def test_text_is_found_in_parts():
+def test_text_of_parts_is_joined():
     parts = [{"type": "text", "text": "a"}, {"type": "image_url"}, "stray", {"type": "text", "text": "b"}]
     assert text_of({"content": parts}).split() == ["a", "b"]
 
 
 @pytest.mark.parametrize("message", [{}, {"content": None}, {"content": 3}])
-def test_a_message_without_text_has_none(message: dict[str, Any]):
+def test_text_of_message_without_text_is_empty(message: dict[str, Any]):
     assert text_of(message) == ""

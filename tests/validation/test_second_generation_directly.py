@@ -140,9 +140,7 @@ def scored(kind: str, folder: Path, workspace: Workspace) -> list[tuple[Any, Any
     return [(direct, full) for direct, full in json.loads(asked.stdout)]
 
 
-def test_functions_say_the_same_directly_in_the_same_order_each_with_a_context_of_its_own(
-    tmp_path: Path, workspace: Workspace
-):
+def test_v1_direct_scoring_equals_scoring_in_full(tmp_path: Path, workspace: Workspace):
     replies = scored("Plain", tmp_path, workspace)
     assert [direct for direct, _ in replies] == [full for _, full in replies]
     first = replies[0][0]
@@ -152,12 +150,12 @@ def test_functions_say_the_same_directly_in_the_same_order_each_with_a_context_o
 
 
 @pytest.mark.parametrize("kind", ["Fails", "NoNumber"])
-def test_what_fails_fails_directly_too(tmp_path: Path, workspace: Workspace, kind: str):
+def test_v1_direct_scoring_reports_same_failure(tmp_path: Path, workspace: Workspace, kind: str):
     for direct, full in scored(kind, tmp_path, workspace):
         assert direct == full
         assert direct["failures"] == ["first"]
 
 
 @pytest.mark.parametrize("kind", ["Waits", "OwnScore", "OwnHooks", "WithRuntime"])
-def test_what_waits_or_scores_its_own_way_is_not_scored_directly(tmp_path: Path, workspace: Workspace, kind: str):
+def test_v1_task_with_own_scoring_is_not_scored_directly(tmp_path: Path, workspace: Workspace, kind: str):
     assert [direct for direct, _ in scored(kind, tmp_path, workspace)] == [None] * 3

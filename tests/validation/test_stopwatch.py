@@ -49,7 +49,7 @@ class Outcomes:
             self.said[report.nodeid.rpartition("::")[2]] = report.outcome, str(report.longrepr or "")
 
 
-def test_tests_that_hang_are_stopped_and_the_others_run(tmp_path: Path):
+def test_stopwatch_stops_hanging_tests_and_runs_others(tmp_path: Path):
     file = tmp_path / "test_that_hangs.py"
     file.write_text(TESTS)
     outcomes = Outcomes()
@@ -60,7 +60,7 @@ def test_tests_that_hang_are_stopped_and_the_others_run(tmp_path: Path):
     assert "took longer than 0.2 s" in outcomes.said["test_that_waits"][1]
 
 
-def test_a_limit_within_a_limit_does_not_end_the_outer_one():
+def test_time_limit_inner_limit_keeps_outer_one():
     with pytest.raises(OutOfTime, match=r"longer than 0\.3 s"), time_limit(0.3):  # noqa: PT012
         with time_limit(60):
             pass
@@ -77,7 +77,7 @@ def no_loop() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("no_loop")
-def test_a_reply_that_hung_is_not_waited_for_again():
+def test_reply_that_hung_is_not_scored_again():
     asked = []
 
     class Hanging:

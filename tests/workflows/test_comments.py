@@ -111,27 +111,27 @@ def github(fake: FakeGitHub) -> Iterator[GitHub]:
     server.server_close()
 
 
-def test_a_comment_is_made_once_and_then_edited(fake: FakeGitHub, github: GitHub) -> None:
+def test_comment_is_created_once_and_then_edited(fake: FakeGitHub, github: GitHub) -> None:
     fake.comments.append({"id": 1, "user": {"login": "stranger"}, "body": f"{MARK}\nmine"})
 
     assert [comment(github, 7, text) for text in ("one", "one", "two")] == ["made", "unchanged", "edited"]
     assert [each["body"] for each in fake.comments] == [f"{MARK}\nmine", f"{MARK}\ntwo"]
 
 
-def test_a_lost_answer_does_not_make_a_second_comment(fake: FakeGitHub, github: GitHub) -> None:
+def test_comment_lost_answer_creates_no_second(fake: FakeGitHub, github: GitHub) -> None:
     fake.lost = 1
 
     assert comment(github, 7, "one") == "edited"
     assert len(fake.comments) == 1
 
 
-def test_the_pull_request_is_githubs_word_and_not_the_artifacts(fake: FakeGitHub, github: GitHub) -> None:
+def test_pull_request_is_found_by_github_not_by_the_artifact(fake: FakeGitHub, github: GitHub) -> None:
     assert pull_request_of(github, EVENT) == 7
     fake.pulls[0]["head"] = {"sha": "d" * 40}
     assert pull_request_of(github, EVENT) is None
 
 
-def test_a_commit_is_evaluated_once(fake: FakeGitHub, github: GitHub) -> None:
+def test_claim_locks_a_commit_once(fake: FakeGitHub, github: GitHub) -> None:
     assert claim(github, 7).refusal == ""
     assert "was evaluated before" in claim(github, 7).refusal
     close(github, COMMIT, "success")
@@ -162,7 +162,7 @@ def test_github_refusal_without_a_limit_is_not_retried(fake: FakeGitHub, github:
     assert fake.asked == ["GET refused"]
 
 
-def test_errors_hold_no_token(github: GitHub) -> None:
+def test_github_errors_have_no_token(github: GitHub) -> None:
     with pytest.raises(GitHubError) as caught:
         GitHub("acme/envs", github.token, "http://127.0.0.1:9").send("POST", "statuses/x", {})
     assert github.token not in f"{caught.value!r} {github!r}"
@@ -189,7 +189,7 @@ def _whole(environments: list[dict[str, Any]]) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def test_what_a_hostile_artifact_says_is_only_text(tmp_path: Path) -> None:
+def test_comment_escapes_a_hostile_artifact(tmp_path: Path) -> None:
     texts = dict.fromkeys(("stage", "kind", "type", "message", "traceback"), f"{HOSTILE}\ud800")
     failure = {**texts, "file": None, "line": None}
     said = conversation(_report(tmp_path, failures=[failure]), LONGEST, "https://github.example/run")
@@ -205,7 +205,7 @@ def test_what_a_hostile_artifact_says_is_only_text(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("what", ["large", "link", "no report", "other json"])
-def test_an_artifact_that_is_no_report_is_refused(tmp_path: Path, what: str) -> None:
+def test_comment_refuses_an_artifact_without_report(tmp_path: Path, what: str) -> None:
     folder = _report(tmp_path / "artifact")
     report = folder / "validate.json"
     if what == "large":
@@ -219,7 +219,7 @@ def test_an_artifact_that_is_no_report_is_refused(tmp_path: Path, what: str) -> 
         conversation(folder, LONGEST, "https://github.example/run")
 
 
-def test_the_step_of_the_workflow_makes_the_comment(
+def test_comment_step_of_the_workflow_comments(
     fake: FakeGitHub, github: GitHub, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     origin = origin_with(tmp_path_factory.mktemp("repository"))

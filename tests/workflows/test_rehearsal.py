@@ -21,7 +21,7 @@ def origin(tmp_path_factory: pytest.TempPathFactory) -> Origin:
 
 
 @pytest.mark.e2e
-def test_a_rehearsal_publishes_on_loopback_and_leaves_the_repository_as_it_was(origin: Origin, tmp_path: Path) -> None:
+def test_rehearse_publishes_on_loopback_only(origin: Origin, tmp_path: Path) -> None:
     before = origin.git("status", "--porcelain"), origin.git("rev-parse", "HEAD")
     command = [sys.executable, "-m", "envops", "rehearse", "--format", "json", "--quiet"]
     fault = "POST /environmentshub/*/versions/*/finalize status code=503 effect=done"
@@ -39,7 +39,7 @@ def test_a_rehearsal_publishes_on_loopback_and_leaves_the_repository_as_it_was(o
     assert not (origin.work / "reports").exists()
 
 
-def test_the_copy_has_what_is_not_committed_yet(origin: Origin, tmp_path: Path) -> None:
+def test_rehearsal_copy_has_uncommitted_files(origin: Origin, tmp_path: Path) -> None:
     (origin.work / "new.txt").write_text("new")
     (origin.work / "configs" / "endpoints.toml").unlink()
     try:
@@ -54,14 +54,14 @@ def test_the_copy_has_what_is_not_committed_yet(origin: Origin, tmp_path: Path) 
 
 
 @pytest.mark.parametrize("arguments", [["--fault", "nonsense"], ["--assume", "halves=maybe"]])
-def test_what_cannot_be_understood_ends_it_before_anything_runs(origin: Origin, arguments: list[str]) -> None:
+def test_rehearse_invalid_fault_runs_nothing(origin: Origin, arguments: list[str]) -> None:
     command = [sys.executable, "-m", "envops", "rehearse", *arguments]
     done = subprocess.run(command, cwd=origin.work, capture_output=True, text=True)
     assert done.returncode == 2
     assert done.stderr.startswith("envops rehearse: ")
 
 
-def test_without_a_commit_there_is_nothing_to_rehearse(tmp_path: Path) -> None:
+def test_rehearsal_copy_without_a_commit_is_refused(tmp_path: Path) -> None:
     subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
     with pytest.raises(DeclarationError, match="is not a git repository with a commit"):
         rehearsal_copy(tmp_path, tmp_path / "copy")

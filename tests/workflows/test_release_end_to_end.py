@@ -64,7 +64,7 @@ def proven(merged: Origin, runner: Runner) -> list[Job]:
     return [plan, shard, runner.run("validate.yml", "gate", commit, says)]
 
 
-def test_a_merge_publishes_what_was_proven_once(
+def test_merge_publishes_validated_content_once(
     merged: Origin, runner: Runner, proven: list[Job], hub: EmulatedHub
 ) -> None:
     assert all(job.passed for job in proven), "\n".join(job.said for job in proven)
@@ -90,7 +90,7 @@ def test_a_merge_publishes_what_was_proven_once(
     assert len(hub.writes()) == written, "a second release writes nothing"
 
 
-def test_the_key_is_in_nothing_that_was_written(runner: Runner, proven: list[Job], hub: EmulatedHub) -> None:
+def test_release_writes_the_key_nowhere(runner: Runner, proven: list[Job], hub: EmulatedHub) -> None:
     done = runner.run("release.yml", "publish", proven and _head(runner), {**SAYS, WHEELS: "false"})
     told = done.said + done.summary
     files = [path for path in runner.folder.rglob("*") if path.is_file() and not path.is_symlink()]

@@ -127,7 +127,7 @@ def _published(hub: EmulatedHub, publisher: Publisher) -> None:
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("step", STEPS)
-def test_a_release_converges(hub: EmulatedHub, publisher: Publisher, step: str, mode: str) -> None:
+def test_release_converges_after_every_fault(hub: EmulatedHub, publisher: Publisher, step: str, mode: str) -> None:
     hub.break_with(f"{STEPS[step]} {MODES[mode]}")
 
     results = publisher.until_there()
@@ -139,16 +139,14 @@ def test_a_release_converges(hub: EmulatedHub, publisher: Publisher, step: str, 
 
 @pytest.mark.parametrize("after", [0, 500])
 @pytest.mark.parametrize("step", ["wheel upload", "source upload"])
-def test_a_release_converges_after_a_broken_upload(
-    hub: EmulatedHub, publisher: Publisher, step: str, after: int
-) -> None:
+def test_release_converges_after_a_broken_upload(hub: EmulatedHub, publisher: Publisher, step: str, after: int) -> None:
     hub.break_with(f"{STEPS[step]} cut-upload after={after}")
 
     assert publisher.until_there()[-1] == "unchanged"
     _published(hub, publisher)
 
 
-def test_a_half_that_is_wedged_is_told_and_nothing_is_tried_for_ever(hub: EmulatedHub, publisher: Publisher) -> None:
+def test_release_wedged_half_is_reported(hub: EmulatedHub, publisher: Publisher) -> None:
     hub.assume("halves=wedged")
     hub.break_with(f"{STEPS['source']} status code=503")
 
@@ -159,7 +157,7 @@ def test_a_half_that_is_wedged_is_told_and_nothing_is_tried_for_ever(hub: Emulat
 @pytest.mark.parametrize(
     "answer", ["same-content=400", "same-content=422", "paging=ignored", "page-limit=1", "default-visibility=PUBLIC"]
 )
-def test_a_release_does_not_depend_on_what_is_only_assumed(hub: EmulatedHub, publisher: Publisher, answer: str) -> None:
+def test_release_succeeds_with_every_assumption(hub: EmulatedHub, publisher: Publisher, answer: str) -> None:
     hub.assume(answer)
     hub.break_with(f"{STEPS['wheel finalize']} reset", f"{STEPS['source finalize']} reset")
 

@@ -133,7 +133,7 @@ def test_every_night_the_hub_and_the_dependencies_are_looked_at(origin: Origin, 
     head = origin.git("rev-parse", "HEAD")
     quiet = Runner(origin.bare, runner.folder)
     sessions: list[str] = []
-    for job in ("drift", "dependencies", "together", "learner", "made"):
+    for job in ("drift", "dependencies", "together", "models", "learner", "made"):
         done = quiet.run("nightly.yml", job, head, {**_secrets(), "matrix.resolution": "lowest-direct"})
         assert done.passed, done.said
         sessions += done.sessions
@@ -143,6 +143,7 @@ def test_every_night_the_hub_and_the_dependencies_are_looked_at(origin: Origin, 
         "lock --environments --resolution lowest-direct",
         "validate",
         "together",
+        "models --check",
         "learner",
         "tests -m slow",
     ]
@@ -153,7 +154,7 @@ def test_no_step_is_left_out_here() -> None:
         "validate.yml": {"plan", "shard", "project", "gate"},
         "release.yml": {"publish", "train"},
         "evaluate.yml": {"claim", "evaluate", "close"},
-        "nightly.yml": {"drift", "dependencies", "together", "learner", "made"},
+        "nightly.yml": {"drift", "dependencies", "together", "models", "learner", "made"},
         "comment.yml": {"comment"},
     }
     for (workflow, job), steps in ALL.items():

@@ -1,8 +1,7 @@
 """JSON lines between the worker and its host.
 
-The answers travel over a private copy of standard output; the real standard output is
-pointed at standard error first, so whatever an environment prints can never be taken for
-an answer.
+Results are sent over a private copy of standard output. The real standard output is redirected to standard error first,
+so output of an environment is never taken for a result.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ import threading
 from collections.abc import Iterator, Mapping
 from typing import Any, BinaryIO
 
-Request = dict[str, Any]
+JobRequest = dict[str, Any]
 
 
 class Channel:
@@ -43,7 +42,7 @@ class Channel:
         self._requests.close()
         self._answers.close()
 
-    def requests(self) -> Iterator[Request]:
+    def requests(self) -> Iterator[JobRequest]:
         """Requests until the host closes its end."""
         for line in self._requests:
             request = json.loads(line)
@@ -55,7 +54,7 @@ class Channel:
         self._send({"event": "item", "kind": kind, "value": value})
 
     def be_about(self, value: Any) -> None:
-        """Send what is done next, for the host to report if this process does not come back from it."""
+        """Send what is done next; the host reports it if this process ends on the way."""
         self._send({"event": "about", "value": value})
 
     def done(self) -> None:

@@ -1,7 +1,7 @@
-"""What the environment's code may not do to the machine, and what is written down when it tries.
+"""What the environment's code must not do to the machine; attempts are recorded.
 
-Python's audit hooks see every connection that this process opens, wherever in the code it
-is; they do not see into programs it starts, whose environment holds no key either.
+Python's audit hooks see every connection that this process opens. They do not see into programs that it starts, so the
+variables of those hold no key.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def prefer_to_be_killed() -> None:
 
 
 class NetworkGuard:
-    """Refuses connections beyond loopback and remembers who tried, at most 20 times."""
+    """Refuses connections beyond loopback and records who tried, at most 20 times."""
 
     def __init__(self, sources: Sources, allowed: bool) -> None:
         self.attempts: list[dict[str, Any]] = []
@@ -68,7 +68,7 @@ class NetworkGuard:
         sys.addaudithook(hook)
 
     def watch_lookups(self, loop: asyncio.AbstractEventLoop) -> None:
-        """See who asks the loop for an address: the loop asks from a thread that knows no caller."""
+        """Record who resolves an address through the loop: the loop does that in a thread that knows no caller."""
         look_up = loop.getaddrinfo
 
         async def watched(host: Any, port: Any, **options: Any) -> Any:

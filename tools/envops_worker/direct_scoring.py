@@ -1,8 +1,8 @@
-"""Scores for the search and for mutants, which ask thousands of times, with less around the functions than usual.
+"""Faster scores for the search and for mutants, which score thousands of replies.
 
-What verifiers' own scoring costs beside the functions (a loop, tasks, signatures read anew) is most of a cheap score.
-The search and the mutants decide nothing by one score: what a search finds is a reply that anybody can score again, and
-a mutant is held against the code itself, scored the same way. All else is scored by verifiers' own way alone.
+Most of the time of a cheap score is verifiers' own code around the functions: a loop, tasks, signatures read anew. The
+search and the mutants decide nothing by one score: a find can be scored again, and a mutant is compared with the
+original, scored the same way. Everything else is scored by verifiers alone.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from envops_worker.session import Session
 
 COMPARED = 12
-"""So many first replies are scored both ways: gold and nothing on the tasks of a search; of mutants' conversations, one
-or more of each outcome."""
+"""This many first replies are scored both ways: the reference and the empty reply on the tasks of a search; of mutants'
+conversations, one or more of each outcome."""
 
 
 class DirectScoring:
@@ -49,11 +49,10 @@ class DirectScoring:
         return row
 
     def scored_by_any(self, task: TaskView, completion: Sequence[Message], seconds: float) -> dict[str, Any]:
-        """A score by whatever code is in place, a mutant perhaps, which is held against nothing.
+        """A score by the code in place, perhaps a mutant, without comparison.
 
-        Where a function fails, it is scored in full, and where that succeeds, nothing is scored directly any more: some
-        of what waits raises that it is in no task.
-        Raises `OutOfTime`.
+        If a function fails, the reply is scored in full. If that succeeds, nothing is scored directly any more: some
+        code that waits raises because it runs in no task. Raises `OutOfTime`.
         """
         direct = self._direct(task, completion, seconds) if self._agrees else None
         if direct is not None and not _failed(direct):
@@ -79,7 +78,7 @@ def _failed(row: dict[str, Any]) -> bool:
 
 
 def _equal(first: dict[str, Any], second: dict[str, Any]) -> bool:
-    """Whether two scores are the same, but for the time that they took and the way to what was raised."""
+    """Whether two scores are equal, apart from their duration and tracebacks."""
 
     def said(row: dict[str, Any]) -> Any:
         raised = [(each["function"], each["failure"]["type"], each["failure"]["message"]) for each in row["failures"]]

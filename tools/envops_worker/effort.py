@@ -30,7 +30,7 @@ class BudgetSpent(Exception):
     """There is nothing left to work with."""
 
 
-class Budget:
+class ProcessorBudget:
     """So much of the processor; by the wall clock more, for what waits and for a machine that is busy."""
 
     def __init__(self, seconds: float, patience: float | None = None) -> None:
@@ -49,7 +49,7 @@ class Budget:
         return self._limit - processor_seconds() if self.patience > 0 else 0.0
 
     def check(self) -> None:
-        """Raise `BudgetSpent` where nothing is left."""
+        """Raise `BudgetSpent` if nothing is left."""
         if self.left <= 0:
             raise BudgetSpent
 

@@ -1,4 +1,4 @@
-"""Exceptions as facts: what kind, what it said, and which of the author's lines it came from."""
+"""Exceptions as facts: their kind, message, and the line of the author's code."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class OutOfTime(BaseException):
 
 
 class HarnessUnusable(Exception):
-    """A harness that was asked for cannot play here; the message says why and what to do."""
+    """A harness cannot be used here; the message has the reason and the fix."""
 
 
 class Accusation(Exception):
@@ -49,7 +49,7 @@ class NotFinite(ValueError):
 
 
 class Sources:
-    """Knows which files are the environment's own and what they are called in its folder."""
+    """Maps files of the environment to their paths in its folder."""
 
     def __init__(self, *roots: Path) -> None:
         self._roots = [str(root.resolve()) + "/" for root in roots]
@@ -86,9 +86,9 @@ class Sources:
         return found
 
     def library_in(self, error: BaseException) -> str | None:
-        """The file of somebody else's library that was at work, `None` where it was the environment's own code.
+        """The file of the library that was running; `None` if it was the environment's own code.
 
-        The standard library works for whoever called it.
+        The standard library counts as its caller.
         """
         for frame, _ in reversed(list(traceback.walk_tb(error.__traceback__))):
             file = frame.f_code.co_filename
@@ -118,7 +118,7 @@ class Sources:
 
 
 def said_as_exception(error: BaseException) -> BaseException:
-    """What an environment leaves with instead of an exception, as one that says so."""
+    """An exception in place of `SystemExit` and its like."""
     if isinstance(error, (Exception, OutOfTime)):
         return error
     if isinstance(error, SystemExit):
@@ -129,7 +129,7 @@ def said_as_exception(error: BaseException) -> BaseException:
 
 
 def causes(error: BaseException) -> Iterator[BaseException]:
-    """The exception and what it was raised from, outermost first."""
+    """The exception and its causes, outermost first."""
     seen: set[int] = set()
     current: BaseException | None = error
     while current is not None and id(current) not in seen:
@@ -158,7 +158,7 @@ def _asks_for_secret(error: BaseException) -> bool:
 
 
 def text_of(error: BaseException) -> str:
-    """What an exception says, even where saying it raises."""
+    """The message of an exception, even if formatting it raises."""
     try:
         return str(error)
     except Exception:

@@ -1,4 +1,4 @@
-"""Whose modules frames run in, told without reading their code."""
+"""Tells frames of foreign modules apart without reading their code."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from typing import Any
 
 
 class ForeignModules:
-    """Modules of which no code is the environment's own, as frames were seen to run in them.
+    """Modules without code of the environment, as seen in frames.
 
-    Whoever watches many frames asks for their module first: Python tells every guard who reads a frame's code.
+    Code that watches many frames checks their module first: reading a frame's code raises an audit event for every
+    guard.
     """
 
     def __init__(self, relative: Callable[[str], str | None]) -> None:

@@ -1,9 +1,8 @@
-"""Who reads the clock, chance, files or variables while a reward is computed.
+"""Detects reads of the clock, randomness, files or variables while a reward is computed.
 
-A profile hook sees every call. What counts is the environment's own code: a call is
-attributed to it when the first frame outside the standard library is a file of the package.
-What verifiers and other libraries do on their own account is theirs: a runtime may make
-temporary files, and a trace may carry a random id.
+A profile hook sees every call. A call is attributed to the environment if the first frame outside the standard library
+is a file of the package. Calls of verifiers and other libraries are not: a runtime may create temporary files, and a
+trace may have a random id.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ _NUMPY_CHANCE = re.compile(r"\b(?:np|numpy)\.random\.|from numpy(?:\.random)? im
 
 
 class ActGuard:
-    """Watches while `watching()`, and keeps what it saw."""
+    """Records acts during `watching()`."""
 
     def __init__(self, sources: Sources, roots: tuple[Path, ...]) -> None:
         self._sources = sources
@@ -57,7 +56,7 @@ class ActGuard:
         self._installed = False
 
     def acts(self) -> list[dict[str, Any]]:
-        """What was seen, in the order in which it was seen first."""
+        """The acts in the order in which they were first seen."""
         reads = Counter(_line_of_act(act) for act in self._acts.values() if act["what"] == "environment variable")
         copied = {line for line, count in reads.items() if count > COPIED}
         return [act for act in self._acts.values() if _line_of_act(act) not in copied]
@@ -202,6 +201,6 @@ def _names(code: Any, name: str) -> bool:
 
 
 def _shared_by_numpy() -> str:
-    """The state of numpy's generator that everybody draws from, as text; empty where numpy is not there."""
+    """The state of numpy's global generator as text; empty if numpy is not loaded."""
     numpy = sys.modules.get("numpy.random")
     return "" if numpy is None else repr(numpy.get_state(legacy=False))

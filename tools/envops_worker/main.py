@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from envops_worker import tool_servers
-from envops_worker.channel import Channel, Request
+from envops_worker.channel import Channel, JobRequest
 from envops_worker.confinement import NetworkGuard, prefer_to_be_killed
 from envops_worker.failures import Sources, said_as_exception
 from envops_worker.imported import collector_at_rest, import_verifiers
@@ -111,7 +111,7 @@ def _answer_all(session: Session) -> None:
             return
 
 
-def answer(session: Session, request: Request) -> None:
+def answer(session: Session, request: JobRequest) -> None:
     """Answer one request; whatever the environment's code raises, the answer has an end."""
     failure: BaseException | None = None
     session.enter(str(request.get("stage") or STAGES.get(request["operation"], request["operation"])))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 Message = dict[str, Any]
@@ -20,3 +20,8 @@ def text_of(message: Mapping[str, Any]) -> str:
 def says(text: str) -> Message:
     """An assistant message."""
     return {"role": "assistant", "content": text}
+
+
+def last_words(completion: Sequence[Mapping[str, Any]]) -> str:
+    """The text of the last assistant message; empty if there is none."""
+    return next((text_of(message) for message in reversed(completion) if message["role"] == "assistant"), "")

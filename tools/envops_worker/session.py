@@ -1,4 +1,4 @@
-"""What a worker holds between requests: the loaded environment and how to run its code safely."""
+"""The state of a worker between requests: the loaded environment, and how to run its code safely."""
 
 from __future__ import annotations
 
@@ -12,27 +12,29 @@ from collections.abc import Coroutine, Iterator, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from envops_worker.adapters.adapter import Adapter, Job, Manner, Settings, TaskView
+from envops_worker.adapters.adapter import Adapter, RolloutOptions, RolloutRequest, Settings, TaskView
 from envops_worker.channel import Channel
 from envops_worker.confinement import NetworkGuard
 from envops_worker.effort import set_handler
 from envops_worker.failures import OutOfTime, Sources, said_as_exception
 from envops_worker.messages import Message, text_of
+from envops_worker.policies.baselines import oracle
+from envops_worker.policies.distorted_answers import long_junk
 from envops_worker.policies.oracle import NoOracle
-from envops_worker.policies.policies import Policies
+from envops_worker.policies.scripted import ScriptedPolicies
 
 if TYPE_CHECKING:
-    from envops_worker.endpoint.server import Endpoint
-    from envops_worker.policies.judges import ScriptedJudge
+    from envops_worker.endpoint.scripted_judge import ScriptedJudge
+    from envops_worker.endpoint.server import ScriptedEndpoint
 
 
 HUNG_ENOUGH = 2
-"""A policy whose replies hung this often is not asked any more, and an oracle that did is not waited for."""
+"""After this many replies of a policy hung, it is skipped; after this many hangs of the oracle, it gets less time."""
 SCORED_TWICE = 6
 """So many first replies of each policy are scored twice. Those of all policies are a hundred, so that a reward that
 changes on one reply of thirty shows with 97 %."""
 IMPATIENT_SECONDS = 1.0
-"""How long anything may take once so many hung: the other checks are still to run."""
+"""The time limit of the oracle after that: the other checks still have to run."""
 
 
 class Session:
@@ -40,32 +42,32 @@ class Session:
 
     adapter: Adapter
     settings: Settings
-    policies: Policies
+    policies: ScriptedPolicies
     guard: NetworkGuard
 
     def __init__(self, channel: Channel, watching: NetworkGuard | None = None) -> None:
         self.channel = channel
         self.watching = watching
-        """The guard that verifiers was imported under, where that was done before this process was forked."""
+        """The guard under which verifiers was imported, if that was before this process was forked."""
         self.sources = Sources()
         self.kept: dict[int, TaskView] = {}
-        """The tasks that policies are asked about."""
+        """The tasks that policies reply to."""
         self.played: dict[tuple[int, str], float | None] = {}
         """Rewards of rollouts made for the rewards gate, by task and policy."""
         self.golden: dict[int, list[Message]] = {}
-        """What gold's rollouts became, by task, where the environment answers back."""
+        """The conversations of the oracle's rollouts, by task, in a multi-turn environment."""
         self.siblings: dict[tuple[int, str, int], list[dict[str, Any]]] = {}
-        """What each conversation of an episode earned, by task, policy and rollout, where there were several."""
+        """The score of each conversation of an episode, by task, policy and rollout, if there are several."""
         self.asked: dict[int, Message | None] = {}
-        """What the oracle said first on a task; `None` where it said nothing."""
+        """The oracle's first message by task; `None` if it has none."""
         self.hung: Counter[str] = Counter()
         """How many replies of each policy were not scored in time."""
         self.oracle_hung = 0
-        """How many times the oracle had nothing to say in time."""
+        """How many replies of the oracle were not ready in time."""
         self._scored: Counter[str] = Counter()
         """How many replies of each policy were scored."""
         self.hanging: dict[tuple[int, str], str] = {}
-        """Task and reply → why it was not scored in time: nobody waits for it twice."""
+        """Task and reply → why it was not scored in time, so that it is not scored again."""
         self.judge: ScriptedJudge | None = None
         self.is_template = False
         """Whether the host made this process one that forks others."""
@@ -87,12 +89,12 @@ class Session:
                 self.loop.run_until_complete(self.adapter.close())
 
     def enter(self, stage: str) -> None:
-        """What is seen from now on is seen in this stage."""
+        """Attribute later observations to this stage."""
         if hasattr(self, "guard"):
             self.guard.stage = stage
 
     def report_network(self) -> None:
-        """Send on what the network guard has seen since the last time."""
+        """Send what the network guard has recorded since the last time."""
         if hasattr(self, "guard"):
             for attempt in self.guard.attempts:
                 self.channel.item("network", attempt)
@@ -118,10 +120,10 @@ class Session:
         with contextlib.suppress(OutOfTime), time_limit(3):
             self.loop.run_until_complete(work)
 
-    # Each operation answers with facts in the shape of `observe.facts`.
+    # Operations send facts in the shape of `envops.facts.observed`.
 
     def asked_oracle(self, task: TaskView, seconds: float) -> Message | None:
-        """The oracle's first message; what it raises becomes a score of its own, once per task."""
+        """The oracle's first message; its exception becomes a score of its own, once per task."""
         if task.index not in self.asked:
             if self.oracle_hung >= HUNG_ENOUGH:
                 seconds = min(seconds, IMPATIENT_SECONDS)
@@ -133,20 +135,20 @@ class Session:
             except (Exception, OutOfTime, SystemExit) as error:
                 self.oracle_hung += isinstance(error, OutOfTime)
                 self.asked[task.index] = None
-                self.channel.item("score", self.unscored(task, "oracle", [], said_as_exception(error)))
+                self.channel.item("score", self.unscored(task, oracle.name, [], said_as_exception(error)))
         return self.asked[task.index]
 
     def score(self, task: TaskView, policy: str, completion: Sequence[Message], seconds: float) -> None:
         self.channel.be_about({"task": task.index, "policy": policy, "completion": shortened_messages(completion)})
         row = self.scored(task, policy, completion, seconds, twice=self.is_scored_twice(policy))
-        if policy == "long-junk":
+        if policy == long_junk.name:
             row["completion"] = shortened_messages(completion)
         self.channel.item("score", row)
 
     def scored(
         self, task: TaskView, policy: str, completion: Sequence[Message], seconds: float, *, twice: bool = False
     ) -> dict[str, Any]:
-        """A reply's score by verifiers' own scoring, and what a second scoring pays where one is wanted."""
+        """A reply's score by verifiers' own scoring, and that of a second scoring if `twice`."""
         if self.hanging and (hung := self.hanging.get(_asked(task, completion))):
             return self.unscored(task, policy, completion, OutOfTime(f"it hung before: {hung}"))
         said = [*map(dict, completion)]  # functions may write to what they are given
@@ -194,18 +196,18 @@ class Session:
 
     def rollouts(
         self,
-        jobs: Sequence[Job],
+        jobs: Sequence[RolloutRequest],
         max_concurrent: int,
         seconds: float,
         relay: str | None = None,
-        manner: Manner = Manner(),  # noqa: B008
+        options: RolloutOptions = RolloutOptions(),  # noqa: B008
     ) -> Iterator[dict[str, Any]]:
         """Rollouts against the scripted endpoint or the host's relay, one by one as they finish."""
         tasks = {job.task: self.kept[job.task] for job in jobs}
         if relay is None:
             self.endpoint.speak_about(list(tasks.values()))
-            self.endpoint.is_near = not manner.connected
-        rows = self.adapter.roll_out(jobs, tasks, relay or self.endpoint.base_url, max_concurrent, seconds, manner)
+            self.endpoint.is_near = not options.connected
+        rows = self.adapter.roll_out(jobs, tasks, relay or self.endpoint.base_url, max_concurrent, seconds, options)
         try:
             while (row := self.run(anext(rows, None), seconds)) is not None:
                 if siblings := row.pop("siblings", None):
@@ -215,10 +217,15 @@ class Session:
             self._settle(rows.aclose())
 
     @cached_property
-    def endpoint(self) -> Endpoint:
-        from envops_worker.endpoint.server import Endpoint
+    def endpoint(self) -> ScriptedEndpoint:
+        from envops_worker.endpoint.server import ScriptedEndpoint
 
-        return Endpoint(self.policies)
+        return ScriptedEndpoint(self.policies)
+
+    def endpoint_in_use(self) -> ScriptedEndpoint | None:
+        """The scripted endpoint, if rollouts have started it."""
+        endpoint: ScriptedEndpoint | None = self.__dict__.get("endpoint")
+        return endpoint
 
 
 @contextlib.contextmanager
@@ -253,7 +260,7 @@ def shortened_messages(messages: Sequence[Message]) -> list[Message]:
 
 
 def played_score(row: dict[str, Any], again: list[float | None], derived: bool) -> dict[str, Any]:
-    """A rollout as a score: the conversation that it became, and what it earned."""
+    """A rollout as a score: its conversation and its reward."""
     kept = ("task", "policy", "completion", "reward", "functions", "failures", "seconds")
     failure = None if row["failures"] else row["failure"]  # a function's own failure says it better
     return {key: row[key] for key in kept} | {"failure": failure, "again": again, "derived": derived}

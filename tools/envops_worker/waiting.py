@@ -1,4 +1,4 @@
-"""Coroutines that wait for nothing need no loop."""
+"""Runs coroutines that do not wait without a loop."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ class Waits(Exception):
 
 
 def at_once(work: Any) -> Any:
-    """What a coroutine returns that waits for nothing.
+    """The result of a coroutine that does not wait.
 
-    Raises `Waits`, and whatever the coroutine does.
+    Raises `Waits` if it waits, and any exception of the coroutine.
     """
     try:
         work.send(None)

@@ -21,7 +21,7 @@ from typing import Any
 import torch
 from envops.repository.repository import Repository
 from envops.repository.workspace import Workspace
-from envops.training.learner.environment import Ground, Pace, opened_ground
+from envops.training.learner.environment import RolloutLimits, TrainingEnvironment, opened_for_training
 from envops.training.learner.settings import LearnerSettings, RolloutSettings
 from envops.training.learner.training import Learner
 
@@ -83,12 +83,14 @@ WRONG = "I cannot say."
 
 
 @contextmanager
-def opened(name: str) -> Iterator[Ground]:
+def opened(name: str) -> Iterator[TrainingEnvironment]:
     repository = Repository.load(ROOT, [name])
     entry, package = repository.registry.environments[name], repository.packages[name]
     stop = threading.Event()
-    with opened_ground(entry, package, Workspace(ROOT), {}, stop, most_tasks=8, pace=Pace(8, 60.0)) as ground:
-        yield ground
+    with opened_for_training(
+        entry, package, Workspace(ROOT), {}, stop, most_tasks=8, limits=RolloutLimits(8, 60.0)
+    ) as environment:
+        yield environment
 
 
 def settings_of(name: str, model: str, folder: Path, *, lora: bool) -> LearnerSettings:
@@ -109,7 +111,7 @@ def settings_of(name: str, model: str, folder: Path, *, lora: bool) -> LearnerSe
 
 def scripted_sampler(learner: Learner, name: str) -> Any:
     """The script's words with the model's own log probabilities for them."""
-    answers = {str(task.prompt[-1]["content"]): str(task.answer) for task in learner.ground.tasks}
+    answers = {str(task.prompt[-1]["content"]): str(task.answer) for task in learner.environment.tasks}
     numbers = count()
     loaded = learner.loaded
     tokenizer = loaded.tokenizer
@@ -195,8 +197,8 @@ def main(name: str, manner: str, model: str, folder: str, *rest: str) -> None:
     settings = settings_of(name, model, Path(folder), lora="lora" in rest)
     learner = Learner(settings, ROOT, threading.Event(), lambda text: print(text, file=sys.stderr))
     assert learner.prepare() is None
-    with opened(name) as ground:
-        learner.ground = ground
+    with opened(name) as environment:
+        learner.environment = environment
         sample = learner.sampler() if manner == "sampled" else scripted_sampler(learner, name)
         with learner.served(sample):
             learner._trainer = learner.trainer()

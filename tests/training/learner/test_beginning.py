@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from envops.training.learner.resume import Beginning
+from envops.training.learner.run_folder import Beginning
 from envops.training.learner.settings import UnfitSettings
 
 IDENTITY: dict[str, Any] = {
@@ -66,7 +66,7 @@ def test_a_run_begins_at_a_checkpoint_of_another_one(tmp_path: Path) -> None:
     assert other.checkpoint(300) == tmp_path / AT_100
     with pytest.raises(UnfitSettings, match="is of step 100, and the run ends after step 100: raise max_steps"):
         other.checkpoint(100)
-    with pytest.raises(UnfitSettings, match="is no checkpoint"):
+    with pytest.raises(UnfitSettings, match="is not a checkpoint"):
         replace(other, resume_from="outputs/run/checkpoint-7").checkpoint(300)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from envops.training.learner.conversations import Spoken, Turn
+from envops.training.learner.conversations import SampledTurns, Turn
 from envops.training.learner.rendering import TemplateRenderer, UnfitTemplate
 from letters import CHAT, FORGETFUL, LLAMA, MISTRAL, QWEN_CODER, WITHOUT_ENDS, WITHOUT_TOOLS, Letters, end
 
@@ -115,7 +115,7 @@ def test_a_template_that_refuses_a_conversation_says_why() -> None:
 
 def test_what_was_said_is_found_again_however_a_client_spells_it() -> None:
     call: dict[str, Any] = {"id": "1", "type": "function", "function": {"name": "count", "arguments": '{"a": 1}'}}
-    spoken, turn = Spoken(), Turn((1,), (2,), (-0.5,))
+    spoken, turn = SampledTurns(), Turn((1,), (2,), (-0.5,))
     spoken.add(ASKED, {"role": "assistant", "content": " ", "tool_calls": [call]}, turn)
     respelled = {**call, "function": {"name": "count", "arguments": '{"a":1}'}}
     assert spoken.turn([*ASKED, {"role": "assistant", "content": None, "tool_calls": [respelled]}]) == turn

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
-from envops.training.learner.conversations import LostTurn, Spoken, Turn, joined
+from envops.training.learner.conversations import LostTurn, SampledTurns, Turn, joined
 from envops.training.learner.rendering import TemplateRenderer
 from envops.training.learner.serving import PolicyServer
 from letters import CHAT, Letters, end
@@ -98,8 +98,8 @@ def test_a_conversation_that_was_rewritten_is_no_sequence() -> None:
 
 
 def test_a_reply_that_nobody_gave_is_named() -> None:
-    with pytest.raises(LostTurn, match="nobody said 'other'"):
-        Spoken().trajectory(ASKED, [{"role": "assistant", "content": "other"}])
+    with pytest.raises(LostTurn, match="'other' was not sampled there"):
+        SampledTurns().trajectory(ASKED, [{"role": "assistant", "content": "other"}])
 
 
 def reply(text: str) -> dict[str, Any]:
@@ -107,7 +107,7 @@ def reply(text: str) -> dict[str, Any]:
 
 
 def test_rollouts_that_say_the_same_but_for_blanks_keep_their_own_tokens() -> None:
-    spoken, bare, spaced = Spoken(), Turn((1,), (10,), (-1.0,)), Turn((1,), (9, 10, 11), (-2.0, -2.0, -2.0))
+    spoken, bare, spaced = SampledTurns(), Turn((1,), (10,), (-1.0,)), Turn((1,), (9, 10, 11), (-2.0, -2.0, -2.0))
     spoken.add(ASKED, reply("4"), bare)
     spoken.add(ASKED, reply("\n4 "), spaced)
     assert spoken.trajectory(ASKED, [reply("\n4 ")]) == joined([spaced])
@@ -115,17 +115,17 @@ def test_rollouts_that_say_the_same_but_for_blanks_keep_their_own_tokens() -> No
 
 
 def test_rollouts_that_say_the_same_in_other_tokens_are_given_each_of_them_once() -> None:
-    spoken, first, second = Spoken(), Turn((1,), (2, 3), (-1.0, -1.0)), Turn((1,), (4,), (-2.0,))
+    spoken, first, second = SampledTurns(), Turn((1,), (2, 3), (-1.0, -1.0)), Turn((1,), (4,), (-2.0,))
     for turn in (first, second):
         spoken.add(ASKED, reply("ab"), turn)
     assert spoken.turn([*ASKED, reply("ab")]) == first
     assert [spoken.trajectory(ASKED, [reply("ab")]) for _ in range(2)] == [joined([first]), joined([second])]
-    with pytest.raises(LostTurn, match="nobody said 'ab' there more than 2 times"):
+    with pytest.raises(LostTurn, match="'ab' was not sampled there more than 2 times"):
         spoken.trajectory(ASKED, [reply("ab")])
 
 
 def test_an_earlier_turn_is_the_one_that_the_later_one_continues() -> None:
-    spoken, more = Spoken(), {"role": "user", "content": "Again."}
+    spoken, more = SampledTurns(), {"role": "user", "content": "Again."}
     short, long = Turn((1,), (2, 3), (-1.0, -1.0)), Turn((1,), (4,), (-2.0,))
     behind_short, behind_long = Turn((1, 2, 3, 9), (5,), (-3.0,)), Turn((1, 4, 9), (5,), (-4.0,))
     for text, turn, behind in (("ab", short, behind_short), (" ab", long, behind_long)):

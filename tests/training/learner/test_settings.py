@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 from envops.facts.training_log import read_metrics
-from envops.training.learner.checkpoints import finished_model, last_checkpoint, step_of
-from envops.training.learner.metrics import MetricsFile
-from envops.training.learner.rollouts import tally
+from envops.training.learner.environment import tally
+from envops.training.learner.run_folder import MetricsFile, finished_model, last_checkpoint, step_of
 from envops.training.learner.settings import RolloutSettings, UnfitSettings, read_settings
 
 ROOT = Path(__file__).parents[3]
@@ -41,8 +40,8 @@ def test_the_committed_file_is_read_whole() -> None:
         (LEAST + "[gpro]\n", "there is no gpro; did you mean grpo"),
         (LEAST + "[grpo]\ntrust_remote_code = true\n", "stays off"),
         (LEAST + "[grpo]\ntemperature = 0.0\n", "must be above 0"),
-        ("model = \n", "is no TOML"),
-        ("model = 'm'\nrollouts = 3\n", "rollouts is no table"),
+        ("model = \n", "is not valid TOML"),
+        ("model = 'm'\nrollouts = 3\n", "rollouts is not a table"),
     ],
 )
 def test_what_cannot_be_run_is_named(tmp_path: Path, text: str, said: str) -> None:

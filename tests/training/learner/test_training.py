@@ -155,7 +155,7 @@ def test_a_run_is_interrupted_and_gone_on_with_and_loses_no_finished_step(tiny_m
     file.write_text(text.replace("max_steps = 400", f"max_steps = {done + 2}") + LORA)
     gone_on = trained(file)
     assert gone_on.returncode == 0, gone_on.stderr
-    assert f"going on after step {done}" in gone_on.stderr
+    assert f"resuming after step {done}" in gone_on.stderr
     after = rows_of(folder)
     assert [step for step in sorted(after) if step] == list(range(1, done + 3))
     assert all(after[step]["reward"] == before[step]["reward"] for step in range(1, done + 1))

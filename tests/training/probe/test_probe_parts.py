@@ -4,8 +4,16 @@ from __future__ import annotations
 
 import pytest
 from envops.facts.observed import Description
-from envops.training.probe.eligibility import NotForAProbe, speaks_once
-from envops.training.probe.vocabulary import END, ROLES, START, Vocabulary, shared, vocabulary_of
+from envops.training.probe.vocabulary import (
+    END,
+    ROLES,
+    START,
+    NotForAProbe,
+    Vocabulary,
+    require_single_turn,
+    shared,
+    vocabulary_of,
+)
 
 PROMPTS = [[{"role": "user", "content": f"Reverse <text>{text}</text> now."}] for text in ("abc", "cab")]
 GOLD = ["<out>cba</out>", "<out>bac</out>"]
@@ -54,15 +62,15 @@ def test_behind_a_reply_the_environment_is_heard_and_the_mark_to_speak(vocabular
 
 @pytest.mark.parametrize(
     ("tools", "answers", "said"),
-    [(("look_up", "add"), True, "has tools \\(look_up, add\\)"), ((), True, "it answers back")],
+    [(("look_up", "add"), True, "has tools \\(look_up, add\\)"), ((), True, "it is multi-turn")],
 )
 def test_an_environment_of_several_turns_is_refused_with_what_takes_it(
     tools: tuple[str, ...], answers: bool, said: str
 ) -> None:
     about = Description("v1", "0.4.0", "3.12", "Sums", answers, (), (), tools=tools)
     with pytest.raises(NotForAProbe, match=f"{said}.*backend: trl"):
-        speaks_once(about)
+        require_single_turn(about)
 
 
 def test_an_environment_of_one_turn_is_not_refused() -> None:
-    speaks_once(Description("v1", "0.4.0", "3.12", "Sums", False, (), ()))
+    require_single_turn(Description("v1", "0.4.0", "3.12", "Sums", False, (), ()))

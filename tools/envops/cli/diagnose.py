@@ -17,8 +17,7 @@ from envops.reports.run_report import RunReport, write_run
 from envops.reports.run_text import render_run, render_run_markdown
 from envops.system.subprocesses import Interrupted
 from envops.text.plain_data import plain_data
-from envops.training.find_run import NotFound, Place, followed, place_of
-from envops.training.follow import Followed, diagnose, report_of
+from envops.training.follow import Checkout, Followed, NotFound, checkout_of, diagnose, followed, report_of
 
 EXAMPLES = {
     "watch": """examples:
@@ -53,9 +52,9 @@ def run(options: argparse.Namespace) -> int:
     """Look once, or again and again with `watch --follow`; the exit code is that of the last look."""
     stop = threading.Event()
     try:
-        place = place_of(options.root)
+        checkout = checkout_of(options.root)
         while True:
-            code, report = _look(place, options, stop)
+            code, report = _look(checkout, options, stop)
             if not getattr(options, "follow", False) or report.status in ENDED:
                 return code
             if stop.wait(options.interval):
@@ -70,11 +69,11 @@ def run(options: argparse.Namespace) -> int:
         return exit_codes.INTERRUPTED
 
 
-def _look(place: Place, options: argparse.Namespace, stop: threading.Event) -> tuple[int, RunReport]:
-    seen = followed(place, options.target, options.run, stop)
+def _look(checkout: Checkout, options: argparse.Namespace, stop: threading.Event) -> tuple[int, RunReport]:
+    seen = followed(checkout, options.target, options.run, stop)
     found = diagnose(seen)
-    report = report_of(seen, found, place.text)
-    write_run(report, options.reports or place.root / "reports")
+    report = report_of(seen, found, checkout.text)
+    write_run(report, options.reports or checkout.root / "reports")
     scrubber = hub_access().scrubber
     if options.format == "json":
         print(scrubber.text(json.dumps(plain_data(asdict(report)), indent=2)))

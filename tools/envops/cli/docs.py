@@ -1,4 +1,4 @@
-"""`envops docs`: the files that are generated: from the registry, the rules, the command line and the schema."""
+"""`envops docs`: the files generated from the registry, the rules, the command line, the schema and the policies."""
 
 from __future__ import annotations
 
@@ -9,6 +9,12 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from envops_worker.policies import POLICIES
+from envops_worker.policies.baselines import oracle
+from envops_worker.policies.blend import BLEND
+from envops_worker.policies.distorted_answers import near_miss
+from envops_worker.policies.policy import BOUNDS
+
 from envops import exit_codes
 from envops.cli import arguments
 from envops.cli.main import parser
@@ -17,6 +23,7 @@ from envops.repository.codeowners import CODEOWNERS_FILE, render
 from envops.repository.registry import load_registry
 from envops.repository.schema import registry_schema
 from envops.rules.catalogue import CATALOGUE_FILE, render_catalogue
+from envops.training.trainers import MATRIX_FILE, with_matrix
 
 EXAMPLES = """examples:
   envops docs
@@ -26,6 +33,7 @@ MANY = 1_000_000
 """A bound from here on is not shown: it tells a reader nothing."""
 CLI_FILE = "docs/cli.md"
 REGISTRY_FILE = "docs/registry.md"
+POLICIES_FILE = "docs/policies.md"
 _CLI = """\
 # Commands
 
@@ -47,6 +55,19 @@ What the repository publishes and trains on. Unknown keys are mistakes, and are 
 first line of the file tells editors where the schema is, so they complete and check it:
 `# yaml-language-server: $schema=tools/envops/repository/registry.schema.json`.
 """
+_POLICIES = f"""\
+# Scripted policies
+
+Made from `tools/envops_worker/policies` by `nox -s docs`; a test compares. Do not edit by hand.
+
+A scripted policy returns a reply whose worth is known. It tests an environment and says nothing about its difficulty.
+The reference reply is what a perfect model would say: the result of `tests/oracle.py`, or the task's own answer in the
+format that the prompt asks for.
+
+In the rewards gate each policy replies to the first tasks; in a multi-turn environment it plays rollouts. An
+OpenAI-compatible endpoint on loopback serves all of them as models (`envops endpoint`). It also serves `{BLEND}`, a
+seeded mix with a skill for each task, which takes weights: `{BLEND}:{oracle.name}=3,{near_miss.name}=1`.
+"""
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
@@ -62,7 +83,10 @@ def run(options: argparse.Namespace) -> int:
         CATALOGUE_FILE: render_catalogue(),
         CLI_FILE: render_cli(parser()),
         REGISTRY_FILE: render_registry(registry_schema()),
+        POLICIES_FILE: render_policies(),
     }
+    if (page := root / MATRIX_FILE).is_file():
+        generated[MATRIX_FILE] = with_matrix(page.read_text(encoding="utf-8"))
     stale = [name for name, text in generated.items() if not _is(root / name, text)]
     for name in stale:
         if options.check:
@@ -170,3 +194,12 @@ def _values(value: Mapping[str, Any], schema: Mapping[str, Any]) -> str:
     bounds += [f"less than {value['exclusiveMaximum']}"] if "exclusiveMaximum" in value else []
     words = {"object": "mapping", "string": "text", "boolean": "`true`, `false`", "integer": "whole number"}
     return ", ".join([" or ".join(words.get(str(one), str(one)) for one in kinds if one), *bounds]).strip(", ")
+
+
+def render_policies() -> str:
+    """The table of scripted policies, in the order in which they reply."""
+    rows = [
+        f"\n| `{each.name}` | {_cell(each.description)} | {each.tasks or 'all'} | {BOUNDS[each.bound]} |"
+        for each in POLICIES
+    ]
+    return f"{_POLICIES}\n| policy | reply | tasks | may earn |\n|---|---|---|---|{''.join(rows)}\n"

@@ -17,7 +17,7 @@ from envops.cli import plan
 from envops.files.atomic_write import write_whole
 from envops.hub.access import HubUnavailable
 from envops.models.relay import hide_memory
-from envops.release.due_runs import Situation, SubmittedRun, submit_runs
+from envops.release.due_runs import submit_runs
 from envops.release.evidence import NoEvidence, ValidationEvidence, read_evidence
 from envops.release.ledger import LedgerEntry, ReleaseLedger, render_release_markdown, render_release_text
 from envops.release.plan_report import print_plan, render_plan_text, write_plan
@@ -33,6 +33,7 @@ from envops.repository.workspace import Workspace
 from envops.system.subprocesses import Interrupted
 from envops.system.termination import terminated_like_interrupted
 from envops.text.scrubbing import SECRET_NAME
+from envops.training.due import Situation, SubmittedRun
 
 EXAMPLES = """examples:
   envops release --dry-run                         the plan, and nothing else

@@ -13,18 +13,17 @@ from envops.cli import arguments
 from envops.cli.train_file import train_here
 from envops.hub.access import INSTALL, HubUnavailable, find_prime, hub_access
 from envops.hub.state import read_hub
-from envops.release.due_runs import DecidedRun, Situation, carry_out, decided_runs
 from envops.release.planning import desired_of
 from envops.release.steps import step_of
 from envops.reports.declared_runs import RunResult, render_runs, render_runs_markdown, runs_as_json
 from envops.repository.problem import DeclarationError, Problem, nearest
 from envops.repository.registry import Registry, load_registry
 from envops.repository.repository import Repository
+from envops.repository.run import RunSpec
 from envops.system.subprocesses import Interrupted
 from envops.training.declared_runs import DeclaredRun, declared_runs
-
-HERE = "trl"
-
+from envops.training.due import DecidedRun, Situation, carry_out, decided_runs
+from envops.training.trainers import trainer_named
 
 EXAMPLES = """examples:
   envops train                                 submit what is due: submit: on-release, and not there yet
@@ -70,7 +69,11 @@ def runs_of_this_machine(root: Path, names: list[str]) -> list[str]:
     if not names:
         return []
     registry = load_registry(root)
-    return [name for name in checked_names(registry, names) if registry.specs[name].backend == HERE]
+    return [name for name in checked_names(registry, names) if _is_trained_here(registry.specs[name])]
+
+
+def _is_trained_here(spec: RunSpec) -> bool:
+    return trainer_named(spec.backend).limits.on_this_machine
 
 
 def _submit(root: Path, options: argparse.Namespace) -> int:
@@ -80,15 +83,15 @@ def _submit(root: Path, options: argparse.Namespace) -> int:
     if situation.prime is None and not options.dry_run:
         raise HubUnavailable("nothing can be submitted without a key", "set PRIME_API_KEY, or: --dry-run")
     decided = decided_runs(situation, names, asked=options.names)
-    states = {each.run.spec.name: f"{each.fate.action}: {each.fate.reason}" for each in decided}
+    states = {each.run.spec.name: f"{each.decision.action}: {each.decision.reason}" for each in decided}
     outcomes: dict[str, str] = {}
     if not options.dry_run:
         for each in decided:
-            if each.fate.action == "submit":
+            if each.decision.action == "submit":
                 said = carry_out(situation, each)
                 outcomes[each.run.spec.name] = said.outcome
                 states[each.run.spec.name] = ": ".join(filter(None, (said.outcome, said.message, said.next)))
-    results = [run_result(each.run, states[each.run.spec.name], each.fate.next) for each in decided]
+    results = [run_result(each.run, states[each.run.spec.name], each.decision.next) for each in decided]
     print(situation.access.scrubber.text(shown_runs(results, (), options)), end="")
     return _exit_code(decided, outcomes)
 
@@ -114,7 +117,7 @@ def _situation(root: Path, registry: Registry, names: list[str]) -> Situation:
 
 
 def _exit_code(decided: list[DecidedRun], outcomes: dict[str, str]) -> int:
-    actions = {each.fate.action for each in decided}
+    actions = {each.decision.action for each in decided}
     if "failed" in outcomes.values() or "refused" in actions:
         return exit_codes.FAIL
     return exit_codes.ERROR if "unknown" in outcomes.values() or "unreadable" in actions else exit_codes.PASS
@@ -161,13 +164,13 @@ def run_result(run: DeclaredRun, state: str = "", then: str = "") -> RunResult:
     command = " ".join(compiled.command) if compiled else ""
     return RunResult(
         name=run.spec.name,
-        backend=run.spec.backend,
+        backend=run.trainer.name,
         model=run.spec.model,
         environments=tuple(source.label for source in run.spec.environments),
         verdict="fail" if run.fails else "pass",
         files=tuple(compiled.files) if compiled else (),
         command=compiled.command if compiled else (),
-        units=compiled.knobs if compiled else {},
+        units=compiled.units if compiled else {},
         notes=(*(compiled.notes if compiled else ()), *((f"next: {then}",) if then and then != command else ())),
         findings=run.findings,
         submit=run.spec.submit,

@@ -66,7 +66,7 @@ def train_here(options: argparse.Namespace, runs: Sequence[DeclaredRun]) -> int:
         name, text = next(iter(declared.compiled.files.items()))
         file = root / name
         if not file.is_file() or file.read_text(encoding="utf-8") != text:
-            print(f"{name} does not match registry.yaml; write it anew with: nox -s train -- compile", file=sys.stderr)
+            print(f"{name} differs from registry.yaml; update it with: nox -s train -- compile", file=sys.stderr)
             return exit_codes.USAGE
         if missing := [secret for secret in declared.spec.secrets if not os.environ.get(secret)]:
             print(f"{declared.spec.name} needs {', '.join(missing)}, which is not set", file=sys.stderr)
@@ -113,23 +113,22 @@ def _train(root: Path, settings: LearnerSettings) -> Trained:
     if missing := [secret for secret in entry.secrets if not os.environ.get(secret)]:
         raise UnfitSettings(f"the environment {name} needs {', '.join(missing)}, which is not set")
     _say(f"{settings.name}: {settings.model} on {name}")
-    from envops.training.learner.environment import Pace, opened_ground
+    from envops.training.learner.environment import NothingPlayed, RolloutLimits, opened_for_training
     from envops.training.learner.rendering import UnfitTemplate
-    from envops.training.learner.rollouts import NothingPlayed
     from envops.training.learner.training import Learner
 
     rollouts = settings.rollouts
-    pace = Pace(rollouts.max_concurrent, rollouts.seconds)
+    limits = RolloutLimits(rollouts.max_concurrent, rollouts.seconds)
     with stopped_once() as stop:
         learner = Learner(settings, root, stop, _say, reward_digest(entry, package))
         try:
             if finished := learner.prepare():
                 return finished
-            opened = opened_ground(
-                entry, package, Workspace(root), rollouts.args, stop, most_tasks=MOST_TASKS, pace=pace
+            opened = opened_for_training(
+                entry, package, Workspace(root), rollouts.args, stop, most_tasks=MOST_TASKS, limits=limits
             )
-            with opened as ground:
-                return learner.run(ground)
+            with opened as environment:
+                return learner.run(environment)
         except UnfitTemplate as error:
             raise UnfitSettings(f"{settings.model} on {name}: {error}") from None
         except NothingPlayed as error:
@@ -160,7 +159,7 @@ def _told(trained: Trained) -> str:
     if trained.model is not None:
         lines.append(f"the trained model: {trained.model}")
     else:
-        lines.append("the same command continues after the last finished step")
+        lines.append("the same command resumes after the last finished step")
     return "\n".join(lines)
 
 

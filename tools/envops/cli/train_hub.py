@@ -23,8 +23,8 @@ from envops.repository.run import run_spec
 from envops.repository.workspace import Workspace
 from envops.system.subprocesses import Interrupted
 from envops.training.declared_runs import DeclaredRun, declared_runs
-from envops.training.identity import RunIdentity, identity_of
-from envops.training.submit import Platform, submit
+from envops.training.submit import Platform, RunIdentity, identity_of, submit
+from envops.training.trainers import SUBMITTED
 
 EXAMPLES = """examples:
   envops train hub primeintellect/gsm8k --model Qwen/Qwen3-4B-Instruct-2507
@@ -45,7 +45,7 @@ class HubRun:
 
 
 class Unusable(Exception):
-    """What was asked for on the command line cannot be run; the message says what to write."""
+    """The command line cannot be run; the message names what to write."""
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
@@ -76,7 +76,7 @@ def run(options: argparse.Namespace) -> int:
         if options.dry_run or not _approved(options, hub_run):
             return exit_codes.PASS
         platform = Platform(prime, access, Workspace(options.root.absolute()).base, threading.Event())
-        said = submit(hub_run.run.request, hub_run.identity, platform)
+        said = submit(hub_run.run, hub_run.identity, platform)
     except (Unusable, HubUnavailable) as error:
         print(error, file=sys.stderr)
         return exit_codes.USAGE
@@ -93,14 +93,14 @@ def _check(options: argparse.Namespace) -> None:
         if not ADDRESS.fullmatch(address):
             raise Unusable(f"{address}: an environment of the Hub is owner/name, or owner/name@1.2.3")
     if not sys.stdin.isatty() and not options.yes and not options.dry_run:
-        raise Unusable("there is no terminal to ask on: add --yes to submit, or --dry-run to look at it only")
+        raise Unusable("not a terminal, so nobody can confirm: add --yes to submit, or --dry-run to see it only")
 
 
 def _compiled(options: argparse.Namespace, prime: Prime, access: HubAccess) -> HubRun:
     external = _external(options.environments, prime, access)
     name = _name(options)
     declared: dict[str, Any] = {
-        "backend": "prime",
+        "backend": SUBMITTED.limits.name,
         "model": options.model,
         "environments": [{"id": entry.name} for entry in external.values()],
         "max_steps": options.max_steps,

@@ -18,11 +18,12 @@ from envops.reports.run_report import Curve, CurvePoint, RunReport, write_run
 from envops.repository.repository import Repository
 from envops.repository.workspace import Workspace
 from envops.system.subprocesses import ProgramFailed
+from envops.training.trainers import HERE
 from envops.validation.job import StageFailed, WorkerLost
 
 if TYPE_CHECKING:
-    from envops.training.probe.learning import Step
-    from envops.training.probe.probing import Probed
+    from envops.training.probe.learning import ProbeStep
+    from envops.training.probe.probing import ProbeResult
 
 EXAMPLES = """examples:
   envops train probe reverse-text              three minutes
@@ -73,9 +74,9 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _probe(root: Path, name: str, options: argparse.Namespace) -> int:
-    from envops.training.learner.environment import opened_ground
-    from envops.training.probe.eligibility import NotForAProbe
+    from envops.training.learner.environment import opened_for_training
     from envops.training.probe.probing import probe
+    from envops.training.probe.vocabulary import NotForAProbe
 
     repository = Repository.load(root, [name])
     (chosen,) = repository.select([name])
@@ -86,13 +87,15 @@ def _probe(root: Path, name: str, options: argparse.Namespace) -> int:
     folder = workspace.base / "probes" / chosen / hashlib.sha256(about.encode()).hexdigest()[:16]
     _say(f"probe of {chosen}: a tiny model of random weights, {options.seconds:g} s, seed {options.seed}")
     try:
-        with opened_ground(entry, package, workspace, args, threading.Event(), most_tasks=MOST_TASKS) as ground:
-            probed = probe(ground, options.seed, options.seconds, folder, _show, _say)
+        with opened_for_training(
+            entry, package, workspace, args, threading.Event(), most_tasks=MOST_TASKS
+        ) as environment:
+            probed = probe(environment, options.seed, options.seconds, folder, _show, _say)
     except NotForAProbe as error:
         print(f"{chosen} cannot be probed: {error}", file=sys.stderr)
         return exit_codes.USAGE
     except KeyboardInterrupt:
-        _say(f"interrupted; the next call continues after the last finished step ({folder.relative_to(root)})")
+        _say(f"interrupted; the next call resumes after the last finished step ({folder.relative_to(root)})")
         return exit_codes.INTERRUPTED
     shutil.rmtree(folder, ignore_errors=True)
     write_run(_report(chosen, probed), root / "reports")
@@ -101,13 +104,13 @@ def _probe(root: Path, name: str, options: argparse.Namespace) -> int:
 
 
 def code_digest() -> str:
-    """Of the probe's own code: a checkpoint is gone on with by the code that made it."""
+    """Of the probe's own code: a checkpoint is resumed only by the code that wrote it."""
     folder = Path(__file__).parents[1] / "training"
     files = sorted(file for part in ("probe", "learner") for file in (folder / part).glob("*.py"))
     return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:12]
 
 
-def _show(step: Step) -> None:
+def _show(step: ProbeStep) -> None:
     bar = "▇" * round(BAR * max(0.0, min(1.0, step.reward)))
     _say(f"step {step.number:4d}  {step.seconds:5.0f} s  reward {step.reward:6.3f}  {bar}")
 
@@ -116,15 +119,15 @@ def _say(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
-def _summary(name: str, probed: Probed) -> str:
+def _summary(name: str, probed: ProbeResult) -> str:
     before, after = probed.before, probed.after
-    dead = sum(step.dead_groups for step in probed.steps) / max(1, len(probed.steps))
+    share = sum(step.zero_variance for step in probed.steps) / max(1, len(probed.steps))
     return "\n".join(
         [
             f"{name}: {probed.outcome} in {len(probed.steps)} steps ({probed.weights:,} weights)",
             f"reward before   {before.value:.3f}  [{before.low:.3f}, {before.high:.3f}]",
             f"reward after    {after.value:.3f}  [{after.low:.3f}, {after.high:.3f}]  on {probed.held_out} other tasks",
-            f"dead groups     {dead:.0%} of all: every reward in them was equal",
+            f"no variance     {share:.0%} of the groups: all rewards in them were equal",
             f"control         constant reward, largest change of a weight {probed.control_change:g}",
             "",
             WHAT_IT_PROVES,
@@ -132,7 +135,7 @@ def _summary(name: str, probed: Probed) -> str:
     )
 
 
-def _as_json(name: str, probed: Probed) -> dict[str, Any]:
+def _as_json(name: str, probed: ProbeResult) -> dict[str, Any]:
     def interval(estimate: Any) -> dict[str, float]:
         return {"value": estimate.value, "low": estimate.low, "high": estimate.high}
 
@@ -143,20 +146,20 @@ def _as_json(name: str, probed: Probed) -> dict[str, Any]:
         "after": interval(probed.after),
         "control": {"change": probed.control_change, "gradient": probed.control_gradient},
         "steps": [
-            {"step": step.number, "reward": step.reward, "dead_groups": step.dead_groups} for step in probed.steps
+            {"step": step.number, "reward": step.reward, "dead_groups": step.zero_variance} for step in probed.steps
         ],
         "says": WHAT_IT_PROVES,
     }
 
 
-def _report(name: str, probed: Probed) -> RunReport:
+def _report(name: str, probed: ProbeResult) -> RunReport:
     curves = {
         "reward": [(step.number, step.reward) for step in probed.steps],
-        "dead groups": [(step.number, step.dead_groups) for step in probed.steps],
+        "groups without variance": [(step.number, step.zero_variance) for step in probed.steps],
     }
     return RunReport(
         name=f"probe-{name}",
-        backend="trl",
+        backend=HERE.limits.name,
         model=f"random weights ({probed.weights:,})",
         environments=(name,),
         status="finished",

@@ -39,7 +39,7 @@ def create_hosted(hub: Hub, request: HubRequest) -> HubResponse:
 def logs(hub: Hub, request: HubRequest) -> HubResponse:
     """The log of a hosted evaluation."""
     return HubResponse(
-        {"logs": (hub.store.get("told", _existing(hub, request)["evaluation_id"]) or {}).get("logs", "")}
+        {"logs": (hub.store.get("reported", _existing(hub, request)["evaluation_id"]) or {}).get("logs", "")}
     )
 
 

@@ -170,14 +170,14 @@ class _Transport:
         if found is None:
             raise LookupError
         beside = ("logs", "metrics", "progress", "distributions", "samples", "checkpoints", "env_servers", "usage")
-        told = (self.hub.store.get("told", subject) or {}) | {key: body[key] for key in beside if key in body}
+        reported = (self.hub.store.get("reported", subject) or {}) | {key: body[key] for key in beside if key in body}
         if kind == "evaluation" and "metrics" in body:
             found["metrics"] = body["metrics"]
         if kind == "evaluation" and "samples" in body:
             found["total_samples"] = evaluations.play(self.hub, subject, body["samples"])
         changed = found | {key: value for key, value in body.items() if key not in beside}
         with self.hub.store.transaction():
-            self.hub.store.put("told", subject, told)
+            self.hub.store.put("reported", subject, reported)
             self.hub.store.put(
                 kind, subject, changed | ({"updatedAt": now()} if kind == "run" else {"updated_at": now()})
             )

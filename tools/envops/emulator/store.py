@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from envops.files.atomic_write import write_whole
+
 _TABLES = """
 CREATE TABLE IF NOT EXISTS documents (
     kind TEXT NOT NULL, id TEXT NOT NULL, parent TEXT NOT NULL, body TEXT NOT NULL, place INTEGER PRIMARY KEY,
@@ -110,9 +112,7 @@ class Store:
         return found
 
     def write_file(self, name: str, content: bytes) -> None:
-        aside = self._files / f".{name}.new"
-        aside.write_bytes(content)
-        aside.replace(self._files / name)
+        write_whole(self._files / name, content)
 
     def read_file(self, name: str) -> bytes | None:
         path = self._files / name

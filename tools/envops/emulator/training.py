@@ -290,7 +290,7 @@ def _run(hub: Hub, request: HubRequest) -> StoredDocument:
 
 def _reported(hub: Hub, request: HubRequest, key: str, otherwise: Any) -> Any:
     """What the control endpoint received about a run."""
-    return (hub.store.get("told", _run(hub, request)["id"]) or {}).get(key, otherwise)
+    return (hub.store.get("reported", _run(hub, request)["id"]) or {}).get(key, otherwise)
 
 
 def _moved(hub: Hub, run: StoredDocument, status: str) -> HubResponse:

@@ -2,34 +2,12 @@
 
 from __future__ import annotations
 
-POLICIES = (
-    "oracle",
-    "nop",
-    "echo",
-    "near-miss",
-    "format-only",
-    "hedge",
-    "override",
-    "look-alike",
-    "negated",
-    "wrong-first",
-    "wrong-last",
-    "think-only",
-    "unclosed-think",
-    "padded",
-    "equivalent",
-    "canary-colon",
-    "canary-thought",
-    "long-junk",
-)
-TASKS_SPOKEN = 30
-"""On how many tasks a policy speaks: a mistake on a tenth of the tasks shows on 29 of them with 95 %."""
-SAMPLED = (
-    dict.fromkeys(POLICIES[1:7], TASKS_SPOKEN)
-    | dict.fromkeys(POLICIES[7:], 20)  # one task tells nearly what all would
-    | {"long-junk": 2}
-)
-"""Policy → on how many tasks it speaks; gold, which is not named, speaks on all of `TASKS_SCORED`."""
+from envops_worker import policies
+
+POLICIES = tuple(each.name for each in policies.POLICIES)
+"""Every policy that the rewards gate asks for a reply."""
+SAMPLED = {each.name: each.tasks for each in policies.POLICIES if each.tasks is not None}
+"""Policy → on how many tasks it replies; the oracle, which is missing here, replies on all of `TASKS_SCORED`."""
 TASKS_SCORED = 100
 """How many tasks a worker keeps: gold is tried on them however long it takes, on later ones while there is time."""
 TASKS_PLAYED = 6

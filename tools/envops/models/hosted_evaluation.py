@@ -183,13 +183,13 @@ def followed(
     Raises `NotEvaluated` where it ends otherwise or cannot be followed, `HubUnavailable` and `Interrupted`.
     """
     until = time.monotonic() + 60 * request.minutes + PATIENCE_SECONDS
-    told, unreadable = "", 0
+    printed, unreadable = "", 0
     resumes = "the same command continues with it, and pays nothing twice"
     while not evaluation.has_ended:
         line = f"{evaluation.name}: {evaluation.status.lower()}, {evaluation.samples} samples so far"
-        if line != told:
+        if line != printed:
             tell(line)
-            told = line
+            printed = line
         if side.stop.wait(side.look_seconds):
             raise Interrupted
         if time.monotonic() > until:

@@ -120,9 +120,9 @@ def _literals(path: Path) -> Iterator[_Found]:
         return
     starts = [0, *(match.end() for match in re.finditer(rb"\n", source))]
     parts = {id(part) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for part in ast.walk(node)}
-    told = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    docstrings = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
     for node in ast.walk(tree):
-        if not isinstance(node, ast.Constant) or not isinstance(node.value, str) or id(node) in parts | told:
+        if not isinstance(node, ast.Constant) or not isinstance(node.value, str) or id(node) in parts | docstrings:
             continue
         assert node.end_lineno is not None
         assert node.end_col_offset is not None

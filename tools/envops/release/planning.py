@@ -10,7 +10,7 @@ from pathlib import Path
 from envops.facts.observed import Facts
 from envops.hub.access import INSTALL, HubAccess, HubUnavailable, Prime, find_prime, hub_access
 from envops.hub.state import HubState, read_hub
-from envops.release.due_runs import Situation, planned_runs
+from envops.release.due_runs import planned_runs
 from envops.release.steps import WRITES, Desired, ReleasePlan, ReleaseStep, address_of, external_step, orphans, step_of
 from envops.repository.changes import Change, changed_environments
 from envops.repository.git import ContentMissing
@@ -21,6 +21,7 @@ from envops.repository.release_content import ReleaseContent, release_content
 from envops.repository.release_history import release_history
 from envops.repository.repository import ENVIRONMENTS_FOLDER, Repository
 from envops.rules.engine import Finding, Subject, findings
+from envops.training.due import Situation
 
 
 @dataclass(frozen=True)
@@ -61,7 +62,7 @@ def make_plan(root: Path, names: Sequence[str], changed: str | None, stop: threa
     hub, not_asked = _asked(access, prime, registry, desired, choice, stop)
     known = tuple(step_of(each, hub.readings.get(each.address) if hub else None) for each in desired)
     steps = tuple(step for step in known if step.desired.name not in beside)
-    findings, told = _version_findings(root, choice, steps)
+    findings, further_notes = _version_findings(root, choice, steps)
     there = frozenset(step.desired.name for step in known if step.action == "unchanged")
     ready = there | {step.desired.name for step in steps if step.action in WRITES}
     situation = Situation(root, registry, access, prime if hub else None, ready, stop)
@@ -75,7 +76,7 @@ def make_plan(root: Path, names: Sequence[str], changed: str | None, stop: threa
         whose=hub.identity.slug if hub else "",
         not_asked=not_asked,
         prime=hub.prime if hub else "",
-        notes=(*_notes(choice, hub, registry), *told),
+        notes=(*_notes(choice, hub, registry), *further_notes),
     )
     return Planned(plan, registry, access, prime, hub, there)
 

@@ -61,9 +61,9 @@ def publish(step: ReleaseStep, hub: HubSide) -> Published:
             return Published("failed", str(error), "plan again", len(said), tuple(said))
         said.append("done" if pushed.exit_code == 0 else pushed.short)
         reading, contents = _read_back(step, pushed, hub)
-        told = _told(step, pushed, reading, contents, len(said), tuple(said))
-        if told is not None:
-            return told
+        result = _result(step, pushed, reading, contents, len(said), tuple(said))
+        if result is not None:
+            return result
         hub.retry.wait(turn, hub.stop)
     message = f"nothing was published in {len(said)} tries: {said[-1]}"
     return Published("failed", message, "run the release again when the Hub answers", len(said), tuple(said))
@@ -87,7 +87,7 @@ def _read_back(step: ReleaseStep, pushed: Push, hub: HubSide) -> tuple[HubReadin
     return reading, contents
 
 
-def _told(
+def _result(
     step: ReleaseStep, pushed: Push, reading: HubReading, contents: frozenset[str], pushes: int, said: tuple[str, ...]
 ) -> Published | None:
     """The result, or `None` where the push had no effect and another may succeed."""
@@ -112,10 +112,10 @@ def _told(
     if _shown(found) != _shown(step.found):
         there = found.version if found else "nothing"
         return published("failed", f"it was changed by someone else meanwhile: the Hub has {there}", "plan again")
-    return _refused(pushed, wanted, bump, published)
+    return _without_effect(pushed, wanted, bump, published)
 
 
-def _refused(pushed: Push, wanted: Desired, bump: str, published: Callable[..., Published]) -> Published | None:
+def _without_effect(pushed: Push, wanted: Desired, bump: str, published: Callable[..., Published]) -> Published | None:
     """The result of a push without effect, or `None` where another may succeed."""
     if pushed.blame == "passing":
         return None

@@ -20,6 +20,7 @@ from typing import Any
 
 from envops.facts.recordings import RecordingProblem
 from envops.facts.results import LINE_LIMIT, EvaluationRow, MalformedRow, row_of
+from envops.files.atomic_write import write_whole
 from envops.repository.content import RECORDINGS
 
 MAX_BYTES = 2_000_000
@@ -151,15 +152,13 @@ def secrets_in(rows: Iterable[EvaluationRow]) -> list[int]:
 
 
 def write_recording(folder: Path, name: str, rows: Packed, baseline: Mapping[str, Any]) -> tuple[Path, Path]:
-    """Write both files; each is whole or as it was before."""
+    """Write both files, each atomically."""
     target = folder / RECORDINGS
     target.mkdir(exist_ok=True)
     text = json.dumps(baseline, indent=2, sort_keys=True, ensure_ascii=False, allow_nan=False) + "\n"
     written = (target / f"{name}{ROWS}", target / f"{name}{BASELINE}")
     for path, content in zip(written, (rows.content, text.encode()), strict=True):
-        aside = path.with_name(f".{path.name}.new")
-        aside.write_bytes(content)
-        aside.replace(path)
+        write_whole(path, content)
     return written
 
 

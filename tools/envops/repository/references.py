@@ -93,7 +93,6 @@ def contradictions(document: Document, run: Steps, declared: Mapping[str, Any]) 
 
 def _pairs(run: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
     """(key, the key that it contradicts, why)."""
-    backend = run.get("backend")
     limit, context = _at(run, ("sampling", "max_tokens")), run.get("seq_len")
     if _is_number(limit) and _is_number(context) and limit >= context:
         yield "sampling.max_tokens", "seq_len", "leaves no room for the prompt in seq_len"
@@ -109,8 +108,6 @@ def _pairs(run: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
         yield key, "gpus", "goes together with the nodes of the other kind"
     if "train_nodes" in gpus and ("train" in gpus or "inference" in gpus):
         yield "gpus.train_nodes", "gpus.train" if "train" in gpus else "gpus.inference", "counts nodes, the other GPUs"
-    if "schema" in run and backend not in ("prime", "prime-rl", None):
-        yield "schema", "backend", "is about prime-rl's configuration, which this backend does not read"
     for source in run.get("environments") or []:
         if isinstance(source, dict) and "args" in source and "taskset" in source:
             yield "environments", "environments", "args (v0) and taskset (v1) are given for one environment"

@@ -219,7 +219,7 @@ def run_spec(name: str, declared: Mapping[str, Any], lines: Mapping[str, int], f
     rate = declared.get("learning_rate", LORA_LEARNING_RATE if lora else FULL_LEARNING_RATE)
     return RunSpec(
         name=name,
-        backend="trl" if declared["backend"] == "local" else declared["backend"],
+        backend=declared["backend"],
         environments=tuple(_source(each) for each in declared["environments"]),
         learning_rate=float(rate),
         weight_decay=float(declared.get("weight_decay", 0.0)),

@@ -30,11 +30,9 @@ MODULES = (
     "distribution.incidents",
     "recordings",
     "runs.compatible",
-    "runs.prime_rl",
     "runs.settings",
     "runs.signal",
-    "diagnosis.signatures",
-    "diagnosis.machinery",
+    "diagnosis",
     "release.versions",
 )
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from envops_worker.policies.baselines import oracle
+
 from envops.rules.evidence import reply_text
 
 if TYPE_CHECKING:
@@ -26,7 +28,7 @@ def scores_of(subject: Subject, policy: str) -> list[Score]:
 
 def gold_by_task(subject: Subject) -> dict[int, Score]:
     """The oracle's conversation on each task that has one with a finite reward."""
-    return {score.task: score for score in reversed(scores_of(subject, "oracle"))}
+    return {score.task: score for score in reversed(scores_of(subject, oracle.name))}
 
 
 def is_of_the_oracle(failure: Failure) -> bool:

@@ -12,6 +12,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from envops_worker.policies.blend import is_blend
+from envops_worker.policies.scripted import SCRIPT_PREFIX
+
 from envops.facts.limits import POLICIES
 from envops.facts.results import CLASS_OF_KIND, ErrorClass
 from envops.facts.reward_numbers import is_reward_number, number
@@ -113,7 +116,7 @@ class Sample:
     @property
     def is_scripted(self) -> bool:
         """Whether a scripted policy spoke: that says nothing about difficulty."""
-        return self.policy == "blend" or self.policy.startswith(("blend:", "script-")) or self.policy in FIXED_POLICIES
+        return is_blend(self.policy) or self.policy.startswith(SCRIPT_PREFIX) or self.policy in FIXED_POLICIES
 
     def happening(self, what: Callable[[Outcome], bool], among: Callable[[Outcome], bool]) -> list[list[bool]]:
         """Whether something happened to each rollout of a kind, task by task."""

@@ -56,6 +56,10 @@ class DeclaredRange:
         """The most that the right form around junk may earn."""
         return self.worthless + self.format_share * max(self.maximum, 0.0)
 
+    def most_of(self, bound: str) -> float | None:
+        """The most that a policy with this bound may earn; `None` if only the reference reply bounds it."""
+        return {"floor": self.worthless, "form": self.form_alone}.get(bound)
+
     @cached_property
     def tolerance(self) -> float:
         """Below this, two rewards are the same."""

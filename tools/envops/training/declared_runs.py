@@ -10,8 +10,8 @@ from envops.repository.problem import Problem
 from envops.repository.recordings import read_recordings
 from envops.rules.engine import Finding, findings
 from envops.rules.runs.subject import Recorded, RunSubject, TrainedOn
-from envops.training.trainers import compile_run
-from envops.training.trainers.trainer import CONFIG_FOLDER, CompileError, Request, environment_of
+from envops.training.trainers import LIMITS, compile_run, trainer_named
+from envops.training.trainers.trainer import CONFIG_FOLDER, CompileError, CompileRequest, environment_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -20,17 +20,23 @@ if TYPE_CHECKING:
     from envops.repository.package import Package
     from envops.repository.registry import Registry
     from envops.repository.run import RunSpec, Source
+    from envops.rules.runs.trainer import TrainerLimits
     from envops.training.trainers.trainer import Compiled, Environment
 
 
 @dataclass(frozen=True)
 class DeclaredRun:
-    """One run: what was declared, what it compiles to, and what the rules say."""
+    """One run: what was declared, what it compiles to, and what the rules find."""
 
     spec: RunSpec
-    request: Request
+    request: CompileRequest
     compiled: Compiled | None
     findings: tuple[Finding, ...]
+
+    @property
+    def trainer(self) -> TrainerLimits:
+        """The limits of its trainer."""
+        return trainer_named(self.spec.backend).limits
 
     @property
     def fails(self) -> bool:
@@ -47,7 +53,7 @@ def declared_runs(
     """Every run, compiled and judged, in the order of the registry.
 
     `on_hub` says the latest version of an environment on the Hub, an empty string where there
-    is none, and `None` where nobody asked.
+    is none, and `None` where it was not asked for.
     """
     recorded: dict[str, Recorded | None] = {}
     chosen = registry.specs.values() if specs is None else specs
@@ -63,7 +69,7 @@ def declared_run(
 ) -> DeclaredRun:
     """One run, compiled and judged; `recorded` remembers recordings that several runs use."""
     used = {source.id for source in (*spec.environments, *spec.evaluated)}
-    request = Request(spec, {name: environment_of(name, registry, packages) for name in sorted(used)})
+    request = CompileRequest(spec, {name: environment_of(name, registry, packages) for name in sorted(used)})
     compiled, broken = None, ""
     try:
         compiled = compile_run(request)
@@ -73,16 +79,29 @@ def declared_run(
         _trained_on(request, source, index, packages.get(source.id), recorded, on_hub)
         for index, source in enumerate(spec.environments)
     )
-    native = compiled.native if compiled else None
-    subject = RunSubject(
-        spec=spec,
-        trained_on=trained_on,
-        native=native.values if native else {},
-        broken=broken,
-        left_out=tuple(native.left_out) if native else (),
-        misfits=native.misfits if native else {},
-    )
+    subject = run_subject(spec, compiled, trained_on, broken)
     return DeclaredRun(spec, request, compiled, tuple(findings(subject)))
+
+
+def run_subject(
+    spec: RunSpec, compiled: Compiled | None, trained_on: tuple[TrainedOn, ...], broken: str = ""
+) -> RunSubject:
+    """The run as its rules see it: read back from what it compiles to, so that overrides count."""
+    trainer = trainer_named(spec.backend)
+    if compiled is None:
+        return RunSubject(spec, trainer.limits, trained_on, broken=broken, trainers=LIMITS)
+    native = compiled.native
+    settings = trainer.settings(spec, native.values)
+    return RunSubject(
+        spec=spec,
+        trainer=trainer.limits,
+        trained_on=trained_on,
+        settings=settings,
+        refusals=tuple(trainer.refusals(spec, native.values, settings)),
+        left_out=tuple(native.left_out),
+        misfits=native.misfits,
+        trainers=LIMITS,
+    )
 
 
 def run_problems(registry: Registry, packages: Mapping[str, Package]) -> list[Problem]:
@@ -144,7 +163,7 @@ def _is_compiled(path: Path) -> bool:
 
 
 def _trained_on(
-    request: Request,
+    request: CompileRequest,
     source: Source,
     index: int,
     package: Package | None,

@@ -1,35 +1,35 @@
-"""What is to become of each declared run: from what is declared, what is published and what the platform has."""
+"""What to do about each declared run, from the declaration, the Hub and the platform; and doing it."""
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, Protocol
+from pathlib import Path
+from typing import Literal
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+from envops.hub.access import HubAccess, HubUnavailable, Prime
+from envops.hub.client import HubCall, ask_hub
+from envops.hub.runs import PlatformRun, RunsUnreadable, list_runs
+from envops.repository.git import git
+from envops.repository.package import Package
+from envops.repository.registry import Registry
+from envops.repository.repository import Repository
+from envops.repository.run import RunSpec
+from envops.repository.workspace import Workspace
+from envops.training.declared_runs import DeclaredRun, declared_runs
+from envops.training.submit import Platform, RunIdentity, identity_of, submit
+from envops.training.trainers import SUBMITTED
 
-    from envops.hub.runs import PlatformRun
-    from envops.repository.run import RunSpec
-
-Action = Literal["submit", "submitted", "manual", "waits", "refused", "unreadable", "not-asked"]
-
-
-class Identity(Protocol):
-    """How a run is found among those of the platform."""
-
-    def is_this(self, name: str) -> bool:
-        """Whether it is this version of the run."""
-
-    def is_another_version(self, name: str) -> bool:
-        """Whether it is the run as it was at another time."""
+RunAction = Literal["submit", "submitted", "manual", "waits", "refused", "unreadable", "not-asked"]
 
 
 @dataclass(frozen=True)
-class Standing:
-    """What is known of one run when its fate is decided."""
+class RunState:
+    """What is known about one run."""
 
     spec: RunSpec
-    identity: Identity
+    identity: RunIdentity
     hosted: bool
     retired: str
     failing: tuple[str, ...]
@@ -37,45 +37,47 @@ class Standing:
     missing: tuple[str, ...]
     """Environments that are not on the Hub as they are declared."""
     platform: Sequence[PlatformRun] | None
-    """`None` where nobody asked."""
+    """`None` where the platform was not asked."""
     unreadable: str = ""
     """Why the platform could not be read."""
     named: bool = False
-    """Whether somebody asked for this very run."""
+    """Whether the user named this run."""
     command: str = ""
 
 
 @dataclass(frozen=True)
-class Fate:
-    """What is to be done about one run, and why."""
+class RunDecision:
+    """What to do about one run, and why."""
 
-    action: Action
+    action: RunAction
     reason: str
     next: str = ""
     found: PlatformRun | None = None
 
 
-def fate_of(run: Standing) -> Fate:
-    """The one thing to do about a run; nothing is submitted on a failed read."""
+def decision_on(run: RunState) -> RunDecision:
+    """What to do about a run; nothing is submitted after a failed read."""
     if run.retired:
-        return Fate("manual", f"retired: {run.retired}", "use backend: prime")
+        return RunDecision("manual", f"retired: {run.retired}", f"use backend: {SUBMITTED.limits.name}")
     if run.failing:
-        return Fate("refused", f"its rules fail: {', '.join(run.failing)}", "nox -s train -- compile")
+        return RunDecision("refused", f"its rules fail: {', '.join(run.failing)}", "nox -s train -- compile")
     if not run.hosted:
-        return Fate("manual", "it runs on a machine of one's own", run.command)
+        return RunDecision("manual", "it runs on your own machine", run.command)
     if run.platform is None:
-        return Fate("unreadable" if run.unreadable else "not-asked", run.unreadable or "the platform was not asked")
+        return RunDecision(
+            "unreadable" if run.unreadable else "not-asked", run.unreadable or "the platform was not asked"
+        )
     same = [each for each in run.platform if run.identity.is_this(each.name)]
     if same:
         return _there(same)
     if run.spec.submit == "manual" and not run.named:
-        return Fate("manual", "submit: manual", f"nox -s train -- {run.spec.name}")
+        return RunDecision("manual", "submit: manual", f"nox -s train -- {run.spec.name}")
     if run.missing:
         names = ", ".join(run.missing)
-        return Fate("waits", f"not on the Hub as declared here: {names}", "nox -s release")
+        return RunDecision("waits", f"not on the Hub as declared here: {names}", "nox -s release")
     others = [each for each in run.platform if run.identity.is_another_version(each.name)]
     changed = f"changed since {others[0].name} ({others[0].status}); " if others else ""
-    return Fate("submit", f"{changed}{bounds(run.spec)}")
+    return RunDecision("submit", f"{changed}{bounds(run.spec)}")
 
 
 def bounds(spec: RunSpec) -> str:
@@ -93,10 +95,143 @@ def bounds(spec: RunSpec) -> str:
     return ", ".join(parts)
 
 
-def _there(same: Sequence[PlatformRun]) -> Fate:
+def _there(same: Sequence[PlatformRun]) -> RunDecision:
     latest = same[0]
     twice = f", and {len(same) - 1} more under this name" if len(same) > 1 else ""
     then = ""
     if latest.status.upper() in ("FAILED", "STOPPED"):
         then = f"prime train restart {latest.id}, or change the run: another declaration is another run"
-    return Fate("submitted", f"{latest.name} is {latest.status.lower()} ({latest.id}){twice}", then, latest)
+    return RunDecision("submitted", f"{latest.name} is {latest.status.lower()} ({latest.id}){twice}", then, latest)
+
+
+@dataclass(frozen=True)
+class Situation:
+    """Everything that decides about runs."""
+
+    root: Path
+    registry: Registry
+    access: HubAccess
+    prime: Prime | None
+    """`None` where the Hub is not used; then it is unknown what was submitted."""
+    ready: frozenset[str]
+    """Environments that are, or with this release will be, on the Hub as they are declared."""
+    stop: threading.Event
+
+
+@dataclass(frozen=True)
+class SubmittedRun:
+    """The result for one run."""
+
+    name: str
+    outcome: str
+    """submitted, already-submitted, waits, failed or unknown."""
+    message: str
+    next: str = ""
+    id: str = ""
+
+
+@dataclass(frozen=True)
+class DecidedRun:
+    """A declared run, its name on the platform, and what will happen to it."""
+
+    run: DeclaredRun
+    identity: RunIdentity
+    decision: RunDecision
+
+
+def decided_runs(
+    situation: Situation, names: Collection[str] | None = None, asked: Collection[str] = ()
+) -> list[DecidedRun]:
+    """What will happen to each run, or to those in `names`; `asked` are runs that the user named.
+
+    Raises `DeclarationError`, `HubUnavailable` and `Interrupted`.
+    """
+    registry = situation.registry
+    specs = [spec for name, spec in registry.specs.items() if names is None or name in names]
+    if not specs:
+        return []
+    used = {source.id for spec in specs for source in (*spec.environments, *spec.evaluated)}
+    local = sorted(used & set(registry.environments))
+    packages: Mapping[str, Package] = Repository.load(situation.root, local).packages if local else {}
+    runs = declared_runs(registry, packages, specs)
+    platform, unreadable = _platform_runs(situation, runs)
+    ready = situation.ready | (_external_ready(situation, runs) if platform is not None else frozenset())
+    commit = git(situation.root, "rev-parse", "HEAD").stdout.decode("ascii", "replace").strip()
+    return [_decided(run, registry, packages, commit, platform, unreadable, ready, asked) for run in runs]
+
+
+def carry_out(situation: Situation, each: DecidedRun) -> SubmittedRun:
+    """Submit one run if it is due; the result in any case."""
+    name, decision = each.run.spec.name, each.decision
+    if decision.action == "submitted":
+        there = decision.found.id if decision.found else ""
+        return SubmittedRun(name, "already-submitted", decision.reason, decision.next, there)
+    if decision.action != "submit" or situation.prime is None:
+        outcome = "waits" if decision.action in ("waits", "manual") else "unknown"
+        outcome = "failed" if decision.action == "refused" else outcome
+        return SubmittedRun(name, outcome, decision.reason, decision.next)
+    notes = Workspace(situation.root).base
+    platform = Platform(situation.prime, situation.access, notes, situation.stop)
+    said = submit(each.run, each.identity, platform)
+    return SubmittedRun(name, said.outcome, said.message, said.next, said.id)
+
+
+def _decided(
+    run: DeclaredRun,
+    registry: Registry,
+    packages: Mapping[str, Package],
+    commit: str,
+    platform: tuple[PlatformRun, ...] | None,
+    unreadable: str,
+    ready: frozenset[str],
+    asked: Collection[str],
+) -> DecidedRun:
+    spec = run.spec
+    identity = identity_of(run.request, registry.runs[spec.name], packages, commit)
+    needed = dict.fromkeys(source.id for source in (*spec.environments, *spec.evaluated))
+    state = RunState(
+        spec=spec,
+        identity=identity,
+        hosted=run.trainer.hosted,
+        retired=run.trainer.retired,
+        failing=tuple(dict.fromkeys(finding.rule for finding in run.findings if finding.counts)),
+        missing=tuple(name for name in needed if name not in ready),
+        platform=platform,
+        unreadable=unreadable,
+        named=spec.name in asked,
+        command=" ".join(run.compiled.command) if run.compiled else "",
+    )
+    return DecidedRun(run, identity, decision_on(state))
+
+
+def _platform_runs(situation: Situation, runs: Iterable[DeclaredRun]) -> tuple[tuple[PlatformRun, ...] | None, str]:
+    hosted = any(run.trainer.hosted and not run.trainer.retired for run in runs)
+    if situation.prime is None or not hosted:
+        return None, ""
+    try:
+        return list_runs(situation.prime, situation.access, situation.stop), ""
+    except RunsUnreadable as error:
+        return None, str(error)
+
+
+def _external_ready(situation: Situation, runs: Iterable[DeclaredRun]) -> frozenset[str]:
+    """The external environments of hosted runs that are on the Hub at their version."""
+    external = situation.registry.external
+    wanted = {
+        source.id
+        for run in runs
+        if run.trainer.hosted
+        for source in (*run.spec.environments, *run.spec.evaluated)
+        if source.id in external
+    }
+    if not wanted or situation.prime is None:
+        return frozenset()
+    calls = []
+    for name in sorted(wanted):
+        entry = external[name]
+        calls.append(HubCall(name, f"/environmentshub/{entry.hub_owner}/{entry.hub_name}/@{entry.version}"))
+    try:
+        answers = ask_hub(situation.prime, situation.access, calls, situation.stop)
+    except HubUnavailable:
+        return frozenset()
+    return frozenset(name for name in wanted if answers[name].outcome == "ok")

@@ -1,25 +1,35 @@
-"""A run that is under way: from the platform, or from what its trainer writes."""
+"""A run that is under way: found on the platform or in what its trainer writes, diagnosed and reported."""
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from math import isfinite, sqrt
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from envops.facts.training_log import RunMetrics
-from envops.hub.runs import Histogram
+from envops.facts.training_log import NoMetrics, RunMetrics, metrics_of_rows, read_metrics
+from envops.hub.access import the_platform
+from envops.hub.runs import Histogram, PlatformRun, list_runs, read_run
 from envops.reports.run_report import Curve, CurvePoint, RewardBin, RunFinding, RunReport, RunStatus
-from envops.rules.diagnosis.subject import Diagnosed
+from envops.repository.problem import nearest
+from envops.repository.registry import REGISTRY_FILE, Registry, load_registry
+from envops.repository.repository import Repository
+from envops.rules.diagnosis import RunLog
 from envops.rules.engine import Finding, findings
 from envops.statistics.intervals import t_quantile
 from envops.statistics.series import Series, series_of
 from envops.training.registry_patch import registry_patch
+from envops.training.submit import RunIdentity
+from envops.training.trainers import metric_names, trainer_named, zero_variance_pairs
 
 if TYPE_CHECKING:
     from envops.repository.package import Package
     from envops.repository.run import RunSpec
 
+OUTPUTS = "outputs"
+"""Where runs of your own machine write to, below the repository."""
 STATUSES: Mapping[str, RunStatus] = {
     "QUEUED": "queued",
     "PENDING": "queued",
@@ -35,7 +45,7 @@ CURVES = (
     ("reward", "reward", "mean over the rollouts of a step"),
     ("eval", "eval reward", ""),
     ("reward_std", "spread of rewards", "standard deviation over the rollouts of a step"),
-    ("dead_groups", "groups without variance", "share of groups whose rewards are all equal"),
+    ("zero_variance", "groups without variance", "share of groups whose rewards are all equal"),
     ("entropy", "entropy", ""),
     ("kl", "KL to the sampled policy", ""),
     ("grad_norm", "gradient norm", ""),
@@ -45,7 +55,7 @@ CURVES = (
     ("length", "tokens", ""),
     ("learning_rate", "learning rate", ""),
 )
-"""Our name of a metric, what reports call it, and what it says."""
+"""Our name of a metric, its name in reports, and its meaning."""
 INTERVAL = "the band is its 95 % interval, each group counted as one observation"
 
 
@@ -57,7 +67,7 @@ class Followed:
     metrics: RunMetrics
     spec: RunSpec | None = None
     status: str = ""
-    """The platform's word; empty where there is no platform."""
+    """As the platform calls it; empty where there is no platform."""
     identity: str = ""
     model: str = ""
     planned_steps: int | None = None
@@ -73,18 +83,17 @@ class Followed:
     @property
     def series(self) -> dict[str, Series]:
         """The metrics under our names."""
-        return series_of(self.metrics)
+        return series_of(self.metrics, metric_names(), zero_variance_pairs())
 
     @property
-    def subject(self) -> Diagnosed:
-        """What the rules of diagnoses look at."""
+    def subject(self) -> RunLog:
+        """What the rules of diagnoses judge."""
         lowest, highest = self.range
-        planned = self.planned_steps or (self.spec.max_steps if self.spec else None)
-        return Diagnosed(
+        return RunLog(
             series=self.series,
             spec=self.spec,
+            trainer=trainer_named(self.spec.backend).limits if self.spec else None,
             status=self.status,
-            planned_steps=planned,
             missing_steps=self.metrics.missing,
             broken=self.metrics.broken,
             log=self.metrics.log,
@@ -93,16 +102,16 @@ class Followed:
         )
 
     @property
-    def range(self) -> tuple[float, float]:
-        """The range of the reward, by the environments' declarations; 0 to 1 where they say nothing."""
+    def range(self) -> tuple[float, float | None]:
+        """The range of the reward, by the environments' declarations; from 0 where there is none."""
         used = [self.packages.get(source.id) for source in self.spec.environments] if self.spec else []
         lows = [package.reward.min for package in used if package is not None and package.reward.min is not None]
         highs = [package.reward.max for package in used if package is not None and package.reward.max is not None]
-        return min([0.0, *lows]), max(highs) if highs else 1.0
+        return min([0.0, *lows]), max(highs) if highs else None
 
 
 def diagnose(run: Followed) -> tuple[Finding, ...]:
-    """What the signatures find."""
+    """What the rules of diagnoses find."""
     return tuple(findings(run.subject))
 
 
@@ -114,7 +123,7 @@ def report_of(run: Followed, found: tuple[Finding, ...], registry_text: str = ""
     config = {name: getattr(spec, name) for name in sorted(settings)} if spec else {}
     return RunReport(
         name=run.name,
-        backend=spec.backend if spec else "",
+        backend=trainer_named(spec.backend).limits.name if spec else "",
         model=run.model or (spec.model if spec else ""),
         environments=tuple(source.label for source in spec.environments) if spec else (),
         status=STATUSES.get(run.status.upper(), "unknown"),
@@ -201,3 +210,111 @@ def _finding(finding: Finding, spec: RunSpec | None, registry_text: str) -> RunF
         patch=patch,
         steps=(steps[0], steps[1]) if isinstance(steps, list) and len(steps) == 2 else None,
     )
+
+
+# Finding the run: by its name in the registry, its id on the platform, or its files.
+
+
+class NotFound(Exception):
+    """There is no such run; the message names what was looked for."""
+
+
+@dataclass(frozen=True)
+class Checkout:
+    """The repository that a run is looked for in."""
+
+    root: Path
+    registry: Registry | None
+
+    @property
+    def text(self) -> str:
+        """The registry as it is written, for patches."""
+        path = self.root / REGISTRY_FILE
+        return path.read_text(encoding="utf-8") if path.is_file() else ""
+
+
+def checkout_of(root: Path) -> Checkout:
+    """The repository at a folder, or none; raises `DeclarationError` where its registry is wrong."""
+    root = root.absolute()
+    return Checkout(root, load_registry(root) if (root / REGISTRY_FILE).is_file() else None)
+
+
+def followed(checkout: Checkout, target: str, declared_as: str | None, stop: threading.Event) -> Followed:
+    """The run that `target` names, as it is now.
+
+    Raises `NotFound`, `NoMetrics`, `RunsUnreadable`, `HubUnavailable`, `Interrupted`.
+    """
+    specs = checkout.registry.specs if checkout.registry else {}
+    if declared_as is not None and declared_as not in specs:
+        near = nearest(declared_as, specs)
+        raise NotFound(
+            f"there is no run {declared_as} in {REGISTRY_FILE}" + (f"; did you mean {near}?" if near else "")
+        )
+    path = Path(target)
+    if path.exists():
+        spec = specs.get(declared_as or "") or next((specs[part] for part in path.parts if part in specs), None)
+        name = declared_as or (spec.name if spec else path.resolve().stem or path.resolve().parent.name)
+        return _of_files(checkout, name, spec, read_metrics(path))
+    spec = specs.get(target)
+    if spec is not None and not trainer_named(spec.backend).limits.hosted:
+        folder = checkout.root / OUTPUTS / spec.name
+        if not folder.exists():
+            raise NoMetrics(f"{spec.name} runs on your own machine and {folder} is not here; name its folder")
+        return _of_files(checkout, spec.name, spec, read_metrics(folder))
+    if spec is None and ("/" in target or target.endswith((".jsonl", ".json", ".csv", ".log"))):
+        raise NotFound(f"{target} does not exist")
+    return _of_platform(checkout, target, spec or specs.get(declared_as or ""), stop)
+
+
+def _of_files(checkout: Checkout, name: str, spec: RunSpec | None, metrics: RunMetrics) -> Followed:
+    notes = tuple(f"could not be read: {note}" for note in metrics.notes[:10])
+    return Followed(name, metrics, spec, notes=notes, packages=_packages(checkout, spec))
+
+
+def _of_platform(checkout: Checkout, target: str, spec: RunSpec | None, stop: threading.Event) -> Followed:
+    prime, access = the_platform("or name a file of metrics")
+    found = _platform_run(target, spec, list_runs(prime, access, stop))
+    if found is None:
+        if spec is None:
+            known = ", ".join(checkout.registry.specs) if checkout.registry else ""
+            raise NotFound(f"{target} is not a file, a declared run ({known}) or a run of the platform")
+        empty = metrics_of_rows([], "the platform")
+        return Followed(spec.name, empty, spec, "MISSING", notes=("it was never submitted, or it is gone",))
+    details = read_run(prime, access, found.id, stop)
+    if details is None:
+        return Followed(target, metrics_of_rows([], "the platform"), spec, "MISSING", found.name)
+    if spec is None and checkout.registry is not None:
+        spec = next((each for each in checkout.registry.specs.values() if _is_of(each, found.name)), None)
+    return Followed(
+        name=spec.name if spec else found.name or found.id,
+        metrics=metrics_of_rows(details.metrics, f"the platform, run {found.id}", details.log),
+        spec=spec,
+        status=details.run.status,
+        identity=found.name,
+        model=details.model,
+        planned_steps=details.max_steps,
+        started=found.created,
+        dollars=details.dollars,
+        checkpoints=details.checkpoints,
+        samples=details.samples,
+        histogram=details.histogram,
+        notes=tuple(f"could not be read: {what}" for what in details.unread),
+        packages=_packages(checkout, spec),
+    )
+
+
+def _platform_run(target: str, spec: RunSpec | None, listed: tuple[PlatformRun, ...]) -> PlatformRun | None:
+    """The run of this id or name, or the newest version of a declared one."""
+    exact = next((run for run in listed if target in (run.id, run.name)), None)
+    return exact or next((run for run in listed if spec is not None and _is_of(spec, run.name)), None)
+
+
+def _is_of(spec: RunSpec, name: str) -> bool:
+    return RunIdentity(spec.name, "").is_another_version(name)
+
+
+def _packages(checkout: Checkout, spec: RunSpec | None) -> Mapping[str, Package]:
+    if spec is None or checkout.registry is None:
+        return {}
+    local = sorted({source.id for source in spec.environments} & set(checkout.registry.environments))
+    return Repository.load(checkout.root, local, with_locks=False).packages if local else {}

@@ -102,7 +102,7 @@ def _parent_lines(lines: list[str], start: int, end: int, parent: str) -> range:
 
 
 def _holds(text: str, spec: RunSpec, change: Mapping[str, Any]) -> bool:
-    """Whether the edited text says what was meant, and is still one that can be read."""
+    """Whether the edited text declares the change and can still be read."""
     try:
         document = parse_document(text, FILE)
     except DeclarationError:

@@ -1,31 +1,98 @@
 """One submission of one run by the real CLI, and never a second.
 
-`hub/pending_submission.py` says how that is kept.
+The platform has no idempotency key and the CLI retries nothing. So a run is looked for by its name before it is
+created, and afterwards the list shows the result, whatever the CLI printed. `hub/pending_submission.py` keeps a second
+submission from being made while the first is open.
+
+The name is `RUN-DIGEST-COMMIT`. The digest covers what was declared and the exact content of the environments; a
+change of either is another run. The commit only shows where to look it up: the next merge that changes neither must
+not start the run again.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Literal
+from typing import Any, Literal
 
 from envops.hub.access import HubAccess, HubUnavailable, Prime
 from envops.hub.pending_submission import PAUSES, PENDING_SECONDS, PendingSubmission, is_refusal, telling_line
 from envops.hub.runs import PlatformRun, RunsUnreadable, list_runs
+from envops.repository.package import Package
 from envops.system.subprocesses import ProgramFailed, run_program
-from envops.training.identity import RunIdentity
-from envops.training.trainers import compile_run
-from envops.training.trainers.trainer import Request
+from envops.training.declared_runs import DeclaredRun
+from envops.training.trainers import trainer_named
+from envops.training.trainers.trainer import CompileRequest
 
 SUBMIT_SECONDS = 900.0
 """The CLI itself gives up after 120 s on the call, and may build the schema's environment before."""
 NOTES = "runs"
 
-Outcome = Literal["submitted", "already-submitted", "failed", "unknown"]
+SubmissionOutcome = Literal["submitted", "already-submitted", "failed", "unknown"]
+NOT_IDENTITY = ("submit", "budget", "ignore")
+"""Keys that change when and whether a run is submitted, and nothing about the run itself."""
+DIGEST_LENGTH = 12
+LONGEST_STEM = 40
+
+
+@dataclass(frozen=True)
+class RunIdentity:
+    """One version of a declared run."""
+
+    run: str
+    digest: str
+    commit: str = ""
+
+    @property
+    def stem(self) -> str:
+        """What the names of all versions of the run begin with."""
+        return f"{self.run[:LONGEST_STEM].rstrip('.-').replace('.', '-')}-"
+
+    @property
+    def mark(self) -> str:
+        """What the names of this version begin with, whatever the commit."""
+        return f"{self.stem}{self.digest}"
+
+    @property
+    def name(self) -> str:
+        """The whole name."""
+        return f"{self.mark}-{self.commit[:7]}" if self.commit else self.mark
+
+    def is_this(self, name: str) -> bool:
+        """Whether a run of the platform is this version of this run."""
+        return name == self.mark or name.startswith(f"{self.mark}-")
+
+    def is_another_version(self, name: str) -> bool:
+        """Whether it is this run as it was declared or published at another time."""
+        rest = name.removeprefix(self.stem) if name.startswith(self.stem) else ""
+        digest = rest.partition("-")[0]
+        looks = len(digest) == DIGEST_LENGTH and set(digest) <= set("0123456789abcdef")
+        return looks and not self.is_this(name)
+
+
+def identity_of(
+    request: CompileRequest, declared: Mapping[str, Any], packages: Mapping[str, Package], commit: str
+) -> RunIdentity:
+    """The identity of a run as it is declared and as its environments lie here."""
+    spec = request.spec
+    used = {source.id for source in (*spec.environments, *spec.evaluated)}
+    environments = {
+        name: [request.environments[name].hub, request.environments[name].version, _content(packages.get(name))]
+        for name in sorted(used)
+    }
+    kept = {key: value for key, value in declared.items() if key not in NOT_IDENTITY}
+    text = json.dumps([spec.name, kept, environments], sort_keys=True, ensure_ascii=False)
+    return RunIdentity(spec.name, hashlib.sha256(text.encode()).hexdigest()[:DIGEST_LENGTH], commit)
+
+
+def _content(package: Package | None) -> str:
+    return package.hub_hash if package is not None else ""
 
 
 @dataclass(frozen=True)
@@ -34,7 +101,7 @@ class Submission:
 
     run: str
     name: str
-    outcome: Outcome
+    outcome: SubmissionOutcome
     message: str
     next: str = ""
     id: str = ""
@@ -52,7 +119,7 @@ class Platform:
     pending_seconds: float = PENDING_SECONDS
 
 
-def submit(request: Request, identity: RunIdentity, platform: Platform) -> Submission:
+def submit(run: DeclaredRun, identity: RunIdentity, platform: Platform) -> Submission:
     """Submit the run unless it is there, and return what the platform then has.
 
     Raises `Interrupted`; the note of the submission stays then.
@@ -60,7 +127,7 @@ def submit(request: Request, identity: RunIdentity, platform: Platform) -> Submi
     pending = PendingSubmission(platform.notes / NOTES / f"{identity.mark}.json", platform.pending_seconds)
     with pending.lock:
         try:
-            return _submit(request, identity, platform, pending)
+            return _submit(run, identity, platform, pending)
         except (RunsUnreadable, HubUnavailable) as error:
             message = str(error).splitlines()[0]
             again = "run it again: nothing is created before the list has been read"
@@ -68,7 +135,7 @@ def submit(request: Request, identity: RunIdentity, platform: Platform) -> Submi
             return Submission(identity.run, identity.name, "unknown", message, then)
 
 
-def _submit(request: Request, identity: RunIdentity, platform: Platform, pending: PendingSubmission) -> Submission:
+def _submit(run: DeclaredRun, identity: RunIdentity, platform: Platform, pending: PendingSubmission) -> Submission:
     there = _found(identity, platform)
     if there is not None:
         pending.end()
@@ -78,7 +145,7 @@ def _submit(request: Request, identity: RunIdentity, platform: Platform, pending
         return Submission(identity.run, identity.name, "unknown", message, _when(pending))
     there, printed = pending.submit(
         identity.name,
-        lambda: _create(request, identity, platform),
+        lambda: _create(run, identity, platform),
         lambda: _found(identity, platform),
         platform.stop,
         platform.pauses,
@@ -95,7 +162,7 @@ def _found(identity: RunIdentity, platform: Platform) -> PlatformRun | None:
     return next((run for run in listed if identity.is_this(run.name)), None)
 
 
-def _is_there(identity: RunIdentity, run: PlatformRun, outcome: Outcome) -> Submission:
+def _is_there(identity: RunIdentity, run: PlatformRun, outcome: SubmissionOutcome) -> Submission:
     return Submission(identity.run, run.name, outcome, f"{run.name} is {run.status.lower()}", "", run.id)
 
 
@@ -103,15 +170,16 @@ def _when(pending: PendingSubmission) -> str:
     return f"look with `prime train list`; run it again after {pending.hour}: nothing is submitted before"
 
 
-def _create(request: Request, identity: RunIdentity, platform: Platform) -> str:
+def _create(run: DeclaredRun, identity: RunIdentity, platform: Platform) -> str:
     """Call the CLI once; the line of its output that matters."""
-    compiled = compile_run(replace(request, name=identity.name))
-    access = platform.access
+    named, compiled, access = trainer_named(run.spec.backend).named, run.compiled, platform.access
+    if named is None or compiled is None:
+        raise ValueError(f"{run.spec.name} has no configuration that could be submitted")
     with TemporaryDirectory(prefix="envops-train-") as scratch:
         home = Path(scratch) / "home"
         home.mkdir()
         config = Path(scratch) / f"{identity.run}.toml"
-        config.write_text(next(iter(compiled.files.values())), encoding="utf-8")
+        config.write_text(named(compiled, identity.name), encoding="utf-8")
         command = [str(platform.prime.program), "train", str(config), *compiled.command[3:]]
         environment = access.environment(home) | _forwarded(compiled.secrets)
         try:

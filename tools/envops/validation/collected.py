@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, get_args
 
+from envops_worker.policies.blend import BLEND
+
 from envops.facts.mutation import Mutation
 from envops.facts.observed import (
     Act,
@@ -134,7 +136,7 @@ class Collected:
     def _predicted(self, rollout: Rollout) -> Rollout:
         """The rollout, beside what the same policy earned on its task when the rewards gate played it."""
         reward = self.played.get((rollout.task, rollout.policy))
-        return rollout if reward is None or rollout.policy == "blend" else replace(rollout, predicted=reward)
+        return rollout if reward is None or rollout.policy == BLEND else replace(rollout, predicted=reward)
 
     def _described(self) -> Description | None:
         """The description with the data sets that were read after it."""

@@ -7,14 +7,14 @@ from collections.abc import Callable
 from dataclasses import fields, is_dataclass
 from functools import cache
 from pathlib import Path
-from uuid import uuid4
 
 from envops.facts.observed import Facts, adapter
+from envops.files.atomic_write import write_whole
 
 
 def write_facts(facts: Facts, path: Path) -> None:
     """Write facts so that a reader sees all of them or none."""
-    write_aside(path, as_json(facts))
+    write_whole(path, as_json(facts))
 
 
 def read_facts(path: Path) -> Facts:
@@ -26,17 +26,6 @@ def read_facts(path: Path) -> Facts:
     text = path.read_bytes()  # first: where there is no file, no checker needs to be made
     facts: Facts = adapter(Facts).validate_json(text, strict=False)
     return facts
-
-
-def write_aside(path: Path, content: bytes) -> None:
-    """Write a file of the cache aside and rename it."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    aside = path.with_name(f".{path.name}.{uuid4().hex}")
-    try:
-        aside.write_bytes(content)
-        aside.replace(path)
-    finally:
-        aside.unlink(missing_ok=True)
 
 
 def as_json(value: object) -> bytes:

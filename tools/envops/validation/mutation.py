@@ -14,6 +14,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from envops_worker.policies import POLICIES, policy_named
+from envops_worker.policies.baselines import oracle
+
 from envops.facts.mutation import Mutant, Mutation, StaleMark
 from envops.facts.observed import Case, Description, Failure, Message, Score, adapter
 from envops.repository.cases import TOLERANCE, Expectation, parse_expectation
@@ -37,7 +40,7 @@ TASKS_OF_GOLD = 12
 TASKS_OF_POLICIES = 3
 FORMS_OF_A_POLICY = 2
 LONGEST_REPLY = 20_000
-RIGHT = frozenset({"oracle", "padded", "equivalent"})
+RIGHT = frozenset(each.name for each in POLICIES if each.is_right)
 """Policies that say the right answer; all others must stay below gold."""
 MOST_FRAGMENTS = 12
 
@@ -285,7 +288,7 @@ class Probes:
 def probes_of(package: Package, description: Description, scores: Sequence[Score], cases: Sequence[Case]) -> Probes:
     """The conversations that were scored before: of each outcome one, then another of each, cases before policies."""
     bounds = range_of(package.reward, description.functions)
-    gold = {score.task: score.reward for score in scores if score.policy == "oracle" and score.reward is not None}
+    gold = {score.task: score.reward for score in scores if score.policy == oracle.name and score.reward is not None}
     probes = Probes()
     for case in cases:
         if case.score is not None:
@@ -294,7 +297,7 @@ def probes_of(package: Package, description: Description, scores: Sequence[Score
             _add(probes, name, case.score, _probe(name, case.score, description, expected, case=True, seed=True))
     for score in _policy_scores(scores):
         reward = gold.get(score.task)
-        seed = score.policy == "oracle" and len(gold) > 0 and score.task in list(gold)[:2]
+        seed = score.policy == oracle.name and len(gold) > 0 and score.task in list(gold)[:2]
         expected = list(_bounds_of_policy(score, reward, bounds))
         name = f"policy {score.policy} on task {score.task}"
         _add(probes, name, score, _probe(name, score, description, expected, case=False, seed=seed))
@@ -326,8 +329,8 @@ def _policy_scores(scores: Sequence[Score]) -> Iterator[Score]:
     """Gold on some tasks, every other policy on fewer; nothing so long that it costs the others their time."""
     tasks = list(dict.fromkeys(score.task for score in scores))
     counts: dict[tuple[int, str], int] = {}
-    for score in sorted(scores, key=lambda score: score.policy != "oracle"):
-        most = TASKS_OF_GOLD if score.policy == "oracle" else TASKS_OF_POLICIES
+    for score in sorted(scores, key=lambda score: score.policy != oracle.name):
+        most = TASKS_OF_GOLD if score.policy == oracle.name else TASKS_OF_POLICIES
         key = (score.task, score.policy)
         counts[key] = counts.get(key, 0) + 1
         length = sum(len(str(message.get("content") or "")) for message in score.completion)
@@ -343,12 +346,10 @@ def _bounds_of_policy(score: Score, gold: float | None, bounds: DeclaredRange) -
     yield _within(
         bounds.minimum - tolerance, bounds.maximum + tolerance, f">= {bounds.minimum:g}, <= {bounds.maximum:g}"
     )
-    if score.policy == "oracle" or (score.policy in RIGHT and gold is not None and score.reward >= gold - tolerance):
+    if score.policy == oracle.name or (score.policy in RIGHT and gold is not None and score.reward >= gold - tolerance):
         yield _within(score.reward - tolerance, score.reward + tolerance, f"{score.reward:g} as gold")
-    elif score.policy == "nop":
-        yield _within(None, bounds.worthless + tolerance, f"<= {bounds.worthless:g} for an empty reply")
-    elif score.policy == "format-only":
-        yield _within(None, bounds.form_alone + tolerance, f"<= {bounds.form_alone:g} for form alone")
+    elif (most := bounds.most_of(policy_named(score.policy).bound)) is not None:
+        yield _within(None, most + tolerance, f"<= {most:g} for {policy_named(score.policy).reply}")
     elif gold is not None and score.policy not in RIGHT:
         yield _within(None, math.nextafter(gold - tolerance, -math.inf), f"< {gold:g}, which gold earns")
 

@@ -17,13 +17,14 @@ from pathlib import Path
 import packaging
 
 from envops.facts.observed import adapter
+from envops.files.atomic_write import write_whole
 from envops.repository.package import Package
 from envops.repository.recordings import recordings_content
 from envops.repository.registry import EnvironmentEntry
 from envops.repository.workspace import TOOLS, code_digest, mark_used
 from envops.rules.engine import Gate
 from envops.rules.result import EnvironmentResult
-from envops.validation.facts_on_disk import as_json, write_aside
+from envops.validation.facts_on_disk import as_json
 from envops.validation.remembering import VERDICT
 
 
@@ -55,7 +56,7 @@ class KeptVerdict:
         """Keep a result. An `error` is nobody's and may pass, so it is judged again; a full disk costs time only."""
         if result.verdict != "error":
             with suppress(OSError):
-                write_aside(self.path, as_json(_Kept(self.key, result)))
+                write_whole(self.path, as_json(_Kept(self.key, result)))
 
 
 def kept_verdict(

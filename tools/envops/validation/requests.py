@@ -17,6 +17,9 @@ from math import ceil
 from pathlib import Path
 from typing import Any
 
+from envops_worker.policies.baselines import oracle
+from envops_worker.policies.blend import BLEND
+
 from envops.facts.limits import (
     AT_ONCE,
     INVARIANTS_SECONDS,
@@ -139,11 +142,13 @@ def _evaluations(entry: EnvironmentEntry, wish: Wish) -> Iterator[ScriptedEvalua
     least = max(smoke.rollouts, spread.group_size, ceil(spread.min_rollouts / tasks))
     asked = partial(ScriptedEvaluation, seconds=smoke.timeout_s, harness=wish.harness)
     if "smoke" in wish.evaluations:
-        yield asked("smoke", "oracle", wish.tasks or smoke.tasks, wish.rollouts or smoke.rollouts, smoke.max_concurrent)
+        yield asked(
+            "smoke", oracle.name, wish.tasks or smoke.tasks, wish.rollouts or smoke.rollouts, smoke.max_concurrent
+        )
     if "distribution" in wish.evaluations:
         at_once = min(AT_ONCE, smoke.max_concurrent)
         # The smoke gate shows that a connection works; many more of them would show it again.
-        yield asked("distribution", "blend", tasks, wish.rollouts or least, at_once, connected=False)
+        yield asked("distribution", BLEND, tasks, wish.rollouts or least, at_once, connected=False)
 
 
 def _today() -> str:

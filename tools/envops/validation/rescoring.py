@@ -12,6 +12,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self, TypeVar
 
+from envops_worker.policies.baselines import oracle
+
 from envops.facts.limits import LOAD_SECONDS, SECONDS_PER_REPLY, STAGE_SECONDS, TASKS_SCORED
 from envops.facts.observed import Description, Facts, Failure, FunctionFailure, FunctionScore, Message, Task
 from envops.facts.results import task_key
@@ -115,7 +117,7 @@ class Scorer:
                 task = checked(Task, value)
                 self.listing.tasks[task.index] = task
             elif kind == "said":
-                self.listing.said.append(Reply("oracle", value["task"], tuple(value["completion"])))
+                self.listing.said.append(Reply(oracle.name, value["task"], tuple(value["completion"])))
 
     def score(self, replies: Sequence[Reply]) -> list[Rescored]:
         """What this version says to each reply, in order; `task` is this version's own index."""

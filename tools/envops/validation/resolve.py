@@ -8,6 +8,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from envops.files.atomic_write import write_whole
 from envops.repository.lock import LOCK_FILE, inputs_digest, render
 from envops.repository.package import Package
 from envops.system.subprocesses import run_program
@@ -35,7 +36,7 @@ def resolve_locks(
         path = package.folder / LOCK_FILE
         before = path.read_text() if path.is_file() else ""
         if before != solved[inputs]:
-            _replace(path, solved[inputs])
+            write_whole(path, solved[inputs])
         yield package, before != solved[inputs]
 
 
@@ -45,7 +46,7 @@ def resolve_tool_locks(tools: Path, stop: threading.Event) -> Iterator[Path]:
     Raises `ProgramFailed` like `resolve_locks`.
     """
     own = tools / "requirements.lock"
-    _replace(own, _HEADER + _compile([tools / "pyproject.toml"], OLDEST_PYTHON, tools, stop))
+    write_whole(own, _HEADER + _compile([tools / "pyproject.toml"], OLDEST_PYTHON, tools, stop))
     yield own
     written = [own]
     # some are installed together, so each agrees with those before
@@ -56,7 +57,7 @@ def resolve_tool_locks(tools: Path, stop: threading.Event) -> Iterator[Path]:
         yield _resolve_group(tools, group, (), stop)
     for wanted_file in sorted(TOOL_LOCKS.glob("*.in")):
         path = wanted_file.with_suffix(".lock")
-        _replace(path, _HEADER + _compile([wanted_file], OLDEST_PYTHON, tools, stop))
+        write_whole(path, _HEADER + _compile([wanted_file], OLDEST_PYTHON, tools, stop))
         yield path
 
 
@@ -65,14 +66,8 @@ def _resolve_group(tools: Path, group: str, agreeing: Sequence[Path], stop: thre
     path = tools / f"requirements-{group}.lock"
     constraints: list[str | Path] = [part for lock in agreeing for part in ("--constraint", lock)]
     wanted = ["--group", f"{tools / 'pyproject.toml'}:{group}", *constraints]
-    _replace(path, _HEADER + _compile(wanted, OLDEST_PYTHON, tools, stop))
+    write_whole(path, _HEADER + _compile(wanted, OLDEST_PYTHON, tools, stop))
     return path
-
-
-def _replace(path: Path, text: str) -> None:
-    aside = path.with_name(f".{path.name}.new")
-    aside.write_text(text)
-    aside.replace(path)
 
 
 def resolved_lock(

@@ -12,8 +12,8 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from math import isfinite
 from statistics import median
-from uuid import uuid4
 
+from envops.files.atomic_write import write_whole
 from envops.repository.workspace import Workspace
 
 GUESSED_SECONDS = 15.0
@@ -34,13 +34,7 @@ def remember_timing(name: str, timing: Timing, workspace: Workspace) -> None:
     """Keep it for the next run; a disk that takes nothing costs balance and no truth."""
     path = workspace.timings / f"{name}.json"
     with suppress(OSError):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        aside = path.with_name(f".{path.name}.{uuid4().hex}")
-        try:
-            aside.write_text(json.dumps(asdict(timing)))
-            aside.replace(path)
-        finally:
-            aside.unlink(missing_ok=True)
+        write_whole(path, json.dumps(asdict(timing)))
 
 
 def expected_timings(names: Iterable[str], workspace: Workspace) -> dict[str, Timing]:

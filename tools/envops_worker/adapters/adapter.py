@@ -1,4 +1,4 @@
-"""What the rest of the worker asks of an environment, whichever generation it is of."""
+"""The interface of both generations of environments, as the rest of the worker uses it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from envops_worker.messages import Message
 
 @dataclass(frozen=True)
 class Settings:
-    """What the host says about the environment to load."""
+    """The environment to load, as the host describes it."""
 
     module: str
     generation: str
@@ -26,7 +26,7 @@ class Settings:
     package: Path
     """The environment's folder in the repository: tests and oracle are read from there."""
     overlay: Path
-    """Where the built wheel lies unpacked: the code that is judged is imported from there."""
+    """The folder of the unpacked wheel: the tested code is imported from there."""
     answer_type: str | None = None
     tolerance: float = 0.0
     case_sensitive: bool | None = None
@@ -49,7 +49,7 @@ class TaskView:
 
 
 @dataclass(frozen=True)
-class Job:
+class RolloutRequest:
     """Rollouts to make: so many of one policy on one task."""
 
     policy: str
@@ -64,14 +64,14 @@ class Job:
 
 
 @dataclass(frozen=True)
-class Manner:
+class RolloutOptions:
     """How rollouts ask their model."""
 
     sampling: Mapping[str, Any] = field(default_factory=lambda: {"temperature": 1.0})
     retries: int = 0
     """How often a request that the provider failed is made again, with backoff and jitter."""
     connected: bool = False
-    """Whether the scripted endpoint is to be asked over a connection, as a model would be."""
+    """Whether requests to the scripted endpoint use a connection, as requests to a model do."""
     harness: str | None = None
     """The harness of v1 that plays, made ready before; `None` is the one that runs in the worker."""
     margin: float = 5.0
@@ -83,7 +83,7 @@ class Manner:
 
 
 class Adapter(Protocol):
-    """The one surface of both generations. All answers have the shape of `observe.facts`."""
+    """The interface of both generations. Results have the shape of `envops.facts.observed`."""
 
     conversational: bool
     grouped: bool
@@ -108,16 +108,16 @@ class Adapter(Protocol):
         """Score conversations on one task as a group, by verifiers' own scoring."""
 
     def score_directly(self, task: TaskView, completion: Sequence[Message], /) -> dict[str, Any] | None:
-        """What `score` says of one conversation, for less; `None` where it is not known how, or a function waits."""
+        """The same as `score` for one conversation, at less cost; `None` if that is impossible or a function waits."""
 
     def roll_out(
         self,
-        jobs: Sequence[Job],
+        jobs: Sequence[RolloutRequest],
         tasks: Mapping[int, TaskView],
         base_url: str,
         max_concurrent: int,
         seconds: float,
-        manner: Manner = Manner(),
+        options: RolloutOptions = RolloutOptions(),
     ) -> AsyncGenerator[dict[str, Any], None]:
         """Make real rollouts against an OpenAI-compatible endpoint, each as soon as it is done.
 
@@ -125,10 +125,10 @@ class Adapter(Protocol):
         """
 
     async def validate(self, task: TaskView, /) -> bool | None:
-        """The package's own model-free check; `None` where it has none."""
+        """Run the package's own model-free check; `None` if it has none."""
 
     async def close(self) -> None:
-        """Stop whatever rollouts were served by."""
+        """Stop the servers that rollouts used."""
 
 
 CALLERS: set[CodeType] = set()
@@ -136,7 +136,7 @@ CALLERS: set[CodeType] = set()
 
 
 class Listener(Protocol):
-    """Is told when reward code begins and ends."""
+    """Is notified when reward code begins and ends."""
 
     def began(self) -> None: ...
 
@@ -144,13 +144,13 @@ class Listener(Protocol):
 
 
 class RewardCode:
-    """Who wants to know when reward functions and metrics run: whoever watches them need not watch anything else."""
+    """The listener that is notified when reward functions and metrics run, so that it need not watch other code."""
 
     listener: Listener | None = None
 
 
 def calls_rewards(function: Any) -> Any:
-    """Mark what calls a reward function or metric: whatever runs below it is reward code."""
+    """Mark a function that calls a reward function or metric: all code that runs below it is reward code."""
     CALLERS.add(function.__code__)
 
     @functools.wraps(function)
@@ -211,11 +211,11 @@ class Trap:
         return self._parts[key]
 
     def taken_for(self, key: int) -> list[dict[str, Any]]:
-        """What was filed for one conversation of the group, and for the group as a whole."""
+        """The failures of one conversation of the group, and of the group as a whole."""
         return [*self.failures.values(), *self.part(key).failures.values()]
 
     def taken(self) -> list[dict[str, Any]]:
-        """What was filed since the last call, for whichever conversation."""
+        """The failures of all conversations since the last call."""
         filed = list(self.failures.values())
         for part in self._parts.values():
             filed += part.taken()
@@ -237,5 +237,5 @@ def is_finite(value: Any) -> bool:
 
 
 def finite_or_none(value: Any) -> float | None:
-    """The number, or `None` where there is none (absent, not a number, NaN, infinite)."""
+    """The number, or `None` if it is absent, not a number, NaN or infinite."""
     return float(value) if is_number(value) and is_finite(value) else None

@@ -71,7 +71,7 @@ class ChatHarnessConfig(vf.HarnessConfig):
     max_tool_rounds: int = 64
 
 
-class Tools:
+class HarnessTools:
     """The tools of all MCP servers of a rollout, under the names that the model sees."""
 
     def __init__(self) -> None:
@@ -136,7 +136,7 @@ class ChatHarness(vf.Harness[ChatHarnessConfig]):
         **_: Any,
     ) -> Any:
         messages = self._opening(trace.task.data if data is None else data)
-        tools = Tools()
+        tools = HarnessTools()
         await tools.discover(mcp_urls or {})
         for _round in range(self.config.max_tool_rounds):
             body = {"model": ctx.model, "messages": messages} | ({"tools": tools.offered} if tools.offered else {})

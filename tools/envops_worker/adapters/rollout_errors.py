@@ -36,14 +36,14 @@ HARNESS = {"HarnessError", "InterceptionError"}
 INFRASTRUCTURE = {"InfraError", "TunnelError", "SandboxError", "BrowserSandboxError"}
 TIMEOUT = {"TimeoutError", "CancelledError", "OutOfTime"}
 OUR_REFUSALS = re.compile(r"\b(oracle_raised|task_not_found|model_not_found|invalid_request)\b")
-"""Codes of the scripted endpoint: what was asked of it is at fault, or the author's oracle."""
+"""Error codes of the scripted endpoint: the request or the author's oracle is at fault."""
 
 RAN_OUT = re.compile(r"\bagent timeout: |\btimed out\b")
 MODEL_CALL_FAILED = re.compile(r"\bHTTP (?:429|5\d\d): ")
 
 
 def kind_of_error(name: str, text: str) -> str:
-    """Which `FailureKind` the error of a rollout is, by its class's name and what it says."""
+    """Which `FailureKind` the error of a rollout is, by its class name and message."""
     if name in PROVIDER:
         return "raised" if OUR_REFUSALS.search(text) else "provider"
     if name in HARNESS and RAN_OUT.search(text):  # 0.3.1's v1 has no other word for it
@@ -61,7 +61,7 @@ def failure_said(name: str, text: str, trace: str = "") -> dict[str, Any]:
 
 
 def failure_raised(error: BaseException, sources: Sources) -> dict[str, Any]:
-    """An exception that ended a rollout, as the `Failure` of facts: the first cause that says whose it is decides."""
+    """An exception that ended a rollout, as the `Failure` of facts: the first cause of a known kind decides."""
     failure = sources.failure(list(causes(error))[-1])
     kinds = [kind_of_error(type(cause).__name__, failure["message"]) for cause in causes(error)]
     failure["kind"] = next((kind for kind in kinds if kind != "raised"), failure["kind"])

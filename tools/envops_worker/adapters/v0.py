@@ -1,6 +1,6 @@
 """Environments of the first generation: `load_environment() -> vf.Environment`.
 
-Written for verifiers 0.1.8 to 0.3.1; what differs between them is in `releases_v0`.
+Written for verifiers 0.1.8 to 0.3.1; what differs between them is in the last section.
 """
 
 from __future__ import annotations
@@ -10,37 +10,42 @@ import contextlib
 import functools
 import importlib
 import inspect
+import json
 import math
 import time
 from collections import defaultdict
-from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from typing import Any
 
-from envops_worker.adapters.adapter import Job, Manner, Settings, TaskView, Trap, calls_rewards, finite_or_none
-from envops_worker.adapters.environments_v0 import (
-    dataset_of,
-    draft_reader,
-    is_conversational,
-    leaf_rubrics,
-    prepares_plainly,
-    scores_alone,
-)
-from envops_worker.adapters.releases_v0 import (
-    Unlimited,
-    heard_in,
-    openai_form,
-    prompt_of,
-    resolved_client,
-    rows_of_columns,
+import verifiers as vf
+
+from envops_worker.adapters.adapter import (
+    RolloutOptions,
+    RolloutRequest,
+    Settings,
+    TaskView,
+    Trap,
+    calls_rewards,
+    finite_or_none,
 )
 from envops_worker.adapters.rollout_errors import failure_raised, failure_said, out_of_time
-from envops_worker.adapters.rollouts_v0 import Ledger, count_retries, seconds_of, tokens_of
-from envops_worker.adapters.states_v0 import scored_alone, state_of
+from envops_worker.endpoint.scripted_judge import being_scored
 from envops_worker.failures import Sources, said_as_exception
 from envops_worker.messages import Message
-from envops_worker.policies.judges import being_scored
 from envops_worker.waiting import Waits, at_once
+
+try:
+    from verifiers.utils.message_utils import normalize_messages
+except ImportError:  # 0.1.8 and 0.1.9 speak plain dictionaries
+    normalize_messages = None
+
+WRAPPED = ("_call_individual_reward_func", "_is_group_func")
+"""The methods that the adapter wraps in every rubric."""
+UNREACHABLE = "http://127.0.0.1:9/v1"
+"""Nothing listens there; scoring needs a client but must not use it."""
+JOB = "envops_job"
+_retries: ContextVar[list[int] | None] = ContextVar("retries", default=None)
 
 
 class AdapterV0:
@@ -125,7 +130,7 @@ class AdapterV0:
         return table
 
     def _filed_apart(self, call: Callable[..., Any]) -> Callable[..., Any]:
-        """What a function raises on one conversation of a group is filed with that one."""
+        """File an exception of a function with the conversation of the group that it was raised for."""
 
         async def apart(*args: Any, **kwargs: Any) -> Any:
             trap = self._trap.get()
@@ -245,36 +250,42 @@ class AdapterV0:
 
     async def roll_out(
         self,
-        jobs: Sequence[Job],
+        jobs: Sequence[RolloutRequest],
         tasks: Mapping[int, TaskView],
         base_url: str,
         max_concurrent: int,
         seconds: float,
-        manner: Manner = Manner(),  # noqa: B008
+        options: RolloutOptions = RolloutOptions(),  # noqa: B008
     ) -> AsyncGenerator[dict[str, Any], None]:
         """Every policy in turn through `Environment.generate`, which `evaluate` is a front of."""
-        by_policy: dict[str, list[Job]] = defaultdict(list)
+        by_policy: dict[str, list[RolloutRequest]] = defaultdict(list)
         for job in jobs:
             by_policy[job.policy].append(job)
         for policy, same in by_policy.items():
-            ledger = Ledger(
+            ledger = RolloutLedger(
                 [(dict(tasks[job.task].native), job.task, number) for job in same for number in job.numbers()]
             )
-            async for output in self._generate(ledger, policy, base_url, max_concurrent, seconds, manner):
+            async for output in self._generate(ledger, policy, base_url, max_concurrent, seconds, options):
                 task, number = ledger.settled(output)
                 yield self._rollout(task, policy, number, output)
 
     async def _generate(
-        self, ledger: Ledger, policy: str, base_url: str, max_concurrent: int, seconds: float, manner: Manner
+        self,
+        ledger: RolloutLedger,
+        policy: str,
+        base_url: str,
+        max_concurrent: int,
+        seconds: float,
+        options: RolloutOptions,
     ) -> AsyncGenerator[dict[str, Any], None]:
         inputs = ledger.rows
         generate = self._environment.generate
         accepted = inspect.signature(generate).parameters
-        client = resolved_client(base_url, seconds, manner.retries)
+        client = resolved_client(base_url, seconds, options.retries)
         count_retries(client)
-        arguments: dict[str, Any] = {"client": client, "model": policy, "sampling_args": dict(manner.sampling)}
+        arguments: dict[str, Any] = {"client": client, "model": policy, "sampling_args": dict(options.sampling)}
         if "on_progress" not in accepted:  # 0.1.8 and 0.1.9: columns at the end
-            with self._filing_per_rollout(ledger, manner.limit(seconds)):
+            with self._filing_per_rollout(ledger, options.limit(seconds)):
                 results = await generate(inputs, **arguments, max_concurrent=max_concurrent, use_tqdm=False)
             for output in rows_of_columns(results):
                 yield output
@@ -293,7 +304,7 @@ class AdapterV0:
             "on_progress": progress,
             "on_log": lambda *_: None,
         }
-        with self._filing_per_rollout(ledger, manner.limit(seconds)):
+        with self._filing_per_rollout(ledger, options.limit(seconds)):
             generation = asyncio.ensure_future(generate(inputs, **arguments))
             generation.add_done_callback(lambda _: arrived.put_nowait({}))
             try:
@@ -308,10 +319,10 @@ class AdapterV0:
                     await client.close()
 
     @contextlib.contextmanager
-    def _filing_per_rollout(self, ledger: Ledger, limit: float) -> Iterator[None]:
-        """File what reward functions raise with the very rollout (or group) that they judged.
+    def _filing_per_rollout(self, ledger: RolloutLedger, limit: float) -> Iterator[None]:
+        """File exceptions of reward functions with the rollout (or group) that they scored.
 
-        What a rollout itself raises is its own failure, not the end of all others.
+        An exception of a rollout itself is the failure of that rollout and does not end the others.
         """
         environment = self._environment
 
@@ -373,3 +384,384 @@ class AdapterV0:
             text = str(error.get("error_chain_repr") or error.get("message") or error)
             return failure_said(kind, text)
         return failure_said(str(error).partition("(")[0], str(error))
+
+
+# What an environment is made of: members of a group, rubrics, parsers.
+
+
+def member_of(environment: Any, row: Mapping[str, Any]) -> Any:
+    """The environment of a group that a row belongs to; any other environment itself."""
+    members = getattr(environment, "env_map", None)
+    if not members:
+        return environment
+    info = row.get("info") or {}
+    info = json.loads(info) if isinstance(info, str) else info
+    route = info.get("env_id", row.get("task"))
+    name = route[0] if isinstance(route, list) and route else route
+    return members.get(name, environment)
+
+
+def draft_reader(parser: Any) -> str | None:
+    """The name of a parser of verifiers itself that takes an answer inside the reasoning for the answer."""
+    if parser is None or not type(parser).__module__.startswith("verifiers."):
+        return None
+    with contextlib.suppress(Exception):
+        field = parser.answer_field
+        draft = f"<think>\n<{field}>q</{field}>\n</think>"
+        if parser.parse_answer([{"role": "assistant", "content": draft}]) == "q":
+            return type(parser).__name__
+    return None
+
+
+def leaf_rubrics(rubric: Any) -> Iterator[Any]:
+    """The rubrics that hold functions, below any nesting of groups."""
+    inner = getattr(rubric, "rubrics", None)
+    mapped = getattr(rubric, "env_map", None)
+    if inner:
+        for one in inner:
+            yield from leaf_rubrics(one)
+    elif mapped:
+        for environment in mapped.values():
+            yield from leaf_rubrics(environment.rubric)
+    else:
+        yield rubric
+
+
+def scores_alone(rubric: Any) -> bool:
+    """Whether a reply without siblings earns the same by `score_rollout` as in a group of one, which costs half more.
+
+    This holds for verifiers' own rubrics if each holds a function. `Environment.generate` scores rollouts that way too.
+    """
+    if isinstance(rubric, vf.RubricGroup):
+        own: Any = vf.RubricGroup
+        parts = all(scores_alone(one) for one in rubric.rubrics)
+    else:
+        own, parts = vf.Rubric, bool(rubric.funcs)
+    return parts and all(
+        getattr(type(rubric), name, None) is getattr(own, name, None) and (name not in vars(rubric) or name in WRAPPED)
+        for name in (*WRAPPED, "score_rollout", "score_group", "score_objects", "task_for_state", "task_score_fields")
+    )
+
+
+def prepares_plainly(environment: Any) -> bool:
+    """Whether verifiers alone makes the state of a rollout, and what reward functions are given."""
+    if getattr(environment, "env_map", None):  # each of its members makes its own
+        return False
+    makers = (getattr(type(environment), name) for name in ("init_state", "setup_state"))
+    given = [
+        one for rubric in leaf_rubrics(environment.rubric) for one in getattr(rubric, "score_object_providers", ())
+    ]
+    return not given and all(maker.__module__.startswith("verifiers.") for maker in makers)
+
+
+def is_conversational(environment: Any) -> bool:
+    inner = getattr(environment, "envs", None)
+    if inner:
+        return any(is_conversational(one) for one in inner)
+    return not isinstance(environment, vf.SingleTurnEnv)
+
+
+def dataset_of(environment: Any, split: str) -> Any:
+    """The rows of a split; `None` if the environment has none."""
+    evaluation = _own_eval_dataset(environment)
+    try:
+        training = environment.get_dataset()
+    except (ValueError, AssertionError):  # evaluation only
+        return evaluation if split == "train" else None
+    return training if split == "train" else evaluation
+
+
+def _own_eval_dataset(environment: Any) -> Any:
+    """The evaluation split; `None` if the library would fall back to the training split."""
+    with contextlib.suppress(Exception):
+        environment.build_eval_dataset()
+    return getattr(environment, "eval_dataset", None)
+
+
+# States: made from a conversation, and scored function by function.
+
+
+async def state_of(environment: Any, task: TaskView, completion: Sequence[Message]) -> Any:
+    """A state as verifiers and the environment prepare it, with the completion."""
+    member = member_of(environment, task.native)
+    state = await member.init_state(dict(task.native), _scoring_client(), "scripted", {})
+    prepared = await member.setup_state(state)
+    state = state if prepared is None else prepared
+    messages = list(completion)
+    native = normalize_messages(messages) if normalize_messages else messages
+    state["completion"] = native
+    before = list(state["prompt"]) if isinstance(state["prompt"], list) else []
+    for raw, message in zip(messages, native, strict=True):
+        if raw["role"] == "assistant":
+            state["trajectory"].append(trajectory_step(before, message, state))
+        before.append(message)
+    state["is_completed"] = True
+    state["stop_condition"] = "scripted"
+    return state
+
+
+@functools.cache
+def _scoring_client() -> Any:
+    """One client for the process: each one builds a TLS context."""
+    return resolved_client(UNREACHABLE, 1.0)
+
+
+def scored_alone(rubric: Any, state: Any) -> tuple[float, dict[str, float]]:
+    """The reward and the metrics of a state by verifiers' own rubrics, function by function.
+
+    Like `Rubric.score_rollout`, but without an asyncio task and without reading signatures again. A function that
+    raises scores 0. Raises `Waits` if a function waits.
+    """
+    reward, metrics = 0.0, dict[str, float]()
+    for one in leaf_rubrics(rubric):
+        offered = one.score_objects(state)
+        said: dict[str, float] = {}
+        for function, weight in zip(one.funcs, one.weights, strict=True):
+            score = said[function.__name__] = _score_of(function, offered)
+            reward += score * weight
+        for name, score in said.items():
+            metrics[name] = metrics.get(name, 0.0) + score
+    return reward, metrics
+
+
+def _score_of(function: Any, offered: dict[str, Any]) -> float:
+    wanted = _wanted(function)
+    given = offered if wanted is None else {name: offered[name] for name in wanted if name in offered}
+    try:
+        value = function(**given)
+        if type(value) is float:  # most are
+            return value
+        return float(at_once(value) if inspect.isawaitable(value) else value)
+    except Waits:
+        raise
+    except Exception:
+        return 0.0
+
+
+@functools.cache
+def _wanted(function: Any) -> tuple[str, ...] | None:
+    """Names of a function's parameters; `None` if it takes any keyword argument."""
+    parameters = inspect.signature(function).parameters
+    takes_all = any(one.kind is one.VAR_KEYWORD for one in parameters.values())
+    return None if takes_all else tuple(parameters)
+
+
+# Rollouts: each one that was requested is returned once, whatever happened to it.
+#
+# `Environment.generate` does not number rollouts, may return groups in any order, and fails as a whole if one rollout
+# raises (a rejected key, for example). It passes the rows that it was given to `run_rollout` and `run_group`, so these
+# two are wrapped.
+
+
+class RolloutLedger:
+    """Which task and number each row that is handed to verifiers stands for."""
+
+    def __init__(self, jobs: Sequence[tuple[dict[str, Any], int, int]]) -> None:
+        self.rows = [row for row, _, _ in jobs]
+        self._jobs = {id(row): (task, number) for row, task, number in jobs}
+        self._states: dict[int, Any] = {}
+        self._asked_again: dict[int, list[int]] = {}
+        self._waiting: dict[Any, list[tuple[int, int]]] = {}
+        for row, task, number in jobs:
+            self._waiting.setdefault(row["example_id"], []).append((task, number))
+
+    async def outcome(self, work: Awaitable[Any], arguments: Sequence[Any], limit: float) -> Any:
+        """The result of a rollout or a group.
+
+        An exception or a timeout becomes a result with a failure.
+        """
+        given = next((rows for rows in map(self._as_rows, arguments) if rows), [])
+        try:
+            async with asyncio.timeout(limit) as clock:
+                outputs = await work
+        except Exception as error:
+            if not given:
+                raise
+            failure = out_of_time(limit) if clock.expired() else failure_raised(error, Sources())
+            broken = [_broken(row, failure) for row in given]
+            outputs = broken if any(isinstance(one, list) for one in arguments) else broken[0]
+        for row, output in zip(given, outputs if isinstance(outputs, list) else [outputs], strict=False):
+            output["envops_retries"] = sum(self._asked_again.get(id(row), ()))
+            output[JOB] = self._jobs[id(row)]
+        return outputs
+
+    def watching(self, rollout: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
+        """Wrap `Environment.rollout`, which has one row even if a group is run as a whole."""
+
+        async def watched(*args: Any, **kwargs: Any) -> Any:
+            row = next((one for one in (*args, *kwargs.values()) if id(one) in self._jobs), None)
+            if row is None:
+                return await rollout(*args, **kwargs)
+            _retries.set(self._asked_again.setdefault(id(row), [0]))
+            state = self._states[id(row)] = await rollout(*args, **kwargs)
+            return state
+
+        return watched
+
+    def filed(self, trap: Trap, arguments: Sequence[Any], outputs: Any) -> None:
+        """Add to each result the exceptions of reward functions on its conversation."""
+        given = next((rows for rows in map(self._as_rows, arguments) if rows), [])
+        listed = outputs if isinstance(outputs, list) else [outputs]
+        alike = trap.taken_for if len(given) == len(listed) else None
+        everything = None if alike else trap.taken()
+        for position, output in enumerate(listed):
+            state = self._states.pop(id(given[position]), None) if alike else None
+            output["envops_failures"] = everything if alike is None else alike(id(state))
+
+    def _as_rows(self, argument: Any) -> list[dict[str, Any]]:
+        rows = argument if isinstance(argument, list) else [argument]
+        return rows if all(id(row) in self._jobs for row in rows) else []
+
+    def settled(self, output: Mapping[str, Any]) -> tuple[int, int]:
+        """The task and number of a result; releases that copy their rows are followed by `example_id`."""
+        waiting = self._waiting[output["example_id"]]
+        job: tuple[int, int] = output[JOB] if JOB in output else waiting[0]
+        if job in waiting:
+            waiting.remove(job)
+        return job
+
+
+def _broken(row: Mapping[str, Any], failure: Mapping[str, Any]) -> dict[str, Any]:
+    """A result in the shape that `generate` adds up. Only verifiers reads its zero."""
+    said = failure["message"]
+    return {
+        "example_id": row["example_id"],
+        "task": row.get("task", ""),
+        "prompt": row.get("prompt"),
+        "completion": [],
+        "answer": row.get("answer", ""),
+        "info": row.get("info", {}),
+        "reward": 0.0,
+        "metrics": {},
+        "error": {"error": failure["type"], "message": said, "error_chain_repr": said, "error_chain_str": said},
+        "timing": {},
+        "is_completed": True,
+        "is_truncated": False,
+        "stop_condition": None,
+        "tool_defs": None,
+        "envops_failure": dict(failure),
+    }
+
+
+def count_retries(client: Any) -> None:
+    """Count the requests that the HTTP client repeats, for the rollout that they belong to.
+
+    The openai client marks them with a header.
+    """
+    inner = getattr(client, "client", client)
+    http = getattr(inner, "_client", None)
+
+    async def counted(request: Any) -> None:
+        asked_again = _retries.get()
+        if asked_again is not None and int(request.headers.get("x-stainless-retry-count", "0")) > 0:
+            asked_again[0] += 1
+
+    with contextlib.suppress(AttributeError, KeyError):
+        http.event_hooks["request"].append(counted)  # type: ignore[union-attr]
+
+
+def seconds_of(timing: Any) -> float:
+    """How long a rollout took, as the releases have it: `total_ms`, or `total` in seconds."""
+    if not isinstance(timing, Mapping):
+        return 0.0
+    if timing.get("total") is not None:
+        return float(timing["total"])
+    return float(timing.get("total_ms") or 0.0) / 1000
+
+
+def tokens_of(usage: Any) -> tuple[int, int] | None:
+    """Tokens of prompts and replies, if the release counts them."""
+    if not isinstance(usage, Mapping) or "input_tokens" not in usage:
+        return None
+    return int(usage["input_tokens"]), int(usage.get("output_tokens") or 0)
+
+
+# Differences between releases: 0.1.8 and 0.1.9 use plain dictionaries and OpenAI's own client.
+
+
+class Unlimited:
+    """A semaphore that never waits, for the releases that ask for one."""
+
+    async def __aenter__(self) -> None:
+        return None
+
+    async def __aexit__(self, *_: object) -> None:
+        return None
+
+
+def trajectory_step(before: Sequence[Any], message: Any, state: Any) -> dict[str, Any]:
+    return {
+        "prompt": list(before),
+        "completion": [message],
+        "response": None,
+        "tokens": None,
+        "reward": None,
+        "advantage": None,
+        "is_truncated": False,
+        "trajectory_id": state.get("trajectory_id"),
+        "extras": {},
+    }
+
+
+def resolved_client(base_url: str, seconds: float, retries: int = 0) -> Any:
+    """A client of the release at hand that talks to one endpoint."""
+    try:
+        from verifiers.clients import resolve_client
+        from verifiers.types import ClientConfig
+    except ImportError:
+        from openai import AsyncOpenAI
+
+        return AsyncOpenAI(base_url=base_url, api_key="scripted", max_retries=retries, timeout=seconds)
+    key = "ENVOPS_ENDPOINT_KEY"
+    config = ClientConfig(api_base_url=base_url, api_key_var=key, max_retries=retries, timeout=seconds)
+    return resolve_client(config)
+
+
+def prompt_of(row: Mapping[str, Any]) -> list[Message]:
+    """The prompt in OpenAI form."""
+    prompt = row.get("prompt")
+    if isinstance(prompt, str):
+        return [{"role": "user", "content": prompt}]
+    return [openai_form(message) for message in prompt or []]
+
+
+def heard_in(state: Mapping[str, Any]) -> tuple[list[Message], list[Message]]:
+    """The prompt and the completion of a rollout's state."""
+    return prompt_of(state), prompt_of({"prompt": state["completion"]})
+
+
+def openai_form(message: Any) -> Message:
+    """A message of any v0 release as OpenAI writes it, empty fields left out."""
+    raw = message.model_dump() if hasattr(message, "model_dump") else dict(message)
+    known = {"role": raw.get("role"), "content": raw.get("content") or ""}
+    calls = [_openai_call(call) for call in raw.get("tool_calls") or []]
+    if calls:
+        known["tool_calls"] = calls
+    if raw.get("tool_call_id"):
+        known["tool_call_id"] = raw["tool_call_id"]
+    return known
+
+
+def _openai_call(call: Any) -> dict[str, Any]:
+    if isinstance(call, str):
+        call = json.loads(call)
+    raw = call.model_dump() if hasattr(call, "model_dump") else dict(call)
+    if "function" in raw:
+        return raw
+    function = {"name": raw.get("name"), "arguments": raw.get("arguments")}
+    return {"id": raw.get("id"), "type": "function", "function": function}
+
+
+def rows_of_columns(results: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """The rows of a result that 0.1.8 and 0.1.9 return as columns."""
+    for position, example in enumerate(results["example_id"]):
+        state = results["state"][position]
+        yield {
+            "example_id": example,
+            "reward": results["reward"][position],
+            "completion": results["completion"][position],
+            "metrics": {name: column[position] for name, column in results["metrics"].items()},
+            "error": state.get("error"),
+            "envops_failures": state.get("envops_failures"),
+            "stop_condition": state.get("stop_condition"),
+        }

@@ -1,6 +1,6 @@
 """Environments of the second generation: a `Taskset` exported by the package.
 
-Written for verifiers 0.3.1 and 0.4; the differences of 0.2.1 are handled where they arise.
+Written for verifiers 0.3.1 and 0.4; differences of 0.2.1 are handled at the code that they affect.
 """
 
 from __future__ import annotations
@@ -14,34 +14,42 @@ import re
 import sys
 import time
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
+from contextvars import copy_context
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, get_args
 
 import verifiers.v1 as vf
+from verifiers.v1.dialects.chat import message_to_wire, parse_message
+from verifiers.v1.runtimes import make_runtime
+from verifiers.v1.state import state_cls
 
 from envops_worker.adapters import chat_harness
-from envops_worker.adapters.adapter import Job, Manner, Settings, TaskView, Trap, calls_rewards
-from envops_worker.adapters.harnesses import Harnesses
-from envops_worker.adapters.rollout_errors import failure_raised, failure_said, lost_rollout, out_of_time
-from envops_worker.adapters.scoring_v1 import (
-    let_judges_know,
-    needs_runtime,
-    provisioned,
-    score_at_once,
-    score_in_place,
-    scores_plainly,
+from envops_worker.adapters.adapter import (
+    RolloutOptions,
+    RolloutRequest,
+    Settings,
+    TaskView,
+    Trap,
+    calls_rewards,
+    finite_or_none,
 )
-from envops_worker.adapters.traces_v1 import completion_of, identity_of, prompt_of, rewards_of, tokens_of, trace_of
+from envops_worker.adapters.harness_support import Harnesses
+from envops_worker.adapters.rollout_errors import failure_raised, failure_said, lost_rollout, out_of_time
+from envops_worker.endpoint.scripted_judge import being_scored
 from envops_worker.failures import Sources, said_as_exception
 from envops_worker.messages import Message
 from envops_worker.tool_servers import fork_servers
-from envops_worker.waiting import Waits
+from envops_worker.waiting import Waits, at_once
 
 EVALUATION_SPLITS = ("test", "eval", "evaluation", "validation", "dev")
 MOST_KNOWN = 256
-"""Tasks that are kept with their functions: those that replies are asked about, not all of a taskset."""
+"""Tasks that are kept with their functions: the sampled ones, not the whole taskset."""
 MARGIN_SECONDS = 5.0
 """How long before the host's limit a rollout's own limit runs out, so that it is reported."""
+MOST_SIGNATURES = 256
+_SCORING: Any = sys.modules[vf.Task.__module__]
+"""The module in which verifiers looks up how a task's functions are called."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +89,7 @@ class AdapterV1:
         """Tasks that were scored directly, by the identity of the object."""
         self.harnesses = Harnesses()
         self._environments: dict[str | None, tuple[Any, asyncio.Future[None]]] = {}
-        """One for each harness, with what is done when its servers are up."""
+        """One for each harness, with a future that is done when its servers are up."""
         self._serving: list[asyncio.Future[None]] = []
         self._closing = asyncio.Event()
         self.conversational = bool(self._toolsets) or self._environment_class is not vf.SingleAgentEnv
@@ -124,7 +132,7 @@ class AdapterV1:
             yield TaskView(index, prompt_of(task.data), data, task)
 
     def _evaluation_taskset(self) -> Any:
-        """The taskset with its field `split` turned to what is evaluated on; `None` without such a field."""
+        """The taskset with its field `split` set to the evaluation split; `None` without such a field."""
         field = type(self._config).model_fields.get("split")
         values = get_args(field.annotation) if field is not None else ()
         current = getattr(self._config, "split", None)
@@ -181,7 +189,7 @@ class AdapterV1:
         return self._row(view, trace, failure, started)
 
     def _row(self, view: TaskView, trace: Any, failure: dict[str, Any] | None, started: float) -> dict[str, Any]:
-        """What a scored trace comes to; a function's own failure says it better."""
+        """The result of a scored trace; the failure of a function replaces that of the trace."""
         filed = self._trap.taken()
         return {
             **rewards_of([trace], self._weights(view.native)),
@@ -191,7 +199,7 @@ class AdapterV1:
         }
 
     def _weights(self, task: Any) -> dict[str, dict[str, Any]]:
-        """What is declared of each function: the same for all tasks, as they share class and settings."""
+        """The declaration of each function: the same for all tasks, because they share class and settings."""
         if self._declared is None:
             self._declared = {function["name"]: function for function in self._functions(task)}
         return self._declared
@@ -221,7 +229,7 @@ class AdapterV1:
         return trapped
 
     def _signature(self, function: Callable[..., Any]) -> inspect.Signature:
-        """Read once for each function: verifiers asks for it with every reply."""
+        """The signature of a function, read once: verifiers needs it for every reply."""
         if function.__name__ not in self._signatures:
             self._signatures[function.__name__] = inspect.signature(function)
         return self._signatures[function.__name__]
@@ -235,23 +243,23 @@ class AdapterV1:
 
     async def roll_out(
         self,
-        jobs: Sequence[Job],
+        jobs: Sequence[RolloutRequest],
         tasks: Mapping[int, TaskView],
         base_url: str,
         max_concurrent: int,
         seconds: float,
-        manner: Manner = Manner(),  # noqa: B008
+        options: RolloutOptions = RolloutOptions(),  # noqa: B008
     ) -> AsyncGenerator[dict[str, Any], None]:
         """Every job through the environment's own `run_slot`, all policies side by side."""
-        environment = await self._served(seconds, manner.harness)
+        environment = await self._served(seconds, options.harness)
         gate = asyncio.Semaphore(max_concurrent)
         client = vf.EvalClientConfig(base_url=base_url, api_key_var="ENVOPS_ENDPOINT_KEY")
 
-        sampling = vf.SamplingConfig(**manner.sampling)
-        chat_harness.ChatHarness.retries = manner.retries
-        limit = manner.limit(seconds) + manner.margin / 2  # the library's own limit runs out first, and says more
+        sampling = vf.SamplingConfig(**options.sampling)
+        chat_harness.ChatHarness.retries = options.retries
+        limit = options.limit(seconds) + options.margin / 2  # the library's own limit runs out first, and says more
 
-        async def play(job: Job, number: int, slot: Any) -> dict[str, Any]:
+        async def play(job: RolloutRequest, number: int, slot: Any) -> dict[str, Any]:
             context = vf.ModelContext(model=job.policy, client=client, sampling=sampling)
             async with gate:
                 started = time.perf_counter()
@@ -315,14 +323,14 @@ class AdapterV1:
 
     def _environment_config(self, seconds: float, harness: str | None) -> Any:
         config_class = vf.env_config_type(self._settings.module)
-        seat = {
+        slot = {
             "harness": {"id": chat_harness.HARNESS_ID} if harness is None else self.harnesses.config(harness),
             "runtime": {"type": "subprocess"},
             "timeout": {"rollout": max(1.0, seconds - MARGIN_SECONDS)},
         }
         seats = [name for name, info in config_class.model_fields.items() if isinstance(info.default, vf.AgentConfig)]
         taskset = {"id": self._settings.module, **self._settings.args}
-        return vf.resolve_env_config({"taskset": taskset} | {name: dict(seat) for name in seats})
+        return vf.resolve_env_config({"taskset": taskset} | {name: dict(slot) for name in seats})
 
     def _failed_functions(self, traces: Sequence[Any], failure: Mapping[str, Any] | None) -> list[dict[str, Any]]:
         """The reward functions that a failed rollout's own traceback goes through."""
@@ -334,13 +342,13 @@ class AdapterV1:
         failed = {**failure, "kind": "raised", "place": places[-1] if places else None}
         return [{"function": name, "failure": failed} for name in unscored if name in {frame[2] for frame in frames}]
 
-    def _rollout(self, job: Job, number: int, episode: Any, seconds: float) -> dict[str, Any]:
+    def _rollout(self, job: RolloutRequest, number: int, episode: Any, seconds: float) -> dict[str, Any]:
         traces = [trace for trace in episode.traces if getattr(trace.agent, "trainable", True)]
         errors = [*episode.errors, *(error for trace in episode.traces for error in trace.errors)]
         failure = None
         if errors or not episode.ok:
             error = errors[0] if errors else None
-            said = error.message if error else "the episode is not ok, and says no reason"
+            said = error.message if error else "the episode is not ok and gives no reason"
             failure = failure_said(error.type if error else "NotOk", said, (error.traceback or "") if error else "")
         if failure is not None and failure["kind"] == "harness":
             failure["message"] += self.harnesses.unmet
@@ -368,3 +376,212 @@ class AdapterV1:
             "tokens": tokens_of(traces),
             "siblings": siblings if len(traces) > 1 and failure is None else [],
         }
+
+
+# Scoring: a trace is scored in place by the task's own hooks, in a runtime if they ask for one.
+
+
+def let_judges_know() -> None:
+    """From now on, a judge that is called while a task is scored can look up the conversation."""
+    if hasattr(vf.Task.score, "__wrapped__"):
+        return
+    original = vf.Task.score
+
+    @functools.wraps(original)
+    async def score(task: Any, trace: Any, *args: Any, **kwargs: Any) -> Any:
+        with being_scored(functools.partial(heard_in, trace)):
+            return await original(task, trace, *args, **kwargs)
+
+    vf.Task.score = score
+
+
+def needs_runtime(task: Any) -> bool:
+    """Whether the task's scoring would be incomplete without a runtime."""
+    hooks = [*task.hooks("reward"), *task.hooks("metric")]
+    prepares = type(task).setup is not vf.Task.setup or type(task).finalize is not vf.Task.finalize
+    return prepares or any("runtime" in inspect.signature(function).parameters for function in hooks)
+
+
+def scores_plainly(task: Any) -> bool:
+    """Whether verifiers' own scoring calls the task's own functions and nothing else."""
+    kind, own = type(task), vf.Task
+    as_verifiers = kind.score is own.score and kind.hooks is own.hooks and kind.plugged_judges is own.plugged_judges
+    return (
+        as_verifiers
+        and hasattr(_SCORING, "invoke_all")
+        and hasattr(_SCORING, "inspect")
+        and not task.plugged_judges()
+        and not needs_runtime(task)
+    )
+
+
+def score_at_once(task: Any, trace: Any) -> None:
+    """Score a trace by the task's own `score` without a loop: one function after the other, in the order of tasks.
+
+    Raises `Waits` if a function waits, and any exception of the scoring.
+    """
+    waited: list[Callable[..., Any]] = []
+
+    async def one_by_one(functions: Sequence[Callable[..., Any]], available: Mapping[str, Any]) -> list[Any]:
+        return _asked_in_turn(functions, available, waited)
+
+    together = _SCORING.invoke_all, _SCORING.inspect
+    try:
+        _SCORING.invoke_all, _SCORING.inspect = one_by_one, _Inspected
+        at_once(task.score(trace))
+    except Exception:
+        if waited:
+            raise Waits from None
+        raise
+    finally:
+        _SCORING.invoke_all, _SCORING.inspect = together
+
+
+class _Inspected:
+    """Signatures read once for each function: reading one takes as long as many a function does."""
+
+    Parameter = inspect.Parameter
+    signature = staticmethod(functools.lru_cache(MOST_SIGNATURES)(inspect.signature))
+
+
+def _asked_in_turn(
+    functions: Sequence[Callable[..., Any]], available: Mapping[str, Any], waited: list[Callable[..., Any]]
+) -> list[Any]:
+    """The values of all functions. As with tasks, all are called before the first error is raised."""
+    said, errors = [], list[Exception]()
+    for function in functions:
+        wanted = _Inspected.signature(function).parameters
+        given = {name: available[name] for name in wanted if name in available}
+        try:
+            said.append(copy_context().run(at_once, function(**given)))
+        except Waits:
+            waited.append(function)
+            raise
+        except Exception as error:
+            errors.append(error)
+    if errors:
+        raise errors[0]
+    return said
+
+
+async def score_in_place(task: Any, trace: Any, *, in_runtime: bool) -> None:
+    """Score a trace by the task's own `score`, in a subprocess runtime if it needs one."""
+    if not in_runtime:
+        await task.score(trace)
+        return
+    runtime = make_runtime(vf.SubprocessConfig(), name=f"envops-{trace.id}")
+    await runtime.start()
+    try:
+        await _invoke(task.setup, trace, runtime)
+        await _invoke(task.finalize, trace, runtime)
+        await task.score(trace, runtime)
+    finally:
+        await runtime.stop()
+
+
+async def _invoke(hook: Callable[..., Any], trace: Any, runtime: Any) -> None:
+    offered = {"trace": trace, "runtime": runtime}
+    wanted = inspect.signature(hook).parameters
+    await hook(**{name: value for name, value in offered.items() if name in wanted})
+
+
+class provisioned:  # noqa: N801 - reads as what it is: `async with provisioned(task) as runtime`
+    """A started subprocess runtime, set up for a task and stopped afterwards."""
+
+    def __init__(self, view: TaskView) -> None:
+        self._view = view
+        self._runtime = make_runtime(vf.SubprocessConfig(), name=f"envops-validate-{view.index}-{time.time_ns()}")
+
+    async def __aenter__(self) -> Any:
+        await self._runtime.start()
+        await _invoke(self._view.native.setup, trace_of(self._view, []), self._runtime)
+        return self._runtime
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._runtime.stop()
+
+
+# Traces: made from a conversation, and read back as plain data.
+
+
+def prompt_of(data: Any) -> list[Message]:
+    """The system prompt and the prompt, in OpenAI form."""
+    messages: list[Message] = [{"role": "system", "content": data.system_prompt}] if data.system_prompt else []
+    if isinstance(data.prompt, str):
+        return [*messages, {"role": "user", "content": data.prompt}]
+    return [*messages, *(message_to_wire(message) for message in data.prompt or [])]
+
+
+def identity_of(task: Any) -> dict[str, str]:
+    """What a trace records of its task beside its data."""
+    return {"type": type(task).__name__, "key": task.key, "hash": task.hash}
+
+
+def trace_of(view: TaskView, completion: Sequence[Message], identity: Mapping[str, str] | None = None) -> Any:
+    """The trace that a rollout with this completion leaves behind; the task's identity may be known."""
+    task = view.native
+    recorded = vf.TraceTask(data=task.data, **(identity or identity_of(task)))
+    trace = vf.Trace(task=recorded, state=state_cls(type(task))(), agent=vf.AgentInfo(config=_agent_config()))
+    messages = [(parse_message(message), False) for message in view.prompt]
+    messages += [(parse_message(message), message["role"] == "assistant") for message in completion]
+    for position, (message, sampled) in enumerate(messages):
+        parent = position - 1 if position else None
+        trace.nodes.append(vf.MessageNode(parent=parent, message=message, sampled=sampled))
+    trace.is_completed = True
+    trace.stop_condition = "agent_completed"
+    return trace
+
+
+@cache
+def _agent_config() -> Any:
+    """One for all traces, as all rollouts of an agent share theirs."""
+    return vf.AgentConfig(runtime=vf.SubprocessConfig())
+
+
+def completion_of(trace: Any) -> list[Message]:
+    """The conversation behind the prompt, in OpenAI form."""
+    nodes = trace.branches[-1].nodes if trace.branches else trace.nodes
+    first = next((position for position, node in enumerate(nodes) if node.sampled), len(nodes))
+    return [message_to_wire(node.message) for node in nodes[first:]]
+
+
+def tokens_of(traces: Sequence[Any]) -> tuple[int, int] | None:
+    """Tokens of prompts and replies, as the provider counted them."""
+    said = [usage for trace in traces if (usage := getattr(trace, "usage", None)) is not None]
+    fed = sum(usage.prompt_tokens + (getattr(usage, "cached_input_tokens", None) or 0) for usage in said)
+    return (fed, sum(usage.completion_tokens for usage in said)) if said else None
+
+
+def heard_in(trace: Any) -> tuple[list[Message], list[Message]]:
+    """The prompt of a trace's task, and the conversation behind it."""
+    return prompt_of(trace.task.data), completion_of(trace)
+
+
+def rewards_of(traces: Sequence[Any], declared: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """Reward and per-function scores of an episode, as means over its traces: each is a sample in training.
+
+    The reward is `None` if one is missing.
+    """
+    said: dict[str, list[dict[str, Any]]] = {}
+    missing = not traces
+    for trace in traces:
+        for name, reward in trace.rewards.items():
+            weight = declared.get(name, {}).get("weight", 1.0) if reward is None else reward.weight
+            score = None if reward is None else finite_or_none(reward.score)
+            said.setdefault(name, []).append({"score": score, "weight": weight, "kind": "reward"})
+            missing |= reward is None
+        for name, value in trace.metrics.items():
+            if name not in trace.rewards:
+                metric = {"score": finite_or_none(value), "weight": 0.0, "kind": "metric"}
+                said.setdefault(name, []).append(metric)
+        missing |= not trace.rewards
+    functions = {name: parts[0] | {"score": _mean([part["score"] for part in parts])} for name, parts in said.items()}
+    return {
+        "reward": None if missing else _mean([finite_or_none(trace.reward) for trace in traces]),
+        "functions": functions,
+    }
+
+
+def _mean(numbers: Sequence[float | None]) -> float | None:
+    known = [number for number in numbers if number is not None]
+    return sum(known) / len(known) if len(known) == len(numbers) else None

@@ -1,7 +1,6 @@
 """What a case expects of one number.
 
-Uses the standard library alone: the pytest plugin loads this very file inside an
-environment's own virtual environment.
+Uses the standard library alone: the pytest plugin loads this file inside an environment's own virtual environment.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ Operator = Literal["==", "!=", ">", ">=", "<", "<=", "between"]
 
 @dataclass(frozen=True)
 class Expectation:
-    """What a case wants of one number. Equality allows for `TOLERANCE`; ranges include both ends."""
+    """The expected value of one number. Equality allows for `TOLERANCE`; ranges include both ends."""
 
     operator: Operator
     limit: float

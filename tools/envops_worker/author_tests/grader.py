@@ -1,7 +1,7 @@
-"""What the author's tests may ask of the environment: its tasks, the oracle, the score of a reply.
+"""The interface of an environment for the author's tests: its tasks, the oracle, the score of a reply.
 
-A case of tests/cases.yaml asks the same. The environment is loaded when it is first needed, so
-that tests which do without it stay quick.
+Cases of tests/cases.yaml use the same interface. The environment is loaded on first use, so that tests without it stay
+fast.
 """
 
 from __future__ import annotations
@@ -11,33 +11,34 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, overload
 
-from envops_worker.adapters.adapter import Job, TaskView
+from envops_worker.adapters.adapter import RolloutRequest, TaskView
 from envops_worker.checks.inspection import MAXIMUM_TASKS
 from envops_worker.failures import OutOfTime
 from envops_worker.messages import Message, says, text_of
+from envops_worker.policies.baselines import oracle
 from envops_worker.policies.oracle import NoOracle
-from envops_worker.policies.policies import SCRIPT_PREFIX
+from envops_worker.policies.scripted import SCRIPT_PREFIX
 from envops_worker.session import Session
 
 SECONDS_PER_REPLY = 10.0
 
 
 class TaskData(dict[str, Any]):
-    """The data of a task, with where it stands and how it is asked."""
+    """The data of a task, with its index and prompt."""
 
     def __init__(self, view: TaskView) -> None:
         super().__init__(view.data)
         self.index = view.index
         self.prompt = view.prompt
-        """What the model is shown first, as messages in OpenAI form."""
+        """The prompt as messages in OpenAI form."""
 
 
 @dataclass(frozen=True)
 class Scored:
-    """What one reply earned. `scored["correct_answer"]` is a function's own score."""
+    """The score of one reply. `scored["correct_answer"]` is the score of one function."""
 
     reward: float | None
-    """The total; `None` where a function that counts gave no number."""
+    """The total; `None` if a function with a weight returned no number."""
     functions: Mapping[str, float | None]
     """Each reward function and metric by name, before weighting."""
     weights: Mapping[str, float]
@@ -56,7 +57,7 @@ class Scored:
 
 
 class Tasks(Sequence[TaskData]):
-    """The training tasks, read as far as they are asked for; of an infinite taskset the first 20,000."""
+    """The training tasks, read as far as needed; of an infinite taskset the first 20,000."""
 
     def __init__(self, grader: Grader) -> None:
         self._grader = grader
@@ -90,9 +91,9 @@ class Tasks(Sequence[TaskData]):
         return len(self._read)
 
     def meant(self, task: Any) -> TaskData:
-        """The task of an index, of fields that it has, or itself.
+        """The task with an index, with these fields, or the task itself.
 
-        Raises `LookupError` where there is none.
+        Raises `LookupError` if there is none.
         """
         if isinstance(task, TaskData):
             self._read_to(task.index + 1)
@@ -109,7 +110,7 @@ class Tasks(Sequence[TaskData]):
 
 
 class Grader:
-    """One environment, opened when it is first asked something."""
+    """One environment, opened on first use."""
 
     def __init__(self, open_session: Callable[[], Session]) -> None:
         self._open = open_session
@@ -120,21 +121,20 @@ class Grader:
         return self._open()
 
     def close(self) -> None:
-        """Stop what rollouts were served by, where there were any."""
+        """Stop the servers that rollouts used, if any."""
         if "session" in self.__dict__:
             self.session.close()
 
     def score(self, task: Any, reply: Any) -> Scored:
         """Score a reply on a task (its data, its index, or fields that it has).
 
-        A reply is text, an assistant message, or a list of those: the turns of a scripted
-        rollout where the environment answers back. The `oracle` itself may stand for a
-        reply: then a perfect model speaks for as long as the environment wants to hear it.
+        A reply is text, an assistant message, or a list of those: the turns of a scripted rollout in a multi-turn
+        environment. It can also be the `oracle`, which then replies in every turn.
         """
         view = self.session.kept[self.tasks.meant(task).index]
         adapter = self.session.adapter
         if reply == self.oracle and adapter.conversational:
-            return self._played(view, "oracle")
+            return self._played(view, oracle.name)
         script = _messages(self.oracle(task) if reply == self.oracle else reply)
         if adapter.conversational:
             name = f"{SCRIPT_PREFIX}test"
@@ -144,15 +144,15 @@ class Grader:
 
     def _played(self, view: TaskView, policy: str) -> Scored:
         try:
-            (row,) = self.session.rollouts([Job(policy, view.index)], 1, SECONDS_PER_REPLY * 4)
+            (row,) = self.session.rollouts([RolloutRequest(policy, view.index)], 1, SECONDS_PER_REPLY * 4)
         except OutOfTime as error:
             return scored_of(self.session.unscored(view, policy, [], error))
         return scored_of(row)
 
     def oracle(self, task: Any, messages: Sequence[Message] | None = None) -> str | Message:
-        """What a perfect model says next: text, or an assistant message where it calls tools.
+        """The next reply of a perfect model: text, or an assistant message if it calls tools.
 
-        Raises `LookupError` where nobody knows, and whatever the author's oracle raises.
+        Raises `LookupError` if there is no oracle, and any exception of the author's oracle.
         """
         found = self.tasks.meant(task)
         try:

@@ -68,7 +68,7 @@ def fixtures(grader_of: Callable[[Path], Grader], scope: str) -> ModuleType:
 
     @pytest.fixture(scope=scope)  # type: ignore[untyped-decorator]
     def oracle(_grader: Grader) -> Callable[..., Any]:
-        """`oracle(task, messages=None)`: what a perfect model says next."""
+        """`oracle(task, messages=None)`: the next reply of a perfect model."""
         return _grader.oracle
 
     module = ModuleType("envops_fixtures")
@@ -82,7 +82,7 @@ def environment_folder(path: Path) -> Path:
 
 
 @dataclass(frozen=True)
-class Case:
+class CaseEntry:
     """One entry of cases.yaml."""
 
     name: str
@@ -107,9 +107,9 @@ class CasesFile(pytest.File):  # type: ignore[misc]
 
 
 class CaseItem(pytest.Item):  # type: ignore[misc]
-    """One case: passes where the reply earns what is expected."""
+    """One case: passes if the reply earns the expected reward."""
 
-    case: Case
+    case: CaseEntry
     grader_of: Callable[[Path], Grader]
 
     def runtest(self) -> None:
@@ -122,7 +122,7 @@ class CaseItem(pytest.Item):  # type: ignore[misc]
             raise CaseFailed(self.case, task, scored, rows)
 
     def repr_failure(self, excinfo: Any, style: Any = None) -> Any:
-        """A comparison where the case does not hold; a traceback where the code broke."""
+        """A comparison if the case does not hold; a traceback if the code raised."""
         if isinstance(excinfo.value, CaseFailed):
             return FailedCase(self.path, excinfo.value)
         if isinstance(excinfo.value, LookupError) and not isinstance(excinfo.value, KeyError):
@@ -130,12 +130,12 @@ class CaseItem(pytest.Item):  # type: ignore[misc]
         return super().repr_failure(excinfo, style)
 
     def reportinfo(self) -> tuple[Path, int, str]:
-        """Where the case stands."""
+        """The file and line of the case."""
         return self.path, self.case.line - 1, f"case: {self.name}"
 
 
 @dataclass(frozen=True)
-class Row:
+class ExpectationRow:
     """One line of the comparison."""
 
     name: str
@@ -147,7 +147,7 @@ class Row:
 class CaseFailed(AssertionError):
     """A case does not hold."""
 
-    def __init__(self, case: Case, task: TaskData, scored: Scored, rows: Sequence[Row]) -> None:
+    def __init__(self, case: CaseEntry, task: TaskData, scored: Scored, rows: Sequence[ExpectationRow]) -> None:
         self.case, self.task, self.scored, self.rows = case, task, scored, rows
         wrong = [f"{row.name} is {row.got}, expected {row.expected}" for row in rows if not row.holds]
         super().__init__("; ".join(wrong))
@@ -170,7 +170,7 @@ class FailedCase:
         self._failed = failed
 
     def toterminal(self, tw: Any) -> None:
-        """Write the case, the reply and what it earned."""
+        """Write the case, the reply and its score."""
         for text, style in self._lines():
             tw.line(text, **style)
 
@@ -212,26 +212,26 @@ def _spoken(completion: Sequence[Mapping[str, Any]]) -> str:
     return "\n".join(lines)
 
 
-def _compared(expect: Mapping[str, Any], scored: Scored) -> Iterator[Row]:
-    """What was expected first, then what nobody expected anything of."""
+def _compared(expect: Mapping[str, Any], scored: Scored) -> Iterator[ExpectationRow]:
+    """The expected functions first, then the others."""
     values = {"reward": scored.reward, **scored.functions}
     for name, expected in expect.items():
         wanted = parse_expectation(expected)
         if name not in values:
-            yield Row(name, str(wanted), f"no such function; there are {', '.join(sorted(values))}", False)
+            yield ExpectationRow(name, str(wanted), f"no such function; there are {', '.join(sorted(values))}", False)
         else:
-            yield Row(name, str(wanted), _number(values[name]), wanted.holds(values[name]))
+            yield ExpectationRow(name, str(wanted), _number(values[name]), wanted.holds(values[name]))
     for name, value in values.items():
         if name not in expect:
-            yield Row(name, "-", _number(value), True)
+            yield ExpectationRow(name, "-", _number(value), True)
 
 
 def _number(value: float | None) -> str:
     return "no number" if value is None else f"{value:.7g}"
 
 
-def read_cases(path: Path) -> list[Case]:
-    """The cases of a file; what is wrong with one is said with its line.
+def read_cases(path: Path) -> list[CaseEntry]:
+    """The cases of a file; errors name the line of the case.
 
     Raises `pytest.Collector.CollectError`. The gates check more; this is for a quick run.
     """
@@ -247,14 +247,14 @@ def read_cases(path: Path) -> list[Case]:
         return []
     if not isinstance(entries, list):
         raise pytest.Collector.CollectError(f"{path} is not a list of cases")
-    cases: list[Case] = []
+    cases: list[CaseEntry] = []
     places = node.value if isinstance(node, yaml.SequenceNode) else []
     for entry, place in zip(entries, places, strict=True):
         line = place.start_mark.line + 1
         mistake = _mistake(entry) or _taken(entry, cases)
         if mistake:
             raise pytest.Collector.CollectError(f"{path}:{line}: {mistake}")
-        cases.append(Case(**entry, line=line))
+        cases.append(CaseEntry(**entry, line=line))
     return cases
 
 
@@ -279,6 +279,6 @@ def _mistake(entry: Any) -> str:
     return ""
 
 
-def _taken(entry: Mapping[str, Any], cases: Sequence[Case]) -> str:
+def _taken(entry: Mapping[str, Any], cases: Sequence[CaseEntry]) -> str:
     same = next((case for case in cases if case.name == entry["name"]), None)
     return "" if same is None else f"{same.name!r} is the name of the case on line {same.line} too"

@@ -18,7 +18,7 @@ ENDED_BY_ITSELF = (0, 1, 5)
 def run_tests(session: Session, files: list[str], toolbox: str) -> None:
     """Run the tests in these files below the package, with pytest from the toolbox, and send each outcome.
 
-    Raises `ChildProcessError` where pytest ends otherwise.
+    Raises `ChildProcessError` if pytest ends with another exit code.
     """
     folder = session.settings.package
     sys.path.append(toolbox)

@@ -12,11 +12,11 @@ from envops_worker.session import time_limit
 TEST_SECONDS = 60.0
 """A single test that takes longer hangs."""
 IMPATIENT_SECONDS = 10.0
-"""How long a test may take once one hung: what the reward hangs on is often what other tests say, too."""
+"""The limit of a test after another one hung: later tests often hang on the same reward."""
 
 
 class Stopwatch:
-    """A limit for each test; a shorter one for all that follow a test that hung."""
+    """A time limit for each test, and a shorter one for tests after a test that hung."""
 
     def __init__(self, seconds: float = TEST_SECONDS, impatient: float = IMPATIENT_SECONDS) -> None:
         self._seconds = seconds
@@ -24,7 +24,7 @@ class Stopwatch:
 
     @pytest.hookimpl(wrapper=True)  # type: ignore[untyped-decorator]
     def pytest_runtest_call(self) -> Generator[None, object, object]:
-        """Let one test run; what it was at when the time was up is its traceback."""
+        """Run one test under the limit; its traceback shows where it was when the time ran out."""
         try:
             with time_limit(self._seconds):
                 return (yield)

@@ -41,7 +41,7 @@ def main() -> int:
 
 
 def opened(settings: Mapping[str, Any], guard: NetworkGuard | None = None) -> Session:
-    """A session with the environment loaded, whose facts nobody reads."""
+    """A session with the environment loaded, whose facts are not sent."""
     from envops_worker.operations import load
 
     session = Session(Channel(BytesIO(), BytesIO()), guard)
@@ -50,7 +50,7 @@ def opened(settings: Mapping[str, Any], guard: NetworkGuard | None = None) -> Se
 
 
 def settings_of(folder: Path) -> dict[str, Any]:
-    """Settings for an environment that is installed beside pytest, as far as its folder tells them."""
+    """Settings of an environment that is installed beside pytest, as far as its folder declares them."""
     import importlib
 
     import yaml

@@ -1,1 +1,1 @@
-"""What is observed of scoring itself: its repeatability, its growth, the data it reads."""
+"""Checks of scoring itself: its repeatability, its growth, the data it reads."""

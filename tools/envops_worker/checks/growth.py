@@ -9,10 +9,11 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from envops_worker.adapters.adapter import TaskView
-from envops_worker.effort import Budget, processor_limit, processor_seconds
+from envops_worker.effort import ProcessorBudget, processor_limit, processor_seconds
 from envops_worker.failures import OutOfTime
 from envops_worker.messages import says
-from envops_worker.policies.wrong_replies import Gold, frame_of
+from envops_worker.policies.answers import frame_of
+from envops_worker.policies.policy import ReferenceReply
 from envops_worker.session import Session
 
 SHORTEST, LONGEST = 2_000, 128_000
@@ -20,18 +21,18 @@ ENOUGH_SECONDS = 0.25
 """A scoring that takes this long is not made longer."""
 LIMIT_SECONDS = 1.5
 PATIENCE_TIMES = 5.0
-"""How much longer it may take by the wall clock, where the machine is busy or the reward waits."""
+"""How much longer it may take by the wall clock, if the machine is busy or the reward waits."""
 SLOW_SECONDS = 0.3
-"""Scoring an empty reply takes this long: growth cannot be told from the rest in the time there is."""
+"""If scoring an empty reply takes this long, growth cannot be measured in the time that is left."""
 BEGINNING = 120
 NOWHERE: Mapping[str, Any] = {"place": None, "library": None}
 
 Shape = Callable[[int], str]
 
 
-def shapes_around(gold: Gold) -> dict[str, Shape]:
+def shapes_around(reference: ReferenceReply) -> dict[str, Shape]:
     """Replies of any length: alone, and in the place of the answer, left open."""
-    payload = gold.payload
+    payload = reference.payload
     frame = frame_of(payload)
     opening = frame.opening if frame else ""
     head = payload.before
@@ -60,7 +61,7 @@ def shapes_around(gold: Gold) -> dict[str, Shape]:
 
 def growths(session: Session, task: TaskView, shapes: Mapping[str, Shape], seconds: float) -> Iterator[dict[str, Any]]:
     """Measure each shape until the time is up; each answer has the shape of `Growth`."""
-    budget = Budget(seconds, seconds * PATIENCE_TIMES)
+    budget = ProcessorBudget(seconds, seconds * PATIENCE_TIMES)
     try:
         if _time(session, task, "") > SLOW_SECONDS:
             return
@@ -128,7 +129,7 @@ def _time_at_best(session: Session, task: TaskView, reply: str) -> float:
 
 
 def _halfway(session: Session, task: TaskView, reply: str, seconds: float) -> Mapping[str, Any]:
-    """Who is at work when half of the time has gone."""
+    """The code that runs when half of the time is over."""
     try:
         _score(session, task, reply, max(0.01, seconds / 2))
     except OutOfTime as error:

@@ -1,4 +1,4 @@
-"""What a data set looks like as a whole: read once, nothing kept but hashes and the first finds."""
+"""Facts of a whole dataset. It is read once, and only hashes and the first finds are kept."""
 
 from __future__ import annotations
 
@@ -69,9 +69,10 @@ def overlap(training: DatasetReader, evaluation: DatasetReader) -> Iterator[tupl
 
 
 def fingerprint_of(task: TaskView, *, with_data: bool) -> bytes:
-    """Equal for tasks that ask the same of the model.
+    """Equal for tasks that present the same to the model.
 
-    The prompt tells, but for games: there all tasks may open alike and differ in hidden data.
+    This is the prompt. In a multi-turn environment all tasks may open alike and differ in hidden data, so that counts
+    too.
     """
     asked: list[Any] = [[message["role"], text_of(message).split()] for message in task.prompt]
     if with_data or not asked:
@@ -80,11 +81,10 @@ def fingerprint_of(task: TaskView, *, with_data: bool) -> bytes:
 
 
 def gives_answer_away(prompt: str, answer: str | None) -> bool:
-    """Whether the prompt states the answer where it says that it is the answer.
+    """Whether the prompt states the answer and marks it as the answer.
 
-    That an answer occurs in a prompt proves nothing: choices, extraction and sorting tasks
-    name it by right. Given away is an answer behind words such as "answer:" or inside the
-    very mark that the reply is to use.
+    An answer may occur in a prompt for good reasons: choices, extraction and sorting tasks name it. It counts only
+    after words such as "answer:" or inside the mark that the reply has to use.
     """
     if not answer or not answer.strip():
         return False

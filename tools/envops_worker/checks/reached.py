@@ -1,4 +1,4 @@
-"""Which lines of a package run while its reward functions are asked."""
+"""Which lines of a package run while its reward functions are called."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class Reached:
         return self._names[filename]
 
     def _standing(self, frame: FrameType) -> tuple[bool, bool]:
-        """Whether a reward function or metric is being asked, and whether this is the one."""
+        """Whether a reward function or metric is running, and whether it is this one."""
         direct = True
         above = frame.f_back
         if above is None or threading.current_thread() is not threading.main_thread():

@@ -11,6 +11,7 @@ from typing import Any
 
 from envops_worker.failures import OutOfTime
 from envops_worker.messages import Message
+from envops_worker.policies import POLICIES
 from envops_worker.session import Session
 
 KEPT = 20
@@ -19,12 +20,12 @@ UNIT_SECONDS = 10.0
 PATIENCE_SECONDS = 30.0
 PATIENCE_TIMES = 3.0
 """How long all units may take under another circumstance: so long at least, or so many times as long as before."""
-POLICIES = ("oracle", "nop", "echo", "near-miss", "format-only", "hedge", "wrong-last")
+REPEATED = tuple(policy.name for policy in POLICIES if policy.is_repeated)
 
 
 @dataclass(frozen=True)
 class Unit:
-    """What is scored at once: one conversation, or all on a task where rewards compare them."""
+    """What is scored at once: one conversation, or all of a task if rewards compare them."""
 
     task: int
     policies: tuple[str, ...]
@@ -58,7 +59,7 @@ def repetitions(session: Session, units: Sequence[Unit]) -> Iterator[tuple[str, 
     """Score the units in another order and side by side, and send them as samples for other processes to score.
 
     Yields kinds and values: `sample`, a unit with its rewards and which of them were the same at once; `repetition`,
-    in the shape of `observe.facts`.
+    in the shape of `envops.facts.observed`.
     """
     started = time.monotonic()
     first, second = scored_units(session, units, UNIT_SECONDS), scored_units(session, units, UNIT_SECONDS)
@@ -92,7 +93,7 @@ def _turned_back(rewards: Rewards) -> Rewards:
 def _compared(
     circumstance: str, units: Sequence[Unit], first: Rewards, again: Rewards, steady: Sequence[Sequence[bool]]
 ) -> dict[str, Any]:
-    """Where rewards differ, less the conversations that do not even earn the same at once."""
+    """The conversations whose rewards differ, without those that differ when repeated at once."""
     differences = [
         {"task": unit.task, "policy": policy, "completion": completion, "reward": one, "again": other}
         for unit, ones, others, calm in zip(units, first, again, steady, strict=True)

@@ -1,9 +1,9 @@
-"""Faults that the scripted endpoint commits on purpose: what real providers do on a bad day.
+"""Faults of the scripted endpoint, on purpose: those of real providers.
 
-A plan is data: a list of mappings such as `{"kind": "status", "status": 429, "share": 0.2}`, or
-the text that the command line takes, `429:share=0.2,retry-after=1`. Each fault says by chance
-(`share`, seeded), by turn (`every`), or by count (`first`, `at`) which requests it meets; without
-any of them it meets all. The first fault that meets a request is committed; slowness adds to it.
+A plan is a list of mappings such as `{"kind": "status", "status": 429, "share": 0.2}`, or of texts as on the command
+line, `429:share=0.2,retry-after=1`. A fault selects requests by chance (`share`, seeded), by turn (`every`), or by
+count (`first`, `at`); without any of them it selects all. The first fault that selects a request applies; slowness adds
+to it.
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from envops_worker.policies.policies import generator
+from envops_worker.policies.policy import generator
 
 CUTS = ("cut-before-headers", "cut-after-headers", "cut-body")
 MALFORMED = ("malformed-json", "empty-body", "html", "no-choices")
 KINDS = ("status", "slow", "hang", *CUTS, *MALFORMED)
 
 
-class FaultError(ValueError):
-    """A plan that does not say what to do."""
+class EndpointFaultError(ValueError):
+    """An invalid plan of faults."""
 
 
 @dataclass(frozen=True)
-class Fault:
+class EndpointFault:
     """One thing that goes wrong, and when."""
 
     kind: str
@@ -53,25 +53,27 @@ class Fault:
         return self.share is None or generator(self.seed, "fault", self.kind, self.status, number).random() < self.share
 
 
-def parse_fault(raw: Mapping[str, Any] | str) -> Fault:
+def parse_fault(raw: Mapping[str, Any] | str) -> EndpointFault:
     """A fault from its mapping or its text.
 
-    Raises `FaultError` when it is none.
+    Raises `EndpointFaultError` when it is none.
     """
     said = _split(raw) if isinstance(raw, str) else {str(key).replace("-", "_"): value for key, value in raw.items()}
-    known = {one.name for one in fields(Fault)}
+    known = {one.name for one in fields(EndpointFault)}
     strange = sorted(set(said) - known)
     if strange:
-        raise FaultError(f"a fault has no {', '.join(strange)}; it has {', '.join(sorted(known))}")
+        raise EndpointFaultError(f"a fault has no {', '.join(strange)}; it has {', '.join(sorted(known))}")
     try:
         numbers = {name: _number(name, value) for name, value in said.items() if name != "kind"}
-        fault = Fault(str(said.get("kind")), **numbers)
+        fault = EndpointFault(str(said.get("kind")), **numbers)
     except (TypeError, ValueError) as error:
-        raise FaultError(f"{raw!r}: {error}") from None
+        raise EndpointFaultError(f"{raw!r}: {error}") from None
     if fault.kind not in KINDS:
-        raise FaultError(f"no fault is called {fault.kind!r}; there are a status such as 429, {', '.join(KINDS[1:])}")
+        raise EndpointFaultError(
+            f"unknown fault {fault.kind!r}: use a status such as 429, or one of {', '.join(KINDS[1:])}"
+        )
     if fault.every is not None and fault.every < 1:
-        raise FaultError("`every` counts from 1")
+        raise EndpointFaultError("`every` must be 1 or more")
     return fault
 
 
@@ -81,7 +83,7 @@ def _split(text: str) -> dict[str, Any]:
     for part in filter(None, rest.split(",")):
         name, equals, value = part.partition("=")
         if not equals:
-            raise FaultError(f"{text!r}: {part!r} is not of the form name=value")
+            raise EndpointFaultError(f"{text!r}: {part!r} must have the form name=value")
         said[name.strip().replace("-", "_")] = value.strip()
     return said
 
@@ -96,19 +98,19 @@ def _number(name: str, value: Any) -> Any:
 
 @dataclass
 class FaultPlan:
-    """Faults, and how many requests there were; asked once per request."""
+    """Faults, and the number of requests so far."""
 
-    faults: tuple[Fault, ...] = ()
+    faults: tuple[EndpointFault, ...] = ()
     requests: int = 0
     committed: dict[str, int] = field(default_factory=dict)
     """How often each kind was committed."""
 
     @classmethod
     def parse(cls, raw: Sequence[Mapping[str, Any] | str]) -> FaultPlan:
-        """A plan from data. Raises `FaultError`."""
+        """A plan from data. Raises `EndpointFaultError`."""
         return cls(tuple(parse_fault(one) for one in raw))
 
-    def next(self) -> tuple[Fault | None, Fault | None]:
+    def next(self) -> tuple[EndpointFault | None, EndpointFault | None]:
         """The slowness and the fault, if any, of the next request."""
         number, self.requests = self.requests, self.requests + 1
         met = [fault for fault in self.faults if fault.meets(number)]

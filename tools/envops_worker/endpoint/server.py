@@ -22,34 +22,33 @@ from aiohttp import web
 
 from envops_worker.adapters.adapter import TaskView
 from envops_worker.endpoint.dialects import (
-    BadRequest,
-    Spoken,
+    InvalidRequest,
+    ReplyChoice,
     asked_choices,
     asked_tokens,
     chat_events,
     chat_response,
+    messages_events,
     messages_of_prompt,
+    messages_response,
+    of_messages,
+    of_responses,
     prompt_tokens,
+    responses_events,
+    responses_response,
     spoken,
     text_events,
     text_response,
     wants_usage,
 )
-from envops_worker.endpoint.faults import Fault, FaultPlan
-from envops_worker.endpoint.faulty import commit
-from envops_worker.endpoint.others import (
-    messages_events,
-    messages_response,
-    of_messages,
-    of_responses,
-    responses_events,
-    responses_response,
-)
+from envops_worker.endpoint.faults import CUTS, EndpointFault, FaultPlan
 from envops_worker.failures import Accusation
 from envops_worker.messages import Message, text_of
-from envops_worker.policies.policies import Policies, UnknownPolicy
+from envops_worker.policies.policy import UnknownPolicy
+from envops_worker.policies.scripted import ScriptedPolicies
 
 MAXIMUM_BODY = 64 * 2**20
+HANG_SECONDS = 3600.0
 
 
 class Dialect(NamedTuple):
@@ -74,7 +73,7 @@ class UnknownTask(LookupError):
     """No task of this endpoint opens with the prompt of the request."""
 
 
-class Refused(Exception):
+class RequestRefused(Exception):
     """A request that is not answered, in the words of OpenAI's API."""
 
     def __init__(self, status: int, code: str, text: str) -> None:
@@ -113,14 +112,14 @@ def _first_from_user(messages: Sequence[Message]) -> str:
     return next((text_of(message).strip() for message in messages if message["role"] == "user"), "")
 
 
-class Endpoint:
+class ScriptedEndpoint:
     """Serves policies from a thread of its own for as long as the process lives.
 
     A thread, because the environment's rollouts keep the worker's own loop busy and the
     author's oracle may be slow.
     """
 
-    def __init__(self, policies: Policies, faults: FaultPlan | None = None, port: int = 0) -> None:
+    def __init__(self, policies: ScriptedPolicies, faults: FaultPlan | None = None, port: int = 0) -> None:
         self._policies = policies
         self._port = port
         self.faults = faults or FaultPlan()
@@ -137,7 +136,7 @@ class Endpoint:
         self._index = TaskIndex(tasks)
 
     def answer_here(self, path: str, content: bytes) -> Future[tuple[int, bytes]] | None:
-        """Status and body of what a request would get, from the same thread; `None` for what has to be served."""
+        """Status and body of the response to a request, from the same thread; `None` if it has to be served."""
         try:
             body = json.loads(content)
         except ValueError:
@@ -149,7 +148,7 @@ class Endpoint:
     async def _answered_here(self, dialect: Dialect, body: dict[str, Any]) -> tuple[int, bytes]:
         try:
             choices, messages = self._heard(dialect, body)
-        except Refused as refused:
+        except RequestRefused as refused:
             return refused.status, json.dumps(refused.body()).encode()
         return 200, json.dumps(dialect.whole(str(body.get("model")), choices, messages)).encode()
 
@@ -176,7 +175,7 @@ class Endpoint:
             self._bound.set_exception(error)
 
     async def _models(self, _request: web.Request) -> web.Response:
-        names = [*Policies.names, *self._policies.scripts]
+        names = [*ScriptedPolicies.names, *self._policies.scripts]
         return web.json_response({"object": "list", "data": [{"id": name, "object": "model"} for name in names]})
 
     async def _count(self, request: web.Request) -> web.Response:
@@ -189,10 +188,10 @@ class Endpoint:
         try:
             body = await request.json()
         except ValueError as error:
-            return refusal(Refused(400, "invalid_request", str(error)))
+            return refusal(RequestRefused(400, "invalid_request", str(error)))
         try:
             choices, messages = self._heard(dialect, body)
-        except Refused as refused:
+        except RequestRefused as refused:
             return refusal(refused)
         tokens = sum(choice.tokens for choice in choices)
         if slow is not None:
@@ -205,27 +204,27 @@ class Endpoint:
         events = dialect.events(str(body.get("model")), choices, messages, with_usage=wants_usage(body))
         return await _streamed(request, events, slow)
 
-    def _heard(self, dialect: Dialect, body: dict[str, Any]) -> tuple[list[Spoken], list[Message]]:
-        """What a policy says to a request, and the conversation that it answers. Raises `Refused`."""
+    def _heard(self, dialect: Dialect, body: dict[str, Any]) -> tuple[list[ReplyChoice], list[Message]]:
+        """A policy's replies to a request, and the conversation that it continues. Raises `RequestRefused`."""
         try:
             messages = dialect.conversation(body)
             return self._choices(str(body.get("model")), messages, asked_choices(body), asked_tokens(body)), messages
-        except (BadRequest, ValueError, AttributeError) as error:
-            raise Refused(400, "invalid_request", str(error)) from error
+        except (InvalidRequest, ValueError, AttributeError) as error:
+            raise RequestRefused(400, "invalid_request", str(error)) from error
         except UnknownTask as error:
-            raise Refused(404, "task_not_found", str(error)) from error
+            raise RequestRefused(404, "task_not_found", str(error)) from error
         except UnknownPolicy as error:
-            raise Refused(404, "model_not_found", f"no policy is called {error}") from error
+            raise RequestRefused(404, "model_not_found", f"unknown policy: {error}") from error
         except Exception as error:
             said = f"the oracle raised {type(error).__name__}: {error}{_line(error)}"
-            raise Refused(500, "oracle_raised", said) from error
+            raise RequestRefused(500, "oracle_raised", said) from error
 
-    def _choices(self, model: str, messages: Sequence[Message], count: int, limit: int | None) -> list[Spoken]:
+    def _choices(self, model: str, messages: Sequence[Message], count: int, limit: int | None) -> list[ReplyChoice]:
         task = self._index.find(messages)
         return [spoken(self._policies.reply(model, task.index, task.data, messages), limit) for _ in range(count)]
 
 
-async def _streamed(request: web.Request, events: Iterator[bytes], slow: Fault | None) -> web.StreamResponse:
+async def _streamed(request: web.Request, events: Iterator[bytes], slow: EndpointFault | None) -> web.StreamResponse:
     response = web.StreamResponse(headers={"Content-Type": "text/event-stream", "Cache-Control": "no-cache"})
     await response.prepare(request)
     for event in events:
@@ -236,18 +235,13 @@ async def _streamed(request: web.Request, events: Iterator[bytes], slow: Fault |
     return response
 
 
-def chat_completion(model: str, message: Message, messages: Sequence[Message]) -> dict[str, Any]:
-    """A whole reply of one message, as the API gives it."""
-    return chat_response(model, [spoken(message, None)], messages)
-
-
-def refusal(refused: Refused) -> web.Response:
+def refusal(refused: RequestRefused) -> web.Response:
     """An error in the shape that OpenAI's clients read."""
     return web.json_response(refused.body(), status=refused.status)
 
 
 def _line(error: Exception) -> str:
-    """Where in the author's oracle that was, for one who sees no traceback."""
+    """The line in the author's oracle that raised, for readers without a traceback."""
     lines = [line for frame, line in traceback.walk_tb(error.__traceback__) if _is_the_oracle(frame.f_code)]
     if isinstance(error, Accusation) and error.code is not None:
         lines.append(error.code.co_firstlineno)
@@ -256,3 +250,35 @@ def _line(error: Exception) -> str:
 
 def _is_the_oracle(code: CodeType) -> bool:
     return Path(code.co_filename).parts[-2:] == ("tests", "oracle.py")
+
+
+async def commit(fault: EndpointFault, request: web.Request, body: bytes) -> web.StreamResponse:
+    """Answer a request with a fault; `body` is the correct response."""
+    if fault.kind == "status":
+        headers = {} if fault.retry_after is None else {"Retry-After": f"{fault.retry_after:g}"}
+        kind = "rate_limit_error" if fault.status == 429 else "server_error"
+        error = {"message": f"scripted fault: status {fault.status}", "type": kind, "code": "scripted_fault"}
+        return web.json_response({"error": error}, status=fault.status, headers=headers)
+    if fault.kind == "hang":
+        await asyncio.sleep(HANG_SECONDS)
+    if fault.kind in CUTS:
+        return await _cut(fault.kind, request, body)
+    wrong = {
+        "malformed-json": body[: max(1, len(body) * 2 // 3)],
+        "empty-body": b"",
+        "html": b"<html><body>502 Bad Gateway</body></html>",
+        "no-choices": b'{"id":"x","object":"chat.completion","created":0,"model":"x","choices":[]}',
+    }
+    kind = "text/html" if fault.kind == "html" else "application/json"
+    return web.Response(body=wrong[fault.kind], content_type=kind)
+
+
+async def _cut(kind: str, request: web.Request, body: bytes) -> web.StreamResponse:
+    response = web.StreamResponse(headers={"Content-Type": "application/json", "Content-Length": str(len(body))})
+    if kind != "cut-before-headers":
+        await response.prepare(request)
+        await response.write(b"" if kind == "cut-after-headers" else body[: len(body) // 2])
+        await asyncio.sleep(0.01)  # lets what was written leave, before the connection is gone
+    if request.transport is not None:
+        request.transport.abort()
+    return response

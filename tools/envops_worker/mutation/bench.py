@@ -1,4 +1,4 @@
-"""The conversations that mutants are asked about: what the code itself says of each, and what a mutant does."""
+"""The conversations on which mutants are scored: the scores of the original code, and those of a mutant."""
 
 from __future__ import annotations
 
@@ -10,30 +10,31 @@ from itertools import zip_longest
 from typing import Any, Literal
 
 from envops_worker.direct_scoring import DirectScoring
-from envops_worker.effort import Budget, BudgetSpent, kernel_limit, processor_limit, processor_seconds
+from envops_worker.effort import BudgetSpent, ProcessorBudget, kernel_limit, processor_limit, processor_seconds
 from envops_worker.failures import OutOfTime
 from envops_worker.messages import text_of
 from envops_worker.mutation.mutant import Mutator, NotApplicable
+from envops_worker.mutation.reply_variations import variations
 from envops_worker.policies.answers import answer_of
-from envops_worker.policies.reply_variations import variations
 from envops_worker.session import Session
 
 DIFFERENCE = 1e-9
 """Below this, two scores of the same conversation are equal."""
 MOST_SECONDS = 2.0
-"""Of the processor; a conversation that costs the code itself more is not asked about."""
+"""Seconds of the processor; a conversation that costs the original code more is left out."""
 SLOW_SECONDS = 0.05
-"""Of the processor; a conversation that costs more is asked about last."""
+"""Seconds of the processor; a conversation that costs more comes last."""
 HANGING_SECONDS = 0.5
 HANGING_TIMES = 5
-"""A mutant that uses more of the processor for one conversation, and so many times what the code itself does, hangs."""
+"""A mutant hangs if it uses more of the processor for one conversation, and this many times what the original code
+uses."""
 WAITING_SECONDS = 5.0
 WAITING_TIMES = 20
 """The same by the wall clock, for one that waits: the machine may be busy."""
 UNINTERRUPTIBLE_SECONDS = 2.0
 """What a mutant that no signal reaches may use beyond its limit."""
 BATCHES = (8, 24)
-"""Few conversations tell most mutants apart; the time goes into the others."""
+"""A few conversations kill most mutants; the time is spent on the others."""
 MOST_VARIATIONS = 600
 VARIATIONS_AT_ONCE = 50
 
@@ -45,8 +46,8 @@ Probe = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Known:
-    """What the code itself says of a conversation, and what it costs to hear it."""
+class OriginalScore:
+    """The original code's score of a conversation, and its cost."""
 
     values: Values
     processor: float = 0.0
@@ -62,7 +63,7 @@ class Known:
 
 
 @dataclass
-class Trial:
+class MutantTrial:
     """One mutant on its way to an outcome."""
 
     mutant: Mapping[str, Any]
@@ -78,23 +79,23 @@ class Trial:
 
 
 class Bench:
-    """The conversations, in the order in which mutants are asked about them."""
+    """The conversations in the order in which mutants are scored on them."""
 
     def __init__(self, session: Session, probes: Sequence[Probe]) -> None:
         self._session = session
         self._scoring = DirectScoring(session)
         self.probes = [probe for probe in probes if probe["task"] in session.kept]
         self.left_out: dict[str, str] = {}
-        """Name of a conversation → why it can tell nothing apart."""
+        """Name of a conversation → why it kills no mutant."""
         self.unasked: dict[str, str] = {}
-        """Name of a conversation that might tell something apart → why it takes too long."""
-        self._known: dict[int, Known | None] = {}
+        """Name of a conversation that might kill a mutant → why it takes too long."""
+        self._known: dict[int, OriginalScore | None] = {}
         self._variations: list[Probe] | None = None
-        self._said: dict[int, Known | None] = {}
-        """Number of a variation → what the code itself says of it."""
+        self._said: dict[int, OriginalScore | None] = {}
+        """Number of a variation → the original code's score."""
 
-    def batches(self, budget: Budget) -> Iterator[list[int]]:
-        """All conversations of use, few of them first and the slow ones last; the code itself is asked on the way.
+    def batches(self, budget: ProcessorBudget) -> Iterator[list[int]]:
+        """All useful conversations, first a few of them and the slow ones last; the original code is scored on the way.
 
         Raises `BudgetSpent`.
         """
@@ -111,8 +112,8 @@ class Bench:
             yield [number for number, known in usable if known.processor <= SLOW_SECONDS]
         yield slow
 
-    def _settled(self, probe: Probe) -> Known | None:
-        """What the code itself says; `None` where it cannot be held to that."""
+    def _settled(self, probe: Probe) -> OriginalScore | None:
+        """The original code's score; `None` if it is not reproducible."""
         used, started = processor_seconds(), time.monotonic()
         try:
             values = self.values(probe)
@@ -122,13 +123,13 @@ class Bench:
         except BaseException as error:  # SystemExit and the like are of no use either
             self.left_out[probe["name"]] = f"{type(error).__name__}: {error}"
             return None
-        known = Known(values, processor_seconds() - used, time.monotonic() - started)
+        known = OriginalScore(values, processor_seconds() - used, time.monotonic() - started)
         steady = not (probe["played"] or probe["in_company"])  # what it said then is the second time
         again = values if steady else self.attempted(probe, MOST_SECONDS)
         if known.processor > MOST_SECONDS:
             self.unasked[probe["name"]] = f"it takes {known.processor:.2g} s of the processor to score"
         elif again is None or differences(values, again):
-            self.left_out[probe["name"]] = "the code itself scores it otherwise the second time"
+            self.left_out[probe["name"]] = "the original code gives another score the second time"
         elif reason := _otherwise_before(probe, values):
             self.left_out[probe["name"]] = reason
         else:
@@ -138,9 +139,9 @@ class Bench:
     def values(
         self, probe: Probe, processor: float = MOST_SECONDS, wall: float = 10 * MOST_SECONDS, *, way: Way = "code"
     ) -> Values:
-        """Reward and functions of a conversation, by whatever code is in place.
+        """Reward and functions of a conversation, by the code in place.
 
-        Raises `OutOfTime`, and whatever comes through verifiers' own scoring.
+        Raises `OutOfTime`, and exceptions that verifiers' own scoring lets through.
         """
         task, completion = self._session.kept[probe["task"]], probe["completion"]
         with processor_limit(processor):
@@ -157,7 +158,7 @@ class Bench:
         *,
         way: Way = "code",
     ) -> Values | None:
-        """The values of a conversation, `None` where the code in place does not get as far."""
+        """The values of a conversation; `None` if the code in place fails."""
         try:
             return self.values(probe, processor, wall, way=way)
         except BaseException:
@@ -165,7 +166,7 @@ class Bench:
 
     # Mutants.
 
-    def decides(self, trial: Trial, mutator: Mutator, batch: Sequence[int], budget: Budget) -> bool:
+    def decides(self, trial: MutantTrial, mutator: Mutator, batch: Sequence[int], budget: ProcessorBudget) -> bool:
         """Ask a mutant about conversations until one settles its outcome; whether one did.
 
         Raises `BudgetSpent`.
@@ -185,7 +186,7 @@ class Bench:
             trial.outcome, trial.by = "killed", f"{type(error).__name__}: {error}"
         return bool(trial.outcome)
 
-    def _ask_about(self, trial: Trial, probe: Probe, known: Known | None) -> None:
+    def _ask_about(self, trial: MutantTrial, probe: Probe, known: OriginalScore | None) -> None:
         if known is None:
             return
         processor, wall = known.patience
@@ -204,8 +205,10 @@ class Bench:
         elif trial.apart is None and differences(known.values, values):
             trial.apart = _apart(probe, known.values, values)
 
-    def tells_apart(self, trial: Trial, mutator: Mutator, fragments: Sequence[str], budget: Budget) -> bool:
-        """Look for a reply that the mutant scores otherwise than the code itself; whether there is one.
+    def tells_apart(
+        self, trial: MutantTrial, mutator: Mutator, fragments: Sequence[str], budget: ProcessorBudget
+    ) -> bool:
+        """Look for a reply with another score by the mutant than by the original code; whether there is one.
 
         Raises `BudgetSpent`.
         """
@@ -222,8 +225,8 @@ class Bench:
                         return True
         return False
 
-    def _said_of(self, numbers: Iterable[int], budget: Budget) -> list[tuple[Probe, Known]]:
-        """What the code itself says of variations, asked once; without those of which it says nothing."""
+    def _said_of(self, numbers: Iterable[int], budget: ProcessorBudget) -> list[tuple[Probe, OriginalScore]]:
+        """The original code's scores of variations, computed once; without those that fail."""
         variations = self._variations or []
         for number in numbers:
             budget.check()
@@ -231,14 +234,14 @@ class Bench:
                 self._said[number] = self._listened(variations[number])
         return [(variations[number], said) for number in numbers if (said := self._said.get(number)) is not None]
 
-    def _listened(self, probe: Probe) -> Known | None:
-        """What the code itself says of a variation; `None` where it does not get as far."""
+    def _listened(self, probe: Probe) -> OriginalScore | None:
+        """The original code's score of a variation; `None` if it fails."""
         used = processor_seconds()
         values = self.attempted(probe)
-        return None if values is None else Known(values, processor_seconds() - used)
+        return None if values is None else OriginalScore(values, processor_seconds() - used)
 
     def _varied(self, fragments: Sequence[str]) -> list[Probe]:
-        """Variations of gold, all of them, and of the cases as many as there is room for."""
+        """All variations of reference replies, and as many of the cases as there is room for."""
         usable = [self.probes[number] for number, known in self._known.items() if known is not None]
         seeds = [probe for probe in usable if probe["seed"]]
         gold = [seed for seed in seeds if not seed["case"]]
@@ -267,9 +270,9 @@ class Bench:
 
 
 def _otherwise_before(probe: Probe, values: Values) -> str:
-    """Why a conversation cannot be held against mutants: it earned something else when it was scored first.
+    """Why a conversation cannot be used for mutants: it earned another score at first.
 
-    Where an episode is rewarded as a whole, a conversation alone is held to what its own functions say.
+    If an episode is rewarded as a whole, a single conversation is compared by the scores of its own functions.
     """
     before: Values = probe["recorded"]
     if probe["in_company"] or (probe["played"] and _same(before["reward"], values["reward"])):
@@ -285,10 +288,10 @@ def _otherwise_before(probe: Probe, values: Values) -> str:
 
 
 def broken_expectation(probe: Probe, known: Values, values: Values) -> str:
-    """What was laid down of a conversation, and held with the code itself, and does no longer."""
+    """The expectation that held with the original code and no longer holds."""
     for name, value in known.items():
         if value is not None and (values.get(name) is None or not math.isfinite(values[name] or 0.0)):
-            return f"{name} is no number any more"
+            return f"{name} is no longer a number"
     for expected in probe["expect"]:
         before, now = known.get(expected["of"]), values.get(expected["of"])
         if before is not None and now is not None and _holds(expected, before) and not _holds(expected, now):

@@ -1,7 +1,7 @@
-"""A mutant put in place of the code that runs, and taken out again, without importing anything anew.
+"""Puts a mutant in place of the running code and takes it out again, without importing anything anew.
 
-Functions keep their identity: whoever holds one (a rubric, a class, a closure) calls the
-mutant through it. Only the code object, a default or a constant of the module is exchanged.
+Functions keep their identity: holders of one (a rubric, a class, a closure) call the mutant through it. Only the code
+object, a default or a constant of the module is exchanged.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
-Key = tuple[str, int]
+FunctionKey = tuple[str, int]
 """Qualified name of a function and which one of that name it is."""
 
 
@@ -43,7 +43,7 @@ class Mutator:
             elif issubclass(kind, ModuleType) and (vars(found).get("__file__") or "").startswith(prefix):
                 self._modules.append(found)
         self._caches = [cache for cache in self._caches if self._is_ours(cache)]
-        self._originals: dict[str, dict[Key, CodeType]] = {}
+        self._originals: dict[str, dict[FunctionKey, CodeType]] = {}
 
     def _is_ours(self, cache: Any) -> bool:
         code = getattr(getattr(cache, "__wrapped__", None), "__code__", None)
@@ -53,7 +53,7 @@ class Mutator:
     def applied(self, mutant: Mapping[str, Any]) -> Iterator[None]:
         """Run the block with the mutant in place.
 
-        Raises `NotApplicable` before the block where that cannot be done.
+        Raises `NotApplicable` before the block if that is impossible.
         """
         filename = str(self._root / mutant["file"])
         ways: dict[str, Callable[..., Iterator[None]]] = {
@@ -93,7 +93,7 @@ class Mutator:
             for function, old, _ in swaps:
                 function.__code__ = old
 
-    def _original(self, filename: str) -> dict[Key, CodeType]:
+    def _original(self, filename: str) -> dict[FunctionKey, CodeType]:
         if filename not in self._originals:
             self._originals[filename] = _codes(_compiled(Path(filename).read_text("utf-8"), filename))
         return self._originals[filename]
@@ -135,7 +135,7 @@ class Mutator:
                 namespace[name] = value
 
     def _passed_on(self, module: ModuleType, before: Mapping[str, Any]) -> list[tuple[dict[str, Any], str, Any]]:
-        """Give the new value to modules that imported the old one; what they held before."""
+        """Set the new value in modules that imported the old one; returns their old values."""
         saved = []
         for name, old in before.items():
             for other in self._modules:
@@ -159,9 +159,9 @@ def _compiled(source: str | ast.Module, filename: str) -> CodeType:
         return compile(source, filename, "exec", dont_inherit=True)
 
 
-def _codes(code: CodeType) -> dict[Key, CodeType]:
+def _codes(code: CodeType) -> dict[FunctionKey, CodeType]:
     """All code objects below a module's, in the order of the source."""
-    found: dict[Key, CodeType] = {}
+    found: dict[FunctionKey, CodeType] = {}
     counts: Counter[str] = Counter()
     waiting = [code]
     while waiting:
@@ -175,7 +175,7 @@ def _codes(code: CodeType) -> dict[Key, CodeType]:
 
 
 def _with_freevars(new: CodeType, old: CodeType, source: str, filename: str) -> CodeType:
-    """The code with the variables of the closure that it is put into, where the mutant uses fewer."""
+    """The code with the variables of the closure that it is put into, if the mutant uses fewer."""
     if new.co_freevars == old.co_freevars:
         return new
     tree = ast.parse(source)

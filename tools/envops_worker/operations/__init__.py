@@ -1,1 +1,1 @@
-"""What a worker can be asked for; every module answers with facts in the shape of `observe.facts`."""
+"""The operations of a worker; each module sends facts in the shape of `envops.facts.observed`."""

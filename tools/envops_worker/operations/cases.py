@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from envops_worker.adapters.adapter import Job, TaskView
-from envops_worker.channel import Request
+from envops_worker.adapters.adapter import RolloutRequest, TaskView
+from envops_worker.channel import JobRequest
 from envops_worker.checks.inspection import MAXIMUM_TASKS
 from envops_worker.failures import OutOfTime
 from envops_worker.messages import Message, says
-from envops_worker.policies.policies import SCRIPT_PREFIX
+from envops_worker.policies.scripted import SCRIPT_PREFIX
 from envops_worker.session import Session, played_score
 
 SEARCHED_FOR_CASES = 5_000
 
 
-def answer(session: Session, request: Request) -> None:
+def answer(session: Session, request: JobRequest) -> None:
     found = [_with_task(session, case) for case in request["cases"]]
     tell = _played if session.adapter.conversational else _scored
     for facts in tell(session, request, found):
@@ -24,7 +24,7 @@ def answer(session: Session, request: Request) -> None:
 
 
 def _with_task(session: Session, case: Mapping[str, Any]) -> dict[str, Any]:
-    """The case as facts, with its task and script beside it where there is such a task."""
+    """The case as facts, with its task and script if there is such a task."""
     facts: dict[str, Any] = {key: case[key] for key in ("name", "line", "expect")} | {"score": None}
     try:
         return {"facts": facts, "task": _task_of_case(session, case["task"]), "script": _script(case["reply"])}
@@ -50,7 +50,7 @@ def _script(reply: Any) -> list[Message]:
     return [says(turn) if isinstance(turn, str) else {"role": "assistant", "content": "", **turn} for turn in turns]
 
 
-def _scored(session: Session, request: Request, cases: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+def _scored(session: Session, request: JobRequest, cases: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
     for case in cases:
         if "task" in case:
             try:
@@ -60,11 +60,11 @@ def _scored(session: Session, request: Request, cases: list[dict[str, Any]]) -> 
         yield case["facts"]
 
 
-def _played(session: Session, request: Request, cases: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+def _played(session: Session, request: JobRequest, cases: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
     """All scripts as policies of their own, in rollouts side by side."""
     playing = {f"{SCRIPT_PREFIX}{number}": case for number, case in enumerate(cases) if "task" in case}
     session.policies.scripts |= {name: case["script"] for name, case in playing.items()}
-    jobs = [Job(name, case["task"].index) for name, case in playing.items()]
+    jobs = [RolloutRequest(name, case["task"].index) for name, case in playing.items()]
     try:
         for row in session.rollouts(jobs, request["max_concurrent"], request["seconds"] * 4):
             playing[row["policy"]]["facts"]["score"] = played_score(row, [], derived=False) | {"policy": "case"}

@@ -5,21 +5,21 @@ from __future__ import annotations
 import threading
 
 from envops_worker.adapters.adapter import TaskView
-from envops_worker.channel import Request
+from envops_worker.channel import JobRequest
 from envops_worker.endpoint.faults import FaultPlan
-from envops_worker.policies.policies import Policies
+from envops_worker.policies.scripted import ScriptedPolicies
 from envops_worker.session import Session
 
 
-def answer(session: Session, request: Request) -> None:
-    """Say where the endpoint is, and stay."""
-    from envops_worker.endpoint.server import Endpoint
+def answer(session: Session, request: JobRequest) -> None:
+    """Send the address of the endpoint, and stay."""
+    from envops_worker.endpoint.server import ScriptedEndpoint
 
     tasks: list[TaskView] = []
     for split in ("train", "eval"):
         tasks += session.adapter.tasks(split, request["tasks"])
-    endpoint = Endpoint(session.policies, FaultPlan.parse(request["faults"]), request["port"])
+    endpoint = ScriptedEndpoint(session.policies, FaultPlan.parse(request["faults"]), request["port"])
     endpoint.speak_about(tasks)
-    served = {"url": endpoint.base_url, "policies": list(Policies.names), "tasks": len(tasks)}
+    served = {"url": endpoint.base_url, "policies": list(ScriptedPolicies.names), "tasks": len(tasks)}
     session.channel.item("endpoint", served)
     threading.Event().wait()

@@ -5,23 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from envops_worker.adapters.adapter import Job, Manner
+from envops_worker.adapters.adapter import RolloutOptions, RolloutRequest
 from envops_worker.adapters.rollout_errors import lost_rollout
-from envops_worker.channel import Request
+from envops_worker.channel import JobRequest
 from envops_worker.endpoint.faults import FaultPlan
 from envops_worker.failures import OutOfTime
 from envops_worker.session import Session
 
-Asked = tuple[str, int, int]
+RolloutKey = tuple[str, int, int]
 """Policy, task, number."""
 
 
-def answer(session: Session, request: Request) -> None:
-    """Every rollout that was asked for comes back, those excepted that an earlier run made already.
+def answer(session: Session, request: JobRequest) -> None:
+    """Make every requested rollout, except those of an earlier run.
 
-    Asked about the first `tasks`, or about those of `indices`; `predict` also scores each in the process.
+    They are made on the first `tasks`, or on those of `indices`; `predict` also scores each in the process.
     """
-    made: set[Asked] = {(policy, task, number) for policy, task, number in request.get("made", ())}
+    made: set[RolloutKey] = {(policy, task, number) for policy, task, number in request.get("made", ())}
     asked = asked_of(session, request)
     for policy, task, _ in made:
         session.policies.was_drawn(policy, task)
@@ -31,13 +31,13 @@ def answer(session: Session, request: Request) -> None:
         session.channel.item("rollout", row)
 
 
-def manner_of(request: Request) -> Manner:
+def options_of(request: JobRequest) -> RolloutOptions:
     """How its rollouts are to be played."""
     sampling, retries = request.get("sampling", {"temperature": 1.0}), request.get("retries", 0)
-    return Manner(sampling, retries, connected=request.get("connected", True), harness=request.get("harness"))
+    return RolloutOptions(sampling, retries, connected=request.get("connected", True), harness=request.get("harness"))
 
 
-def asked_of(session: Session, request: Request) -> list[Asked]:
+def asked_of(session: Session, request: JobRequest) -> list[RolloutKey]:
     """The rollouts that an evaluation is to have."""
     indices = request.get("indices") or list(session.kept)[: request["tasks"]]
     return [
@@ -48,8 +48,8 @@ def asked_of(session: Session, request: Request) -> list[Asked]:
     ]
 
 
-def _played(session: Session, asked: list[Asked], request: Request) -> Iterator[dict[str, Any]]:
-    """The rollouts among the faults that were asked for, which are over with them."""
+def _played(session: Session, asked: list[RolloutKey], request: JobRequest) -> Iterator[dict[str, Any]]:
+    """The rollouts, with the requested faults of the endpoint in place."""
     session.endpoint.faults = FaultPlan.parse(request.get("faults", ()))
     try:
         yield from _complete(session, asked, request)
@@ -57,38 +57,38 @@ def _played(session: Session, asked: list[Asked], request: Request) -> Iterator[
         session.endpoint.faults = FaultPlan()
 
 
-def _complete(session: Session, asked: list[Asked], request: Request) -> Iterator[dict[str, Any]]:
+def _complete(session: Session, asked: list[RolloutKey], request: JobRequest) -> Iterator[dict[str, Any]]:
     """The rollouts, and in the place of those that never came their failure."""
     missing = dict.fromkeys(asked)
     failure: dict[str, Any] | None = None
     relay = request.get("relay")
-    rows = session.rollouts(jobs_of(asked), request["max_concurrent"], request["seconds"], relay, manner_of(request))
+    rows = session.rollouts(jobs_of(asked), request["max_concurrent"], request["seconds"], relay, options_of(request))
     try:
         for row in rows if asked else ():
             missing.pop((row["policy"], row["task"], row["rollout"]), None)
             yield row
     except OutOfTime as error:
         failure = session.sources.failure(error)
-    nothing = "the evaluation ended and said nothing of this rollout"
+    nothing = "the evaluation ended without a result of this rollout"
     failure = failure or {"kind": "infrastructure", "type": "LostRollout", "message": nothing}
     for policy, task, number in missing:
         yield lost_rollout(task, policy, number, failure)
 
 
-def jobs_of(asked: Iterable[Asked]) -> list[Job]:
+def jobs_of(asked: Iterable[RolloutKey]) -> list[RolloutRequest]:
     """One job for each run of numbers that follow each other."""
-    jobs: list[Job] = []
+    jobs: list[RolloutRequest] = []
     for policy, task, number in asked:
         last = jobs[-1] if jobs else None
         if last is not None and (last.policy, last.task, last.numbers().stop) == (policy, task, number):
-            jobs[-1] = Job(policy, task, last.rollouts + 1, last.first)
+            jobs[-1] = RolloutRequest(policy, task, last.rollouts + 1, last.first)
         else:
-            jobs.append(Job(policy, task, 1, number))
+            jobs.append(RolloutRequest(policy, task, 1, number))
     return jobs
 
 
 def _predicted(session: Session, row: dict[str, Any], seconds: float) -> float | None:
-    """What in-process scoring gives the conversation of a rollout; nothing where only rollouts are scored."""
+    """The in-process score of a rollout's conversation; `None` if only rollouts are scored."""
     if session.adapter.conversational or row["failure"] is not None:
         return None
     score = session.run(session.adapter.score(session.kept[row["task"]], [row["completion"]]), seconds)[0]

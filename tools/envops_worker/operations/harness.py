@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from envops_worker.channel import Request
+from envops_worker.channel import JobRequest
 from envops_worker.failures import HarnessUnusable, OutOfTime
 from envops_worker.session import Session
 
 
-def answer(session: Session, request: Request) -> None:
+def answer(session: Session, request: JobRequest) -> None:
     """Raises `HarnessUnusable`: that is neither the environment's fault nor the model's."""
     name = request["seat"]["id"]
     if session.settings.generation != "v1":
-        raise HarnessUnusable(f"a harness is of v1, and this environment is of v0: there is no seat for {name}")
-    from envops_worker.adapters.harnesses import Seat
+        raise HarnessUnusable(f"a harness requires a v1 environment, and this one is v0: {name} cannot be used")
+    from envops_worker.adapters.harness_support import AgentSlot
     from envops_worker.adapters.v1 import AdapterV1
 
     assert isinstance(session.adapter, AdapterV1)
     try:
-        session.run(session.adapter.harnesses.make_ready(Seat(**request["seat"])), request["seconds"])
+        session.run(session.adapter.harnesses.make_ready(AgentSlot(**request["seat"])), request["seconds"])
     except OutOfTime:
         raise HarnessUnusable(f"the harness {name} was not set up within {request['seconds']:g} s") from None

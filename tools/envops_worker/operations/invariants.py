@@ -1,4 +1,4 @@
-"""What must hold whatever the circumstances: gold everywhere, equal rewards, no growth, nothing else read."""
+"""Invariants of scoring: reference replies on every task, equal rewards, linear growth, no other inputs."""
 
 from __future__ import annotations
 
@@ -6,18 +6,20 @@ import contextlib
 from collections.abc import Iterator
 from typing import Any
 
-from envops_worker.adapters.adapter import Job, TaskView
-from envops_worker.channel import Request
+from envops_worker.adapters.adapter import RolloutRequest, TaskView
+from envops_worker.channel import JobRequest
 from envops_worker.checks.growth import growths, shapes_around
-from envops_worker.checks.repetition import POLICIES, Unit, repetitions, scored_units
-from envops_worker.effort import Budget
+from envops_worker.checks.judge_attacks import judged_scores
+from envops_worker.checks.repetition import REPEATED, Unit, repetitions, scored_units
+from envops_worker.effort import ProcessorBudget
 from envops_worker.failures import OutOfTime
 from envops_worker.guards import EXECUTED, ActGuard
 from envops_worker.messages import says, text_of
 from envops_worker.operations.rewards import completions_of
 from envops_worker.policies.answers import answer_of, detect_type, find_payload
-from envops_worker.policies.judge_attacks import judged_scores
-from envops_worker.policies.wrong_replies import Gold
+from envops_worker.policies.baselines import oracle
+from envops_worker.policies.distorted_answers import near_miss
+from envops_worker.policies.policy import ReferenceReply
 from envops_worker.session import Session
 
 SAMPLED_TASKS = 8
@@ -25,7 +27,7 @@ PLAYED_TASKS = 3
 LOWEST = 20
 
 
-def answer(session: Session, request: Request) -> None:
+def answer(session: Session, request: JobRequest) -> None:
     if session.adapter.conversational:
         _play_one_by_one(session, request)
         _send_judged(session, request)
@@ -42,17 +44,17 @@ def answer(session: Session, request: Request) -> None:
     _send_judged(session, request)
 
 
-def _send_judged(session: Session, request: Request) -> None:
+def _send_judged(session: Session, request: JobRequest) -> None:
     for judged in judged_scores(session, request["seconds"]):
         session.channel.item("judged", judged)
 
 
 def _units(session: Session, seconds: float) -> Iterator[Unit]:
-    """Some tasks with the first reply of some policies; together where rewards compare them."""
+    """The first reply of some policies to some tasks; together if rewards compare them."""
     for task in list(session.kept.values())[:SAMPLED_TASKS]:
         said = [
             (policy, completion)
-            for policy in POLICIES
+            for policy in REPEATED
             if not session.hung[policy]
             for completion in list(completions_of(session, policy, task, seconds))[:1]
         ]
@@ -62,7 +64,7 @@ def _units(session: Session, seconds: float) -> Iterator[Unit]:
             yield from (Unit(task.index, (policy,), (completion,)) for policy, completion in said)
 
 
-def _send_acts(session: Session, units: list[Unit], request: Request) -> None:
+def _send_acts(session: Session, units: list[Unit], request: JobRequest) -> None:
     """Score a few conversations under watch."""
     settings = session.settings
     guard = ActGuard(session.sources, (settings.overlay, settings.package))
@@ -79,7 +81,7 @@ def _send_acts(session: Session, units: list[Unit], request: Request) -> None:
 
 
 def _executable(session: Session, seconds: float) -> Iterator[Unit]:
-    """Replies that are code: gold with a name for its answer, and with that name as a further line."""
+    """Replies that are code: the reference reply with a name for its answer, and with that name on a further line."""
     for task in list(session.kept.values())[:1]:
         perfect = session.asked_oracle(task, seconds)
         if perfect is not None and not perfect.get("tool_calls"):
@@ -88,7 +90,7 @@ def _executable(session: Session, seconds: float) -> Iterator[Unit]:
                 yield Unit(task.index, ("executed",), ([says(payload.saying(answer))],))
 
 
-def _send_growth(session: Session, request: Request) -> None:
+def _send_growth(session: Session, request: JobRequest) -> None:
     """Measure the environment's own code; a judge's client would be measured with it."""
     if session.judge is not None and session.judge.calls:
         return
@@ -96,14 +98,14 @@ def _send_growth(session: Session, request: Request) -> None:
         perfect = session.asked_oracle(task, request["seconds"])
         reply = "" if perfect is None else text_of(perfect)
         payload = find_payload(reply, answer_of(task.data))
-        gold = Gold(reply, payload, (), detect_type(payload.answer))
-        for growth in growths(session, task, shapes_around(gold), request["budget"]):
+        reference = ReferenceReply(reply, payload, (), detect_type(payload.answer))
+        for growth in growths(session, task, shapes_around(reference), request["budget"]):
             session.channel.item("growth", growth)
 
 
-def _sweep(session: Session, request: Request) -> dict[str, Any] | None:
-    """Gold, once, on every task that is not kept."""
-    budget = Budget(request["budget"] / 2)
+def _sweep(session: Session, request: JobRequest) -> dict[str, Any] | None:
+    """Score the reference reply once on every task that is not kept."""
+    budget = ProcessorBudget(request["budget"] / 2)
     limit = request["sweep"]
     rows: list[dict[str, Any]] = []
     known, ended_by = 0, "all"
@@ -137,14 +139,14 @@ def _gold(session: Session, task: TaskView, seconds: float) -> dict[str, Any] | 
     perfect = session.asked_oracle(task, seconds)
     if perfect is None:
         return None
-    return session.scored(task, "oracle", [perfect], seconds)
+    return session.scored(task, oracle.name, [perfect], seconds)
 
 
-def _play_one_by_one(session: Session, request: Request) -> None:
-    """Some of the rollouts again, one after the other and last first, where they ran side by side."""
+def _play_one_by_one(session: Session, request: JobRequest) -> None:
+    """Repeat some of the concurrent rollouts one by one, in reverse order."""
     tasks = list(session.kept)[:PLAYED_TASKS]
-    wanted = [(task, policy) for policy in ("oracle", "near-miss") for task in tasks]
-    jobs = [Job(policy, task) for task, policy in reversed(wanted) if (task, policy) in session.played]
+    wanted = [(task, policy) for policy in (oracle.name, near_miss.name) for task in tasks]
+    jobs = [RolloutRequest(policy, task) for task, policy in reversed(wanted) if (task, policy) in session.played]
     differences, count = [], 0
     for row in session.rollouts(jobs, 1, request["seconds"] * 4):
         before = session.played[row["task"], row["policy"]]

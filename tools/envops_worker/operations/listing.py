@@ -1,14 +1,14 @@
-"""Tasks as they come, without reading the data set whole, and what the oracle says first on them."""
+"""Lists tasks without reading the whole dataset, and the oracle's first replies to them."""
 
 from __future__ import annotations
 
-from envops_worker.channel import Request
+from envops_worker.channel import JobRequest
 from envops_worker.operations.tasks import task_facts
 from envops_worker.session import Session
 
 
-def answer(session: Session, request: Request) -> None:
-    """Send the first tasks; on the first of them also what the oracle says, where one reply is all there is."""
+def answer(session: Session, request: JobRequest) -> None:
+    """Send the first tasks, and the oracle's reply to the first of them if one reply is the whole conversation."""
     asked = 0 if session.adapter.conversational else request["asked"]
     for position, task in enumerate(session.adapter.tasks("train", request["limit"])):
         session.kept[task.index] = task

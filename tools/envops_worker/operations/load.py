@@ -9,18 +9,18 @@ import time
 from importlib.metadata import version
 
 from envops_worker.adapters.adapter import Adapter, Settings
-from envops_worker.channel import Request
+from envops_worker.channel import JobRequest
 from envops_worker.confinement import NetworkGuard
+from envops_worker.endpoint.scripted_judge import ScriptedJudge
 from envops_worker.failures import Sources
 from envops_worker.imported import collector_at_rest, import_verifiers
-from envops_worker.policies.judges import ScriptedJudge
 from envops_worker.policies.oracle import AuthorsOracle, DerivedOracle
-from envops_worker.policies.policies import AnswerSettings, Policies
+from envops_worker.policies.scripted import AnswerSettings, ScriptedPolicies
 from envops_worker.session import Session
 from envops_worker.template import open_descriptors
 
 
-def answer(session: Session, request: Request) -> None:
+def answer(session: Session, request: JobRequest) -> None:
     settings = session.settings = Settings.parse(request["settings"])
     session.sources = Sources(settings.overlay, settings.package)
     session.guard = session.watching or NetworkGuard(session.sources, settings.allow_network)
@@ -72,7 +72,7 @@ def _refuse_other_v1() -> None:
         raise ImportError(f"v1 environments need verifiers 0.3.1 or later, and the lock holds {here}: raise the bound")
 
 
-def _make_policies(session: Session, settings: Settings) -> Policies:
+def _make_policies(session: Session, settings: Settings) -> ScriptedPolicies:
     path = settings.package / "tests" / "oracle.py"
     oracle = AuthorsOracle(path) if path.is_file() else DerivedOracle(session.adapter.parser_tags())
-    return Policies(oracle, AnswerSettings(settings.answer_type, settings.tolerance, settings.case_sensitive))
+    return ScriptedPolicies(oracle, AnswerSettings(settings.answer_type, settings.tolerance, settings.case_sensitive))

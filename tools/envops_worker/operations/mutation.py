@@ -1,7 +1,7 @@
-"""Mutants of the reward code, each asked about the same conversations as the code itself.
+"""Mutants of the reward code, each scored on the same conversations as the original code.
 
-Mutants hang, eat memory and leave state behind: the job that tries them does nothing else afterwards. It says which
-mutant it is about to try, so that the host can go on with the others in another job.
+Mutants hang, use up memory and leave state behind, so a job that tries them does nothing else afterwards. It announces
+each mutant, so that the host can continue with the others in another job.
 """
 
 from __future__ import annotations
@@ -9,17 +9,17 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Sequence
 
-from envops_worker.channel import Request
+from envops_worker.channel import JobRequest
 from envops_worker.checks.reached import Reached
-from envops_worker.effort import Budget, BudgetSpent
-from envops_worker.mutation.bench import Bench, Trial
+from envops_worker.effort import BudgetSpent, ProcessorBudget
+from envops_worker.mutation.bench import Bench, MutantTrial
 from envops_worker.mutation.mutant import Mutator, mutator_of
 from envops_worker.session import Session
 
 SECONDS_PER_REPLY = 10.0
 
 
-def answer(session: Session, request: Request) -> None:
+def answer(session: Session, request: JobRequest) -> None:
     """`reach`: which lines run. `try`: what becomes of each mutant."""
     for index in {probe["task"] for probe in request["probes"]} & session.kept.keys():
         session.asked_oracle(session.kept[index], SECONDS_PER_REPLY)  # a scripted judge asks it while a reward runs
@@ -27,8 +27,8 @@ def answer(session: Session, request: Request) -> None:
     steps[request["step"]](session, request)
 
 
-def _reach(session: Session, request: Request) -> None:
-    budget = Budget(request["seconds"], request["patience"])
+def _reach(session: Session, request: JobRequest) -> None:
+    budget = ProcessorBudget(request["seconds"], request["patience"])
     reached = Reached(session.sources)
     bench = Bench(session, request["probes"])
     mutator_of(session.settings.overlay).forget()  # what a cache answers would not run
@@ -39,14 +39,14 @@ def _reach(session: Session, request: Request) -> None:
     session.channel.item("reached", {**reached.facts(), "complete": complete})
 
 
-def _try_all(session: Session, request: Request) -> None:
-    budget = Budget(request["seconds"], request["patience"])
+def _try_all(session: Session, request: JobRequest) -> None:
+    budget = ProcessorBudget(request["seconds"], request["patience"])
     bench = Bench(session, request["probes"])
     mutator = mutator_of(session.settings.overlay)
-    survivors = [Trial(mutant, "survived") for mutant in request["survivors"]]
+    survivors = [MutantTrial(mutant, "survived") for mutant in request["survivors"]]
     with contextlib.suppress(BudgetSpent):
         for marked in (False, True):  # marked ones last: their author says that it is no use
-            trials = [Trial(mutant) for mutant in request["mutants"] if mutant["marked"] == marked]
+            trials = [MutantTrial(mutant) for mutant in request["mutants"] if mutant["marked"] == marked]
             survivors += _ask_all(session, bench, mutator, trials, budget)
         for trial in survivors:
             if trial.apart is None:
@@ -55,8 +55,10 @@ def _try_all(session: Session, request: Request) -> None:
                     session.channel.item("mutant", trial.facts())
 
 
-def _ask_all(session: Session, bench: Bench, mutator: Mutator, trials: Sequence[Trial], budget: Budget) -> list[Trial]:
-    """Ask all mutants about few conversations, then what is left of them about more; those that survive.
+def _ask_all(
+    session: Session, bench: Bench, mutator: Mutator, trials: Sequence[MutantTrial], budget: ProcessorBudget
+) -> list[MutantTrial]:
+    """Score all mutants on a few conversations, then the remaining ones on more; returns the survivors.
 
     Raises `BudgetSpent`.
     """
@@ -76,6 +78,6 @@ def _ask_all(session: Session, bench: Bench, mutator: Mutator, trials: Sequence[
     return left
 
 
-def _trying(session: Session, trial: Trial, budget: Budget) -> None:
-    """Tell the host which mutant is about to be put in place, and how much of the budget is left."""
+def _trying(session: Session, trial: MutantTrial, budget: ProcessorBudget) -> None:
+    """Announce the mutant that is put in place next, and how much of the budget is left."""
     session.channel.item("trying", {"id": trial.mutant["id"], "left": budget.left})

@@ -1,22 +1,25 @@
-"""One reply on one task, told in full: what was read out of it and what each function gave."""
+"""One reply to one task in detail: what each parser reads from it, and the score of each function."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from envops_worker.adapters.adapter import Job
-from envops_worker.channel import Request
+from envops_worker.adapters.adapter import RolloutRequest
+from envops_worker.channel import JobRequest
 from envops_worker.checks.inspection import MAXIMUM_TASKS
-from envops_worker.extraction import extracted
 from envops_worker.failures import OutOfTime
-from envops_worker.messages import says
+from envops_worker.messages import Message, last_words, says
 from envops_worker.operations.tasks import task_facts
-from envops_worker.policies.policies import SCRIPT_PREFIX
+from envops_worker.policies.answers import answer_of, find_payload
+from envops_worker.policies.scripted import SCRIPT_PREFIX
 from envops_worker.session import Session
 
+LONGEST = 2_000
 
-def answer(session: Session, request: Request) -> None:
-    """Score the turns, as one reply or as the script of a rollout; where no such task is, say how many are."""
+
+def answer(session: Session, request: JobRequest) -> None:
+    """Score the turns, as one reply or as the script of a rollout; without such a task, send the number of tasks."""
     count = 0
     for task in session.adapter.tasks("train", min(request["task"] + 1, MAXIMUM_TASKS)):
         session.kept[task.index] = task
@@ -31,7 +34,7 @@ def answer(session: Session, request: Request) -> None:
     session.channel.item("extracted", extracted(session.adapter, found.data, score["completion"]))
 
 
-def _scored(session: Session, request: Request) -> dict[str, Any]:
+def _scored(session: Session, request: JobRequest) -> dict[str, Any]:
     index, seconds = request["task"], request["seconds"]
     script = [says(turn) for turn in request["turns"]]
     if not session.adapter.conversational:
@@ -39,7 +42,54 @@ def _scored(session: Session, request: Request) -> dict[str, Any]:
     name = f"{SCRIPT_PREFIX}reply"
     session.policies.scripts[name] = script
     try:
-        (row,) = session.rollouts([Job(name, index)], 1, seconds * 4)
+        (row,) = session.rollouts([RolloutRequest(name, index)], 1, seconds * 4)
     except OutOfTime as error:
         return session.unscored(session.kept[index], "given", script, error)
     return {**row, "policy": "given"}
+
+
+# What is read from a reply: by the environment's own parsers, and by `find_payload`.
+
+
+def extracted(adapter: Any, data: Mapping[str, Any], completion: Sequence[Message]) -> list[dict[str, Any]]:
+    """Each way to read the reply, and its result; a parser that raises has an error as its result.
+
+    A v0 environment has a parser, and its rubric may have another one. A v1 package has none: only the payload that
+    scripted policies would replace is listed.
+    """
+    found = []
+    for owner, parser in parsers_of(adapter):
+        found.append({"by": f"{owner}.parse", **_tried(lambda p=parser: _fields(p.parse(last_words(completion))))})
+        found.append({"by": f"{owner}.parse_answer", **_tried(lambda p=parser: p.parse_answer(list(completion)))})
+    payload = find_payload(last_words(completion), answer_of(dict(data)))
+    found.append({"by": "envops", "value": payload.answer[:LONGEST]})
+    return found
+
+
+def parsers_of(adapter: Any) -> list[tuple[str, Any]]:
+    """The parsers of a v0 environment by name, each once: its own, and those that paying rubrics hold."""
+    environment = getattr(adapter, "environment", None)
+    if environment is None:
+        return []
+    from envops_worker.adapters.v0 import leaf_rubrics
+
+    known: list[tuple[str, Any]] = [("parser", getattr(environment, "parser", None))]
+    for rubric in leaf_rubrics(environment.rubric):
+        parser = getattr(rubric, "parser", None)
+        if any(rubric.weights) and all(parser is not other for _, other in known):
+            known.append(("rubric.parser", parser))
+    return [(name, parser) for name, parser in known if parser is not None]
+
+
+def _tried(read: Any) -> dict[str, Any]:
+    try:
+        value = read()
+    except Exception as error:
+        return {"value": None, "error": f"{type(error).__name__}: {error}"[:LONGEST]}
+    return {"value": value[:LONGEST] if isinstance(value, str) else value}
+
+
+def _fields(parsed: Any) -> Any:
+    """The result of a parser: text as it is, the fields of an object by name."""
+    fields = getattr(parsed, "__dict__", None)
+    return dict(fields) if isinstance(fields, dict) else parsed

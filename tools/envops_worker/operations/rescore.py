@@ -1,22 +1,22 @@
-"""Given replies, scored by this environment's code, whoever said them where."""
+"""Scores given replies by this environment's code."""
 
 from __future__ import annotations
 
 import itertools
 from typing import Any
 
-from envops_worker.adapters.adapter import Job
-from envops_worker.channel import Request
+from envops_worker.adapters.adapter import RolloutRequest
+from envops_worker.channel import JobRequest
 from envops_worker.failures import OutOfTime
-from envops_worker.policies.policies import SCRIPT_PREFIX
+from envops_worker.policies.scripted import SCRIPT_PREFIX
 from envops_worker.session import Session, shortened_messages
 
 
-def answer(session: Session, request: Request) -> None:
-    """Score each reply on the task that it belongs to; the tasks were listed before.
+def answer(session: Session, request: JobRequest) -> None:
+    """Score each reply on its task; the tasks were listed before.
 
-    Replies of one `group` are scored together, where rewards compare the replies to a task. Where the
-    environment answers back, the assistant's turns are played as a scripted rollout.
+    Replies of one `group` are scored together if rewards compare the replies to a task. In a multi-turn environment the
+    assistant's turns are played as a scripted rollout.
     """
     if session.adapter.conversational:
         _play(session, request)
@@ -39,7 +39,7 @@ def _scored(session: Session, reply: dict[str, Any], seconds: float) -> dict[str
     return score
 
 
-def _score_groups(session: Session, request: Request) -> None:
+def _score_groups(session: Session, request: JobRequest) -> None:
     for _, together in itertools.groupby(request["replies"], key=lambda reply: reply["group"]):
         group = list(together)
         task = session.kept[group[0]["task"]]
@@ -53,14 +53,14 @@ def _score_groups(session: Session, request: Request) -> None:
             session.channel.item("rescored", {"id": reply["id"], **score})
 
 
-def _play(session: Session, request: Request) -> None:
+def _play(session: Session, request: JobRequest) -> None:
     numbers = {}
     jobs = []
     for reply in request["replies"]:
         name = f"{SCRIPT_PREFIX}given-{reply['id']}"
         numbers[name] = reply["id"]
         session.policies.scripts[name] = [said for said in reply["completion"] if said["role"] == "assistant"]
-        jobs.append(Job(name, reply["task"]))
+        jobs.append(RolloutRequest(name, reply["task"]))
     for row in session.rollouts(jobs, request["max_concurrent"], request["seconds"] * max(4, len(jobs) ** 0.5)):
         session.channel.item("rescored", {"id": numbers[row["policy"]], **row})
     for name in numbers:

@@ -1,25 +1,26 @@
-"""Gold on every kept task and each policy on as many as it speaks on; the first replies of each are scored twice."""
+"""Replies of policies: the oracle on every kept task, others on fewer; the first replies of each are scored twice."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from envops_worker.adapters.adapter import Job, TaskView
-from envops_worker.adapters.groups import score_together
-from envops_worker.channel import Request
-from envops_worker.messages import Message, says, text_of
-from envops_worker.policies.judges import last_words
-from envops_worker.policies.policies import MIXED
-from envops_worker.policies.wrong_replies import FORMS
+from envops_worker.adapters.adapter import RolloutRequest, TaskView
+from envops_worker.channel import JobRequest
+from envops_worker.failures import OutOfTime
+from envops_worker.messages import Message, last_words, says, text_of
+from envops_worker.policies import policy_named
+from envops_worker.policies.baselines import nop, oracle
+from envops_worker.policies.distorted_answers import near_miss
+from envops_worker.policies.scripted import MIXED
 from envops_worker.session import HUNG_ENOUGH, IMPATIENT_SECONDS, Session, played_score
 
 PATIENCE = 6
-"""From so many replies on that hung, others are given less time."""
+"""After this many replies hung, others get less time."""
 
 
-def answer(session: Session, request: Request) -> None:
-    """Gold on every kept task, and each policy on as many as it speaks on."""
+def answer(session: Session, request: JobRequest) -> None:
+    """Score the oracle on every kept task, and each policy on its own number of tasks."""
     if session.adapter.conversational:
         _play_policies(session, request)
         return
@@ -34,7 +35,7 @@ def answer(session: Session, request: Request) -> None:
             policy
             for policy in request["policies"]
             # An empty reply names a task of which it would not be known otherwise that gold is silent there.
-            if position < sampled.get(policy, position + 1) or (policy == "nop" and gold_is_silent)
+            if position < sampled.get(policy, position + 1) or (policy == nop.name and gold_is_silent)
         ]
         chosen = [policy for policy in wanted if session.hung[policy] < HUNG_ENOUGH]
         if session.adapter.grouped:
@@ -47,73 +48,74 @@ def answer(session: Session, request: Request) -> None:
 
 
 def _rarer(sampled: Mapping[str, int]) -> dict[str, int]:
-    """The policies that speak on fewer tasks than most."""
+    """The policies that reply to fewer tasks than most."""
     most = max(sampled.values(), default=0)
     return {policy: limit for policy, limit in sampled.items() if limit < most}
 
 
 def completions_of(session: Session, policy: str, task: TaskView, seconds: float) -> Iterator[list[Message]]:
+    """The replies of a policy to a task; without a reference reply only the empty one."""
     perfect = session.asked_oracle(task, seconds)
-    if perfect is None or policy == "oracle":
-        if policy == "nop":
+    if perfect is None or policy == oracle.name:
+        if policy == nop.name:
             yield [says("")]
         elif perfect is not None:
             yield [perfect]
         return
-    if policy in ("near-miss", "format-only", "hedge", *FORMS):
+    if policy_named(policy).needs_reference:
         asked = "\n".join(text_of(message) for message in task.prompt)
-        for text in session.policies.distorted(policy, text_of(perfect), task.data, asked):
+        for text in session.policies.forms(policy, text_of(perfect), task.data, asked):
             yield [says(text)]
     else:
         yield [session.policies.reply(policy, task.index, task.data, task.prompt)]
 
 
-def _play_policies(session: Session, request: Request) -> None:
-    """The same for environments that answer back: real rollouts instead of single replies."""
+def _play_policies(session: Session, request: JobRequest) -> None:
+    """The same for multi-turn environments: real rollouts instead of single replies."""
     tasks = list(session.kept.values())[: request["conversations"]]
     seconds = request["seconds"]
-    names = [name for name in request["policies"] if name == "nop" or _has_form(session, name, tasks, seconds)]
+    names = [name for name in request["policies"] if name == nop.name or _has_form(session, name, tasks, seconds)]
     rarer = {policy: max(1, limit // 8) for policy, limit in _rarer(request.get("sampled", {})).items()}
     jobs = [
-        Job(policy, task.index, 2 if policy == "oracle" else 1)
+        RolloutRequest(policy, task.index, 2 if policy == oracle.name else 1)
         for policy in names
         for task in tasks[: rarer.get(policy, len(tasks))]
     ]
-    if session.adapter.compares_siblings and "oracle" in names:
+    if session.adapter.compares_siblings and oracle.name in names:
         # One of each: two of them at once would draw in turn, and each could get company of one kind only.
-        jobs += [Job(MIXED, task.index) for task in tasks]
+        jobs += [RolloutRequest(MIXED, task.index) for task in tasks]
     # In the order they were asked for, whatever order they come in: what is made of them must not change with it.
     pairs: dict[tuple[int, str], list[dict[str, Any]]] = {(job.task, job.policy): [] for job in jobs}
     for row in session.rollouts(jobs, request["max_concurrent"], seconds * max(4, len(jobs) ** 0.5)):
         pairs[row["task"], row["policy"]].append(row)
-    mixed = _in_mixed_company(session) if "oracle" in names else {}  # played with gold, and told once
+    mixed = _in_mixed_company(session) if oracle.name in names else {}  # played with gold, and told once
     for (index, policy), rows in pairs.items():
         if not rows or policy == MIXED:
             continue
         rows.sort(key=lambda row: row["rollout"])
         session.played[index, policy] = rows[0]["reward"]
         session.channel.item("played", {"task": index, "policy": policy, "reward": rows[0]["reward"]})
-        if policy == "oracle" and rows[0]["failure"] is None:
+        if policy == oracle.name and rows[0]["failure"] is None:
             session.golden[index] = rows[0]["completion"]
         again = [row["reward"] for row in rows[1:]] or [rows[0]["reward"]]
-        best = max(mixed.get((index, policy), ()), key=_paid, default=None) if policy == "oracle" else None
+        best = max(mixed.get((index, policy), ()), key=_paid, default=None) if policy == oracle.name else None
         if best is not None and _paid(best) > _paid(rows[0]):
             rows[0], again = {**rows[0], **best}, []
         session.channel.item("score", played_score(rows[0], again, session.policies.oracle.derived))
     for (index, policy), siblings in mixed.items():
-        for sibling in siblings if policy != "oracle" else ():
+        for sibling in siblings if policy != oracle.name else ():
             row = {"task": index, "policy": policy, "failures": [], "failure": None, "seconds": 0.0, **sibling}
             session.channel.item("score", played_score(row, [], session.policies.oracle.derived))
 
 
 def _in_mixed_company(session: Session) -> dict[tuple[int, str], list[dict[str, Any]]]:
-    """What gold and near misses earned beside each other, by task and policy: either occurs in training."""
+    """The scores of reference replies and near misses in one group, by task and policy: both occur in training."""
     found: dict[tuple[int, str], list[dict[str, Any]]] = {}
     for (index, policy, _), siblings in session.siblings.items():
         if policy == MIXED:
-            gold = [last_words(each["completion"]) for each in session.siblings.get((index, "oracle", 0), [])]
+            gold = [last_words(each["completion"]) for each in session.siblings.get((index, oracle.name, 0), [])]
             for sibling in siblings:
-                who = "oracle" if last_words(sibling["completion"]) in gold else "near-miss"
+                who = (oracle if last_words(sibling["completion"]) in gold else near_miss).name
                 found.setdefault((index, who), []).append(sibling)
     return found
 
@@ -125,5 +127,30 @@ def _paid(scored: dict[str, Any]) -> float:
 def _has_form(session: Session, policy: str, tasks: Sequence[TaskView], seconds: float) -> bool:
     if not tasks or session.asked_oracle(tasks[0], seconds) is None:
         return False
-    of_answers = ("near-miss", "hedge", "negated", "wrong-first", "wrong-last")
-    return policy not in of_answers or session.policies.answer.type != "none"
+    return not policy_named(policy).needs_answer or session.policies.answer.type != "none"
+
+
+def score_together(
+    session: Session, task: TaskView, replies: Sequence[tuple[str, list[Message]]], seconds: float
+) -> None:
+    """Score the replies of all policies as one group, on the first tasks twice.
+
+    The reference reply is scored among wrong replies and alone. The higher score counts, because both occur in
+    training.
+    """
+    completions = [completion for _, completion in replies]
+    twice = session.is_scored_twice(oracle.name)
+    try:
+        first, *again = (session.run(session.adapter.score(task, completions), seconds) for _ in range(1 + twice))
+    except OutOfTime:
+        for policy, completion in replies:  # which of them takes so long
+            session.score(task, policy, completion, seconds)
+        return
+    for position, ((policy, completion), one) in enumerate(zip(replies, first, strict=True)):
+        row: dict[str, Any] = {"task": task.index, "policy": policy, "completion": completion, **one}
+        others = [group[position]["reward"] for group in again]
+        row |= {"again": others, "derived": session.policies.oracle.derived}
+        if policy == oracle.name:
+            alone = session.scored(task, policy, completion, seconds, twice=twice)
+            row = max(row, alone, key=lambda scored: float("-inf") if scored["reward"] is None else scored["reward"])
+        session.channel.item("score", row)

@@ -1,17 +1,17 @@
-"""Keep the first tasks, and read the data sets whole where their facts are wanted."""
+"""Keeps the first tasks, and reads the whole datasets if their facts are needed."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from envops_worker.adapters.adapter import TaskView
-from envops_worker.channel import Request
+from envops_worker.channel import JobRequest
 from envops_worker.checks.inspection import MAXIMUM_TASKS, DatasetReader, overlap
 from envops_worker.policies.answers import answer_of
 from envops_worker.session import Session
 
 
-def answer(session: Session, request: Request) -> None:
+def answer(session: Session, request: JobRequest) -> None:
     limit = request["keep"]
     if not request.get("facts", True):
         session.kept = {task.index: task for task in session.adapter.tasks("train", limit)}

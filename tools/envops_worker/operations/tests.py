@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from envops_worker.author_tests.run import run_tests
-from envops_worker.channel import Request
+from envops_worker.channel import JobRequest
 from envops_worker.session import Session
 
 
-def answer(session: Session, request: Request) -> None:
+def answer(session: Session, request: JobRequest) -> None:
     """Run them and send the outcome of each."""
     run_tests(session, request["files"], request["toolbox"])

@@ -1,15 +1,15 @@
-"""The package's own model-free check, where it has one."""
+"""The package's own model-free check, if it has one."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from envops_worker.channel import Request
+from envops_worker.channel import JobRequest
 from envops_worker.failures import OutOfTime
 from envops_worker.session import Session
 
 
-def answer(session: Session, request: Request) -> None:
+def answer(session: Session, request: JobRequest) -> None:
     for task in list(session.kept.values())[: request["limit"]]:
         answer: dict[str, Any] = {"task": task.index, "valid": None}
         try:

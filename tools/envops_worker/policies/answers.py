@@ -1,4 +1,4 @@
-"""Where the answer stands in a reply, of what type it is, and what is nearly it but wrong."""
+"""The place and type of the answer in a reply, and wrong answers that are near it."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import json
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-
-from envops_worker.policies.choices import other_choices
+from functools import lru_cache
+from typing import NamedTuple
 
 JUNK = "§§§"
 """Stands for an answer in the right format: shares no character with any real one."""
@@ -23,6 +23,20 @@ _NUMBER = re.compile(r"[-+]?[$€£]?(?:\d{1,3}(?:[,_ ]\d{3})+|\d+)(?:\.\d+)?(?:
 _BOOLEANS = {"yes": "no", "no": "yes", "true": "false", "false": "true"}
 _ANSWER_FIELDS = ("answer", "target", "label", "solution", "gold", "expected", "reference", "ground_truth")
 
+MOST_CHOICES = 12
+_LABELLED = re.compile(r"(?:^|(?<=\s))\(?([A-Z]|\d{1,2})[).:]\s+(.+?)(?=\s+\(?(?:[A-Z]|\d{1,2})[).:]\s|\n|$)")
+_LISTED = re.compile(
+    r"\b(?:options|choices|labels|categories|classes|one of|choose (?:from|between)|pick from|either)\b(?:\s+are)?"
+    r"\s*:?\s+([^\n.?]+)",
+    re.IGNORECASE,
+)
+_BETWEEN = re.compile(r"\s*,\s*(?:or\s+|and\s+)?|\s+or\s+|\s*/\s*|\s*\|\s*")
+_FRAMES = (
+    (re.compile(r"<([A-Za-z_][\w-]*)>\s*$"), re.compile(r"\s*</([A-Za-z_][\w-]*)>")),
+    (re.compile(r"\\boxed\{\s*$"), re.compile(r"\s*\}")),
+    (re.compile(r"#### *$"), re.compile(r"[ \t]*")),
+)
+
 
 @dataclass(frozen=True)
 class Payload:
@@ -35,6 +49,25 @@ class Payload:
     def saying(self, answer: str) -> str:
         """The same reply with another answer."""
         return f"{self.before}{answer}{self.after}"
+
+
+class Frame(NamedTuple):
+    """A reply around its final statement: `<answer>` and `</answer>`, `\\boxed{` and `}`, `####`."""
+
+    head: str
+    opening: str
+    closing: str
+    tail: str
+
+
+def frame_of(payload: Payload) -> Frame | None:
+    """How the answer is marked as the answer; `None` if nothing marks it."""
+    for before, after in _FRAMES:
+        opening, closing = before.search(payload.before), after.match(payload.after)
+        if opening is not None and closing is not None:
+            head, tail = payload.before[: opening.start()], payload.after[closing.end() :]
+            return Frame(head, opening[0], closing[0], tail)
+    return None
 
 
 def find_payload(reply: str, answer: str | None = None) -> Payload:
@@ -97,7 +130,7 @@ def _in_json_field(reply: str) -> Payload | None:
 
 
 def _span_of_field(reply: str, name: str, value: object) -> tuple[int, int] | None:
-    """Where the value of a field stands in a JSON text."""
+    """The position of the value of a field in a JSON text."""
     decoder = json.JSONDecoder()
     for written in (json.dumps(name, ensure_ascii=False), json.dumps(name)):
         for match in re.finditer(re.escape(written) + r"\s*:\s*", reply):
@@ -159,10 +192,9 @@ def near_misses(
 ) -> Iterator[str]:
     """Answers of the same type that are wrong, the nearest first.
 
-    A declared type wins over the detected one: the order of a `set` is never what makes a
-    near miss, and `none` has none. Where the prompt (`asked`) offers choices and the answer
-    is one of them, the others are the near misses. Case alone makes one only where the
-    author says that case matters.
+    A declared type replaces the detected one: another order of a `set` is no near miss, and `none` has none. If the
+    prompt (`asked`) offers choices and the answer is one of them, the other choices are the near misses. Another case
+    is a near miss only if the author declares that case matters.
     """
     kind = declared_type or detect_type(answer)
     others = other_choices(answer, asked) if kind != "none" else []
@@ -366,7 +398,7 @@ def _misspelt(answer: str) -> Iterator[str]:
 
 
 def hollow(reply: str) -> Iterator[str]:
-    """JSON without contents, where a reply is JSON: what code that only catches broken JSON runs into."""
+    """JSON without contents, if a reply is JSON: it finds code that catches only invalid JSON."""
     try:
         value = json.loads(reply)
     except ValueError:
@@ -385,3 +417,27 @@ def junk_in_place_of(payload: Payload) -> str:
 
     before = _ELEMENT.sub(fill, payload.before)
     return replace(payload, before=before).saying(JUNK)
+
+
+@lru_cache(maxsize=64)  # every policy asks about the same task
+def offered_choices(prompt: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Labels ("A", "B") and texts of the choices that a prompt offers; both may be empty."""
+    labelled = list(dict.fromkeys(_LABELLED.findall(prompt)))[:MOST_CHOICES]
+    if len(labelled) > 1:
+        return tuple(label for label, _ in labelled), tuple(text.strip() for _, text in labelled)
+    for listed in _LISTED.findall(prompt):
+        texts = [part.strip(" \"'`*<>[](){}") for part in _BETWEEN.split(listed)]
+        if 1 < len(texts) <= MOST_CHOICES and all(0 < len(text) <= 40 for text in texts):
+            return (), tuple(texts)
+    return (), ()
+
+
+def other_choices(answer: str, prompt: str) -> list[str]:
+    """The other choices that the prompt offers; empty if the answer is none of its choices."""
+    wanted = answer.strip().strip("().").casefold()
+    for offered in offered_choices(prompt):
+        known = [choice.casefold() for choice in offered]
+        if wanted in known:
+            core = answer.strip().strip("().")
+            return [answer.replace(core, choice) for choice in offered if choice.casefold() != wanted]
+    return []

@@ -1,4 +1,4 @@
-"""What a perfect model says: from the author's tests/oracle.py, or derived from the task."""
+"""The reference reply: from the author's tests/oracle.py, or derived from the task."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from envops_worker.policies.answers import answer_of
 
 
 class OracleError(Accusation):
-    """The author's oracle did not answer with something that a model could say."""
+    """The author's oracle returned something that is not a reply."""
 
 
 class NoOracle(Exception):
-    """Nothing says what a perfect model would answer."""
+    """There is no reference reply to a task."""
 
 
 class AuthorsOracle:
@@ -32,7 +32,7 @@ class AuthorsOracle:
     def __init__(self, path: Path) -> None:
         self._module = _import_file(path)
         if not callable(getattr(self._module, "reply", None)):
-            raise OracleError(f"{path.name} defines no function reply(task, messages)")
+            raise OracleError(f"{path.name} has no function reply(task, messages)")
 
     def reply(self, task: Mapping[str, Any], messages: Sequence[Message]) -> Message:
         said = self._module.reply(dict(task), [dict(message) for message in messages])
@@ -45,7 +45,7 @@ class AuthorsOracle:
 
 
 class DerivedOracle:
-    """Says the task's own answer in the format that prompt or parser ask for."""
+    """Returns the task's own answer in the format of the prompt or parser."""
 
     derived = True
 
@@ -55,13 +55,13 @@ class DerivedOracle:
     def reply(self, task: Mapping[str, Any], messages: Sequence[Message]) -> Message:
         answer = answer_of(dict(task))
         if answer is None:
-            raise NoOracle("the task names no answer")
+            raise NoOracle("the task has no answer")
         asked = "\n".join(text_of(message) for message in messages)
         return says(framed(answer, asked, self._tags))
 
 
 def framed(answer: str, asked: str, tags: Sequence[str] = ()) -> str:
-    """The answer in the format that a prompt asks for: XML tags, boxed, hashes, JSON or bare."""
+    """The answer in the format of a prompt: XML tags, boxed, hashes, JSON or bare."""
     wanted = list(tags) or list(dict.fromkeys(re.findall(r"<([A-Za-z_]\w*)>", asked)))
     if wanted:
         last = "answer" if "answer" in wanted else wanted[-1]

@@ -1,11 +1,11 @@
-"""Searching for replies that are paid although they do not carry the answer.
+"""Searches for replies that earn a reward although they do not carry the answer.
 
-What makes a find is decided by how answers relate, not by how a reply looks:
+How answers relate decides what is a find, not how a reply looks:
 
-- One reply earns what gold earns on tasks whose right answers exclude each other: it cannot
-  be right on both, whatever it says (`panel`).
-- A reply that is made from gold so that it must be wrong earns what gold earns (`wrong`).
+- One reply earns what the reference reply earns on tasks whose right answers exclude each other. It cannot be right on
+  both (`probe_tasks`).
+- A reply that is made from the reference reply so that it must be wrong earns as much as it (`wrong`).
 
-`hunt` puts the parts together: `seeds` are what attackers try first, `properties` draws from
-hypothesis, `breeding` is the evolutionary part, `coverage` says what was new to the code.
+`exploit_search` combines the parts: `seeds` are what attackers try first, `properties` draws replies from hypothesis,
+`evolution` changes the best ones, and `coverage` reports which replies reached new lines of the reward's code.
 """

@@ -12,9 +12,10 @@ from envops_worker.adapters.adapter import RewardCode
 from envops_worker.foreign_modules import ForeignModules
 
 ALL_WATCHED = 40
-"""So many blocks are watched whole: where reward functions alone led to the package's own code, they alone are later.
+"""This many blocks are watched whole. If only reward functions called the package's code in them, later only those are
+watched.
 
-While Python watches anything, all else that runs is slower too.
+While Python watches anything, all other code is slower too.
 """
 
 
@@ -91,7 +92,7 @@ class Coverage:
 
     @property
     def lines_known(self) -> int:
-        """Lines of the functions that were entered; where a function begins is not run by a call."""
+        """Lines of the functions that were entered, without the first line of a function, which a call does not run."""
         known = ({line for *_, line in code.co_lines() if line} - {code.co_firstlineno} for code, _ in self._walks)
         return sum(map(len, known))
 

@@ -6,17 +6,17 @@ import random
 import re
 from collections.abc import Callable, Sequence
 
-from envops_worker.search.form import Form
+from envops_worker.search.form import AnswerForm
 
 LONGEST = 20_000
 _PARTS = re.compile(r"\s+|<[^<>\s]*>|\w+|[^\w\s]")
 _JOINTS = ("", " ", "\n", ", ", " or ", "|")
 
 
-class Breeder:
+class Evolution:
     """Draws mutations and crossings; equal seeds draw the same."""
 
-    def __init__(self, rng: random.Random, tokens: Sequence[str], forms: Sequence[Form]) -> None:
+    def __init__(self, rng: random.Random, tokens: Sequence[str], forms: Sequence[AnswerForm]) -> None:
         self._rng = rng
         self._tokens = list(tokens) or ["x"]
         self._forms = list(forms)

@@ -1,4 +1,4 @@
-"""In words: what a find exploits."""
+"""Describes what a find exploits."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from envops_worker.search.form import FILLER, Form
+from envops_worker.search.form import FILLER, AnswerForm
 from envops_worker.search.probe_tasks import elements_of, plain
 from envops_worker.search.source import Constants
 
@@ -14,24 +14,24 @@ LONG = 60
 
 
 @dataclass(frozen=True)
-class Known:
-    """What a reply can be compared with."""
+class ExplanationContext:
+    """What a reply is compared with."""
 
     answers: Sequence[str]
     prompts: Sequence[str]
-    forms: Sequence[Form]
+    forms: Sequence[AnswerForm]
     constants: Constants
 
 
-def explained(reply: str, known: Known) -> tuple[str, str]:
+def explained(reply: str, known: ExplanationContext) -> tuple[str, str]:
     """A pattern in a word or two, and a sentence on it."""
     inner = without_marks(reply, known.forms)
     if len(reply) >= LONG and re.fullmatch(rf"[{FILLER}\s]+", inner):
-        return "length", f"it says nothing in {len(reply)} characters"
+        return "length", f"it has {len(reply)} characters and no content"
     stated = [answer for answer in known.answers if _says(inner, answer)]
     marks = sum(reply.count(form.before) for form in known.forms if form.before.strip())
     if len(stated) > 1 and marks > 1:
-        return "several tags", f"it gives {len(stated)} answers that exclude each other, each in marks of its own"
+        return "several tags", f"it gives {len(stated)} answers that exclude each other, each in its own marks"
     if len(stated) > 1:
         return "several answers", f"it lists {len(stated)} answers that exclude each other"
     if not re.search(r"\w", inner):
@@ -40,15 +40,15 @@ def explained(reply: str, known: Known) -> tuple[str, str]:
         if said := find(inner.strip(), known):
             return said
     if len(reply) >= LONG:
-        return "length", f"it answers nothing in {len(reply)} characters"
+        return "length", f"it has {len(reply)} characters and no answer"
     if stated:
-        return "any answer", "it is the right answer of one task, and other tasks pay it as well"
+        return "any answer", "it is the right answer to one task and is paid on other tasks too"
     if marks:
-        return "form", "it has the right form around words that answer nothing"
+        return "form", "it has the right form and no answer"
     return "task-blind", "it does not depend on the task"
 
 
-def without_marks(reply: str, forms: Sequence[Form]) -> str:
+def without_marks(reply: str, forms: Sequence[AnswerForm]) -> str:
     for form in forms:
         for mark in (form.lead, form.before, form.after):
             if mark.strip():
@@ -57,7 +57,7 @@ def without_marks(reply: str, forms: Sequence[Form]) -> str:
 
 
 def _says(inner: str, answer: str) -> bool:
-    """Whether a text has the answer in it somewhere, all elements of it where it is a list."""
+    """Whether a text contains the answer; of a list, all of its elements."""
     elements = elements_of(answer) if answer.strip()[:1] in ("[", "{") else {answer: 1}
     found = plain(inner)
     return all(plain(element) in found if len(plain(element)) > 1 else _stands(inner, element) for element in elements)
@@ -71,11 +71,11 @@ def _of_nothing(inner: str, marks: int) -> tuple[str, str]:
     if inner in ("[]", "{}", "()", ",", "", "[[]]", "[{}]"):
         shown = inner or "nothing"
         where = " inside the marks" if marks else ""
-        return "empty", f"it says {shown}{where}: where there is nothing to check, no check fails"
+        return "empty", f"it consists of {shown}{where}: with nothing to check, no check fails"
     return "no content", "it has no letter and no digit"
 
 
-def _from_source(inner: str, known: Known) -> tuple[str, str] | None:
+def _from_source(inner: str, known: ExplanationContext) -> tuple[str, str] | None:
     strings = known.constants.strings
     words = re.findall(r"[^\W_]{3,}", inner)
     places = [next((place for text, place in strings.items() if word in text), None) for word in words]
@@ -84,17 +84,17 @@ def _from_source(inner: str, known: Known) -> tuple[str, str] | None:
         place = places[0]
     if place is None:
         return None
-    return "constant from the source", f"its words stand in the reward's own source, {place}"
+    return "constant from the source", f"its words are in the reward's own source, {place}"
 
 
-def _piece(inner: str, known: Known) -> tuple[str, str] | None:
+def _piece(inner: str, known: ExplanationContext) -> tuple[str, str] | None:
     if 0 < len(inner) <= 3 and sum(inner in answer for answer in known.answers) > 1:
-        return "piece of the answer", "it is a piece of several right answers, and the reward looks for it in them"
+        return "piece of the answer", "it is a piece of several right answers, and the reward finds it in them"
     return None
 
 
-def _from_prompt(inner: str, known: Known) -> tuple[str, str] | None:
+def _from_prompt(inner: str, known: ExplanationContext) -> tuple[str, str] | None:
     words = re.findall(r"\w{3,}", inner)
     if words and all(all(word in prompt for prompt in known.prompts) for word in words):
-        return "words of the prompt", "its words stand in every prompt"
+        return "words of the prompt", "its words are in every prompt"
     return None

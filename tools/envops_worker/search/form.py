@@ -1,4 +1,4 @@
-"""The form of a gold reply: the marks around its answer, without anything that belongs to one task."""
+"""The form of a reference reply: the marks around its answer, without anything specific to one task."""
 
 from __future__ import annotations
 
@@ -9,28 +9,28 @@ from typing import Literal
 
 from envops_worker.policies.answers import find_payload
 
-Kind = Literal["element", "box", "hashes", "json", "bare"]
+FormKind = Literal["element", "box", "hashes", "json", "bare"]
 _OPEN = re.compile(r"<([A-Za-z_][\w-]*)>\s*$")
 _ELEMENT = re.compile(r"<([A-Za-z_][\w-]*)>[^<]*</\1>")
 FILLER = "x"
-"""Stands where gold reasons; a form must say something there, and nothing of a task."""
+"""Stands in place of reasoning: a form needs text there, but nothing of a task."""
 
 
 @dataclass(frozen=True)
-class Form:
+class AnswerForm:
     """How an answer is framed; the same on every task."""
 
-    kind: Kind
+    kind: FormKind
     before: str
     after: str
     lead: str = ""
-    """What the form wants in front of the answer's own marks, such as a reasoning element."""
+    """Text in front of the answer's own marks, such as a reasoning element."""
 
     def saying(self, text: str) -> str:
         return f"{self.lead}{self.before}{self.quoted(text)}{self.after}"
 
     def marked(self, text: str) -> str:
-        """Only the answer's own marks: what is repeated when several answers are given."""
+        """The answer's own marks alone, which are repeated if several answers are given."""
         return f"{self.before}{self.quoted(text)}{self.after}"
 
     def quoted(self, text: str) -> str:
@@ -38,25 +38,25 @@ class Form:
 
     @property
     def explicit(self) -> bool:
-        """Whether marks say which part of a reply is the answer."""
+        """Whether marks tell which part of a reply is the answer."""
         return self.kind != "bare"
 
 
-BARE = Form("bare", "", "")
+BARE = AnswerForm("bare", "", "")
 
 
-def form_of(gold: str, answer: str | None = None) -> Form:
-    """The form of a gold reply, in the order of `find_payload`."""
+def form_of(gold: str, answer: str | None = None) -> AnswerForm:
+    """The form of a reference reply, in the order of `find_payload`."""
     payload = find_payload(gold, answer)
     if opened := _OPEN.search(payload.before):
         tag = opened[1]
         others = [name for name in _ELEMENT.findall(payload.before) if name != tag]
         lead = "".join(f"<{name}>{FILLER}</{name}>\n" for name in dict.fromkeys(others))
-        return Form("element", f"<{tag}>", f"</{tag}>", lead)
+        return AnswerForm("element", f"<{tag}>", f"</{tag}>", lead)
     if payload.before.endswith("\\boxed{"):
-        return Form("box", "\\boxed{", "}")
+        return AnswerForm("box", "\\boxed{", "}")
     if re.search(r"#### *$", payload.before):
-        return Form("hashes", "#### ", "")
+        return AnswerForm("hashes", "#### ", "")
     if found := re.search(r'"([^"]+)":\s*("?)$', payload.before):
-        return Form("json", f'{{"{found[1]}": {found[2]}', f"{found[2]}}}")
+        return AnswerForm("json", f'{{"{found[1]}": {found[2]}', f"{found[2]}}}")
     return BARE

@@ -1,4 +1,4 @@
-"""What a candidate earns on the tasks of the panel, counted and bounded."""
+"""Scores of candidates on the probe tasks, counted and limited."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from envops_worker.effort import Budget
+from envops_worker.effort import ProcessorBudget
 
 TOLERANCE = 1e-6
 CLEAR = 0.5
-"""Share of gold's gain that a reply must keep after penalties to count as paid like gold."""
+"""Share of the reference gain that a reply must keep after penalties to count as fully paid."""
 NOTABLE = 0.05
-"""Share of gold's gain below which what a function pays is a crumb."""
+"""A function that pays less than this share of the reference gain is ignored."""
 BROKEN_KEPT = 5
 
-Score = Callable[[int, str, bool], Mapping[str, Any]]
-"""(place on the panel, reply, whether it is all that was said) → a score as the adapter gives it."""
+ScoreCandidate = Callable[[int, str, bool], Mapping[str, Any]]
+"""(number of the probe task, reply, whether it replaces all turns) → a score as the adapter returns it."""
 
 
 class Spent(BaseException):
@@ -42,19 +42,19 @@ class Graded:
 
 
 @dataclass(frozen=True)
-class Trial:
-    """One reply on the tasks of the panel, or on the first of them where it looked dull."""
+class CandidateTrial:
+    """One reply on the probe tasks, or on the first of them if it earned nothing there."""
 
     reply: str
     likes: tuple[int, ...]
-    """Places on the panel where it is paid like gold."""
+    """Numbers of the probe tasks on which it is fully paid."""
     unearned: Mapping[str, float]
-    """Function → the least share of gold's gain that it pays in full on every task."""
+    """Function → the least share of the reference gain that it pays in full on every task."""
     shares: tuple[float, ...]
-    """Where its reward lies between nothing and gold on each task."""
+    """Its reward on each task, as a share of the way from the empty to the reference reply."""
     whole: bool
     new: bool = False
-    """Whether it took the code where none had been."""
+    """Whether it reached new code."""
 
     @cached_property
     def fitness(self) -> float:
@@ -67,11 +67,16 @@ class Trial:
         return -self.fitness, len(self.reply)
 
 
-class Grader:
-    """Scores candidates; remembers what it has seen, and stops when its allowance is used up."""
+class CandidateGrader:
+    """Scores candidates, caches the scores, and stops at its limits."""
 
     def __init__(
-        self, score: Score, formats: Sequence[str] | None, limit: int, budget: Budget, minimum: float = 0.0
+        self,
+        score: ScoreCandidate,
+        formats: Sequence[str] | None,
+        limit: int,
+        budget: ProcessorBudget,
+        minimum: float = 0.0,
     ) -> None:
         self._score = score
         self._minimum = minimum
@@ -88,7 +93,7 @@ class Grader:
     def allow(self, evaluations: int, seconds: float) -> None:
         """Something more for making a find shorter."""
         self.limit = self.evaluations + evaluations
-        self.budget = Budget(seconds)
+        self.budget = ProcessorBudget(seconds)
 
     def grade(self, place: int, reply: str, blind: bool = True) -> Graded:
         key = (place, reply, blind)
@@ -130,9 +135,9 @@ class Grader:
                 self.broken.append({"task": place, "reply": reply, "function": function, **kept})
 
     def meet(self, gold: Graded, nothing: Graded) -> bool:
-        """Take another task in; not where gold is worth no more than the least.
+        """Add a probe task if its reference reply earns more than the least reward.
 
-        A reward that hangs or raises on nothing is no reason: then the declared minimum is the least.
+        If the reward hangs or raises on an empty reply, the declared minimum is the least.
         """
         if gold.reward is None or gold.reward <= self._base(nothing) + 0.01:
             return False
@@ -141,16 +146,16 @@ class Grader:
         return True
 
     def _base(self, nothing: Graded) -> float:
-        """Where gold's gain begins: what nothing earns, or the declared minimum where that is less."""
+        """Where the reference gain begins: the reward of an empty reply, or the declared minimum if that is less."""
         return self._minimum if nothing.reward is None else min(nothing.reward, self._minimum)
 
     def _gain(self, place: int) -> tuple[float, float]:
-        """Where gold's gain begins on a task, and how much it is."""
+        """Where the reference gain on a task begins, and its size."""
         base = self._base(self.nothings[place])
         return base, (self.golds[place].reward or 0.0) - base
 
     def like_gold(self, place: int, graded: Graded) -> bool:
-        """Whether a reply is paid what gold is paid: in full, or by all functions but those of form."""
+        """Whether a reply is fully paid: by the total, or by all functions other than those of form."""
         gold, (base, gain) = self.golds[place], self._gain(place)
         if graded.reward is None or gold.reward is None:
             return False
@@ -162,7 +167,7 @@ class Grader:
         base, gain = self._gain(place)
         return 0.0 if graded.reward is None else (graded.reward - base) / gain
 
-    def try_out(self, reply: str, *, whole: bool = False) -> Trial:
+    def try_out(self, reply: str, *, whole: bool = False) -> CandidateTrial:
         """A blind candidate on two tasks, and on the others if it earns anything there."""
         graded = [self.grade(place, reply) for place in (0, 1)]
         shares = [self.share(place, each) for place, each in enumerate(graded)]
@@ -172,10 +177,10 @@ class Grader:
         likes = tuple(place for place, each in enumerate(graded) if self.like_gold(place, each))
         complete = len(graded) == len(self.golds)
         unearned = self._unearned(graded) if complete else {}
-        return Trial(reply, likes, unearned, tuple(shares), complete)
+        return CandidateTrial(reply, likes, unearned, tuple(shares), complete)
 
     def _unearned(self, graded: Sequence[Graded]) -> dict[str, float]:
-        """Functions that pay a reply in full on every task, with the share of gold's gain they pay at least."""
+        """Functions that fully pay a reply on every task, with the least share of the reference gain."""
         paid: dict[str, float] = {}
         for name in graded[0].content:
             shares = [self._full_share(name, place, each) for place, each in enumerate(graded)]

@@ -13,20 +13,20 @@ from typing import Any
 from envops_worker.messages import Message
 from envops_worker.policies.answers import detect_type
 
-PANEL = 5
+PROBE_TASKS = 5
 SLACK = Decimal("0.02")
 """Numbers nearer than 2 % of each other are not held to exclude each other: rewards round."""
 
 
 @dataclass(frozen=True)
-class Entrant:
-    """A task with what a perfect model says on it."""
+class ProbeTask:
+    """A task with its reference reply."""
 
     task: Any
     answer: str
     gold: str
     conversation: tuple[Message, ...] = field(default=())
-    """Gold's whole conversation, where the environment answers back."""
+    """The whole conversation of the oracle in a multi-turn environment."""
 
 
 def exclude_each_other(first: str, second: str, type: str | None = None, tolerance: float = 0.0) -> bool:
@@ -56,7 +56,7 @@ def _common_type(first: str, second: str) -> str:
 
 
 def _collections_exclude(first: str, second: str, declared: bool) -> bool:
-    """Not equal in any order. A list that nobody declared may name the accepted variants of one answer."""
+    """Whether they differ in any order. An undeclared list may name the accepted variants of one answer."""
     one, other = elements_of(first), elements_of(second)
     if one.keys() == other.keys():
         return False
@@ -80,12 +80,12 @@ def elements_of(text: str) -> Counter[str]:
 
 
 def plain(text: str) -> str:
-    """A text without case, spaces and punctuation; only where nothing else is left, as it is."""
+    """A text without case, spaces and punctuation; unchanged if nothing else is left."""
     return re.sub(r"[\W_]+", "", text.casefold()) or text.strip()
 
 
 def number_in(text: str) -> Decimal | None:
-    """The one number that a text is, `None` where it is none or several."""
+    """The number that a text is; `None` if it has none or several."""
     found = re.findall(r"[-−+]?\d[\d,_]*(?:\.\d+)?(?:[eE][-+]?\d+)?", text)
     if len(found) != 1:
         return None
@@ -100,19 +100,21 @@ def _letter(text: str) -> str:
     return match[0].lower() if match else text.strip()
 
 
-def panel_of(entrants: Iterable[Entrant], type: str | None, tolerance: float, size: int = PANEL) -> list[Entrant]:
+def probe_tasks_of(
+    tasks: Iterable[ProbeTask], type: str | None, tolerance: float, size: int = PROBE_TASKS
+) -> list[ProbeTask]:
     """The first tasks whose answers all exclude each other."""
-    panel: list[Entrant] = []
-    for entrant in entrants:
-        if all(exclude_each_other(entrant.answer, chosen.answer, type, tolerance) for chosen in panel):
-            panel.append(entrant)
-        if len(panel) == size:
+    chosen: list[ProbeTask] = []
+    for task in tasks:
+        if all(exclude_each_other(task.answer, other.answer, type, tolerance) for other in chosen):
+            chosen.append(task)
+        if len(chosen) == size:
             break
-    return panel
+    return chosen
 
 
 def chance_of(answers: Sequence[str]) -> float | None:
-    """The share of tasks on which the most frequent answer is right: what a constant answer earns by luck."""
+    """The share of tasks with the most frequent answer: what a constant answer earns by luck."""
     if not answers:
         return None
     return max(Counter(map(plain, answers)).values()) / len(answers)

@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
-from envops_worker.search.form import Form
-from envops_worker.search.grading import Trial
+from envops_worker.search.form import AnswerForm
+from envops_worker.search.grading import CandidateTrial
 from envops_worker.search.source import compiling
 
 PATTERNS_USED = 12
@@ -21,11 +21,11 @@ class PaidBlindly(AssertionError):
 
 
 def prepare(unicode: str = os.devnull) -> None:
-    """Import hypothesis so that it writes nothing and reads no one else's source.
+    """Import hypothesis so that it writes nothing and reads no other source code.
 
-    `unicode` is the folder of its tables; from `os.devnull` it reads none, makes them itself, and can keep nothing.
+    `unicode` is the folder of its tables. From `os.devnull` it reads none, creates them itself, and stores nothing.
 
-    Raises `ImportError` where it was not brought along.
+    Raises `ImportError` if it is not installed.
     """
     from hypothesis.configuration import set_hypothesis_home_dir
     from hypothesis.internal.conjecture import providers
@@ -88,7 +88,7 @@ def _matching(patterns: Sequence[str]) -> Any:
     return some.one_of(kept) if kept else None
 
 
-def replies(forms: Sequence[Form], tokens: Sequence[str], patterns: Sequence[str]) -> Any:
+def replies(forms: Sequence[AnswerForm], tokens: Sequence[str], patterns: Sequence[str]) -> Any:
     """A grammar of replies: tokens and matches joined somehow, bare or in one or several forms."""
     from hypothesis import strategies as some
 
@@ -108,12 +108,12 @@ def replies(forms: Sequence[Form], tokens: Sequence[str], patterns: Sequence[str
     return some.one_of(framed, repeated, several)
 
 
-def search(strategy: Any, seed: int, examples: int, try_out: Callable[[str], Trial]) -> Trial | None:
-    """The smallest reply that breaks the property, `None` where none was found."""
+def search(strategy: Any, seed: int, examples: int, try_out: Callable[[str], CandidateTrial]) -> CandidateTrial | None:
+    """The smallest reply that breaks the property; `None` if none was found."""
     from hypothesis import given, target
     from hypothesis import seed as seeded
 
-    found: list[Trial] = []
+    found: list[CandidateTrial] = []
 
     def nothing_is_paid_blindly(reply: str) -> None:
         trial = try_out(reply)

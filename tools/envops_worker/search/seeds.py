@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import chain
 
-from envops_worker.search.form import BARE, Form
+from envops_worker.search.form import BARE, AnswerForm
 from envops_worker.search.source import Constants
 
 EMPTY = ("", " ", "\n", "[]", "{}", "()", "set()", '""', ",", ".", "null", "None", "nan", "-", "[[]]", "[{}]")
@@ -38,7 +38,7 @@ LENGTHS = (20, 200, 2_000)
 
 
 def contents(answers: Sequence[str], prompts: Sequence[str], constants: Constants) -> Iterator[str]:
-    """What may stand where the answer stands, the most telling first."""
+    """Texts for the place of the answer, the most informative first."""
     yield from EMPTY
     yield from unions(answers)
     yield from answers[:2]
@@ -63,7 +63,7 @@ def unions(answers: Sequence[str]) -> Iterator[str]:
     yield "\n".join(sorted(set(chain.from_iterable(answer.splitlines() for answer in answers))))
 
 
-def several_marks(form: Form, answers: Sequence[str]) -> Iterator[str]:
+def several_marks(form: AnswerForm, answers: Sequence[str]) -> Iterator[str]:
     """Every answer in marks of its own: beside, around and before each other."""
     if not form.explicit:
         return
@@ -118,9 +118,13 @@ def _long(prompts: Sequence[str]) -> Iterator[str]:
 
 
 def replies(
-    forms: Sequence[Form], answers: Sequence[str], prompts: Sequence[str], golds: Sequence[str], constants: Constants
+    forms: Sequence[AnswerForm],
+    answers: Sequence[str],
+    prompts: Sequence[str],
+    golds: Sequence[str],
+    constants: Constants,
 ) -> Iterator[str]:
-    """All seeds: contents in every form, bare ones among them, and what is no content."""
+    """All seeds: contents in every form and bare, and long replies without content."""
     yield from golds[:2]
     for form in forms:
         yield from several_marks(form, answers)

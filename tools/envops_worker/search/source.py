@@ -1,4 +1,4 @@
-"""What the reward's own code says: constants and patterns that an attacker would read there."""
+"""Constants and patterns in the reward's own source, which an attacker would read."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _PATTERN_MARKS = re.compile(r"\\[dwsbS]|\.[*+]|\[\^|\(\?|[)\]][*+?]")
 
 @dataclass(frozen=True)
 class Constants:
-    """Strings, numbers and regular expressions, each with the place where it stands."""
+    """Strings, numbers and regular expressions, with the places of strings."""
 
     strings: Mapping[str, str]
     """Text → `file:line`."""

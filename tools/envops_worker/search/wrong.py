@@ -1,4 +1,4 @@
-"""Replies made from gold that are wrong by how they are made: each family knows why."""
+"""Replies that are made from the reference reply so that they are wrong; each family has a reason."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Wrong:
 
 @dataclass(frozen=True)
 class _Slot:
-    """What a family works on."""
+    """The input of a family."""
 
     payload: Payload
     kind: str
@@ -47,10 +47,10 @@ class _Slot:
 def wrong_replies(
     gold: str, answer: str | None, misses: Sequence[str], type: str | None = None, tolerance: float = 0.0
 ) -> Iterator[Wrong]:
-    """Every family that applies to a gold reply; none where the task declares no answer.
+    """The replies of every family that applies to a reference reply; none if the task declares no answer.
 
-    `misses` are wrong answers that are not paid by themselves: a near miss that is paid is
-    a defect of its own and would speak for every family.
+    `misses` are wrong answers that earn nothing by themselves: a near miss that is paid is a separate defect and would
+    make every family fire.
     """
     payload = find_payload(gold, answer)
     if type == "none" or not payload.answer.strip():
@@ -92,7 +92,7 @@ def _part_of_more(slot: _Slot) -> Iterator[Wrong]:
             if _differs(text, slot):
                 yield from _said(slot, "part of a number", why, text)
     elif slot.kind in ("choice", "boolean", "text") and re.fullmatch(r"\w[\w .'-]{0,60}", slot.answer):
-        why = "the right answer only stands inside a longer word"
+        why = "the right answer is only a part of a longer word"
         yield from _said(slot, "part of a word", why, f"qx{slot.answer}xq", f"{slot.answer}xq", f"qx{slot.answer}")
 
 
@@ -103,7 +103,7 @@ def _differs(text: str, slot: _Slot) -> bool:
 
 def _negated(slot: _Slot) -> Iterator[Wrong]:
     if slot.kind in ("number", "boolean", "choice", "text") and re.match(r"[\w$€£+-]", slot.answer):
-        why = "it says that the right answer is not the answer"
+        why = "it denies the right answer"
         yield from _said(slot, "negation", why, f"not {slot.answer}", f"The answer is not {slot.answer}.")
 
 
@@ -121,7 +121,7 @@ def _right_elsewhere(slot: _Slot) -> Iterator[Wrong]:
     """The right answer first, then a final answer that is wrong, in the right form."""
     if slot.misses:
         final = slot.payload.saying(slot.misses[0])
-        why = "its final answer is wrong; the right one only stands in front of it"
+        why = "its final answer is wrong; the right one is only in front of it"
         if slot.explicit:  # without marks, a first line may be the answer by right
             yield Wrong("right answer elsewhere", why, (f"{slot.answer}\n\n{final}",))
         yield Wrong("right answer elsewhere", why, (f"First I thought of {slot.answer}, which is wrong.\n\n{final}",))
@@ -167,12 +167,12 @@ def _several_marks(gold: str, answer: str | None, slot: _Slot) -> Iterator[Wrong
     if form.kind in ("element", "box", "hashes"):
         right, wrong = form.marked(slot.answer), form.marked(slot.misses[0])
         lead, _, _ = slot.payload.before.rpartition(form.before)
-        why = "it gives the right and a wrong answer in marks of their own, and either order is paid"
+        why = "it gives the right and a wrong answer, each in its own marks, and either order is paid"
         yield Wrong("several tags", why, (f"{lead}{right}\n{wrong}", f"{lead}{wrong}\n{right}"))
 
 
 def _other_key(gold: str, slot: _Slot) -> Iterator[Wrong]:
-    """In a JSON object, the right answer under a key that nobody asked for."""
+    """In a JSON object, the right answer under an unknown key."""
     said = slot.payload.saying(slot.misses[0])
     if gold.strip()[:1] != "{" or not _is_json(said) or not isinstance(json.loads(said), dict):
         return
@@ -181,6 +181,6 @@ def _other_key(gold: str, slot: _Slot) -> Iterator[Wrong]:
     if key is not None:
         many = {**json.loads(said), "other": right[key], "another": slot.misses[-1]}
         reply = json.dumps(many, ensure_ascii=False)
-        yield Wrong("many keys", "the right answer stands under another key of the object", (reply,))
+        yield Wrong("many keys", "the right answer is under another key of the object", (reply,))
         listed = json.dumps({**right, key: [right[key], *slot.misses[:2]]}, ensure_ascii=False)
         yield Wrong("many keys", "the right answer is one of several in a list", (listed,))

@@ -1,1 +1,1 @@
-"""What the rows of a dataset are: which column is what, of which format the answers are, what fits them."""
+"""Recognition of datasets: the roles of columns, the format of answers, and the environment that fits."""

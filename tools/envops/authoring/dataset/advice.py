@@ -1,4 +1,4 @@
-"""What to do with a dataset once its answers are known: prompt, parser, reward, near misses, command."""
+"""The environment that fits a recognised dataset: prompt, parser, reward, near misses, command."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from envops.authoring.dataset.recognition import Recognised
 
 @dataclass(frozen=True)
 class DatasetAdvice:
-    """The environment that fits."""
+    """The advised environment."""
 
     kind: str
     prompt: str
@@ -84,14 +84,14 @@ _BY_FORMAT: Mapping[AnswerFormat, tuple[str, str, str, str]] = {
 
 
 def recommended_kind(found: Recognised) -> Literal["single-turn", "judge", "code"]:
-    """Deterministic wherever that is possible: a judge only for texts that are too long to compare."""
+    """The kind of environment: a judge only for texts that are too long to compare."""
     if found.layout.answer == "code":
         return "code" if found.layout.roles.tests else "judge"
     return "judge" if found.long_text else "single-turn"
 
 
 def advice_on(found: Recognised, source: str, *, hub: bool = False, options: str = "") -> DatasetAdvice:
-    """The environment that fits what was recognised; `source` is how the dataset was named."""
+    """The advice for a recognised dataset; `source` is its name on the command line."""
     kind = recommended_kind(found)
     prompt, parser, reward, near_misses = _BY_FORMAT[found.layout.answer]
     caution = ""
@@ -99,7 +99,7 @@ def advice_on(found: Recognised, source: str, *, hub: bool = False, options: str
         reward = "equal texts first; where they differ, a judge model is asked"
         caution = "a judge costs money and errs: where answers can be made short, or tested, prefer that"
     if found.layout.answer == "choice" and "nowhere" in found.task:
-        caution = "the options are nowhere to be seen: without them a letter can only be guessed"
+        caution = "the data has no options: without them a letter can only be guessed"
     if found.layout.answer == "code" and not found.layout.roles.tests:
         caution = "there are no tests: a column of assertions would let programs be run instead of judged"
     named = shlex.quote(source)

@@ -1,4 +1,4 @@
-"""Datasets of the Hugging Face Hub: streamed, so that a large one is read only as far as it is looked at."""
+"""Datasets of the Hugging Face Hub, streamed, so that only the needed rows of a large one are read."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from typing import Any
 from envops.authoring.dataset.source import DatasetRow, DatasetSource, DatasetSplit, SourceProblem
 
 MOST_ROWS = 10_000
-"""Rows of a split that are read unless more are asked for."""
+"""Rows of a split that are read by default."""
 WEB = "https://huggingface.co/datasets"
 
 
 def open_hub(name: str, config: str = "", split: str = "", revision: str = "") -> DatasetSource:
-    """A dataset of the Hub at the commit that the revision is now.
+    """A dataset of the Hub at the current commit of the revision.
 
     Raises `SourceProblem` where it is missing, gated, out of reach, or has several configurations and none is named.
     """
@@ -56,7 +56,7 @@ def _only_config(datasets: Any, name: str, commit: str) -> str:
 
 
 def _rows(name: str, commit: str, split: Any) -> Iterator[DatasetRow]:
-    """Rows with labels by their names and without pictures and sounds."""
+    """Rows, with the names of labels instead of their numbers."""
     features = split.features or {}
     named: dict[str, Callable[[int], str]] = {
         column: feature.int2str for column, feature in features.items() if hasattr(feature, "int2str")
@@ -72,7 +72,7 @@ def _named(value: Any, to_name: Callable[[int], str] | None) -> Any:
 
 @contextmanager
 def _explained(name: str, revision: str) -> Iterator[None]:
-    """Turn what goes wrong on the way to the Hub into its reason and what to do about it."""
+    """Turn errors of the Hub into `SourceProblem` with a reason and a remedy."""
     from huggingface_hub import errors
 
     page = f"{WEB}/{name}"

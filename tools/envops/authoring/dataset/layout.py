@@ -1,4 +1,4 @@
-"""How examples are read from the rows of one dataset: a question, an answer, and what belongs to them."""
+"""Reading examples from the rows of a dataset: question, answer, and what belongs to them."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def _listed(value: Any) -> list[str]:
 
 
 def options_in_text(question: str) -> list[str]:
-    """The choices that a question names itself, as "A) …" or "(A) …"; empty where it names none or skips a letter."""
+    """The choices in a question's text, as "A) …" or "(A) …"; empty where there are none or a letter is missing."""
     found = _IN_TEXT.findall(question)
     letters = [letter for letter, _ in found]
     if len(letters) < 2 or letters != [chr(ord("A") + index) for index in range(len(letters))]:
@@ -69,27 +69,27 @@ AnswerFormat = Literal["number", "choice", "boolean", "label", "json", "list", "
 
 @dataclass(frozen=True)
 class RowLayout:
-    """Where things stand in a row, and what an answer is."""
+    """Which columns of a row are used, and the format of answers."""
 
     roles: ColumnRoles
     answer: AnswerFormat
     mark: str = ""
-    """What stands before the answer within its column: `####`, a box, a tag; empty where the column is the answer."""
+    """The mark before the answer in its column: `####`, a box, a tag; empty where the column is the answer."""
     vocabulary: tuple[str, ...] = ()
     """The labels, or the two words of a boolean."""
     first_index: int | None = None
-    """Choices that are given by position: what the first one is called."""
+    """The number of the first choice, where answers are positions."""
     separator: str = ""
-    """What stands between names that are several labels of one thing; one name is a list of one."""
+    """The separator between several labels in one text; one label is a list of one."""
     unordered: bool = False
     """Lists are several labels of one thing, in any order."""
     unit: str = ""
-    """What all numbers have behind them, and answers need not have."""
+    """The unit behind all numbers, which answers may omit."""
 
 
 @dataclass(frozen=True)
 class Example:
-    """A row as an environment needs it."""
+    """A row in the form that environments need."""
 
     question: str
     answer: str | list[str]
@@ -101,12 +101,12 @@ class Example:
 
 
 class UnreadableExample(ValueError):
-    """A row has no question, or no answer of the layout's format; says which."""
+    """A row has no question, or no answer of the layout's format; the message has the reason."""
 
 
 @dataclass(frozen=True)
 class RawExample:
-    """The question and the raw answer of a row, before anybody reads the answer."""
+    """The question and the raw answer of a row, before the answer is parsed."""
 
     question: str
     answer: Any
@@ -115,7 +115,7 @@ class RawExample:
 
 
 def raw_example(row: DatasetRow, roles: ColumnRoles) -> RawExample:
-    """What a row asks and what it answers, from its columns or its conversation."""
+    """The question and the raw answer of a row, from its columns or its conversation."""
     if roles.conversation:
         return _said_in_conversation(row[roles.conversation] or [], row.get(roles.tools))
     asked = value_at(row, roles.question)
@@ -133,7 +133,7 @@ def raw_example(row: DatasetRow, roles: ColumnRoles) -> RawExample:
 
 
 def _said_in_conversation(turns: Sequence[Mapping[str, Any]], tools: Any) -> RawExample:
-    """What was said before the last reply, and that reply: its text, or the tools it calls."""
+    """The messages before the last reply, and that reply: its text, or its tool calls."""
     spoken = [_turn(turn) for turn in turns]
     last = next((index for index in range(len(spoken) - 1, -1, -1) if spoken[index][0] == "assistant"), None)
     if last is None:
@@ -145,7 +145,7 @@ def _said_in_conversation(turns: Sequence[Mapping[str, Any]], tools: Any) -> Raw
 
 
 def _asked(spoken: Sequence[tuple[str, str, Any]]) -> tuple[str, str]:
-    """What turns ask, and what the system says before; several turns are all part of the question."""
+    """The question in some turns, and the system prompt; several turns are all part of the question."""
     before = [(role, content) for role, content, _ in spoken if content]
     asked = [content for role, content in before if role == "user"]
     alone = len(asked) == 1 and all(role in ("user", "system") for role, _ in before)
@@ -175,7 +175,7 @@ def _call(call: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def unwrapped(value: Any) -> Any:
-    """The answer itself where it comes in a record of accepted spellings."""
+    """The answer itself, out of a record of accepted spellings."""
     if isinstance(value, Mapping) and not {"unit", "units"} & set(value):
         for name in ("text", "value", "answer", "spans"):
             inner = value.get(name)
@@ -194,7 +194,7 @@ def alone(value: Any) -> Any:
 def example_of(row: DatasetRow, layout: RowLayout) -> Example:
     """A row as an example.
 
-    Raises `UnreadableExample`, which says what is wrong with the row.
+    Raises `UnreadableExample` with the reason.
     """
     roles = layout.roles
     said = raw_example(row, roles)
@@ -209,7 +209,7 @@ def example_of(row: DatasetRow, layout: RowLayout) -> Example:
     choices = tuple(options_of(row, roles)) if layout.answer in ("choice", "list") else ()
     answer = read_answer(raw, layout, choices or tuple(options_in_text(said.question)))
     if answer is None:
-        raise UnreadableExample(f"answers {text_of(raw)[:60]!r}, which is no {layout.answer}")
+        raise UnreadableExample(f"answers {text_of(raw)[:60]!r}, which is not a valid {layout.answer}")
     tests: tuple[CodeTest, ...] = ()
     if layout.answer == "code" and roles.entry_point and f"def {row.get(roles.entry_point)}" not in str(answer):
         answer = f"{said.question.rstrip()}\n{str(answer).rstrip()}"  # only the body: the question is the head
@@ -256,7 +256,7 @@ def _as_word(raw: Any, layout: RowLayout) -> str | None:
 
 
 def chosen(raw: Any, choices: Sequence[str], first_index: int | None) -> str | None:
-    """The letter of the choice that a raw answer names: by letter, by position or by its text."""
+    """The letter of the choice that a raw answer names, by letter, position or text."""
     position = as_number(raw)
     if first_index is not None and position is not None:
         index = int(float(position)) - first_index

@@ -1,4 +1,4 @@
-"""What a dataset holds, seen in one pass: columns, types, lengths, gaps, repetitions, overlap, a sample."""
+"""The profile of a dataset in one pass: columns, types, lengths, gaps, repetitions, overlap, a sample."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from envops.authoring.dataset.source import DatasetRow, DatasetSource, DatasetSp
 SAMPLE_ROWS = 2_000
 TYPES = {str: "text", bool: "boolean", int: "number", float: "number", list: "list", dict: "object"}
 MOST_DIGESTS = 200_000
-"""Texts of a column that are remembered to see repetitions; 8 bytes each."""
+"""The most texts of a column that are kept to find repetitions; 8 bytes each."""
 
 
 @dataclass(frozen=True)
@@ -37,12 +37,12 @@ class ColumnProfile:
 
 @dataclass(frozen=True)
 class SplitProfile:
-    """One split as far as it was read."""
+    """The rows of one split that were read."""
 
     name: str
     rows: int
     complete: bool
-    """Whether that is all of it."""
+    """Whether all rows were read."""
     columns: tuple[ColumnProfile, ...]
     repeated: int
     """Rows that are equal to an earlier one."""
@@ -84,7 +84,7 @@ def profiled(source: DatasetSource, most_rows: int | None = None) -> DatasetProf
 
 
 class Reservoir:
-    """A uniform sample of rows that are seen once, the same in every run.
+    """A uniform sample of rows in one pass, the same in every run.
 
     Source: J. S. Vitter, "Random Sampling with a Reservoir", ACM TOMS 11(1), 1985, algorithm R.
     """
@@ -110,7 +110,7 @@ class Reservoir:
 
 
 class _Tally:
-    """What is counted of one column while rows pass."""
+    """The counts of one column while rows are read."""
 
     def __init__(self) -> None:
         self.types: Counter[str] = Counter()
@@ -160,7 +160,7 @@ def _column(name: str, tally: _Tally, rows: int) -> ColumnProfile:
 
 
 def is_gap(value: Any) -> bool:
-    """Whether there is nothing: null, or a text without a letter."""
+    """Whether a value is missing: null, or a blank text."""
     return value is None or (isinstance(value, str) and not value.strip())
 
 

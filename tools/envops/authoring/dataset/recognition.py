@@ -1,4 +1,4 @@
-"""Of which format the answers of a dataset are, how sure that is, and which rows speak against it.
+"""The format of the answers of a dataset, the confidence in it, and rows that contradict it.
 
 Every format is tried on every row of a sample, and the most specific one that explains nearly all of them is taken:
 what is a boolean is also a label, and what is a label is also text. A share comes with Wilson's interval, so that ten
@@ -51,14 +51,14 @@ from envops.authoring.dataset.values import (
 from envops.statistics.intervals import Estimate, wilson_of
 
 ENOUGH = 0.8
-"""The share of rows that a format must explain to be taken."""
+"""The share of rows that a format must explain to be chosen."""
 CONFIDENCE = 0.95
 MOST_LABELS = 40
 LABEL_WORDS = 5
 SHORT_TEXT_WORDS = 8
-"""Up to so many words, in the middle, an answer can be compared word by word."""
+"""The median length in words up to which answers can be compared word by word."""
 SOME_LATEX = 0.05
-"""The share of formulas from which on a column of numbers and formulas is one of formulas."""
+"""The share of formulas from which a column of numbers and formulas counts as formulas."""
 SHOWN = 5
 SEVERAL_LABELS = re.compile(r"(?:labels|tags|categories|topics|genres|emotions|keywords|intents|entities|classes)$")
 LABEL_NAMES = re.compile(r"label|class|category|sentiment|intent|topic|emotion|genre|type$", re.IGNORECASE)
@@ -78,22 +78,22 @@ class UnexplainedRow:
 
 @dataclass(frozen=True)
 class Recognised:
-    """What a dataset is taken for."""
+    """The recognised layout of a dataset."""
 
     layout: RowLayout
     share: Estimate
-    """Of the rows: how many the layout explains, with its interval."""
+    """The share of rows that the layout explains, with its interval."""
     against: tuple[UnexplainedRow, ...]
-    """The first rows that it does not explain."""
+    """The first rows that the layout does not explain."""
     rows: int
     unexplained: int
     shares: Mapping[str, float]
-    """Format → the share of answers that could be of it, every format that was tried."""
+    """Format → the share of answers that could have it."""
     task: str
     """In words: numbers behind ####, multiple choice with the options in a column, …"""
     tool_calls: bool = False
     long_text: bool = False
-    """Free text that is too long to compare word by word."""
+    """Whether answers are free text, too long to compare word by word."""
 
 
 class NothingToAnswer(ValueError):
@@ -102,7 +102,7 @@ class NothingToAnswer(ValueError):
 
 @dataclass(frozen=True)
 class _Evidence:
-    """The answers of a sample and what each format makes of them."""
+    """The answers of a sample, from which formats are tried."""
 
     roles: ColumnRoles
     said: Sequence[RawExample]
@@ -115,7 +115,7 @@ class _Evidence:
 
 
 def recognise(rows: Sequence[NumberedRow], question: str = "", answer: str = "") -> Recognised:
-    """What these rows are; `question` and `answer` name columns where the author knows better.
+    """Recognise the layout of rows; `question` and `answer` are columns that the author named.
 
     Raises `NothingToAnswer` where no column could be an answer.
     """
@@ -123,7 +123,7 @@ def recognise(rows: Sequence[NumberedRow], question: str = "", answer: str = "")
     said = [raw_example(row, roles) for _, row in rows]
     known = [index for index, one in enumerate(said) if not is_missing(one.answer)]
     if not known:
-        raise NothingToAnswer("no column holds answers")
+        raise NothingToAnswer("no column has answers")
     answered = [said[index].answer for index in known]
     mark = _mark(answered)
     raw = [unwrapped(value) for value in (behind(mark, value) for value in answered) if not is_missing(value)]
@@ -137,7 +137,7 @@ def recognise(rows: Sequence[NumberedRow], question: str = "", answer: str = "")
 
 
 def layout_as(rows: Sequence[NumberedRow], wanted: AnswerFormat, question: str = "", answer: str = "") -> Recognised:
-    """The same where the author says what the answers are.
+    """The same with a format of answers that the author named.
 
     Raises `NothingToAnswer` as `recognise` does.
     """
@@ -164,7 +164,7 @@ def _choices(row: DatasetRow, roles: ColumnRoles, question: str) -> Sequence[str
 
 
 def _shares(evidence: _Evidence) -> dict[str, float]:
-    """Format → the share of answers that could be of it."""
+    """Format → the share of answers that could have it."""
     distinct = Counter(text_of(value).casefold() for value in evidence.raw)
     repeated = sum(count for count in distinct.values() if count > 1) / max(1, len(evidence.raw))
     return {
@@ -189,7 +189,7 @@ def _choice_share(evidence: _Evidence) -> float:
 
 
 def _first_index(evidence: _Evidence) -> int | None:
-    """What the first choice is called where answers are positions: 0, or 1 when no answer is 0 and one is the last."""
+    """The number of the first choice where answers are positions: 1 if no answer is 0 and one is the last, else 0."""
     numbers = [as_number(value) for value in evidence.raw]
     if any(number is None for number in numbers):
         return None
@@ -272,7 +272,7 @@ def _zero_or_one(evidence: _Evidence) -> bool:
 
 
 def _from_questions(evidence: _Evidence) -> bool:
-    """Whether most elements of lists stand in their questions, as they do where something is to be sorted or found."""
+    """Whether most elements of lists occur in their questions, as where something is to be sorted or found."""
     found = [
         bool(re.search(rf"\b{re.escape(part)}\b", one.question, re.IGNORECASE))
         for one in evidence.said
@@ -282,12 +282,12 @@ def _from_questions(evidence: _Evidence) -> bool:
 
 
 def _asks(evidence: _Evidence) -> bool:
-    """Whether some questions are questions; a text beside 0 or 1 is one that has a property or has not."""
+    """Whether some texts are questions; a text beside 0 or 1 that is not has a property or has it not."""
     return any("?" in one.question for one in evidence.said)
 
 
 def _asks_yes_or_no(evidence: _Evidence) -> bool:
-    """Whether most questions begin as those do that are answered with yes or no, or the column is called so."""
+    """Whether most questions, or the name of the column, begin as those with the answer yes or no."""
     if re.match(r"(?:is|has|can|was|does|are)_", evidence.roles.answer, re.IGNORECASE):
         return True
     asking = [one.question for one in evidence.said if one.question]
@@ -374,7 +374,7 @@ def _in_words(layout: RowLayout, evidence: _Evidence, calls: bool, typical: int)
     elif roles.wrong_choices:
         where = f"the wrong options are in the columns {', '.join(roles.wrong_choices)}"
     elif not any(evidence.choices):
-        where = "the options are nowhere to be seen"
+        where = "no options in the data"
     tests = f"programs with tests in the column {roles.tests}" if roles.tests else "programs without tests"
     said = {
         "number": f"numbers{f', all in {layout.unit}' if layout.unit else ''}{mark}",

@@ -1,4 +1,4 @@
-"""Which column is the question, which the answer, and what the others are to them."""
+"""The roles of columns: question, answer, context, choices, tests."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ LAST_WORD = {
 }
 """How names of several words end: `user_question`, `reference_solution`."""
 FIELD_ANSWER = ("ground_truth", *ANSWER)
-"""Within records the whole solution is often called the answer, and what counts the ground truth."""
+"""In records, `answer` is often the whole solution and `ground_truth` the answer."""
 CONTEXT = (
     "context", "passage", "document", "article", "background", "paragraph", "story", "support", "hypothesis", "body",
     "input", "facts", "premises", "table", "schema", "code",
@@ -50,25 +50,25 @@ NEVER_ANSWERS = re.compile(
     r"|annotator|worker|split_name)\d*"
     r"|uuid\d*|pubid|pmid|isbn|rejected"
 )
-"""Keys, places and marks of origin, which say nothing about the question."""
+"""Keys, positions and origins, which are never answers."""
 DESCRIBES = re.compile(
     r"(?:.*_)?(?:difficulty|level|type|title|subject|subfield|field|topic|domain|area|ability|style|tags|name|author|tema)"
 )
-"""What is said about a question; an answer only where a few values come again and again and nothing else is left."""
+"""Properties of a question; an answer only where a few values repeat and no other column is left."""
 ONE_OPTION = re.compile(
     r"(?:(?:option|choice|opt|op|ending|ans|answer|sol|solution|alternative|candidate)[ _]?)?([a-j]|\d{1,2})",
     re.IGNORECASE,
 )
 WRONG_OPTION = re.compile(r"(?:distractor|incorrect|wrong)(?:[ _]?answers?)?[ _]?\d*", re.IGNORECASE)
 PAIRED = re.compile(r"(.*\D)[12]")
-"""One of two texts that are asked about together: `sentence1`, `question_2`."""
+"""One of a pair of texts: `sentence1`, `question_2`."""
 
 Columns = Mapping[str, Sequence[Any]]
 """Name → its values, without those that are missing."""
 
 
 def value_at(row: DatasetRow, column: str) -> Any:
-    """What a row has in a column, or in the field of a record in one; `None` where it has neither."""
+    """The value of a row in a column, or in a field of a record; `None` where it has neither."""
     if column in row or not column:
         return row.get(column)
     outer, _, inner = column.partition(".")
@@ -136,14 +136,14 @@ class ColumnRoles:
     conversation: str = ""
     tools: str = ""
     why: Mapping[str, str] | None = None
-    """Role → what spoke for the column."""
+    """Role → why the column has it."""
 
 
 def assign(rows: Sequence[DatasetRow], question: str = "", answer: str = "") -> ColumnRoles:
-    """The roles of the columns of these rows; `question` and `answer` are taken as said.
+    """The roles of the columns of these rows; `question` and `answer` override the recognition.
 
-    Names decide first, as authors of datasets choose them to be understood. Where no name is
-    known, the question is the column with the most to read and the answer what is left.
+    Names decide first, because authors choose them to be understood. Without a known name, the
+    question is the column with the longest texts, and the answer is the column that is left.
     """
     filled = columns_of(rows)
     conversation = named(filled, CONVERSATION, is_conversation)

@@ -1,4 +1,4 @@
-"""Where rows come from: files and folders here, row by row, so that large ones need no memory."""
+"""Reading rows from local files and folders, row by row, so that large files need little memory."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _SPLIT_NAMES = {"training": "train", "testing": "test", "valid": "validation", "
 
 
 class SourceProblem(Exception):
-    """A source cannot be read: the reason, and what to do about it."""
+    """A source could not be read; with the reason and a remedy."""
 
     def __init__(self, reason: str, remedy: str) -> None:
         super().__init__(f"{reason}\n{remedy}")
@@ -35,12 +35,12 @@ class SourceProblem(Exception):
 
 @dataclass(frozen=True)
 class DatasetSplit:
-    """Rows under one name; reading them starts anew each time."""
+    """Rows under one name; each call of `rows` reads them from the beginning."""
 
     name: str
     rows: Callable[[], Iterator[DatasetRow]]
     total: int | None = None
-    """How many rows there are, where the source says so before it is read."""
+    """The number of rows, where it is known before they are read."""
 
 
 @dataclass(frozen=True)
@@ -50,10 +50,10 @@ class DatasetSource:
     name: str
     splits: tuple[DatasetSplit, ...]
     revision: str = ""
-    """Of a Hub dataset: the commit that is read."""
+    """The commit of a dataset of the Hub."""
     config: str = ""
     details: Mapping[str, str] = field(default_factory=dict)
-    """What the Hub says of it, such as its licence."""
+    """The Hub's details, such as the licence."""
 
 
 def numbered(split: DatasetSplit, most: int | None = None) -> Iterator[NumberedRow]:
@@ -114,7 +114,7 @@ def _reader(files: tuple[Path, ...]) -> Callable[[], Iterator[DatasetRow]]:
             form = _format_of(file)
             if form is None:
                 known = ", ".join(sorted(_READERS))
-                raise SourceProblem(f"{file} is of no known format", f"Readable are {known}, also with .gz.")
+                raise SourceProblem(f"{file} has an unknown format", f"Supported are {known}, also with .gz.")
             yield from _READERS[form](file)
 
     return rows
@@ -135,7 +135,7 @@ def _json_lines(file: Path) -> Iterator[DatasetRow]:
                 row = json.loads(line)
             except ValueError as error:
                 raise SourceProblem(
-                    f"{file}:{number}: is no JSON: {error}", "Put one JSON object on each line."
+                    f"{file}:{number}: is not JSON: {error}", "Put one JSON object on each line."
                 ) from None
             yield _as_row(row, f"{file}:{number}")
 
@@ -146,7 +146,7 @@ def _decoded(lines: IO[str], file: Path) -> Iterator[str]:
     except UnicodeDecodeError as error:
         raise SourceProblem(f"{file}: is not UTF-8: {error}", "Save it as UTF-8.") from None
     except (OSError, EOFError) as error:
-        raise SourceProblem(f"{file}: cannot be read: {error}", "Check the file; it may be cut off.") from None
+        raise SourceProblem(f"{file}: cannot be read: {error}", "Check the file; it may be truncated.") from None
 
 
 def _json(file: Path) -> Iterator[DatasetRow]:
@@ -183,14 +183,14 @@ def _separated(file: Path) -> Iterator[DatasetRow]:
             for row in reader:
                 yield {name: value for name, value in row.items() if name is not None}
         except csv.Error as error:
-            raise SourceProblem(f"{file}: is no CSV: {error}", "Quote fields that hold separators or lines.") from None
+            raise SourceProblem(f"{file}: is not CSV: {error}", "Quote fields that hold separators or lines.") from None
 
 
 def _refuse_data_for_names(names: Sequence[str], file: Path) -> None:
-    """A first line that asks something is a row; taken for names it would be lost, and all others be misnamed."""
+    """Refuse a first line that is a row and not the names of columns."""
     if any("?" in name or len(name.split()) > LONGEST_COLUMN_NAME for name in names):
         raise SourceProblem(
-            f"{file}:1: the first line has no names of columns, but a row", "Put one above it, such as question,answer."
+            f"{file}:1: the first line is a row, not the names of columns", "Put one above it, such as question,answer."
         )
 
 
@@ -212,7 +212,7 @@ def _parquet(file: Path) -> Iterator[DatasetRow]:
             for batch in table.iter_batches(batch_size=256):
                 yield from batch.to_pylist()
     except (ArrowException, OSError) as error:
-        raise SourceProblem(f"{file}: is no Parquet: {error}", "Check the file; it may be cut off.") from None
+        raise SourceProblem(f"{file}: is not Parquet: {error}", "Check the file; it may be truncated.") from None
 
 
 _READERS: Mapping[str, Callable[[Path], Iterator[DatasetRow]]] = {
@@ -226,7 +226,7 @@ _READERS: Mapping[str, Callable[[Path], Iterator[DatasetRow]]] = {
 
 
 def is_hub_name(name: str) -> bool:
-    """Whether a name is that of a dataset of the Hub and of nothing here: OWNER/NAME, or a bare NAME without ending."""
+    """Whether a name is a dataset of the Hub and no local file: OWNER/NAME, or a bare NAME without suffix."""
     if Path(name).exists() or name.startswith((".", "/", "~")) or Path(name).suffix.lower() in (*_READERS, ".gz"):
         return False
     return bool(re.fullmatch(r"[\w.-]+(?:/[\w.-]+)?", name))

@@ -1,4 +1,4 @@
-"""What was seen of a dataset, for people and for programs."""
+"""The summary of a dataset, for people and for programs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LONGEST = 160
 
 
 def as_json(profile: DatasetProfile, found: Recognised | None, advice: DatasetAdvice | None, problem: str) -> str:
-    """Everything that was seen, for programs."""
+    """The summary as JSON."""
     said: dict[str, Any] = {
         "source": profile.name,
         "config": profile.config,
@@ -72,7 +72,7 @@ def _split(split: SplitProfile) -> dict[str, Any]:
 def print_dataset(
     profile: DatasetProfile, found: Recognised | None, advice: DatasetAdvice | None, problem: str
 ) -> None:
-    """The same as tables and a few lines, for people."""
+    """Print the summary as tables and a few lines."""
     console = Console(highlight=False, soft_wrap=False)
     named = [profile.name, profile.config, profile.revision[:12]]
     console.print(f"[bold]{escape('  '.join(part for part in named if part))}[/bold]\n")

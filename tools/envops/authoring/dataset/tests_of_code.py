@@ -1,7 +1,7 @@
-"""Tests of programs as data: what to call or to feed, and what must come back.
+"""Tests of programs as data: a call or an input, and the expected value.
 
-Datasets write them as assertions or as pairs of input and output. Code that is judged must not see what is expected of
-it, so an assertion is taken apart: the call goes to the program, the value stays outside.
+Datasets have them as assertions or as pairs of input and output. Tested code must not see the expected value, so an
+assertion is split: the call goes to the program, the value stays outside.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class CodeTest:
-    """Either a call and the value it must give, or an input and what must be printed."""
+    """Either a call and its expected value, or an input and the expected output."""
 
     call: str = ""
     """A Python expression."""
@@ -26,7 +26,7 @@ class CodeTest:
 
 
 def read_tests(value: Any, entry_point: str = "") -> tuple[CodeTest, ...]:
-    """Every test of a row that can be taken apart; the others are left out."""
+    """Every test of a row that can be parsed; others are left out."""
     return tuple(_tests(value, entry_point))
 
 

@@ -1,4 +1,4 @@
-"""One value of a dataset read as one kind of answer; `None` where it is none."""
+"""Parsing single values of datasets as answers of a format; `None` where a value is not of that format."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _OTHER_CODE = re.compile(
     r"|^\s*(?:select|insert|update|delete|create|with)\b[\s\S]+\b(?:from|into|set|table|as)\b",
     re.MULTILINE,
 )
-"""Prose that begins with "Select" or speaks of "function f(x)" is none."""
+"""Does not match prose that begins with "Select" or mentions "function f(x)"."""
 LONGEST_NUMBER = 27
 """Characters."""
 LONGEST_ELEMENT = 5
@@ -37,7 +37,7 @@ LONGEST_ELEMENT = 5
 
 
 def is_missing(value: Any) -> bool:
-    """Whether there is nothing: null, an empty text, NaN or a usual word for nothing."""
+    """Whether a value is missing: null, an empty text, NaN or a usual word for that."""
     if isinstance(value, float) and math.isnan(value):
         return True
     return value is None or (isinstance(value, str) and value.strip().lower() in ("", "null", "none", "nan", "n/a"))
@@ -120,7 +120,7 @@ def as_list(value: Any) -> list[str] | None:
 
 
 def parsed(value: Any) -> Any:
-    """What a text in brackets says in JSON or as a Python literal; other values as they are."""
+    """A text in brackets parsed as JSON or as a Python literal; other values unchanged."""
     if not isinstance(value, str) or value.strip()[:1] not in ("[", "{", "("):
         return value
     text = value.strip()
@@ -260,7 +260,7 @@ MARKS: Mapping[str, Callable[[str], str | None]] = {
 
 
 def behind(mark: str, value: Any) -> Any:
-    """What a value says behind a mark; the value itself where there is no mark to look for."""
+    """The text behind a mark; the value itself without a mark."""
     if not mark:
         return value
     return MARKS[mark](value) if isinstance(value, str) else None
@@ -275,7 +275,7 @@ MOST_PARTS = 60
 
 
 def separator_of(values: Sequence[Any]) -> str:
-    """What stands between names that come again in other company, as in `a|b`, `b`, `a|c`; empty where nothing does."""
+    """The separator of labels that occur in several combinations (`a|b`, `b`, `a|c`); empty where there is none."""
     texts = {value.strip() for value in values if isinstance(value, str)}
     if len(texts) < 3 or not all(isinstance(value, str) for value in values):
         return ""
@@ -298,7 +298,7 @@ def _recombine(texts: set[str], separator: str) -> bool:
 
 
 def parts_of(text: str, separator: str) -> list[str]:
-    """The things that a text names."""
+    """The parts of a text."""
     return [part.strip() for part in text.split(separator) if part.strip()]
 
 

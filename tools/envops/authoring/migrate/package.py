@@ -1,4 +1,4 @@
-"""All files of the new package."""
+"""The files of a migrated package."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from envops.authoring.migrate.rewriting import lists_will_do, parts_of, rewritte
 from envops.authoring.migrate.unfinished import MARK
 
 KEPT = (".toml", ".txt", ".json", ".jsonl", ".csv", ".yaml")
-"""Data files of a package, taken over as they are."""
+"""Data files of a package, copied unchanged."""
 VERIFIERS = "verifiers>=0.4.0,<0.5"
 REQUIRES_PYTHON = ">=3.11,<3.15"
 
@@ -24,7 +24,7 @@ REQUIRES_PYTHON = ">=3.11,<3.15"
 def files_of(folder: Path, old: str, new: str) -> dict[str, str]:
     """The new package's files by path, made from the old package's folder; both names as in the registry.
 
-    Raises `NotMovable` where the old package is not of a shape that can be moved.
+    Raises `NotMovable` where the old package has a form that cannot be migrated.
     """
     was, becomes = old.replace("-", "_"), new.replace("-", "_")
     original = read(folder, was)

@@ -1,4 +1,4 @@
-"""What a package of verifiers 0.3 is made of: its modules, and what `load_environment` puts together."""
+"""Reading a package of verifiers 0.3: its modules, and the parts that `load_environment` assembles."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PARTS = ("dataset", "eval_dataset", "system_prompt", "few_shot", "parser", "rubr
 
 
 class NotMovable(Exception):
-    """The package is not of a shape that can be moved: what was looked for, and where."""
+    """The package has a form that cannot be migrated; the message has what was expected, and where."""
 
 
 @dataclass(frozen=True)

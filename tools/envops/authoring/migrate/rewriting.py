@@ -1,4 +1,4 @@
-"""The package's own modules as plain Python: without verifiers 0.3, and under the new package's name."""
+"""Rewriting the package's own modules: without verifiers 0.3, and under the new package's name."""
 
 from __future__ import annotations
 

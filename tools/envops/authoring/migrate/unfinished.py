@@ -1,4 +1,4 @@
-"""Places that the author has to finish."""
+"""Code that could not be migrated, marked for the author."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ class UnfinishedPlace:
 
 
 def marked(reason: str, original: str, indent: str = "") -> str:
-    """A comment that says what is missing, with the original code beside it."""
+    """A comment with the reason and the original code."""
     lines = [f"# {MARK}: {reason} The original:", *(f"#     {line}" for line in original.strip().splitlines())]
     return "".join(f"{indent}{line}\n" for line in lines)
 
 
 def unfinished_places(files: dict[str, str]) -> list[UnfinishedPlace]:
-    """Every mark in files, by what stands behind it."""
+    """Every mark in files, with its reason."""
     return [
         UnfinishedPlace(name, number, line.partition(f"{MARK}: ")[2].removesuffix(" The original:").removesuffix('")'))
         for name, text in files.items()

@@ -1,4 +1,4 @@
-"""tests/cases.yaml of a new environment: the mistakes that replies make, told about its first task."""
+"""tests/cases.yaml of a new environment: typical mistakes of replies to its first task."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def cases_of(plan: EnvironmentPlan) -> str:
     """The text of cases.yaml."""
     question = " ".join(plan.question(plan.examples[0]).split())
     shown = question if len(question) <= LONGEST_TITLE else f"{question[:LONGEST_TITLE]}…"
-    told = [_written(plan, case) for case in _cases(plan)]
-    return f"# Task 0: {shown}\n" + "\n".join(told)
+    written = [_written(plan, case) for case in _cases(plan)]
+    return f"# Task 0: {shown}\n" + "\n".join(written)
 
 
 def _written(plan: EnvironmentPlan, case: WrittenCase) -> str:

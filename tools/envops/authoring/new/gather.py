@@ -14,7 +14,7 @@ from envops.authoring.dataset.tests_of_code import CodeTest
 
 SAMPLES = Path(__file__).parent / "samples"
 MOST_TESTS = 20
-"""Of one program; more cost time with every reply."""
+"""The most tests of one program, because each costs time with every reply."""
 
 
 @dataclass

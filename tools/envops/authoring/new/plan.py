@@ -1,4 +1,4 @@
-"""What a new environment is to be. Nothing here reads or writes."""
+"""The plan of a new environment: everything that the templates need. Without I/O."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NAME = re.compile(r"[a-z][a-z0-9]*(?:-[a-z0-9]+)*")
 
 @dataclass(frozen=True)
 class DataOrigin:
-    """Where the rows come from."""
+    """The origin of the rows."""
 
     source: str
     config: str = ""

@@ -1,4 +1,4 @@
-"""From a plan to the files of a package."""
+"""Rendering the files of a new package from its plan."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def _tidied(text: str) -> str:
 
 
 def context_of(plan: EnvironmentPlan) -> dict[str, Any]:
-    """What the templates are filled with."""
+    """The variables of the templates."""
     return {
         "plan": plan,
         "name": plan.name,

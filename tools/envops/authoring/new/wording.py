@@ -1,4 +1,4 @@
-"""What a new environment says: prompts, its README, the names of things."""
+"""The texts of a new environment: prompts, README, names."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ PRINTED: Mapping[AnswerFormat, str] = {
     "latex": "the answer as a formula in LaTeX",
     "text": "the answer",
 }
-"""What a program is to print, where replies are programs and answers are not."""
+"""What a program has to print, where replies are programs and answers are not."""
 
 
 def style_of(answer: AnswerFormat, *, unordered: bool = False) -> AnswerStyle:

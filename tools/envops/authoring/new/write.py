@@ -1,4 +1,4 @@
-"""Putting a new environment into the repository: whole, or not at all."""
+"""Writing a new environment into the repository: completely, or not at all."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from envops.authoring.new.render import REQUIRES, REQUIRES_PYTHON
+from envops.files.atomic_write import write_whole
 from envops.repository import codeowners
 from envops.repository.document import load_document
 from envops.repository.lock import LOCK_FILE, inputs_digest
@@ -62,19 +63,19 @@ def with_entry(text: str, name: str, owners: Sequence[str], ignored: Mapping[str
 
 
 class NotWritten(Exception):
-    """The environment cannot be written: the reason, and what to do about it."""
+    """The environment cannot be written; with the reason and a remedy."""
 
 
 def refuse_taken(root: Path, registry: Registry, name: str) -> None:
-    """Raise `NotWritten` where something of this name is there already."""
+    """Raise `NotWritten` where the name is in use."""
     folder = root / "environments" / name.replace("-", "_")
     if name in registry.environments or name in registry.external:
         known = load_document(root / REGISTRY_FILE, root).line(("environments", name))
         raise NotWritten(
-            f"{REGISTRY_FILE}:{known}: {name} is declared already. Choose another name, or remove it there."
+            f"{REGISTRY_FILE}:{known}: {name} is already declared. Choose another name, or remove it there."
         )
     if folder.exists():
-        raise NotWritten(f"{folder.relative_to(root)} is there already. Choose another name, or remove the folder.")
+        raise NotWritten(f"{folder.relative_to(root)} already exists. Choose another name, or remove the folder.")
 
 
 def usual_owners(registry: Registry) -> tuple[str, ...]:
@@ -120,11 +121,11 @@ def write(
     finally:
         shutil.rmtree(aside, ignore_errors=True)
     try:
-        _replace(registry_file, declared)
-        _replace(owners_file, codeowners.render(load_registry(root)))
+        write_whole(registry_file, declared)
+        write_whole(owners_file, codeowners.render(load_registry(root)))
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
-        _replace(registry_file, before)
+        write_whole(registry_file, before)
         raise
     written = [folder.relative_to(root) / path for path in (*files, LOCK_FILE)]
     return [*written, Path(REGISTRY_FILE), Path(codeowners.CODEOWNERS_FILE)]
@@ -154,9 +155,3 @@ def _lock(root: Path, generation: str) -> str:
     from envops.validation.resolve import resolved_lock
 
     return resolved_lock(REQUIRES[generation], REQUIRES_PYTHON[generation], threading.Event())
-
-
-def _replace(path: Path, text: str) -> None:
-    aside = path.with_name(f".{path.name}.new")
-    aside.write_text(text, "utf-8")
-    aside.replace(path)

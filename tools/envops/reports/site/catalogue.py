@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from envops_worker.policies.baselines import oracle
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -50,7 +52,7 @@ class Listing:
     def functions(self) -> list[dict[str, Any]]:
         """Every function that spoke, with its weight, those that count first; the oracle's means beside them."""
         profiles = (self.proven or {}).get("profiles", [])
-        gold = next((one for one in profiles if one["policy"] == "oracle"), None)
+        gold = next((one for one in profiles if one["policy"] == oracle.name), None)
         return [spread for spread in gold["spreads"] if spread["kind"] != "total"] if gold else []
 
 

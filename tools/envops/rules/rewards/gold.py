@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from envops_worker.policies.baselines import oracle
+
 from envops.facts.observed import Failure, Place, Score
 from envops.facts.reward_numbers import number
 from envops.rules.engine import Found, Subject, rule
@@ -24,7 +26,7 @@ def gold_misses_the_maximum(subject: Subject) -> Iterator[Found]:
         `[tool.envops.reward] max`.
     """
     declared = subject.range
-    gold = scores_of(subject, "oracle")
+    gold = scores_of(subject, oracle.name)
     missed = [
         score for score in gold if score.reward is not None and not declared.reaches(score.reward, declared.maximum)
     ]
@@ -67,7 +69,7 @@ def gold_is_unknown(subject: Subject) -> Iterator[Found]:
     known = {
         score.task
         for score in facts.scores
-        if score.policy == "oracle" and (score.failure is None or score.failure.type != NO_ORACLE)
+        if score.policy == oracle.name and (score.failure is None or score.failure.type != NO_ORACLE)
     }
     lacking = sorted(tried - known)
     if not lacking:
@@ -90,7 +92,7 @@ def oracle_fails(subject: Subject) -> Iterator[Found]:
     Why: A broken oracle proves nothing, and hides whether the reward can be reached.
     Fix: Mend tests/oracle.py at the line that is named.
     """
-    asked = [score for score in subject.facts.scores if score.policy == "oracle"]
+    asked = [score for score in subject.facts.scores if score.policy == oracle.name]
     kinds: dict[tuple[object, ...], list[Found]] = {}
     for score in asked:
         failure = score.failure

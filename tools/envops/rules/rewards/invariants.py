@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from envops_worker.policies.grader_attacks import canary_colon, canary_thought
+
 from envops.facts.observed import Place
 from envops.facts.reward_numbers import is_reward_number, number
 from envops.rules.engine import Found, Subject, rule
@@ -361,7 +363,7 @@ def judge_is_talked_over(subject: Subject) -> Iterator[Found]:
         that cannot be read.
     """
     declared = subject.range
-    canaries = [score for score in subject.facts.scores if score.policy.startswith("canary-")]
+    canaries = [score for score in subject.facts.scores if score.policy in (canary_colon.name, canary_thought.name)]
     judged = [(each.score, f"to a judge that is {each.judge}") for each in subject.facts.judged if each.calls]
     hits = [
         Found(

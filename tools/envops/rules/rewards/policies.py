@@ -5,6 +5,10 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
+from envops_worker.policies.baselines import echo, nop
+from envops_worker.policies.distorted_answers import format_only, hedge, near_miss
+from envops_worker.policies.grader_attacks import override
+
 from envops.facts.reward_numbers import is_reward_number, number
 from envops.rules.engine import Found, Subject, rule
 from envops.rules.evidence import merged, of_conversation
@@ -13,16 +17,20 @@ from envops.rules.gold import best_paid, differing_from_gold, reaching_gold, sco
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from envops_worker.policies import Policy
+
     from envops.facts.observed import Score
 
 
-def paid_beyond(subject: Subject, policy: str, bound: float, saying: str) -> Iterator[Found]:
-    """One finding on the conversations of a policy that earn more than a bound."""
-    scores = differing_from_gold(subject, policy)
+def paid_beyond(subject: Subject, policy: Policy) -> Iterator[Found]:
+    """One finding on the conversations of a policy that earn more than its bound."""
+    bound = subject.range.most_of(policy.bound)
+    assert bound is not None, f"the bound of {policy.name} is no number"
+    scores = differing_from_gold(subject, policy.name)
     beyond = [score for score in scores if score.reward is not None and score.reward > bound + subject.range.tolerance]
     hits = [
         Found(
-            f"{saying} earns {number(score.reward)} on task {score.task}, more than {number(bound)}",
+            f"{policy.reply} earns {number(score.reward)} on task {score.task}, more than {number(bound)}",
             of_conversation(score) | {"expected": f"<= {number(bound)}"},
             best_paid(subject, score),
         )
@@ -31,17 +39,17 @@ def paid_beyond(subject: Subject, policy: str, bound: float, saying: str) -> Ite
     yield from merged(hits, len(scores), "replies")
 
 
-def paid_like_gold(subject: Subject, policy: str, saying: str) -> Iterator[Found]:
+def paid_like_gold(subject: Subject, policy: Policy) -> Iterator[Found]:
     """One finding on the conversations of a policy that earn what gold earns."""
     hits = [
         Found(
-            f"{saying} earns {number(score.reward)} on task {score.task}, gold earns {number(gold.reward)}",
+            f"{policy.reply} earns {number(score.reward)} on task {score.task}, gold earns {number(gold.reward)}",
             of_conversation(score) | {"gold": of_conversation(gold), "expected": f"< {number(gold.reward)}"},
             best_paid(subject, score),
         )
-        for score, gold in reaching_gold(subject, policy)
+        for score, gold in reaching_gold(subject, policy.name)
     ]
-    yield from merged(hits, len(scores_of(subject, policy)), "replies")
+    yield from merged(hits, len(scores_of(subject, policy.name)), "replies")
 
 
 @rule("RWD004", gate="rewards")
@@ -54,7 +62,7 @@ def doing_nothing_pays(subject: Subject) -> Iterator[Found]:
     Fix: Let the function that is named give 0 to an empty reply. If the floor is meant, declare it:
         `[tool.envops.reward] min`.
     """
-    yield from paid_beyond(subject, "nop", subject.range.worthless, "an empty reply")
+    yield from paid_beyond(subject, nop)
 
 
 @rule("RWD005", gate="rewards")
@@ -68,7 +76,7 @@ def near_miss_ispaid_like_gold(subject: Subject) -> Iterator[Found]:
         `[tool.envops.answer]`.
     """
     if subject.package.answer.type != "none":
-        yield from paid_like_gold(subject, "near-miss", "a wrong answer in the right format")
+        yield from paid_like_gold(subject, near_miss)
 
 
 @rule("RWD006", gate="rewards")
@@ -81,7 +89,7 @@ def format_alone_pays(subject: Subject) -> Iterator[Found]:
     Fix: Lower the weight of form, or pay it only with content. If more is meant, declare
         `[tool.envops.reward] format_share`.
     """
-    yield from paid_beyond(subject, "format-only", subject.range.form_alone, "the right format around junk")
+    yield from paid_beyond(subject, format_only)
 
 
 @rule("RWD007", gate="rewards")
@@ -93,7 +101,7 @@ def echo_ispaid_like_gold(subject: Subject) -> Iterator[Found]:
     Fix: Let the reward read the final answer alone, from a tag or the last line, and not search the whole
         reply.
     """
-    yield from paid_like_gold(subject, "echo", "the prompt said back")
+    yield from paid_like_gold(subject, echo)
 
 
 @rule("RWD008", gate="rewards")
@@ -106,7 +114,7 @@ def listing_answers_ispaid_like_gold(subject: Subject) -> Iterator[Found]:
     Fix: Parse one final answer and compare it as a whole; no `in`, no search for the first match.
     """
     if subject.package.answer.type != "none":
-        yield from paid_like_gold(subject, "hedge", "a list of candidate answers")
+        yield from paid_like_gold(subject, hedge)
 
 
 @rule("RWD009", gate="rewards")
@@ -118,7 +126,7 @@ def override_ispaid_like_gold(subject: Subject) -> Iterator[Found]:
     Fix: Quote the reply to the judge as data, ask for a verdict in a fixed form, and check the answer by
         code where that is possible.
     """
-    yield from paid_like_gold(subject, "override", "text that talks to the grader")
+    yield from paid_like_gold(subject, override)
 
 
 @rule("RWD010", gate="rewards")

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from envops_worker.policies.baselines import oracle
+
 from envops.facts.reward_numbers import number
 from envops.rules.engine import Found, Subject, rule
 from envops.rules.evidence import described, merged, of_conversation, of_failure
@@ -104,7 +106,7 @@ def _lacks_reward(score: Score) -> bool:
         return False
     if score.failure is None:
         return score.reward is None
-    before_any_reply = score.policy == "oracle" and score.failure.kind == "raised" and not score.completion
+    before_any_reply = score.policy == oracle.name and score.failure.kind == "raised" and not score.completion
     return score.failure.kind != "timeout" and not before_any_reply and not is_of_the_oracle(score.failure)
 
 

@@ -6,6 +6,9 @@ import re
 from typing import TYPE_CHECKING
 
 from envops_worker.messages import text_of
+from envops_worker.policies.distorted_answers import long_junk, look_alike, negated, wrong_first, wrong_last
+from envops_worker.policies.drafts import think_only, unclosed_think
+from envops_worker.policies.equivalent_answers import equivalent, padded
 
 from envops.facts.reward_numbers import number
 from envops.rules.engine import Found, Subject, rule
@@ -15,6 +18,8 @@ from envops.rules.rewards.policies import paid_beyond, paid_like_gold
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from envops_worker.policies import Policy
 
     from envops.facts.observed import Score
 
@@ -36,7 +41,7 @@ def long_junk_pays(subject: Subject) -> Iterator[Found]:
     Why: Length is the first thing that training finds; a reward that grows with it has no other lesson.
     Fix: Do not pay for length, or only together with the right answer.
     """
-    yield from paid_beyond(subject, "long-junk", subject.range.form_alone, "a very long reply of junk")
+    yield from paid_beyond(subject, long_junk)
 
 
 @rule("RWD062", gate="rewards")
@@ -49,7 +54,7 @@ def look_alike_is_paid_like_gold(subject: Subject) -> Iterator[Found]:
     Fix: Compare the text itself; do not fold look-alikes or compatibility characters (NFKC makes 42 of 4²).
     """
     if subject.package.answer.type != "none":
-        yield from paid_like_gold(subject, "look-alike", "an answer that only looks right")
+        yield from paid_like_gold(subject, look_alike)
 
 
 def _drafts_are_refused_by_right(subject: Subject) -> bool:
@@ -86,11 +91,11 @@ def answer_in_think_tags_is_paid(subject: Subject) -> Iterator[Found]:
 
 def _inside_the_reasoning(subject: Subject) -> Iterator[Found]:
     hits = [
-        _paid_in_full(subject, score, gold, "an answer inside the reasoning")
-        for policy in ("think-only", "unclosed-think")
-        for score, gold in reaching_gold(subject, policy)
+        _paid_in_full(subject, score, gold, policy.reply)
+        for policy in (think_only, unclosed_think)
+        for score, gold in reaching_gold(subject, policy.name)
     ]
-    scored = [*scores_of(subject, "think-only"), *scores_of(subject, "unclosed-think")]
+    scored = [*scores_of(subject, think_only.name), *scores_of(subject, unclosed_think.name)]
     yield from merged(hits, len(scored), "replies")
 
 
@@ -104,9 +109,9 @@ def _paid_in_full(subject: Subject, score: Score, gold: Score, saying: str) -> F
 
 def _with_two_answers(subject: Subject) -> tuple[list[tuple[Score, Score]], set[int]]:
     """Replies whose last answer is wrong and that earn gold, and tasks where the other order earns it too."""
-    wrong_last = list(reaching_gold(subject, "wrong-last"))
-    right_last = {score.task for score, _ in reaching_gold(subject, "wrong-first")}
-    return wrong_last, right_last
+    ends_wrong = list(reaching_gold(subject, wrong_last.name))
+    right_last = {score.task for score, _ in reaching_gold(subject, wrong_first.name)}
+    return ends_wrong, right_last
 
 
 @rule("RWD064", gate="rewards")
@@ -118,13 +123,13 @@ def any_of_several_answers_counts(subject: Subject) -> Iterator[Found]:
     Why: Where any of them counts, a model learns to give every answer that it can think of.
     Fix: Read one: the last, and none where there are several.
     """
-    wrong_last, right_last = _with_two_answers(subject)
+    ends_wrong, right_last = _with_two_answers(subject)
     hits = [
         _paid_in_full(subject, score, gold, "the right answer beside a wrong one, in either order,")
-        for score, gold in wrong_last
+        for score, gold in ends_wrong
         if score.task in right_last
     ]
-    yield from merged(hits, len(scores_of(subject, "wrong-last")), "replies")
+    yield from merged(hits, len(scores_of(subject, wrong_last.name)), "replies")
 
 
 @rule("RWD065", gate="rewards", severity="warning")
@@ -136,13 +141,13 @@ def first_of_several_answers_counts(subject: Subject) -> Iterator[Found]:
         are paid.
     Fix: Read the last answer, or none where there are several.
     """
-    wrong_last, right_last = _with_two_answers(subject)
+    ends_wrong, right_last = _with_two_answers(subject)
     hits = [
         _paid_in_full(subject, score, gold, "the right answer, then a wrong one,")
-        for score, gold in wrong_last
+        for score, gold in ends_wrong
         if score.task not in right_last
     ]
-    yield from merged(hits, len(scores_of(subject, "wrong-last")), "replies")
+    yield from merged(hits, len(scores_of(subject, wrong_last.name)), "replies")
 
 
 @rule("RWD066", gate="rewards")
@@ -155,7 +160,7 @@ def negated_answer_is_paid_like_gold(subject: Subject) -> Iterator[Found]:
     Fix: Compare the whole of the parsed answer; no `in`, no search for a number in a sentence.
     """
     if subject.package.answer.type != "none":
-        yield from paid_like_gold(subject, "negated", "a denial of the right answer")
+        yield from paid_like_gold(subject, negated)
 
 
 @rule("RWD067", gate="rewards")
@@ -167,7 +172,7 @@ def declared_equivalent_is_refused(subject: Subject) -> Iterator[Found]:
     Why: Either the declaration or the reward is wrong, and near misses are made by the declaration.
     Fix: Normalise both sides in the reward, or correct `case_sensitive`, `type` or `tolerance`.
     """
-    yield from _refused(subject, "equivalent", "the same answer, by what is declared,")
+    yield from _refused(subject, equivalent)
 
 
 @rule("RWD068", gate="rewards", severity="warning")
@@ -179,15 +184,15 @@ def space_around_the_answer_is_refused(subject: Subject) -> Iterator[Found]:
     Fix: Strip the parsed answer on both sides before it is compared.
     """
     if not subject.facts.description or not subject.facts.description.conversational:
-        yield from _refused(subject, "padded", "the right answer with line breaks around it")
+        yield from _refused(subject, padded)
 
 
-def _refused(subject: Subject, policy: str, saying: str) -> Iterator[Found]:
+def _refused(subject: Subject, policy: Policy) -> Iterator[Found]:
     gold = gold_by_task(subject)
-    scored = [(score, gold[score.task]) for score in scores_of(subject, policy) if score.task in gold]
+    scored = [(score, gold[score.task]) for score in scores_of(subject, policy.name) if score.task in gold]
     hits = [
         Found(
-            f"{saying} earns {number(score.reward)} on task {score.task}, gold earns {number(perfect.reward)}",
+            f"{policy.reply} earns {number(score.reward)} on task {score.task}, gold earns {number(perfect.reward)}",
             of_conversation(score) | {"gold": of_conversation(perfect), "expected": number(perfect.reward)},
             worst_paid(subject, score),
         )

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
 from envops.repository.problem import nearest
 from envops.rules.engine import Found, all_rules, rule
-from envops.rules.runs.known_models import RENDERER_OF_MODEL, RENDERERS, TINKER_RENDERERS, known_models
-from envops.rules.runs.prime_rl_keys import MOVED, REMOVED, VLLM_ARGUMENTS
 from envops.rules.runs.subject import RunSubject
-from envops.rules.runs.trainer_settings import PRIME_RL, at, source_name, sources
-from envops.rules.runs.trainers import admits, alternatives
+from envops.rules.runs.trainer import alternatives, refusal_of_environment
 
 
 @rule("RUN001", gate="run")
@@ -19,18 +15,19 @@ def trainer_cannot_run_the_environment(run: RunSubject) -> Iterator[Found]:
     """The trainer cannot run the environment.
 
     What: The trainer runs the environment's generation of verifiers, and the package admits a release of
-        verifiers that the trainer's integration works with. Source: the matrix in `judge/trainers.py`, measured
-        by making each integration's own calls on every release.
+        verifiers that the trainer's integration works with. Source: docs/training.md, measured by making
+        each integration's own calls on every release.
     Why: Most integrations work with one old release; the run would end at its first import.
     Fix: Choose another backend; `nox -s migrate -- NAME` moves a v0 environment to v1.
     """
     for used in run.trained_on:
-        reason = admits(run.trainer, used.generation, used.requires)
+        reason = refusal_of_environment(run.trainer, used.generation, used.requires)
         if reason:
-            others = alternatives(used.generation, used.requires)
+            others = alternatives(run.trainers, used.generation, used.requires)
             fix = f"Use one of: {', '.join(others)}." if others else "No trainer runs it as it is."
             if used.generation == "v0":
-                migrated = [name for name in alternatives("v1", ("verifiers>=0.4",)) if name not in others]
+                after = alternatives(run.trainers, "v1", ("verifiers>=0.4",))
+                migrated = [name for name in after if name not in others]
                 fix += f" After `nox -s migrate -- {used.id}` (v1) also: {', '.join(migrated)}."
             evidence = {"environment": used.id, "source": run.trainer.source, "alternatives": list(others)}
             yield run.found(used.key, f"{used.id}: {reason}", fix, **evidence)
@@ -48,29 +45,27 @@ def trainer_is_retired(run: RunSubject) -> Iterator[Found]:
         yield run.found("backend", f"{run.spec.backend} is retired: {run.trainer.retired}")
 
 
-@rule("RUN003", gate="run")
+@rule("RUN003", gate="run", severity="warning")
 def model_or_renderer_is_unknown(run: RunSubject) -> Iterator[Found]:
-    """The trainer does not know the model, or the renderer.
+    """The trainer is not known to support the model, or the renderer.
 
-    What: prime-rl resolves `renderer = "auto"` from a map of 67 models (renderers 0.1.12), tinker-cookbook refuses
-        models that are not in its model_info (0.5.8). Both are compared by exact name.
-    Why: The run would end when it starts, on machines that are paid for.
+    What: Some trainers compare the model's exact name with a list: prime-rl chooses a chat renderer by it, Tinker
+        refuses what its list lacks. envops has copies of both lists; a nightly job shows where they are out of date.
+    Why: The run would end when it starts, on machines that are paid for. A newer release may know the model.
     Fix: Correct the name; for a fine-tuned model with prime-rl, name the renderer of its base.
     """
-    spec = run.spec
-    model = str(at(run.native, "model.name") or spec.model) if spec.backend in PRIME_RL else spec.model
-    renderer = at(run.native, "orchestrator.renderer.name") if spec.backend in PRIME_RL else None
-    if spec.backend in PRIME_RL:
-        if renderer is not None and renderer not in RENDERERS:
-            near = nearest(str(renderer), RENDERERS)
-            yield run.found("renderer", f"there is no renderer {renderer}", _meant(near), nearest=near)
-        elif renderer in (None, "auto") and model not in RENDERER_OF_MODEL:
-            near = nearest(model, RENDERER_OF_MODEL)
-            fix = f"{_meant(near)} Or name the chat renderer: `renderer: qwen3`.".strip()
-            yield run.found("model", f"prime-rl knows no renderer for the model {model}", fix, nearest=near)
-    elif spec.backend in ("tinker", "rllm-tinker") and model.split(":")[0] not in TINKER_RENDERERS:
-        near = nearest(model, TINKER_RENDERERS)
-        yield run.found("model", f"Tinker does not know the model {model}", _meant(near) or None, nearest=near)
+    trainer, settings = run.trainer, run.settings
+    if trainer.renderers and settings.renderer not in (None, "auto"):
+        if settings.renderer not in trainer.renderers:
+            near = nearest(str(settings.renderer), trainer.renderers)
+            yield run.found("renderer", f"the renderer {settings.renderer} is unknown", _meant(near), nearest=near)
+    elif trainer.models is not None and settings.model and settings.model not in trainer.models:
+        near = nearest(settings.model, trainer.models)
+        fix = _meant(near)
+        if trainer.renderers:
+            fix = f"{fix} Or name the chat renderer: `renderer: qwen3`.".strip()
+        message = f"{run.spec.backend} is not known to support the model {settings.model}"
+        yield run.found("model", message, fix or None, nearest=near)
 
 
 def _meant(near: str) -> str:
@@ -86,8 +81,9 @@ def model_looks_misspelt(run: RunSubject) -> Iterator[Found]:
     Why: A name that does not exist fails only when the weights are fetched.
     Fix: Correct it, or ignore this rule where the model is yours.
     """
-    model, known = run.spec.model, known_models()
-    if run.spec.backend in (*PRIME_RL, "tinker", "rllm-tinker") or model in known or model.startswith((".", "/")):
+    model = run.spec.model
+    known = sorted({name for trainer in run.trainers for name in trainer.models or ()})
+    if run.trainer.models is not None or model in known or model.startswith((".", "/")):
         return
     near = nearest(model, known)
     if near and sum(one != other for one, other in zip(model, near, strict=False)) + abs(len(model) - len(near)) <= 3:
@@ -96,43 +92,18 @@ def model_looks_misspelt(run: RunSubject) -> Iterator[Found]:
 
 @rule("RUN005", gate="run")
 def overrides_use_another_schema(run: RunSubject) -> Iterator[Found]:
-    """The configuration has a key that the named schema of prime-rl does not.
+    """The configuration has a key that the named schema does not have.
 
     What: Keys that moved between prime-rl's August schema (559b447) and the later one, and keys that were removed.
         With `schema: portable` neither spelling is allowed. vLLM's arguments, which the schema passes through
-        unchecked, are compared with known ones.
+        unchecked, are compared with known ones. Other trainers have one schema, and `schema` is an error there.
     Why: Unknown keys are errors in both schemas, and the hosted service validates only on the cluster.
     Fix: Use the spelling of the schema that is named, or name the schema.
     """
-    if run.spec.backend not in PRIME_RL:
-        return
-    for removed, instead in REMOVED.items():
-        if at(run.native, removed) is not None:
-            yield run.found("overrides", f"{removed} was removed from prime-rl", f"Use {instead}.", path=removed)
-    for august, later in MOVED.items():
-        for path, schema in ((august, "august"), (later, "later")):
-            if schema != run.spec.schema and any(at(values, own) is not None for values, own in _holders(run, path)):
-                other = later if path == august else august
-                fix = f"Write {other}." if run.spec.schema != "portable" else f"Set `schema: {schema}` for this run."
-                message = f"{path} is valid in the {schema} schema only, this run names {run.spec.schema}"
-                yield run.found("overrides", message, fix, path=path)
-    yield from _misspelt_vllm(run)
-
-
-def _holders(run: RunSubject, path: str) -> list[tuple[Mapping[str, Any], str]]:
-    if path.startswith("source."):
-        return [(source, path.removeprefix("source.")) for source in sources(run.native)]
-    return [(run.native, path)]
-
-
-def _misspelt_vllm(run: RunSubject) -> Iterator[Found]:
-    given = at(run.native, "inference.vllm")
-    for key in given if isinstance(given, Mapping) else ():
-        name = key.replace("-", "_")
-        near = "" if name in VLLM_ARGUMENTS else nearest(name, VLLM_ARGUMENTS)
-        if near:
-            message = f"inference.vllm.{key} is passed to vLLM unchecked, and looks like {near}"
-            yield run.found("overrides.inference.vllm", message, f"Write {near}.", nearest=near)
+    if run.spec.says("schema") and not run.trainer.schemas:
+        fix = "Remove schema, or choose a backend that reads it."
+        yield run.found("schema", f"{run.spec.backend} has one configuration schema, and schema names another", fix)
+    yield from run.refused("schema")
 
 
 @rule("RUN006", gate="run")
@@ -158,7 +129,8 @@ def trained_with_another_release(run: RunSubject) -> Iterator[Found]:
     for used in run.trained_on:
         if used.pinned is None or run.trainer.any_release or not run.trainer.releases or used.generation == "v1":
             continue
-        if used.pinned not in run.trainer.releases and not admits(run.trainer, used.generation, used.requires):
+        refused = refusal_of_environment(run.trainer, used.generation, used.requires)
+        if used.pinned not in run.trainer.releases and not refused:
             message = (
                 f"{used.id} was proven with verifiers {used.pinned}, {run.spec.backend} runs {run.trainer.released}"
             )
@@ -184,10 +156,10 @@ def trainer_lacks_what_is_asked(run: RunSubject) -> Iterator[Found]:
 
 @rule("RUN009", gate="run")
 def nothing_would_submit_it(run: RunSubject) -> Iterator[Found]:
-    """The run is to start after a release, and nothing can start it.
+    """The run should start after a release, and nothing can start it.
 
-    What: `submit: on-release` is for hosted training; on machines of one's own somebody has to start the command.
-    Why: The run would never start, without a word.
+    What: `submit: on-release` is for hosted training; on your own machines somebody must start the command.
+    Why: The run would never start, silently.
     Fix: Set `submit: manual`, or `backend: prime`.
     """
     if run.spec.submit == "on-release" and (not run.trainer.hosted or run.trainer.retired):
@@ -203,31 +175,21 @@ def hosted_service_refuses(run: RunSubject) -> Iterator[Found]:
     Why: The submission fails after the release has been published.
     Fix: Remove the setting; it is for machines of one's own.
     """
-    if run.spec.backend != "prime":
-        return
-    native = run.native
-    if native.get("clean") is True:
-        yield run.found("overrides.clean", "the hosted service refuses clean = true")
-    if "k8s" in native:
-        yield run.found("overrides.k8s", "the hosted service refuses a [k8s] table")
-    if at(native, "inference.deployment.type") == "disaggregated":
-        yield run.found("overrides.inference.deployment", "the hosted service refuses disaggregated inference")
-    if run.knobs.inference_gpus is not None and run.knobs.inference_gpus < 1:
-        yield run.found("gpus.inference", "the hosted service needs GPUs for inference")
+    yield from run.refused("service")
 
 
 @rule("RUN011", gate="run", severity="advice")
 def compatibility_is_unknown(run: RunSubject) -> Iterator[Found]:
-    """Nobody knows which generation an environment of the Hub is written for.
+    """The generation of an environment of the Hub is unknown.
 
-    What: An environment that is used from the Hub says its `generation`, where the trainer runs only one.
-    Why: Its code is not here, so nothing else can tell whether the trainer runs it.
+    What: An environment of the Hub declares its `generation` if the trainer runs only one.
+    Why: Its code is not here, so only the declaration shows whether the trainer runs it.
     Fix: Add `generation: v0` or `v1` beside `hub`; `prime env info` shows what it requires.
     """
     for used in run.trained_on:
         if used.external and used.generation is None and len(run.trainer.generations) == 1:
             only = run.trainer.generations[0]
-            message = f"{run.spec.backend} runs {only} environments, and nothing says what {used.id} is"
+            message = f"{run.spec.backend} runs {only} environments, and the generation of {used.id} is unknown"
             yield run.found(used.key, message, environment=used.id)
 
 
@@ -240,13 +202,7 @@ def names_of_sources_clash(run: RunSubject) -> Iterator[Found]:
     Why: prime-rl refuses it, and the hosted service says so only on the cluster.
     Fix: Give each its `name`.
     """
-    if run.spec.backend not in PRIME_RL:
-        return
-    for kind in ("train", "eval"):
-        names = [source_name(source) for source in sources(run.native, kind)]
-        for name in dict.fromkeys(name for name in names if names.count(name) > 1 or name == "agg"):
-            why = "is reserved" if name == "agg" else f"stands {names.count(name)} times"
-            yield run.found("environments", f"the name {name} {why} in orchestrator.{kind}.source", name=name)
+    yield from run.refused("names")
 
 
 @rule("RUN013", gate="run")
@@ -259,6 +215,19 @@ def override_is_of_another_kind(run: RunSubject) -> Iterator[Found]:
     """
     for path, said in run.misfits.items():
         yield run.found(f"overrides.{path}", f"override of {path}: {said}", path=path)
+
+
+@rule("RUN014", gate="run")
+def trainer_refuses_a_combination(run: RunSubject) -> Iterator[Found]:
+    """The trainer refuses a combination of settings.
+
+    What: For prime-rl: a scheduler fits the steps, bounds of concurrency hold a group and each other, there is one kind
+        of batch, an evaluation has a source, both halves have the same steps, the launcher's own variables are left
+        alone, and W&B is not offline. Source: prime-rl configs at 559b447.
+    Why: The run ends when its configuration is read: on the cluster, with hosted training.
+    Fix: Change the override that the message names.
+    """
+    yield from run.refused("combination")
 
 
 @rule("RUN090", gate="run", severity="warning")

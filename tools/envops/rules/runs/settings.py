@@ -10,9 +10,7 @@ from collections.abc import Iterator
 
 from envops.rules.engine import Found, rule
 from envops.rules.runs.subject import RunSubject
-from envops.rules.runs.trainer_settings import PRIME_RL
 
-MOST_LORA_RANK = 512
 GROUP_RELATIVE = ("grpo", "max_rl", "rloo")
 
 
@@ -25,11 +23,11 @@ def batch_tears_groups(run: RunSubject) -> Iterator[Found]:
     Why: A group that is cut has advantages against a part of itself, or waits for the next step.
     Fix: Choose a batch that every group size divides.
     """
-    knobs = run.knobs
-    for name, size in knobs.groups.items():
-        if knobs.batch is not None and knobs.batch % size:
-            near = max(size, round(knobs.batch / size) * size)
-            message = f"{knobs.batch} rollouts per step are no whole groups of {size} ({name})"
+    settings = run.settings
+    for name, size in settings.groups.items():
+        if settings.batch is not None and settings.batch % size:
+            near = max(size, round(settings.batch / size) * size)
+            message = f"{settings.batch} rollouts per step are no whole groups of {size} ({name})"
             yield run.found("batch_size", message, f"Set batch_size to {near}.", environment=name)
 
 
@@ -42,8 +40,8 @@ def groups_of_one(run: RunSubject) -> Iterator[Found]:
     Why: Every advantage is 0, and nothing is learnt.
     Fix: Set rollouts_per_example to 8 or more.
     """
-    relative = [name for name in run.knobs.algorithms if name in GROUP_RELATIVE]
-    for name, size in run.knobs.groups.items():
+    relative = [name for name in run.settings.algorithms if name in GROUP_RELATIVE]
+    for name, size in run.settings.groups.items():
         if relative and size < 2:
             key = "rollouts_per_example"
             yield run.found(
@@ -60,14 +58,14 @@ def too_few_in_flight(run: RunSubject) -> Iterator[Found]:
     Why: A group would never be complete, or workers would stand idle.
     Fix: Raise max_concurrent, to the batch or more.
     """
-    limit, groups = run.knobs.max_inflight, run.knobs.groups
+    limit, groups = run.settings.max_inflight, run.settings.groups
     largest = max(groups.values(), default=1)
     if limit is None or limit <= 0:
         return
     if limit < largest:
         yield run.found("max_concurrent", f"{limit} rollouts in flight cannot hold a group of {largest}")
-    elif run.knobs.workers is not None and limit < run.knobs.workers:
-        message = f"{limit} rollouts in flight leave workers idle: {run.knobs.workers} are started"
+    elif run.settings.workers is not None and limit < run.settings.workers:
+        message = f"{limit} rollouts in flight leave workers idle: {run.settings.workers} are started"
         yield run.found("max_concurrent", message)
 
 
@@ -79,8 +77,8 @@ def no_room_for_the_prompt(run: RunSubject) -> Iterator[Found]:
     Why: Sequences are cut where they exceed the length: the end of the reply, with the answer, is lost.
     Fix: Lower sampling.max_tokens or raise seq_len; prompt and every turn have to fit.
     """
-    length = run.knobs.seq_len
-    for name, limit in run.knobs.max_tokens.items():
+    length = run.settings.seq_len
+    for name, limit in run.settings.max_tokens.items():
         if length is not None and limit >= length:
             message = f"a reply of {limit} tokens ({name}) leaves no room for the prompt in {length}"
             yield run.found("sampling.max_tokens", message, environment=name)
@@ -94,7 +92,7 @@ def sampler_sees_less_than_the_trainer(run: RunSubject) -> Iterator[Found]:
     Why: Rollouts end early with a length error, and long tasks never earn.
     Fix: Leave max_model_len out, or raise it to seq_len.
     """
-    length, limit = run.knobs.seq_len, run.knobs.max_model_len
+    length, limit = run.settings.seq_len, run.settings.max_model_len
     if length is not None and limit is not None and limit < length:
         yield run.found("seq_len", f"max_model_len {limit} is less than seq_len {length}")
 
@@ -107,7 +105,7 @@ def evaluation_never_comes(run: RunSubject) -> Iterator[Found]:
     Why: The run ends without the number that it was made for.
     Fix: Lower eval.interval.
     """
-    interval, steps = run.knobs.eval_interval, run.knobs.max_steps
+    interval, steps = run.settings.eval_interval, run.settings.max_steps
     if interval is not None and steps is not None and interval > steps:
         yield run.found("eval.interval", f"an evaluation every {interval} steps does not come within {steps}")
 
@@ -122,24 +120,28 @@ def gpus_do_not_fit(run: RunSubject) -> Iterator[Found]:
     Why: The processes are started on GPUs that are not there, after the wait in the queue.
     Fix: Correct the counts below gpus.
     """
-    knobs = run.knobs
-    for key, count in (("gpus.train", knobs.train_gpus), ("gpus.inference", knobs.inference_gpus)):
+    settings = run.settings
+    for key, count in (("gpus.train", settings.train_gpus), ("gpus.inference", settings.inference_gpus)):
         if count is not None and count < 1:
             yield run.found(key, f"{key} is {count}")
-    if knobs.train_gpus is not None and knobs.inference_gpus is not None and knobs.gpus_per_node is not None:
-        total = knobs.train_gpus + knobs.inference_gpus
-        if total > knobs.gpus_per_node:
+    if settings.train_gpus is not None and settings.inference_gpus is not None and settings.gpus_per_node is not None:
+        total = settings.train_gpus + settings.inference_gpus
+        if total > settings.gpus_per_node:
             fix = "Use fewer, set gpus.per_node, or count nodes (gpus.train_nodes, gpus.inference_nodes)."
-            yield run.found("gpus", f"{total} GPUs do not fit a node of {knobs.gpus_per_node}", fix)
-    inference = knobs.inference_gpus if knobs.inference_gpus is not None else knobs.train_gpus
-    if not knobs.multi_node and inference and inference % knobs.tensor_parallel:
-        message = f"{inference} GPUs for sampling are no multiple of tensor_parallel {knobs.tensor_parallel}"
+            yield run.found("gpus", f"{total} GPUs do not fit a node of {settings.gpus_per_node}", fix)
+    inference = settings.inference_gpus if settings.inference_gpus is not None else settings.train_gpus
+    if not settings.multi_node and inference and inference % settings.tensor_parallel:
+        message = f"{inference} GPUs for sampling are no multiple of tensor_parallel {settings.tensor_parallel}"
         yield run.found("gpus.tensor_parallel", message)
-    if knobs.train_gpus and knobs.train_gpus % knobs.context_parallel:
-        message = f"{knobs.train_gpus} GPUs for training are no multiple of context_parallel {knobs.context_parallel}"
+    if settings.train_gpus and settings.train_gpus % settings.context_parallel:
+        message = (
+            f"{settings.train_gpus} GPUs for training are no multiple of context_parallel {settings.context_parallel}"
+        )
         yield run.found("gpus.context_parallel", message)
-    if knobs.multi_node and knobs.gpus_per_node and knobs.gpus_per_node % knobs.tensor_parallel:
-        message = f"nodes of {knobs.gpus_per_node} GPUs are no multiple of tensor_parallel {knobs.tensor_parallel}"
+    if settings.multi_node and settings.gpus_per_node and settings.gpus_per_node % settings.tensor_parallel:
+        message = (
+            f"nodes of {settings.gpus_per_node} GPUs are no multiple of tensor_parallel {settings.tensor_parallel}"
+        )
         yield run.found("gpus.tensor_parallel", message)
 
 
@@ -151,9 +153,9 @@ def adapters_need_files(run: RunSubject) -> Iterator[Found]:
     Why: The trainer refuses to start.
     Fix: Remove weight_broadcast from the overrides: prime-rl chooses rightly.
     """
-    knobs = run.knobs
-    if knobs.lora_rank is not None and knobs.broadcast in ("nccl", "nixl"):
-        yield run.found("overrides.weight_broadcast", f"LoRA adapters cannot be broadcast by {knobs.broadcast}")
+    settings = run.settings
+    if settings.lora_rank is not None and settings.broadcast in ("nccl", "nixl"):
+        yield run.found("overrides.weight_broadcast", f"LoRA adapters cannot be broadcast by {settings.broadcast}")
 
 
 @rule("RUN028", gate="run")
@@ -165,9 +167,9 @@ def adapter_is_too_large(run: RunSubject) -> Iterator[Found]:
     Why: The run ends after its machines have been started.
     Fix: Lower lora.rank; 8 to 64 is usual.
     """
-    rank = run.knobs.lora_rank
-    if run.spec.backend in PRIME_RL and rank is not None and rank > MOST_LORA_RANK:
-        yield run.found("lora.rank", f"rank {rank} is more than vLLM's {MOST_LORA_RANK}")
+    rank, most = run.settings.lora_rank, run.trainer.most_lora_rank
+    if most is not None and rank is not None and rank > most:
+        yield run.found("lora.rank", f"rank {rank} is more than vLLM's {most}")
 
 
 @rule("RUN029", gate="run", severity="warning")
@@ -175,10 +177,10 @@ def nothing_is_sampled(run: RunSubject) -> Iterator[Found]:
     """Training samples without temperature.
 
     What: The temperature of training is above 0.
-    Why: Greedy replies to one task are all alike: every group is dead, and nothing is learnt.
+    Why: Greedy replies to one task are all alike: no group has variance, and nothing is learnt.
     Fix: Set sampling.temperature to 1.0, at which the policy is the one that is trained.
     """
-    for name, temperature in run.knobs.temperatures.items():
+    for name, temperature in run.settings.temperatures.items():
         if temperature == 0:
             yield run.found("sampling.temperature", f"temperature 0 ({name}) makes all replies of a group alike")
 
@@ -188,7 +190,7 @@ def something_was_left_out(run: RunSubject) -> Iterator[Found]:
     """A declared setting has no place in the trainer's configuration.
 
     What: Every key that was written is compiled into something.
-    Why: The run would differ from its declaration, in silence.
+    Why: The run would silently differ from its declaration.
     Fix: Remove the key, choose another backend, or, for prime-rl, name the `schema` that has a word for it.
     """
     for line in run.left_out:

@@ -7,18 +7,20 @@ from collections.abc import Iterator
 from packaging.version import InvalidVersion, Version
 
 from envops.rules.engine import Found, rule
-from envops.rules.runs.known_models import drops_thinking
 from envops.rules.runs.subject import RunSubject, TrainedOn
-from envops.rules.runs.trainer_settings import at, sources
-from envops.rules.runs.trainers import NO_FILTER
 
 LORA_RATES = (1e-5, 1e-4)
 FULL_RATES = (1e-6, 1e-5)
 SMALL_BATCH = 64
 SMALL_GROUP = 8
-MOST_DEAD = 0.5
-"""Above this share of dead groups a step learns from less than half of what it paid for."""
+MOST_WITHOUT_VARIANCE = 0.5
+"""Above this share of zero-variance groups a step learns from less than half of what it paid for."""
 TOO_EASY = 0.8
+DROP_THINKING = ("Qwen/Qwen3-", "Qwen/QwQ", "deepseek-ai/DeepSeek-R1")
+"""Models whose chat template removes earlier `<think>` sections from the conversation.
+
+Source: the chat templates of Qwen3 and DeepSeek-R1; tinker-cookbook's recipe verifiers_rl warns of the same.
+"""
 
 
 @rule("RUN040", gate="run", severity="warning")
@@ -30,7 +32,7 @@ def learning_rate_is_unusual(run: RunSubject) -> Iterator[Found]:
     Why: Above, the policy breaks within few steps; below, nothing is seen before the budget is spent.
     Fix: Set learning_rate into the band, or ignore this rule with the experiment that says otherwise.
     """
-    rate, lora = run.knobs.learning_rate, run.knobs.lora_rank is not None
+    rate, lora = run.settings.learning_rate, run.settings.lora_rank is not None
     low, high = LORA_RATES if lora else FULL_RATES
     if rate is not None and not low <= rate <= high:
         kind = "LoRA" if lora else "full fine-tuning"
@@ -47,7 +49,7 @@ def batch_or_group_is_small(run: RunSubject) -> Iterator[Found]:
     Why: A step of few tasks follows their luck; a small group estimates its own mean badly.
     Fix: Raise batch_size or rollouts_per_example; for a first try of the plumbing ignore this rule.
     """
-    batch, groups = run.knobs.batch, run.knobs.groups
+    batch, groups = run.settings.batch, run.settings.groups
     if batch is not None and batch < SMALL_BATCH:
         yield run.found("batch_size", f"{batch} rollouts per step are few; {SMALL_BATCH} is the least that is usual")
     for name, size in groups.items():
@@ -65,10 +67,10 @@ def binary_reward_without_filter(run: RunSubject) -> Iterator[Found]:
     Why: With two values many groups agree; they are paid for, dropped, and the batch shrinks in silence.
     Fix: Set `difficulty_filter: true`; with prime-rl also name the `schema`.
     """
-    if run.spec.difficulty_filter or run.spec.backend in NO_FILTER or _filters(run):
+    if run.spec.difficulty_filter or not run.trainer.replaces_groups or run.settings.replaces_groups:
         return
     for used in run.trained_on:
-        if used.recorded is not None and used.recorded.binary and used.recorded.dead_share(2) is not None:
+        if used.recorded is not None and used.recorded.binary and used.recorded.zero_variance_share(2) is not None:
             message = f"{used.id} pays two different rewards only, and nothing replaces groups that agree"
             yield run.found("difficulty_filter", message, environment=used.id)
 
@@ -85,23 +87,21 @@ def continuous_reward_with_binary_thresholds(run: RunSubject) -> Iterator[Found]
     for used in run.trained_on:
         if used.recorded is None or used.recorded.binary:
             continue
-        dead = used.recorded.dead_share(_group_of(run, used))
-        if run.spec.difficulty_filter and dead is not None and dead < 0.01:
+        share = used.recorded.zero_variance_share(_group_of(run, used))
+        if run.spec.difficulty_filter and share is not None and share < 0.01:
             message = (
                 f"{used.id} pays a continuous reward: groups without variance, which the filter drops, do not occur"
             )
             yield run.found("difficulty_filter", message, environment=used.id)
-        for source in sources(run.native):
-            for path in ("curriculum.sampler.pools", "sampler.pools"):
-                pools = at(source, path) or {}
-                ends = {at(pool, "threshold") for pool in pools.values()} if hasattr(pools, "values") else set()
-                if ends and ends <= {0, 1}:
-                    message = f"pools of difficulty end at {sorted(ends)}, and {used.id} pays a continuous reward"
-                    yield run.found("overrides", message, environment=used.id)
+        for bounds in run.settings.difficulty_bounds:
+            if bounds and set(bounds) <= {0, 1}:
+                ends = sorted(set(bounds))
+                message = f"pools of difficulty end at {ends}, and {used.id} pays a continuous reward"
+                yield run.found("overrides", message, environment=used.id)
 
 
 @rule("RUN044", gate="run", severity="warning")
-def most_groups_would_be_dead(run: RunSubject) -> Iterator[Found]:
+def most_groups_would_have_no_variance(run: RunSubject) -> Iterator[Found]:
     """Most groups would have no variance, by the last recording.
 
     What: From the recorded rates of each task, at least half of the groups of the run's size differ in reward
@@ -114,12 +114,11 @@ def most_groups_would_be_dead(run: RunSubject) -> Iterator[Found]:
         if used.recorded is None or used.recorded.scripted:
             continue
         size = _group_of(run, used)
-        dead = used.recorded.dead_share(size)
-        if dead is not None and dead > MOST_DEAD:
-            message = f"{dead:.0%} of groups of {size} on {used.id} would be dead, by the recording of "
-            yield run.found(
-                "rollouts_per_example", message + used.recorded.speaker, environment=used.id, dead_share=round(dead, 3)
-            )
+        share = used.recorded.zero_variance_share(size)
+        if share is not None and share > MOST_WITHOUT_VARIANCE:
+            message = f"{share:.0%} of groups of {size} on {used.id} would have no variance, by the recording of "
+            message += used.recorded.speaker
+            yield run.found("rollouts_per_example", message, environment=used.id, dead_share=round(share, 3))
 
 
 @rule("RUN045", gate="run", severity="warning")
@@ -151,9 +150,8 @@ def template_drops_what_was_thought(run: RunSubject) -> Iterator[Found]:
         those that were sampled, and rewards that look for `<think>` find none.
     Fix: Use a model or renderer that preserves thinking, or one that does not think; with one turn it is harmless.
     """
-    model = str(at(run.native, "model.name") or run.spec.model)
-    thinking = run.spec.sampling.enable_thinking
-    if not drops_thinking(model) or thinking is False:
+    model = run.settings.model or run.spec.model
+    if not _drops_thinking(model) or run.spec.sampling.enable_thinking is False:
         return
     for used in run.trained_on:
         if used.multi_turn:
@@ -189,7 +187,7 @@ def hub_is_behind(run: RunSubject) -> Iterator[Found]:
 
     What: Hosted runs take the environment from the Hub; where its state was asked for, the latest version there is
         not below the package's.
-    Why: The run would train on rewards that were mended since.
+    Why: The run would train on rewards that were fixed since.
     Fix: Release first: `nox -s release`.
     """
     if not run.trainer.hosted:
@@ -238,14 +236,13 @@ def budget_cannot_be_checked(run: RunSubject) -> Iterator[Found]:
         yield run.found("budget", "a budget without hours limits nothing")
 
 
-def _filters(run: RunSubject) -> bool:
-    return any(
-        at(each, "curriculum.gates") or at(each, "min_abs_advantage") is not None for each in sources(run.native)
-    )
+def _drops_thinking(model: str) -> bool:
+    """Whether the model's template drops the thinking of earlier turns; base and VL models are passed over."""
+    return model.startswith(DROP_THINKING) and not model.endswith("-Base") and "-VL-" not in model
 
 
 def _group_of(run: RunSubject, used: TrainedOn) -> int:
-    return run.knobs.groups.get(used.label, run.spec.rollouts_per_example)
+    return run.settings.groups.get(used.label, run.spec.rollouts_per_example)
 
 
 def _older(there: str, here: str) -> bool:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from envops.facts.observed import Place
 from envops.rules.engine import Found, Gate
-from envops.rules.runs.trainer_settings import Knobs, knobs_of
-from envops.rules.runs.trainers import TRAINERS, Trainer
+from envops.rules.runs.trainer import RefusalKind, RefusedSetting, TrainerLimits, TrainerSettings
 from envops.statistics.groups import distinct, predicted_live
 from envops.statistics.summary import mean
 
@@ -35,7 +33,7 @@ class Recorded:
         """Whether no more than two rewards were ever paid."""
         return len(distinct([reward for group in self.rewards for reward in group])) <= 2
 
-    def dead_share(self, size: int) -> float | None:
+    def zero_variance_share(self, size: int) -> float | None:
         """Share of groups of this size without variance, predicted from the rates of the tasks."""
         groups = [group for group in self.rewards if len(group) > 1]
         return 1 - mean([predicted_live(group, size) for group in groups]) if groups else None
@@ -55,7 +53,7 @@ class TrainedOn:
     external: bool = False
     version: str = ""
     on_hub: str | None = None
-    """The latest version on the Hub; `None` where nobody asked."""
+    """The latest version on the Hub; `None` where it was not asked for."""
     secrets: tuple[str, ...] = ()
     multi_turn: bool = False
     recorded: Recorded | None = None
@@ -70,33 +68,34 @@ class RunSubject:
     gates: ClassVar[tuple[Gate, ...]] = ("run",)
 
     spec: RunSpec
+    trainer: TrainerLimits
     trained_on: tuple[TrainedOn, ...] = ()
-    native: Mapping[str, Any] = field(default_factory=dict)
-    """The compiled configuration, overrides included."""
+    settings: TrainerSettings = field(default_factory=TrainerSettings)
+    """Of the compiled configuration, overrides included; nothing is set where there is none."""
+    refusals: tuple[RefusedSetting, ...] = ()
+    """What the trainer refuses of the compiled configuration."""
     broken: str = ""
     """Why it could not be compiled."""
     left_out: tuple[str, ...] = ()
     """What was declared and has no place in the configuration."""
     misfits: Mapping[str, str] = field(default_factory=dict)
-    """Path of an override of another kind than what it replaces → what was there and what came."""
+    """Path of an override of another kind than what it replaces → the kind that was there and the new one."""
+    trainers: tuple[TrainerLimits, ...] = ()
+    """All trainers, for alternatives."""
 
     @property
     def ignore(self) -> Mapping[str, str]:
         """Rule id → the reason why it is ignored for this run."""
         return self.spec.ignore
 
-    @property
-    def trainer(self) -> Trainer:
-        """What is known of the backend."""
-        return TRAINERS[self.spec.backend]
-
-    @cached_property
-    def knobs(self) -> Knobs:
-        """The settings of the compiled configuration; nothing where there is none."""
-        return Knobs(None) if self.broken or not self.native else knobs_of(self.spec, self.native)
+    def refused(self, kind: RefusalKind) -> Iterator[Found]:
+        """A finding for every refusal of one kind."""
+        for each in self.refusals:
+            if each.kind == kind:
+                yield self.found(each.key, each.message, each.fix, **each.evidence)
 
     def place(self, key: str = "") -> Place:
-        """Where the registry says it."""
+        """The place in the registry."""
         return Place(self.spec.file, self.spec.line(key))
 
     def found(self, key: str, message: str, fix: str | None = None, **evidence: Any) -> Found:

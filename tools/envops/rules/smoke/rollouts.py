@@ -6,6 +6,8 @@ import re
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING
 
+from envops_worker.policies.baselines import oracle
+
 from envops.facts.observed import Place
 from envops.facts.reward_numbers import is_reward_number, number
 from envops.rules.engine import Found, Subject, rule
@@ -89,7 +91,7 @@ def rollouts_are_missing(subject: Subject) -> Iterator[Found]:
 def _asked_at_least(subject: Subject) -> dict[str, int]:
     """What the registry's settings ask of the oracle, where the facts do not say what was asked."""
     gate = subject.entry.gates.smoke
-    return {"oracle": min(gate.tasks, len(subject.facts.tasks)) * gate.rollouts}
+    return {oracle.name: min(gate.tasks, len(subject.facts.tasks)) * gate.rollouts}
 
 
 @rule("SMK003", gate="smoke")
@@ -180,7 +182,7 @@ def gold_is_lost_in_the_rollout(subject: Subject) -> Iterator[Found]:
     compared = [
         each
         for each in _ended_well(subject)
-        if each.policy == "oracle" and (each.task in reached or (everywhere and each.task not in gold))
+        if each.policy == oracle.name and (each.task in reached or (everywhere and each.task not in gold))
     ]
     hits = [
         Found(
@@ -208,7 +210,7 @@ def functions_are_lost_in_the_rollout(subject: Subject) -> Iterator[Found]:
         if score.reward is not None:
             spoke = speakers(score.functions)
             always[score.task] = always.get(score.task, spoke) & spoke
-    heard = always.keys() & {score.task for score in subject.facts.scores if score.policy != "oracle"}
+    heard = always.keys() & {score.task for score in subject.facts.scores if score.policy != oracle.name}
     compared = [each for each in _ended_well(subject) if each.task in heard and each.reward is not None]
     hits = []
     for each in compared:

@@ -48,11 +48,11 @@ class _Said:
 
 
 @dataclass
-class Spoken:
+class SampledTurns:
     """All turns since it was emptied."""
 
     _said: dict[str, list[_Said]] = field(default_factory=dict)
-    """By what a conversation says and calls. Rollouts of one task say the same again and again, in other tokens."""
+    """By the text and the calls of a conversation. Rollouts of one task repeat the same text."""
 
     def add(self, messages: Sequence[Message], reply: Message, turn: Turn) -> None:
         """File a turn."""
@@ -89,7 +89,7 @@ class Spoken:
         free = next((said for said in alike if not said.taken), None)
         if free is None:
             often = f" more than {len(alike)} times" if alike else ""
-            raise LostTurn(f"nobody said {_quoted(messages)} there{often}")
+            raise LostTurn(f"{_quoted(messages)} was not sampled there{often}")
         free.taken = True
         return free.turn
 
@@ -97,7 +97,7 @@ class Spoken:
         """The turn whose tokens a later one continues. Raises `LostTurn`."""
         alike = [said.turn for said in self._alike(messages)]
         if not alike:
-            raise LostTurn(f"nobody said {_quoted(messages)} there")
+            raise LostTurn(f"{_quoted(messages)} was not sampled there")
         return next((turn for turn in alike if continues(later, (*turn.heard, *turn.said))), alike[0])
 
     def _alike(self, messages: Sequence[Message]) -> list[_Said]:

@@ -1,4 +1,4 @@
-"""The environment that a policy is trained on: its real worker, its real rollouts, its own rewards."""
+"""The environment that a policy is trained on: its worker, its rollouts as TRL asks for them, its own rewards."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from itertools import groupby
+from statistics import fmean
 from threading import Event
 from typing import Any
 
@@ -15,7 +17,7 @@ from envops.facts.observed import Description, Rollout, Task
 from envops.repository.package import Package
 from envops.repository.registry import EnvironmentEntry
 from envops.repository.workspace import Workspace
-from envops.training.learner.conversations import LostTurn, Spoken, Trajectory
+from envops.training.learner.conversations import LostTurn, SampledTurns, Trajectory
 from envops.training.learner.serving import PolicyServer
 from envops.validation.job import Job, checked
 from envops.validation.opened import opened_environment
@@ -24,7 +26,7 @@ MODEL = "policy"
 
 
 @dataclass(frozen=True)
-class Played:
+class PlayedRollout:
     """One rollout: what it earned, `None` where it failed, and its tokens, `None` where they are not the policy's."""
 
     task: int
@@ -36,7 +38,7 @@ class Played:
 
 
 @dataclass(frozen=True)
-class Pace:
+class RolloutLimits:
     """How rollouts are made."""
 
     at_once: int = 64
@@ -45,17 +47,17 @@ class Pace:
 
 
 @dataclass
-class Ground:
+class TrainingEnvironment:
     """An environment that is loaded and waits for a policy."""
 
     worker: Job
     description: Description
     tasks: tuple[Task, ...]
-    pace: Pace = Pace()
+    limits: RolloutLimits = RolloutLimits()
 
-    def play(self, asked: Sequence[int], server: PolicyServer) -> list[Played]:
+    def play(self, asked: Sequence[int], server: PolicyServer) -> list[PlayedRollout]:
         """A rollout of each task asked for, in that order; rollouts of one task are made as one group."""
-        by_task: dict[int, list[Played]] = defaultdict(list)
+        by_task: dict[int, list[PlayedRollout]] = defaultdict(list)
         counted = Counter(asked)
         for number in sorted(set(counted.values())):
             indices = [index for index, count in counted.items() if count == number]
@@ -64,11 +66,11 @@ class Ground:
         return [by_task[index].pop() for index in asked]
 
     def _rollouts(self, indices: list[int], rollouts: int, base_url: str) -> Iterator[Rollout]:
-        pace = self.pace
+        at_once, seconds = self.limits.at_once, self.limits.seconds
         asked: dict[str, Any] = {"policies": [MODEL], "indices": indices, "rollouts": rollouts, "relay": base_url}
-        limits = {"max_concurrent": pace.at_once, "seconds": pace.seconds, "predict": False, "tasks": len(indices)}
-        within = pace.seconds * math.ceil(len(indices) * rollouts / pace.at_once) + 60.0
-        for kind, value in self.worker.request("evaluate", within, stage="smoke", **asked, **limits):
+        bounds = {"max_concurrent": at_once, "seconds": seconds, "predict": False, "tasks": len(indices)}
+        within = seconds * math.ceil(len(indices) * rollouts / at_once) + 60.0
+        for kind, value in self.worker.request("evaluate", within, stage="smoke", **asked, **bounds):
             if kind == "rollout":
                 yield checked(Rollout, value)
 
@@ -78,7 +80,7 @@ class Ground:
 
 
 @contextmanager
-def opened_ground(
+def opened_for_training(
     entry: EnvironmentEntry,
     package: Package,
     workspace: Workspace,
@@ -86,8 +88,8 @@ def opened_ground(
     stop: Event,
     *,
     most_tasks: int,
-    pace: Pace = Pace(),
-) -> Iterator[Ground]:
+    limits: RolloutLimits = RolloutLimits(),
+) -> Iterator[TrainingEnvironment]:
     """Load an environment with these arguments on top of its registry entry's.
 
     Its network is open where it declares secrets: its judge is elsewhere. Raises what `opened_environment` raises.
@@ -96,16 +98,93 @@ def opened_ground(
     with opened_environment(entry, package, workspace, bool(entry.secrets), stop) as opened:
         parts = list(opened.worker.request("tasks", LOAD_SECONDS, keep=most_tasks))
         tasks = tuple(checked(Task, value) for kind, value in parts if kind == "task")
-        yield Ground(opened.worker, opened.description, tasks, pace)
+        yield TrainingEnvironment(opened.worker, opened.description, tasks, limits)
 
 
-def _played(rollout: Rollout, prompt: Sequence[Any], spoken: Spoken) -> Played:
+def _played(rollout: Rollout, prompt: Sequence[Any], spoken: SampledTurns) -> PlayedRollout:
     functions = {name: each.score for name, each in rollout.functions.items() if each.score is not None}
     if rollout.failure is not None or rollout.reward is None:
         said = rollout.failure.message if rollout.failure else "no reward"
-        return Played(rollout.task, None, None, said, functions)
+        return PlayedRollout(rollout.task, None, None, said, functions)
     try:
         trajectory = spoken.trajectory(prompt, rollout.completion)
     except LostTurn as error:
-        return Played(rollout.task, rollout.reward, None, str(error), functions)
-    return Played(rollout.task, rollout.reward, trajectory, "", functions)
+        return PlayedRollout(rollout.task, rollout.reward, None, str(error), functions)
+    return PlayedRollout(rollout.task, rollout.reward, trajectory, "", functions)
+
+
+class NothingPlayed(Exception):
+    """No rollout of a step earned a reward; the message has the first failure."""
+
+
+@dataclass
+class RolloutFunction:
+    """The environment as TRL's `rollout_func`; prompts are the numbers of tasks."""
+
+    environment: TrainingEnvironment
+    server: PolicyServer
+    unsaid: int
+    """A token that stands for a rollout without tokens; it is masked out."""
+    constant: float | None = None
+    """Pay this for every rollout instead of the environment's reward."""
+    latest: list[PlayedRollout] = field(default_factory=list)
+    under_way: bool = False
+    """Whether rollouts are being made: the weights are those of the last finished step then."""
+
+    def __call__(self, prompts: Sequence[str], _trainer: Any) -> dict[str, list[Any]]:
+        self.under_way = True
+        self.server.spoken.clear()
+        self.latest = self.environment.play([int(prompt) for prompt in prompts], self.server)
+        if all(played.reward is None for played in self.latest):
+            reason = self.server.refused or self.latest[0].failure
+            raise NothingPlayed(f"none of {len(self.latest)} rollouts earned a reward; the first: {reason}")
+        rows = [self._row(played) for played in self.latest]
+        self.under_way = False
+        return {key: [row[key] for row in rows] for key in rows[0]}
+
+    def _row(self, played: PlayedRollout) -> dict[str, Any]:
+        """A rollout as TRL takes it; one without a reward has no part in its group, one without tokens no gradient."""
+        trajectory = played.trajectory
+        return {
+            "prompt_ids": list(trajectory.prompt) if trajectory else [self.unsaid],
+            "completion_ids": list(trajectory.completion) if trajectory else [self.unsaid],
+            "logprobs": list(trajectory.logprobs) if trajectory else [0.0],
+            "env_mask": list(trajectory.mask) if trajectory else [0],
+            "paid": played.reward if self.constant is None else self.constant,
+        }
+
+
+def environment_reward(paid: list[float | None], **_: Any) -> list[float | None]:
+    """What the rollouts earned, as TRL asks for it."""
+    return paid
+
+
+@dataclass(frozen=True)
+class Tally:
+    """What the rollouts of one step came to."""
+
+    reward: float
+    """Mean over the rollouts that have one."""
+    zero_variance: float
+    """Share of groups in which all rewards are equal: nothing to learn from."""
+    failed: int
+    rollouts: int
+    untrained: int
+    """Rollouts with a reward whose tokens are not the policy's: they give no gradient."""
+    functions: dict[str, float]
+    """Mean of each reward function and metric."""
+
+
+def tally(played: Sequence[PlayedRollout]) -> Tally:
+    """Sum up the rollouts of a step."""
+    known = [each.reward for each in played if each.reward is not None]
+    groups = [[each.reward for each in group] for _, group in groupby(played, key=lambda each: each.task)]
+    names = dict.fromkeys(name for each in played for name in each.functions)
+    return Tally(
+        reward=fmean(known) if known else 0.0,
+        zero_variance=fmean(len(set(group)) < 2 for group in groups) if groups else 0.0,
+        failed=len(played) - len(known),
+        rollouts=len(played),
+        untrained=sum(each.reward is not None and each.trajectory is None for each in played),
+        functions={name: fmean(each.functions[name] for each in played if name in each.functions) for name in names},
+    )

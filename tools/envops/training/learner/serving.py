@@ -15,8 +15,8 @@ from typing import Any, Self
 from aiohttp import web
 
 from envops.system.loopback import served
-from envops.training.learner.conversations import Message, Spoken, Turn
-from envops.training.learner.rendering import Renderer, Tools, UnfitTemplate
+from envops.training.learner.conversations import Message, SampledTurns, Turn
+from envops.training.learner.rendering import Renderer, ToolSchemas, UnfitTemplate
 
 GATHERING_SECONDS = 0.01
 """How long the first request of a batch waits for others."""
@@ -26,7 +26,7 @@ Sampler = Callable[[Sequence[Sequence[int]]], Sequence[tuple[Sequence[int], Sequ
 """Conversations as tokens → tokens and log probabilities of a reply to each."""
 
 
-class BadRequest(ValueError):
+class InvalidRequest(ValueError):
     """A request that the API would refuse, and why."""
 
 
@@ -46,7 +46,7 @@ class PolicyServer:
         self._renderer = renderer
         self._sample = sample
         self._longest = longest
-        self.spoken = Spoken()
+        self.spoken = SampledTurns()
         self.refused: Exception | None = None
         """The last thing that went wrong while sampling or rendering; rollouts only say that the model failed."""
         self._queue: asyncio.Queue[_Waiting] = asyncio.Queue()
@@ -97,7 +97,7 @@ class PolicyServer:
             body = await request.json()
             messages, tools, most = _asked(body)
             turn = await self._turn(messages, tools, most)
-        except BadRequest as error:
+        except InvalidRequest as error:
             return _refusal(400, str(error))
         except UnfitTemplate as error:
             self.refused = error
@@ -107,18 +107,20 @@ class PolicyServer:
         ended = self._renderer.ended(turn.said)
         return web.json_response(_completion(str(body.get("model")), reply, turn, ended=ended))
 
-    async def _turn(self, messages: Sequence[Message], tools: Tools, most: int | None) -> Turn:
+    async def _turn(self, messages: Sequence[Message], tools: ToolSchemas, most: int | None) -> Turn:
         heard = self._heard(messages, tools)
         left = None if self._longest is None else self._longest - len(heard)
         if left is not None and left < 1:
-            raise BadRequest(f"this model's maximum context length is {self._longest} tokens, {len(heard)} were given")
+            raise InvalidRequest(
+                f"this model's maximum context length is {self._longest} tokens, {len(heard)} were given"
+            )
         waiting = _Waiting(heard, asyncio.get_running_loop().create_future())
         self._queue.put_nowait(waiting)
         turn = await waiting.answer
         limit = min(bound for bound in (most, left, len(turn.said)) if bound is not None)
         return Turn(turn.heard, turn.said[:limit], turn.logprobs[:limit])
 
-    def _heard(self, messages: Sequence[Message], tools: Tools) -> tuple[int, ...]:
+    def _heard(self, messages: Sequence[Message], tools: ToolSchemas) -> tuple[int, ...]:
         """A conversation as tokens: what was sampled here stays as it was sampled."""
         places = [place for place, message in enumerate(messages) if message["role"] == "assistant"]
         last = self.spoken.turn(messages[: places[-1] + 1]) if places else None
@@ -127,18 +129,18 @@ class PolicyServer:
         return (*last.heard, *last.said, *self._renderer.heard_after(messages, places[-1], tools, last.said))
 
 
-def _asked(body: Any) -> tuple[list[Message], Tools, int | None]:
-    """Messages, tools and the most tokens of a request. Raises `BadRequest`."""
+def _asked(body: Any) -> tuple[list[Message], ToolSchemas, int | None]:
+    """Messages, tools and the most tokens of a request. Raises `InvalidRequest`."""
     messages = body.get("messages") if isinstance(body, dict) else None
     if not isinstance(messages, list) or not messages:
-        raise BadRequest("messages must be a list of at least one")
+        raise InvalidRequest("messages must be a list of at least one")
     if body.get("stream"):
-        raise BadRequest("this endpoint does not stream")
+        raise InvalidRequest("this endpoint does not stream")
     if body.get("n") not in (None, 1):
-        raise BadRequest("this endpoint gives one reply to a request")
+        raise InvalidRequest("this endpoint gives one reply to a request")
     most = body.get("max_completion_tokens") or body.get("max_tokens")
     if most is not None and (not isinstance(most, int) or most < 1):
-        raise BadRequest("max_tokens must be a number from 1 on")
+        raise InvalidRequest("max_tokens must be a number from 1 on")
     return messages, body.get("tools") or (), most
 
 

@@ -12,13 +12,13 @@ from envops.repository.problem import nearest
 
 TABLES = ("model", "rollouts", "grpo", "lora", "wandb")
 MAY_CHANGE = frozenset({"max_steps", "save_steps", "save_total_limit", "eval_steps", "report_to", "logging_steps"})
-"""Settings of `[grpo]` that a run may be gone on with under other values of."""
+"""Settings of `[grpo]` that may change before a run is resumed."""
 MAY_CHANGE_OF_ROLLOUTS = frozenset({"max_concurrent", "resume_from", "max_hours"})
-"""The same of `[rollouts]`: they say how fast, from where and how long, not what is trained on."""
+"""The same of `[rollouts]`: pace, start and duration, but not what is trained on."""
 
 
 class UnfitSettings(ValueError):
-    """The configuration cannot be run; the message says which key and why."""
+    """The configuration cannot be run; the message names the key and the reason."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class LearnerSettings:
 
     @property
     def identity(self) -> dict[str, Any]:
-        """What must be the same for a checkpoint to be gone on with."""
+        """What must be the same for a run to be resumed from its checkpoint."""
         kept = {key: value for key, value in self.grpo.items() if key not in MAY_CHANGE}
         played = {key: value for key, value in asdict(self.rollouts).items() if key not in MAY_CHANGE_OF_ROLLOUTS}
         return {"model": self.model, "lora": self.lora, "grpo": kept, "rollouts": played}
@@ -75,14 +75,14 @@ def read_settings(path: Path) -> LearnerSettings:
     except FileNotFoundError:
         raise UnfitSettings(f"{path} does not exist; write it with: nox -s train -- compile") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UnfitSettings(f"{path} is no TOML: {error}") from None
+        raise UnfitSettings(f"{path} is not valid TOML: {error}") from None
     _known(path, "", raw, TABLES)
     if not isinstance(raw.get("model"), str) or not raw["model"].strip():
         raise UnfitSettings(f"{path}: model names no model")
     tables = {name: raw.get(name, {}) for name in TABLES[1:]}
     for name, table in tables.items():
         if not isinstance(table, dict):
-            raise UnfitSettings(f"{path}: {name} is no table")
+            raise UnfitSettings(f"{path}: {name} is not a table")
     _known(path, "rollouts.", tables["rollouts"], RolloutSettings.__dataclass_fields__)
     if "environment" not in tables["rollouts"]:
         raise UnfitSettings(f"{path}: rollouts.environment names no environment")

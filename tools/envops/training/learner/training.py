@@ -12,33 +12,23 @@ import os
 import random
 import threading
 import time
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Literal
 
-os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")
-os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
-
 import torch
-from datasets import Dataset
-from transformers import PrinterCallback, TrainerCallback
-from transformers.utils import logging as transformers_logging
-from trl import GRPOConfig, GRPOTrainer
+from transformers import TrainerCallback
 
 from envops.repository.problem import nearest
 from envops.system.subprocesses import Interrupted
-from envops.training.learner.checkpoints import finished_model, is_whole, step_of
-from envops.training.learner.environment import Ground
+from envops.training.learner.environment import RolloutFunction, TrainingEnvironment, tally
+from envops.training.learner.grpo import GRPOConfig, grpo_trainer, silence_libraries
 from envops.training.learner.learning_rate import ask_for
-from envops.training.learner.loading import LoadedModel, loaded_model
-from envops.training.learner.metrics import MetricsFile
+from envops.training.learner.model import LoadedModel, SamplingSettings, loaded_model, sampled
 from envops.training.learner.rendering import TemplateRenderer
-from envops.training.learner.resume import Beginning
-from envops.training.learner.rollouts import Rollouts, environment_reward, tally
-from envops.training.learner.sampling import Manner, sampled
+from envops.training.learner.run_folder import Beginning, MetricsFile, finished_model, is_whole, step_of
 from envops.training.learner.serving import PolicyServer, Sampler
 from envops.training.learner.settings import LearnerSettings, UnfitSettings
 
@@ -71,14 +61,14 @@ class Learner:
     say: Callable[[str], None]
     reward_digest: str = ""
     """Of the environment: a run goes on only where a reply earns what it earned before."""
-    ground: Ground = field(init=False)
+    environment: TrainingEnvironment = field(init=False)
     arguments: Any = field(init=False)
     """TRL's GRPOConfig."""
     loaded: LoadedModel = field(init=False)
     _renderer: TemplateRenderer = field(init=False, repr=False)
     _last: Path | None = field(init=False, repr=False)
     """The checkpoint to go on from."""
-    _rollouts: Rollouts = field(init=False, repr=False)
+    _rollouts: RolloutFunction = field(init=False, repr=False)
     _trainer: Any = field(init=False, repr=False, default=None)
 
     @property
@@ -95,28 +85,28 @@ class Learner:
 
         Raises `UnfitSettings` and `UnfitTemplate`.
         """
-        _quiet()
+        silence_libraries()
         self.arguments = self._arguments()
         self._last = self._beginning.checkpoint(self.arguments.max_steps)
         done = step_of(self._last)
         if self._last is not None and done >= self.arguments.max_steps:
             return Trained("already finished", done, self.folder, finished_model(self._last, self.folder / FINAL))
         if self._last is not None:
-            self.say(f"going on after step {done} ({self._last})")
+            self.say(f"resuming after step {done} ({self._last})")
         self.loaded = loaded_model(self.settings, self.root)
         given = self.settings.grpo.get("chat_template_kwargs")
         self._renderer = TemplateRenderer(self.loaded.tokenizer, self.loaded.ends, given)
         return None
 
-    def run(self, ground: Ground) -> Trained:
+    def run(self, environment: TrainingEnvironment) -> Trained:
         """Train, from the last checkpoint on where there is one.
 
         Raises `UnfitSettings`, `UnfitTemplate`, `NothingPlayed` and what a worker raises.
         """
-        self.ground = ground
-        if ground.description.tools:
+        self.environment = environment
+        if environment.description.tools:
             self._renderer.knows_tools()
-        for task in ground.tasks[:1]:  # a template that refuses such a prompt says so before the first rollout
+        for task in environment.tasks[:1]:  # a template that refuses such a prompt says so before the first rollout
             self._renderer.heard(task.prompt, ())
         self._beginning.file()
         with self.served(self.sampler()):
@@ -133,7 +123,7 @@ class Learner:
     def served(self, sample: Sampler) -> Iterator[None]:
         """Let the policy be asked, and its rollouts be made."""
         with PolicyServer(self._renderer, sample, self.settings.rollouts.seq_len) as server:
-            self._rollouts = Rollouts(self.ground, server, self.loaded.tokenizer.pad_token_id)
+            self._rollouts = RolloutFunction(self.environment, server, self.loaded.tokenizer.pad_token_id)
             yield
 
     def trainer(self) -> Any:
@@ -145,19 +135,16 @@ class Learner:
 
             adapter = _made(LoraConfig, "lora", {"task_type": "CAUSAL_LM", **self.settings.lora})
         metrics = MetricsFile(self.folder / "metrics.jsonl", step_of(self._last))
-        trainer = GRPOTrainer(
-            model=self.loaded.model,
-            reward_funcs=environment_reward,
-            args=self.arguments,
-            train_dataset=Dataset.from_list([{"prompt": str(index)} for index in training]),
-            eval_dataset=Dataset.from_list([{"prompt": str(index)} for index in held_out]) if held_out else None,
-            processing_class=self.loaded.tokenizer,
-            callbacks=[_Watcher(self, metrics)],
-            peft_config=adapter,
-            rollout_func=lambda prompts, trainer: self._rollouts(prompts, trainer),
+        return grpo_trainer(
+            self.loaded.model,
+            self.loaded.tokenizer,
+            self.arguments,
+            self._rollouts,
+            training,
+            [_StepCallback(self, metrics)],
+            evaluated=held_out,
+            adapter=adapter,
         )
-        trainer.remove_callback(PrinterCallback)
-        return trainer
 
     def _train(self) -> End:
         try:
@@ -194,7 +181,9 @@ class Learner:
                 _, said, values, _ = engine.generate(prompts=ids, images=None, num_generations=1)
                 return [(tokens, [value[0] for value in each]) for tokens, each in zip(said, values, strict=True)]
             with trainer.accelerator.autocast():
-                replies = sampled(trainer.model, conversations, Manner(most, loaded.ends, pad, chosen, at_once))
+                replies = sampled(
+                    trainer.model, conversations, SamplingSettings(most, loaded.ends, pad, chosen, at_once)
+                )
             return [(reply.tokens, reply.logprobs) for reply in replies]
 
         return sample
@@ -216,7 +205,7 @@ class Learner:
 
     def _tasks(self) -> tuple[list[int], list[int]]:
         """Tasks to train on, at least as many as a step takes (some twice if need be), and tasks to evaluate on."""
-        arguments, indices = self.arguments, [task.index for task in self.ground.tasks]
+        arguments, indices = self.arguments, [task.index for task in self.environment.tasks]
         held_out: list[int] = []
         if len(indices) < (1 if arguments.eval_strategy == "no" else 2):
             raise UnfitSettings(f"{self.settings.rollouts.environment} has {len(indices)} tasks: too few for this run")
@@ -238,7 +227,7 @@ class Learner:
         return {**logs, **told, **functions}
 
 
-class _Watcher(TrainerCallback):  # type: ignore[misc]
+class _StepCallback(TrainerCallback):  # type: ignore[misc]
     """Writes metrics, and ends the run where it should end."""
 
     def __init__(self, learner: Learner, metrics: MetricsFile) -> None:
@@ -270,12 +259,6 @@ class _Watcher(TrainerCallback):  # type: ignore[misc]
             control.should_save = True
             control.should_training_stop = True
         return control
-
-
-def _quiet() -> None:
-    transformers_logging.disable_progress_bar()
-    transformers_logging.set_verbosity_error()
-    warnings.filterwarnings("ignore", category=FutureWarning)  # names that TRL still uses
 
 
 def _made(kind: Any, table: str, given: dict[str, Any]) -> Any:

@@ -1,29 +1,21 @@
-"""GRPO by TRL over real rollouts of an environment: TRL asks for rollouts, the environment's worker makes them."""
+"""The training of a probe's tiny policy."""
 
 from __future__ import annotations
 
-import os
 import time
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")
-os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
-
-from datasets import Dataset
 from tokenizers import Tokenizer, models
-from transformers import PreTrainedTokenizerFast, PrinterCallback, TrainerCallback
+from transformers import PreTrainedTokenizerFast, TrainerCallback
 from transformers.trainer_utils import get_last_checkpoint
-from transformers.utils import logging as transformers_logging
-from trl import GRPOConfig, GRPOTrainer
 
-from envops.training.learner.environment import Ground
-from envops.training.learner.rollouts import Rollouts, environment_reward, tally
-from envops.training.learner.sampling import Manner, sampled
+from envops.training.learner.environment import RolloutFunction, TrainingEnvironment, tally
+from envops.training.learner.grpo import GRPOConfig, grpo_trainer, silence_libraries
+from envops.training.learner.model import SamplingSettings, sampled
 from envops.training.learner.serving import PolicyServer
 from envops.training.probe.policy import TinyPolicy
 from envops.training.probe.vocabulary import END, PAD, START, UNKNOWN, Vocabulary
@@ -33,7 +25,7 @@ IDLE_STEPS, IDLE_SHARE = 10, 0.85
 
 
 @dataclass(frozen=True)
-class Recipe:
+class ProbeSettings:
     """How a probe trains. Measured on two cores: a step is dominated by sampling."""
 
     batch_size: int = 128
@@ -47,13 +39,13 @@ class Recipe:
 
 
 @dataclass(frozen=True)
-class Step:
+class ProbeStep:
     """One finished step."""
 
     number: int
     reward: float
     """Mean over the rollouts that have one, by the environment's own rewards."""
-    dead_groups: float
+    zero_variance: float
     """Share of groups in which all rewards are equal: nothing to learn from."""
     failed: int
     gradient: float
@@ -62,26 +54,23 @@ class Step:
 
 
 @dataclass
-class Learning:
+class ProbeTraining:
     """One training under way."""
 
-    ground: Ground
+    environment: TrainingEnvironment
     vocabulary: Vocabulary
     policy: TinyPolicy
-    recipe: Recipe
+    settings: ProbeSettings
     folder: Path
-    seen: Callable[[Step], None]
-    steps: list[Step] = field(default_factory=list)
-    _rollouts: Rollouts = field(init=False, repr=False)
+    seen: Callable[[ProbeStep], None]
+    steps: list[ProbeStep] = field(default_factory=list)
+    _rollouts: RolloutFunction = field(init=False, repr=False)
 
     def run(self, tasks: Sequence[int], most_steps: int, most_seconds: float) -> None:
-        """Train until the steps or the seconds are used up; goes on after the last step that the folder holds."""
-        recipe = self.recipe
-        transformers_logging.disable_progress_bar()
-        transformers_logging.set_verbosity_error()
-        warnings.filterwarnings("ignore", category=FutureWarning)  # names that TRL still uses
-        rows = [{"prompt": str(index)} for index in tasks]
-        settings = GRPOConfig(
+        """Train until the steps or the seconds are used up; resumes after the last step in the folder."""
+        settings = self.settings
+        silence_libraries()
+        arguments = GRPOConfig(
             output_dir=str(self.folder),
             use_cpu=True,
             bf16=False,
@@ -92,50 +81,42 @@ class Learning:
             logging_steps=1,
             disable_tqdm=True,
             max_steps=most_steps,
-            per_device_train_batch_size=recipe.batch_size,
-            num_generations=recipe.group_size,
-            max_completion_length=recipe.most_tokens,
-            learning_rate=recipe.learning_rate,
+            per_device_train_batch_size=settings.batch_size,
+            num_generations=settings.group_size,
+            max_completion_length=settings.most_tokens,
+            learning_rate=settings.learning_rate,
             lr_scheduler_type="constant",
             beta=0.0,
-            seed=recipe.seed,
+            seed=settings.seed,
             dataloader_pin_memory=False,
             gradient_checkpointing=False,
         )
         with self.served() as server:
-            self._rollouts = Rollouts(self.ground, server, END, recipe.constant)
-            trainer = GRPOTrainer(
-                model=self.policy,
-                reward_funcs=environment_reward,
-                args=settings,
-                train_dataset=Dataset.from_list(rows),
-                processing_class=_tokenizer(self.vocabulary),
-                callbacks=[_Watcher(self, most_seconds)],
-                rollout_func=lambda prompts, trainer: self._rollouts(prompts, trainer),
-            )
-            trainer.remove_callback(PrinterCallback)
+            self._rollouts = RolloutFunction(self.environment, server, END, settings.constant)
+            tokenizer, callback = _tokenizer(self.vocabulary), _StepCallback(self, most_seconds)
+            trainer = grpo_trainer(self.policy, tokenizer, arguments, self._rollouts, tasks, [callback])
             last = get_last_checkpoint(str(self.folder)) if self.folder.is_dir() else None
             trainer.train(resume_from_checkpoint=last)
 
     def evaluated(self, tasks: Sequence[int], rollouts: int) -> list[list[float]]:
         """Rewards of the policy as it is now, by task; rollouts without a reward are left out."""
         with self.served() as server:
-            played = self.ground.play([task for task in tasks for _ in range(rollouts)], server)
+            played = self.environment.play([task for task in tasks for _ in range(rollouts)], server)
         return [[one.reward for one in played if one.task == task and one.reward is not None] for task in tasks]
 
     def served(self) -> PolicyServer:
         """The policy as an endpoint."""
-        manner = Manner(self.recipe.most_tokens, (END,), PAD, at_once=self.recipe.batch_size)
+        settings = SamplingSettings(self.settings.most_tokens, (END,), PAD, at_once=self.settings.batch_size)
 
         def sample(conversations: Sequence[Sequence[int]]) -> list[tuple[Sequence[int], Sequence[float]]]:
-            return [(reply.tokens, reply.logprobs) for reply in sampled(self.policy, conversations, manner)]
+            return [(reply.tokens, reply.logprobs) for reply in sampled(self.policy, conversations, settings)]
 
         return PolicyServer(self.vocabulary, sample)
 
     def finished(self, number: int, gradient: float, seconds: float) -> None:
         """File a step that TRL has finished."""
         of_step = tally(self._rollouts.latest)
-        step = Step(number, of_step.reward, of_step.dead_groups, of_step.failed, gradient, seconds)
+        step = ProbeStep(number, of_step.reward, of_step.zero_variance, of_step.failed, gradient, seconds)
         self.steps.append(step)
         self.seen(step)
 
@@ -148,8 +129,8 @@ def _tokenizer(vocabulary: Vocabulary) -> PreTrainedTokenizerFast:
     return PreTrainedTokenizerFast(tokenizer_object=inner, padding_side="left", **marks)
 
 
-class _Watcher(TrainerCallback):  # type: ignore[misc]
-    def __init__(self, learning: Learning, most_seconds: float) -> None:
+class _StepCallback(TrainerCallback):  # type: ignore[misc]
+    def __init__(self, learning: ProbeTraining, most_seconds: float) -> None:
         self._learning = learning
         self._most_seconds = most_seconds
         self._started = time.monotonic()
@@ -158,7 +139,7 @@ class _Watcher(TrainerCallback):  # type: ignore[misc]
         spent = time.monotonic() - self._started
         if logs and "grad_norm" in logs:
             self._learning.finished(state.global_step, float(logs["grad_norm"]), spent)
-        latest = [step.dead_groups for step in self._learning.steps[-IDLE_STEPS:]]
+        latest = [step.zero_variance for step in self._learning.steps[-IDLE_STEPS:]]
         nothing_left = len(latest) == IDLE_STEPS and fmean(latest) >= IDLE_SHARE
         if spent > self._most_seconds or nothing_left:
             control.should_training_stop = True

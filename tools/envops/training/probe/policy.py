@@ -28,7 +28,7 @@ class _Backbone(GPT2Model):  # type: ignore[misc]
 
 
 class TinyPolicy(GPT2LMHeadModel):  # type: ignore[misc]
-    """A GPT-2 that can only say what gold is made of.
+    """A GPT-2 that can only say what reference replies are made of.
 
     That is a fixed bias of its last layer, so that whoever reads the layer, as TRL does to score replies, sees the
     distribution that is sampled.
@@ -80,7 +80,7 @@ def tiny_policy(vocabulary: Vocabulary, longest: int, seed: int, *, width: int =
 def warm_up(
     policy: TinyPolicy, vocabulary: Vocabulary, prompts: Sequence[Sequence[int]], lengths: Sequence[int]
 ) -> None:
-    """Teach the form of a reply, and nothing of the task: letters at random, as many as gold has, and an end.
+    """Teach the form of a reply, and nothing of the task: random letters, as many as a reference reply has, and an end.
 
     Without it, a random policy stops at random, and a reward that pays nothing for guessing is
     never met at all. What is measured before training is measured after this.

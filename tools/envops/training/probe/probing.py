@@ -8,18 +8,29 @@ from __future__ import annotations
 import copy
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
+from envops_worker.messages import text_of
+from envops_worker.policies.baselines import oracle
+
+from envops.facts.limits import SECONDS_PER_REPLY, STAGE_SECONDS
+from envops.facts.observed import Score
 from envops.statistics.clusters import clustered_mean
 from envops.statistics.intervals import Estimate
-from envops.training.learner.environment import Ground
-from envops.training.probe.eligibility import INSTEAD, SMALLER, NotForAProbe, speaks_once
-from envops.training.probe.learning import Learning, Recipe, Step
+from envops.training.learner.environment import TrainingEnvironment
+from envops.training.probe.learning import ProbeSettings, ProbeStep, ProbeTraining
 from envops.training.probe.policy import TinyPolicy, tiny_policy, warm_up
-from envops.training.probe.reference_replies import Gold, gold_of
-from envops.training.probe.vocabulary import Vocabulary, vocabulary_of
+from envops.training.probe.vocabulary import (
+    INSTEAD,
+    SMALLER,
+    NotForAProbe,
+    Vocabulary,
+    require_single_turn,
+    vocabulary_of,
+)
+from envops.validation.job import checked
 
 CONFIDENCE = 0.95
 HELD_OUT_SHARE = 0.2
@@ -30,17 +41,19 @@ CONTROL_REWARD = 0.5
 MOST_STEPS = 1_000
 MOST_TOKENS = 64
 """A reply that is longer than this is not for a model of this size."""
+AT_ONCE = 64
+"""Reference replies that are scored at once."""
 
-Outcome = Literal["learned", "not learned", "control moved"]
+ProbeOutcome = Literal["learned", "not learned", "control moved"]
 
 
 @dataclass(frozen=True)
-class Probed:
+class ProbeResult:
     """What a probe found."""
 
     before: Estimate
     after: Estimate
-    steps: tuple[Step, ...]
+    steps: tuple[ProbeStep, ...]
     control_change: float
     """The largest change of any weight where every rollout was paid the same."""
     control_gradient: float
@@ -48,26 +61,31 @@ class Probed:
     held_out: int
 
     @property
-    def outcome(self) -> Outcome:
+    def outcome(self) -> ProbeOutcome:
         if self.control_change > 0 or self.control_gradient > 0:
             return "control moved"
         return "learned" if self.after.low > self.before.high else "not learned"
 
 
 def probe(
-    ground: Ground, seed: int, seconds: float, folder: Path, seen: Callable[[Step], None], say: Callable[[str], None]
-) -> Probed:
+    environment: TrainingEnvironment,
+    seed: int,
+    seconds: float,
+    folder: Path,
+    seen: Callable[[ProbeStep], None],
+    say: Callable[[str], None],
+) -> ProbeResult:
     """Train a tiny policy on the environment for so many seconds, and a control that is paid the same for all.
 
-    Raises `NotForAProbe` where the environment answers back, gold replies are too long, or chance earns nothing.
+    Raises `NotForAProbe` where the environment is multi-turn, reference replies are too long, or chance earns nothing.
     """
-    speaks_once(ground.description)
-    gold = gold_of(ground)
-    vocabulary, most_tokens = _vocabulary(ground, gold)
-    training, held_out = divided([task.index for task in ground.tasks], seed)
-    policy = _policy(ground, gold, vocabulary, most_tokens, seed)
-    recipe = Recipe(most_tokens=most_tokens, seed=seed)
-    learning = Learning(ground, vocabulary, policy, recipe, folder / "policy", seen)
+    require_single_turn(environment.description)
+    references = reference_replies(environment)
+    vocabulary, most_tokens = _vocabulary(environment, references)
+    training, held_out = divided([task.index for task in environment.tasks], seed)
+    policy = _policy(environment, references, vocabulary, most_tokens, seed)
+    settings = ProbeSettings(most_tokens=most_tokens, seed=seed)
+    learning = ProbeTraining(environment, vocabulary, policy, settings, folder / "policy", seen)
     control = _control(learning, folder, training)
     say(f"control: {CONTROL_STEPS} steps at a constant reward change no weight by more than {control[0]:g}")
     earned = learning.evaluated(held_out, ROLLOUTS_PER_TASK)
@@ -81,7 +99,7 @@ def probe(
     say(f"before: reward {before.value:.3f} [{before.low:.3f}, {before.high:.3f}] on {len(held_out)} tasks held out")
     learning.run(training, MOST_STEPS, seconds)
     after = _mean(learning.evaluated(held_out, ROLLOUTS_PER_TASK))
-    return Probed(before, after, tuple(learning.steps), *control, policy.num_parameters(), len(held_out))
+    return ProbeResult(before, after, tuple(learning.steps), *control, policy.num_parameters(), len(held_out))
 
 
 def divided(tasks: Sequence[int], seed: int) -> tuple[list[int], list[int]]:
@@ -91,34 +109,48 @@ def divided(tasks: Sequence[int], seed: int) -> tuple[list[int], list[int]]:
     return shuffled[kept:] or shuffled, shuffled[:kept]
 
 
-def _vocabulary(ground: Ground, gold: Gold) -> tuple[Vocabulary, int]:
-    if not gold.texts:
-        raise NotForAProbe(f"a perfect model says no text here. Instead: {INSTEAD}")
-    vocabulary = vocabulary_of([task.prompt for task in ground.tasks], gold.texts)
+def reference_replies(environment: TrainingEnvironment) -> tuple[str, ...]:
+    """Every reply of the oracle on the tasks that are kept, turn by turn."""
+    asked = {"policies": [oracle.name], "sampled": {}, "conversations": len(environment.tasks)}
+    limits = {"seconds": SECONDS_PER_REPLY, "max_concurrent": AT_ONCE}
+    parts = environment.worker.request("rewards", STAGE_SECONDS, **asked, **limits)
+    scores = [checked(Score, value) for kind, value in parts if kind == "score"]
+    said = [message for score in scores for message in score.completion if message["role"] == "assistant"]
+    return tuple(text for message in said if (text := text_of(message)))
+
+
+def _vocabulary(environment: TrainingEnvironment, references: Sequence[str]) -> tuple[Vocabulary, int]:
+    if not references:
+        raise NotForAProbe(f"reference replies have no text here. Instead: {INSTEAD}")
+    vocabulary = vocabulary_of([task.prompt for task in environment.tasks], references)
     frame = len(vocabulary.opening) + len(vocabulary.closing)
-    longest = max(len(text) for text in gold.texts) - frame
+    longest = max(len(text) for text in references) - frame
     if longest > MOST_TOKENS:
         raise NotForAProbe(
-            f"gold replies have up to {longest} characters of their own, and a tiny model says {MOST_TOKENS}. "
+            f"reference replies have up to {longest} characters of their own, and the limit is {MOST_TOKENS}. "
             f"{SMALLER}, or {INSTEAD}"
         )
     return vocabulary, longest + 2
 
 
-def _policy(ground: Ground, gold: Gold, vocabulary: Vocabulary, most_tokens: int, seed: int) -> TinyPolicy:
-    heard = [vocabulary.heard(task.prompt) for task in ground.tasks]
-    turns = max(2, len(gold.texts) // max(1, len(ground.tasks)) + 1)
+def _policy(
+    environment: TrainingEnvironment, references: Sequence[str], vocabulary: Vocabulary, most_tokens: int, seed: int
+) -> TinyPolicy:
+    heard = [vocabulary.heard(task.prompt) for task in environment.tasks]
+    turns = max(2, len(references) // max(1, len(environment.tasks)) + 1)
     policy = tiny_policy(vocabulary, turns * (max(map(len, heard)) + most_tokens) + most_tokens, seed)
     frame = len(vocabulary.opening) + len(vocabulary.closing)
-    warm_up(policy, vocabulary, heard, [len(text) - frame for text in gold.texts])
+    warm_up(policy, vocabulary, heard, [len(text) - frame for text in references])
     return policy
 
 
-def _control(learning: Learning, folder: Path, training: Sequence[int]) -> tuple[float, float]:
+def _control(learning: ProbeTraining, folder: Path, training: Sequence[int]) -> tuple[float, float]:
     """The largest change of a weight, and the largest gradient, where all rollouts are paid the same."""
-    recipe = Recipe(most_tokens=learning.recipe.most_tokens, seed=learning.recipe.seed, constant=CONTROL_REWARD)
+    settings = replace(learning.settings, constant=CONTROL_REWARD)
     policy = copy.deepcopy(learning.policy)
-    control = Learning(learning.ground, learning.vocabulary, policy, recipe, folder / "control", lambda _: None)
+    control = ProbeTraining(
+        learning.environment, learning.vocabulary, policy, settings, folder / "control", lambda _: None
+    )
     control.run(training, CONTROL_STEPS, float("inf"))
     pairs = zip(learning.policy.parameters(), policy.parameters(), strict=True)
     change = max(float((one - other).detach().abs().max()) for one, other in pairs)

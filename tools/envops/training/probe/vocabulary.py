@@ -1,8 +1,8 @@
-"""The words of a probe's model: what all prompts share and what all gold replies share are one token each.
+"""The words of a probe's model: what all prompts share and what all reference replies share are one token each.
 
 A model with a few hundred thousand random weights cannot learn a language in three minutes, and a
 probe does not ask it to. It learns the part that varies: characters between the constant pieces.
-The opening and the closing of gold replies are the model's chat template, as `<think>` is
+The opening and the closing of reference replies are the model's chat template, as `<think>` is
 for models that begin every reply with it.
 """
 
@@ -15,11 +15,31 @@ from typing import Any
 
 from envops_worker.messages import text_of
 
+from envops.facts.observed import Description
+
 PAD, START, END, UNKNOWN = range(4)
 ROLES = {"system": 4, "user": 5, "assistant": 6, "tool": 7}
 FIRST_PIECE = 8
 SHORTEST_CONSTANT = 3
 """A shared piece that is no longer is left to its characters."""
+
+SMALLER = "Give arguments that make the tasks smaller (`probe: {args: …}` in registry.yaml, or --args)"
+INSTEAD = (
+    "train a small real model on it (a run with `backend: trl`, docs/training.md), which takes turns and tools; "
+    "`nox -s distribution` shows whether its rewards leave something to learn"
+)
+
+
+class NotForAProbe(ValueError):
+    """The environment asks for more than a tiny model can say."""
+
+
+def require_single_turn(about: Description) -> None:
+    """Raise `NotForAProbe` where an environment has tools or is multi-turn: the model has words for one reply."""
+    if about.tools:
+        raise NotForAProbe(f"it has tools ({', '.join(about.tools)}), and a tiny model calls none. Instead: {INSTEAD}")
+    if about.conversational:
+        raise NotForAProbe(f"it is multi-turn, and a tiny model gives one reply. Instead: {INSTEAD}")
 
 
 @dataclass(frozen=True)
@@ -30,7 +50,7 @@ class Vocabulary:
     opening: str = ""
     closing: str = ""
     alphabet: frozenset[str] = frozenset()
-    """The pieces that gold replies are made of between opening and closing: all that the model may say."""
+    """The pieces that reference replies are made of between opening and closing: all that the model may say."""
 
     @property
     def size(self) -> int:
@@ -88,15 +108,15 @@ class Vocabulary:
         return sorted((piece for piece in self.pieces if len(piece) > 1), key=len, reverse=True)
 
 
-def vocabulary_of(prompts: Sequence[Sequence[Mapping[str, Any]]], gold: Sequence[str]) -> Vocabulary:
+def vocabulary_of(prompts: Sequence[Sequence[Mapping[str, Any]]], references: Sequence[str]) -> Vocabulary:
     """The vocabulary of an environment, from the prompts of its tasks and what a perfect model says.
 
-    Raises `ValueError` where gold says nothing.
+    Raises `ValueError` where they are empty.
     """
-    if not any(gold):
-        raise ValueError("gold says nothing: there is nothing to learn")
-    opening, closing = shared(gold)
-    cores = [text[len(opening) : len(text) - len(closing)] for text in gold]
+    if not any(references):
+        raise ValueError("reference replies are empty: there is nothing to learn")
+    opening, closing = shared(references)
+    cores = [text[len(opening) : len(text) - len(closing)] for text in references]
     constants: dict[str, None] = {}
     characters = set("".join(cores))
     for texts in _texts_by_place(prompts):

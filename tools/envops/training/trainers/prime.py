@@ -1,35 +1,109 @@
-"""Hosted training on Prime Intellect: `prime train X.toml`."""
+"""Hosted training on Prime Intellect: `prime train X.toml`, in prime-rl's configuration."""
 
 from __future__ import annotations
 
-from envops.training.trainers.prime_rl_config import prime_rl_config
-from envops.training.trainers.trainer import Compiled, Request, file_path, heading, with_overrides
-from envops.training.written_config import toml_text
+import copy
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
 
-LORA_UNKNOWN = "lora: the CLI takes it; the service is described as full fine-tuning, and nobody here could try it"
+from envops.rules.runs.trainer import RefusedSetting, TrainerLimits, TrainerSettings
+from envops.training.trainers.known_models import RENDERER_OF_MODEL, RENDERERS
+from envops.training.trainers.native_config import toml_text
+from envops.training.trainers.prime_rl import (
+    MOST_LORA_RANK,
+    V1_RELEASES,
+    prime_rl_config,
+    prime_rl_refusals,
+    prime_rl_settings,
+)
+from envops.training.trainers.trainer import (
+    Compiled,
+    CompileRequest,
+    Trainer,
+    file_path,
+    heading,
+    units,
+    value_at,
+    with_overrides,
+)
+
+if TYPE_CHECKING:
+    from envops.repository.run import RunSpec
+
+FORWARDED = ("WANDB_API_KEY", "HF_TOKEN")
+"""The only secrets that the prime CLI forwards (0.18.0, commands/rl.py)."""
+LORA_UNKNOWN = "lora: the CLI takes it; the service is described as full fine-tuning, which was not tried"
+LIMITS = TrainerLimits(
+    name="prime",
+    title="Prime Intellect, hosted",
+    generations=("v1",),
+    releases=V1_RELEASES,
+    released="0.3.1 to 0.4",
+    batch_unit="rollouts",
+    lora="either",
+    algorithms=("grpo", "max_rl"),
+    source="prime 0.18.0 measured against a loopback server; prime-rl dropped v0 in 03f12efba (2026-08-10)",
+    many_environments=True,
+    hosted=True,
+    forwards=FORWARDED,
+    bounds_age=True,
+    schemas=("portable", "august", "later"),
+    most_lora_rank=MOST_LORA_RANK,
+    models=RENDERER_OF_MODEL,
+    renderers=RENDERERS,
+)
 
 
-def compile_run(request: Request) -> Compiled:
+def _compile(request: CompileRequest) -> Compiled:
     """A prime-rl TOML with the keys that only the CLI reads."""
     spec = request.spec
     config = with_overrides(prime_rl_config(request, hosted=True), spec)
     path = file_path(request, "toml")
-    about = heading(request, f"prime train {path}", f"Schema: {spec.schema}; see docs/training.md.")
+    about = heading(request, LIMITS.title, f"prime train {path}", f"Schema: {spec.schema}; see docs/training.md.")
     command = ["prime", "train", path, "-y", "-o", "json"]
-    forwarded = [name for name in spec.secrets if name in (request.trainer.forwards or ())]
+    forwarded = [name for name in spec.secrets if name in FORWARDED]
     for name in forwarded:
         command += ["-e", name]
     if spec.resume is not None and spec.resume.run:
         command += ["--resume-from", spec.resume.run]
-    text = toml_text(config, about)
     return Compiled(
-        run=spec.name,
-        backend=spec.backend,
-        door="hosted",
-        files={path: text},
+        files={path: toml_text(config, about)},
         command=tuple(command),
         native=config,
         notes=((LORA_UNKNOWN,) if spec.lora else ()) + tuple(config.left_out),
         secrets=("PRIME_API_KEY", *forwarded),
-        knobs={"rollouts per step": spec.batch_size},
+        units=units(request),
     )
+
+
+def _named(compiled: Compiled, name: str) -> str:
+    """The TOML with the run's name on the platform, by which the run is found again."""
+    config = copy.deepcopy(compiled.native)
+    config.values.pop("name", None)
+    config.values = {"name": name, **config.values}
+    config.origins["name",] = "digest of spec and environments, and the commit: found again by it"
+    return toml_text(config)
+
+
+def _refusals(spec: RunSpec, native: Mapping[str, Any], settings: TrainerSettings) -> Iterator[RefusedSetting]:
+    """What prime-rl refuses, and what the service refuses besides (prime 0.18.0, its schema worker)."""
+    yield from prime_rl_refusals(spec, native, settings)
+    if native.get("clean") is True:
+        yield RefusedSetting("service", "overrides.clean", "the hosted service refuses clean = true")
+    if "k8s" in native:
+        yield RefusedSetting("service", "overrides.k8s", "the hosted service refuses a [k8s] table")
+    if value_at(native, "inference.deployment.type") == "disaggregated":
+        message = "the hosted service refuses disaggregated inference"
+        yield RefusedSetting("service", "overrides.inference.deployment", message)
+    if settings.inference_gpus is not None and settings.inference_gpus < 1:
+        yield RefusedSetting("service", "gpus.inference", "the hosted service needs GPUs for inference")
+
+
+TRAINER = Trainer(
+    limits=LIMITS,
+    started_by="`envops train`, through the prime CLI",
+    compile=_compile,
+    settings=prime_rl_settings,
+    refusals=_refusals,
+    named=_named,
+)

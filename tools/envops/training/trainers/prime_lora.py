@@ -6,39 +6,79 @@ runs and for private installations; `envops train` never submits it.
 
 from __future__ import annotations
 
-from envops.training.trainers.native_config import NativeConfig, origin
-from envops.training.trainers.trainer import Compiled, Request, file_path, heading, with_overrides
-from envops.training.written_config import toml_text
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from envops.rules.runs.trainer import TrainerLimits, TrainerSettings
+from envops.training.trainers.native_config import NativeConfig, origin, toml_text
+from envops.training.trainers.trainer import (
+    Compiled,
+    CompileRequest,
+    Trainer,
+    file_path,
+    heading,
+    settings_at,
+    units,
+    with_overrides,
+)
+
+if TYPE_CHECKING:
+    from envops.repository.run import RunSpec
+
+LIMITS = TrainerLimits(
+    name="prime-lora",
+    title="Prime Intellect, shared LoRA (retired)",
+    generations=("v0", "v1"),
+    releases=(),
+    released="the platform's own",
+    batch_unit="rollouts",
+    lora="only",
+    algorithms=("grpo",),
+    source="measured: prime 0.12.0 takes its configuration, 0.13.0 and later refuse it",
+    any_release=True,
+    many_environments=True,
+    hosted=True,
+    retired="the platform takes no new runs since 2026-10-05 (docs.primeintellect.ai/hosted-training)",
+)
+PATHS = {
+    "batch": "batch_size",
+    "group": "rollouts_per_example",
+    "max_tokens": "sampling.max_tokens",
+    "temperature": "sampling.temperature",
+    "max_steps": "max_steps",
+    "interval": "eval.interval",
+    "learning_rate": "learning_rate",
+    "max_inflight": "max_inflight_rollouts",
+}
 
 
-def compile_run(request: Request) -> Compiled:
+def _compile(request: CompileRequest) -> Compiled:
     """The flat TOML of prime 0.12's RLConfig."""
     spec = request.spec
     config = with_overrides(_config(request), spec)
     path = file_path(request, "toml")
     about = heading(
         request,
+        LIMITS.title,
         f"prime train {path} (prime up to 0.12.0)",
-        f"Retired: {request.trainer.retired}.",
+        f"Retired: {LIMITS.retired}.",
     )
     text = toml_text(config, about)
-    retired = f"retired: {request.trainer.retired}; use backend: prime"
+    retired = f"retired: {LIMITS.retired}; use backend: prime"
     return Compiled(
-        run=spec.name,
-        backend=spec.backend,
-        door="command",
         files={path: text},
         command=("uvx", "--from", "prime==0.12.0", "prime", "train", path, "-y", "-o", "json"),
         native=config,
         notes=(retired, *config.left_out),
         secrets=("PRIME_API_KEY", *spec.secrets),
-        knobs={"rollouts per step": spec.batch_size},
+        units=units(request),
     )
 
 
-def _config(request: Request) -> NativeConfig:
+def _config(request: CompileRequest) -> NativeConfig:
     spec, config = request.spec, NativeConfig()
-    config.put("name", request.name or spec.name, "the run's name")
+    config.put("name", spec.name, "the run's name")
     config.put("model", spec.model, origin(spec, "model"))
     config.put("max_steps", spec.max_steps, origin(spec, "max_steps"))
     config.put("batch_size", spec.batch_size, origin(spec, "batch_size", "rollouts per step"))
@@ -66,7 +106,7 @@ def _config(request: Request) -> NativeConfig:
     return config
 
 
-def _sources(config: NativeConfig, request: Request) -> None:
+def _sources(config: NativeConfig, request: CompileRequest) -> None:
     spec = request.spec
     for index, source in enumerate(spec.environments):
         environment, key = request.environment(source), f"environments[{index}]"
@@ -88,7 +128,7 @@ def _sources(config: NativeConfig, request: Request) -> None:
         config.put(("env", index, "max_turns"), source.max_turns, origin(spec, f"{key}.max_turns"))
 
 
-def _evaluation(config: NativeConfig, request: Request) -> None:
+def _evaluation(config: NativeConfig, request: CompileRequest) -> None:
     spec = request.spec
     if spec.eval is None:
         return
@@ -103,3 +143,18 @@ def _evaluation(config: NativeConfig, request: Request) -> None:
             config.put((*at, "taskset", "id"), environment.hub, origin(spec, "eval.environments"))
         else:
             config.put((*at, "id"), environment.hub, origin(spec, "eval.environments"))
+
+
+def _settings(spec: RunSpec, native: Mapping[str, Any]) -> TrainerSettings:
+    """The settings; each environment has its own size of groups."""
+    found = settings_at(PATHS, LIMITS)(spec, native)
+    groups = {source.label: source.rollouts_per_example or found.groups[source.label] for source in spec.environments}
+    return replace(found, groups=groups)
+
+
+TRAINER = Trainer(
+    limits=LIMITS,
+    started_by="nothing: retired on 2026-10-05, compiled for prime up to 0.12.0",
+    compile=_compile,
+    settings=_settings,
+)

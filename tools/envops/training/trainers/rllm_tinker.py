@@ -5,10 +5,21 @@ rLLM's own example imports the trainer that lost Tinker in 9b9e3582 and stops at
 
 from __future__ import annotations
 
-from envops.training.install import install_lines
-from envops.training.trainers.native_config import NativeConfig, origin
-from envops.training.trainers.trainer import Compiled, Request, advantage_of, file_path, heading, with_overrides
-from envops.training.written_config import arguments_of, hydra_value, script_text
+from envops.rules.runs.trainer import TrainerLimits
+from envops.training.trainers.known_models import TINKER_RENDERERS
+from envops.training.trainers.native_config import NativeConfig, arguments_of, hydra_value, origin, script_text
+from envops.training.trainers.tinker import base_model_settings
+from envops.training.trainers.trainer import (
+    Compiled,
+    CompileRequest,
+    Trainer,
+    advantage_of,
+    file_path,
+    heading,
+    install_lines,
+    units,
+    with_overrides,
+)
 
 ADVANTAGES = {"grpo": "grpo", "rloo": "rloo", "reinforce": "reinforce"}
 NEW_KEYS = ("verifiers",)
@@ -42,9 +53,33 @@ def main(config):
 if __name__ == "__main__":
     main()
 '''
+LIMITS = TrainerLimits(
+    name="rllm-tinker",
+    title="rLLM on Tinker",
+    generations=("v0",),
+    releases=("0.1.8.post2", "0.1.9.post3"),
+    released="0.1.8.post2 and 0.1.9.post3",
+    batch_unit="tasks",
+    lora="only",
+    algorithms=tuple(ADVANTAGES),
+    source="measured: its exact calls on 0.1.8.post2 to 0.3.1; from 0.1.10 on it fails; "
+    "its own train.py cannot start Tinker since 9b9e3582, so we write the entry module",
+    models=TINKER_RENDERERS,
+)
+PATHS = {
+    "batch": "rllm.data.train_batch_size",
+    "group": "training.group_size",
+    "max_tokens": "rllm.data.max_response_length",
+    "temperature": "rllm.rollout.train.temperature",
+    "seq_len": "training.max_length",
+    "max_steps": "rllm.trainer.total_batches",
+    "interval": "rllm.trainer.test_freq",
+    "learning_rate": "training.learning_rate",
+    "lora_rank": "model.lora_rank",
+}
 
 
-def compile_run(request: Request) -> Compiled:
+def _compile(request: CompileRequest) -> Compiled:
     """The overrides, the entry module, and the script that starts it."""
     spec = request.spec
     source = request.only_source()
@@ -53,6 +88,7 @@ def compile_run(request: Request) -> Compiled:
     script, entry = file_path(request, "sh"), file_path(request, "py")
     lines = heading(
         request,
+        LIMITS.title,
         f"RLLM=/where/rllm/is TINKER_API_KEY=… {script}",
         "With rLLM installed from its checkout (extra tinker) in the active environment.",
         *(f"left out: {line}" for line in config.left_out),
@@ -61,19 +97,16 @@ def compile_run(request: Request) -> Compiled:
     before += [': "${RLLM:?the folder of an rLLM checkout}"', 'export PYTHONPATH="$RLLM:${PYTHONPATH:-}"']
     arguments = {"rllm/backend=tinker": "fixed", **arguments_of(config, hydra_value, NEW_KEYS)}
     return Compiled(
-        run=spec.name,
-        backend=spec.backend,
-        door="command",
         files={script: script_text(f"python {entry}", arguments, lines, before), entry: ENTRY},
         command=("bash", script),
         native=config,
         notes=(f"batch: {spec.batch_size} rollouts = {tasks} tasks (rllm.data.train_batch_size)", *config.left_out),
         secrets=("TINKER_API_KEY", *spec.secrets),
-        knobs={"rollouts per step": spec.batch_size, "tasks per step": tasks},
+        units=units(request, tasks),
     )
 
 
-def _config(request: Request, tasks: int) -> NativeConfig:
+def _config(request: CompileRequest, tasks: int) -> NativeConfig:
     spec, source, config = request.spec, request.only_source(), NativeConfig()
     group, limit = spec.group_size(source), spec.sampling.max_tokens
     config.put("verifiers.env_id", request.environment(source).name, origin(spec, "environments[0].id"))
@@ -120,3 +153,12 @@ def _config(request: Request, tasks: int) -> NativeConfig:
     if spec.lora is not None and spec.says("lora.alpha"):
         config.left_out.append("lora.alpha: Tinker chooses it")
     return config
+
+
+TRAINER = Trainer(
+    limits=LIMITS,
+    started_by="the compiled script and entry module, in a checkout",
+    compile=_compile,
+    settings=base_model_settings(PATHS, LIMITS),
+    metrics={"reward": ("batch/reward/mean",)},
+)

@@ -2,20 +2,63 @@
 
 from __future__ import annotations
 
-from envops.training.install import install_lines
-from envops.training.trainers.native_config import NativeConfig, origin
-from envops.training.trainers.trainer import Compiled, Request, advantage_of, file_path, heading, with_overrides
-from envops.training.written_config import arguments_of, hydra_value, script_text
+from envops.rules.runs.trainer import TrainerLimits
+from envops.training.trainers.native_config import NativeConfig, arguments_of, hydra_value, origin, script_text
+from envops.training.trainers.trainer import (
+    Compiled,
+    CompileRequest,
+    Trainer,
+    advantage_of,
+    file_path,
+    heading,
+    install_lines,
+    settings_at,
+    units,
+    with_overrides,
+)
 
 ADVANTAGES = {"grpo": "grpo", "rloo": "rloo", "reinforce": "reinforce_plus_plus"}
 ENTRY = "examples.verifiers_env.train"
 NEW_KEYS = ("verifiers",)
 """Blocks that are not in rLLM's configuration, so that Hydra wants a `+`."""
 MICRO_BATCH = 1
+LIMITS = TrainerLimits(
+    name="rllm-verl",
+    title="rLLM on verl",
+    generations=("v0",),
+    releases=("0.1.8.post2", "0.1.9.post3"),
+    released="0.1.8.post2 and 0.1.9.post3",
+    batch_unit="tasks",
+    lora="either",
+    algorithms=tuple(ADVANTAGES),
+    source="measured: its exact calls on 0.1.8.post2 to 0.3.1; from 0.1.10 on it fails (no score_sem); "
+    "rLLM examples/verifiers_env at 9beb6e0",
+)
+PATHS = {
+    "batch": "data.train_batch_size",
+    "group": "actor_rollout_ref.rollout.n",
+    "max_tokens": "data.max_response_length",
+    "temperature": "actor_rollout_ref.rollout.temperature",
+    "max_steps": "trainer.total_training_steps",
+    "interval": "trainer.test_freq",
+    "learning_rate": "actor_rollout_ref.actor.optim.lr",
+    "lora_rank": "actor_rollout_ref.model.lora_rank",
+}
+METRICS = {
+    "reward": ("critic/score/mean", "critic/rewards/mean", "batch/reward/mean"),
+    "zero_variance": ("batch/zero_advantage_fraction",),
+    "kl": ("actor/ppo_kl",),
+    "entropy": ("actor/entropy",),
+    "grad_norm": ("actor/grad_norm",),
+    "truncated": ("response_length/clip_ratio",),
+    "learning_rate": ("actor/lr",),
+    "length": ("response_length/mean",),
+}
+"""Names of rLLM and of verl, whose trainer it uses."""
 
 
-def compile_run(request: Request) -> Compiled:
-    """The overrides of verl's PPO trainer, in a script that says where each is from."""
+def _compile(request: CompileRequest) -> Compiled:
+    """The overrides of verl's PPO trainer, in a script that names the origin of each."""
     spec = request.spec
     source = request.only_source()
     tasks = request.tasks_per_step(source)
@@ -23,6 +66,7 @@ def compile_run(request: Request) -> Compiled:
     script = file_path(request, "sh")
     lines = heading(
         request,
+        LIMITS.title,
         f"RLLM=/where/rllm/is {script}",
         "On the machine that trains, with rLLM installed from its checkout (extra verl) in the active environment.",
         *(f"left out: {line}" for line in config.left_out),
@@ -32,19 +76,16 @@ def compile_run(request: Request) -> Compiled:
     arguments = arguments_of(config, hydra_value, NEW_KEYS)
     stale = "rLLM keeps the data by environment id alone: after changed arguments delete its registered dataset"
     return Compiled(
-        run=spec.name,
-        backend=spec.backend,
-        door="command",
         files={script: script_text(f"python -m {ENTRY}", arguments, lines, before)},
         command=("bash", script),
         native=config,
         notes=(f"batch: {spec.batch_size} rollouts = {tasks} tasks (data.train_batch_size)", stale, *config.left_out),
         secrets=spec.secrets,
-        knobs={"rollouts per step": spec.batch_size, "tasks per step": tasks},
+        units=units(request, tasks),
     )
 
 
-def _config(request: Request, tasks: int) -> NativeConfig:
+def _config(request: CompileRequest, tasks: int) -> NativeConfig:
     spec, source, config = request.spec, request.only_source(), NativeConfig()
     prompt = max(1, spec.seq_len - spec.sampling.max_tokens)
     config.put("verifiers.env_id", request.environment(source).name, origin(spec, "environments[0].id"))
@@ -85,7 +126,7 @@ def _config(request: Request, tasks: int) -> NativeConfig:
     return config
 
 
-def _trainer(config: NativeConfig, request: Request) -> None:
+def _trainer(config: NativeConfig, request: CompileRequest) -> None:
     spec, gpus = request.spec, request.spec.gpus
     config.put("trainer.total_training_steps", spec.max_steps, origin(spec, "max_steps"))
     config.put("trainer.total_epochs", spec.max_steps, "at most one per step: the steps decide")
@@ -110,3 +151,13 @@ def _trainer(config: NativeConfig, request: Request) -> None:
     if spec.resume is not None and spec.resume.folder:
         config.put("trainer.resume_mode", "resume_path", origin(spec, "resume.folder"))
         config.put("trainer.resume_from_path", spec.resume.folder, origin(spec, "resume.folder"))
+
+
+TRAINER = Trainer(
+    limits=LIMITS,
+    started_by="the compiled script, in a checkout",
+    compile=_compile,
+    settings=settings_at(PATHS, LIMITS),
+    metrics=METRICS,
+    zero_variance=("batch/solve_all", "batch/solve_none"),
+)

@@ -4,25 +4,56 @@ from __future__ import annotations
 
 import math
 
-from envops.training.trainers.native_config import NativeConfig, origin
+from envops.rules.runs.trainer import TrainerLimits
+from envops.training.trainers.native_config import NativeConfig, arguments_of, hydra_value, origin, script_text
 from envops.training.trainers.trainer import (
     Compiled,
     CompileError,
-    Request,
+    CompileRequest,
+    Trainer,
     advantage_of,
     file_path,
     heading,
+    settings_at,
+    units,
     with_overrides,
 )
-from envops.training.written_config import arguments_of, hydra_value, script_text
 
 ADVANTAGES = {"grpo": "grpo", "rloo": "rloo", "reinforce": "reinforce++"}
 ENTRY = "examples.train_integrations.verifiers.entrypoints.main_verifiers"
 PREPARE = "examples/train_integrations/verifiers/prepare_dataset.py"
 MOST_MICRO_BATCH = 32
+LIMITS = TrainerLimits(
+    name="skyrl",
+    title="SkyRL",
+    generations=("v0",),
+    releases=(),
+    released="none: it needs RolloutInput (0.1.8 and later) and process_env_results_vllm (0.1.7 and before)",
+    batch_unit="tasks",
+    lora="either",
+    algorithms=tuple(ADVANTAGES),
+    source="measured on 0.1.8.post2 to 0.3.1, read for 0.1.5 to 0.1.7; its own test of the integration is skipped",
+)
+PATHS = {
+    "batch": "trainer.train_batch_size",
+    "group": "generator.n_samples_per_prompt",
+    "max_tokens": "generator.sampling_params.max_generate_length",
+    "temperature": "generator.sampling_params.temperature",
+    "max_steps": "trainer.max_training_steps",
+    "interval": "trainer.eval_interval",
+    "learning_rate": "trainer.policy.optimizer_config.lr",
+    "lora_rank": "trainer.policy.model.lora.rank",
+}
+METRICS = {
+    "reward": ("reward/avg_raw_reward",),
+    "kl": ("policy/policy_kl",),
+    "entropy": ("policy/policy_entropy",),
+    "grad_norm": ("policy/raw_grad_norm",),
+    "length": ("generate/avg_num_tokens",),
+}
 
 
-def compile_run(request: Request) -> Compiled:
+def _compile(request: CompileRequest) -> Compiled:
     """The dotted settings of SkyRLTrainConfig, in a script that prepares the data first."""
     spec = request.spec
     source = request.only_source()
@@ -32,17 +63,15 @@ def compile_run(request: Request) -> Compiled:
     environment = request.environment(source)
     lines = heading(
         request,
+        LIMITS.title,
         f"SKYRL=/where/SkyRL/is {script}",
-        f"verifiers: {request.trainer.released}.",
+        f"verifiers: {LIMITS.released}.",
         *(f"left out: {line}" for line in config.left_out),
     )
     package = environment.name if environment.external else '"$ROOT"/' + f"environments/{environment.module}"
     before = [': "${SKYRL:?the folder of a SkyRL checkout}"', "ROOT=$PWD", 'cd "$SKYRL"', f"uv add --active {package}"]
     before.append(f"uv run --with verifiers python {PREPARE} --env_id {environment.name} --output_dir data/{spec.name}")
     return Compiled(
-        run=spec.name,
-        backend=spec.backend,
-        door="command",
         files={
             script: script_text(f"uv run --extra fsdp -m {ENTRY}", arguments_of(config, hydra_value), lines, before)
         },
@@ -50,11 +79,11 @@ def compile_run(request: Request) -> Compiled:
         native=config,
         notes=(f"batch: {spec.batch_size} rollouts = {tasks} tasks (trainer.train_batch_size)", *config.left_out),
         secrets=spec.secrets,
-        knobs={"rollouts per step": spec.batch_size, "tasks per step": tasks},
+        units=units(request, tasks),
     )
 
 
-def _config(request: Request, tasks: int) -> NativeConfig:
+def _config(request: CompileRequest, tasks: int) -> NativeConfig:
     spec, source, config = request.spec, request.only_source(), NativeConfig()
     group, gpus = spec.group_size(source), spec.gpus
     if source.settings:
@@ -95,7 +124,7 @@ def _config(request: Request, tasks: int) -> NativeConfig:
     return config
 
 
-def _trainer(config: NativeConfig, request: Request) -> None:
+def _trainer(config: NativeConfig, request: CompileRequest) -> None:
     spec, kept, evaluated = request.spec, request.spec.checkpoints, request.spec.eval
     config.put("trainer.max_training_steps", spec.max_steps, origin(spec, "max_steps"))
     config.put("trainer.epochs", spec.max_steps, "at most one per step: the steps decide")
@@ -113,7 +142,7 @@ def _trainer(config: NativeConfig, request: Request) -> None:
     config.put("trainer.run_name", spec.name, "the run's name")
 
 
-def _generator(config: NativeConfig, request: Request, group: int) -> None:
+def _generator(config: NativeConfig, request: CompileRequest, group: int) -> None:
     spec, limit = request.spec, request.spec.sampling.max_tokens
     prompt = max(1, spec.seq_len - limit)
     config.put("trainer.max_prompt_length", prompt, origin(spec, "seq_len", "less sampling.max_tokens"))
@@ -127,3 +156,12 @@ def _generator(config: NativeConfig, request: Request, group: int) -> None:
             path = "generator.eval_sampling_params"
             config.put(f"{path}.temperature", spec.eval.temperature, origin(spec, "eval.temperature"))
             config.put(f"{path}.max_generate_length", limit, origin(spec, "sampling.max_tokens"))
+
+
+TRAINER = Trainer(
+    limits=LIMITS,
+    started_by="the compiled script, in a checkout",
+    compile=_compile,
+    settings=settings_at(PATHS, LIMITS),
+    metrics=METRICS,
+)

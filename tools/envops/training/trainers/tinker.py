@@ -3,37 +3,80 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
-from envops.rules.runs.known_models import TINKER_RENDERERS
-from envops.training.install import install_lines
-from envops.training.trainers.native_config import NativeConfig, origin
-from envops.training.trainers.trainer import Compiled, Request, file_path, heading, with_overrides
-from envops.training.written_config import arguments_of, script_text
+from envops.rules.runs.trainer import TrainerLimits, TrainerSettings
+from envops.training.trainers.known_models import TINKER_RENDERERS
+from envops.training.trainers.native_config import NativeConfig, arguments_of, origin, script_text
+from envops.training.trainers.trainer import (
+    Compiled,
+    CompileRequest,
+    Trainer,
+    file_path,
+    heading,
+    install_lines,
+    settings_at,
+    units,
+    with_overrides,
+)
+
+if TYPE_CHECKING:
+    from envops.repository.run import RunSpec
 
 MODULE = "tinker_cookbook.recipes.verifiers_rl.train"
+LIMITS = TrainerLimits(
+    name="tinker",
+    title="tinker-cookbook",
+    generations=("v0",),
+    releases=("0.1.8.post2", "0.1.9.post3"),
+    released="0.1.8.post2 and 0.1.9.post3",
+    batch_unit="tasks",
+    lora="only",
+    algorithms=("grpo",),
+    source="measured: its exact calls on 0.1.8.post2 to 0.3.1; from 0.1.10 on it fails (run_group's signature); "
+    "recipe verifiers_rl at 9dfcc3a",
+    replaces_groups=False,
+    models=TINKER_RENDERERS,
+)
+PATHS = {
+    "batch": "groups_per_batch",
+    "group": "group_size",
+    "max_tokens": "max_tokens",
+    "temperature": "temperature",
+    "max_steps": "max_steps",
+    "interval": "eval_every",
+    "learning_rate": "learning_rate",
+    "lora_rank": "lora_rank",
+}
+METRICS = {
+    "reward": ("env/all/reward/total",),
+    "kl": ("optim/kl_sample_train_v2",),
+    "entropy": ("optim/entropy",),
+    "eval": ("test/env/all/reward/total",),
+}
+"""Source: tinker-cookbook rl/metrics."""
 
 
-def compile_run(request: Request) -> Compiled:
-    """The recipe's own arguments, in a script that says where each is from."""
+def _compile(request: CompileRequest) -> Compiled:
+    """The recipe's own arguments, in a script that names the origin of each."""
     spec = request.spec
     config = with_overrides(_config(request), spec)
     script = file_path(request, "sh")
-    lines = heading(request, f"TINKER_API_KEY=… {script}", *(f"left out: {line}" for line in config.left_out))
+    left_out = [f"left out: {line}" for line in config.left_out]
+    lines = heading(request, LIMITS.title, f"TINKER_API_KEY=… {script}", *left_out)
     before = ["uv pip install 'tinker-cookbook[verifiers]' 'verifiers==0.1.9.post3'"]
     before += install_lines(request, "uv pip install")
     source = request.only_source()
     tasks = request.tasks_per_step(source)
     return Compiled(
-        run=spec.name,
-        backend=spec.backend,
-        door="command",
         files={script: script_text(f"python -m {MODULE}", arguments_of(config, chz_value), lines, before)},
         command=("bash", script),
         native=config,
         notes=(f"batch: {spec.batch_size} rollouts = {tasks} tasks (groups_per_batch)", *config.left_out),
         secrets=("TINKER_API_KEY", *spec.secrets),
-        knobs={"rollouts per step": spec.batch_size, "tasks per step": tasks},
+        units=units(request, tasks),
     )
 
 
@@ -44,7 +87,7 @@ def chz_value(value: Any) -> str:
     return repr(value) if isinstance(value, float) else str(value)
 
 
-def _config(request: Request) -> NativeConfig:
+def _config(request: CompileRequest) -> NativeConfig:
     spec, source, config = request.spec, request.only_source(), NativeConfig()
     tasks = request.tasks_per_step(source)
     config.put("model_name", spec.model, origin(spec, "model"))
@@ -79,3 +122,21 @@ def _config(request: Request) -> NativeConfig:
         config.left_out.append("lora.alpha: Tinker chooses it")
     config.left_out.append(f"seq_len = {spec.seq_len}: Tinker's is the model's")
     return config
+
+
+def base_model_settings(
+    paths: Mapping[str, str], limits: TrainerLimits
+) -> Callable[[RunSpec, Mapping[str, Any]], TrainerSettings]:
+    """Settings at fixed paths; Tinker's name of a checkpoint is that of its model and what follows a colon."""
+    read = settings_at(paths, limits)
+    return lambda spec, native: replace(read(spec, native), model=spec.model.partition(":")[0])
+
+
+TRAINER = Trainer(
+    limits=LIMITS,
+    started_by="the compiled script",
+    compile=_compile,
+    settings=base_model_settings(PATHS, LIMITS),
+    metrics=METRICS,
+    zero_variance=("env/all/by_group/frac_all_good", "env/all/by_group/frac_all_bad"),
+)

@@ -1,38 +1,36 @@
-"""What a backend is: a declared run in, the trainer's own configuration and command out.
+"""What a trainer is: everything that the tool knows about one `backend` of registry.yaml.
 
-Every backend is one module of `envops.training.trainers` with a function
-`compile_run(request) -> Compiled`; `backends.compile_run` finds it by name. What a backend
-can run is data (`judge/trainers.py`); how a run is submitted and followed depends on
-`Compiled.door` alone.
+A trainer is one module of this folder with a `TRAINER`, and its name among the values of `backend` in the registry's
+schema. Commands, rules, metrics and the matrix in docs/training.md read the table (`envops.training.trainers`);
+no other module knows a trainer's name.
 """
 
 from __future__ import annotations
 
+import math
+import shlex
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
-from envops.rules.runs.trainers import TRAINERS, Trainer
-from envops.training.trainers.native_config import NativeConfig, origin
+from envops.rules.runs.trainer import RefusedSetting, TrainerLimits, TrainerSettings
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from envops.repository.package import Package
     from envops.repository.registry import EnvironmentEntry, ExternalEntry, Registry
     from envops.repository.run import RunSpec, Source
+    from envops.training.trainers.native_config import NativeConfig
 
 CONFIG_FOLDER = "configs/rl"
-Door = Literal["hosted", "command", "here"]
-"""hosted: submitted to the platform; command: started by hand on a machine of one's own; here: by `envops train`."""
 
 
 class CompileError(ValueError):
-    """The declaration has no form in this trainer's configuration; the message says why."""
+    """The declaration has no form in this trainer's configuration; the message gives the reason."""
 
 
 @dataclass(frozen=True)
 class Environment:
-    """One environment of the registry, as trainers have to name it."""
+    """One environment of the registry, as trainers name it."""
 
     name: str
     module: str
@@ -49,35 +47,28 @@ class Environment:
 
 
 @dataclass(frozen=True)
-class Request:
-    """A run and what its environments are."""
+class CompileRequest:
+    """A run and its environments."""
 
     spec: RunSpec
     environments: Mapping[str, Environment]
-    name: str | None = None
-    """The name that the run is submitted under; only on the way to the platform."""
-
-    @property
-    def trainer(self) -> Trainer:
-        """What is known of the backend."""
-        return TRAINERS[self.spec.backend]
 
     def environment(self, source: Source) -> Environment:
-        """What a source of the mix refers to."""
+        """The environment of a source of the mix."""
         return self.environments[source.id]
 
     def only_source(self) -> Source:
-        """The one environment of a backend that takes one; raises `CompileError` for a mix."""
+        """The one environment of a trainer that takes one; raises `CompileError` for a mix."""
         if len(self.spec.environments) > 1:
-            message = f"{self.trainer.title} trains on one environment, {len(self.spec.environments)} are declared"
-            raise CompileError(message)
+            count = len(self.spec.environments)
+            raise CompileError(f"{self.spec.backend} trains on one environment, {count} are declared")
         return self.spec.environments[0]
 
     def tasks_per_step(self, source: Source) -> int:
-        """The batch in tasks, for trainers that count these; raises `CompileError` where a group would be torn."""
+        """The batch in tasks, for trainers that count these; raises `CompileError` where it tears a group."""
         group = self.spec.group_size(source)
         if self.spec.batch_size % group:
-            raise CompileError(f"batch_size {self.spec.batch_size} is no multiple of {group} rollouts per example")
+            raise CompileError(f"batch_size {self.spec.batch_size} is not a multiple of {group} rollouts per example")
         return self.spec.batch_size // group
 
 
@@ -85,9 +76,6 @@ class Request:
 class Compiled:
     """A run in its trainer's own terms."""
 
-    run: str
-    backend: str
-    door: Door
     files: Mapping[str, str]
     """Path below the repository → text; the first is the configuration itself."""
     command: tuple[str, ...]
@@ -97,12 +85,42 @@ class Compiled:
     """What a reader should know: conversions of units, what was left out, what has to be there first."""
     secrets: tuple[str, ...] = ()
     """Names of variables that have to be set where the command runs."""
-    knobs: Mapping[str, Any] = field(default_factory=dict)
-    """The batch as the trainer counts it and other conversions, for reports."""
+    units: Mapping[str, Any] = field(default_factory=dict)
+    """The batch as the trainer counts it."""
+
+
+def _refuses_nothing(
+    _spec: RunSpec, _native: Mapping[str, Any], _settings: TrainerSettings
+) -> Iterable[RefusedSetting]:
+    return ()
+
+
+@dataclass(frozen=True)
+class Trainer:
+    """One trainer, whole."""
+
+    limits: TrainerLimits
+    """What it can run, and with which releases of verifiers."""
+    started_by: str
+    """Who or what starts a run, for the matrix in docs/training.md."""
+    compile: Callable[[CompileRequest], Compiled]
+    """The run in the trainer's own terms. Raises `CompileError` or `ValueError` where it has no form there."""
+    settings: Callable[[RunSpec, Mapping[str, Any]], TrainerSettings]
+    """The settings of a compiled configuration, which overrides may have changed."""
+    refusals: Callable[[RunSpec, Mapping[str, Any], TrainerSettings], Iterable[RefusedSetting]] = _refuses_nothing
+    """What it refuses when it reads a compiled configuration."""
+    metrics: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Our name of a metric → the names that it logs; those with brackets are patterns."""
+    zero_variance: tuple[str, str] | None = None
+    """Two metrics whose sum is the share of groups without variance."""
+    aliases: tuple[str, ...] = ()
+    """Other values of `backend` that mean this trainer."""
+    named: Callable[[Compiled, str], str] | None = None
+    """The configuration with the name that it is submitted under; `None` where `envops train` submits nothing."""
 
 
 def environment_of(name: str, registry: Registry, packages: Mapping[str, Package]) -> Environment:
-    """What trainers need of an environment of the registry, from its declaration and its package."""
+    """What trainers need to know about an environment of the registry, from its declaration and its package."""
     if name in registry.external:
         return _external(registry.external[name])
     return _local(registry.environments[name], packages.get(name))
@@ -131,19 +149,39 @@ def _local(entry: EnvironmentEntry, package: Package | None) -> Environment:
     )
 
 
-def heading(request: Request, file: str, *lines: str) -> list[str]:
+# What the trainers' modules share.
+
+
+def heading(request: CompileRequest, title: str, file: str, *lines: str) -> list[str]:
     """The comment that every compiled file begins with."""
     spec = request.spec
     return [
-        f"Run {spec.name} for {request.trainer.title}: {file}",
+        f"Run {spec.name} for {title}: {file}",
         f"Compiled from {spec.file} (runs.{spec.name}) by `envops train compile`; do not edit by hand.",
         *lines,
     ]
 
 
-def file_path(request: Request, ending: str) -> str:
-    """Where a compiled file of the run lies."""
+def file_path(request: CompileRequest, ending: str) -> str:
+    """The path of a compiled file of the run."""
     return f"{CONFIG_FOLDER}/{request.spec.name}.{ending}"
+
+
+def install_lines(request: CompileRequest, into: str) -> list[str]:
+    """One line of shell for each environment: it installs the folder of this repository, or the Hub's package."""
+    used = {source.id: request.environment(source) for source in (*request.spec.environments, *request.spec.evaluated)}
+    return [
+        f"prime env install {shlex.quote(f'{environment.hub}@{environment.version}')}"
+        if environment.external
+        else f"{into} {shlex.quote(f'environments/{environment.module}')}"
+        for environment in used.values()
+    ]
+
+
+def units(request: CompileRequest, tasks: int | None = None) -> dict[str, int]:
+    """The batch as the trainer counts it."""
+    rollouts = {"rollouts per step": request.spec.batch_size}
+    return rollouts if tasks is None else {**rollouts, "tasks per step": tasks}
 
 
 def advantage_of(spec: RunSpec, known: Mapping[str, str]) -> str:
@@ -155,27 +193,72 @@ def advantage_of(spec: RunSpec, known: Mapping[str, str]) -> str:
 
 def with_overrides(config: NativeConfig, spec: RunSpec) -> NativeConfig:
     """The declared overrides, merged last."""
-    config.merge(spec.overrides, origin_of_overrides(spec))
+    config.merge(spec.overrides, f"runs.{spec.name}.overrides")
     return config
 
 
-def origin_of_overrides(spec: RunSpec) -> str:
-    """How a value that was overridden is commented."""
-    return f"runs.{spec.name}.overrides"
+def settings_at(
+    paths: Mapping[str, str], limits: TrainerLimits
+) -> Callable[[RunSpec, Mapping[str, Any]], TrainerSettings]:
+    """A reader of settings that stand at fixed paths: the name of a setting → its path in the configuration."""
+
+    def read(spec: RunSpec, native: Mapping[str, Any]) -> TrainerSettings:
+        return _settings(paths, limits, spec, native)
+
+    return read
 
 
-__all__ = [
-    "CONFIG_FOLDER",
-    "CompileError",
-    "Compiled",
-    "Door",
-    "Environment",
-    "Request",
-    "advantage_of",
-    "environment_of",
-    "file_path",
-    "heading",
-    "origin",
-    "origin_of_overrides",
-    "with_overrides",
-]
+def _settings(
+    paths: Mapping[str, str], limits: TrainerLimits, spec: RunSpec, native: Mapping[str, Any]
+) -> TrainerSettings:
+    def number(name: str) -> Any:
+        return number_at(native, paths[name]) if name in paths else None
+
+    def count(name: str) -> int | None:
+        return whole_at(native, paths[name]) if name in paths else None
+
+    labels = [source.label for source in spec.environments]
+    group = count("group") or spec.rollouts_per_example
+    batch, limit, temperature, interval = count("batch"), count("max_tokens"), number("temperature"), count("interval")
+    if limits.batch_unit == "tasks" and batch is not None:
+        batch *= group
+    return TrainerSettings(
+        batch=batch,
+        groups=dict.fromkeys(labels, group),
+        model=spec.model,
+        algorithms=(spec.algorithm,),
+        max_steps=count("max_steps"),
+        max_tokens=dict.fromkeys(labels, limit) if limit is not None else {},
+        seq_len=count("seq_len") or spec.seq_len,
+        max_model_len=count("max_model_len"),
+        temperatures=dict.fromkeys(labels, float(temperature)) if temperature is not None else {},
+        eval_interval=interval if interval and interval > 0 else None,
+        learning_rate=number("learning_rate"),
+        lora_rank=count("lora_rank") or (spec.lora.rank if spec.lora and "lora_rank" not in paths else None),
+        max_inflight=count("max_inflight") if "max_inflight" in paths else spec.max_concurrent,
+        train_gpus=count("train_gpus") or spec.gpus.train,
+        inference_gpus=count("inference_gpus"),
+        gpus_per_node=spec.gpus.per_node,
+        multi_node=spec.gpus.multi_node,
+        tensor_parallel=spec.gpus.tensor_parallel,
+    )
+
+
+def value_at(values: Any, path: str) -> Any:
+    """The value at a dotted path; `None` where there is none."""
+    for step in path.split("."):
+        values = values.get(step) if isinstance(values, Mapping) else None
+    return values
+
+
+def number_at(values: Any, path: str) -> Any:
+    """The finite number at a dotted path; `None` where something else or nothing stands there."""
+    value = value_at(values, path)
+    usable = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    return value if usable else None
+
+
+def whole_at(values: Any, path: str) -> int | None:
+    """The whole number at a dotted path; `None` where something else or nothing stands there."""
+    value = number_at(values, path)
+    return int(value) if value is not None and int(value) == value else None

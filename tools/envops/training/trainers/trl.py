@@ -7,41 +7,86 @@ of `trl.GRPOConfig` in `[grpo]`, of `peft.LoraConfig` in `[lora]`) and what the 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
-from envops.training.trainers.native_config import NativeConfig, origin
-from envops.training.trainers.trainer import Compiled, Request, file_path, heading, with_overrides
-from envops.training.written_config import toml_text
+from envops.rules.runs.trainer import TrainerLimits, TrainerSettings
+from envops.training.trainers.native_config import NativeConfig, origin, toml_text
+from envops.training.trainers.trainer import (
+    Compiled,
+    CompileRequest,
+    Trainer,
+    file_path,
+    heading,
+    settings_at,
+    units,
+    whole_at,
+    with_overrides,
+)
 
 if TYPE_CHECKING:
     from envops.repository.run import RunSpec, Source
 
 MICRO_BATCH = 8
 """Rollouts of one backward pass, at most."""
+LIMITS = TrainerLimits(
+    name="trl",
+    title="TRL, on this machine",
+    generations=("v0", "v1"),
+    releases=(),
+    released="any: the environment runs in its own virtual environment",
+    batch_unit="rollouts",
+    lora="either",
+    algorithms=("grpo",),
+    source="measured: TRL 1.16.0 with rollout_func, two turns and a mask of the environment's own tokens",
+    any_release=True,
+    on_this_machine=True,
+    replaces_groups=False,
+)
+PATHS = {
+    "group": "grpo.num_generations",
+    "seq_len": "rollouts.seq_len",
+    "max_tokens": "grpo.max_completion_length",
+    "temperature": "grpo.temperature",
+    "max_steps": "grpo.max_steps",
+    "interval": "grpo.eval_steps",
+    "learning_rate": "grpo.learning_rate",
+    "lora_rank": "lora.r",
+}
+METRICS = {
+    "reward": ("rewards/mean", "train/reward"),
+    "reward_std": ("train/reward_std",),
+    "zero_variance": ("frac_reward_zero_std", "train/frac_reward_zero_std"),
+    "kl": ("train/kl",),
+    "grad_norm": ("train/grad_norm",),
+    "truncated": ("completions/clipped_ratio", "train/completions/clipped_ratio"),
+    "learning_rate": ("train/learning_rate",),
+    "length": ("completions/mean_length",),
+    "eval": ("eval_reward",),
+}
+"""Those that are not plain names: `reward` and `reward_std` are TRL's too."""
 
 
-def compile_run(request: Request) -> Compiled:
+def _compile(request: CompileRequest) -> Compiled:
     """The settings of the trainer and of the rollouts, as TOML."""
     spec = request.spec
     config = with_overrides(_config(request), spec)
     path = file_path(request, "toml")
     command = ("nox", "-s", "train", "--", spec.name)
-    about = heading(request, " ".join(command))
+    about = heading(request, LIMITS.title, " ".join(command))
     text = toml_text(config, about)
     return Compiled(
-        run=spec.name,
-        backend=spec.backend,
-        door="here",
         files={path: text},
         command=command,
         native=config,
         notes=tuple(config.left_out),
         secrets=spec.secrets,
-        knobs={"rollouts per step": spec.batch_size},
+        units=units(request),
     )
 
 
-def _config(request: Request) -> NativeConfig:
+def _config(request: CompileRequest) -> NativeConfig:
     spec, source, config = request.spec, request.only_source(), NativeConfig()
     group = spec.group_size(source)
     config.put("model", spec.model, origin(spec, "model"))
@@ -88,7 +133,7 @@ def _config(request: Request) -> NativeConfig:
         config.put("lora.lora_alpha", spec.lora.alpha, origin(spec, "lora.alpha"))
         config.put("lora.target_modules", "all-linear", "every linear layer but the output's")
     if spec.budget.max_gpu_hours is not None:
-        said = origin(spec, "budget.max_gpu_hours", "on one GPU; it is saved and can be gone on with")
+        said = origin(spec, "budget.max_gpu_hours", "on one GPU; the run is saved and can be resumed")
         config.put("rollouts.max_hours", spec.budget.max_gpu_hours, said)
     if spec.resume is not None:
         config.put("rollouts.resume_from", _checkpoint(spec), origin(spec, "resume"))
@@ -141,3 +186,22 @@ def _eval_batch(spec: RunSpec) -> int | None:
 
 def _micro_batch(batch: int) -> int:
     return max(size for size in range(1, MICRO_BATCH + 1) if batch % size == 0)
+
+
+def _settings(spec: RunSpec, native: Mapping[str, Any]) -> TrainerSettings:
+    """The settings; the batch is that of one backward pass, times the passes of a step."""
+    device = whole_at(native, "grpo.per_device_train_batch_size")
+    passes = whole_at(native, "grpo.gradient_accumulation_steps")
+    batch = device * passes if device is not None and passes is not None else None
+    return replace(settings_at(PATHS, LIMITS)(spec, native), batch=batch)
+
+
+TRAINER = Trainer(
+    limits=LIMITS,
+    started_by="`nox -s train -- RUN`, [here and now](#on-this-machine); `nox -s train -- probe ENVIRONMENT`, "
+    "a tiny model ([the probe](training-probe.md))",
+    compile=_compile,
+    settings=_settings,
+    metrics=METRICS,
+    aliases=("local",),
+)

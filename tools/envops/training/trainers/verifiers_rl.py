@@ -2,39 +2,75 @@
 
 from __future__ import annotations
 
-from envops.training.install import install_lines
-from envops.training.trainers.native_config import NativeConfig, origin
-from envops.training.trainers.trainer import Compiled, Request, file_path, heading, with_overrides
-from envops.training.written_config import script_text, toml_text
+from envops.rules.runs.trainer import TrainerLimits
+from envops.training.trainers.native_config import NativeConfig, origin, script_text, toml_text
+from envops.training.trainers.trainer import (
+    Compiled,
+    CompileRequest,
+    Trainer,
+    file_path,
+    heading,
+    install_lines,
+    settings_at,
+    units,
+    with_overrides,
+)
 
 RELEASE = "verifiers[rl]==0.1.9.post3"
+LIMITS = TrainerLimits(
+    name="verifiers-rl",
+    title="verifiers' own RLTrainer (legacy)",
+    generations=("v0",),
+    releases=("0.1.9.post3",),
+    released="0.1.9.post3 alone, with the extra rl",
+    batch_unit="rollouts",
+    lora="either",
+    algorithms=("grpo",),
+    source="read: last in verifiers[rl]==0.1.9.post3; removed from the repository in a497ee524 (2026-07-08)",
+    replaces_groups=False,
+)
+PATHS = {
+    "batch": "trainer.args.batch_size",
+    "group": "trainer.args.rollouts_per_example",
+    "max_tokens": "trainer.args.max_tokens",
+    "temperature": "trainer.args.temperature",
+    "seq_len": "trainer.args.max_seq_len",
+    "max_model_len": "inference.args.max_model_len",
+    "max_steps": "trainer.args.max_steps",
+    "learning_rate": "trainer.args.learning_rate",
+    "lora_rank": "trainer.args.lora_rank",
+    "max_inflight": "trainer.args.max_concurrent",
+    "train_gpus": "trainer.gpus",
+    "inference_gpus": "inference.gpus",
+}
 
 
-def compile_run(request: Request) -> Compiled:
+def _compile(request: CompileRequest) -> Compiled:
     """The TOML of vf-rl, and the script that makes its virtual environment."""
     spec = request.spec
     config = with_overrides(_config(request), spec)
     path, script = file_path(request, "toml"), file_path(request, "sh")
-    about = heading(request, f"vf-rl @ {path}", f"Legacy: {RELEASE} is the last release with this trainer.")
+    legacy = f"Legacy: {RELEASE} is the last release with this trainer."
+    about = heading(request, LIMITS.title, f"vf-rl @ {path}", legacy)
     text = toml_text(config, about)
     lines = heading(
-        request, script, "On a Linux machine with two GPUs and tmux: vf-rl starts vLLM and the trainer there."
+        request,
+        LIMITS.title,
+        script,
+        "On a Linux machine with two GPUs and tmux: vf-rl starts vLLM and the trainer there.",
     )
     before = [f"uv venv --python 3.11 && uv pip install '{RELEASE}'", *install_lines(request, "uv pip install")]
     return Compiled(
-        run=spec.name,
-        backend=spec.backend,
-        door="command",
         files={path: text, script: script_text(f"uv run vf-rl @ {path}", {}, lines, before)},
         command=("bash", script),
         native=config,
         notes=tuple(config.left_out),
         secrets=spec.secrets,
-        knobs={"rollouts per step": spec.batch_size},
+        units=units(request),
     )
 
 
-def _config(request: Request) -> NativeConfig:
+def _config(request: CompileRequest) -> NativeConfig:
     spec, source, config = request.spec, request.only_source(), NativeConfig()
     config.put("model", spec.model, origin(spec, "model"))
     config.put("env.id", request.environment(source).name, origin(spec, "environments[0].id"))
@@ -72,3 +108,11 @@ def _config(request: Request) -> NativeConfig:
     if spec.difficulty_filter:
         config.left_out.append("difficulty_filter: this trainer has none")
     return config
+
+
+TRAINER = Trainer(
+    limits=LIMITS,
+    started_by="the compiled script",
+    compile=_compile,
+    settings=settings_at(PATHS, LIMITS),
+)

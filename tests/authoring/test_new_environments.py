@@ -1,0 +1,112 @@
+"""What `envops new` writes passes all gates as it is, with real workers."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Sequence
+from itertools import product
+from pathlib import Path
+
+import pytest
+from envops.authoring.new.gather import sample
+from envops.cli.main import main
+from envops.cli.new import ANSWERS, KINDS
+
+ROOT = Path(__file__).parents[2]
+pytestmark = pytest.mark.worker
+Made = tuple[str, str, str]
+"""Generation, kind, answer."""
+EVERY_DAY: tuple[Made, ...] = (  # each kind and each format once or more
+    ("v1", "single-turn", "number"),
+    ("v1", "single-turn", "text"),
+    ("v1", "tool", "boolean"),
+    ("v1", "judge", "json"),
+    ("v1", "code", "code"),
+    ("v1", "multi-agent", "choice"),
+    ("v0", "multi-turn", "list"),
+    ("v0", "tool", "label"),
+    ("v0", "single-turn", "latex"),
+)
+ALL = [made for made in product(("v1", "v0"), KINDS, ANSWERS) if made[:2] != ("v0", "multi-agent")]
+
+
+FEW = 4
+"""Tasks of each environment where all of them are made: what a gate looks at, it looks at in each."""
+SMALL_GATES = f"""\
+defaults:
+  gates:
+    smoke: {{tasks: 1, rollouts: 1}}
+    distribution: {{tasks: {FEW}, group_size: 2, min_rollouts: 1, min_live_groups: 0, min_std: 0, min_mean: 0,
+                   max_mean: 1, min_format: 0, max_truncated: 1, max_timeouts: 1, max_errors: 1}}
+"""
+
+
+def repository(root: Path) -> Path:
+    """One environment of each generation, for their locks."""
+    (root / "environments").mkdir(parents=True)
+    for name in ("reverse_text", "number_guess"):
+        shutil.copytree(ROOT / "environments" / name, root / "environments" / name)
+    (root / "registry.yaml").write_text(
+        "version: 1\nowner: acme\nenvironments:\n  number-guess: {}\n  reverse-text: {}\n", "utf-8"
+    )
+    return root
+
+
+def validated(root: Path, made: Sequence[Made], capsys: pytest.CaptureFixture[str]) -> dict[str, str]:
+    """Verdict of each environment, all made and then proven in one run; where it is no pass, with what was found."""
+    names = {f"{kind}-{answer}-{generation}": (generation, kind, answer) for generation, kind, answer in made}
+    for name, (generation, kind, answer) in names.items():
+        options = ["--kind", kind, "--answer", answer, *(["--v0"] if generation == "v0" else [])]
+        assert main(["new", name, *options, "--root", str(root)]) == 0
+    main(["validate", *names, "--root", str(root), "--quiet"])
+    capsys.readouterr()
+    report = json.loads((root / "reports" / "validate.json").read_text("utf-8"))
+    verdicts = {}
+    for one in report["environments"]:
+        errors = [f"{found['rule']}: {found['message']}" for found in one["findings"] if found["severity"] == "error"]
+        verdicts[one["name"]] = "; ".join([one["verdict"], *errors])
+    return verdicts
+
+
+def test_new_some_kinds_and_formats_pass(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    verdicts = validated(repository(tmp_path / "repository"), EVERY_DAY, capsys)
+    assert verdicts == dict.fromkeys(verdicts, "pass")
+    assert len(verdicts) == len(EVERY_DAY)
+
+
+def test_new_every_kind_and_format_passes_on_few_tasks(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    """All 99 in one repository and one run, without mutants and with a short search.
+
+    The slice above has them, on all tasks; the slow test below has everything.
+    """
+    root = repository(tmp_path / "repository")
+    with (root / "registry.yaml").open("a") as registry:
+        registry.write(SMALL_GATES)
+    monkeypatch.setattr("envops.cli.new.sample", lambda answer: sample(answer)[:FEW])
+    monkeypatch.setattr("envops.validation.searching.SECONDS", 0.3)
+    monkeypatch.setattr("envops.validation.observation.mutation_of", lambda *_: None)
+    verdicts = validated(root, ALL, capsys)
+    assert verdicts == dict.fromkeys(verdicts, "pass")
+    assert len(verdicts) == len(ALL) == 11 * len(ANSWERS)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("generation", "kind"), dict.fromkeys(made[:2] for made in ALL))
+def test_new_every_kind_and_format_passes(
+    generation: str, kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    made = [one for one in ALL if one[:2] == (generation, kind)]
+    verdicts = validated(repository(tmp_path / "repository"), made, capsys)
+    assert verdicts == dict.fromkeys(verdicts, "pass")
+    assert len(verdicts) == len(ANSWERS)
+
+
+def test_new_from_a_file_passes_validate(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    """The way of a newcomer: an unknown file, two commands, a pass."""
+    root = repository(tmp_path / "repository")
+    data = ROOT / "tests" / "dataset" / "datasets" / "choice_columns.csv"
+    assert main(["new", "capitals", "--data", str(data), "--root", str(root)]) == 0
+    assert main(["validate", "capitals", "--root", str(root), "--quiet"]) == 0, capsys.readouterr().out

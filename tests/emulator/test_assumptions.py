@@ -1,0 +1,53 @@
+"""What the emulator says of itself."""
+
+from __future__ import annotations
+
+import pytest
+from emulator_client import Speaker
+from envops.emulator.assumptions import assumptions
+from envops.emulator.behaviour import ASSUMPTIONS, Behaviour, UnknownAssumption, behaviour
+from envops.emulator.hub import ROUTES
+from envops.emulator.server import EmulatedHub
+
+
+def test_assumptions_list_every_route_and_question() -> None:
+    told = assumptions()
+    for each in ROUTES:
+        assert each.about
+        assert f"{each.method} `{each.path}` | {each.known} | {each.about}" in told
+    for name, asked in ASSUMPTIONS.items():
+        assert asked.question in told
+        assert hasattr(Behaviour(), name)
+
+
+def test_behaviour_unknown_answer_names_the_valid_ones() -> None:
+    assert behaviour(["page-limit=3", "halves=wedged"]) == Behaviour(page_limit=3, halves="wedged")
+    for setting, part in (
+        ("halve=wedged", "page-limit"),
+        ("halves=maybe", "accepted and wedged"),
+        ("page-limit=x", "whole"),
+    ):
+        with pytest.raises(UnknownAssumption, match=part):
+            behaviour([setting])
+
+
+def test_secret_values_are_in_no_file(hub: EmulatedHub, speaker: Speaker, tmp_path) -> None:  # type: ignore[no-untyped-def]
+    canary = "canary-7f3a"
+    hub.break_with("POST /training/runs later reads=9")
+    speaker("POST", "/secrets/", {"name": "KEY", "value": canary})
+    speaker("POST", "/training/runs", {"config": {"max_steps": 1}, "wandbApiKey": canary, "hfToken": canary})
+    speaker("POST", "/training/runs", {"config": {"max_steps": 1}, "wandbApiKey": canary})
+    Speaker(hub.url, canary)("GET", "/user/whoami")
+
+    written = b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
+
+    assert b"/training/runs" in written
+    assert canary.encode() not in written
+
+
+def test_emulator_refuses_other_host_names(hub: EmulatedHub) -> None:
+    import urllib.request
+
+    request = urllib.request.Request(f"{hub.url}/api/v1/user/whoami", headers={"Host": "hub.example.org:80"})
+    with pytest.raises(urllib.error.HTTPError, match="403"):
+        urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request)

@@ -1,0 +1,175 @@
+"""What the Hub is asked with, and what its answers are taken for."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import threading
+from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+from emulator_client import Speaker
+from envops.emulator.server import EmulatedHub
+from envops.hub.access import DEFAULT_URL, HubAccess, HubUnavailable, Prime, find_prime, hub_access
+from envops.hub.client import HubAnswer, HubCall, ask_hub
+from envops.hub.state import HubIdentity, read_hub, reading_of
+
+STOP = threading.Event()
+
+
+def saved(home: Path, name: str = "config.json", **settings: str) -> dict[str, str]:
+    path = home / ".prime" / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(settings))
+    return {"HOME": str(home)}
+
+
+def test_hub_access_prefers_variables_to_saved_settings(tmp_path: Path) -> None:
+    environ = saved(tmp_path, api_key="saved", team_id="cteam", base_url="https://saved/api/v1")
+    assert hub_access(environ) == HubAccess("saved", "cteam", "https://saved", "prime login")
+    given = {"PRIME_API_KEY": " given\n", "PRIME_TEAM_ID": "cother", "PRIME_API_BASE_URL": "http://127.0.0.1:1/"}
+    assert hub_access(environ | given) == HubAccess("given", "cother", "http://127.0.0.1:1", "PRIME_API_KEY")
+
+
+def test_hub_access_reads_the_file_of_a_context(tmp_path: Path) -> None:
+    saved(tmp_path, api_key="usual")
+    environ = saved(tmp_path, "environments/staging.json", api_key="staging")
+    assert hub_access(environ | {"PRIME_CONTEXT": "staging"}).key == "staging"
+    assert hub_access(environ | {"PRIME_CONTEXT": "../config"}).key == "usual"
+
+
+@pytest.mark.parametrize("text", ["", "[]", "no json"])
+def test_hub_access_is_empty_for_a_damaged_file(tmp_path: Path, text: str) -> None:
+    environ = saved(tmp_path)
+    (tmp_path / ".prime" / "config.json").write_text(text)
+    assert hub_access(environ) == HubAccess("", "", DEFAULT_URL, "")
+
+
+def test_hub_access_repr_hides_the_key() -> None:
+    assert "canary" not in repr(HubAccess("canary-key"))
+
+
+def test_hub_client_gets_the_key_and_no_other_secret(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HF_TOKEN", "canary-token")
+    environment = HubAccess("canary-key", team="c1", url="http://127.0.0.1:1").environment(tmp_path)
+    assert environment["PRIME_API_KEY"] == "canary-key"
+    assert environment["HOME"] == str(tmp_path)
+    assert "127.0.0.1" in environment["NO_PROXY"].split(",")
+    assert "HF_TOKEN" not in environment
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "#!{python}\n# -*- coding: utf-8 -*-\n",
+        "#!/bin/sh\n'''exec' \"{python}\" \"$0\" \"$@\"\n' '''\n",
+        "#!/bin/sh\n'''exec' '{python}' \"$0\" \"$@\"\n' '''\n",
+        "#!/usr/bin/env bash\n",
+    ],
+)
+def test_find_prime_finds_the_interpreter_of_a_console_script(tmp_path: Path, text: str) -> None:
+    python = tmp_path / "python"
+    python.write_text("#!/bin/sh\n")
+    program = tmp_path / "prime"
+    program.write_text(text.format(python=python))
+    for path in (python, program):
+        path.chmod(0o755)
+    assert find_prime(str(tmp_path)) == Prime(program, python)
+
+
+def test_find_prime_returns_none_without_prime(tmp_path: Path) -> None:
+    assert find_prime(str(tmp_path)) is None
+
+
+def test_hub_client_reports_a_prime_that_cannot_be_imported(tmp_path: Path, access: HubAccess) -> None:
+    base = Path(shutil.which("python3") or "python3").resolve()
+    venvless = Prime(tmp_path / "prime", base)
+    script = tmp_path / "python"
+    script.write_text(f'#!/bin/sh\nexec {base} -I -S "$2"\n')
+    script.chmod(0o755)
+    with pytest.raises(HubUnavailable, match="cannot be imported"):
+        ask_hub(replace(venvless, python=script), access, [], STOP)
+
+
+def test_read_hub_reads_all_pages_of_a_list(hub: EmulatedHub, access: HubAccess, prime: Prime) -> None:
+    speaker = Speaker(hub.url, hub.key)
+    for index in range(5):
+        speaker.push(f"sums-{index}", until="wheel")
+    hub.assume("page-limit=2")
+    state = read_hub(prime, access, [], STOP, owners=["acme"])
+    assert state.listed["acme"] == tuple(f"acme/sums-{index}" for index in range(5))
+
+
+def test_read_hub_reports_an_unreadable_list(hub: EmulatedHub, access: HubAccess, prime: Prime) -> None:
+    hub.break_with("GET /environmentshub/ status code=500 times=always")
+    state = read_hub(prime, access, [], STOP, owners=["acme"])
+    assert (dict(state.listed), list(state.unlisted)) == ({}, ["acme"])
+
+
+def test_read_hub_returns_versions_with_their_hash(hub: EmulatedHub, access: HubAccess, prime: Prime) -> None:
+    Speaker(hub.url, hub.key).push("sums")
+    state = read_hub(prime, access, ["acme/sums", "acme/more"], STOP, pinned=["acme/sums@0.1.0", "acme/sums@9"])
+    found = state.readings["acme/sums"].environment
+    assert found is not None
+    assert (found.version, found.visibility, len(found.content_hash)) == ("0.1.0", "PRIVATE", 64)
+    assert state.readings["acme/more"].standing == "missing"
+    assert [state.pinned[f"acme/sums@{version}"].standing for version in ("0.1.0", "9")] == ["found", "missing"]
+
+
+@pytest.mark.parametrize(
+    ("answer", "owner", "standing"),
+    [
+        (HubAnswer("missing", 404), "ada", "missing"),
+        (HubAnswer("missing", 404), "strangers", "no-access"),
+        (HubAnswer("refused", 403, message="no"), "ada", "no-access"),
+        (HubAnswer("failed", 503, message="busy"), "ada", "unreadable"),
+        (HubAnswer("ok", 200, []), "ada", "unreadable"),
+        (HubAnswer("ok", 200, {"data": {"name": "x"}}), "ada", "unreadable"),
+        (HubAnswer("ok", 200, {"data": {"latest_version": {"semantic_version": 3}}}), "ada", "unreadable"),
+        (HubAnswer("ok", 200, {"data": {"latest_version": None}}), "ada", "found"),
+    ],
+)
+def test_reading_of_an_unclear_answer_is_unreadable(answer: HubAnswer, owner: str, standing: str) -> None:
+    assert reading_of(answer, f"{owner}/sums", HubIdentity("ada", {})).standing == standing
+
+
+def test_reading_of_a_404_without_teams_is_unreadable() -> None:
+    assert reading_of(HubAnswer("missing", 404), "acme/sums", HubIdentity("ada", None)).standing == "unreadable"
+
+
+class Recorder(BaseHTTPRequestHandler):
+    """Another server than the Hub, which writes down what it is sent."""
+
+    seen: list[str | None]
+
+    def do_GET(self) -> None:
+        self.seen.append(self.headers.get("Authorization"))
+        self.send_response(200)
+        self.send_header("Content-Length", "5")
+        self.end_headers()
+        self.wfile.write(b"wheel")
+
+    def log_message(self, *_: Any) -> None:
+        """Say nothing."""
+
+
+def test_download_sends_the_key_to_the_hub_only(
+    tmp_path: Path, hub: EmulatedHub, access: HubAccess, prime: Prime
+) -> None:
+    seen: list[str | None] = []
+    server = ThreadingHTTPServer(("127.0.0.1", 0), type("Mine", (Recorder,), {"seen": seen}))
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    url = f"http://127.0.0.1:{server.server_port}/a.whl"
+    call = HubCall("wheel", download=url, to=str(tmp_path / "a.whl"))
+    try:
+        elsewhere = ask_hub(prime, access, [call], STOP)["wheel"]
+        own = ask_hub(prime, replace(access, url=f"http://127.0.0.1:{server.server_port}"), [call], STOP)["wheel"]
+    finally:
+        server.shutdown()
+        server.server_close()
+    assert (elsewhere.data["bytes"], (tmp_path / "a.whl").read_bytes()) == (5, b"wheel")
+    assert own.outcome == "ok"
+    assert seen == [None, f"Bearer {hub.key}"]

@@ -1,0 +1,185 @@
+"""The way from a push to a verdict: only what the Hub shows afterwards counts."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+import pytest
+from envops.hub.state import HubEnvironment, HubReading
+from envops.release.publishing import HubSide, Published, publish
+from envops.release.pushing import Push, SourceDiffers
+from envops.release.steps import Desired, ReleaseStep
+from envops.system.retry_policy import HUB_PUSH
+from envops.system.subprocesses import Interrupted
+
+DESIRED = Desired("sums", "acme", "0.2.0", "new" * 10, "PRIVATE")
+BEFORE = HubEnvironment("PRIVATE", "0.1.0", "old" * 10)
+AFTER = HubEnvironment("PRIVATE", "0.2.0", "new" * 10)
+STEP = ReleaseStep(DESIRED, "publish", "0.1.0 → 0.2.0", found=BEFORE)
+DONE = Push(0, "Successfully pushed acme/sums")
+BUSY = Push(1, "Failed to prepare wheel upload: HTTP 503: busy\nUpload failed: 1")
+RESET = Push(1, "Upload failed: Request failed: ReadError at POST http://hub/finalize")
+SAME = Push(1, "Failed to prepare wheel upload: HTTP 409: An environment version with content hash x already exists")
+OTHER = Push(1, "Failed to prepare wheel upload: HTTP 409: Version 0.2.0 already exists with different content")
+FORBIDDEN = Push(1, "API Error: HTTP 403: no")
+WITHOUT_PAUSES = replace(HUB_PUSH, first_seconds=0.0)
+
+
+@dataclass
+class ScriptedHub:
+    """Answers pushes and reads from lists, the last entry again and again."""
+
+    pushes: Sequence[Push | Exception]
+    shows: Sequence[HubEnvironment | str | None]
+    """What each read finds: an environment, nothing, or the words of a failure."""
+    contents: frozenset[str] = frozenset()
+    pushed: int = 0
+    reads: int = 0
+    stop: threading.Event = field(default_factory=threading.Event)
+
+    def push(self) -> Push:
+        answer = self.pushes[min(self.pushed, len(self.pushes) - 1)]
+        self.pushed += 1
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    def read(self) -> tuple[HubReading, frozenset[str]]:
+        found = self.shows[min(self.reads, len(self.shows) - 1)]
+        self.reads += 1
+        if isinstance(found, str):
+            return HubReading("unreadable", why=found), frozenset()
+        return HubReading("found" if found else "missing", found), self.contents
+
+    def publish(self, step: ReleaseStep = STEP) -> Published:
+        return publish(step, HubSide(self.push, self.read, self.stop, WITHOUT_PAUSES))
+
+
+def test_publish_visible_version_is_published() -> None:
+    hub = ScriptedHub([DONE], [AFTER])
+    assert (hub.publish().outcome, hub.pushed, hub.reads) == ("published", 1, 1)
+
+
+@pytest.mark.parametrize("push", [RESET, BUSY, SAME, FORBIDDEN])
+def test_publish_lost_answer_is_published(push: Push) -> None:
+    hub = ScriptedHub([push], [AFTER])
+    assert (hub.publish().outcome, hub.pushed) == ("published", 1)
+
+
+def test_publish_without_effect_pushes_again() -> None:
+    hub = ScriptedHub([BUSY, RESET, DONE], [BEFORE, BEFORE, BEFORE, BEFORE, AFTER])
+    assert (hub.publish().outcome, hub.pushed) == ("published", 3)
+
+
+def test_publish_late_effect_is_not_pushed_again() -> None:
+    hub = ScriptedHub([DONE], [BEFORE, BEFORE, AFTER])
+    assert (hub.publish().outcome, hub.pushed) == ("published", 1)
+
+
+def test_publish_waits_for_a_late_effect_after_a_broken_answer() -> None:
+    hub = ScriptedHub([RESET], [BEFORE, AFTER])
+    assert (hub.publish().outcome, hub.pushed) == ("published", 1)
+
+
+def test_publish_gives_up_after_five_pushes() -> None:
+    hub = ScriptedHub([BUSY], [BEFORE])
+    result = hub.publish()
+    assert (result.outcome, hub.pushed) == ("failed", 5)
+    assert "HTTP 503" in result.message
+
+
+def test_publish_retries_a_failed_read() -> None:
+    hub = ScriptedHub([RESET], ["HTTP 500", "HTTP 500", AFTER])
+    assert (hub.publish().outcome, hub.pushed) == ("published", 1)
+
+
+def test_publish_without_a_read_is_unknown() -> None:
+    hub = ScriptedHub([RESET], ["HTTP 500"])
+    result = hub.publish()
+    assert (result.outcome, hub.pushed, hub.reads) == ("unknown", 1, 4)
+    assert "run the release again" in result.next
+
+
+def test_publish_wheel_without_source_is_wedged() -> None:
+    hub = ScriptedHub([RESET, SAME], [BEFORE])
+    result = hub.publish()
+    assert (result.outcome, hub.pushed) == ("wedged", 2)
+    assert "without its source" in result.message
+    assert result.next.startswith("nox -s bump -- sums")
+
+
+def test_publish_version_with_other_content_fails() -> None:
+    result = ScriptedHub([OTHER], [BEFORE]).publish()
+    assert (result.outcome, result.message) == ("failed", "version 0.2.0 is taken by other content")
+
+
+def test_publish_older_version_with_this_content_is_wedged() -> None:
+    result = ScriptedHub([SAME], [BEFORE], frozenset({DESIRED.content_hash})).publish()
+    assert result.outcome == "wedged"
+    assert "not the newest" in result.message
+
+
+def test_publish_without_rights_fails_at_once() -> None:
+    hub = ScriptedHub([FORBIDDEN], [None])
+    result = hub.publish(ReleaseStep(DESIRED, "create", ""))
+    assert (result.outcome, hub.pushed) == ("failed", 1)
+    assert "acme" in result.next
+
+
+def test_publish_concurrent_change_is_not_overwritten() -> None:
+    theirs = HubEnvironment("PRIVATE", "0.1.5", "theirs")
+    hub = ScriptedHub([BUSY], [theirs])
+    result = hub.publish()
+    assert (result.outcome, hub.pushed) == ("failed", 1)
+    assert "0.1.5" in result.message
+
+
+def test_publish_unchanged_visibility_fails() -> None:
+    public = ReleaseStep(Desired("sums", "acme", "0.2.0", "new" * 10, "PUBLIC"), "visibility", "", found=AFTER)
+    result = ScriptedHub([SAME], [AFTER]).publish(public)
+    assert (result.outcome, result.message) == ("failed", "the Hub keeps acme/sums PRIVATE")
+
+
+def test_publish_retries_visibility_after_a_busy_hub() -> None:
+    public = ReleaseStep(Desired("sums", "acme", "0.2.0", "new" * 10, "PUBLIC"), "visibility", "", found=AFTER)
+    hub = ScriptedHub([BUSY, SAME], [AFTER, AFTER, HubEnvironment("PUBLIC", "0.2.0", "new" * 10)])
+    assert (hub.publish(public).outcome, hub.pushed) == ("published", 2)
+
+
+def test_publish_confirmed_but_invisible_is_unknown() -> None:
+    hub = ScriptedHub([DONE], [BEFORE])
+    assert (hub.publish().outcome, hub.pushed) == ("unknown", 1)
+
+
+def test_publish_changed_files_are_not_pushed() -> None:
+    hub = ScriptedHub([SourceDiffers("the files of sums changed since the plan was made")], [BEFORE])
+    assert (hub.publish().outcome, hub.reads) == ("failed", 0)
+
+
+def test_publish_interrupted_does_not_push_again() -> None:
+    hub = ScriptedHub([BUSY], [BEFORE])
+    hub.stop.set()
+    with pytest.raises(Interrupted):
+        hub.publish()
+    assert hub.pushed == 1
+
+
+@pytest.mark.parametrize(
+    ("said", "blame"),
+    [
+        ("Upload failed: Server error '503 Service Unavailable' for url 'https://up/?sig=x'", "passing"),
+        ("Upload failed: Client error '403 Forbidden' for url 'https://up/'", "rights"),
+        ("API Error: API key unauthorized. Please check", "rights"),
+        ("Failed to prepare wheel upload: HTTP 429: slow down", "passing"),
+        ("Failed to upload wheel: [Errno 104] Connection reset by peer", "passing"),
+        ("Upload failed: Expecting value: line 1 column 1 (char 0)", "passing"),
+        ("API Error: Validation failed:\n  - name: too long", "refused"),
+        ("API Error: HTTP 404: no such team", "refused"),
+        ("Build failed!\nno module", "local"),
+        ("Failed to parse pyproject.toml: Not a homogeneous array", "local"),
+    ],
+)
+def test_push_blame_follows_from_the_output(said: str, blame: str) -> None:
+    assert Push(1, said).blame == blame

@@ -1,0 +1,141 @@
+"""A trainer is one module and one name in the registry's schema; everything else reads the table."""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from envops.repository.schema import registry_schema
+from envops.training.trainers import TRAINERS
+
+REPOSITORY = Path(__file__).parents[2]
+TOOLS = REPOSITORY / "tools"
+NAMES = {name for trainer in TRAINERS.values() for name in (trainer.limits.name, *trainer.aliases)}
+OTHER_MEANINGS = {"prime", "trl", "local"}
+"""Also the Hub's CLI, a package that is imported, and a part of a version."""
+MADE_UP = '''\
+"""A trainer that nobody has."""
+
+from envops.rules.runs.trainer import RefusedSetting, TrainerLimits
+from envops.training.trainers.native_config import NativeConfig, origin, toml_text
+from envops.training.trainers.trainer import Compiled, Trainer, file_path, heading, settings_at, units, with_overrides
+
+LIMITS = TrainerLimits("made-up", "Made Up", ("v1",), ("0.4.0",), "0.4.0", "rollouts", "either", ("grpo",), "nowhere",
+                       models={"acme/known": "plain"})
+
+
+def _compile(request):
+    config = NativeConfig()
+    config.put("steps", request.spec.max_steps, origin(request.spec, "max_steps"))
+    config.put("batch", request.spec.batch_size, origin(request.spec, "batch_size"))
+    path = file_path(request, "toml")
+    text = toml_text(with_overrides(config, request.spec), heading(request, LIMITS.title, path))
+    return Compiled({path: text}, ("made-up", path), config, units=units(request))
+
+
+def _refusals(spec, native, settings):
+    if native.get("steps", 0) > 9:
+        yield RefusedSetting("combination", "max_steps", f"{native['steps']} steps are more than nine")
+
+
+TRAINER = Trainer(LIMITS, "hand", _compile, settings_at({"batch": "batch"}, LIMITS), _refusals,
+                  {"reward": ("money/earned",)})
+'''
+REGISTRY = """\
+version: 1
+owner: acme
+environments:
+  sums: {hub: acme/sums@0.1.0, generation: v1}
+runs:
+  first:
+    backend: made-up
+    model: acme/unknown
+    environments: [{id: sums}]
+    max_steps: 20
+    batch_size: 100
+"""
+
+
+@pytest.fixture(scope="module")
+def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A repository whose tool has one more trainer: a file, and a name in a line."""
+    root = tmp_path_factory.mktemp("checkout")
+    shutil.copytree(TOOLS, root / "tools", ignore=shutil.ignore_patterns("__pycache__"))
+    (root / "tools" / "envops" / "training" / "trainers" / "made_up.py").write_text(MADE_UP)
+    schema = root / "tools" / "envops" / "repository" / "registry.schema.json"
+    text = schema.read_text(encoding="utf-8")
+    assert text.count('"prime-lora"') == 1
+    schema.write_text(text.replace('"prime-lora"', '"prime-lora", "made-up"'), encoding="utf-8")
+    (root / "registry.yaml").write_text(REGISTRY)
+    (root / "docs").mkdir()
+    shutil.copy(REPOSITORY / "docs" / "training.md", root / "docs")
+    return root
+
+
+def envops(root: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "envops", *arguments, "--root", str(root)]
+    environment = {**os.environ, "PYTHONPATH": str(root / "tools")}
+    return subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True, check=False)
+
+
+def test_added_trainer_is_compiled_and_judged(checkout: Path) -> None:
+    done = envops(checkout, "train", "--compile-only", "--format", "json")
+    assert done.returncode == 1, done.stderr
+    compiled = (checkout / "configs" / "rl" / "first.toml").read_text()
+    assert "Run first for Made Up" in compiled
+    assert "steps = 20" in compiled
+    [run] = json.loads(done.stdout)["runs"]
+    found = {finding["rule"]: finding["message"] for finding in run["findings"]}
+    assert "20 steps are more than nine" in found["RUN014"]
+    assert "made-up is not known to support the model acme/unknown" in found["RUN003"]
+    assert "100 rollouts per step are no whole groups of 8" in found["RUN020"]
+
+
+def test_added_trainer_has_its_metrics_read(checkout: Path) -> None:
+    metrics = checkout / "metrics.jsonl"
+    metrics.write_text("".join(f'{{"step": {step}, "money/earned": 0.0}}\n' for step in range(40)))
+    done = envops(checkout, "diagnose", str(metrics), "--format", "json")
+    report = json.loads(done.stdout)
+    assert [curve["metric"] for curve in report["curves"]] == ["reward"]
+    assert [finding["rule"] for finding in report["findings"]] == ["DGN001"]
+
+
+def test_added_trainer_is_in_the_documented_matrix(checkout: Path) -> None:
+    done = envops(checkout, "docs")
+    assert done.returncode == 0, done.stderr
+    page = (checkout / "docs" / "training.md").read_text(encoding="utf-8")
+    assert "| `made-up` | Made Up | v1 | 0.4.0 | rollouts | no | hand |" in page
+
+
+def test_registry_schema_names_exactly_the_trainers() -> None:
+    assert set(registry_schema()["$defs"]["run"]["properties"]["backend"]["enum"]) == NAMES
+
+
+def test_trainers_are_named_in_no_other_module() -> None:
+    found = [
+        f"{path.relative_to(TOOLS)}:{node.lineno}: {ast.unparse(node)}"
+        for path in sorted(TOOLS.glob("envops*/**/*.py"))
+        if TOOLS / "envops" / "training" / "trainers" not in path.parents
+        for node in ast.walk(ast.parse(path.read_bytes()))
+        if _names_a_trainer(node)
+    ]
+    assert found == []
+
+
+def _names_a_trainer(node: ast.AST) -> bool:
+    """A trainer's name as text; names that mean something else too only where they are compared with a backend."""
+    if isinstance(node, ast.Compare):
+        parts = {part for child in (node.left, *node.comparators) for part in ast.walk(child)}
+        values = {part.value for part in parts if isinstance(part, ast.Constant) and isinstance(part.value, str)}
+        return bool(values & NAMES) and any("backend" in _name(part) for part in parts)
+    return isinstance(node, ast.Constant) and node.value in NAMES - OTHER_MEANINGS
+
+
+def _name(node: ast.AST) -> str:
+    return getattr(node, "attr", None) or getattr(node, "id", None) or ""

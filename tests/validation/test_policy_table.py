@@ -1,0 +1,168 @@
+"""The table of scripted policies: a policy is declared once, and everything else reads the table."""
+
+from __future__ import annotations
+
+import ast
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from envops_worker.messages import text_of
+from envops_worker.policies import POLICIES
+from envops_worker.policies.baselines import oracle
+from envops_worker.policies.policy import BOUNDS, policy
+
+TOOLS = Path(__file__).parents[2] / "tools"
+TESTS = Path(__file__).parents[1]
+WORDS = {"equivalent"}
+"""Names of policies that are also names of other things: a mutant can be equivalent to the code."""
+FAMILY = '''\
+"""Replies in capital letters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from envops_worker.policies.policy import ReferenceReply, policy
+
+
+@policy("shouted", reply="the right answer in capital letters", tasks=7, bound="reference", is_right=True)
+def shouted(reference: ReferenceReply) -> Iterator[str]:
+    """The right answer in capital letters."""
+    yield reference.reply.upper()
+'''
+PROGRAM = """\
+import json
+from pathlib import Path
+from types import SimpleNamespace
+
+from subjects import subject
+
+from envops.cli.docs import render_policies
+from envops.facts.observed import Score
+from envops.repository.registry import EnvironmentEntry
+from envops.rules.result import environment_result
+from envops.rules.verdict import judge
+from envops.validation.job import checked
+from envops.validation.requests import Wish, requests_for
+from envops_worker.messages import says
+from envops_worker.operations import rewards
+from envops_worker.policies.scripted import AnswerSettings, ScriptedPolicies
+from envops_worker.session import Session
+
+
+async def score(_task, completions):
+    row = {"reward": 1.0, "functions": {}, "failures": [], "failure": None, "seconds": 0.0}
+    return [dict(row) for _ in completions]
+
+
+said = []
+channel = SimpleNamespace(be_about=lambda _: None, item=lambda kind, value: said.append(value))
+session = Session(channel)
+session.policies = ScriptedPolicies(SimpleNamespace(derived=False, reply=lambda *_: says("four")), AnswerSettings())
+session.adapter = SimpleNamespace(conversational=False, grouped=False, score=score)
+for index in range(10):
+    prompt = [{"role": "user", "content": "2 + 2?"}]
+    session.kept[index] = SimpleNamespace(index=index, prompt=prompt, data={"answer": "four"})
+requests = requests_for(EnvironmentEntry("sums"), Wish())
+rewards.answer(session, {**requests.rewards, "seconds": 5.0})
+scores = tuple(checked(Score, row) for row in said)
+seen = subject(scores=scores)
+folder = Path("sums").resolve()
+seen.package.__dict__["folder"] = folder
+result = environment_result(seen.package, seen.facts, judge(seen), root=folder.parent, cached=False, seconds=0.0)
+print(json.dumps({
+    "replies": [row for row in said if row["policy"] == "shouted"],
+    "names": list(ScriptedPolicies.names),
+    "digest": requests.digest(),
+    "page": render_policies(),
+    "report": list(result.policies),
+}))
+"""
+
+
+def run_program(tools: Path, folder: Path) -> dict[str, Any]:
+    """What the worker, the docs, the report and the key of the facts know of policies."""
+    ran = subprocess.run(
+        [sys.executable, "-c", PROGRAM],
+        env={"PYTHONPATH": f"{tools}:{TESTS / 'rules'}", "PYTHONDONTWRITEBYTECODE": "1"},
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stderr
+    known: dict[str, Any] = json.loads(ran.stdout)
+    return known
+
+
+def test_new_policy_in_one_file_and_one_line_reaches_replies_docs_report_and_key(tmp_path: Path) -> None:
+    tools = tmp_path / "tools"
+    shutil.copytree(TOOLS, tools, ignore=shutil.ignore_patterns("__pycache__"))
+    table = tools / "envops_worker" / "policies" / "__init__.py"
+    before = run_program(tools, tmp_path)
+    (table.parent / "shouted_answers.py").write_text(FAMILY)
+    first = "from envops_worker.policies import "
+    table.write_text(table.read_text().replace(first, f"{first}shouted_answers\n{first}", 1))
+    after = run_program(tools, tmp_path)
+    assert "shouted" not in before["names"]
+    assert "shouted" in after["names"]
+    assert [row["task"] for row in after["replies"]] == list(range(7))
+    assert {text_of(row["completion"][0]) for row in after["replies"]} == {"FOUR"}
+    assert "| `shouted` | The right answer in capital letters. | 7 | as much as the reference reply |" in after["page"]
+    assert set(after["report"]) - set(before["report"]) == {"shouted"}
+    assert after["digest"] != before["digest"]
+
+
+def test_names_of_policies_stand_in_the_table_alone() -> None:
+    names = {each.name for each in POLICIES} - WORDS
+    strays = [
+        f"{path.relative_to(TOOLS)}:{node.lineno} {node.value}"
+        for path in TOOLS.rglob("*.py")
+        if not path.is_relative_to(TOOLS / "envops_worker" / "policies") and "templates" not in path.parts
+        for node in ast.walk(ast.parse(path.read_bytes()))
+        if isinstance(node, ast.Constant) and node.value in names
+    ]
+    assert strays == []
+
+
+def test_policies_import_the_standard_library_alone() -> None:
+    """The host imports them, and has none of an environment's packages."""
+    own = ("envops_worker.policies", "envops_worker.messages", "envops_worker.failures")
+    strays = [
+        f"{path.name}:{node.lineno} {name}"
+        for path in [*(TOOLS / "envops_worker" / "policies").glob("*.py"), TOOLS / "envops_worker" / "messages.py"]
+        for node in ast.walk(ast.parse(path.read_bytes()))
+        for name in _imported(node)
+        if not name.startswith(own) and name.partition(".")[0] not in sys.stdlib_module_names
+    ]
+    assert strays == []
+
+
+def _imported(node: ast.AST) -> list[str]:
+    if isinstance(node, ast.ImportFrom):
+        return [str(node.module)]
+    return [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+
+
+def test_policies_that_reply_to_more_tasks_come_first_and_the_oracle_before_all() -> None:
+    assert POLICIES[0] is oracle
+    counts = [each.tasks for each in POLICIES[1:] if each.tasks is not None]
+    assert counts == sorted(counts, reverse=True)
+    assert len(counts) == len(POLICIES) - 1
+
+
+@pytest.mark.parametrize("each", POLICIES, ids=lambda each: each.name)
+def test_policy_is_documented(each: Any) -> None:
+    assert each.description
+    assert each.reply
+    assert each.bound in BOUNDS
+
+
+def test_policy_with_a_name_that_is_taken_is_refused() -> None:
+    with pytest.raises(ValueError, match="two policies are called oracle"):
+        policy("oracle", reply="another one", bound="maximum")(oracle.make)

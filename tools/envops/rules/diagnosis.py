@@ -1,0 +1,363 @@
+"""Diagnoses of training runs: only what their logs prove.
+
+A rule reports what was logged and what that means by itself: nothing was earned, a declared limit is exceeded, a number
+is not finite. Trends of the reward, the entropy, the KL divergence and the gradient norm are curves of the report:
+no bound on them was ever calibrated, so no rule judges them. A change of the registry is suggested only where it
+follows from what was logged.
+
+Every finding's evidence has the metric and the steps, `change` (keys of the run in registry.yaml and their new
+values), `next` and `stop`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from envops.rules.engine import Found, Gate, rule
+
+if TYPE_CHECKING:
+    from envops.repository.run import RunSpec
+    from envops.rules.runs.trainer import TrainerLimits
+    from envops.statistics.series import Series
+
+MOST_WITHOUT_VARIANCE = 0.5
+MOST_TRUNCATED = 0.1
+MOST_ERRORS = 0.05
+OUT_OF_MEMORY = re.compile(
+    r"CUDA out of memory|OutOfMemoryError|CUDA error: out of memory|No available memory for the cache blocks"
+    r"|KV cache is needed.{0,80}larger than|Killed process \d+|oom-kill|MemoryError|exit code 137"
+    r"|NCCL.{0,40}out of memory",
+    re.IGNORECASE,
+)
+LEAST_STEPS = 20
+"""What holds over fewer points may be chance."""
+
+
+@dataclass(frozen=True)
+class RunLog:
+    """The log of one run. Rewards are as the trainer logged them."""
+
+    gates: ClassVar[tuple[Gate, ...]] = ("diagnosis",)
+
+    series: Mapping[str, Series] = field(default_factory=dict)
+    spec: RunSpec | None = None
+    """`None` where the registry does not know the run."""
+    trainer: TrainerLimits | None = None
+    status: str = ""
+    """What the platform calls its state; empty where there is none."""
+    missing_steps: tuple[int, ...] = ()
+    broken: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    """Metric → steps at which it was no finite number."""
+    log: str = ""
+    lowest: float = 0.0
+    highest: float | None = None
+    """The range of the reward, as the environment declares it; without a declaration the highest is unknown."""
+
+    @property
+    def ignore(self) -> Mapping[str, str]:
+        """Rule id → the reason why it is ignored for this run."""
+        return self.spec.ignore if self.spec else {}
+
+    @property
+    def reward(self) -> Series | None:
+        """The reward, where enough of it is known to judge."""
+        found = self.series.get("reward")
+        return found if found is not None and len(found.points) >= LEAST_STEPS else None
+
+    def found(
+        self,
+        message: str,
+        *,
+        series: Series | None = None,
+        steps: tuple[int, int] | None = None,
+        change: Mapping[str, Any] | None = None,
+        then: str,
+        stop: str,
+        **evidence: Any,
+    ) -> Found:
+        """A finding with what to change in the registry, what to do next, and when to stop.
+
+        `steps` are those at which it shows, first and last; all of the series where nothing is said.
+        """
+        told: dict[str, Any] = {**evidence, "change": dict(change or {}), "next": then, "stop": stop}
+        if series is not None:
+            told |= {"metric": series.metric, "steps": [series.first_step, series.last_step]}
+        if steps is not None:
+            told["steps"] = list(steps)
+        return Found(message, told)
+
+    def scaled(self, key: str, factor: float, least: float = 0.0, most: float = float("inf")) -> dict[str, Any]:
+        """A change of one number of the declaration by a factor, within bounds; nothing where it stands there."""
+        if self.spec is None:
+            return {}
+        now: Any = self.spec
+        for part in key.split("."):
+            now = getattr(now, part, None)
+        if not isinstance(now, int | float) or isinstance(now, bool):
+            return {}
+        wanted = min(most, max(least, now * factor))
+        wanted = round(wanted) if isinstance(now, int) else float(f"{wanted:.3g}")
+        return {} if wanted == now else {key: wanted}
+
+    def filtered(self) -> dict[str, Any]:
+        """The change that replaces groups without variance; nothing where the trainer cannot."""
+        if self.spec is None or self.spec.difficulty_filter or self.trainer is None:
+            return {}
+        return {"difficulty_filter": True} if self.trainer.replaces_groups else {}
+
+
+@rule("DGN001", gate="diagnosis")
+def nothing_is_earned(run: RunLog) -> Iterator[Found]:
+    """No rollout earns anything.
+
+    What: Over the last half of at least 20 steps the mean reward is the lowest of the declared range at every step.
+        Source: prime-rl docs/training.md (groups that all fail teach nothing).
+    Why: Where nothing is earned, every group agrees and no gradient says what to do: more steps change nothing.
+    Fix: Make the task reachable: easier tasks first, partial credit, a stronger model; larger groups find rare
+        successes.
+    """
+    reward = run.reward
+    if reward is None:
+        return
+    first, last = reward.last_steps(0.5)
+    if all(value <= run.lowest for step, value in reward.points if step >= first):
+        yield run.found(
+            f"no rollout earned anything in steps {first} to {last}",
+            series=reward,
+            steps=(first, last),
+            then="evaluate the model first (nox -s distribution -- NAME --endpoint E), drop tasks that earn nothing",
+            stop="stop now; begin again when the model earns something before training",
+            mean=reward.tail(0.5),
+        )
+
+
+@rule("DGN002", gate="diagnosis", severity="warning")
+def everything_is_earned(run: RunLog) -> Iterator[Found]:
+    """Every rollout earns everything.
+
+    What: Over the last fifth of at least 20 steps the mean reward is the highest of the declared range at every step.
+        Source: DAPO, arXiv 2503.14476, section 3.2 (tasks that are always solved give no gradient).
+    Why: Every group agrees, so no step teaches anything.
+    Fix: Stop and keep the checkpoint, or go on with harder tasks.
+    """
+    reward = run.reward
+    if reward is None or run.highest is None:
+        return
+    first, last = reward.last_steps(0.2)
+    if all(value >= run.highest for step, value in reward.points if step >= first):
+        yield run.found(
+            f"every rollout earned {run.highest:g}, the most there is, in steps {first} to {last}",
+            series=reward,
+            steps=(first, last),
+            then="nox -s compare -- NAME --before BASELINE --after CHECKPOINT; look at rollouts for what is not meant",
+            stop="stop now; every further step costs without gaining",
+            mean=reward.tail(),
+        )
+
+
+@rule("DGN006", gate="diagnosis")
+def rollouts_are_too_old(run: RunLog) -> Iterator[Found]:
+    """Rollouts are older than the run allows.
+
+    What: Over the last fifth, the mean age of rollouts is above the declared `max_off_policy_steps`. Source: prime-rl
+        docs/training.md.
+    Why: Gradients are taken on what the policy would no longer say, and the declared limit does not hold.
+    Fix: Look at why sampling is slower than training: more GPUs for inference, or shorter replies.
+    """
+    limit = run.spec.max_off_policy_steps if run.spec is not None else None
+    series = run.series.get("off_policy")
+    if limit is None or series is None or len(series.points) < LEAST_STEPS or series.tail() <= limit:
+        return
+    yield run.found(
+        f"rollouts are {series.tail():.3g} steps old on average, {limit} are allowed ({series.metric})",
+        series=series,
+        steps=series.steps_above(float(limit)),
+        then="compare the time of a step with the time of its rollouts",
+        stop="stop if the age goes on growing",
+        age=series.tail(),
+    )
+
+
+@rule("DGN007", gate="diagnosis")
+def most_groups_have_no_variance(run: RunLog) -> Iterator[Found]:
+    """Most groups have no variance.
+
+    What: Over the last fifth, more than half of the groups have equal rewards. Source: DAPO, arXiv 2503.14476, section
+        3.2; the half is ours.
+    Why: They are paid for and give no gradient; the batch is smaller than it says.
+    Fix: Filter them and draw others, or use larger groups.
+    """
+    series = run.series.get("zero_variance")
+    if series is None or series.tail() <= MOST_WITHOUT_VARIANCE:
+        return
+    larger = run.scaled("rollouts_per_example", 2, most=64) | run.scaled("batch_size", 2, most=4096)
+    yield run.found(
+        f"{series.tail():.0%} of the groups have no variance ({series.metric})",
+        series=series,
+        steps=series.last_steps(0.2),
+        change=run.filtered() or larger,
+        then="drop tasks that are always or never solved; docs/distribution.md names them",
+        stop="stop if the share stays above a half for 20 steps after the change",
+        share=series.tail(),
+    )
+
+
+@rule("DGN008", gate="diagnosis")
+def replies_are_cut(run: RunLog) -> Iterator[Found]:
+    """Replies are cut off at their limit.
+
+    What: Over the last fifth, more than a tenth of the rollouts are truncated. Source: DAPO, arXiv 2503.14476, section
+        3.4 (cut replies that are punished for their length are noise in the reward); the tenth is ours.
+    Why: The answer stands at the end: what is cut earns nothing, whether it was right or not, and the policy learns to
+        be short instead of right.
+    Fix: Raise sampling.max_tokens, and seq_len with it.
+    """
+    series = run.series.get("truncated")
+    if series is None or series.tail() <= MOST_TRUNCATED:
+        return
+    change = run.scaled("sampling.max_tokens", 2)
+    wanted = change.get("sampling.max_tokens")
+    if run.spec is not None and wanted is not None and wanted >= run.spec.seq_len:
+        change |= {"seq_len": 2 * run.spec.seq_len}
+    yield run.found(
+        f"{series.tail():.0%} of the rollouts are truncated ({series.metric})",
+        series=series,
+        steps=series.last_steps(0.2),
+        change=change,
+        then="look at whether cut replies repeat themselves: then the model and not the limit is at fault",
+        stop="stop if it is still above a tenth 20 steps after the change",
+        share=series.tail(),
+    )
+
+
+@rule("DGN009", gate="diagnosis")
+def rollouts_break(run: RunLog) -> Iterator[Found]:
+    """Rollouts end with errors.
+
+    What: Over the last fifth, more than 5 % of the rollouts end with an error. Source: prime-rl docs/training.md.
+    Why: They earn nothing, or are left out; either way the rest is no fair sample of what the policy does.
+    Fix: Read the environment server's log; fewer rollouts in flight (`max_concurrent`) relieve sandboxes and judges.
+    """
+    series = run.series.get("errors")
+    if series is None or series.tail() <= MOST_ERRORS:
+        return
+    yield run.found(
+        f"{series.tail():.0%} of the rollouts end with an error ({series.metric})",
+        series=series,
+        steps=series.last_steps(0.2),
+        then="read the environment server's log: prime train logs ID, or the trainer's own",
+        stop="stop at once if it is above a fifth",
+        share=series.tail(),
+    )
+
+
+@rule("DGN010", gate="diagnosis")
+def memory_ran_out(run: RunLog) -> Iterator[Found]:
+    """Memory ran out.
+
+    What: What the trainer printed has words of CUDA, vLLM or the kernel about memory that is used up.
+    Why: The run ends there, or goes on without the process that was ended.
+    Fix: Shorter sequences, or more GPUs to spread them over.
+    """
+    said = OUT_OF_MEMORY.search(run.log)
+    if said is None:
+        return
+    start = run.log.rfind("\n", 0, said.start()) + 1
+    line = run.log[start : run.log.find("\n", said.end()) if "\n" in run.log[said.end() :] else None]
+    change = run.scaled("seq_len", 0.5, least=512)
+    if run.spec is not None and change.get("seq_len", 0) and change["seq_len"] <= run.spec.sampling.max_tokens:
+        change |= {"sampling.max_tokens": change["seq_len"] // 2}
+    yield run.found(
+        "memory ran out: " + " ".join(line.split())[:200],
+        change=change,
+        then="if sequences must be as long, double gpus.train, or train an adapter (lora: {rank: 16})",
+        stop="the run does not go on by itself; start it again from its last checkpoint",
+        line=" ".join(line.split())[:500],
+    )
+
+
+@rule("DGN011", gate="diagnosis")
+def numbers_broke(run: RunLog) -> Iterator[Found]:
+    """A metric is no number any more.
+
+    What: Loss, reward, gradient norm or KL was NaN or infinite at some step. Source: IEEE 754, where a NaN stays one
+        through every sum.
+    Why: The weights are lost from there on; what is logged afterwards means nothing.
+    Fix: Resume from a checkpoint before that step, and look at the rollouts and the learning rate there.
+    """
+    telling = ("loss", "reward", "grad_norm", "kl", "entropy")
+    for metric, steps in run.broken.items():
+        known = [name for name in telling if name in metric.lower()]
+        if known and steps:
+            yield run.found(
+                f"{metric} is not a finite number at step {steps[0]}"
+                + (f" and {len(steps) - 1} more" if len(steps) > 1 else ""),
+                then=f"resume from a checkpoint before step {steps[0]}",
+                stop="stop now: weights that are no numbers do not recover",
+                metric=metric,
+                steps=(steps[0], steps[-1]),
+            )
+
+
+@rule("DGN013", gate="diagnosis", severity="warning")
+def steps_are_missing(run: RunLog) -> Iterator[Found]:
+    """Metrics have gaps.
+
+    What: Between the first and the last step that was logged, none is missing.
+    Why: Means and trends are of what is there; a gap may be where it broke.
+    Fix: Look at whether the trainer was started again, or the file was cut.
+    """
+    if run.missing_steps:
+        first = ", ".join(map(str, run.missing_steps[:8]))
+        more = f" and {len(run.missing_steps) - 8} more" if len(run.missing_steps) > 8 else ""
+        yield run.found(
+            f"no metric was logged at steps {first}{more}",
+            then="compare with the checkpoints: a restart repeats steps, a crash loses them",
+            stop="none: the run may be sound",
+            missing=list(run.missing_steps[:50]),
+        )
+
+
+@rule("DGN014", gate="diagnosis")
+def run_is_gone(run: RunLog) -> Iterator[Found]:
+    """The run failed, was stopped, or is not there.
+
+    What: The platform has the run, and does not call it failed or stopped.
+    Why: Nothing more will come of it by itself.
+    Fix: Read its log's end; restart it, or submit a changed declaration.
+    """
+    status = run.status.upper()
+    if status == "MISSING" or (status in ("FAILED", "STOPPED", "CANCELLED")):
+        said = "is not among the platform's runs" if status == "MISSING" else f"is {status.lower()}"
+        yield run.found(
+            f"the run {said}",
+            then="prime train logs ID shows why; prime train restart ID goes on from the last checkpoint"
+            if status != "MISSING"
+            else "it was deleted, or belongs to another team (PRIME_TEAM_ID); submit it anew with: nox -s train",
+            stop="it has ended",
+            status=run.status,
+        )
+
+
+@rule("DGN015", gate="diagnosis", severity="advice")
+def too_early_to_tell(run: RunLog) -> Iterator[Found]:
+    """There is too little to judge.
+
+    What: The reward is known at 20 steps or more.
+    Why: What holds over fewer steps may be chance.
+    Fix: Wait.
+    """
+    known = run.series.get("reward")
+    count = len(known.points) if known is not None else 0
+    if count < LEAST_STEPS and run.status.upper() not in ("MISSING", "FAILED", "STOPPED", "CANCELLED"):
+        what = f"the reward is known at {count} steps" if count else "no metric is known that names a reward"
+        yield run.found(
+            f"{what}; {LEAST_STEPS} are needed to judge it",
+            then="ask again later"
+            if count
+            else "name the metric `reward`, or see docs/training.md for the names that are read",
+            stop="none yet",
+        )

@@ -1,1 +1,0 @@
-"""Rules of diagnoses: signatures of runs that go wrong."""

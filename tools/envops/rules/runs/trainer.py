@@ -1,0 +1,142 @@
+"""What rules of runs know about a trainer: its limits, what it refuses, and the settings of a compiled run.
+
+These are data. `envops.training.trainers` fills them, one file for each trainer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+from packaging.requirements import Requirement
+from packaging.version import Version
+
+if TYPE_CHECKING:
+    from envops.repository.package import Generation
+
+BatchUnit = Literal["rollouts", "tasks"]
+RefusalKind = Literal["schema", "service", "names", "combination"]
+"""schema: another version of the configuration; service: the hosted service; names: names of environments that
+clash; combination: settings that the trainer does not take together."""
+
+
+@dataclass(frozen=True)
+class TrainerLimits:
+    """What one trainer can run."""
+
+    name: str
+    """As `backend` in registry.yaml."""
+    title: str
+    generations: tuple[Generation, ...]
+    releases: tuple[str, ...]
+    """Releases of verifiers that it runs with; the package must admit one of them. Empty where none works."""
+    released: str
+    """The same in words."""
+    batch_unit: BatchUnit
+    """What its own batch size counts."""
+    lora: Literal["only", "either"]
+    algorithms: tuple[str, ...]
+    source: str
+    """Where all this is from."""
+    any_release: bool = False
+    """The environment runs in a virtual environment of its own, so its release does not matter."""
+    many_environments: bool = False
+    hosted: bool = False
+    on_this_machine: bool = False
+    """`envops train RUN` trains it."""
+    forwards: tuple[str, ...] | None = None
+    """The only secrets that reach the run; `None` where the run sees those of its own machine."""
+    bounds_age: bool = False
+    """It can bound the age of rollouts (`max_off_policy_steps`)."""
+    replaces_groups: bool = True
+    """It can draw other groups for those without variance (`difficulty_filter`)."""
+    schemas: tuple[str, ...] = ()
+    """Versions of its configuration that `schema` chooses from."""
+    most_lora_rank: int | None = None
+    models: Mapping[str, str] | None = None
+    """Every model that it knows by name and the model's chat renderer; `None` where any name is taken."""
+    renderers: Collection[str] = ()
+    """Chat renderers that a run may name, which makes the model's name irrelevant."""
+    retired: str = ""
+
+
+@dataclass(frozen=True)
+class TrainerSettings:
+    """The settings of a compiled run, overrides included; `None` where the trainer has none or its default holds."""
+
+    batch: int | None = None
+    """Rollouts per step, whatever the trainer counts."""
+    groups: Mapping[str, int] = field(default_factory=dict)
+    """Environment → rollouts of each task."""
+    model: str = ""
+    """As the trainer compares it with those that it knows."""
+    renderer: str | None = None
+    algorithms: tuple[str, ...] = ("grpo",)
+    max_steps: int | None = None
+    max_tokens: Mapping[str, int] = field(default_factory=dict)
+    """Environment → tokens of one reply."""
+    seq_len: int | None = None
+    max_model_len: int | None = None
+    temperatures: Mapping[str, float] = field(default_factory=dict)
+    eval_interval: int | None = None
+    learning_rate: float | None = None
+    lora_rank: int | None = None
+    """`None` is full fine-tuning."""
+    max_inflight: int | None = None
+    workers: int | None = None
+    """Processes that serve environments, where their number is fixed."""
+    train_gpus: int | None = None
+    inference_gpus: int | None = None
+    gpus_per_node: int | None = None
+    multi_node: bool = False
+    tensor_parallel: int = 1
+    context_parallel: int = 1
+    broadcast: str | None = None
+    """How weights reach the sampler."""
+    replaces_groups: bool = False
+    """Groups without variance are replaced by others."""
+    difficulty_bounds: tuple[tuple[float, ...], ...] = ()
+    """The thresholds of each pool of difficulties."""
+
+
+@dataclass(frozen=True)
+class RefusedSetting:
+    """A setting that the trainer refuses when it reads its configuration."""
+
+    kind: RefusalKind
+    key: str
+    """Of the run in registry.yaml."""
+    message: str
+    fix: str | None = None
+    evidence: Mapping[str, Any] = field(default_factory=dict)
+
+
+def refusal_of_environment(
+    trainer: TrainerLimits, generation: Generation | None, requires: tuple[str, ...] | None
+) -> str:
+    """Why the trainer cannot run an environment, or an empty string; what is unknown is no reason."""
+    if generation is not None and generation not in trainer.generations:
+        return f"{trainer.name} runs {' and '.join(trainer.generations)} environments, this one is {generation}"
+    if trainer.any_release:
+        return ""
+    if not trainer.releases:
+        return f"no release of verifiers works with {trainer.name}: {trainer.released}"
+    if requires is None:
+        return ""
+    bounds = [Requirement(text).specifier for text in requires]
+    if all(any(not bound.contains(Version(text), prereleases=True) for bound in bounds) for text in trainer.releases):
+        asked = ", ".join(requires) or "verifiers"
+        return f"{trainer.name} works with verifiers {trainer.released}, the package requires {asked}"
+    return ""
+
+
+def alternatives(
+    trainers: Iterable[TrainerLimits], generation: Generation | None, requires: tuple[str, ...] | None
+) -> tuple[str, ...]:
+    """The trainers that can run an environment and are not retired."""
+    return tuple(
+        trainer.name
+        for trainer in trainers
+        if not trainer.retired and not refusal_of_environment(trainer, generation, requires)
+    )

@@ -1,0 +1,91 @@
+"""Copy the models that trainers know by name from the installed packages renderers and tinker-cookbook.
+
+`nox -s models` runs it where both are installed. A nightly job runs it with `--check`, which shows the difference.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import difflib
+import importlib
+import importlib.metadata
+import importlib.util
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+COPY = Path(__file__).parent / "trainers" / "known_models.json"
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Write the copy from the installed packages; with `--check` only show how it differs."""
+    parser = argparse.ArgumentParser(description="Copy the models that trainers know from their installed packages.")
+    parser.add_argument("--check", action="store_true", help="write nothing; print the difference and exit with 1")
+    check = parser.parse_args(arguments).check
+    copied = {"renderers": _renderers(), "tinker-cookbook": _tinker()}
+    text = json.dumps(copied, indent=2, sort_keys=True) + "\n"
+    old = COPY.read_text(encoding="utf-8")
+    if text == old:
+        print(f"{COPY.name} is up to date")
+        return 0
+    if not check:
+        COPY.write_text(text, encoding="utf-8")
+        print(f"{COPY.name}: written")
+        return 0
+    rows = difflib.unified_diff(old.splitlines(), text.splitlines(), "copy", "installed", lineterm="", n=0)
+    print(*rows, "Write it anew with: nox -s models", sep="\n")
+    return 1
+
+
+def _renderers() -> dict[str, Any]:
+    """Of the package renderers. Its source is read: importing it needs more than these two tables need."""
+    specification = importlib.util.find_spec("renderers")
+    if specification is None or specification.origin is None:
+        sys.exit("the package renderers is not installed: nox -s models installs it")
+    folder = Path(specification.origin).parent
+    fields = _fields(ast.parse((folder / "configs.py").read_text(encoding="utf-8")))
+    return {
+        "version": importlib.metadata.version("renderers"),
+        "models": _constant(ast.parse((folder / "base.py").read_text(encoding="utf-8")), "MODEL_RENDERER_MAP"),
+        "names": sorted(fields),
+        "with enable_thinking": sorted(name for name, known in fields.items() if "enable_thinking" in known),
+    }
+
+
+def _fields(module: ast.Module) -> dict[str, set[str]]:
+    """The name of each renderer's configuration → its fields."""
+    found: dict[str, set[str]] = {}
+    for each in module.body:
+        if not isinstance(each, ast.ClassDef):
+            continue
+        rows = [row for row in each.body if isinstance(row, ast.AnnAssign) and isinstance(row.target, ast.Name)]
+        values = {row.target.id: row.value for row in rows if isinstance(row.target, ast.Name)}
+        name = values.get("name")
+        if isinstance(name, ast.Constant) and isinstance(name.value, str):
+            found[name.value] = set(values)
+    return found
+
+
+def _constant(module: ast.Module, wanted: str) -> Any:
+    for each in module.body:
+        if isinstance(each, ast.AnnAssign) and isinstance(each.target, ast.Name) and each.target.id == wanted:
+            assert each.value is not None
+            return ast.literal_eval(each.value)
+    raise LookupError(f"the package renderers has no {wanted} any more")
+
+
+def _tinker() -> dict[str, Any]:
+    """Of tinker-cookbook, whose `model_info` has one function for each provider of models."""
+    module = importlib.import_module("tinker_cookbook.model_info")
+    models: dict[str, str] = {}
+    for name, function in vars(module).items():
+        if name.startswith("get_") and name.endswith("_info"):
+            for key, about in function().items():
+                models[f"{about.organization}/{key}"] = about.recommended_renderers[0]
+    return {"version": importlib.metadata.version("tinker-cookbook"), "models": models}
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,179 @@
+"""The folder of a run: checkpoints as transformers writes them, the step to begin behind, and `metrics.jsonl`."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from envops.files.atomic_write import write_whole
+from envops.training.learner.settings import UnfitSettings
+
+STATE = "trainer_state.json"
+"""Written last: a checkpoint without it was cut off."""
+TRAINED = "trained.json"
+"""In a finished model: the step that it is of."""
+OF_THE_TRAINER = ("optimizer*", "scheduler*", "scaler*", "rng_state*", STATE, "training_args.bin")
+IDENTITY = "run.json"
+BEGUN_FROM = "begun_from"
+"""In that file, beside the identity: `rollouts.resume_from` as it was when the run began there."""
+NAME = re.compile(r"checkpoint-(\d+)")
+
+
+def is_whole(checkpoint: Path) -> bool:
+    """Whether it was written to its end."""
+    return (checkpoint / STATE).is_file()
+
+
+def last_checkpoint(folder: Path) -> Path | None:
+    """The latest whole checkpoint of a run, `None` where there is none."""
+    found = [path for path in folder.glob("checkpoint-*") if NAME.fullmatch(path.name) and is_whole(path)]
+    return max(found, key=lambda path: int(path.name.partition("-")[2]), default=None)
+
+
+def step_of(checkpoint: Path | None) -> int:
+    """The step after which it was written; 0 for none."""
+    if checkpoint is None:
+        return 0
+    return int(json.loads((checkpoint / STATE).read_text(encoding="utf-8"))["global_step"])
+
+
+def finished_model(checkpoint: Path, final: Path) -> Path:
+    """The checkpoint's model or adapter in `final`, whole or not there: it is made aside and renamed.
+
+    One that is there already is left alone where it is of the same step.
+    """
+    if _step_of_model(final) == step_of(checkpoint):
+        return final
+    aside, former = final.with_name(f"{final.name}.new"), final.with_name(f"{final.name}.old")
+    for left in (aside, former):
+        shutil.rmtree(left, ignore_errors=True)
+    shutil.copytree(checkpoint, aside, ignore=shutil.ignore_patterns(*OF_THE_TRAINER))
+    (aside / TRAINED).write_text(json.dumps({"step": step_of(checkpoint)}) + "\n", encoding="utf-8")
+    if final.exists():
+        final.replace(former)
+    aside.replace(final)
+    shutil.rmtree(former, ignore_errors=True)
+    return final
+
+
+def _step_of_model(final: Path) -> int | None:
+    """The step that a finished model is of, `None` where none is there or it does not say."""
+    try:
+        return int(json.loads((final / TRAINED).read_text(encoding="utf-8"))["step"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+@dataclass(frozen=True)
+class Beginning:
+    """A run's folder, and what it is asked to be."""
+
+    root: Path
+    folder: Path
+    """Of the run's checkpoints."""
+    identity: Mapping[str, Any]
+    """What must be the same for a run to be resumed from its checkpoint."""
+    resume_from: str | None = None
+    """A checkpoint to begin from, below `root`."""
+
+    def checkpoint(self, max_steps: int) -> Path | None:
+        """The checkpoint to go on from; one of `max_steps` is the run's own. Raises `UnfitSettings`."""
+        own = last_checkpoint(self.folder)
+        if own is not None:
+            filed = self._filed()
+            self._same_run(filed)
+            self._not_beyond(own, filed)
+            return own
+        if self.resume_from is None:
+            return None
+        given = self.root / self.resume_from
+        if not is_whole(given):
+            raise UnfitSettings(f"rollouts.resume_from: {given} is not a checkpoint of TRL's")
+        if step_of(given) >= max_steps:
+            told = f"is of step {step_of(given)}, and the run ends after step {max_steps}: raise max_steps"
+            raise UnfitSettings(f"rollouts.resume_from: {given} {told}")
+        return given
+
+    def file(self) -> None:
+        """Write down what the run is and where it began."""
+        going_on = last_checkpoint(self.folder) is not None
+        begun = self.resume_from or (self._filed().get(BEGUN_FROM) if going_on else None)
+        self.folder.mkdir(parents=True, exist_ok=True)
+        text = json.dumps({**self.identity, BEGUN_FROM: begun}, indent=2, sort_keys=True, default=str)
+        (self.folder / IDENTITY).write_text(text + "\n", encoding="utf-8")
+
+    def _filed(self) -> dict[str, Any]:
+        """What is filed about the folder's run; nothing where there is no such file."""
+        try:
+            filed = json.loads((self.folder / IDENTITY).read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return {}
+        return filed if isinstance(filed, dict) else {}
+
+    def _same_run(self, filed: Mapping[str, Any]) -> None:
+        if not filed:
+            return
+        before = _flat({key: value for key, value in filed.items() if key != BEGUN_FROM})
+        now = _flat(json.loads(json.dumps(self.identity, default=str)))
+        if changed := sorted(key for key in {*before, *now} if before.get(key) != now.get(key)):
+            raise UnfitSettings(
+                f"{self.folder} holds a run with other settings ({', '.join(changed)}): move it away, or give this one "
+                "another name; only max_steps and how often it is saved and evaluated may change on the way"
+            )
+
+    def _not_beyond(self, own: Path, filed: Mapping[str, Any]) -> None:
+        """A run that began at the checkpoint asked for goes on; any other is not where it should begin."""
+        if self.resume_from is None or self.resume_from == filed.get(BEGUN_FROM):
+            return
+        given = self.root / self.resume_from
+        if given.resolve() != own.resolve():
+            raise UnfitSettings(
+                f"rollouts.resume_from: {given} is not where this run goes on, which is {own}. To go back to it, move "
+                f"the other checkpoints out of {self.folder}; to go on, take resume out; or give the run another name"
+            )
+
+
+def _flat(table: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of each table under `table.key`."""
+    found: dict[str, Any] = {}
+    for name, value in table.items():
+        found |= {f"{name}.{key}": each for key, each in value.items()} if isinstance(value, dict) else {name: value}
+    return found
+
+
+class MetricsFile:
+    """Rows are appended; those of steps after `done`, which are made anew, are dropped first."""
+
+    def __init__(self, path: Path, done: int) -> None:
+        self._path = path
+        kept = [row for row in _rows(path) if row["step"] <= done]
+        self.hours = max((float(row["hours"]) for row in kept if "hours" in row), default=0.0)
+        """How long the run took so far."""
+        write_whole(path, [_line(row) for row in kept])
+
+    def add(self, step: int, values: Mapping[str, Any]) -> None:
+        """File what is known of a step."""
+        with self._path.open("a", encoding="utf-8") as file:
+            file.write(_line({"step": step, **values}))
+
+
+def _line(row: Mapping[str, Any]) -> str:
+    return json.dumps(row) + "\n"
+
+
+def _rows(path: Path) -> list[dict[str, Any]]:
+    """What can be read; a row that was cut off is none."""
+    rows = []
+    for line in path.read_text(encoding="utf-8").splitlines() if path.is_file() else []:
+        try:
+            row = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(row, dict) and isinstance(row.get("step"), int):
+            rows.append(row)
+    return rows

@@ -206,7 +206,7 @@ def train(session: nox.Session) -> None:
     envops(session, "train", "trl" if needed.strip() == "tools/requirements-trl.lock" else "prime")
 
 
-@nox.session(default=False)
+@nox.session(default=False, venv_backend="uv")  # always the newest packages, so in an environment of its own
 def models(session: nox.Session) -> None:
     """Copy the models that trainers know by name from their packages. `-- --check` only shows the difference."""
     session.install("--upgrade", "--no-deps", "renderers", "tinker-cookbook")  # only their tables are read

@@ -27,7 +27,7 @@ SAMPLES = {
     "'--dataset' if hub else '--data'": "--data",
 }
 """What stands for an expression in a message, where a name does not."""
-PROSE = ("envops failed here", "envops finds", "envops in", "envops {name}")
+PROSE = ("envops failed here", "envops finds", "envops in", "envops has", "envops {name}")
 """The tool as the subject of a sentence."""
 
 
@@ -42,8 +42,9 @@ class Printed:
     @property
     def words(self) -> list[str]:
         words = shlex.split(self.text)
-        words = words[2:] if words[0] == "nox" else words[1:]
-        return [sessions().get(words[0], words[0]), *(word for word in words[1:] if word != "--")]
+        if words[0] == "nox":
+            words = [word for word in words[1:] if word != "--"]
+        return [sessions().get(words[1], words[1]), *words[2:]]
 
 
 def printed() -> Iterator[Printed]:

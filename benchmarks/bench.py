@@ -246,7 +246,8 @@ def scoring_ratio(name: str) -> tuple[float, float, float]:
     from envops.repository.repository import Repository
     from envops.repository.workspace import Workspace
     from envops.validation.job import Confinement, worker_environment
-    from envops.validation.requests import Wish, requests_for
+    from envops.validation.observation_request import ObservationRequest
+    from envops.validation.requests import requests_for
     from envops.validation.starting import WORKER_FOLDER
     from envops.validation.venv import venv_for
     from envops.validation.wheel import built_wheel
@@ -256,7 +257,7 @@ def scoring_ratio(name: str) -> tuple[float, float, float]:
     workspace, stop = Workspace(ROOT), threading.Event()
     venv = venv_for(package.folder / "requirements.lock", workspace, stop)
     built = built_wheel(package, workspace, stop)
-    settings = requests_for(entry, Wish()).settings(package, built.overlay)
+    settings = requests_for(entry, ObservationRequest()).settings(package, built.overlay)
     with workspace.scratch() as scratch:
         command = [venv.python, "-s", "-P", ROOT / "benchmarks/scoring.py", WORKER_FOLDER, json.dumps(settings)]
         environment = worker_environment(venv, built.overlay, scratch, Confinement({}))

@@ -31,8 +31,9 @@ from envops.statistics.clusters import paired_difference
 from envops.statistics.declared_range import DeclaredRange
 from envops.statistics.drift import answer_of
 from envops.statistics.outcomes import Outcome, Sample, samples_of_rollouts
-from envops.validation.observation import Watcher, observe
-from envops.validation.requests import Wish
+from envops.validation.collected_facts import ProgressListener
+from envops.validation.observation import observe
+from envops.validation.observation_request import ObservationRequest
 from envops_worker.policies.blend import SHAPE as BLEND_SHAPE
 
 ROOT = Path(__file__).parents[1]
@@ -254,9 +255,9 @@ def played_verdicts(name: str, evaluations: int = 5) -> list[str]:
     entry, package = repository.registry.environments[name], repository.packages[name]
     larger = replace(entry.gates.distribution, group_size=GATE.group_size * evaluations)
     asked = replace(entry, gates=replace(entry.gates, distribution=larger))
-    watcher = Watcher(stage=lambda _stage: None, advance=lambda _done, _total: None)
-    wish = Wish(use_cache=False, score=False)
-    facts = observe(asked, package, Workspace(ROOT), wish, watcher, threading.Event())
+    listener = ProgressListener(stage=lambda _stage: None, advance=lambda _done, _total: None)
+    request = ObservationRequest(use_cache=False, score=False)
+    facts = observe(asked, package, Workspace(ROOT), request, listener, threading.Event())
     declared = Subject(entry, package, facts).range
     verdicts = []
     for number in range(evaluations):

@@ -73,7 +73,7 @@ def beside(generation: str) -> Beside:
     from envops.facts.limits import LOAD_SECONDS
     from envops.repository.repository import Repository
     from envops.repository.workspace import Workspace
-    from envops.validation.opened import opened_environment
+    from envops.validation.opened_environment import opened_environment
     from envops.validation.venv import venv_for
     from envops.validation.wheel import built_wheel
 

@@ -157,16 +157,16 @@ def plant_facts(root: Path, made: Sequence[Synthetic]) -> None:
     """
     from envops.repository.repository import Repository
     from envops.repository.workspace import Workspace
-    from envops.validation.remembering import facts_key
-    from envops.validation.requests import Wish
+    from envops.validation.facts_cache import facts_key
+    from envops.validation.observation_request import ObservationRequest
 
     donors = {(one.template, one.extra): one for one in reversed(made)}
     donated = ROOT / ".envops/bench-donors"
     repository = Repository.load(root)
-    workspace, wish = Workspace(root), Wish()
+    workspace, request = Workspace(root), ObservationRequest()
 
     def place(one: Synthetic) -> tuple[str, Path]:
-        key = facts_key(repository.registry.environments[one.name], repository.packages[one.name], wish)
+        key = facts_key(repository.registry.environments[one.name], repository.packages[one.name], request)
         return key, workspace.facts / one.name / f"{key}.json"
 
     missing = [one.name for one in donors.values() if not place(one)[1].exists()]

@@ -3,16 +3,29 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Generator
+from collections.abc import Callable, Generator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from envops.facts import stages
 
 
 @pytest.fixture(autouse=True, scope="session")
 def users_cache() -> None:
     """Virtual environments of tests are this checkout's own, and outlive the tests."""
     os.environ.setdefault("ENVOPS_CACHE_DIR", str(Path(__file__).parents[1] / ".envops" / "users"))
+
+
+@pytest.fixture
+def stage_cost(monkeypatch: pytest.MonkeyPatch) -> Callable[[str, float], None]:
+    """Allows a stage other seconds than the table does."""
+
+    def change(name: str, seconds: float) -> None:
+        table = tuple(replace(each, cost=seconds) if each.name == name else each for each in stages.STAGES)
+        monkeypatch.setattr(stages, "STAGES", table)
+
+    return change
 
 
 @pytest.hookimpl(wrapper=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import product
 from pathlib import Path
 
@@ -12,6 +12,7 @@ import pytest
 from envops.authoring.new.gather import sample
 from envops.cli.main import main
 from envops.cli.new import ANSWERS, KINDS
+from envops.facts import stages
 
 ROOT = Path(__file__).parents[2]
 pytestmark = pytest.mark.worker
@@ -76,7 +77,10 @@ def test_new_some_kinds_and_formats_pass(tmp_path: Path, capsys: pytest.CaptureF
 
 
 def test_new_every_kind_and_format_passes_on_few_tasks(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    stage_cost: Callable[[str, float], None],
 ):
     """All 99 in one repository and one run, without mutants and with a short search.
 
@@ -86,8 +90,8 @@ def test_new_every_kind_and_format_passes_on_few_tasks(
     with (root / "registry.yaml").open("a") as registry:
         registry.write(SMALL_GATES)
     monkeypatch.setattr("envops.cli.new.sample", lambda answer: sample(answer)[:FEW])
-    monkeypatch.setattr("envops.validation.searching.SECONDS", 0.3)
-    monkeypatch.setattr("envops.validation.observation.mutation_of", lambda *_: None)
+    stage_cost("search", 0.3)
+    monkeypatch.setattr(stages, "STAGES", tuple(each for each in stages.STAGES if each.name != "mutation"))
     verdicts = validated(root, ALL, capsys)
     assert verdicts == dict.fromkeys(verdicts, "pass")
     assert len(verdicts) == len(ALL) == 11 * len(ANSWERS)

@@ -17,8 +17,8 @@ from envops.repository.repository import Repository
 from envops.repository.workspace import Workspace
 from envops.rules.engine import Subject, all_rules, apply
 from envops.validation.job import checked
-from envops.validation.opened import opened_environment
-from envops.validation.recording_check import check_recordings
+from envops.validation.opened_environment import opened_environment
+from envops.validation.stages.recordings import check_recordings
 from small_repository import edit, small_repository
 
 pytestmark = pytest.mark.worker

@@ -178,7 +178,7 @@ def test_a_reply_that_fits_nothing_is_a_usage_error(clean: Path, capsys: pytest.
     assert rewards(clean, "reply", "word-problems", "4", "--task", "200") == exit_codes.USAGE
     assert "there are 200, from 0 to 199" in capsys.readouterr().err
     assert rewards(clean, "reply", "word-problems", "4", "5") == exit_codes.USAGE
-    assert "does not answer back" in capsys.readouterr().err
+    assert "is single-turn" in capsys.readouterr().err
 
 
 def test_a_rule_is_explained_with_what_it_found(clean: Path, capsys: pytest.CaptureFixture[str]) -> None:

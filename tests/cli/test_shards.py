@@ -9,8 +9,17 @@ import pytest
 from envops import exit_codes
 from envops.cli.main import main
 from envops.repository.workspace import Workspace
-from envops.validation.sharding import LOCK_SECONDS, SHARD_SECONDS, Load, divided, worthwhile_count
-from envops.validation.timings import GUESSED_SECONDS, Timing, expected_timings, remember_timing
+from envops.validation.scheduling import (
+    GUESSED_SECONDS,
+    LOCK_SECONDS,
+    SHARD_SECONDS,
+    Load,
+    Timing,
+    divided,
+    expected_timings,
+    remember_timing,
+    worthwhile_count,
+)
 from small_repository import edit, git, small_repository
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from envops.repository.workspace import Workspace
-from envops.validation import requests
+from envops.validation.stages import invariants, rewards
 from envops.validation.templates import LockTemplates
 from observed import Observations
 
@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 def impatience() -> Iterator[None]:
     """A reply that hangs hangs for two seconds only."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(requests, "SECONDS_PER_REPLY", 2.0)
+        for stage in (rewards, invariants):
+            patch.setattr(stage, "SECONDS_PER_REPLY", 2.0)
         yield
 
 

@@ -5,23 +5,21 @@ from __future__ import annotations
 import threading
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from envops.facts.observed import Facts
+from envops.facts.stages import StageName
 from envops.repository.package import AnswerDeclaration, Package, RewardDeclaration
 from envops.repository.registry import EnvironmentEntry
 from envops.repository.source import read_source
 from envops.repository.workspace import Workspace
 from envops.rules.engine import Finding, Gate, Subject, findings
 from envops.validation.observation import observe_unpacked
-from envops.validation.requests import Wish
+from envops.validation.observation_request import ObservationRequest
 from envops.validation.templates import LockTemplates
 from envops.validation.venv import venv_for
 from planted import Planted
 
-if TYPE_CHECKING:
-    from collections.abc import Collection
-
+SCORING = ("rewards", "validation", "invariants", "tests")
 REPOSITORY = Path(__file__).parents[2]
 LOCKS = {"v0": "date_arithmetic", "v1": "word_problems"}
 SEARCHED = ("RWD085", "RWD086", "RWD087")
@@ -38,16 +36,16 @@ class Observations:
     def observed(self, each: Planted, folder: Path) -> tuple[Package, Facts]:
         """The environment as `envops rewards` sees it, without its mutants."""
         package = written(each, folder)
-        without = {"mutation"} if any(rule in SEARCHED for rule in each.rules) else {"mutation", "search"}
-        return package, self.facts(package, without)
+        searching = any(rule in SEARCHED for rule in each.rules)
+        return package, self.facts(package, (*SCORING, "search") if searching else SCORING)
 
-    def facts(self, package: Package, without: Collection[str]) -> Facts:
-        """What is seen of a package without some pieces; no wheel is built, the folder stands for an unpacked one."""
+    def facts(self, package: Package, stages: tuple[StageName, ...]) -> Facts:
+        """What some stages observe of a package; no wheel is built, the folder stands for an unpacked one."""
         stop = threading.Event()
         lock = REPOSITORY / "environments" / LOCKS[package.generation or "v1"] / "requirements.lock"
         venv = venv_for(lock, self._workspace, stop)
-        arguments = (EnvironmentEntry(package.name), package, package.folder, self._workspace, Wish(evaluate=False))
-        return observe_unpacked(*arguments, stop, self._templates, venv, without=without)
+        entry, request = EnvironmentEntry(package.name), ObservationRequest(evaluate=False, stages=stages)
+        return observe_unpacked(entry, package, package.folder, self._workspace, request, stop, self._templates, venv)
 
 
 def written(each: Planted, folder: Path) -> Package:

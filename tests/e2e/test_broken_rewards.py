@@ -12,8 +12,9 @@ from envops.repository.repository import Repository
 from envops.repository.workspace import Workspace
 from envops.rules.engine import Subject
 from envops.rules.verdict import judge
-from envops.validation.observation import Watcher, observe
-from envops.validation.requests import Wish
+from envops.validation.collected_facts import ProgressListener
+from envops.validation.observation import observe
+from envops.validation.observation_request import ObservationRequest
 
 ROOT = Path(__file__).parents[2]
 
@@ -117,9 +118,9 @@ def fired(reward: Reward, replacement: str, root: Path) -> set[str]:
     repository = Repository.load(root)
     entry, package = repository.registry.environments[reward.environment], repository.packages[reward.environment]
     # What policies and cases say is enough here; the rest of the gate costs more than it tells.
-    wish = Wish(evaluate=False, only_replies=True)
-    silent = Watcher(stage=lambda _: None, advance=lambda _done, _total: None)
-    facts = observe(entry, package, Workspace(ROOT), wish, silent, threading.Event())
+    request = ObservationRequest(evaluate=False, only_replies=True)
+    silent = ProgressListener()
+    facts = observe(entry, package, Workspace(ROOT), request, silent, threading.Event())
     judgement = judge(Subject(entry, package, facts), ["rewards"])
     assert judgement.gates["rewards"].verdict == "fail"
     return {finding.rule for finding in judgement.findings if finding.severity == "error"}

@@ -153,7 +153,7 @@ def _strangers(place: Place) -> list[str]:
         (_old_evidence, "the validation is of"),
         (_other_wheel, "is not the wheel that was tested"),
         (_failed, "the validation is fail: RWD001"),
-        (_one_gate, "did not judge rewards, smoke, distribution"),
+        (_one_gate, "did not check rewards, smoke, distribution"),
         (_uncommitted, "not committed"),
         (_strangers, "nor one of its teams"),
     ],

@@ -9,8 +9,7 @@ from typing import Any
 
 from envops.facts.observed import Description, Failure, FunctionFailure, FunctionScore, Place, Task
 from envops.repository.package import Package
-from envops.validation.reply import Extracted, Replied
-from envops.validation.reply_text import render_json, render_text
+from envops.validation.reply import Extracted, Replied, render_json, render_text
 
 PACKAGE = Package("plain-sums", Path(), "plain_sums", "0.1.0", "", (), "", (), (), "", "v0", None)
 SAID: Any = ({"role": "assistant", "content": "<answer>4</answer>"},)

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from envops.facts import stages
 from envops.facts.observed import (
     Case,
     Dataset,
@@ -19,12 +20,12 @@ from envops.facts.observed import (
     RewardFunction,
     Rollout,
     Score,
-    Stage,
     Task,
     TestOutcome,
     Validation,
     Wheel,
 )
+from envops.facts.stages import StageName
 from envops.repository.package import CaseDeclaration, Lock, Package, RewardDeclaration
 from envops.repository.registry import DistributionGate, EnvironmentEntry, Gates, SmokeGate
 from envops.rules.engine import Subject
@@ -32,19 +33,7 @@ from envops.rules.engine import Subject
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-STAGES: tuple[Stage, ...] = (
-    "venv",
-    "wheel",
-    "load",
-    "tasks",
-    "rewards",
-    "validation",
-    "tests",
-    "invariants",
-    "search",
-    "smoke",
-    "distribution",
-)
+STAGES = tuple(stage.name for stage in stages.STAGES if stage.gates)
 README = """\
 # plain-sums
 
@@ -276,7 +265,9 @@ def v0(requires: str = "verifiers>=0.1.9,<0.4", **changes: Any) -> Subject:
     return subject(package=package | given, **changes)
 
 
-def unloaded(stage: Stage = "load", kind: str = "raised", message: str = "no such thing", **changes: Any) -> Subject:
+def unloaded(
+    stage: StageName = "load", kind: str = "raised", message: str = "no such thing", **changes: Any
+) -> Subject:
     """The sound environment whose observation ended at a stage."""
     done = STAGES[: STAGES.index(stage)]
     gone = {"loaded": False, "tasks": (), "scores": (), "cases": (), "validations": (), "tests": ()}
@@ -285,5 +276,5 @@ def unloaded(stage: Stage = "load", kind: str = "raised", message: str = "no suc
     return subject(**{**gone, **more, **changes})
 
 
-def attempt(stage: Stage) -> NetworkAttempt:
+def attempt(stage: StageName) -> NetworkAttempt:
     return NetworkAttempt("huggingface.co:443", stage, Place("plain_sums/taskset.py", 5))

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from envops.facts import stages
+from envops.facts.stages import Stage, stage_named
 from envops.rules import engine
 from envops.rules.engine import Found, Subject
-from envops.rules.verdict import STAGES_OF_GATE, judge, worst
+from envops.rules.verdict import judge, worst
 from subjects import STAGES, failure, rollouts, score, scores, subject, unloaded
 
 BROKEN = ["timeout", "crash", "memory", "protocol", "infrastructure"]
@@ -43,9 +45,8 @@ def test_ignored_finding_stays_visible_without_effect() -> None:
 @pytest.mark.parametrize("stage", STAGES)
 def test_broken_infrastructure_is_an_error_of_the_gates_that_need_it(stage: engine.Any, kind: str) -> None:
     told = verdicts(unloaded(stage, kind))
-    for gate, needed in STAGES_OF_GATE.items():
-        if stage in needed:
-            assert told[gate] == "error"
+    for gate in stage_named(stage).gates:
+        assert told[gate] == "error"
 
 
 @pytest.mark.parametrize("kind", OWN)
@@ -62,8 +63,13 @@ def test_own_failure_fails_its_gate_and_leaves_the_others_open(kind: str) -> Non
 @pytest.mark.parametrize("stage", STAGES)
 def test_no_own_failure_of_any_stage_goes_unsaid(stage: engine.Any, kind: str) -> None:
     """Each stage's own failure is a finding of the first gate that needs it."""
-    gate = next(gate for gate, needed in STAGES_OF_GATE.items() if stage in needed)
-    assert verdicts(unloaded(stage, kind))[gate] == "fail"
+    assert verdicts(unloaded(stage, kind))[stage_named(stage).gates[0]] == "fail"
+
+
+def test_gate_is_inconclusive_without_a_new_stage(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stages, "STAGES", (*stages.STAGES, Stage("spelling", "", gates=("smoke",))))
+    smoke = judge(subject()).gates["smoke"]
+    assert (smoke.verdict, smoke.reason) == ("inconclusive", "not observed: spelling")
 
 
 def test_a_failure_that_is_ignored_proves_nothing() -> None:

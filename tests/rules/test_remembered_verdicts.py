@@ -20,11 +20,10 @@ from envops.rules.engine import GATES, Subject
 from envops.rules.result import EnvironmentResult, ValidationResult, environment_result, in_brief
 from envops.rules.verdict import judge
 from envops.text.plain_data import plain_data
-from envops.validation import remembered_verdicts as verdicts
-from envops.validation.judging import Question, are_in_the_cache, remembered_result
-from envops.validation.remembered_verdicts import KeptVerdict
-from envops.validation.remembering import VERDICT, facts_file, facts_key, remember
-from envops.validation.requests import Wish
+from envops.validation import verdicts
+from envops.validation.facts_cache import VERDICT, facts_file, facts_key, remember
+from envops.validation.observation_request import ObservationRequest
+from envops.validation.verdicts import KeptVerdict, ValidationRequest, are_in_the_cache, remembered_result
 from rule_cases import all_cases
 from subjects import failure, subject
 
@@ -35,33 +34,33 @@ NAME = "plain-sums"
 CASES = all_cases()
 
 
-def question_about(root: Path, *, brief: bool = False, **changes: Any) -> Question:
+def request_about(root: Path, *, brief: bool = False, **changes: Any) -> ValidationRequest:
     """A repository of one sound environment, with changes to it."""
     each = subject(**changes)
     package = replace(each.package, folder=root / "environments/plain_sums")
     package.folder.mkdir(parents=True, exist_ok=True)
     repository = Repository(root, Registry("acme", {NAME: each.entry}), {NAME: package})
-    return Question(repository, Workspace(root), brief, GATES, Wish())
+    return ValidationRequest(repository, Workspace(root), brief, GATES, ObservationRequest())
 
 
-def kept_facts(question: Question, **changes: Any) -> Path:
-    """The file of the sound environment's facts, written where this question looks for them."""
-    entry, package = question.repository.registry.environments[NAME], question.repository.packages[NAME]
-    key = facts_key(entry, package, question.wish)
-    assert remember(replace(subject().facts, key=key, **changes), question.workspace) == ""
-    return facts_file(question.workspace, NAME, key)
-
-
-@pytest.fixture
-def question(tmp_path: Path) -> Question:
-    return question_about(tmp_path)
+def kept_facts(validation: ValidationRequest, **changes: Any) -> Path:
+    """The file of the sound environment's facts, written where this validation looks for them."""
+    entry, package = validation.repository.registry.environments[NAME], validation.repository.packages[NAME]
+    key = facts_key(entry, package, validation.observation)
+    assert remember(replace(subject().facts, key=key, **changes), validation.workspace) == ""
+    return facts_file(validation.workspace, NAME, key)
 
 
 @pytest.fixture
-def unreadable(question: Question) -> Path:
+def validation(tmp_path: Path) -> ValidationRequest:
+    return request_about(tmp_path)
+
+
+@pytest.fixture
+def unreadable(validation: ValidationRequest) -> Path:
     """The facts' file, damaged after they were judged: only a remembered verdict is left."""
-    path = kept_facts(question)
-    assert remembered_result(question, NAME) is not None
+    path = kept_facts(validation)
+    assert remembered_result(validation, NAME) is not None
     path.write_bytes(b"{")
     return path
 
@@ -72,11 +71,11 @@ def without_clock(result: EnvironmentResult | None) -> EnvironmentResult | None:
 
 @pytest.mark.parametrize("brief", [False, True])
 def test_remembered_result_is_the_judged_one_without_its_facts(brief: bool, tmp_path: Path) -> None:
-    question = question_about(tmp_path, brief=brief)
-    path = kept_facts(question)
-    judged = remembered_result(question, NAME)
+    validation = request_about(tmp_path, brief=brief)
+    path = kept_facts(validation)
+    judged = remembered_result(validation, NAME)
     path.write_bytes(b"{")
-    again = remembered_result(question, NAME)
+    again = remembered_result(validation, NAME)
     assert judged is not None
     assert (judged.verdict, judged.cached, judged.brief) == ("pass", True, brief)
     assert without_clock(again) == without_clock(judged)
@@ -96,39 +95,39 @@ def test_remembered_result_is_the_judged_one_without_its_facts(brief: bool, tmp_
     ],
     ids=str,
 )
-def test_changed_entry_package_or_form_is_judged_anew(changes: dict[str, Any], question: Question) -> None:
-    assert remembered_result(question, NAME) is not None
-    assert remembered_result(question_about(question.workspace.root, **changes), NAME) is None
+def test_changed_entry_package_or_form_is_judged_anew(changes: dict[str, Any], validation: ValidationRequest) -> None:
+    assert remembered_result(validation, NAME) is not None
+    assert remembered_result(request_about(validation.workspace.root, **changes), NAME) is None
 
 
 @pytest.mark.usefixtures("unreadable")
-def test_other_gates_are_judged_anew(question: Question) -> None:
-    assert remembered_result(replace(question, gates=("rewards",)), NAME) is None
+def test_other_gates_are_judged_anew(validation: ValidationRequest) -> None:
+    assert remembered_result(replace(validation, gates=("rewards",)), NAME) is None
 
 
 @pytest.mark.usefixtures("unreadable")
-def test_changed_rule_is_judged_anew(question: Question, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_changed_rule_is_judged_anew(validation: ValidationRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(verdicts, "code_digest", lambda _: "of other rules")
-    assert remembered_result(question, NAME) is None
+    assert remembered_result(validation, NAME) is None
 
 
 @pytest.mark.usefixtures("unreadable")
-def test_new_recording_is_judged_anew(question: Question) -> None:
-    folder = question.repository.packages[NAME].folder / RECORDINGS
+def test_new_recording_is_judged_anew(validation: ValidationRequest) -> None:
+    folder = validation.repository.packages[NAME].folder / RECORDINGS
     folder.mkdir()
     (folder / "a-model.json").write_text("{}")
-    assert remembered_result(question, NAME) is None
+    assert remembered_result(validation, NAME) is None
 
 
 @pytest.mark.usefixtures("unreadable")
-def test_cache_that_is_not_wished_is_not_read(question: Question) -> None:
-    assert remembered_result(replace(question, wish=Wish(use_cache=False)), NAME) is None
+def test_cache_that_is_not_wanted_is_not_read(validation: ValidationRequest) -> None:
+    assert remembered_result(replace(validation, observation=ObservationRequest(use_cache=False)), NAME) is None
 
 
-def test_changed_threshold_changes_a_remembered_verdict(question: Question) -> None:
-    kept_facts(question)
-    before = remembered_result(question, NAME)
-    strict = question_about(question.workspace.root, distribution=DistributionGate(min_mean=0.9, max_mean=0.95))
+def test_changed_threshold_changes_a_remembered_verdict(validation: ValidationRequest) -> None:
+    kept_facts(validation)
+    before = remembered_result(validation, NAME)
+    strict = request_about(validation.workspace.root, distribution=DistributionGate(min_mean=0.9, max_mean=0.95))
     after = remembered_result(strict, NAME)
     assert before is not None
     assert after is not None
@@ -136,12 +135,12 @@ def test_changed_threshold_changes_a_remembered_verdict(question: Question) -> N
 
 
 @pytest.mark.usefixtures("unreadable")
-def test_line_in_the_registry_matters_only_to_entries_that_ignore_rules(question: Question) -> None:
-    root = question.workspace.root
-    assert remembered_result(question_about(root, entry={"line": 99}), NAME) is not None
-    kept_facts(ignoring := question_about(root, entry={"ignore": {"RWD999": "no such rule"}}))
+def test_line_in_the_registry_matters_only_to_entries_that_ignore_rules(validation: ValidationRequest) -> None:
+    root = validation.workspace.root
+    assert remembered_result(request_about(root, entry={"line": 99}), NAME) is not None
+    kept_facts(ignoring := request_about(root, entry={"ignore": {"RWD999": "no such rule"}}))
     (first,) = [one for one in (remembered_result(ignoring, NAME),) if one]
-    moved = remembered_result(question_about(root, entry={"ignore": {"RWD999": "no such rule"}, "line": 99}), NAME)
+    moved = remembered_result(request_about(root, entry={"ignore": {"RWD999": "no such rule"}, "line": 99}), NAME)
     assert moved is not None
     assert {one.place.line for one in first.findings if one.place} == {7}
     assert {one.place.line for one in moved.findings if one.place} == {99}
@@ -156,82 +155,84 @@ def test_rules_do_not_look_at_the_entrys_line_unless_it_ignores_some(rule: str) 
 
 
 @pytest.mark.parametrize("damage", [b"", b"{", b"null", b"[" * 100_000, b"\xff", b'{"key": "k", "result": {}}'])
-def test_damaged_verdict_is_as_good_as_none(damage: bytes, question: Question) -> None:
-    path = kept_facts(question)
-    judged = remembered_result(question, NAME)
+def test_damaged_verdict_is_as_good_as_none(damage: bytes, validation: ValidationRequest) -> None:
+    path = kept_facts(validation)
+    judged = remembered_result(validation, NAME)
     (kept,) = path.parent.glob(f"*{VERDICT}")
     kept.write_bytes(damage)
-    assert without_clock(remembered_result(question, NAME)) == without_clock(judged)
+    assert without_clock(remembered_result(validation, NAME)) == without_clock(judged)
     assert kept.read_bytes() != damage
 
 
-def test_truncated_verdict_is_as_good_as_none(question: Question) -> None:
-    path = kept_facts(question)
-    remembered_result(question, NAME)
+def test_truncated_verdict_is_as_good_as_none(validation: ValidationRequest) -> None:
+    path = kept_facts(validation)
+    remembered_result(validation, NAME)
     (kept,) = path.parent.glob(f"*{VERDICT}")
     whole = kept.read_bytes()
     path.write_bytes(b"{")
     for length in range(0, len(whole), 97):
         kept.write_bytes(whole[:length])
-        assert remembered_result(question, NAME) is None
+        assert remembered_result(validation, NAME) is None
 
 
-def test_verdict_of_another_environment_or_key_is_not_taken(question: Question) -> None:
-    path = kept_facts(question)
-    result = remembered_result(question, NAME)
+def test_verdict_of_another_environment_or_key_is_not_taken(validation: ValidationRequest) -> None:
+    path = kept_facts(validation)
+    result = remembered_result(validation, NAME)
     (kept,) = path.parent.glob(f"*{VERDICT}")
     path.write_bytes(b"{")
     assert result is not None
     whole = kept.read_bytes()
     kept.write_bytes(whole.replace(b'"name":"plain-sums"', b'"name":"other-sums"'))
-    assert remembered_result(question, NAME) is None
+    assert remembered_result(validation, NAME) is None
     KeptVerdict(kept, "another key").write(result)
-    assert remembered_result(question, NAME) is None
+    assert remembered_result(validation, NAME) is None
 
 
 @pytest.mark.usefixtures("unreadable")
-def test_facts_written_anew_take_the_verdict_with_them(question: Question) -> None:
-    kept_facts(question, completed=())
-    result = remembered_result(question, NAME)
+def test_facts_written_anew_take_the_verdict_with_them(validation: ValidationRequest) -> None:
+    kept_facts(validation, completed=())
+    result = remembered_result(validation, NAME)
     assert result is not None
     assert result.verdict == "inconclusive"
 
 
-def test_errors_are_not_remembered(question: Question) -> None:
-    path = kept_facts(question, failures={"smoke": failure("timeout")})
-    result = remembered_result(question, NAME)
+def test_errors_are_not_remembered(validation: ValidationRequest) -> None:
+    path = kept_facts(validation, failures={"smoke": failure("timeout")})
+    result = remembered_result(validation, NAME)
     assert result is not None
     assert result.verdict == "error"
     assert not list(path.parent.glob(f"*{VERDICT}"))
 
 
-def test_verdict_on_stale_recordings_is_not_remembered(question: Question) -> None:
-    path = kept_facts(question)
-    folder = question.repository.packages[NAME].folder / RECORDINGS
+def test_verdict_on_stale_recordings_is_not_remembered(validation: ValidationRequest) -> None:
+    path = kept_facts(validation)
+    folder = validation.repository.packages[NAME].folder / RECORDINGS
     folder.mkdir()
     (folder / "a-model.json").write_text("{}")
-    rewards = replace(question, gates=("rewards",), wish=Wish(evaluate=False))
+    rewards = replace(validation, gates=("rewards",), observation=ObservationRequest(evaluate=False))
     assert remembered_result(rewards, NAME) is not None
     assert not list(path.parent.glob(f"*{VERDICT}"))
 
 
-def test_only_facts_that_the_cache_holds_count_as_kept(question: Question) -> None:
-    path = kept_facts(question)
+def test_only_facts_that_the_cache_holds_count_as_kept(validation: ValidationRequest) -> None:
+    path = kept_facts(validation)
     facts = replace(subject().facts, key=path.stem)
-    assert are_in_the_cache(facts, question.workspace)
-    assert not are_in_the_cache(replace(facts, completed=()), question.workspace)
+    assert are_in_the_cache(facts, validation.workspace)
+    assert not are_in_the_cache(replace(facts, completed=()), validation.workspace)
     path.unlink()
-    assert not are_in_the_cache(facts, question.workspace)
+    assert not are_in_the_cache(facts, validation.workspace)
 
 
-def test_cache_that_takes_nothing_costs_no_verdict(question: Question, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = kept_facts(question)
+def test_cache_that_takes_nothing_costs_no_verdict(
+    validation: ValidationRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = kept_facts(validation)
 
     def refuse(*_: object) -> None:
         raise OSError("full")
 
     monkeypatch.setattr(verdicts, "write_whole", refuse)
-    assert remembered_result(question, NAME) is not None
+    assert remembered_result(validation, NAME) is not None
     assert not list(path.parent.glob(f"*{VERDICT}"))
 
 

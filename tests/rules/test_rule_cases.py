@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from envops.rules.engine import Judged, Subject, all_rules, findings
 from envops.rules.verdict import judge
-from envops.validation.facts_on_disk import read_facts, write_facts
+from envops.validation.facts_cache import read_facts, write_facts
 from rule_cases import all_cases
 from subjects import subject, v0
 

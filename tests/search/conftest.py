@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from envops.repository.workspace import Workspace
-from envops.validation.searching import SEARCH_LOCK
+from envops.validation.stages.search import SEARCH_LOCK
 from envops.validation.venv import venv_for
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "defects"))  # forked workers and sound oddities are kept there

@@ -47,7 +47,7 @@ def environment(planted: Planted, generation: str) -> Environment:
 def searched(observations: Observations, each: Environment, folder: Path) -> Facts:
     """The facts of a search as `envops validate` makes them, without those of other stages."""
     package = written(each, folder)
-    return observations.facts(package, ("rewards", "invariants", "mutation", "repetition", "tests"))
+    return observations.facts(package, ("search",))
 
 
 def fired(each: Environment, facts: Facts, folder: Path) -> list[Finding]:

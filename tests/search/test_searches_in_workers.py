@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 import yaml
 from envops.repository.cases import parse_expectation, read_cases
-from envops.validation import searching
+from envops.validation.stages import search
 from envops.validation.templates import LockTemplates
 from observed import Observations
 from oddities import ODDITIES
@@ -21,7 +21,7 @@ from rewards_to_search import DEFECTS
 from searched import environment, fired, searched
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from envops.repository.workspace import Workspace
 
@@ -67,9 +67,9 @@ def grade(reply, answer):
 
 
 @pytest.fixture(autouse=True)
-def ends_by_count(monkeypatch: pytest.MonkeyPatch) -> None:
+def ends_by_count(stage_cost: Callable[[str, float], None]) -> None:
     """A busy machine changes nothing."""
-    monkeypatch.setattr(searching, "SECONDS", 30.0)
+    stage_cost("search", 30.0)
 
 
 @pytest.fixture(scope="session")
@@ -110,7 +110,7 @@ def assert_case_fails_as_offered(evidence, folder: Path) -> None:
 def test_worker_search_sound_reward_finds_nothing(
     each: Environment, observations: Observations, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(searching, "EVALUATIONS", 1200)
+    monkeypatch.setattr(search, "EVALUATIONS", 1200)
     facts = searched(observations, each, tmp_path)
     assert facts.search is not None
     assert facts.search.ended in ("evaluations", "time")
@@ -126,10 +126,13 @@ def test_reward_for_length_is_reported_as_undeclared(observations: Observations,
 
 
 def test_reward_that_hangs_and_raises_is_reported_with_replies(
-    observations: Observations, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    observations: Observations,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    stage_cost: Callable[[str, float], None],
 ) -> None:
-    monkeypatch.setattr(searching, "SECONDS_PER_REPLY", 0.4)
-    monkeypatch.setattr(searching, "SECONDS", 4.0)
+    monkeypatch.setattr(search, "SECONDS_PER_REPLY", 0.4)
+    stage_cost("search", 4.0)
     each = planted("fragile", "RWD089", FRAGILE, "v1")
     facts = searched(observations, each, tmp_path)
     assert facts.search is not None
@@ -213,7 +216,7 @@ def test_multi_turn_search_plays_its_finds(
     assert facts.description is not None
     assert facts.description.conversational
     assert facts.search is not None
-    assert facts.search.limit == searching.EVALUATIONS_OF_CONVERSATIONS
+    assert facts.search.limit == search.EVALUATIONS_OF_CONVERSATIONS
     assert {finding.rule for finding in fired(each, facts, tmp_path)} == rules
 
 

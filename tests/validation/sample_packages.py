@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING, Any
 from envops.repository.package import Package
 from envops.repository.read_package import read_package
 from envops.repository.registry import DistributionGate, EnvironmentEntry, Gates, SmokeGate
-from envops.validation import observation, requests
+from envops.validation.collected_facts import ProgressListener
 from envops.validation.job import Confinement, Job
-from envops.validation.observation import Watcher, observe
-from envops.validation.requests import Wish
+from envops.validation.observation import observe
+from envops.validation.observation_request import ObservationRequest
+from envops.validation.stages import invariants, rewards, tests
 from envops.validation.templates import environment_processes
 from envops.validation.venv import venv_for
 
@@ -103,16 +104,17 @@ def look_at(
     patch: pytest.MonkeyPatch,
     *,
     secrets: tuple[str, ...] = (),
-    wish: Wish = Wish(use_cache=False),  # noqa: B008
+    request: ObservationRequest = ObservationRequest(use_cache=False),  # noqa: B008
     **limits: float,
 ) -> Seen:
-    """Observe a package afresh; `limits` are constants of `requests` or `observation`, such as SECONDS_PER_REPLY."""
+    """Observe a package afresh; `limits` are constants of the stages that score, such as SECONDS_PER_REPLY."""
     entry = EnvironmentEntry(package.name, gates=SMALL, secrets=secrets)
-    watcher = Watcher(stage=lambda _: None, advance=lambda *_: None)
     with patch.context() as patched:
         for name, value in limits.items():
-            patched.setattr(requests if hasattr(requests, name) else observation, name, value)
-        facts = observe(entry, package, workspace, wish, watcher, threading.Event())
+            for stage in (rewards, invariants, tests):
+                if hasattr(stage, name):
+                    patched.setattr(stage, name, value)
+        facts = observe(entry, package, workspace, request, ProgressListener(), threading.Event())
     return Seen(facts, package)
 
 

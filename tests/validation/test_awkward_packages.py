@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 from envops.system.subprocesses import Interrupted
-from envops.validation.requests import Wish
+from envops.validation.observation_request import ObservationRequest
 from sample_packages import Seen, line_of, look_at, processes_with, worker_at, write_package
 
 if TYPE_CHECKING:
     from envops.repository.workspace import Workspace
 
 pytestmark = pytest.mark.worker
-SCORING = Wish(use_cache=False, evaluate=False)
+SCORING = ObservationRequest(use_cache=False, evaluate=False)
 
 STUBBORN = """
 import verifiers as vf
@@ -117,10 +117,10 @@ CASE = "- name: the first\n  task: 0\n  reply: x\n  expect: {reward: 1.0}\n"
 def stubborn(environments: Path, workspace: Workspace, patch: pytest.MonkeyPatch) -> Seen:
     files = {"module.py": STUBBORN, "tests/oracle.py": HANGING_ORACLE, "tests/test_it.py": HANGING_TESTS}
     package = write_package(environments / "stubborn", "v0", files)
-    return look_at(package, workspace, patch, wish=SCORING, SECONDS_PER_REPLY=1.0, TESTS_SECONDS=3.0)
+    return look_at(package, workspace, patch, request=SCORING, SECONDS_PER_REPLY=1.0, TESTS_SECONDS=3.0)
 
 
-def test_an_oracle_that_hangs_is_stopped_and_said(stubborn: Seen):
+def test_oracle_that_hangs_is_stopped_and_said(stubborn: Seen):
     failure = next(one.failure for one in stubborn.facts.scores if one.policy == "oracle" and one.task == 0)
     assert failure is not None
     assert failure.kind == "timeout"
@@ -128,7 +128,7 @@ def test_an_oracle_that_hangs_is_stopped_and_said(stubborn: Seen):
     assert failure.place.file == "tests/oracle.py"
 
 
-def test_an_oracle_that_hangs_once_is_asked_about_the_other_tasks(stubborn: Seen):
+def test_oracle_that_hangs_once_is_asked_about_the_other_tasks(stubborn: Seen):
     assert next(one.reward for one in stubborn.facts.scores if one.policy == "oracle" and one.task == 1) == 1.0
 
 
@@ -158,7 +158,7 @@ def secretive(environments: Path, workspace: Workspace, patch: pytest.MonkeyPatc
     return look_at(package, workspace, patch)
 
 
-def test_a_secret_that_is_not_declared_is_missing(secretive: Seen):
+def test_secret_that_is_not_declared_is_missing(secretive: Seen):
     failure = secretive.facts.failures["load"]
     assert failure.kind == "missing-secret"
     assert "SECRETIVE_API_KEY" in failure.message
@@ -178,14 +178,14 @@ def empty(environments: Path, workspace: Workspace, patch: pytest.MonkeyPatch) -
     return look_at(package, workspace, patch)
 
 
-def test_an_empty_taskset_is_seen_as_empty(empty: Seen):
+def test_empty_taskset_is_seen_as_empty(empty: Seen):
     assert empty.facts.failures == {}
     assert empty.facts.description is not None
     assert [(one.split, one.size) for one in empty.facts.description.datasets] == [("train", 0)]
     assert (empty.facts.tasks, empty.facts.scores, empty.facts.rollouts) == ((), (), ())
 
 
-def test_a_case_of_an_empty_taskset_has_no_task(empty: Seen):
+def test_case_of_an_empty_taskset_has_no_task(empty: Seen):
     failure = empty.case("the first").failure
     assert failure is not None
     assert failure.type == "LookupError"
@@ -194,10 +194,10 @@ def test_a_case_of_an_empty_taskset_has_no_task(empty: Seen):
 @pytest.fixture(scope="module")
 def plain(environments: Path, workspace: Workspace, patch: pytest.MonkeyPatch) -> Seen:
     package = write_package(environments / "plain_reward", "v1", {"module.py": PLAIN, "tests/cases.yaml": CASE})
-    return look_at(package, workspace, patch, wish=SCORING)
+    return look_at(package, workspace, patch, request=SCORING)
 
 
-def test_a_reward_that_is_not_asynchronous_is_filed_with_its_function(plain: Seen):
+def test_reward_that_is_not_asynchronous_is_filed_with_its_function(plain: Seen):
     assert plain.failed("the first")["not_asynchronous"].type == "TypeError"
     assert plain.score("the first").reward is None
 
@@ -213,7 +213,7 @@ def test_without_an_oracle_one_is_derived(plain: Seen):
     assert score.completion[0]["content"] == "<answer>x</answer>"
 
 
-def test_a_task_without_a_check_of_its_own_is_not_checked(plain: Seen):
+def test_task_without_a_check_of_its_own_is_not_checked(plain: Seen):
     assert plain.facts.validations == ()
 
 
@@ -222,9 +222,7 @@ def open_files() -> int:
 
 
 @pytest.mark.parametrize("hidden", [None, "verifiers.py"], ids=["forks of a base", "new processes"])
-def test_many_interrupted_workers_leave_no_open_file_no_thread_and_no_process(
-    hidden: str | None, tmp_path: Path, workspace: Workspace
-):
+def test_interrupted_workers_leave_no_file_thread_or_process(hidden: str | None, tmp_path: Path, workspace: Workspace):
     stop = threading.Event()
     stop.set()
     if hidden is not None:  # where a wheel changes the import, nothing is forked

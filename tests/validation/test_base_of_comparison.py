@@ -55,7 +55,7 @@ def root(tmp_path: Path) -> Path:
     return root
 
 
-def test_a_revision_is_read_from_git_and_the_work_tree_left_alone(root: Path, tmp_path: Path) -> None:
+def test_revision_is_read_from_git_and_the_work_tree_left_alone(root: Path, tmp_path: Path) -> None:
     before = git(root, "status", "--porcelain")
     entry, package = find_base(root, "main").environment(ENTRY, tmp_path / "scratch")
     assert package.version == "0.1.0"
@@ -70,24 +70,24 @@ def test_modes_are_kept_and_attributes_have_no_say(root: Path, tmp_path: Path) -
     assert (package.folder / "tests" / "run.sh").stat().st_mode & 0o100
 
 
-def test_the_label_names_the_commit(root: Path) -> None:
+def test_label_names_the_commit(root: Path) -> None:
     assert find_base(root, "main").label == f"main ({git(root, 'rev-parse', 'main')[:12]})"
 
 
-def test_a_folder_is_a_base_too(root: Path, tmp_path: Path) -> None:
+def test_folder_is_a_base_too(root: Path, tmp_path: Path) -> None:
     write_package(tmp_path / "elsewhere" / "plain_sums", "3.0")
     base = find_base(root, str(tmp_path / "elsewhere" / "plain_sums"))
     _, package = base.environment(ENTRY, tmp_path / "scratch")
     assert package.version == "3.0"
 
 
-def test_an_environment_that_was_not_there_is_new(root: Path, tmp_path: Path) -> None:
+def test_environment_that_was_not_there_is_new(root: Path, tmp_path: Path) -> None:
     with pytest.raises(NoBase, match="it is new") as raised:
         find_base(root, "main").environment(EnvironmentEntry("other-sums"), tmp_path / "scratch")
     assert raised.value.new
 
 
-def test_a_base_without_a_lock_is_said_to_be_one(root: Path, tmp_path: Path) -> None:
+def test_base_without_a_lock_is_said_to_be_one(root: Path, tmp_path: Path) -> None:
     git(root, "rm", "-q", "--cached", "environments/plain_sums/requirements.lock")
     git(root, "commit", "-q", "-m", "no lock")
     with pytest.raises(NoBase, match=r"has no requirements\.lock") as raised:
@@ -105,12 +105,12 @@ def test_what_is_no_base_is_refused(root: Path, given: str, message: str, monkey
         find_base(root, given)
 
 
-def test_an_option_is_not_taken_for_a_revision(root: Path) -> None:
+def test_option_is_not_taken_for_a_revision(root: Path) -> None:
     with pytest.raises(DeclarationError):
         find_base(root, "--all")
 
 
-def test_a_shallow_clone_is_told_how_to_get_more(root: Path, tmp_path: Path) -> None:
+def test_shallow_clone_is_told_how_to_get_more(root: Path, tmp_path: Path) -> None:
     git(root, "commit", "-q", "-a", "-m", "second")
     git(tmp_path, "clone", "-q", "--depth", "1", f"file://{root}", "shallow")
     with pytest.raises(DeclarationError, match="unshallow"):

@@ -60,7 +60,7 @@ def failure(package: Package, workspace: Workspace) -> Failure:
     return caught.value.failure
 
 
-def test_a_wheel_is_described(package: Package, workspace: Workspace):
+def test_wheel_is_described(package: Package, workspace: Workspace):
     made = build(package, workspace).wheel
     assert made.filename == "plain-0.1.0-py3-none-any.whl"
     assert {"plain/__init__.py", "plain/data.txt"} <= set(made.files)
@@ -69,13 +69,13 @@ def test_a_wheel_is_described(package: Package, workspace: Workspace):
     assert len(made.sha256) == 64
 
 
-def test_a_wheel_is_unpacked_with_bytecode(package: Package, workspace: Workspace):
+def test_wheel_is_unpacked_with_bytecode(package: Package, workspace: Workspace):
     overlay = build(package, workspace).overlay
     assert (overlay / "plain" / "data.txt").read_text() == "data\n"
     assert list((overlay / "plain" / "__pycache__").glob("__init__.*.pyc"))
 
 
-def test_the_same_package_makes_the_same_wheel(package: Package, workspace: Workspace, fresh: Workspace):
+def test_same_package_makes_the_same_wheel(package: Package, workspace: Workspace, fresh: Workspace):
     assert build(package, workspace).wheel == build(package, fresh).wheel
 
 
@@ -90,19 +90,19 @@ def test_neither_time_nor_place_nor_rights_make_another_wheel(package: Package, 
     assert build(moved, fresh).wheel.sha256 == build(package, workspace).wheel.sha256
 
 
-def test_a_wheel_is_built_once(package: Package, workspace: Workspace):
+def test_wheel_is_built_once(package: Package, workspace: Workspace):
     first = build(package, workspace).overlay
     (first / "mark").touch()
     assert (build(package, workspace).overlay / "mark").exists()
 
 
-def test_a_wheel_that_lost_its_file_is_built_again(package: Package, fresh: Workspace):
+def test_wheel_that_lost_its_file_is_built_again(package: Package, fresh: Workspace):
     overlay = build(package, fresh).overlay
     next(overlay.parent.glob("*.whl")).unlink()
     assert build(package, fresh).wheel.size > 0
 
 
-def test_a_build_sees_no_variable_that_could_be_a_secret(
+def test_build_sees_no_variable_that_could_be_a_secret(
     environments: Path, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ):
     for name in ("PRIME_API_KEY", "HF_TOKEN", "OPENAI_API_KEY", "AWS_SECRET_ACCESS_KEY", "GITHUB_TOKEN"):
@@ -114,13 +114,13 @@ def test_a_build_sees_no_variable_that_could_be_a_secret(
     assert not {name for name in seen if name.endswith(("KEY", "TOKEN"))}
 
 
-def test_a_build_writes_nothing_into_the_package(package: Package, fresh: Workspace):
+def test_build_writes_nothing_into_the_package(package: Package, fresh: Workspace):
     before = sorted(package.folder.rglob("*"))
     build(package, fresh)
     assert sorted(package.folder.rglob("*")) == before
 
 
-def test_a_package_that_does_not_build_is_the_authors_to_mend(environments: Path, workspace: Workspace):
+def test_package_that_does_not_build_is_the_authors_to_mend(environments: Path, workspace: Workspace):
     files = {"module.py": "", "hook.py": "raise ValueError('no wheel today')"}
     package = write_package(environments / "unbuildable", "v1", files, settings=HOOKED.replace("hooked", "unbuildable"))
     found = failure(package, workspace)
@@ -129,13 +129,13 @@ def test_a_package_that_does_not_build_is_the_authors_to_mend(environments: Path
     assert "no wheel today" in found.message
 
 
-def test_a_build_that_failed_leaves_nothing(environments: Path, workspace: Workspace):
+def test_build_that_failed_leaves_nothing(environments: Path, workspace: Workspace):
     files = {"module.py": "", "hook.py": "raise ValueError"}
     failure(write_package(environments / "half_built", "v1", files, settings=HOOKED), workspace)
     assert [path.suffix for path in (workspace.wheels / "half-built").iterdir()] == [".lock"]
 
 
-def test_a_wheel_without_metadata_is_the_authors_to_mend(tmp_path: Path):
+def test_wheel_without_metadata_is_the_authors_to_mend(tmp_path: Path):
     with zipfile.ZipFile(tmp_path / "bare.whl", "w") as archive:
         archive.writestr("a.py", "")
     with pytest.raises(ProgramFailed) as caught:
@@ -143,7 +143,7 @@ def test_a_wheel_without_metadata_is_the_authors_to_mend(tmp_path: Path):
     assert caught.value.failure.kind == "raised"
 
 
-def test_a_file_that_is_no_archive_is_the_authors_to_mend(tmp_path: Path):
+def test_file_that_is_no_archive_is_the_authors_to_mend(tmp_path: Path):
     (tmp_path / "text.whl").write_text("not a wheel")
     with pytest.raises(ProgramFailed):
         describe_wheel(tmp_path / "text.whl")
@@ -204,7 +204,7 @@ def test_build_that_takes_too_long_is_the_authors_to_mend(
     assert (found.kind, found.type, found.message) == ("raised", "BuildFailed", "it took longer than 1 s")
 
 
-def test_a_build_is_over_when_the_run_is(environments: Path, fresh: Workspace):
+def test_build_is_over_when_the_run_is(environments: Path, fresh: Workspace):
     venv_for(wheel.BUILD_LOCK, fresh, threading.Event())
     stop = threading.Event()
     stop.set()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import curious_packages
+import packages_reading_surroundings
 import pytest
 from sample_packages import Seen, line_of, look_at, write_package
 
@@ -24,7 +24,7 @@ def seen(request: pytest.FixtureRequest, environments: Path, workspace: Workspac
         patch.setenv(name, "canary")
     patch.setenv("SEARCH_API_KEY", "declared")
     name = f"curious_{request.param}"
-    files = curious_packages.FILES[request.param]
+    files = packages_reading_surroundings.FILES[request.param]
     package = write_package(environments / name, request.param, files, wheel_files=("sitecustomize.py",))
     return look_at(package, workspace, patch, secrets=("SEARCH_API_KEY", "UNSET_API_KEY"))
 
@@ -42,7 +42,7 @@ def test_nothing_fails(seen: Seen):
     assert seen.facts.failures == {}
 
 
-def test_an_environment_that_answers_is_conversational(seen: Seen):
+def test_environment_that_answers_is_conversational(seen: Seen):
     assert seen.facts.description is not None
     assert seen.facts.description.conversational
 
@@ -67,11 +67,11 @@ def test_declared_variables_are_seen(seen: Seen):
     assert "UNSET_API_KEY" not in data_of(seen)["variables"]
 
 
-def test_the_hub_is_offline(seen: Seen):
+def test_hub_is_offline(seen: Seen):
     assert data_of(seen)["variables"]["HF_HUB_OFFLINE"] == "1"
 
 
-def test_the_home_folder_is_an_empty_one(seen: Seen, workspace: Workspace):
+def test_home_folder_is_an_empty_one(seen: Seen, workspace: Workspace):
     assert data_of(seen)["variables"]["HOME"].startswith(f"{workspace.base}/scratch-")
 
 
@@ -85,7 +85,7 @@ def test_tool_servers_see_no_more_than_the_worker(seen: Seen):
     assert not [name for name in CANARIES if f" {name}" in said]
 
 
-def test_a_swallowed_connection_at_import_is_recorded_with_its_line(seen: Seen):
+def test_swallowed_connection_at_import_is_recorded_with_its_line(seen: Seen):
     (attempt,) = attempts(seen, "203.0.113.9")
     file = f"{seen.package.module}/surroundings.py"
     assert (attempt.address, attempt.stage) == ("203.0.113.9:80", "load")
@@ -94,7 +94,7 @@ def test_a_swallowed_connection_at_import_is_recorded_with_its_line(seen: Seen):
 
 
 @pytest.mark.parametrize(("host", "mark"), [("files.example.org", "# a name"), ("judge.example.org", "asynchronous")])
-def test_a_swallowed_lookup_in_a_reward_is_recorded_with_its_line(seen: Seen, host: str, mark: str):
+def test_swallowed_lookup_in_a_reward_is_recorded_with_its_line(seen: Seen, host: str, mark: str):
     first = attempts(seen, host)[0]
     file = f"{seen.package.module}/surroundings.py"
     assert first.stage == "rewards"
@@ -110,14 +110,14 @@ def test_loopback_is_not_an_attempt(seen: Seen):
     }
 
 
-def test_the_oracle_plays_whole_conversations(seen: Seen):
+def test_oracle_plays_whole_conversations(seen: Seen):
     score = next(score for score in seen.facts.scores if score.policy == "oracle")
     roles = [message["role"] for message in score.completion]
     assert roles == ["assistant", "user" if seen.package.generation == "v0" else "tool", "assistant"]
     assert score.reward == 1.0
 
 
-def test_a_case_can_script_the_turns(seen: Seen):
+def test_case_can_script_the_turns(seen: Seen):
     wrong, right = seen.score("a wrong turn"), seen.case("a right turn")
     assert wrong.reward == 0.0
     if seen.package.generation == "v0":
@@ -125,7 +125,7 @@ def test_a_case_can_script_the_turns(seen: Seen):
         assert right.score.reward == 1.0
 
 
-def test_a_reward_that_raises_after_a_conversation_is_no_zero(seen: Seen):
+def test_reward_that_raises_after_a_conversation_is_no_zero(seen: Seen):
     score = seen.score("a turn that raises")
     assert score.reward is None
     said = [failure.failure.message for failure in score.failures]
@@ -133,6 +133,6 @@ def test_a_reward_that_raises_after_a_conversation_is_no_zero(seen: Seen):
     assert "not this one" in said[0]
 
 
-def test_the_smoke_rollouts_earn_what_the_played_ones_did(seen: Seen):
+def test_smoke_rollouts_earn_what_the_played_ones_did(seen: Seen):
     smoke = [rollout for rollout in seen.facts.rollouts if rollout.policy == "oracle"]
     assert [(rollout.reward, rollout.predicted) for rollout in smoke] == [(1.0, 1.0)]

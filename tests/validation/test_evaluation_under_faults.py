@@ -12,7 +12,7 @@ from envops.facts.observed import Rollout
 from envops.repository.registry import EnvironmentEntry
 from envops.repository.repository import Repository
 from envops.validation.job import checked
-from envops.validation.opened import opened_environment
+from envops.validation.opened_environment import opened_environment
 from sample_packages import EXEMPLARS, REPOSITORY, write_package
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ def all_came_once(rollouts: list[Rollout]) -> bool:
 
 
 @pytest.mark.parametrize("fault", ALWAYS)
-def test_a_fault_is_an_error_and_never_a_reward(worker: Job, fault: str):
+def test_fault_is_an_error_and_never_a_reward(worker: Job, fault: str):
     rollouts = evaluated(worker, fault, seconds=1.5 if fault == "hang" else 30.0)
     assert all_came_once(rollouts)
     assert [each.reward for each in rollouts] == [None] * len(rollouts)
@@ -105,7 +105,7 @@ def test_a_fault_is_an_error_and_never_a_reward(worker: Job, fault: str):
 
 
 @pytest.mark.parametrize("fault", ["429", "503", "cut-body", "malformed-json"])
-def test_a_fault_by_chance_costs_the_rollouts_that_it_meets_and_no_others(worker: Job, fault: str):
+def test_random_fault_costs_only_the_rollouts_it_meets(worker: Job, fault: str):
     rollouts = evaluated(worker, f"{fault}{',' if ':' in fault else ':'}every=3")
     failed = [each for each in rollouts if each.failure is not None]
     assert all_came_once(rollouts)
@@ -128,7 +128,7 @@ def test_asking_again_has_an_end(worker: Job):
     assert {each.failure.kind for each in rollouts if each.failure} == {"provider"}
 
 
-def test_a_slow_endpoint_is_not_a_failing_one(worker: Job):
+def test_slow_endpoint_is_not_a_failing_one(worker: Job):
     rollouts = evaluated(worker, {"kind": "slow", "seconds": 0.2, "per_token": 0.01})
     assert all_came_once(rollouts)
     assert all(has_gold(each) for each in rollouts)
@@ -142,7 +142,7 @@ def test_rollouts_that_were_made_already_are_not_made_again(worker: Job):
     assert not {("oracle", each.task, each.rollout) for each in rollouts} & set(made)
 
 
-def test_a_reply_that_is_cut_off_is_truncated(worker: Job):
+def test_reply_that_is_cut_off_is_truncated(worker: Job):
     rollouts = evaluated(worker, sampling={"max_tokens": 1})
     assert all_came_once(rollouts)
     assert {each.truncated for each in rollouts} <= {True, False}

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from envops.facts.observed import Failure
 from envops.repository.registry import EnvironmentEntry
-from envops.validation.evaluating import Evaluator, ScriptedEvaluation
+from envops.validation.facts_cache import remembered
 from envops.validation.job import StageFailed, WorkerLost
 from envops.validation.journal import Journal
-from envops.validation.remembering import remembered
-from envops.validation.requests import Wish
+from envops.validation.observation_request import ObservationRequest
+from envops.validation.stages.rollouts import Evaluator, ScriptedEvaluation
 from sample_packages import SMALL, look_at, write_package
 
 if TYPE_CHECKING:
@@ -96,8 +96,8 @@ def evaluated(name: str, fails: str, environments: Path, workspace: Workspace, p
     """What is remembered of an environment whose rollouts fail somewhere."""
     more = SHAKY.format(fails=fails)
     package = write_package(environments / name, "v0", {"module.py": MODULE.format(more=more)})
-    facts = look_at(package, workspace, patch, wish=Wish(score=False, use_cache=False)).facts
-    kept = remembered(EnvironmentEntry(package.name, gates=SMALL), package, workspace, Wish(score=False))
+    facts = look_at(package, workspace, patch, request=ObservationRequest(score=False, use_cache=False)).facts
+    kept = remembered(EnvironmentEntry(package.name, gates=SMALL), package, workspace, ObservationRequest(score=False))
     assert kept is not None
     assert kept.rollouts == facts.rollouts
     assert len({(one.policy, one.task, one.rollout) for one in kept.rollouts}) == len(kept.rollouts) > 2
@@ -105,7 +105,7 @@ def evaluated(name: str, fails: str, environments: Path, workspace: Workspace, p
 
 
 @pytest.mark.worker
-def test_rollouts_that_fail_in_one_process_alone_are_remembered_as_successes(
+def test_rollouts_that_fail_in_one_process_only_count_as_successes(
     environments: Path, workspace: Workspace, patch: pytest.MonkeyPatch
 ) -> None:
     facts = evaluated("shaky", "first.read_text() == str(os.getpid())", environments, workspace, patch)
@@ -179,7 +179,7 @@ def journal(tmp_path: Path) -> Journal:
 EVERY = {(task, rollout): "" for task in range(4) for rollout in range(2)}
 
 
-def test_evaluator_with_a_job_that_fails_tries_all_of_it_again_where_that_helps(journal: Journal) -> None:
+def test_evaluator_tries_failed_rollouts_again_where_that_helps(journal: Journal) -> None:
     jobs = Jobs([{0, 1, 3}, set()])
     assert rollouts_of(jobs, journal) == EVERY
     assert jobs.played[1:] == [[(0, 0), (0, 1), (1, 0), (1, 1)], [(3, 0), (3, 1)]]
@@ -204,7 +204,7 @@ def test_evaluator_that_loses_a_job_goes_on_in_another(journal: Journal) -> None
     assert jobs.played == [[(0, 0), (0, 1), (1, 0)], [(1, 1), (2, 0), (2, 1), (3, 0), (3, 1)]]
 
 
-def test_evaluator_that_loses_two_jobs_gives_up_and_keeps_what_was_played(journal: Journal) -> None:
+def test_evaluator_that_loses_two_jobs_keeps_what_was_played(journal: Journal) -> None:
     jobs = Jobs([set()], lost={0: (3, CRASH), 1: (1, CRASH)})
     with pytest.raises(StageFailed):
         rollouts_of(jobs, journal)

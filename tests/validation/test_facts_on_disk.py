@@ -26,7 +26,7 @@ from envops.facts.observed import (
     Wheel,
 )
 from envops.facts.observed import TestOutcome as Outcome
-from envops.validation.facts_on_disk import as_json, read_facts, write_facts
+from envops.validation.facts_cache import as_json, read_facts, write_facts
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -103,7 +103,7 @@ def test_half_a_pair_of_surrogates_is_written_by_its_number():
     assert json.loads(as_json({"said": "\ud800"})) == {"said": "\ud800"}
 
 
-def test_a_missing_reward_is_not_zero(path: Path):
+def test_missing_reward_is_not_zero(path: Path):
     assert again(FULL, path).scores[0].reward is None
 
 
@@ -124,7 +124,7 @@ def test_writing_that_fails_leaves_what_was_there(path: Path):
 
 
 @pytest.mark.parametrize("kept", [0, 1, 10, 500, -1])
-def test_a_truncated_file_is_refused(kept: int, path: Path):
+def test_truncated_file_is_refused(kept: int, path: Path):
     write_facts(FULL, path)
     path.write_bytes(path.read_bytes()[:kept])
     with pytest.raises(ValueError):  # noqa: PT011 - any of json's, unicode's and pydantic's
@@ -147,20 +147,20 @@ def test_a_truncated_file_is_refused(kept: int, path: Path):
     ],
     ids=lambda content: content[:20].decode("latin-1"),
 )
-def test_a_foreign_file_is_refused(content: bytes, path: Path):
+def test_foreign_file_is_refused(content: bytes, path: Path):
     path.parent.mkdir(parents=True)
     path.write_bytes(content)
     with pytest.raises(ValueError):  # noqa: PT011 - any of json's, unicode's and pydantic's
         read_facts(path)
 
 
-def test_a_missing_file_is_said_as_such(path: Path):
+def test_missing_file_is_said_as_such(path: Path):
     with pytest.raises(FileNotFoundError):
         read_facts(path)
 
 
 @pytest.mark.parametrize("kind", ["raised", "missing-secret", "network"])
-def test_the_environments_own_failures_may_be_remembered(kind: str):
+def test_environments_own_failures_may_be_remembered(kind: str):
     assert replace(FULL, failures={"load": replace(FAILURE, kind=kind)}).broken_infrastructure() == {}
 
 

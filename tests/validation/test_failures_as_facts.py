@@ -56,11 +56,11 @@ def hide() -> None:
         raise RuntimeError("could not load") from None
 
 
-def test_the_kind_is_that_of_the_cause():
+def test_kind_is_that_of_the_cause():
     assert kind_of(raised(wrap)) == "network"
 
 
-def test_a_cause_that_was_hidden_does_not_count():
+def test_cause_that_was_hidden_does_not_count():
     assert kind_of(raised(hide)) == "raised"
 
 
@@ -70,28 +70,28 @@ def test_causes_that_go_in_circles_end():
     assert list(causes(first)) == [first, second]
 
 
-def test_a_failure_tells_the_cause_and_its_line():
+def test_failure_tells_the_cause_and_its_line():
     failure = Sources(Path(__file__).parent).failure(raised(wrap))
     assert (failure["type"], failure["message"]) == ("NetworkBlocked", "files.example.org")
     assert failure["place"]["file"] == Path(__file__).name
 
 
-def test_a_place_is_relative_to_the_environments_folder():
+def test_place_is_relative_to_the_environments_folder():
     sources = Sources(Path("/somewhere/overlay"), Path("/elsewhere/package"))
     assert sources.relative("/somewhere/overlay/a/b.py") == "a/b.py"
     assert sources.relative("/elsewhere/package/tests/oracle.py") == "tests/oracle.py"
 
 
-def test_a_file_of_somebody_else_has_no_place():
+def test_file_of_somebody_else_has_no_place():
     assert Sources(Path("/somewhere/overlay")).place("/somewhere/overlay-2/a.py", 1) is None
 
 
-def test_a_long_message_is_cut_and_says_how_long_it_was():
+def test_long_message_is_cut_and_says_how_long_it_was():
     assert shortened("x" * 5000, 10) == "xxxxxxxxxx… (5000 characters)"
     assert len(Sources().failure(ValueError("x" * 10**6))["message"]) < 2100
 
 
-def test_a_message_that_raises_does_not_hide_the_failure():
+def test_message_that_raises_does_not_hide_the_failure():
     class Mute(Exception):
         def __str__(self) -> str:
             raise RuntimeError("I will not say")
@@ -103,6 +103,6 @@ def test_leaving_is_said_as_an_exception():
     assert str(said_as_exception(SystemExit(3))) == "the environment called exit(3)"
 
 
-def test_an_exception_is_itself():
+def test_exception_is_itself():
     error = ValueError("x")
     assert said_as_exception(error) is error

@@ -9,7 +9,7 @@ import pytest
 from envops.repository.registry import EnvironmentEntry
 from envops.rules.engine import Subject
 from envops.rules.verdict import judge
-from envops.validation.requests import Wish
+from envops.validation.observation_request import ObservationRequest
 from sample_packages import SMALL, look_at, write_package
 
 if TYPE_CHECKING:
@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     from envops.repository.workspace import Workspace
 
 pytestmark = pytest.mark.worker
-WISH = Wish(use_cache=False, score=False, harness="talker", evaluations=("smoke",), tasks=2, rollouts=2)
+REQUEST = ObservationRequest(
+    use_cache=False, score=False, harness="talker", evaluations=("smoke",), tasks=2, rollouts=2
+)
 
 ORACLE = """
 def reply(task, messages):
@@ -99,11 +101,11 @@ def smoke(package: Package, facts: Facts) -> tuple[str, str]:
 
 
 @pytest.mark.parametrize("path", DIALECTS)
-def test_a_harness_of_a_package_plays_whatever_it_speaks(
+def test_harness_of_a_package_plays_whatever_it_speaks(
     path: str, environments: Path, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     package = written(environments / f"speaks_{path.replace('/', '_')}", path=path)
-    facts = look_at(package, workspace, monkeypatch, wish=WISH).facts
+    facts = look_at(package, workspace, monkeypatch, request=REQUEST).facts
     assert [each.failure for each in facts.rollouts] == [None] * 4
     assert [each.reward for each in facts.rollouts] == [1.0] * 4
     assert {each.predicted for each in facts.rollouts} == {1.0}
@@ -111,7 +113,7 @@ def test_a_harness_of_a_package_plays_whatever_it_speaks(
     assert "distribution" not in facts.completed
 
 
-def test_what_a_harness_wanted_of_the_network_is_said_and_what_to_do(
+def test_network_needs_of_a_harness_are_reported_with_a_fix(
     environments: Path, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fetching = """
@@ -120,21 +122,21 @@ def test_what_a_harness_wanted_of_the_network_is_said_and_what_to_do(
             raise RuntimeError(done.stderr)
 """
     package = written(environments / "fetches", setup=fetching.strip())
-    facts = look_at(package, workspace, monkeypatch, wish=WISH).facts
+    facts = look_at(package, workspace, monkeypatch, request=REQUEST).facts
     verdict, reason = smoke(package, facts)
     assert verdict == "error"
-    assert "the harness talker wanted harness.example:443, and the gates run offline" in reason
+    assert "the harness talker needs harness.example:443, and the gates run offline" in reason
     assert "--allow-network" in reason
     assert facts.rollouts == ()
 
 
-def test_a_program_of_a_harness_finds_uv_where_verifiers_looks_for_it(
+def test_program_of_a_harness_finds_uv_where_verifiers_looks_for_it(
     environments: Path, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     script = "# /// script\\n# dependencies = []\\n# ///\\nprint(1)\\n"
     prepared = f"await runtime.prepare_uv_script('{script}', self.config.resolved_env)"
     package = written(environments / "needs_uv", setup=prepared)
-    facts = look_at(package, workspace, monkeypatch, wish=WISH).facts
+    facts = look_at(package, workspace, monkeypatch, request=REQUEST).facts
     assert facts.failures == {}
     assert {each.reward for each in facts.rollouts} == {1.0}
 
@@ -142,10 +144,10 @@ def test_a_program_of_a_harness_finds_uv_where_verifiers_looks_for_it(
 @pytest.mark.parametrize(
     ("harness", "said"), [("nobody", "harness 'nobody' not found"), ("codex", "wants a container")]
 )
-def test_a_harness_that_cannot_play_is_nobodys_failure(
+def test_harness_that_cannot_play_is_nobodys_failure(
     harness: str, said: str, environments: Path, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     package = written(environments / f"asks_{harness}")
-    facts = look_at(package, workspace, monkeypatch, wish=replace(WISH, harness=harness)).facts
+    facts = look_at(package, workspace, monkeypatch, request=replace(REQUEST, harness=harness)).facts
     verdict, reason = smoke(package, facts)
     assert (verdict, said in reason) == ("error", True)

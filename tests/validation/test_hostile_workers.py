@@ -111,12 +111,12 @@ def test_leaving_hard_is_a_crash_with_its_exit_code(hostile: Callable[[str], Pat
     assert (failure.kind, failure.message) == ("crash", "the worker ended with exit code 7")
 
 
-def test_a_segmentation_fault_is_a_crash_with_its_signal(hostile: Callable[[str], Path], workspace: Workspace):
+def test_segmentation_fault_is_a_crash_with_its_signal(hostile: Callable[[str], Path], workspace: Workspace):
     failure = lost(hostile("import ctypes; ctypes.string_at(0)"), workspace)
     assert (failure.kind, failure.message) == ("crash", f"the worker ended with signal {signal.SIGSEGV.value}")
 
 
-def test_a_crash_shows_what_was_printed_last(hostile: Callable[[str], Path], workspace: Workspace):
+def test_crash_shows_what_was_printed_last(hostile: Callable[[str], Path], workspace: Workspace):
     failure = lost(
         hostile("import os; print('good bye'); os.write(1, b'for ever'); import sys; sys.stdout.flush(); os._exit(1)"),
         workspace,
@@ -142,7 +142,7 @@ def test_leaving_softly_is_reported_and_the_worker_lives_on(
     assert failure.place.file == "hostile.py"
 
 
-def test_a_hang_at_import_ends_at_the_limit(hostile: Callable[[str], Path], workspace: Workspace):
+def test_hang_at_import_ends_at_the_limit(hostile: Callable[[str], Path], workspace: Workspace):
     overlay = hostile("while True:\n    pass\n")
     failure = lost(overlay, workspace, within=3.0)
     assert (failure.kind, failure.message) == ("timeout", "no answer after 3 s")
@@ -180,7 +180,7 @@ def test_closing_every_file_is_a_broken_protocol(hostile: Callable[[str], Path],
     assert (failure.kind, failure.message) == ("protocol", "the worker sent nothing more and closed its channel")
 
 
-def test_a_line_without_end_is_a_broken_protocol(hostile: Callable[[str], Path], workspace: Workspace):
+def test_line_without_end_is_a_broken_protocol(hostile: Callable[[str], Path], workspace: Workspace):
     module = """
         import os
         for file in range(3, 64):
@@ -194,7 +194,7 @@ def test_a_line_without_end_is_a_broken_protocol(hostile: Callable[[str], Path],
     assert (failure.kind, failure.message) == ("protocol", "the worker sent a line of over 64 MiB")
 
 
-def test_a_deeply_nested_line_is_a_broken_protocol(hostile: Callable[[str], Path], workspace: Workspace):
+def test_deeply_nested_line_is_a_broken_protocol(hostile: Callable[[str], Path], workspace: Workspace):
     module = """
         import os
         for file in range(3, 64):
@@ -206,7 +206,7 @@ def test_a_deeply_nested_line_is_a_broken_protocol(hostile: Callable[[str], Path
     assert lost(hostile(module), workspace).kind == "protocol"
 
 
-def test_a_flood_of_errors_is_read_and_forgotten(hostile: Callable[[str], Path], workspace: Workspace):
+def test_flood_of_errors_is_read_and_forgotten(hostile: Callable[[str], Path], workspace: Workspace):
     module = """
         import sys
         for number in range(400_000):
@@ -229,7 +229,7 @@ def test_filling_memory_ends_the_worker(hostile: Callable[[str], Path], workspac
     assert "the limit is 700 MiB" in failure.message
 
 
-def test_the_memory_of_strays_counts_as_well(hostile: Callable[[str], Path], workspace: Workspace):
+def test_memory_of_strays_counts_as_well(hostile: Callable[[str], Path], workspace: Workspace):
     module = """
         import os, time
         if os.fork() == 0:
@@ -252,14 +252,14 @@ def test_strays_of_every_kind_are_gone_when_the_worker_is_ended(hostile: Callabl
     assert all_gone("stray-of-strays")
 
 
-def test_a_crash_is_seen_at_once_and_leaves_no_strays(hostile: Callable[[str], Path], workspace: Workspace):
+def test_crash_is_seen_at_once_and_leaves_no_strays(hostile: Callable[[str], Path], workspace: Workspace):
     overlay = hostile(SPAWN.format(name="crashes_and_strays") + "os._exit(9)")
     failure = lost(overlay, workspace)
     assert (failure.kind, failure.message) == ("crash", "the worker ended with exit code 9")
     assert all_gone("stray-of-crashes_and_strays")
 
 
-def test_an_interrupt_in_the_middle_of_a_request_ends_everything(hostile: Callable[[str], Path], workspace: Workspace):
+def test_interrupt_in_the_middle_of_a_request_ends_everything(hostile: Callable[[str], Path], workspace: Workspace):
     overlay = hostile(SPAWN.format(name="interrupted") + "while True: pass")
     stop = threading.Event()
 

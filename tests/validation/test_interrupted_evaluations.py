@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from envops.facts.observed import Failure, Rollout
 from envops.system.subprocesses import Interrupted
-from envops.validation.evaluating import Evaluator, ScriptedEvaluation
 from envops.validation.journal import Journal
-from envops.validation.progress_line import Pace
+from envops.validation.stages.rollouts import Evaluator, RolloutProgress, ScriptedEvaluation
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -54,7 +53,7 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "rollouts" / "key.jsonl"
 
 
-def test_an_interrupted_evaluation_goes_on_where_it_was(path: Path):
+def test_interrupted_evaluation_goes_on_where_it_was(path: Path):
     with pytest.raises(Interrupted):
         evaluated(Worker(before_interruption=4), Journal(path))
     again = Worker()
@@ -62,7 +61,7 @@ def test_an_interrupted_evaluation_goes_on_where_it_was(path: Path):
     assert again.made == ALL[4:]
 
 
-def test_a_part_of_a_group_is_worth_nothing_where_rewards_compare(path: Path):
+def test_part_of_a_group_is_worth_nothing_where_rewards_compare(path: Path):
     with pytest.raises(Interrupted):
         evaluated(Worker(before_interruption=4), Journal(path), whole_groups=True)
     again = Worker()
@@ -70,7 +69,7 @@ def test_a_part_of_a_group_is_worth_nothing_where_rewards_compare(path: Path):
     assert again.made == ALL[3:]
 
 
-def test_a_torn_line_costs_its_own_rollout_only(path: Path):
+def test_torn_line_costs_its_own_rollout_only(path: Path):
     journal = Journal(path)
     journal.append(rollout(0, 0))
     path.write_bytes(path.read_bytes() + b'{"task":0,"policy":"bl')
@@ -94,17 +93,17 @@ def test_rollouts_of_others_and_beyond_what_is_asked_are_left_out(path: Path):
     assert [each.rollout for each in journal.kept("blend", 2, 3, whole_groups=False)] == [2]
 
 
-def test_a_fresh_journal_forgets(path: Path):
+def test_fresh_journal_forgets(path: Path):
     Journal(path).append(rollout(0, 0))
     assert Journal(path, fresh=True).kept("blend", 2, 3, whole_groups=False) == []
 
 
 def test_pace_tells_of_done_mean_errors_speed_and_time_left():
     now = 0.0
-    pace = Pace(8, clock=lambda: now)
-    pace.count(rollout(0, 0), kept=True)
+    progress = RolloutProgress(8, clock=lambda: now)
+    progress.count(rollout(0, 0), kept=True)
     for reward in (1.0, 0.0):
-        pace.count(rollout(0, 1, reward=reward))
-    pace.count(rollout(0, 2, reward=None, failure=Failure("provider", "Error", "")))
+        progress.count(rollout(0, 1, reward=reward))
+    progress.count(rollout(0, 2, reward=None, failure=Failure("provider", "Error", "")))
     now = 1.5
-    assert str(pace) == "4/8, mean 0.667, 1 error, 2.0/s, 2 s left"
+    assert str(progress) == "4/8, mean 0.667, 1 error, 2.0/s, 2 s left"

@@ -48,7 +48,7 @@ def ask(relay: Relay, **more: Any) -> tuple[int, dict[str, Any]]:
         return error.code, json.loads(error.read())
 
 
-def test_the_key_is_added_here_and_the_workers_own_is_dropped() -> None:
+def test_key_is_added_here_and_the_workers_own_is_dropped() -> None:
     with relayed() as (fake, relay):
         status, answer = ask(relay)
     assert status == 200
@@ -66,7 +66,7 @@ def test_tokens_and_money_are_counted() -> None:
     assert (spending.calls, spending.answered, spending.unmeasured) == (2, 2, 0)
 
 
-def test_a_silent_bill_counts_with_its_upper_bound() -> None:
+def test_silent_bill_counts_with_its_upper_bound() -> None:
     with relayed() as (fake, relay):
         fake.usage = None
         ask(relay)
@@ -76,7 +76,7 @@ def test_a_silent_bill_counts_with_its_upper_bound() -> None:
 
 
 @pytest.mark.parametrize("fault", ["429", "500", "502", "503", "529", "cut", "malformed", "no-choices"])
-def test_a_bad_moment_is_tried_again(fault: str) -> None:
+def test_bad_moment_is_tried_again(fault: str) -> None:
     with relayed() as (fake, relay):
         fake.faults = [fault, fault]
         status, _ = ask(relay)
@@ -95,7 +95,7 @@ def test_rate_limits_are_free_and_broken_answers_are_charged() -> None:
         assert relay.spending.tokens.completion == 5 + 100 + 5
 
 
-def test_an_outage_ends_in_an_error_that_names_the_endpoint() -> None:
+def test_outage_ends_in_an_error_that_names_the_endpoint() -> None:
     with relayed() as (fake, relay):
         fake.always = "503"
         status, answer = ask(relay)
@@ -132,7 +132,7 @@ def test_no_more_calls_at_once_than_the_endpoint_is_declared_with() -> None:
     assert fake.most_at_once == 3
 
 
-def test_the_ceiling_holds_whatever_is_in_flight() -> None:
+def test_ceiling_holds_whatever_is_in_flight() -> None:
     # 100 answered tokens are a tenth of a cent at most, and every one of these really costs that.
     with relayed(ceiling=0.0035, concurrency=8) as (fake, relay), ThreadPoolExecutor(8) as pool:
         fake.usage = {"prompt_tokens": 10, "completion_tokens": 100}
@@ -158,7 +158,7 @@ def test_without_a_ceiling_nothing_is_refused() -> None:
         assert relay.spending.cost == 0
 
 
-def test_the_environment_cannot_ask_for_more_tokens_or_for_another_model() -> None:
+def test_environment_cannot_ask_for_more_tokens_or_for_another_model() -> None:
     with relayed() as (fake, relay):
         ask(relay, max_tokens=1_000_000, temperature=0.3)
         status, answer = ask(relay, model="expensive/model-9")
@@ -173,7 +173,7 @@ def test_reasoning_models_are_asked_in_their_own_way() -> None:
     assert body == {"messages": MESSAGES, "model": MODEL, "max_completion_tokens": 7}
 
 
-def test_a_stream_is_answered_as_one() -> None:
+def test_stream_is_answered_as_one() -> None:
     with relayed() as (_, relay):
         body = json.dumps({"model": MODEL, "messages": MESSAGES, "stream": True}).encode()
         request = urllib.request.Request(
@@ -196,7 +196,7 @@ def test_only_who_knows_the_address_may_spend() -> None:
 
 
 @pytest.mark.parametrize("fault", ["echo-key", "400"])
-def test_a_key_that_is_said_back_is_hidden(fault: str) -> None:
+def test_key_that_is_said_back_is_hidden(fault: str) -> None:
     with relayed() as (fake, relay):
         fake.faults = [fault]
         _, answer = ask(relay)
@@ -245,7 +245,7 @@ def refused(changes: Callable[[FakeProvider], None] = lambda _: None, **options:
     return caught.value
 
 
-def test_a_listed_model_costs_nothing_to_check() -> None:
+def test_listed_model_costs_nothing_to_check() -> None:
     assert [one.path for one in checked().seen] == ["/v1/models"]
 
 
@@ -254,31 +254,31 @@ def test_without_a_list_one_token_is_asked_for() -> None:
     assert fake.chats[0].body["max_tokens"] == 1
 
 
-def test_a_wrong_key_is_told_before_anything_runs() -> None:
+def test_wrong_key_is_told_before_anything_runs() -> None:
     error = refused(key="sk-wrong-key-000000")
     assert error.kind == "unauthorised"
     assert "401" in str(error)
     assert "sk-wrong-key-000000" not in str(error)
 
 
-def test_an_unknown_model_is_told_before_anything_runs() -> None:
+def test_unknown_model_is_told_before_anything_runs() -> None:
     error = refused(model="fake/model-2")
     assert error.kind == "unknown-model"
     assert "fake/model-2" in str(error)
 
 
-def test_a_port_where_nobody_listens() -> None:
+def test_port_where_nobody_listens() -> None:
     error = refused(url="http://127.0.0.1:9/v1")
     assert error.kind == "unreachable"
     assert "127.0.0.1:9" in str(error)
 
 
 def test_no_money_left_is_not_a_bad_moment() -> None:
-    assert refusal_in(providers.Answer(402, {"error": "insufficient credits"})) == "refused"
-    assert refusal_in(providers.Answer(400, {"error": {"message": "too long", "code": "context"}})) is None
+    assert refusal_in(providers.ProviderAnswer(402, {"error": "insufficient credits"})) == "refused"
+    assert refusal_in(providers.ProviderAnswer(400, {"error": {"message": "too long", "code": "context"}})) is None
 
 
-def test_an_estimate_is_an_upper_bound() -> None:
+def test_estimate_is_an_upper_bound() -> None:
     prompts = [MESSAGES, [{"role": "user", "content": "Ünïcödé 数学 " * 10}]]
     bound = estimate(ENDPOINT, prompts, 3, conversational=False)
     assert (bound.rollouts, bound.calls) == (6, 6)
@@ -291,7 +291,7 @@ def test_an_estimate_is_an_upper_bound() -> None:
     assert longer.tokens.prompt > 10 * bound.tokens.prompt
 
 
-def test_a_team_of_primes_is_named_to_prime_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_team_of_primes_is_named_to_prime_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PRIME_TEAM_ID", "team-7")
     with relayed(key_variable="PRIME_API_KEY") as (fake, relay):
         ask(relay)
@@ -301,7 +301,7 @@ def test_a_team_of_primes_is_named_to_prime_alone(monkeypatch: pytest.MonkeyPatc
     assert "X-Prime-Team-ID" not in fake.chats[0].headers
 
 
-def test_the_same_call_gets_the_same_seed_in_every_run_and_another_one_each_time() -> None:
+def test_same_call_gets_the_same_seed_in_every_run_but_not_twice() -> None:
     seen: list[list[int]] = []
     for _ in range(2):
         with FakeProvider() as fake, Relay(replace(ENDPOINT, url=fake.url), KEY, None, seed=7) as relay:

@@ -66,7 +66,7 @@ def ids(source: str) -> dict[str, str]:
         ("[a for a in b if a]", "drop condition", {"[a for a in b if True]"}),
     ],
 )
-def test_an_expression_is_changed_in_one_place(expression: str, operator: str, mutants: set[str]):
+def test_expression_is_changed_in_one_place(expression: str, operator: str, mutants: set[str]):
     found = changes(f"def f(a, b, c):\n    return {expression}\n")
     assert {line.removeprefix("return ") for line in found[operator]} == mutants
 
@@ -82,11 +82,11 @@ def test_an_expression_is_changed_in_one_place(expression: str, operator: str, m
         ("for x in a:\n        break", "drop statement", ["pass"]),
     ],
 )
-def test_a_statement_is_changed_as_a_whole(body: str, operator: str, mutants: list[str]):
+def test_statement_is_changed_as_a_whole(body: str, operator: str, mutants: list[str]):
     assert sorted(changes(f"def f(a, b):\n    {body}\n")[operator]) == sorted(mutants)
 
 
-def test_a_return_is_fixed_to_what_the_annotation_allows():
+def test_return_is_fixed_to_what_the_annotation_allows():
     def fixed(annotation: str) -> set[str]:
         return set(changes(f"def f(a) -> {annotation}:\n    return g(a)\n")["fix return"])
 
@@ -96,7 +96,7 @@ def test_a_return_is_fixed_to_what_the_annotation_allows():
     assert fixed("list[str]") == {"return None"}
 
 
-def test_a_default_is_changed():
+def test_default_is_changed():
     assert "def f(a, tolerance=0.05):" in changes("def f(a, tolerance=0.1):\n    return a\n")["change number"]
 
 
@@ -130,7 +130,7 @@ def test_only_lines_that_ran_are_mutated():
     assert read.unreached > 0
 
 
-def test_a_function_around_one_that_ran_did_not_run_itself():
+def test_function_around_one_that_ran_did_not_run_itself():
     source = """\
         def load(share=0.5):
             weight = share + 1
@@ -154,7 +154,7 @@ def test_constants_are_mutated_where_code_that_ran_names_them():
     assert set(changes(source)["change number"]) == {"LIMIT = 11", "LIMIT = 9"}
 
 
-def test_a_constant_is_found_through_an_import():
+def test_constant_is_found_through_an_import():
     files = {"a.py": "LIMIT = 10\n", "b.py": "from a import LIMIT as most\n\n\ndef f(x):\n    return x < most\n"}
     _, sites = mutants_of(files, {"b.py": [5]}, {})
     assert {site.function for site in sites if site.file == "a.py"} == {"LIMIT"}
@@ -197,11 +197,11 @@ def test_equal_changes_of_equal_statements_have_ids_of_their_own():
         (r"[", set()),
     ],
 )
-def test_a_pattern_is_changed_in_one_token(pattern: str, mutants: set[str]):
+def test_pattern_is_changed_in_one_token(pattern: str, mutants: set[str]):
     assert set(pattern_mutants(pattern)) == mutants
 
 
-def test_a_pattern_in_code_is_mutated_and_its_flags_are_dropped():
+def test_pattern_in_code_is_mutated_and_its_flags_are_dropped():
     found = changes('import re\n\n\ndef f(a):\n    return re.search(r"^a\\.", a, re.I)\n')
     assert len(found["loosen regex"]) == 2
     assert found["drop flags"] == ['return re.search(r"^a\\.", a)']

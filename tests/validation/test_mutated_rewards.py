@@ -6,15 +6,16 @@ import threading
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+import packages_with_weak_rewards
 import pytest
-import weak_packages
 from envops.facts.limits import POLICIES
 from envops.facts.observed import Case, Description, Score
 from envops.repository.mutation_settings import EquivalentMutant, MutationDeclaration
 from envops.repository.registry import EnvironmentEntry
 from envops.validation.job import Confinement, Job, checked
-from envops.validation.mutation import Limits, mutation_of
-from envops.validation.requests import Wish, requests_for
+from envops.validation.observation_request import ObservationRequest
+from envops.validation.requests import requests_for
+from envops.validation.stages.mutation import Limits, mutation_of
 from envops.validation.templates import EnvironmentProcesses, LockTemplates, environment_processes
 from envops.validation.venv import venv_for
 from envops.validation.wheel import built_wheel
@@ -62,12 +63,12 @@ class Bench:
 @pytest.fixture(scope="module", params=["v0", "v1"])
 def bench(request: pytest.FixtureRequest, environments: Path, workspace: Workspace) -> Iterator[Bench]:
     name = f"weak_{request.param}"
-    package = write_package(environments / name, request.param, weak_packages.files(request.param, name))
+    package = write_package(environments / name, request.param, packages_with_weak_rewards.files(request.param, name))
     stop = threading.Event()
     venv = venv_for(package.folder / "requirements.lock", workspace, stop)
     site = built_wheel(package, workspace, stop).overlay
     entry = EnvironmentEntry(package.name, gates=SMALL)
-    settings = requests_for(entry, Wish()).settings(package, site)
+    settings = requests_for(entry, ObservationRequest()).settings(package, site)
     with (
         LockTemplates(workspace, stop) as templates,
         environment_processes(venv, package, site, settings, Confinement({}), workspace, stop, templates) as processes,
@@ -126,7 +127,7 @@ def test_weak_cases_leave_survivors_and_more_cases_kill_them(weak: Mutation, str
     assert {each.id for each in strong.survivors} < {each.id for each in weak.survivors}
 
 
-def test_a_survivor_comes_with_a_diff_and_a_reply_that_tells_it_apart(weak: Mutation):
+def test_survivor_comes_with_a_diff_and_a_reply_that_tells_it_apart(weak: Mutation):
     [survivor] = of(weak, "answer_in", "swap method")
     assert survivor.outcome == "survived"
     assert "-    found = ANSWER.fullmatch(reply.strip())" in survivor.diff
@@ -136,7 +137,7 @@ def test_a_survivor_comes_with_a_diff_and_a_reply_that_tells_it_apart(weak: Muta
     assert survivor.apart.original != survivor.apart.mutant
 
 
-def test_the_reply_that_tells_a_mutant_apart_is_a_case_that_kills_it(bench: Bench, weak: Mutation):
+def test_reply_that_tells_a_mutant_apart_is_a_case_that_kills_it(bench: Bench, weak: Mutation):
     [survivor] = of(weak, "answer_in", "swap method")
     assert survivor.apart is not None
     told = survivor.apart
@@ -148,12 +149,12 @@ def test_the_reply_that_tells_a_mutant_apart_is_a_case_that_kills_it(bench: Benc
     assert next(each for each in again.mutants if each.id == survivor.id).outcome == "killed"
 
 
-def test_a_killed_mutant_says_who_noticed(weak: Mutation, strong: Mutation):
+def test_killed_mutant_says_who_noticed(weak: Mutation, strong: Mutation):
     assert any("case 'in words': reward is 0, expected 1" in each.by for each in strong.mutants)
     assert any(each.by.startswith("policy ") for each in weak.mutants)
 
 
-def test_a_closure_is_mutated_where_it_lives(bench: Bench, weak: Mutation):
+def test_closure_is_mutated_where_it_lives(bench: Bench, weak: Mutation):
     name = "correct" if bench.description.generation == "v1" else "load_environment.<locals>.correct"
     mutants = of(weak, name, "fix return")
     assert mutants
@@ -161,13 +162,13 @@ def test_a_closure_is_mutated_where_it_lives(bench: Bench, weak: Mutation):
     assert {each.outcome for each in of(weak, name, "drop branch")} == {"killed"}
 
 
-def test_a_constant_takes_those_made_from_it_along(strong: Mutation):
+def test_constant_takes_those_made_from_it_along(strong: Mutation):
     assert of(strong, "LOOKED_UP", "change number")
     assert {each.outcome for each in of(strong, "LOOKED_UP", "change number")} == {"killed"}
     assert {each.outcome for each in of(strong, "LOOKED_UP", "change text")} == {"killed"}
 
 
-def test_a_default_is_mutated(strong: Mutation):
+def test_default_is_mutated(strong: Mutation):
     [mutant] = [each for each in of(strong, "answer_in", "change text") if 'tag="a"' in each.diff]
     assert mutant.outcome == "killed"
 
@@ -176,12 +177,12 @@ def test_what_a_cache_holds_is_forgotten(strong: Mutation):
     assert {each.outcome for each in of(strong, "in_words", "drop normalisation")} == {"killed"}
 
 
-def test_a_mutant_that_hangs_is_killed_by_the_time_limit(strong: Mutation):
+def test_mutant_that_hangs_is_killed_by_the_time_limit(strong: Mutation):
     [mutant] = of(strong, "steps_to", "drop statement")
     assert mutant.outcome == "timeout"
 
 
-def test_a_mutant_that_ends_the_process_is_killed_and_the_others_are_tried(strong: Mutation):
+def test_mutant_that_ends_the_process_is_killed_and_others_are_tried(strong: Mutation):
     [mutant] = of(strong, "leave_if_haunted", "always branch")
     assert mutant.outcome == "killed"
     assert "died" in mutant.by
@@ -198,13 +199,13 @@ def test_code_that_only_loads_is_not_mutated(strong: Mutation):
     assert not names & {"load_environment", "load"}
 
 
-def test_the_job_that_scored_stays_as_it_was(bench: Bench, strong: Mutation):
+def test_job_that_scored_stays_as_it_was(bench: Bench, strong: Mutation):
     assert strong.killed
     assert bench.reward("<a>7</a>") == 1.0
     assert bench.reward("<a>8</a>") == 0.0
 
 
-def test_the_sample_is_the_same_every_time_and_bounded(bench: Bench, strong: Mutation):
+def test_sample_is_the_same_every_time_and_bounded(bench: Bench, strong: Mutation):
     first, second = (bench.mutation(limits=Limits(mutants=7, seconds=60.0)) for _ in range(2))
     assert first.bound == "count"
     assert [each.id for each in first.mutants] == [each.id for each in second.mutants]
@@ -212,21 +213,21 @@ def test_the_sample_is_the_same_every_time_and_bounded(bench: Bench, strong: Mut
     assert [each.outcome for each in first.mutants] == [each.outcome for each in second.mutants]
 
 
-def test_the_time_ends_it_and_the_report_says_so(bench: Bench):
+def test_time_ends_it_and_the_report_says_so(bench: Bench):
     mutation = bench.mutation("right", limits=Limits(mutants=500, seconds=0.05))
     assert mutation.bound == "time"
     assert mutation.undecided
     assert len(mutation.mutants) == mutation.exist
 
 
-def test_a_mutant_that_was_not_asked_about_everything_does_not_survive(bench: Bench, strong: Mutation):
+def test_mutant_that_was_not_asked_about_everything_does_not_survive(bench: Bench, strong: Mutation):
     noticed = {each.id for each in strong.mutants if each.outcome in ("killed", "timeout")}
     for seconds in (0.05, 0.2, 0.4):
         mutation = bench.mutation(limits=Limits(mutants=500, seconds=seconds))
         assert not noticed & {each.id for each in mutation.survivors}
 
 
-def test_a_mark_makes_a_survivor_equivalent_where_nothing_tells_it_apart(bench: Bench, strong: Mutation):
+def test_marked_survivor_that_nothing_tells_apart_is_equivalent(bench: Bench, strong: Mutation):
     hidden = [each for each in strong.survivors if each.apart is None]
     assert hidden
     marked = bench.mutation(marks={each.id: "same result" for each in hidden})
@@ -234,7 +235,7 @@ def test_a_mark_makes_a_survivor_equivalent_where_nothing_tells_it_apart(bench: 
     assert not marked.stale
 
 
-def test_a_mark_on_a_mutant_that_is_told_apart_or_gone_is_stale(bench: Bench, weak: Mutation):
+def test_mark_on_a_mutant_that_is_told_apart_or_gone_is_stale(bench: Bench, weak: Mutation):
     killed = next(each.id for each in weak.mutants if each.outcome == "killed")
     apart = next(each.id for each in weak.survivors if each.apart is not None)
     mutation = bench.mutation("right", marks={killed: "a", apart: "b", "grading.gone:flip:0": "c"})

@@ -11,7 +11,7 @@ from envops.facts.observed import Case, Description, Failure, FunctionFailure, F
 from envops.repository.cases import parse_expectation
 from envops.repository.package import Package, RewardDeclaration
 from envops.statistics.reward_range import range_of
-from envops.validation.mutation import LONGEST_REPLY, probes_of
+from envops.validation.stages.mutation import LONGEST_REPLY, probes_of
 from envops_worker.mutation.bench import _otherwise_before, broken_expectation, differences
 
 
@@ -36,7 +36,7 @@ def killed(probe: dict[str, Any], before: float, after: float) -> bool:
 
 
 @pytest.mark.parametrize("text", ["1", "0.5", ">= 0.9", "> 0", "< 0.5", "<= 1", "!= 1", "between 0.2 and 0.4", "== -1"])
-def test_an_expectation_means_to_the_worker_what_it_means_to_the_gate(text: str):
+def test_expectation_means_to_the_worker_what_it_means_to_the_gate(text: str):
     case = Case("a", 1, {"reward": text}, score("case", 0.3))
     [probe] = probes(cases=(case,)).values()
     expectation = parse_expectation(text)
@@ -53,7 +53,7 @@ def test_gold_must_earn_what_it_earned():
     assert not killed(probe, 1.0, 1.0)
 
 
-def test_a_wrong_policy_must_stay_below_gold_and_may_earn_something_else():
+def test_wrong_policy_must_stay_below_the_reference_reply():
     found = probes(score("oracle", 1.0), score("near-miss", 0.2, reply="wrong"))
     assert killed(found["policy near-miss on task 0"], 0.2, 1.0)
     assert not killed(found["policy near-miss on task 0"], 0.2, 0.4)
@@ -71,13 +71,13 @@ def test_silence_must_stay_at_the_floor_and_form_within_its_share():
     assert killed(found["policy format-only on task 0"], 0.0, 0.2)
 
 
-def test_a_reward_out_of_the_declared_range_is_noticed_on_every_reply():
+def test_reward_out_of_the_declared_range_is_noticed_on_every_reply():
     found = probes(score("oracle", 1.0), score("echo", 0.0))
     assert killed(found["policy echo on task 0"], 0.0, -0.5)
 
 
 @pytest.mark.parametrize("value", [None, math.inf])
-def test_a_function_without_a_number_is_noticed(value: float | None):
+def test_function_without_a_number_is_noticed(value: float | None):
     probe = {"expect": []}
     assert broken_expectation(probe, {"reward": 1.0, "metric": 3.0}, {"reward": 1.0, "metric": value})
     assert not broken_expectation(probe, {"metric": None}, {"metric": value})
@@ -88,7 +88,7 @@ def limits_of(declared: RewardDeclaration, description: Description) -> tuple[fl
     return found.minimum, found.maximum, found.format_share
 
 
-def test_the_range_follows_from_weights_and_from_what_the_author_declares():
+def test_range_follows_from_weights_and_declaration():
     functions = described(("correct", 2.0), ("format_reward", 0.5), ("penalty", -1.0))
     assert limits_of(RewardDeclaration(), functions) == (-1.0, 2.5, 0.2)
     declared = RewardDeclaration(min=0.0, max=10.0, format=("correct",), format_share=0.1)
@@ -104,11 +104,11 @@ def test_cases_come_first_and_long_replies_not_at_all():
     assert list(found) == ["case 'mine'", "policy oracle on task 0"]
 
 
-def test_a_case_that_was_not_scored_is_no_conversation():
+def test_case_that_was_not_scored_is_no_conversation():
     assert not probes(cases=(Case("mine", 1, {"reward": "1"}, None),))
 
 
-def test_a_conversation_says_what_it_earned_before_and_whether_it_was_played():
+def test_probe_holds_earlier_rewards_and_whether_it_was_played():
     for conversational in (False, True):
         probe = probes(score("oracle", 1.0), conversational=conversational)["policy oracle on task 0"]
         assert probe["recorded"] == {"reward": 1.0, "correct": 1.0}
@@ -128,7 +128,7 @@ def test_how_long_a_conversation_took_by_the_clock_does_not_matter():
     assert list(probes(slow)) == list(probes(score("oracle", 1.0)))
 
 
-def test_a_conversation_that_ran_out_of_time_is_missed_and_one_that_raised_is_not():
+def test_conversation_out_of_time_is_missed_and_one_that_raised_is_not():
     package = Package("a", None, "a", "1", "", (), "", (), (), "", None, None)  # type: ignore[arg-type]
     late, broken = Failure("timeout", "OutOfTime", "took longer than 10 s"), Failure("raised", "ValueError", "no")
     scores = [
@@ -149,14 +149,14 @@ def expected_of(recorded: dict[str, float], now: dict[str, float], **changes: bo
     return None if _otherwise_before(probe, now) else [each["of"] for each in probe["expect"]]  # type: ignore[attr-defined]
 
 
-def test_what_scores_otherwise_without_a_mutant_is_held_against_none():
+def test_score_that_changes_without_a_mutant_kills_none():
     assert expected_of({"reward": 1.0, "right": 1.0}, {"reward": 1.0, "right": 1.0})
     assert expected_of({"reward": 1.0, "right": 1.0}, {"reward": 1.0, "right": 0.5}) is None
     assert expected_of({"reward": 1.0}, {"reward": 0.5}) is None
     assert expected_of({"reward": 1.0}, {"reward": 0.5}, in_company=True)
 
 
-def test_a_conversation_whose_episode_is_rewarded_as_a_whole_is_held_to_its_own_functions():
+def test_conversation_of_a_rewarded_episode_is_held_to_its_functions():
     episode = {"reward": 1.0, "right": 1.0, "met": 1.0}
     assert expected_of(episode, {"reward": 0.5, "right": 1.0}, played=True) == ["right"]
     assert expected_of(episode, {"reward": 0.5, "right": 0.5}, played=True) is None

@@ -48,7 +48,8 @@ from envops.repository.registry import EnvironmentEntry
 from envops.rules.result import environment_result
 from envops.rules.verdict import judge
 from envops.validation.job import checked
-from envops.validation.requests import Wish, requests_for
+from envops.validation.observation_request import ObservationRequest
+from envops.validation.requests import requests_for
 from envops_worker.messages import says
 from envops_worker.operations import rewards
 from envops_worker.policies.scripted import AnswerSettings, ScriptedPolicies
@@ -68,8 +69,8 @@ session.adapter = SimpleNamespace(conversational=False, grouped=False, score=sco
 for index in range(10):
     prompt = [{"role": "user", "content": "2 + 2?"}]
     session.kept[index] = SimpleNamespace(index=index, prompt=prompt, data={"answer": "four"})
-requests = requests_for(EnvironmentEntry("sums"), Wish())
-rewards.answer(session, {**requests.rewards, "seconds": 5.0})
+requests = requests_for(EnvironmentEntry("sums"), ObservationRequest())
+rewards.answer(session, {**requests.stages["rewards"]["rewards"], "seconds": 5.0})
 scores = tuple(checked(Score, row) for row in said)
 seen = subject(scores=scores)
 folder = Path("sums").resolve()

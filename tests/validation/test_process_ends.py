@@ -17,7 +17,7 @@ import psutil
 import pytest
 from envops.repository.registry import EnvironmentEntry
 from envops.validation.observation import observe_unpacked
-from envops.validation.requests import Wish
+from envops.validation.observation_request import ObservationRequest
 from envops.validation.templates import LockTemplates
 from envops.validation.venv import venv_for
 from sample_packages import processes_with, write_package
@@ -276,9 +276,9 @@ def scored(one: Noting, workspace: Workspace, templates: LockTemplates) -> Facts
     """The environment, with some replies scored."""
     stop = threading.Event()
     venv = venv_for(one.package.folder / "requirements.lock", workspace, stop)
-    wish = Wish(evaluate=False, only_replies=True)
+    request = ObservationRequest(evaluate=False, only_replies=True)
     entry, folder = EnvironmentEntry(one.package.name), one.package.folder
-    return observe_unpacked(entry, one.package, folder, workspace, wish, stop, templates, venv)
+    return observe_unpacked(entry, one.package, folder, workspace, request, stop, templates, venv)
 
 
 def result_of(facts: Future[Facts]) -> Facts:

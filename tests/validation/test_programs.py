@@ -55,7 +55,7 @@ def test_it_runs_in_its_folder_and_reads_nothing(tmp_path: Path):
     assert run(tmp_path, "import os, sys; print(os.getcwd() + sys.stdin.read())").strip() == str(tmp_path)
 
 
-def test_an_exit_code_is_a_failure_with_the_end_of_what_was_printed(tmp_path: Path):
+def test_exit_code_is_a_failure_with_the_end_of_what_was_printed(tmp_path: Path):
     found = failure(tmp_path, "print('start' + 'x' * 10_000 + 'end'); raise SystemExit(3)")
     assert found.kind == "infrastructure"
     assert "exit code 3" in found.message
@@ -67,13 +67,13 @@ def test_more_than_a_pipe_holds_is_no_trouble(tmp_path: Path):
     assert len(run(tmp_path, "print('x' * 5_000_000)")) == 5_000_001
 
 
-def test_the_time_limit_ends_it_and_its_children(tmp_path: Path):
+def test_time_limit_ends_it_and_its_children(tmp_path: Path):
     code = "import subprocess, sys, time; subprocess.Popen([sys.executable, *sys.argv[:0], '-c', 'import time; time.sleep(600)', 'late-child']); time.sleep(600)"  # noqa: E501
     assert failure(tmp_path, code, seconds=1.0).kind == "timeout"
     assert gone("late-child")
 
 
-def test_an_interrupt_ends_it(tmp_path: Path):
+def test_interrupt_ends_it(tmp_path: Path):
     stop = threading.Event()
     threading.Timer(0.5, stop.set).start()
     with pytest.raises(Interrupted):
@@ -81,14 +81,14 @@ def test_an_interrupt_ends_it(tmp_path: Path):
     assert gone("interrupted-program")
 
 
-def test_a_child_that_stays_does_not_keep_the_host_waiting(tmp_path: Path):
+def test_child_that_stays_does_not_keep_the_host_waiting(tmp_path: Path):
     code = "import os, time\nif os.fork() == 0:\n    time.sleep(600)\nprint('done')"
     assert run(tmp_path, code, "staying-child", seconds=20.0) == "done\n"
     assert gone("staying-child")
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere nothing tells that the host is gone")
-def test_a_program_and_its_children_end_with_a_host_that_is_killed(tmp_path: Path):
+def test_program_and_its_children_end_with_a_host_that_is_killed(tmp_path: Path):
     program = (
         "import subprocess, sys; subprocess.run([sys.executable, '-c', 'import time; time.sleep(600)', sys.argv[1]])"
     )
@@ -112,7 +112,7 @@ run_program(command, environment=dict(os.environ), folder=Path(sys.argv[1]), sec
     assert not processes_with("orphaned-program")
 
 
-def test_a_program_that_is_not_there_is_a_failure(tmp_path: Path):
+def test_program_that_is_not_there_is_a_failure(tmp_path: Path):
     with pytest.raises(ProgramFailed, match="no-such-program cannot be started"):
         run_program(
             ["no-such-program"], environment=dict(os.environ), folder=tmp_path, seconds=30.0, stop=threading.Event()

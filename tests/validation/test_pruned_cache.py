@@ -11,18 +11,18 @@ import pytest
 from envops import exit_codes
 from envops.cli.main import main
 from envops.repository.workspace import CACHE_DIR, InUse, Workspace
-from envops.validation import pruning
-from envops.validation.pruning import Kept, dispensable, kept_in, remove
+from envops.validation import cache_contents
+from envops.validation.cache_contents import CacheEntry, cache_entries, dispensable, remove
 
 NOW = 1_000_000.0
 DAY = 86_400.0
 
 
-def kept(name: str, days_ago: float, size: int = 100) -> Kept:
-    return Kept("facts", Path(name), size, size, NOW - days_ago * DAY)
+def kept(name: str, days_ago: float, size: int = 100) -> CacheEntry:
+    return CacheEntry("facts", Path(name), size, size, NOW - days_ago * DAY)
 
 
-def names(things: list[Kept]) -> list[str]:
+def names(things: list[CacheEntry]) -> list[str]:
     return [one.path.name for one in things]
 
 
@@ -31,7 +31,7 @@ def test_what_was_not_used_for_long_goes() -> None:
     assert names(dispensable(things, NOW, 14 * DAY, None)) == ["old"]
 
 
-def test_the_least_recently_used_goes_beyond_a_size() -> None:
+def test_least_recently_used_goes_beyond_a_size() -> None:
     things = [kept("middle", 2), kept("oldest", 3), kept("newest", 1)]
     assert names(dispensable(things, NOW, None, 200)) == ["oldest"]
     assert names(dispensable(things, NOW, None, 199)) == ["oldest", "middle"]
@@ -39,17 +39,17 @@ def test_the_least_recently_used_goes_beyond_a_size() -> None:
 
 
 def test_what_shares_its_files_with_others_takes_no_room() -> None:
-    linked = Kept("venvs", Path("linked"), 10_000, 0, NOW)
+    linked = CacheEntry("venvs", Path("linked"), 10_000, 0, NOW)
     assert dispensable([linked], NOW, None, 100) == []
 
 
-def test_a_file_from_the_future_was_used_just_now() -> None:
+def test_file_from_the_future_was_used_just_now() -> None:
     things = [kept("future", -400), kept("old", 15)]
     assert names(dispensable(things, NOW, 14 * DAY, None)) == ["old"]
     assert names(dispensable(things, NOW, None, 100)) == ["old"]
 
 
-def test_a_clock_that_ran_far_ahead_costs_time_alone() -> None:
+def test_clock_that_ran_far_ahead_costs_time_alone() -> None:
     things = [kept("used", 1)]
     assert names(dispensable(things, NOW + 9_999 * DAY, 14 * DAY, None)) == ["used"]
 
@@ -76,21 +76,21 @@ def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workspace:
 
 
 def test_everything_is_counted_once_and_shared_files_as_such(workspace: Workspace) -> None:
-    found = {one.path.name: one for one in kept_in(workspace)}
+    found = {one.path.name: one for one in cache_entries(workspace)}
     assert set(found) == {"k1", ".k2.4711", "w1", "f1.json", "sums.json"}
     assert (found["k1"].bytes, found["k1"].own_bytes) == (1_000, 0)
     assert (found["w1"].bytes, found["w1"].own_bytes) == (1_000, 1_000)
 
 
 def test_what_is_removed_is_gone_with_its_lock(workspace: Workspace) -> None:
-    removed = remove(kept_in(workspace))
+    removed = remove(cache_entries(workspace))
     assert len(removed) == 5
-    assert kept_in(workspace) == []
+    assert cache_entries(workspace) == []
     assert list(workspace.venvs.iterdir()) == []
     assert (workspace.base / "elsewhere/a.py").exists()
 
 
-def test_the_command_shows_and_prunes(workspace: Workspace, capsys: pytest.CaptureFixture[str]) -> None:
+def test_command_shows_and_prunes(workspace: Workspace, capsys: pytest.CaptureFixture[str]) -> None:
     root = str(workspace.root)
     assert main(["cache", "--root", root, "--format", "json"]) == exit_codes.PASS
     assert json.loads(capsys.readouterr().out)["parts"]["venvs"] == {"count": 2, "bytes": 2_000, "own_bytes": 1_000}
@@ -98,7 +98,7 @@ def test_the_command_shows_and_prunes(workspace: Workspace, capsys: pytest.Captu
     assert "removed 0 of 5" in capsys.readouterr().err
     assert main(["cache", "--root", root, "--max-size", "0"]) == exit_codes.PASS
     assert "removed 4 of 5" in capsys.readouterr().err
-    assert [one.path.name for one in kept_in(workspace)] == ["k1"]
+    assert [one.path.name for one in cache_entries(workspace)] == ["k1"]
 
 
 def test_nothing_is_pruned_while_a_run_uses_the_cache(workspace: Workspace, capsys: pytest.CaptureFixture[str]) -> None:
@@ -107,10 +107,10 @@ def test_nothing_is_pruned_while_a_run_uses_the_cache(workspace: Workspace, caps
         assert "another run is using the cache" in capsys.readouterr().err
         with pytest.raises(InUse), workspace.alone():
             pass
-    assert len(kept_in(workspace)) == 5
+    assert len(cache_entries(workspace)) == 5
 
 
-def test_a_run_waits_until_pruning_is_over(workspace: Workspace) -> None:
+def test_run_waits_until_pruning_is_over(workspace: Workspace) -> None:
     order = []
 
     def use() -> None:
@@ -133,21 +133,21 @@ def test_venvs_used_from_another_checkout_are_not_pruned(
     with other.used():
         assert main(["cache", "--root", str(workspace.root), "--max-size", "0"]) == exit_codes.ERROR
     assert "another run is using the cache" in capsys.readouterr().err
-    assert [one.kind for one in kept_in(other)] == ["venvs", "venvs"]
+    assert [one.kind for one in cache_entries(other)] == ["venvs", "venvs"]
 
 
 def test_venvs_left_in_a_checkout_are_shown_and_pruned(workspace: Workspace) -> None:
     left = workspace.base / "venvs" / "k0"
     left.mkdir(parents=True)
-    assert left in [one.path for one in kept_in(workspace)]
-    remove(kept_in(workspace))
+    assert left in [one.path for one in cache_entries(workspace)]
+    remove(cache_entries(workspace))
     assert not left.exists()
 
 
 def test_what_cannot_be_removed_stays_and_is_renamed_once(
     workspace: Workspace, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pruning, "remove_folder", lambda _: None)  # as where a folder cannot be written
+    monkeypatch.setattr(cache_contents, "remove_folder", lambda _: None)  # as where a folder cannot be written
     assert main(["cache", "--root", str(workspace.root), "--max-size", "0"]) == exit_codes.PASS
     assert "removed 2 of 5" in capsys.readouterr().err
-    assert {one.path.name for one in kept_in(workspace)} == {"k1", "..k2.4711.pruned", ".w1.pruned"}
+    assert {one.path.name for one in cache_entries(workspace)} == {"k1", "..k2.4711.pruned", ".w1.pruned"}

@@ -76,7 +76,7 @@ def test_too_much_is_cut_by_whole_tasks_and_always_the_same() -> None:
     assert packed(rows, limit=100).rows == ()
 
 
-def test_a_folder_of_this_machine_is_not_written_down() -> None:
+def test_folder_of_this_machine_is_not_written_down() -> None:
     places = {"/home/me": "<home>", "/home/me/work": "<repository>"}
     said = row(reply="see /home/me/work/x.py and /home/me, not /home/mean or /home")
     assert without_places(said, places).completion == (
@@ -97,7 +97,7 @@ def problems(folder: Path) -> list[tuple[str, int | None, str]]:
     return [(one.file, one.line, one.message) for each in read_recordings(folder) for one in each.problems]
 
 
-def test_a_cut_file_is_named_with_the_last_whole_line(tmp_path: Path) -> None:
+def test_cut_file_is_named_with_the_last_whole_line(tmp_path: Path) -> None:
     path = recorded(tmp_path)
     path.write_bytes(path.read_bytes()[:-30])
     ((file, _, _),) = [one for one in problems(tmp_path) if "damaged" in one[2]]
@@ -115,7 +115,7 @@ def test_a_cut_file_is_named_with_the_last_whole_line(tmp_path: Path) -> None:
         (b"[" * 100_000, "JSON"),
     ],
 )
-def test_a_bad_line_is_named(tmp_path: Path, line: bytes, said: str) -> None:
+def test_bad_line_is_named(tmp_path: Path, line: bytes, said: str) -> None:
     path = recorded(tmp_path)
     path.write_bytes(gzip.compress(b"".join(row_line(one) for one in ROWS) + line.rstrip(b"\n") + b"\n"))
     ((file, number, message),) = problems(tmp_path)
@@ -136,14 +136,14 @@ def test_what_is_no_archive_too_large_or_missing_is_named(tmp_path: Path) -> Non
     assert "symbolic link" in problems(tmp_path)[0][2]
 
 
-def test_a_bomb_is_not_unpacked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bomb_is_not_unpacked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = recorded(tmp_path)
     monkeypatch.setattr("envops.repository.recordings.MAX_UNPACKED", 1_000_000)
     path.write_bytes(gzip.compress(b"\n" * 3_000_000))
     assert any("unpacks to more" in message for _, _, message in problems(tmp_path))
 
 
-def test_a_baseline_that_is_none(tmp_path: Path) -> None:
+def test_baseline_that_is_none(tmp_path: Path) -> None:
     path = recorded(tmp_path).with_name("blend.json")
     path.write_text('{"version": 1,\n oops}')
     assert problems(tmp_path) == [
@@ -155,7 +155,7 @@ def test_a_baseline_that_is_none(tmp_path: Path) -> None:
     assert "no baseline" in problems(tmp_path)[0][2]
 
 
-def test_a_recording_changes_neither_digest_nor_what_the_hub_gets(tmp_path: Path) -> None:
+def test_recording_changes_neither_digest_nor_what_the_hub_gets(tmp_path: Path) -> None:
     (tmp_path / "sums").mkdir()
     (tmp_path / "sums" / "__init__.py").write_text("")
     assert keep_from_hub(tmp_path)
@@ -165,7 +165,7 @@ def test_a_recording_changes_neither_digest_nor_what_the_hub_gets(tmp_path: Path
     assert (strict_digest(tmp_path), hub_content_hash(tmp_path)) == before
 
 
-def test_an_existing_gitignore_is_added_to(tmp_path: Path) -> None:
+def test_existing_gitignore_is_added_to(tmp_path: Path) -> None:
     (tmp_path / ".gitignore").write_text("*.log")
     keep_from_hub(tmp_path)
     assert (tmp_path / ".gitignore").read_text().splitlines()[0] == "*.log"

@@ -13,11 +13,11 @@ from envops.repository.package import Lock, Package
 from envops.repository.registry import DistributionGate, EnvironmentEntry, Gates, SmokeGate
 from envops.repository.workspace import Workspace
 from envops.system.subprocesses import ProgramFailed
-from envops.validation import observation, remembering
-from envops.validation.facts_on_disk import write_facts
-from envops.validation.observation import Watcher, observe
-from envops.validation.remembering import FACTS_KEPT, facts_key, remembered
-from envops.validation.requests import Wish
+from envops.validation import facts_cache, observation
+from envops.validation.collected_facts import ProgressListener
+from envops.validation.facts_cache import FACTS_KEPT, facts_key, remembered, write_facts
+from envops.validation.observation import observe
+from envops.validation.observation_request import ObservationRequest
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -39,7 +39,7 @@ PACKAGE = Package(
     digest="d",
     lock=Lock("l", "i", {}),
 )
-WISH = Wish()
+REQUEST = ObservationRequest()
 
 
 @pytest.fixture
@@ -47,15 +47,15 @@ def workspace(tmp_path: Path) -> Workspace:
     return Workspace(tmp_path)
 
 
-def key(entry: EnvironmentEntry = ENTRY, package: Package = PACKAGE, wish: Wish = WISH) -> str:
-    return facts_key(entry, package, wish)
+def key(entry: EnvironmentEntry = ENTRY, package: Package = PACKAGE, request: ObservationRequest = REQUEST) -> str:
+    return facts_key(entry, package, request)
 
 
 def test_what_was_seen_with_an_open_network_holds_for_a_day(monkeypatch: pytest.MonkeyPatch) -> None:
-    open_network = replace(WISH, allow_network=True)
-    closed, opened = key(), key(wish=open_network)
+    open_network = replace(REQUEST, allow_network=True)
+    closed, opened = key(), key(request=open_network)
     monkeypatch.setattr("envops.validation.requests._today", lambda: "2031-04-05")
-    assert key(wish=open_network) != opened
+    assert key(request=open_network) != opened
     assert key() == closed
 
 
@@ -75,9 +75,9 @@ def test_what_was_seen_with_an_open_network_holds_for_a_day(monkeypatch: pytest.
         {"entry": replace(ENTRY, gates=Gates(SmokeGate(timeout_s=1.0)))},
         {"entry": replace(ENTRY, gates=Gates(distribution=DistributionGate(group_size=4)))},
         {"entry": replace(ENTRY, gates=Gates(distribution=DistributionGate(min_rollouts=500)))},
-        {"wish": replace(WISH, allow_network=True)},
-        {"wish": replace(WISH, evaluate=False)},
-        {"wish": replace(WISH, score=False)},
+        {"request": replace(REQUEST, allow_network=True)},
+        {"request": replace(REQUEST, evaluate=False)},
+        {"request": replace(REQUEST, score=False)},
     ],
     ids=str,
 )
@@ -90,7 +90,7 @@ def test_whatever_can_change_what_is_seen_changes_the_key(changed: dict[str, Any
     [
         {"entry": replace(ENTRY, gates=Gates(distribution=DistributionGate(min_mean=0.3, max_mean=0.4, min_std=0.2)))},
         {"entry": replace(ENTRY, ignore={"RWD001": "a reason"}, visibility="PUBLIC", owners=("@a/b",), line=7)},
-        {"wish": replace(WISH, use_cache=False)},
+        {"request": replace(REQUEST, use_cache=False)},
     ],
     ids=["thresholds", "registry", "cache"],
 )
@@ -99,7 +99,7 @@ def test_what_only_changes_the_judgement_does_not(changed: dict[str, Any]):
 
 
 @pytest.mark.parametrize(("before", "after"), [(None, ""), (None, "x"), ("x", "y")])
-def test_the_value_of_a_secret_changes_the_key(before: str | None, after: str, monkeypatch: pytest.MonkeyPatch):
+def test_value_of_a_secret_changes_the_key(before: str | None, after: str, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.delenv("SUMS_API_KEY", raising=False)
     if before is not None:
         monkeypatch.setenv("SUMS_API_KEY", before)
@@ -108,53 +108,53 @@ def test_the_value_of_a_secret_changes_the_key(before: str | None, after: str, m
     assert key() != first
 
 
-def test_the_tool_itself_changes_the_key(monkeypatch: pytest.MonkeyPatch):
+def test_tool_itself_changes_the_key(monkeypatch: pytest.MonkeyPatch):
     first = key()
-    monkeypatch.setattr(remembering, "tool_digest", lambda: "another")
+    monkeypatch.setattr(facts_cache, "tool_digest", lambda: "another")
     assert key() != first
 
 
-def remember(workspace: Workspace, wish: Wish = WISH, **changes: Any) -> Path:
-    found = facts_key(ENTRY, PACKAGE, wish)
+def remember(workspace: Workspace, request: ObservationRequest = REQUEST, **changes: Any) -> Path:
+    found = facts_key(ENTRY, PACKAGE, request)
     path = workspace.facts / "sums" / f"{found}.json"
     write_facts(replace(Facts("sums", found, "d"), **changes), path)
     return path
 
 
 def test_nothing_is_remembered_at_first(workspace: Workspace):
-    assert remembered(ENTRY, PACKAGE, workspace, WISH) is None
+    assert remembered(ENTRY, PACKAGE, workspace, REQUEST) is None
 
 
 def test_facts_are_remembered(workspace: Workspace):
     remember(workspace)
-    assert remembered(ENTRY, PACKAGE, workspace, WISH) is not None
+    assert remembered(ENTRY, PACKAGE, workspace, REQUEST) is not None
 
 
-def test_facts_are_not_remembered_where_that_is_not_wished(workspace: Workspace):
+def test_cache_that_is_not_wanted_is_not_read(workspace: Workspace):
     remember(workspace)
-    assert remembered(ENTRY, PACKAGE, workspace, replace(WISH, use_cache=False)) is None
+    assert remembered(ENTRY, PACKAGE, workspace, replace(REQUEST, use_cache=False)) is None
 
 
-def test_facts_that_saw_more_serve_a_wish_for_less(workspace: Workspace):
+def test_facts_of_a_wider_request_hold_for_a_narrower_one(workspace: Workspace):
     remember(workspace)
-    assert remembered(ENTRY, PACKAGE, workspace, Wish(evaluate=False, score=False)) is not None
+    assert remembered(ENTRY, PACKAGE, workspace, ObservationRequest(evaluate=False, score=False)) is not None
 
 
-def test_facts_that_saw_less_do_not_serve_a_wish_for_more(workspace: Workspace):
-    remember(workspace, Wish(evaluate=False))
-    assert remembered(ENTRY, PACKAGE, workspace, WISH) is None
+def test_facts_of_a_narrower_request_do_not_hold_for_a_wider_one(workspace: Workspace):
+    remember(workspace, ObservationRequest(evaluate=False))
+    assert remembered(ENTRY, PACKAGE, workspace, REQUEST) is None
 
 
 @pytest.mark.parametrize("changes", [{"key": "other"}, {"environment": "other"}])
 def test_facts_of_something_else_are_not_taken(workspace: Workspace, changes: dict[str, str]):
     remember(workspace, **changes)
-    assert remembered(ENTRY, PACKAGE, workspace, WISH) is None
+    assert remembered(ENTRY, PACKAGE, workspace, REQUEST) is None
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[" * 100_000, b"\xff"])
-def test_a_damaged_file_is_as_good_as_none(workspace: Workspace, content: bytes):
+def test_damaged_file_is_as_good_as_none(workspace: Workspace, content: bytes):
     remember(workspace).write_bytes(content)
-    assert remembered(ENTRY, PACKAGE, workspace, WISH) is None
+    assert remembered(ENTRY, PACKAGE, workspace, REQUEST) is None
 
 
 @pytest.fixture
@@ -162,17 +162,17 @@ def broken(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> Callable[[s
     """Observes where no virtual environment can be made, for a reason of some kind."""
 
     def look(kind: Any) -> Facts:
-        def refuse(*_: Any) -> None:
+        def refuse(*_: Any, **__: Any) -> None:
             raise ProgramFailed(Failure(kind, "X", "no"))
 
         monkeypatch.setattr(observation, "venv_for", refuse)
-        watcher = Watcher(lambda _: None, lambda *_: None)
-        return observe(ENTRY, PACKAGE, workspace, WISH, watcher, threading.Event())
+        listener = ProgressListener()
+        return observe(ENTRY, PACKAGE, workspace, REQUEST, listener, threading.Event())
 
     return look
 
 
-def test_a_failure_ends_the_observation_and_is_in_the_facts(broken: Callable[[str], Facts]):
+def test_failure_ends_the_observation_and_is_in_the_facts(broken: Callable[[str], Facts]):
     facts = broken("infrastructure")
     assert facts.failures["venv"].message == "no"
     assert facts.completed == ()
@@ -183,7 +183,7 @@ def test_only_the_environments_own_failures_are_remembered(
     broken: Callable[[str], Facts], workspace: Workspace, kind: str, remembers: bool
 ):
     broken(kind)
-    assert (remembered(ENTRY, PACKAGE, workspace, WISH) is not None) == remembers
+    assert (remembered(ENTRY, PACKAGE, workspace, REQUEST) is not None) == remembers
 
 
 def test_old_facts_are_cleared_away(broken: Callable[[str], Facts], workspace: Workspace):
@@ -191,4 +191,4 @@ def test_old_facts_are_cleared_away(broken: Callable[[str], Facts], workspace: W
         write_facts(Facts("sums", "k", "d"), workspace.facts / "sums" / f"{number}.json")
     broken("raised")
     assert len(list((workspace.facts / "sums").glob("*.json"))) == FACTS_KEPT
-    assert remembered(ENTRY, PACKAGE, workspace, WISH) is not None
+    assert remembered(ENTRY, PACKAGE, workspace, REQUEST) is not None

@@ -60,7 +60,7 @@ def test_v0s_zeros_for_failed_rollouts_are_missing_rewards():
     assert len(failed) == 1
 
 
-def test_a_v0_reward_is_the_weighted_sum_of_its_functions():
+def test_v0_reward_is_the_weighted_sum_of_its_functions():
     for row in imported("v0").rows:
         if row.reward is not None:
             said = [one.score * one.weight for one in row.functions.values() if one.score is not None]
@@ -68,7 +68,7 @@ def test_a_v0_reward_is_the_weighted_sum_of_its_functions():
 
 
 @pytest.mark.parametrize("sample", V1)
-def test_a_v1_reward_is_the_weighted_sum_of_its_functions(sample: str):
+def test_v1_reward_is_the_weighted_sum_of_its_functions(sample: str):
     for row in imported(sample).rows:
         if row.error is None:
             assert row.reward == row.functions["reversed_text"].score
@@ -77,7 +77,7 @@ def test_a_v1_reward_is_the_weighted_sum_of_its_functions(sample: str):
             assert row.completion[0]["role"] == "assistant"
 
 
-def test_an_episode_that_is_not_ok_has_an_error_class():
+def test_episode_that_is_not_ok_has_an_error_class():
     failed = [row for row in imported("v1_0.4.0").rows if row.error is not None]
     assert [(row.reward, row.error and row.error.kind) for row in failed] == [(None, "provider")]
 
@@ -88,13 +88,13 @@ def test_tasks_have_the_same_key_in_both_releases():
 
 
 @pytest.mark.parametrize(("stop", "field"), [("timeout_reached", "stop_condition")])
-def test_a_timeout_of_v0_is_no_zero(tmp_path: Path, stop: str, field: str):
+def test_timeout_of_v0_is_no_zero(tmp_path: Path, stop: str, field: str):
     line = json.dumps(json.loads(lines_of("v0")[0]) | {"reward": 0.0, "error": None, field: stop})
     (row,) = of_lines(tmp_path, "v0", [line]).rows
     assert (row.reward, row.timed_out, row.error and row.error.kind) == (None, True, "timeout")
 
 
-def test_a_timeout_of_v1_is_no_reward_though_it_is_ok(tmp_path: Path):
+def test_timeout_of_v1_is_no_reward_though_it_is_ok(tmp_path: Path):
     episode = json.loads(lines_of("v1_0.4.0")[0])
     episode["traces"][0]["is_timeout"] = True
     (row,) = of_lines(tmp_path, "v1", [json.dumps(episode)]).rows
@@ -102,7 +102,7 @@ def test_a_timeout_of_v1_is_no_reward_though_it_is_ok(tmp_path: Path):
 
 
 @pytest.mark.parametrize("sample", ["v0", *V1])
-def test_a_truncated_line_is_named_and_counts_as_missing(tmp_path: Path, sample: str):
+def test_truncated_line_is_named_and_counts_as_missing(tmp_path: Path, sample: str):
     lines = lines_of(sample)[:3]
     found = of_lines(tmp_path, sample, [*lines[:2], lines[2][:200]], end="")
     assert [(one.line, "cut off" in one.message) for one in found.problems if one.line] == [(3, True)]
@@ -111,7 +111,7 @@ def test_a_truncated_line_is_named_and_counts_as_missing(tmp_path: Path, sample:
     assert found.rows[2].error.kind == "infrastructure"
 
 
-def test_a_file_cut_off_between_lines_shows_in_its_metadata(tmp_path: Path):
+def test_file_cut_off_between_lines_shows_in_its_metadata(tmp_path: Path):
     (tmp_path / "metadata.json").write_bytes((SAMPLES / "v0" / "metadata.json").read_bytes())
     (tmp_path / "results.jsonl").write_text("\n".join(lines_of("v0")[:9]) + "\n")
     found = import_results(tmp_path, expected("v0"))
@@ -131,7 +131,7 @@ def test_what_metadata_speaks_of_is_missed_in_traces_too(tmp_path: Path, sample:
 
 
 @pytest.mark.parametrize("value", ["NaN", "Infinity", "null", '"good"'])
-def test_a_reward_that_is_no_number_is_named_and_counts_as_missing(tmp_path: Path, value: str):
+def test_reward_that_is_no_number_is_named_and_counts_as_missing(tmp_path: Path, value: str):
     raw = json.loads(lines_of("v0")[0]) | {"error": None, "reward": "here"}
     found = of_lines(tmp_path, "v0", [json.dumps(raw).replace('"here"', value)])
     assert [one.line for one in found.problems if one.line] == [1]
@@ -172,7 +172,7 @@ def test_another_digest_is_refused(tmp_path: Path):
     assert [(one.line, "sha256:other" in one.message) for one in found.refusals] == [(2, True)]
 
 
-def test_a_rollout_that_comes_twice_is_named_and_counts_once(tmp_path: Path):
+def test_rollout_that_comes_twice_is_named_and_counts_once(tmp_path: Path):
     found = own_file(tmp_path, own_row(0), own_row(0))
     assert len(found.rows) == 1
     assert [str(one) for one in found.problems] == [
@@ -180,7 +180,7 @@ def test_a_rollout_that_comes_twice_is_named_and_counts_once(tmp_path: Path):
     ]
 
 
-def test_a_writer_removes_what_an_interrupted_one_tore(tmp_path: Path):
+def test_writer_removes_what_an_interrupted_one_tore(tmp_path: Path):
     path = tmp_path / "own.jsonl"
     with ResultsWriter(path) as writer:
         writer.append(own_row(0))

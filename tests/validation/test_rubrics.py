@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from envops.validation.requests import Wish
+from envops.validation.observation_request import ObservationRequest
 from sample_packages import look_at, write_package
 
 if TYPE_CHECKING:
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from envops.repository.workspace import Workspace
 
 pytestmark = pytest.mark.worker
-REPLIES = Wish(use_cache=False, evaluate=False, only_replies=True)
+REPLIES = ObservationRequest(use_cache=False, evaluate=False, only_replies=True)
 
 MODULE = """
 import verifiers as vf
@@ -57,7 +57,7 @@ def test_gold_earns_what_the_rubric_gives_a_group_of_one(
 ):
     files = {"module.py": MODULE.replace("RUBRIC", rubric), "tests/oracle.py": ORACLE}
     package = write_package(tmp_path / "environments" / "halved", "v0", files)
-    seen = look_at(package, workspace, monkeypatch, wish=REPLIES)
+    seen = look_at(package, workspace, monkeypatch, request=REPLIES)
     earned = {score.reward for score in seen.facts.scores if score.policy == "oracle"}
     assert earned == {gold}
 
@@ -133,14 +133,14 @@ def load_environment(**kwargs):
     ],
     ids=["a function", "every other call", "how it is prepared", "how a rubric adds up", "calls", "offers"],
 )
-def test_what_changes_from_time_to_time_is_seen_wherever_it_comes_from(
+def test_changing_score_is_noticed_wherever_it_comes_from(
     tmp_path: Path, workspace: Workspace, monkeypatch: pytest.MonkeyPatch, environment: str, rubric: str
 ):
     text = COUNTING.replace("ENVIRONMENT", environment).replace("RUBRIC", rubric)
     package = write_package(
         tmp_path / "environments" / "counting", "v0", {"module.py": text, "tests/oracle.py": ORACLE}
     )
-    seen = look_at(package, workspace, monkeypatch, wish=REPLIES)
+    seen = look_at(package, workspace, monkeypatch, request=REPLIES)
     scored_twice = [score for score in seen.facts.scores if score.again]
     assert scored_twice
     assert all(set(score.again) != {score.reward} for score in scored_twice)
@@ -151,5 +151,5 @@ def test_what_stays_the_same_is_said_to(tmp_path: Path, workspace: Workspace, mo
     package = write_package(
         tmp_path / "environments" / "counting", "v0", {"module.py": text, "tests/oracle.py": ORACLE}
     )
-    seen = look_at(package, workspace, monkeypatch, wish=REPLIES)
+    seen = look_at(package, workspace, monkeypatch, request=REPLIES)
     assert {score.again for score in seen.facts.scores if score.again} == {(1.0,)}

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 from envops.system import capacity
 from envops.system.capacity import available_memory, usable_cores
-from envops.validation.scheduling import in_order, next_to_start
-from envops.validation.timings import Timing
+from envops.validation.scheduling import Timing, in_order, next_to_start
 
 GB = 10**9
 TIMINGS = {"long": Timing(90, 2 * GB), "short": Timing(5, GB), "middle": Timing(20, GB)}
@@ -18,7 +17,7 @@ def start(waiting: list[str], running: list[str], workers: int = 2, memory: int 
     return next_to_start(waiting, running, TIMINGS, workers, memory)
 
 
-def test_the_longest_is_first() -> None:
+def test_longest_is_first() -> None:
     assert in_order(TIMINGS) == ["long", "middle", "short"]
     assert start(["long", "middle", "short"], []) == "long"
 
@@ -37,7 +36,7 @@ def test_one_that_is_larger_than_the_machine_runs_alone() -> None:
     assert start(["long"], [], memory=GB) == "long"
 
 
-def test_the_limits_of_a_container_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_limits_of_a_container_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     free = available_memory()
     monkeypatch.setattr(capacity, "CONTROL_GROUP", tmp_path)
     (tmp_path / "cpu.max").write_text("100000 100000\n")

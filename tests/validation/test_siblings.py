@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from envops.facts.limits import TASKS_PLAYED
 from envops.repository.read_package import read_package
-from envops.validation.requests import Wish
+from envops.validation.observation_request import ObservationRequest
 from sample_packages import REPOSITORY, look_at
 
 if TYPE_CHECKING:
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 
 @pytest.mark.worker
-def test_a_near_miss_beside_gold_is_told_once(workspace: Workspace, patch: pytest.MonkeyPatch) -> None:
+def test_near_miss_beside_gold_is_told_once(workspace: Workspace, patch: pytest.MonkeyPatch) -> None:
     package = read_package(REPOSITORY / "environments" / "meeting_time", REPOSITORY).package
     assert package is not None
-    facts = look_at(package, workspace, patch, wish=Wish(use_cache=False, evaluate=False)).facts
+    facts = look_at(package, workspace, patch, request=ObservationRequest(use_cache=False, evaluate=False)).facts
     assert facts.failures == {}
     told = Counter((score.task, score.policy) for score in facts.scores)
     assert {count for (_, policy), count in told.items() if policy == "oracle"} == {1}

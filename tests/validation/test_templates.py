@@ -14,12 +14,14 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import psutil
 import pytest
-from envops.facts.observed import Started
+from envops.facts.observed import StartMode
 from envops.repository.registry import EnvironmentEntry
 from envops.validation import templates
+from envops.validation.collected_facts import ProgressListener
 from envops.validation.job import Confinement, Job, StageFailed
-from envops.validation.observation import Watcher, observe
-from envops.validation.requests import Wish, requests_for
+from envops.validation.observation import observe
+from envops.validation.observation_request import ObservationRequest
+from envops.validation.requests import requests_for
 from envops.validation.starting import IMPORT_WORKER
 from envops.validation.templates import LockTemplates, environment_processes
 from envops.validation.venv import VirtualEnvironment, venv_for
@@ -167,7 +169,7 @@ held = bytearray(64 * 2**20)
 json.dumps = lambda *_, **__: "stained"
 os._exit(5)
 """
-WISH = Wish(use_cache=False)
+REQUEST = ObservationRequest(use_cache=False)
 
 
 @dataclass(frozen=True)
@@ -220,17 +222,17 @@ def hostile(tmp_path: Path) -> Callable[[str], Path]:
     return write
 
 
-def observed(package: Package, workspace: Workspace) -> tuple[Started, dict[str, Any]]:
+def observed(package: Package, workspace: Workspace) -> tuple[StartMode, dict[str, Any]]:
     """From what jobs were made, and facts without what tells the time."""
     entry = EnvironmentEntry(package.name, gates=SMALL)
-    watcher = Watcher(stage=lambda _: None, advance=lambda *_: None)
-    facts = observe(entry, package, workspace, WISH, watcher, threading.Event())
+    listener = ProgressListener()
+    facts = observe(entry, package, workspace, REQUEST, listener, threading.Event())
     assert facts.failures == {}
     # Two rollouts of a task are side by side: which of them asks first gets the first of the two replies.
     told = sorted(
         (replace(each, rollout=0) for each in facts.rollouts), key=lambda each: repr(replace(each, seconds=0.0))
     )
-    data: dict[str, Any] = timeless(asdict(replace(facts, rollouts=told, started=Started(), memory=0)))
+    data: dict[str, Any] = timeless(asdict(replace(facts, rollouts=told, started=StartMode(), memory=0)))
     return facts.started, data
 
 
@@ -248,9 +250,9 @@ def test_forked_jobs_see_what_new_processes_see(
     files = {"module.py": module, "tests/cases.yaml": CASES, "tests/test_small.py": TESTS}
     package = write_package(environments / f"small_{generation}", generation, files)
     started, fresh = observed(replace(package, fresh_process=True), workspace)
-    assert started == Started("fresh", "pyproject.toml asks for a fresh process", "process")
+    assert started == StartMode("fresh", "pyproject.toml asks for a fresh process", "process")
     started, forked = observed(package, workspace)
-    assert started == Started("forked", "", "environment")
+    assert started == StartMode("forked", "", "environment")
     assert fresh["scores"]
     assert fresh["rollouts"]
     assert [each["outcome"] for each in fresh["tests"]] == ["passed", "failed", "passed", "passed", "skipped"]
@@ -311,7 +313,7 @@ def test_jobs_of_an_environment_leave_nothing_to_the_next(environments: Path, wo
     package = write_package(environments / "marking", "v0", {"module.py": MARKING})
     stop, entry = threading.Event(), EnvironmentEntry(package.name)
     venv = venv_for(package.folder / "requirements.lock", workspace, stop)
-    settings = requests_for(entry, Wish()).settings(package, package.folder)
+    settings = requests_for(entry, ObservationRequest()).settings(package, package.folder)
     reply = [{"role": "assistant", "content": "200"}]
     before = []
     with (
@@ -338,7 +340,7 @@ def test_chance_in_forks_differs_from_fork_to_fork(hostile: Callable[[str], Path
 
 
 @pytest.mark.parametrize("origin", FROM)
-def test_the_network_is_closed_and_attempts_have_their_place(
+def test_network_is_closed_and_attempts_have_their_place(
     origin: From, hostile: Callable[[str], Path], origins: Origins
 ) -> None:
     overlay = hostile("import socket\nsocket.create_connection(('192.0.2.1', 80), timeout=1)\n")
@@ -359,14 +361,14 @@ def test_the_network_is_closed_and_attempts_have_their_place(
         ("import ctypes; ctypes.string_at(0)", f"the worker ended with signal {signal.SIGSEGV.value}"),
     ],
 )
-def test_a_crash_of_a_fork_is_its_own(
+def test_crash_of_a_fork_is_its_own(
     hostile: Callable[[str], Path], origins: Origins, module: str, message: str
 ) -> None:
     failure = origins.failure("lock", hostile(module))
     assert (failure.kind, failure.message) == ("crash", message)
 
 
-def test_the_memory_limit_holds_for_forks(hostile: Callable[[str], Path], origins: Origins) -> None:
+def test_memory_limit_holds_for_forks(hostile: Callable[[str], Path], origins: Origins) -> None:
     overlay = hostile("import time\nheld = []\nwhile True: held.append(bytearray(32 * 2**20)); time.sleep(0.01)\n")
     assert origins.failure("lock", overlay, memory=900 * 2**20).kind == "memory"
 
@@ -408,16 +410,16 @@ def test_base_that_is_refused_says_why(environments: Path, workspace: Workspace)
     assert "sitecustomize.py" in refused(package, workspace)
 
 
-def test_environment_with_entry_points_has_a_template_that_is_a_new_process(
+def test_template_with_entry_points_is_a_new_process(
     environments: Path, workspace: Workspace, patch: pytest.MonkeyPatch
 ) -> None:
     points = "\n[project.entry-points.'fsspec.specs']\npointing = 'pointing:Files'\n"
     package = write_package(
         environments / "pointing", "v1", {"module.py": V1, "tests/cases.yaml": CASES}, settings=points
     )
-    facts = look_at(package, workspace, patch, wish=Wish(use_cache=False, evaluate=False)).facts
+    facts = look_at(package, workspace, patch, request=ObservationRequest(use_cache=False, evaluate=False)).facts
     assert facts.failures == {}
-    assert facts.started == Started("fresh", "the wheel has entry points, which imports may look for", "environment")
+    assert facts.started == StartMode("fresh", "the wheel has entry points, which imports may look for", "environment")
     assert facts.scores
     assert facts.repetitions
 
@@ -469,10 +471,10 @@ def test_environment_of_declared_variables_is_forked_with_them(
     package = write_package(environments / "declaring", "v1", {"module.py": DECLARED + V1})
     with patch.context() as patched:
         patched.setenv("DECLARED", "value")
-        wish = Wish(use_cache=False, evaluate=False, only_replies=True)
-        facts = look_at(package, workspace, patch, secrets=("DECLARED",), wish=wish).facts
+        request = ObservationRequest(use_cache=False, evaluate=False, only_replies=True)
+        facts = look_at(package, workspace, patch, secrets=("DECLARED",), request=request).facts
     assert facts.failures == {}
-    assert facts.started == Started("forked", "", "environment")
+    assert facts.started == StartMode("forked", "", "environment")
 
 
 LEFT_BEHIND = """

@@ -13,7 +13,8 @@ import psutil
 import pytest
 from envops.repository.registry import EnvironmentEntry
 from envops.validation.job import Confinement
-from envops.validation.requests import Wish, requests_for
+from envops.validation.observation_request import ObservationRequest
+from envops.validation.requests import requests_for
 from envops.validation.templates import LockTemplates, environment_processes
 from envops.validation.venv import venv_for
 from sample_packages import look_at, write_package
@@ -118,7 +119,7 @@ def what_servers_see(
 
 
 @pytest.mark.worker
-def test_a_forked_server_sees_what_a_fresh_one_sees(
+def test_forked_server_sees_what_a_fresh_one_sees(
     environments: Path, workspace: Workspace, patch: pytest.MonkeyPatch
 ) -> None:
     fresh = "[tool.envops.worker]\nfresh = true\n"
@@ -150,7 +151,7 @@ def test_tool_server_ends_with_its_job(environments: Path, workspace: Workspace)
     package = looking("looking_ending", "", environments)
     stop, folder = threading.Event(), package.folder
     venv = venv_for(folder / "requirements.lock", workspace, stop)
-    settings = requests_for(EnvironmentEntry(package.name), Wish()).settings(package, folder)
+    settings = requests_for(EnvironmentEntry(package.name), ObservationRequest()).settings(package, folder)
     with (
         LockTemplates(workspace, stop) as templates,
         environment_processes(

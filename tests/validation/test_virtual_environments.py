@@ -66,7 +66,7 @@ def test_pins_and_hashes_do(folder_of: Callable[[bytes], str], other: bytes):
     assert folder_of(other) != folder_of(PINS)
 
 
-def test_the_python_matters(folder_of: Callable[[bytes], str], monkeypatch: pytest.MonkeyPatch):
+def test_python_matters(folder_of: Callable[[bytes], str], monkeypatch: pytest.MonkeyPatch):
     first = folder_of(PINS)
     monkeypatch.setattr(sys, "version", "3.99.0")
     assert folder_of(PINS) != first
@@ -76,7 +76,7 @@ def test_pins_are_all_but_comments():
     assert pins_of(b"# a\n  # b\n" + PINS).splitlines() == PINS.splitlines()
 
 
-def test_a_lock_that_cannot_be_installed_says_which(tmp_path: Path):
+def test_lock_that_cannot_be_installed_says_which(tmp_path: Path):
     lock = tmp_path / "sums" / "requirements.lock"
     lock.parent.mkdir()
     lock.write_text("no-hash==1.0\n")
@@ -86,7 +86,7 @@ def test_a_lock_that_cannot_be_installed_says_which(tmp_path: Path):
     assert caught.value.failure.kind == "infrastructure"
 
 
-def test_a_virtual_environment_that_failed_leaves_nothing(tmp_path: Path):
+def test_virtual_environment_that_failed_leaves_nothing(tmp_path: Path):
     lock = tmp_path / "requirements.lock"
     lock.write_text("no-hash==1.0\n")
     with pytest.raises(ProgramFailed):

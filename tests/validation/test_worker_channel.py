@@ -65,11 +65,11 @@ def test_anything_has_a_form_in_json(value: Any, read: Any):
     assert round_trip(value) == read
 
 
-def test_a_message_is_one_line():
+def test_message_is_one_line():
     assert b"\n" not in encoded({"value": "a\nb\r\n"})
 
 
-def test_a_model_is_dumped():
+def test_model_is_dumped():
     class Model:
         def model_dump(self, **_: Any) -> dict[str, int]:
             return {"a": 1}

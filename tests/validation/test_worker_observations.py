@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import obedient_packages
+import packages_obeying_replies
 import pytest
-from envops.facts.observed import Started
+from envops.facts.observed import StartMode
 from sample_packages import Seen, line_of, look_at, processes_with, write_package
 
 if TYPE_CHECKING:
@@ -15,22 +15,24 @@ if TYPE_CHECKING:
     from envops.repository.workspace import Workspace
 
 pytestmark = pytest.mark.worker
-MODULES = {"v0": obedient_packages.V0_MODULE, "v1": obedient_packages.V1_MODULE}
+MODULES = {"v0": packages_obeying_replies.V0_MODULE, "v1": packages_obeying_replies.V1_MODULE}
 
 
 @pytest.fixture(scope="module", params=["v0", "v1"])
 def seen(request: pytest.FixtureRequest, environments: Path, workspace: Workspace, patch: pytest.MonkeyPatch) -> Seen:
     name = f"obedient_{request.param}"
-    package = write_package(environments / name, request.param, obedient_packages.files(MODULES[request.param], name))
+    package = write_package(
+        environments / name, request.param, packages_obeying_replies.files(MODULES[request.param], name)
+    )
     return look_at(package, workspace, patch, SECONDS_PER_REPLY=1.0)
 
 
 def test_jobs_are_forked_from_the_loaded_environment(seen: Seen):
-    assert seen.facts.started == Started("forked", "", "environment")
+    assert seen.facts.started == StartMode("forked", "", "environment")
 
 
 @pytest.mark.parametrize("stage", ["load", "tasks", "rewards", "validation", "tests", "smoke", "distribution"])
-def test_a_stage_is_completed_whatever_the_rewards_do(seen: Seen, stage: str):
+def test_stage_is_completed_whatever_the_rewards_do(seen: Seen, stage: str):
     assert stage not in seen.facts.failures
     assert stage in seen.facts.completed
 
@@ -73,7 +75,7 @@ def test_tasks_carry_prompt_answer_and_data(seen: Seen):
     assert task.data["answer"] == "word 1"
 
 
-def test_a_reward_is_the_weighted_sum(seen: Seen):
+def test_reward_is_the_weighted_sum(seen: Seen):
     score = seen.score("is 0.5")
     if seen.package.generation == "v0":
         assert {name: one.score for name, one in score.functions.items()} == {
@@ -102,7 +104,7 @@ def test_metrics_and_rewards_are_told_apart(seen: Seen):
 
 
 @pytest.mark.parametrize("order", ["raise", "leave", "none", "text", "nan", "infinity", "huge"])
-def test_a_function_without_a_usable_number_has_no_reward(seen: Seen, order: str):
+def test_function_without_a_usable_number_has_no_reward(seen: Seen, order: str):
     score = seen.score(order)
     assert score.reward is None
     assert score.functions["main_reward"].score is None if "main_reward" in score.functions else True
@@ -124,7 +126,7 @@ def test_what_went_wrong_is_filed_with_the_function(seen: Seen, order: str, type
     assert (failure.kind, failure.type, failure.message) == ("raised", type, message)
 
 
-def test_a_number_beyond_floats_is_filed_as_not_finite(seen: Seen):
+def test_number_beyond_floats_is_filed_as_not_finite(seen: Seen):
     assert seen.failed("huge")["main_reward"].type == "NotFinite"
 
 
@@ -134,7 +136,7 @@ def test_what_a_function_raises_has_the_line_that_raised(seen: Seen):
     assert (place.file, place.line) == (file, line_of(seen.package, file, "# raised here"))
 
 
-def test_what_one_reply_of_a_group_makes_a_function_raise_is_not_filed_with_the_others(seen: Seen):
+def test_exception_of_one_reply_in_a_group_is_filed_with_that_reply(seen: Seen):
     raised = [one for one in seen.facts.scores if one.task == 0 and one.policy == "near-miss" and one.failures]
     assert raised  # "is " and no number
     nop = next(one for one in seen.facts.scores if one.task == 0 and one.policy == "nop")
@@ -152,7 +154,7 @@ def test_policies_first_replies_are_scored_twice(seen: Seen):
 
 
 @pytest.mark.parametrize("order", ["spin", "sleep", "wait"])
-def test_a_function_that_hangs_is_stopped_and_reported_with_its_reply(seen: Seen, order: str):
+def test_function_that_hangs_is_stopped_and_reported_with_its_reply(seen: Seen, order: str):
     score = seen.score(order)
     assert score.reward is None
     assert score.failure is not None
@@ -160,36 +162,36 @@ def test_a_function_that_hangs_is_stopped_and_reported_with_its_reply(seen: Seen
     assert score.completion[-1]["content"] == order
 
 
-def test_a_function_that_hangs_is_stopped_on_its_line(seen: Seen):
+def test_function_that_hangs_is_stopped_on_its_line(seen: Seen):
     failure = seen.score("spin").failure
     assert failure is not None
     assert failure.place is not None
     assert failure.place.file == f"{seen.package.module}/obey.py"
 
 
-def test_a_hang_does_not_harm_what_is_scored_after_it(seen: Seen):
+def test_hang_does_not_harm_what_is_scored_after_it(seen: Seen):
     assert seen.score("is 0.25").functions["main_reward"].score == 0.25
 
 
-def test_a_case_finds_its_task_by_a_field(seen: Seen):
+def test_case_finds_its_task_by_a_field(seen: Seen):
     assert seen.score("by field").task == 2
 
 
 @pytest.mark.parametrize("name", ["by no field", "out of range"])
-def test_a_case_without_a_task_says_so(seen: Seen, name: str):
+def test_case_without_a_task_says_so(seen: Seen, name: str):
     case = seen.case(name)
     assert case.score is None
     assert case.failure is not None
     assert "among the first 3" in case.failure.message
 
 
-def test_the_oracle_is_asked_about_every_task(seen: Seen):
+def test_oracle_is_asked_about_every_task(seen: Seen):
     scores = {score.task: score for score in seen.facts.scores if score.policy == "oracle"}
     assert set(scores) == {0, 1, 2}
     assert scores[0].functions["main_reward"].score == 1.0
 
 
-def test_an_oracle_that_raises_is_reported_with_its_line(seen: Seen):
+def test_oracle_that_raises_is_reported_with_its_line(seen: Seen):
     failure = next(s.failure for s in seen.facts.scores if s.policy == "oracle" and s.task == 1)
     assert failure is not None
     assert (failure.type, failure.message) == ("LookupError", "the oracle does not know")
@@ -197,7 +199,7 @@ def test_an_oracle_that_raises_is_reported_with_its_line(seen: Seen):
     assert failure.place.file == "tests/oracle.py"
 
 
-def test_an_oracle_of_the_wrong_type_is_reported(seen: Seen):
+def test_oracle_of_the_wrong_type_is_reported(seen: Seen):
     failure = next(s.failure for s in seen.facts.scores if s.policy == "oracle" and s.task == 2)
     assert failure is not None
     assert failure.type == "OracleError"
@@ -207,14 +209,14 @@ def test_an_oracle_of_the_wrong_type_is_reported(seen: Seen):
     assert failure.place.line
 
 
-def test_a_rollout_whose_oracle_raises_is_a_failure_and_not_a_zero(seen: Seen):
+def test_rollout_whose_oracle_raises_is_a_failure_and_not_a_zero(seen: Seen):
     rollout = next(r for r in seen.facts.rollouts if r.policy == "oracle" and r.task == 1)
     assert rollout.reward is None
     assert rollout.failure is not None
     assert "the oracle does not know" in rollout.failure.message
 
 
-def test_a_rollout_earns_what_was_predicted(seen: Seen):
+def test_rollout_earns_what_was_predicted(seen: Seen):
     rollout = next(r for r in seen.facts.rollouts if r.policy == "oracle" and r.task == 0)
     assert rollout.failure is None
     assert rollout.reward is not None
@@ -228,7 +230,7 @@ def test_rollouts_that_were_asked_for_are_counted(seen: Seen):
     assert came["blend"] >= 4
 
 
-def test_the_authors_tests_are_told_apart(seen: Seen):
+def test_authors_tests_are_told_apart(seen: Seen):
     outcomes = {one.test.rpartition("::")[2]: one.outcome for one in seen.facts.tests}
     assert outcomes == {
         "test_that_passes": "passed",
@@ -240,7 +242,7 @@ def test_the_authors_tests_are_told_apart(seen: Seen):
     }
 
 
-def test_a_failing_test_has_its_line(seen: Seen):
+def test_failing_test_has_its_line(seen: Seen):
     failed = next(one for one in seen.facts.tests if one.outcome == "failed")
     assert failed.place is not None
     assert (failed.place.file, failed.place.line) == (
@@ -249,7 +251,7 @@ def test_a_failing_test_has_its_line(seen: Seen):
     )
 
 
-def test_a_test_file_that_cannot_be_imported_says_what_is_missing(seen: Seen):
+def test_test_file_that_cannot_be_imported_says_what_is_missing(seen: Seen):
     broken = next(one for one in seen.facts.tests if "uncollectable" in one.test)
     assert "a_module_that_does_not_exist" in broken.message
 
@@ -258,7 +260,7 @@ def test_what_a_test_leaves_behind_is_gone(seen: Seen):
     assert processes_with(f"left-behind-{seen.package.module}") == []
 
 
-def test_the_packages_own_check_is_asked_where_there_is_one(seen: Seen):
+def test_packages_own_check_is_asked_where_there_is_one(seen: Seen):
     if seen.package.generation == "v0":
         assert seen.facts.validations == ()
         return

@@ -7,7 +7,7 @@ import json
 from typing import TYPE_CHECKING
 
 import pytest
-from envops.validation.requests import Wish
+from envops.validation.observation_request import ObservationRequest
 from envops_worker.channel import Channel
 from sample_packages import look_at, write_package
 
@@ -69,8 +69,8 @@ def test_worker_that_does_not_come_back_says_what_it_was_scoring(
 ) -> None:
     files = {"module.py": MODULE.format(end=end), "tests/oracle.py": ORACLE}
     package = write_package(tmp_path / "environments/leaving", "v0", files)
-    wish = Wish(use_cache=False, evaluate=False, only_replies=True)
-    facts = look_at(package, workspace, patch, wish=wish, **limits).facts
+    request = ObservationRequest(use_cache=False, evaluate=False, only_replies=True)
+    facts = look_at(package, workspace, patch, request=request, **limits).facts
     message, _, about = facts.failures["rewards"].message.partition("\nwhile scoring ")
     assert message == how
     assert json.loads(about) == {"task": 7, "policy": "nop", "completion": [{"role": "assistant", "content": ""}]}

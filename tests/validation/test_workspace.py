@@ -132,14 +132,14 @@ def test_one_who_waits_can_be_interrupted(target: Path, log: Path):
     first.join()
 
 
-def test_a_scratch_folder_is_gone_afterwards(tmp_path: Path):
+def test_scratch_folder_is_gone_afterwards(tmp_path: Path):
     with Workspace(tmp_path).scratch() as folder:
         (folder / "deep").mkdir()
         (folder / "deep" / "file").touch()
     assert list((tmp_path / ".envops").glob("scratch-*")) == []
 
 
-def test_a_scratch_folder_is_gone_after_an_exception(tmp_path: Path):
+def test_scratch_folder_is_gone_after_an_exception(tmp_path: Path):
     with pytest.raises(ValueError, match="x"), Workspace(tmp_path).scratch():
         raise ValueError("x")
     assert list((tmp_path / ".envops").glob("scratch-*")) == []
@@ -160,14 +160,14 @@ def leftover(workspace: Workspace, age: float) -> Path:
     return folder
 
 
-def test_a_scratch_folder_that_a_killed_run_left_is_swept(tmp_path: Path):
+def test_scratch_folder_that_a_killed_run_left_is_swept(tmp_path: Path):
     workspace = Workspace(tmp_path)
     left = leftover(workspace, 2 * JUST_MADE_SECONDS)
     with workspace.scratch():
         assert not left.exists()
 
 
-def test_a_scratch_folder_in_use_is_not_swept(tmp_path: Path):
+def test_scratch_folder_in_use_is_not_swept(tmp_path: Path):
     workspace = Workspace(tmp_path)
     used = leftover(workspace, 2 * JUST_MADE_SECONDS)
     held = os.open(used, os.O_RDONLY)
@@ -177,7 +177,7 @@ def test_a_scratch_folder_in_use_is_not_swept(tmp_path: Path):
     os.close(held)
 
 
-def test_a_scratch_folder_that_was_just_made_is_not_swept(tmp_path: Path):
+def test_scratch_folder_that_was_just_made_is_not_swept(tmp_path: Path):
     workspace = Workspace(tmp_path)
     fresh = leftover(workspace, 0.0)
     with workspace.scratch():
@@ -207,7 +207,7 @@ def test_venvs_without_a_known_home_are_in_the_checkout(tmp_path: Path, monkeypa
 
 
 @pytest.mark.parametrize("name", ["a-file", "a-file/below"])
-def test_venvs_with_an_unwritable_users_folder_are_in_the_checkout_and_it_is_said_once(
+def test_unwritable_users_folder_puts_venvs_into_the_checkout(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "a-file").touch()

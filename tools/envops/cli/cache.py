@@ -10,7 +10,7 @@ import time
 from envops import exit_codes
 from envops.cli import arguments
 from envops.repository.workspace import InUse, Workspace
-from envops.validation.pruning import KINDS, Kept, dispensable, kept_in, remove
+from envops.validation.cache_contents import KINDS, CacheEntry, cache_entries, dispensable, remove
 
 EXAMPLES = """examples:
   envops cache                                what .envops/ holds, and virtual environments
@@ -38,7 +38,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Show the cache, or prune it, and return the exit code."""
     workspace = Workspace(options.root.absolute())
-    kept = kept_in(workspace)
+    kept = cache_entries(workspace)
     if options.older_than is None and options.max_size is None:
         _show(kept, options.format)
         return exit_codes.PASS
@@ -46,18 +46,18 @@ def run(options: argparse.Namespace) -> int:
     most = None if options.max_size is None else int(options.max_size * 10**9)
     try:
         with workspace.alone():
-            gone = remove(dispensable(kept_in(workspace), time.time(), oldest, most))
+            gone = remove(dispensable(cache_entries(workspace), time.time(), oldest, most))
     except InUse:
         print("another run is using the cache: nothing was removed", file=sys.stderr)
         return exit_codes.ERROR
-    left = kept_in(workspace)
+    left = cache_entries(workspace)
     freed = sum(one.own_bytes for one in kept) - sum(one.own_bytes for one in left)
     print(f"removed {len(gone)} of {len(kept)}, {_size(max(0, freed))}", file=sys.stderr)
     _show(left, options.format)
     return exit_codes.PASS
 
 
-def _show(kept: list[Kept], form: str) -> None:
+def _show(kept: list[CacheEntry], form: str) -> None:
     parts = {kind: [one for one in kept if one.kind == kind] for kind in KINDS}
     sums = {
         kind: {

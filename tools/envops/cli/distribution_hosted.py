@@ -37,7 +37,7 @@ from envops.repository.workspace import Workspace
 from envops.system.subprocesses import Interrupted, ProgramFailed
 from envops.system.termination import terminated_like_interrupted
 from envops.validation.job import StageFailed, checked
-from envops.validation.opened import opened_environment
+from envops.validation.opened_environment import opened_environment
 
 EXAMPLES = """examples:
   envops distribution hosted gsm8k --endpoint qwen3-30b -n 500 -r 8 --max-cost 5

@@ -13,7 +13,8 @@ from pathlib import Path
 from envops import __version__, exit_codes
 from envops.cli import arguments
 from envops.cli.selection import facts_of
-from envops.facts.observed import Facts, Stage
+from envops.facts.observed import Facts
+from envops.facts.stages import needed_by
 from envops.models.import_results import Expected, Imported, NoResults, import_results, say_problems
 from envops.reports.written import report
 from envops.repository.package import Package
@@ -23,9 +24,9 @@ from envops.repository.workspace import Workspace
 from envops.rules.engine import Subject
 from envops.rules.result import ValidationResult, environment_result
 from envops.rules.verdict import judge
-from envops.validation.requests import Wish
+from envops.validation.observation_request import ObservationRequest
 
-STAGES: tuple[Stage, ...] = ("venv", "wheel", "load", "tasks", "smoke", "distribution")
+STAGES = needed_by("smoke", "distribution")
 
 
 EXAMPLES = """examples:
@@ -92,8 +93,8 @@ def known_environment(
     entry: EnvironmentEntry, package: Package, workspace: Workspace, options: argparse.Namespace
 ) -> Facts:
     """What the environment is, without scores or rollouts of our own."""
-    wish = Wish(options.allow_network, not options.no_cache, evaluate=False, score=False)
-    return facts_of(entry, package, workspace, wish, threading.Event(), quiet=options.quiet)
+    request = ObservationRequest(options.allow_network, not options.no_cache, evaluate=False, score=False)
+    return facts_of(entry, package, workspace, request, threading.Event(), quiet=options.quiet)
 
 
 def _with_rollouts(imported: Imported, known: Facts) -> Facts:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -18,6 +19,8 @@ from envops_worker.policies.policy import BOUNDS
 from envops import exit_codes
 from envops.cli import arguments
 from envops.cli.main import parser
+from envops.facts import stages
+from envops.facts.stages import Stage
 from envops.files.atomic_write import write_whole
 from envops.repository.codeowners import CODEOWNERS_FILE, render
 from envops.repository.registry import load_registry
@@ -34,6 +37,8 @@ MANY = 1_000_000
 CLI_FILE = "docs/cli.md"
 REGISTRY_FILE = "docs/registry.md"
 POLICIES_FILE = "docs/policies.md"
+STAGES_FILE = "docs/architecture.md"
+_STAGES_HEAD = "| stage | what happens | after | gates | seconds | where |\n|---|---|---|---|---|---|\n"
 _CLI = """\
 # Commands
 
@@ -85,6 +90,8 @@ def run(options: argparse.Namespace) -> int:
         REGISTRY_FILE: render_registry(registry_schema()),
         POLICIES_FILE: render_policies(),
     }
+    if (root / STAGES_FILE).is_file():
+        generated[STAGES_FILE] = with_stages((root / STAGES_FILE).read_text(encoding="utf-8"))
     if (page := root / MATRIX_FILE).is_file():
         generated[MATRIX_FILE] = with_matrix(page.read_text(encoding="utf-8"))
     stale = [name for name, text in generated.items() if not _is(root / name, text)]
@@ -203,3 +210,16 @@ def render_policies() -> str:
         for each in POLICIES
     ]
     return f"{_POLICIES}\n| policy | reply | tasks | may earn |\n|---|---|---|---|{''.join(rows)}\n"
+
+
+def with_stages(page: str) -> str:
+    """The page with the table of stages as it is now."""
+    table = _STAGES_HEAD + "".join(map(_stage_row, stages.STAGES))
+    return re.sub(r"\| stage \|.*\n(?:\|.*\n)+", lambda _: table, page, count=1)
+
+
+def _stage_row(stage: Stage) -> str:
+    after, gates = ", ".join(stage.needs) or "–", ", ".join(stage.gates) or "–"
+    where = f"stages/{stage.job}.py" if stage.job else "observation.py"
+    seconds = f"{stage.cost:g}" if stage.cost else "–"
+    return f"| `{stage.name}` | {stage.summary} | {after} | {gates} | {seconds} | `validation/{where}` |\n"

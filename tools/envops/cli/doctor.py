@@ -12,8 +12,7 @@ from dataclasses import asdict, replace
 from envops import exit_codes
 from envops.cli import arguments
 from envops.repository.workspace import InUse, Workspace
-from envops.validation.machine import Machine, look
-from envops.validation.machine_health import Check, examined
+from envops.validation.machine import HealthCheck, Machine, examined, look
 
 EXAMPLES = """examples:
   envops doctor
@@ -56,7 +55,7 @@ def _fixed(machine: Machine, workspace: Workspace) -> int:
     return len(machine.unsound)
 
 
-def _print(checks: list[Check], fixed: int) -> None:
+def _print(checks: list[HealthCheck], fixed: int) -> None:
     width = max(len(check.name) for check in checks)
     for check in checks:
         print(f"{SIGNS[check.level]} {check.name:<{width}}  {check.found}")

@@ -13,7 +13,7 @@ from envops.repository.repository import Repository
 from envops.repository.workspace import Workspace
 from envops.system.subprocesses import Interrupted, ProgramFailed
 from envops.validation.job import StageFailed
-from envops.validation.opened import opened_environment
+from envops.validation.opened_environment import opened_environment
 
 EXAMPLES = """examples:
   envops endpoint gsm8k                                  then: vf-eval gsm8k -b URL -m oracle

@@ -13,8 +13,9 @@ from pathlib import Path
 
 from envops import __version__, exit_codes
 from envops.cli.selection import HarnessUnsupported, check_harness
-from envops.facts.observed import Facts, Stage
+from envops.facts.observed import Facts
 from envops.facts.results import ResultsWriter
+from envops.facts.stages import StageName
 from envops.models.model_evaluation import ModelEvaluation, OpenedTasks, evaluate_speaker
 from envops.models.model_run import (
     EvaluationProgress,
@@ -42,7 +43,7 @@ from envops.system.subprocesses import Interrupted, ProgramFailed
 from envops.text.visible_text import on_one_line
 from envops.validation.job import StageFailed
 
-PLAYED: Mapping[Gate, Stage] = {"smoke": "smoke", "distribution": "distribution"}
+PLAYED: Mapping[Gate, StageName] = {"smoke": "smoke", "distribution": "distribution"}
 
 
 @dataclass(frozen=True)

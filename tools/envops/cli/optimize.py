@@ -35,7 +35,7 @@ from envops.statistics.clusters import paired_difference
 from envops.system.subprocesses import ProgramFailed
 from envops.system.termination import terminated_like_interrupted
 from envops.validation.job import checked
-from envops.validation.opened import opened_environment
+from envops.validation.opened_environment import opened_environment
 
 EXAMPLES = """examples:
   envops optimize date-arithmetic --endpoint qwen3-30b                      shows the change, writes nothing

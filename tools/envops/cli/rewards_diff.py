@@ -27,9 +27,8 @@ from envops.rules.verdict import worst
 from envops.statistics.reward_comparison import ComparedVersion, RewardComparison, compare
 from envops.statistics.task_matching import match_tasks
 from envops.statistics.two_sides import TwoSides
-from envops.validation.requests import Wish
-from envops.validation.rescoring import Scorer
-from envops.validation.reward_diff import SideFailed, corpus_of, open_both, score_both
+from envops.validation.observation_request import ObservationRequest
+from envops.validation.reward_diff import Scorer, SideFailed, corpus_of, open_both, score_both
 
 EXAMPLES = """examples:
   envops rewards diff gsm8k --against main           which rewards changed since a revision
@@ -59,7 +58,7 @@ class DiffRun:
 
     base: Base
     workspace: Workspace
-    wish: Wish
+    request: ObservationRequest
     quiet: bool
     stop: threading.Event
 
@@ -72,12 +71,12 @@ def run(options: argparse.Namespace) -> int:
     base = find_base(root, options.against)
     if base.folder is not None and len(names) != 1:
         message = "is one package's folder: name the one environment that is compared with it"
-        raise DeclarationError(
-            [Problem(options.against, None, message, fix="envops rewards diff NAME --against FOLDER")]
-        )
-    wish = Wish(allow_network=options.allow_network, use_cache=not options.no_cache, evaluate=False, only_replies=True)
-
-    shared = DiffRun(base, Workspace(root), wish, options.quiet, threading.Event())
+        fix = "envops rewards diff NAME --against FOLDER"
+        raise DeclarationError([Problem(options.against, None, message, fix=fix)])
+    request = ObservationRequest(
+        allow_network=options.allow_network, use_cache=not options.no_cache, evaluate=False, only_replies=True
+    )
+    shared = DiffRun(base, Workspace(root), request, options.quiet, threading.Event())
     try:
         compared = tuple(_compare_one(shared, repository, name) for name in names)
     except KeyboardInterrupt:
@@ -140,8 +139,8 @@ def _is_same(there: Declared, here: Declared) -> bool:
 def _compared(shared: DiffRun, there: Declared, here: Declared) -> tuple[RewardComparison, Facts]:
     entry, package = here
     _note(shared, f"{package.name}: collecting replies …")
-    facts = facts_of(entry, package, shared.workspace, shared.wish, shared.stop, quiet=shared.quiet)
-    network = shared.wish.allow_network
+    facts = facts_of(entry, package, shared.workspace, shared.request, shared.stop, quiet=shared.quiet)
+    network = shared.request.allow_network
     with (
         Scorer(*there, shared.workspace, network, shared.stop) as base,
         Scorer(*here, shared.workspace, network, shared.stop) as head,

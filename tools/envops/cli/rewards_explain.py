@@ -19,7 +19,7 @@ from envops.repository.workspace import Workspace
 from envops.rules.catalogue import UnknownRuleError, explain
 from envops.rules.engine import Finding, Rule, Subject, all_rules, findings
 from envops.text.plain_data import plain_data
-from envops.validation.requests import Wish
+from envops.validation.observation_request import ObservationRequest
 
 EXAMPLES = """examples:
   envops rewards explain RWD010             in every environment
@@ -59,7 +59,7 @@ def run(options: argparse.Namespace) -> int:
     choice = chosen_environments(root, options)
     repository = choice.repository
     workspace, stop = Workspace(root), threading.Event()
-    wish = Wish(
+    request = ObservationRequest(
         allow_network=options.allow_network,
         use_cache=not options.no_cache,
         evaluate=rule.gate in ("smoke", "distribution"),
@@ -67,7 +67,7 @@ def run(options: argparse.Namespace) -> int:
     found = []
     for name in choice.names:
         entry, package = repository.registry.environments[name], repository.packages[name]
-        facts = facts_of(entry, package, workspace, wish, stop, quiet=options.quiet)
+        facts = facts_of(entry, package, workspace, request, stop, quiet=options.quiet)
         subject = Subject(entry, package, facts)
         hits = tuple(one for one in findings(subject, [rule.gate]) if one.rule == rule.id)
         folder = package.folder.resolve().relative_to(root.resolve()).as_posix()

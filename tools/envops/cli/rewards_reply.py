@@ -13,8 +13,7 @@ from envops.repository.repository import Repository
 from envops.repository.workspace import Workspace
 from envops.system.subprocesses import ProgramFailed
 from envops.validation.job import StageFailed
-from envops.validation.reply import OneReplyError, UnknownTaskError, reply_to
-from envops.validation.reply_text import render_json, render_text
+from envops.validation.reply import OneReplyError, UnknownTaskError, render_json, render_text, reply_to
 
 EXAMPLES = """examples:
   envops rewards reply gsm8k "#### 42" --task 3

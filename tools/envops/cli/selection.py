@@ -15,11 +15,11 @@ from envops.repository.registry import EnvironmentEntry
 from envops.repository.repository import Repository
 from envops.repository.workspace import Workspace
 from envops.rules.result import Share
-from envops.validation.observation import Watcher, observe
-from envops.validation.remembering import remembered
-from envops.validation.requests import Wish
-from envops.validation.sharding import Load, divided
-from envops.validation.timings import expected_timings
+from envops.validation.collected_facts import ProgressListener
+from envops.validation.facts_cache import remembered
+from envops.validation.observation import observe
+from envops.validation.observation_request import ObservationRequest
+from envops.validation.scheduling import Load, divided, expected_timings
 
 
 @dataclass(frozen=True)
@@ -71,18 +71,24 @@ def _selected(root: Path, options: argparse.Namespace) -> Choice:
 
 
 def facts_of(
-    entry: EnvironmentEntry, package: Package, workspace: Workspace, wish: Wish, stop: threading.Event, *, quiet: bool
+    entry: EnvironmentEntry,
+    package: Package,
+    workspace: Workspace,
+    request: ObservationRequest,
+    stop: threading.Event,
+    *,
+    quiet: bool,
 ) -> Facts:
     """The remembered facts of an environment, or those of an observation now, with its progress unless `quiet`."""
-    known = remembered(entry, package, workspace, wish)
+    known = remembered(entry, package, workspace, request)
     if known is not None:
         return known
     with open_progress([entry.name], quiet=quiet) as progress:
-        watcher = Watcher(
+        listener = ProgressListener(
             stage=lambda stage: progress.stage(entry.name, stage),
             advance=lambda done, total: progress.advance(entry.name, done, total),
         )
-        return observe(entry, package, workspace, wish, watcher, stop)
+        return observe(entry, package, workspace, request, listener, stop)
 
 
 class HarnessUnsupported(Exception):

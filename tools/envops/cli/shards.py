@@ -10,7 +10,7 @@ from envops import exit_codes
 from envops.cli import arguments
 from envops.cli.selection import chosen_environments, loads
 from envops.repository.workspace import Workspace
-from envops.validation.sharding import divided, worthwhile_count
+from envops.validation.scheduling import divided, worthwhile_count
 
 EXAMPLES = """examples:
   envops shards                                        how the environments would be divided

@@ -24,9 +24,9 @@ from envops.rules.engine import GATES, Gate
 from envops.rules.result import ValidationResult
 from envops.rules.verdict import worst
 from envops.system.capacity import usable_cores
-from envops.validation.judging import BRIEF_FROM, Question
-from envops.validation.requests import Wish
-from envops.validation.running import run_all
+from envops.validation.observation_request import ObservationRequest
+from envops.validation.runner import run_all
+from envops.validation.verdicts import BRIEF_FROM, ValidationRequest
 
 PLAYED = ("smoke", "distribution")
 """The gates that play rollouts."""
@@ -106,15 +106,15 @@ def _run_scripted(options: argparse.Namespace) -> int:
         return exit_codes.USAGE
     names = choice.names
     try:
-        wish = _wish(options, gates, choice.repository, names)
+        observation = _observation_request(options, gates, choice.repository, names)
     except HarnessUnsupported as error:
         print(f"{error}", file=sys.stderr)
         return exit_codes.USAGE
-    question = Question(choice.repository, Workspace(root), len(names) >= BRIEF_FROM, gates, wish)
+    request = ValidationRequest(choice.repository, Workspace(root), len(names) >= BRIEF_FROM, gates, observation)
     with open_progress(names, quiet=options.quiet) as progress:
         if choice.note:
             progress.note(choice.note)
-        results, interrupted = run_all(question, names, options.jobs or usable_cores(), progress, threading.Event())
+        results, interrupted = run_all(request, names, options.jobs or usable_cores(), progress, threading.Event())
     finished = set(results.names)
     result = ValidationResult(
         verdict=worst([*(one.verdict for one in results), *(("inconclusive",) if interrupted else ())]),
@@ -130,11 +130,13 @@ def _run_scripted(options: argparse.Namespace) -> int:
     return exit_codes.INTERRUPTED if interrupted else exit_codes.OF_VERDICT[result.verdict]
 
 
-def _wish(options: argparse.Namespace, gates: tuple[Gate, ...], repository: Repository, names: Sequence[str]) -> Wish:
+def _observation_request(
+    options: argparse.Namespace, gates: tuple[Gate, ...], repository: Repository, names: Sequence[str]
+) -> ObservationRequest:
     """What is to be observed. Raises `HarnessUnsupported`."""
     harness, tasks, rollouts = (getattr(options, name, None) for name in ("harness", "tasks", "rollouts"))
     check_harness(harness, repository, names)
-    wish = Wish(
+    request = ObservationRequest(
         allow_network=options.allow_network,
         use_cache=not options.no_cache,
         score="rewards" in gates,
@@ -144,9 +146,9 @@ def _wish(options: argparse.Namespace, gates: tuple[Gate, ...], repository: Repo
         rollouts=rollouts,
     )
     if harness is tasks is rollouts is None:
-        return wish
+        return request
     # what was asked for, and nothing that is kept for another gate
-    return replace(wish, evaluations=(options.command,))
+    return replace(request, evaluations=(options.command,))
 
 
 def _check_runs(repository: Repository) -> None:

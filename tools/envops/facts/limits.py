@@ -9,16 +9,15 @@ POLICIES = tuple(each.name for each in policies.POLICIES)
 SAMPLED = {each.name: each.tasks for each in policies.POLICIES if each.tasks is not None}
 """Policy → on how many tasks it replies; the oracle, which is missing here, replies on all of `TASKS_SCORED`."""
 TASKS_SCORED = 100
-"""How many tasks a worker keeps: gold is tried on them however long it takes, on later ones while there is time."""
+"""How many tasks a worker keeps: reference replies are tried on all of them, and on later ones while there is time."""
 TASKS_PLAYED = 6
-"""On how many tasks each policy plays, where the environment answers back."""
+"""On how many tasks each policy plays, where the environment is multi-turn."""
 AT_ONCE = 8
 """Scripted rollouts side by side, where no more are asked for: on loopback more of them save nothing, and httpx
 looks through all connections of its pool at every request."""
 TASKS_VALIDATED = 100
 TASKS_SWEPT = 1_000
-"""Gold is tried on every task up to here."""
-INVARIANTS_SECONDS = 3.0
+"""Reference replies are tried on every task up to this number."""
 SECONDS_PER_REPLY = 10.0
 LOAD_SECONDS = 300.0
 STAGE_SECONDS = 900.0

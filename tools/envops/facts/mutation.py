@@ -8,12 +8,12 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal
 
-Outcome = Literal[
+MutantOutcome = Literal[
     "killed",  # a case or a policy's bound no longer held, or a function gave no number
     "timeout",  # it hung, which is noticed as well
-    "survived",  # every conversation was asked about, and everything that was laid down still held
+    "survived",  # it was tried on every conversation, and every expectation still held
     "undecided",  # nothing noticed it so far, and the time was up or a conversation took too long to be asked about
-    "equivalent",  # it survived, and the author says that nothing could tell it apart
+    "equivalent",  # it survived, and the author declares that nothing can notice it
     "skipped",  # it could not be put in place of what runs
 ]
 MutationBound = Literal[
@@ -44,7 +44,7 @@ class Mutant:
     file: str
     line: int
     diff: str
-    outcome: Outcome
+    outcome: MutantOutcome
     by: str = ""
     """Which conversation noticed it and how."""
     apart: ToldApart | None = None
@@ -57,7 +57,7 @@ class Mutant:
 
 @dataclass(frozen=True)
 class StaleMark:
-    """A mark `equivalent` that speaks of no mutant, or of one that is told apart after all."""
+    """A mark `equivalent` of no mutant, or of one that is noticed after all."""
 
     mutant: str
     reason: str
@@ -87,19 +87,19 @@ class Mutation:
     left_out: Mapping[str, str] = field(default_factory=dict)
     """Conversation → why it was of no use."""
     unasked: Mapping[str, str] = field(default_factory=dict)
-    """Conversation that might have told mutants apart → why it took too long; where there is one, none survives."""
+    """Conversation that might have noticed mutants → why it took too long; where there is one, none survives."""
     stale: tuple[StaleMark, ...] = ()
     recorded: bool = False
-    """The environment answers back: conversations recorded earlier were scored, none was played."""
+    """The environment is multi-turn: conversations recorded earlier were scored, none was played."""
     seconds: float = 0.0
-    unlisted: Mapping[Outcome, int] = field(default_factory=dict)
+    unlisted: Mapping[MutantOutcome, int] = field(default_factory=dict)
     """How many mutants ended in which way and are not listed, in a brief report."""
 
-    def count(self, *outcomes: Outcome) -> int:
+    def count(self, *outcomes: MutantOutcome) -> int:
         return sum(self.outcomes[outcome] for outcome in outcomes)
 
     @cached_property
-    def outcomes(self) -> Counter[Outcome]:
+    def outcomes(self) -> Counter[MutantOutcome]:
         """How many mutants ended in each way."""
         return Counter(mutant.outcome for mutant in self.mutants) + Counter(self.unlisted)
 
@@ -138,11 +138,11 @@ class Mutation:
         return (self.killed / judged, (self.killed + self.undecided) / judged) if judged else None
 
 
-_NOTICED: tuple[Outcome, ...] = ("killed", "timeout", "skipped")
+_NOTICED: tuple[MutantOutcome, ...] = ("killed", "timeout", "skipped")
 
 
 def brief(mutation: Mutation | None) -> Mutation | None:
-    """The same counts, and only those mutants that somebody may want to look at."""
+    """The same counts, and only the mutants that may need attention."""
     if mutation is None:
         return None
     listed = tuple(mutant for mutant in mutation.mutants if mutant.outcome not in _NOTICED)

@@ -1,42 +1,27 @@
-"""What was seen of one environment: plain data, no judgement.
+"""What was observed of one environment: plain data, no judgement.
 
-`observe` writes facts, `judge` reads them, and a cache may stand between the two. Every
-number is as measured: a reward that is missing is `None`, never 0.0.
+`validation/` writes facts, `rules/` reads them, and a cache may stand between the two. Every number is as measured: a
+reward that is missing is `None`, never 0.0.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields, is_dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, Literal
 
 from envops.facts.mutation import Mutation
 from envops.facts.recordings import RecordingFacts
 from envops.facts.search import Search
+from envops.facts.stages import StageName
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
 Message = dict[str, Any]
 """One message of a conversation in OpenAI form: role, content, perhaps tool_calls."""
-
-Stage = Literal[
-    "venv",
-    "wheel",
-    "load",
-    "tasks",
-    "rewards",
-    "validation",
-    "tests",
-    "invariants",
-    "mutation",
-    "search",
-    "smoke",
-    "distribution",
-    "recordings",
-]
-"""The steps of an observation, in order. A failure is filed under the step it ended."""
 
 FailureKind = Literal[
     "raised",  # the environment's own code raised
@@ -46,7 +31,7 @@ FailureKind = Literal[
     "crash",  # the worker died
     "memory",  # the worker went over its memory limit
     "protocol",  # the worker answered something that is not an answer
-    "infrastructure",  # nobody's fault here: disk, index, uv
+    "infrastructure",  # neither the author's nor the model's fault: disk, index, uv
     "provider",  # the model's side of an evaluation: refused, unreachable, cut off, malformed
     "harness",  # what stands between model and environment in an evaluation
 ]
@@ -62,7 +47,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Failure:
-    """Something that broke, as it was seen."""
+    """Something that broke, as it was observed."""
 
     kind: FailureKind
     type: str
@@ -92,7 +77,7 @@ class RewardFunction:
 
 @dataclass(frozen=True)
 class FunctionScore:
-    """What one function said: `score` before weighting, `None` where it gave no number."""
+    """What one function returned: `score` before weighting, `None` where it gave no number."""
 
     score: float | None
     weight: float
@@ -104,7 +89,7 @@ class NetworkAttempt:
     """A connection beyond loopback that the environment's code tried to open."""
 
     address: str
-    stage: Stage
+    stage: StageName
     place: Place | None = None
 
 
@@ -135,7 +120,7 @@ class Description:
     environment: str
     """Class name of the environment (v0) or of the taskset (v1)."""
     conversational: bool
-    """Whether the environment speaks after the first reply (turns, tools)."""
+    """Whether the environment goes on after the first reply (turns, tools)."""
     functions: tuple[RewardFunction, ...]
     datasets: tuple[Dataset, ...]
     overlap: tuple[tuple[int, int], ...] = ()
@@ -178,7 +163,7 @@ class Score:
 
 @dataclass(frozen=True)
 class Case:
-    """One entry of tests/cases.yaml and what came of it."""
+    """One entry of tests/cases.yaml and its outcome."""
 
     name: str
     line: int
@@ -237,7 +222,7 @@ class Rollout:
 
 @dataclass(frozen=True)
 class Wheel:
-    """The wheel that was built from the package and that all the rest was seen on."""
+    """The wheel that was built from the package; everything else was observed on it."""
 
     filename: str
     sha256: str
@@ -251,9 +236,9 @@ class GoldSweep:
     """The oracle on every task, whatever else was asked about it."""
 
     tasks: tuple[int, ...]
-    """The tasks beyond those on which all policies speak."""
+    """The tasks beyond those that all policies reply to."""
     rewards: tuple[float | None, ...]
-    """What gold earned on each of them."""
+    """What the reference reply earned on each of them."""
     lowest: tuple[Score, ...]
     """The 20 of them that earned least."""
     known: int
@@ -332,20 +317,20 @@ JobOrigin = Literal["environment", "lock", "process"]
 
 
 @dataclass(frozen=True)
-class Started:
-    """How the processes came to be. What they see is the same in each way."""
+class StartMode:
+    """How the processes were started. What they observe is the same in each case."""
 
     how: Literal["fresh", "forked"] = "fresh"
     """Whether they imported verifiers themselves, or were forked from a process that had."""
     reason: str = ""
-    """Why not in a way that costs less."""
+    """Why not in a cheaper way."""
     origin: JobOrigin = "process"
-    """What each job began as."""
+    """What each job is made from."""
 
 
 @dataclass(frozen=True)
 class Facts:
-    """Everything that was seen of one environment at one digest."""
+    """Everything that was observed of one environment at one digest."""
 
     environment: str
     key: str
@@ -364,23 +349,23 @@ class Facts:
     growths: tuple[Growth, ...] = ()
     acts: tuple[Act, ...] = ()
     judged: tuple[JudgedScore, ...] = ()
-    failures: Mapping[Stage, Failure] = field(default_factory=dict)
-    completed: tuple[Stage, ...] = ()
+    failures: Mapping[StageName, Failure] = field(default_factory=dict)
+    completed: tuple[StageName, ...] = ()
     seconds: Mapping[str, float] = field(default_factory=dict)
     """Wall time of each stage."""
     rollouts_asked: Mapping[str, int] = field(default_factory=dict)
     """Policy → how many rollouts the evaluations of smoke and distribution asked for."""
     mutation: Mutation | None = None
-    """What came of mutating the reward code; `None` where that was not reached."""
+    """The outcome of mutating the reward code; `None` where that was not reached."""
     search: Search | None = None
-    """What a search for exploits came by; `None` where that was not reached."""
+    """The outcome of a search for exploits; `None` where that was not reached."""
     recordings: tuple[RecordingFacts, ...] = ()
-    """Recorded rollouts, held against this code."""
-    started: Started = Started()
+    """Recorded rollouts, compared with this code."""
+    started: StartMode = StartMode()
     memory: int = 0
     """Bytes that the worker and everything it started held at most, as far as that was looked at."""
 
-    def broken_infrastructure(self) -> dict[Stage, Failure]:
+    def broken_infrastructure(self) -> dict[StageName, Failure]:
         """The failures that are not the environment's own doing and so must not be cached."""
         own = {"raised", "missing-secret", "network"}
         return {stage: failure for stage, failure in self.failures.items() if failure.kind not in own}
@@ -392,3 +377,24 @@ def adapter(kind: type) -> TypeAdapter[Any]:
     from pydantic import TypeAdapter
 
     return TypeAdapter(kind)
+
+
+def as_json(value: object) -> bytes:
+    """Facts, or a part of them, as JSON: what dataclasses consist of, and nothing that is worked out from it."""
+    try:
+        return _writer()(value, inf_nan_mode="constants", fallback=str)
+    except ValueError:  # half of a pair of surrogates, which UTF-8 has no bytes for
+        return json.dumps(value, separators=(",", ":"), default=_plain).encode()
+
+
+@cache
+def _writer() -> Callable[..., bytes]:
+    from pydantic_core import to_json  # importing it takes a tenth of a second, and many runs write no facts
+
+    return to_json
+
+
+def _plain(value: object) -> object:
+    if is_dataclass(value) and not isinstance(value, type):
+        return {field.name: getattr(value, field.name) for field in fields(value)}
+    return str(value)

@@ -1,4 +1,4 @@
-"""What was seen of an environment's recordings: how they read, and what the code pays for them now."""
+"""What was observed of an environment's recordings: their rows, and what the code gives them now."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class RecordingFacts:
     file: str
     """The rollouts, relative to the environment's folder."""
     content: str
-    """Digest of both files: what was seen holds for these bytes."""
+    """Digest of both files: what was observed holds for these bytes."""
     baseline: Mapping[str, Any] = field(default_factory=dict)
     problems: tuple[RecordingProblem, ...] = ()
     rows: tuple[RecordedScore, ...] = ()
@@ -68,7 +68,7 @@ class RecordingFacts:
     reward_digest: str = ""
     """Of the code that scored it again."""
     replayed: bool = False
-    """The environment answers back: the recorded turns were played in real rollouts."""
+    """The environment is multi-turn: the recorded turns were played in real rollouts."""
     compared: int = 0
     changes: tuple[ScoreChange, ...] = ()
     """The first 20."""

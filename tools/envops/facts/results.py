@@ -18,6 +18,7 @@ from types import TracebackType
 from typing import Any, Literal, Self, get_args
 
 from envops.facts.observed import Failure, FunctionScore, Message, Rollout
+from envops.facts.spending import Tokens
 
 VERSION = 1
 LINE_LIMIT = 16 * 2**20
@@ -26,7 +27,7 @@ LINE_LIMIT = 16 * 2**20
 ErrorClass = Literal[
     "provider",  # the model's side: refused, unreachable, cut off, malformed
     "environment",  # the environment's own code: a reward, a tool, a set-up
-    "timeout",  # a time limit ran out, whoever was slow
+    "timeout",  # a time limit ran out, whatever was slow
     "harness",  # what stands between model and environment
     "infrastructure",  # sandbox, tunnel, disk, the tool itself
 ]
@@ -44,20 +45,12 @@ class RowError:
 
 
 @dataclass(frozen=True)
-class Tokens:
-    """What the provider says that it was fed and what it said, over all turns."""
-
-    prompt: int
-    completion: int
-
-
-@dataclass(frozen=True)
 class EvaluationRow:
     """One rollout. A reward that is missing is `None`, never 0.0."""
 
     environment: str
     digest: str | None
-    """Of the package that was evaluated; `None` where the source does not say."""
+    """Of the package that was evaluated; `None` where the source has none."""
     generation: Literal["v0", "v1"]
     task: int
     task_key: str
@@ -78,12 +71,13 @@ class EvaluationRow:
     retries: int = 0
     """How often the provider was asked again, after it failed."""
     tokens: Tokens | None = None
+    """Over all turns, as the provider counts them."""
     seconds: float = 0.0
     completion: tuple[Message, ...] | None = None
 
     @property
     def identity(self) -> tuple[str, str, int]:
-        """What there can be one row of: who spoke, on which task, which time."""
+        """What identifies a row: speaker, task, and number of the rollout."""
         return self.speaker, self.task_key, self.rollout
 
     @property
@@ -93,7 +87,7 @@ class EvaluationRow:
 
     @property
     def scored(self) -> bool:
-        """Whether the reward says something about the model."""
+        """Whether the reward counts for the model."""
         return self.reward is not None and self.error is None and not self.timed_out
 
     def as_rollout(self) -> Rollout:
@@ -167,7 +161,8 @@ def _checked(raw: dict[str, Any]) -> EvaluationRow:
         if error and error["class"] not in ERROR_CLASSES:
             raise MalformedRow(f"error class is {error['class']!r}, none of {', '.join(ERROR_CLASSES)}")
         raw["functions"] = {name: FunctionScore(**said) for name, said in (raw.get("functions") or {}).items()}
-        raw["tokens"] = raw.get("tokens") and Tokens(**raw["tokens"])
+        said = raw.get("tokens")
+        raw["tokens"] = said and Tokens(prompt=said["prompt"], completion=said["completion"])
         raw["completion"] = None if raw.get("completion") is None else tuple(raw["completion"])
         raw.setdefault("digest", None)
         row = EvaluationRow(**raw)
@@ -198,7 +193,7 @@ def task_key(prompt: Sequence[Message], data: Mapping[str, Any]) -> str:
 def rows_of_rollouts(
     rollouts: Sequence[Rollout], keys: Mapping[int, str], about: EvaluationRow
 ) -> Iterator[EvaluationRow]:
-    """Facts as rows; `about` says what is the same for all of them, `keys` the fingerprint of each task."""
+    """Facts as rows; `about` has what all of them share, `keys` the fingerprint of each task."""
     for each in rollouts:
         key = keys.get(each.task, f"task-{each.task}")
         yield replace(

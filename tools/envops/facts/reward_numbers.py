@@ -12,5 +12,5 @@ def is_reward_number(reward: float | None) -> TypeGuard[float]:
 
 
 def number(value: float | None) -> str:
-    """A reward as text: as many digits as tell it from its neighbours."""
+    """A reward as text, with as many digits as distinguish it from its neighbours."""
     return "none" if value is None else f"{value:.7g}"

@@ -1,4 +1,4 @@
-"""What a search for exploits saw: replies that are paid although they do not carry the answer."""
+"""What a search for exploits observed: replies that earn rewards without carrying the answer."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 ExploitKind = Literal[
-    "blind",  # one reply is paid like gold on tasks whose right answers exclude each other
-    "wrong",  # a reply made from gold, and wrong by how it was made, is paid like gold
-    "unearned",  # functions pay one reply in full on every task of the panel, less than gold's whole reward
-    "partial",  # one reply earns a good part of gold's reward on every task of the panel
+    "blind",  # one reply earns the reference's reward on tasks whose right answers exclude each other
+    "wrong",  # a reply made from the reference, and wrong by construction, earns the reference's reward
+    "unearned",  # functions pay one reply in full on every task of the panel, less than the reference's whole reward
+    "partial",  # one reply earns a good part of the reference's reward on every task of the panel
 ]
 
 Ending = Literal[
     "evaluations",  # the number of scorings allowed was used up
     "time",  # the time allowed was used up first
-    "found",  # there was a reply that is paid like gold; looking further says nothing new
-    "skipped",  # there was nothing to search; `skipped` says why
+    "found",  # a reply earns the reference's reward; searching on would show nothing new
+    "skipped",  # there was nothing to search; `skipped` has the reason
 ]
 
 
@@ -32,7 +32,7 @@ class PanelTask:
     nothing: float | None
     """What the empty reply earns; `None` where scoring it does not end or raises."""
     functions: Mapping[str, float | None] = field(default_factory=dict)
-    """What each reward function gives gold, before weighting."""
+    """What each reward function gives the reference reply, before weighting."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Earned:
 
     task: int
     reply: str
-    """The reply on this task: the same on all of them, but for finds that are made from gold."""
+    """The reply on this task: the same on all of them, but for finds that are made from the reference."""
     reward: float
     functions: Mapping[str, float | None] = field(default_factory=dict)
 
@@ -60,12 +60,12 @@ class Exploit:
     """How long the reply was before it was made shorter."""
     earned: tuple[Earned, ...]
     functions: tuple[str, ...] = ()
-    """The functions that paid it as they pay gold."""
+    """The functions that give it as much as the reference reply."""
 
 
 @dataclass(frozen=True)
 class Broken:
-    """A reply that the search came by and that a reward function broke on."""
+    """A reply of the search on which a reward function failed."""
 
     task: int
     reply: str
@@ -77,7 +77,7 @@ class Broken:
 
 @dataclass(frozen=True)
 class Search:
-    """One search, bounded by a count first and by time behind it."""
+    """One search, bounded by a count and by time."""
 
     seed: int
     ended: Ending
@@ -89,7 +89,7 @@ class Search:
     seconds: float = 0.0
     panel: tuple[PanelTask, ...] = ()
     chance: float | None = None
-    """Share of the tasks seen on which the most frequent answer is right: what a constant answer gets by luck."""
+    """Share of the tasks read on which the most frequent answer is right: what a constant answer gets by luck."""
     lines_reached: int = 0
     lines_known: int = 0
     """Lines of the package's functions that scoring entered."""

@@ -29,7 +29,7 @@ class Spending:
     """Calls that were not made, because of the ceiling or a refusal of the endpoint's."""
     retries: int = 0
     unmeasured: int = 0
-    """Attempts of which the endpoint did not say what they used; they count with their upper bound."""
+    """Attempts for which the endpoint reported no usage; they count with their upper bound."""
     tokens: Tokens = Tokens()
     cost: float = 0.0
 

@@ -27,7 +27,7 @@ LOG_FILES = ("*.log", "*.out", "*.err", "*.stdout", "*.stderr")
 
 
 class NoMetrics(Exception):
-    """There is nothing to read; the message says what was looked for."""
+    """There is nothing to read; the message names what was searched for."""
 
 
 @dataclass(frozen=True)

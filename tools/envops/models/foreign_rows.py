@@ -14,7 +14,8 @@ from typing import Any, Literal
 from envops_worker.adapters.rollout_errors import kind_of_error
 
 from envops.facts.observed import Facts, FunctionScore, Message, RewardFunction
-from envops.facts.results import CLASS_OF_KIND, EvaluationRow, RowError, Tokens, task_key
+from envops.facts.results import CLASS_OF_KIND, EvaluationRow, RowError, task_key
+from envops.facts.spending import Tokens
 
 GENERATED = 1_000_000
 """The first number for tasks without a number of their own."""

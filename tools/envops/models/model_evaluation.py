@@ -13,8 +13,9 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from envops.facts.limits import LOAD_SECONDS, TASKS_SCORED
-from envops.facts.observed import Dataset, Description, Facts, Failure, Rollout, Stage, Task
+from envops.facts.observed import Dataset, Description, Facts, Failure, Rollout, Task
 from envops.facts.results import EvaluationRow, rows_of_rollouts, task_key
+from envops.facts.stages import needed_by
 from envops.models.relay import Relay
 from envops.repository.endpoints import Endpoint
 from envops.repository.package import Package
@@ -23,14 +24,14 @@ from envops.repository.workspace import Workspace
 from envops.validation.harness import seat_harness
 from envops.validation.job import Job, StageFailed, checked
 from envops.validation.journal import Journal
-from envops.validation.opened import opened_environment
+from envops.validation.opened_environment import opened_environment
 
 MOST_TASKS = TASKS_SCORED
 MOST_TASKS_ELSEWHERE = 100_000
 """Where the rollouts are made by verifiers' own pool or by the platform."""
 RELAY_CODES = ("cost_ceiling_reached", "endpoint_un", "endpoint_refused", "relay_error")
 """Codes of errors that come from the relay and not from the environment."""
-STAGES: tuple[Stage, ...] = ("venv", "wheel", "load", "tasks", "smoke", "distribution")
+STAGES = needed_by("smoke", "distribution")
 
 
 class NoKey(Exception):

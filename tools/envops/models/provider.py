@@ -32,14 +32,14 @@ MOST_TOKENS = 10**9
 SHOWN = 400
 PRIME_KEY = "PRIME_API_KEY"
 
-RefusalKind = Literal["unreachable", "unauthorised", "unknown-model", "refused"]
+EndpointProblem = Literal["unreachable", "unauthorised", "unknown-model", "refused"]
 
 
 class EndpointRefuses(Exception):
     """The endpoint will answer no call; `str` has its name and message."""
 
-    def __init__(self, kind: RefusalKind, message: str) -> None:
-        self.kind: RefusalKind = kind
+    def __init__(self, kind: EndpointProblem, message: str) -> None:
+        self.kind: EndpointProblem = kind
         super().__init__(message)
 
 
@@ -297,7 +297,7 @@ class Provider:
         return status, answer
 
 
-def refusal_in(answer: ProviderAnswer) -> RefusalKind | None:
+def refusal_in(answer: ProviderAnswer) -> EndpointProblem | None:
     """Why all further calls would fail, too; `None` where they may succeed."""
     if answer.status in (401, 403):
         return "unauthorised"

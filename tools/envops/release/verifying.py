@@ -21,7 +21,8 @@ from envops.system.retry_policy import HUB_PUSH, RetryPolicy
 from envops.system.subprocesses import ProgramFailed, run_program
 from envops.text.scrubbing import SECRET_NAME
 from envops.validation.job import StageFailed, WorkerLost
-from envops.validation.requests import Wish, requests_for
+from envops.validation.observation_request import ObservationRequest
+from envops.validation.requests import requests_for
 from envops.validation.templates import environment_processes
 from envops.validation.venv import PYTHON, uv_program, venv_for
 
@@ -107,7 +108,7 @@ class Verifier:
             with self.workspace.scratch() as scratch:
                 overlay = scratch / "site"
                 self._install(wanted, overlay)
-                requests = requests_for(replace(entry, secrets=()), Wish())
+                requests = requests_for(replace(entry, secrets=()), ObservationRequest())
                 settings = requests.settings(package, overlay)
                 with (
                     environment_processes(

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from types import TracebackType
 
-    from envops.facts.observed import Stage
+    from envops.facts.stages import StageName
     from envops.rules.engine import Verdict
 
 SILENCE_SECONDS = 20.0
@@ -39,7 +39,7 @@ class Row:
 
     name: str
     state: Literal["waiting", "running", "finished"] = "waiting"
-    stage: Stage | None = None
+    stage: StageName | None = None
     done: int = 0
     total: int = 0
     detail: str = ""
@@ -76,7 +76,7 @@ class Progress:
         """The environment's turn has come: the cache is asked first."""
         self._update(name, state="running", since=self._clock())
 
-    def stage(self, name: str, stage: Stage) -> None:
+    def stage(self, name: str, stage: StageName) -> None:
         """The environment is being observed and has reached this stage."""
         before = self._row(name)
         self._steps.pop(name, None)

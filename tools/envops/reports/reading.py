@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from envops.facts.observed import Failure, Place, Started
+from envops.facts.observed import Failure, Place, StartMode
 from envops.repository.problem import DeclarationError, Problem
 from envops.rules.engine import Finding
 from envops.rules.result import EnvironmentResult, Share, ValidationResult
@@ -77,7 +77,7 @@ def _environment(data: dict[str, Any]) -> EnvironmentResult:
         findings=tuple(finding_of(folder, one) for one in data["findings"]),
         failures={one["stage"]: _failure(folder, one) for one in data["failures"]},
         policies=tuple(data["policies"]),
-        started=Started(**data["worker"]) if data.get("worker") else None,
+        started=StartMode(**data["worker"]) if data.get("worker") else None,
         brief=data.get("brief", False),
     )
 

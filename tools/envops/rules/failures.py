@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from envops.facts.observed import Failure, FailureKind, Stage
+    from envops.facts.observed import Failure, FailureKind
+    from envops.facts.stages import StageName
     from envops.rules.engine import Subject
 
 OWN_DOING: tuple[FailureKind, ...] = ("raised", "missing-secret", "network")
@@ -14,7 +15,7 @@ OUTSIDE_FAULT: tuple[FailureKind, ...] = ("provider", "harness", "infrastructure
 NOBODYS_FAULT: tuple[FailureKind, ...] = ("protocol", *OUTSIDE_FAULT)
 
 
-def own_failure(subject: Subject, stage: Stage, *kinds: FailureKind) -> Failure | None:
+def own_failure(subject: Subject, stage: StageName, *kinds: FailureKind) -> Failure | None:
     """The failure of a stage, if it is the environment's own doing and, where given, of one of the kinds."""
     failure = subject.facts.failures.get(stage)
     return failure if failure is not None and failure.kind in (kinds or OWN_DOING) else None

@@ -14,10 +14,11 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
 from envops.facts.mutation import Mutation, brief
-from envops.facts.observed import Facts, Failure, Place, Stage, Started, Wheel
+from envops.facts.observed import Facts, Failure, Place, StartMode, Wheel
 from envops.facts.recordings import RecordingFacts
 from envops.facts.search import Search
 from envops.facts.spending import Spending
+from envops.facts.stages import StageName
 
 # What a result consists of is checked where a remembered one is read (`report/verdicts.py`), which needs the classes.
 from envops.repository.package import Generation, Package
@@ -62,7 +63,7 @@ class EnvironmentResult:
     reasons: Mapping[Gate, str] = field(default_factory=dict)
     """Why each gate has its verdict."""
     findings: tuple[Finding, ...] = ()
-    failures: Mapping[Stage, Failure] = field(default_factory=dict)
+    failures: Mapping[StageName, Failure] = field(default_factory=dict)
     """What broke and is not the environment's own doing."""
     tasks_count: int = 0
     scores_count: int = 0
@@ -78,7 +79,7 @@ class EnvironmentResult:
     """What everybody who spoke earned, for the pictures."""
     recordings: tuple[RecordingFacts, ...] = ()
     """Recorded rollouts, held against this code."""
-    started: Started | None = None
+    started: StartMode | None = None
     """How its worker came to be; `None` where there was none."""
     brief: bool = False
     """Profiles, noticed mutants, and checks and advice of the distribution gate were left out."""
@@ -201,7 +202,7 @@ def in_brief(result: EnvironmentResult) -> EnvironmentResult:
     return replace(result, profiles=(), mutation=brief(result.mutation), distributions=measured, brief=True)
 
 
-def broken_result(name: str, folder: str, failure: Failure, *, stage: Stage, seconds: float) -> EnvironmentResult:
+def broken_result(name: str, folder: str, failure: Failure, *, stage: StageName, seconds: float) -> EnvironmentResult:
     """The result of an environment on which the tool itself gave up before there was anything to judge."""
     return EnvironmentResult(name, folder, "error", seconds=seconds, failures={stage: failure})
 

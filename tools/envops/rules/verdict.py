@@ -17,6 +17,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from envops.facts.stages import needed_by
 from envops.rules.engine import GATES, Finding, Gate, Subject, Verdict, findings
 from envops.rules.extracted import with_extracted
 from envops.rules.profiles import Profile, profiles
@@ -25,20 +26,11 @@ from envops.statistics.measures import Distribution
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from envops.facts.observed import Facts, Failure, Stage
+    from envops.facts.observed import Facts, Failure
+    from envops.facts.stages import StageName
 
 VERDICTS: tuple[Verdict, ...] = ("fail", "error", "inconclusive", "pass")
 """Worst first."""
-
-_LOADED: tuple[Stage, ...] = ("venv", "wheel", "load", "tasks")
-STAGES_OF_GATE: Mapping[Gate, tuple[Stage, ...]] = {
-    "schema": _LOADED,
-    "rewards": (*_LOADED, "rewards", "validation", "tests", "invariants", "search"),
-    "smoke": (*_LOADED, "smoke"),
-    "distribution": (*_LOADED, "distribution"),
-    "release": (),
-}
-"""The stages without which a gate cannot pass, in the order of observation."""
 
 
 @dataclass(frozen=True)
@@ -87,7 +79,7 @@ def gate_verdict(gate: Gate, found: Iterable[Finding], facts: Facts) -> GateVerd
     conclusive = [finding for finding in counting if not finding.bug and not finding.inconclusive]
     if conclusive:
         return GateVerdict(gate, "fail", _named(conclusive))
-    needed = STAGES_OF_GATE[gate]
+    needed = needed_by(gate)
     broken = facts.broken_infrastructure()
     stage = next((stage for stage in needed if stage in broken), None)
     if stage is not None:
@@ -107,7 +99,7 @@ def _named(found: Iterable[Finding]) -> str:
     return ", ".join(dict.fromkeys(finding.rule for finding in found))
 
 
-def _why_unreached(unreached: list[Stage], facts: Facts) -> str:
+def _why_unreached(unreached: list[StageName], facts: Facts) -> str:
     first = next((stage for stage in unreached if stage in facts.failures), None)
     names = ", ".join(unreached)
     if first is None:

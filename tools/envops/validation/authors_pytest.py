@@ -13,7 +13,8 @@ from envops.repository.package import Package
 from envops.repository.registry import EnvironmentEntry
 from envops.repository.workspace import Workspace
 from envops.validation.job import worker_environment
-from envops.validation.requests import Wish, requests_for
+from envops.validation.observation_request import ObservationRequest
+from envops.validation.requests import requests_for
 from envops.validation.starting import IMPORT_WORKER
 from envops.validation.venv import venv_for
 from envops.validation.wheel import TESTS_LOCK, built_wheel
@@ -42,7 +43,7 @@ def run_pytest(
     venv = venv_for(package.folder / "requirements.lock", workspace, stop)
     toolbox = venv_for(TESTS_LOCK, workspace, stop).site_packages
     overlay = built_wheel(package, workspace, stop).overlay
-    requests = requests_for(entry, Wish(allow_network=allow_network))
+    requests = requests_for(entry, ObservationRequest(allow_network=allow_network))
     asked = json.dumps(
         {"settings": requests.settings(package, overlay), "toolbox": str(toolbox.resolve())}, default=str
     )
@@ -61,7 +62,7 @@ def run_pytest(
 
 
 def _with_paths(arguments: Sequence[str], folder: Path, root: Path) -> list[str]:
-    """The arguments with the paths among them as seen from the root; the environment's folder where there are none."""
+    """The arguments with paths relative to the root; the environment's folder where there are no paths."""
     found = False
     given = []
     for argument in arguments:
@@ -76,7 +77,7 @@ def _with_paths(arguments: Sequence[str], folder: Path, root: Path) -> list[str]
 
 
 def _inside(path: str, folder: Path, root: Path) -> str | None:
-    """A path of the environment's as seen from the root, whether it was given from there or from its folder."""
+    """A path of the environment relative to the root, whether it was given from there or from its folder."""
     for start in (Path.cwd(), root, folder):
         candidate = (start / path).resolve()
         if path and candidate.exists() and candidate.is_relative_to(folder.resolve()):

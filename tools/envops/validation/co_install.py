@@ -1,4 +1,4 @@
-"""Environments side by side in one place, as somebody has them who trains on several at once."""
+"""Environments installed together, as for training on several at once."""
 
 from __future__ import annotations
 

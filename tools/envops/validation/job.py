@@ -38,7 +38,7 @@ Process = subprocess.Popen[bytes] | ForkedProcess
 
 
 class StageFailed(Exception):
-    """A request came to an end early; the worker lives and can be asked something else."""
+    """A request ended early; the worker lives and takes other requests."""
 
     def __init__(self, failure: Failure) -> None:
         self.failure = failure
@@ -51,7 +51,7 @@ class WorkerLost(StageFailed):
 
 @dataclass(frozen=True)
 class Confinement:
-    """What a worker is given of the machine."""
+    """What a worker may use of the machine."""
 
     secrets: Mapping[str, str]
     """Declared variables and their values."""
@@ -62,7 +62,7 @@ class Confinement:
 
 
 class Job:
-    """One process that is asked about one environment; use as a context manager."""
+    """One process that answers requests about one environment; use as a context manager."""
 
     def __init__(self, begin: Callable[[Descriptors], Process], memory: MemoryWatch, stop: threading.Event) -> None:
         """Ask a process that `begin` makes with the descriptors which it is given. Raises whatever that raises."""
@@ -249,7 +249,7 @@ def end_marked(mark: str) -> None:
 def worker_environment(
     venv: VirtualEnvironment, overlay: Path, scratch: Path, confinement: Confinement
 ) -> dict[str, str]:
-    """The variables that a worker sees: none of the user's but the declared ones."""
+    """The variables of a worker: of the user's only the declared ones."""
     home, temporary = scratch / "home", scratch / "tmp"
     home.mkdir(exist_ok=True)
     temporary.mkdir(exist_ok=True)
@@ -258,7 +258,7 @@ def worker_environment(
         "HOME": str(home),
         "TMPDIR": str(temporary),
         "LANG": "C.UTF-8",
-        "PYTHONPATH": str(overlay.resolve()),  # as the places of failures are told by
+        "PYTHONPATH": str(overlay.resolve()),  # which the places of failures are relative to
         "PYTHONHASHSEED": str(confinement.hash_seed),
         "PYTHONDONTWRITEBYTECODE": "1",  # nothing of an environment's writes into what others import
         "TOKENIZERS_PARALLELISM": "false",

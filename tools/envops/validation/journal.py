@@ -16,12 +16,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from envops.facts.observed import Rollout, adapter
+from envops.facts.observed import Rollout, adapter, as_json
 from envops.repository.workspace import Workspace
-from envops.validation.facts_on_disk import as_json
 
 PASSING_FAULTS = ("provider", "harness", "infrastructure", "protocol", "crash", "memory")
-"""Failures that another try may not have: such rollouts are made again, and never remembered as they are."""
+"""Failures that another try may not have: such rollouts are made again, and never kept as they are."""
 
 
 class Journal:
@@ -39,7 +38,7 @@ class Journal:
 
     @contextmanager
     def held(self) -> Iterator[bool]:
-        """Whether no other process goes on with it while the block runs; where that cannot be asked, nobody does."""
+        """Whether this process alone continues the journal while the block runs; also where it cannot be locked."""
         path = self._path.with_suffix(".lock")
         descriptor = -1
         alone = True

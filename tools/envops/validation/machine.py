@@ -1,4 +1,7 @@
-"""What this machine and this repository have of what the project needs. Nothing is changed, and no key is read."""
+"""What this machine and this repository have of what the project needs, and what to do about the rest.
+
+Nothing is changed, and no key is read.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +13,14 @@ import shutil
 import subprocess
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
-from envops.hub.access import find_prime
+from packaging.version import InvalidVersion, Version
+
+from envops.hub.access import INSTALL, OLDEST_PRIME, find_prime
 from envops.repository.endpoints import ENDPOINTS_FILE, Endpoint, read_endpoints
 from envops.repository.problem import DeclarationError, Problem
 from envops.repository.repository import Repository
@@ -24,16 +30,20 @@ from envops.validation.venv import is_sound, uv_program
 PROGRAM_SECONDS = 10.0
 REACH_SECONDS = 4.0
 
+Level = Literal["ok", "advice", "fail"]
+LEAST_GIGABYTES, ENOUGH_GIGABYTES = 2, 6
+"""A virtual environment of verifiers takes 0.6 GB, and there are several."""
+
 
 @dataclass(frozen=True)
 class Reach:
-    """An endpoint of configs/endpoints.toml, as far as this machine can tell without its key."""
+    """An endpoint of configs/endpoints.toml, as far as it can be checked without its key."""
 
     name: str
     key_variable: str
     key_is_set: bool
     reached: str | None
-    """What came back, such as `HTTP 401`; `None` where nothing did, or nobody asked."""
+    """The status of its response, such as `HTTP 401`; `None` without a response."""
     failure: str = ""
 
 
@@ -103,7 +113,7 @@ def _uv() -> list[str]:
 
 
 def _version(program: Callable[[], list[str]], variables: Mapping[str, str] | None = None) -> str | None:
-    """What a program says to `--version`, without its name; `None` where it does not run."""
+    """The version that a program prints, without its name; `None` where it does not run."""
     try:
         said = _says([*program(), "--version"], variables)
     except (ImportError, OSError):
@@ -155,3 +165,108 @@ def _reach(endpoint: Endpoint, variables: Mapping[str, str], offline: bool) -> R
     except (OSError, ValueError) as error:
         reason = getattr(error, "reason", error)
         return Reach(endpoint.name, endpoint.key_variable, is_set, None, str(reason))
+
+
+@dataclass(frozen=True)
+class HealthCheck:
+    """One line of the doctor's report."""
+
+    name: str
+    level: Level
+    found: str
+    do: str = ""
+    """What to do; empty where nothing is."""
+    repair: str = ""
+    """What `--fix` does about it; empty where it does nothing."""
+
+
+def examined(machine: Machine) -> list[HealthCheck]:
+    """Every check, in the order in which things build on each other."""
+    return [*_programs(machine), *_space(machine), *_repository(machine), *_hub(machine), *_reached(machine)]
+
+
+def _programs(machine: Machine) -> Iterator[HealthCheck]:
+    version = Version(machine.python)
+    right = Version("3.11") <= version < Version("3.15")
+    yield HealthCheck("Python", "ok" if right else "fail", machine.python, "" if right else "use Python 3.11 to 3.14")
+    install = 'python -m pip install "nox[uv]"'
+    yield HealthCheck("uv", "ok" if machine.uv else "fail", machine.uv or "not found", "" if machine.uv else install)
+    found = machine.git or "not found"
+    yield HealthCheck(
+        "git", "ok" if machine.git else "fail", found, "" if machine.git else "install git, 2.30 or newer"
+    )
+    if not machine.writes_bytecode:
+        do = "unset it: an import of verifiers takes three times as long"
+        yield HealthCheck("bytecode", "advice", "PYTHONDONTWRITEBYTECODE is set", do)
+
+
+def _space(machine: Machine) -> Iterator[HealthCheck]:
+    gigabytes = machine.free_bytes / 1e9
+    level: Level = "fail" if gigabytes < LEAST_GIGABYTES else "advice" if gigabytes < ENOUGH_GIGABYTES else "ok"
+    do = "" if level == "ok" else "free some: .envops/ may be deleted at any time between runs"
+    yield HealthCheck("disk", level, f"{gigabytes:.1f} GB free", do)
+
+
+def _repository(machine: Machine) -> Iterator[HealthCheck]:
+    if machine.git and not machine.is_repository:
+        yield HealthCheck(
+            "repository", "fail", "this folder is in no git repository", "git init, or change to the clone"
+        )
+    elif machine.git and not machine.has_identity:
+        yield HealthCheck(
+            "identity", "advice", "git knows no user.email", "git config user.email YOU@EXAMPLE.ORG, to commit"
+        )
+    locks = [problem for problem in machine.problems if problem.file.endswith(".lock")]
+    others = [problem for problem in machine.problems if problem not in locks]
+    if not others:
+        yield HealthCheck("declarations", "ok", "registry and packages can be read")
+    for problem in others:
+        where = problem.file if problem.line is None else f"{problem.file}:{problem.line}"
+        yield HealthCheck("declarations", "fail", f"{where}: {problem.message}", problem.fix or "fix it there")
+    if not locks and not others:
+        yield HealthCheck("locks", "ok", f"fresh for {machine.environments} environments")
+    for problem in locks:
+        yield HealthCheck("locks", "fail", f"{problem.file}: {problem.message}", problem.fix or "nox -s lock")
+    if machine.unsound:
+        names = ", ".join(path.name for path in machine.unsound)
+        yield HealthCheck("venvs", "advice", f"not whole: {names}", "they are made again when needed", "removes them")
+    else:
+        yield HealthCheck("venvs", "ok", f"{len(machine.venvs)} made, all whole")
+
+
+def _hub(machine: Machine) -> Iterator[HealthCheck]:
+    if machine.prime is None:
+        yield HealthCheck("prime", "advice", "not found", f"only releases and hosted training need it; {INSTALL}")
+    else:
+        old = _is_older(machine.prime, OLDEST_PRIME)
+        do = f"{OLDEST_PRIME} or newer is needed: uv tool upgrade prime" if old else ""
+        yield HealthCheck("prime", "advice" if old else "ok", machine.prime, do)
+    if machine.prime_key:
+        yield HealthCheck("prime login", "ok", f"a key is in {machine.prime_key}")
+    else:
+        yield HealthCheck("prime login", "advice", "no key", "only releases and hosted training need one: prime login")
+    if not machine.hub_token:
+        yield HealthCheck("HF_TOKEN", "advice", "not set", "only gated data sets of the Hugging Face Hub need it")
+
+
+def _reached(machine: Machine) -> Iterator[HealthCheck]:
+    if not machine.endpoints:
+        yield HealthCheck("endpoints", "ok", "none declared; the gates need none")
+    for endpoint in machine.endpoints:
+        name = f"endpoint {endpoint.name}"
+        if endpoint.failure:
+            yield HealthCheck(name, "advice", f"not reached: {endpoint.failure}", "check url in configs/endpoints.toml")
+        elif not endpoint.key_is_set:
+            yield HealthCheck(
+                name, "advice", f"{endpoint.key_variable} is not set", f"export {endpoint.key_variable}=… to use it"
+            )
+        else:
+            key = f"{endpoint.key_variable} is set" if endpoint.key_variable else "needs no key"
+            yield HealthCheck(name, "ok", f"{key}; {endpoint.reached or 'not asked'}")
+
+
+def _is_older(version: str, least: str) -> bool:
+    try:
+        return Version(version) < Version(least)
+    except InvalidVersion:
+        return False

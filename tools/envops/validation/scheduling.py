@@ -1,13 +1,72 @@
-"""Which environment is observed next: the longest first, as memory allows."""
+"""Which environment is validated next, and on which machine: by the time and memory that each took before.
+
+Measurements are kept in one small file per environment, so that writers never wait for each other. What is damaged,
+missing or no sensible number counts as never measured.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+import json
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field
+from math import ceil, isfinite
+from statistics import median
 
-from envops.validation.timings import Timing
+from envops.files.atomic_write import write_whole
+from envops.repository.workspace import Workspace
 
+GUESSED_SECONDS = 15.0
+GUESSED_MEMORY = 700 * 2**20
+"""An import of verifiers and an environment of ordinary size."""
 SHARE_OF_MEMORY = 0.8
 """Of what was free when the run began: expectations can be exceeded."""
+LOCK_SECONDS = 40.0
+"""What a lock costs a machine once: its virtual environment, and an import of verifiers."""
+SHARD_SECONDS = 240.0
+"""Less work than this is not worth a machine of its own."""
+MOST_SHARDS = 256
+"""What a matrix of GitHub Actions may have."""
+
+
+@dataclass(frozen=True)
+class Timing:
+    """One observation from its lock to its last rollout."""
+
+    seconds: float
+    memory: int
+    """Bytes that the worker and its children held at most."""
+
+
+def remember_timing(name: str, timing: Timing, workspace: Workspace) -> None:
+    """Keep it for the next run; a disk that takes nothing costs balance and no truth."""
+    path = workspace.timings / f"{name}.json"
+    with suppress(OSError):
+        write_whole(path, json.dumps(asdict(timing)))
+
+
+def expected_timings(names: Iterable[str], workspace: Workspace) -> dict[str, Timing]:
+    """What each environment will take: as last time, or as the median of those that are known."""
+    wanted = list(names)
+    known = {name: timing for name in wanted if (timing := _read(name, workspace)) is not None}
+    guess = _typical(known)
+    return {name: known.get(name, guess) for name in wanted}
+
+
+def _typical(known: Mapping[str, Timing]) -> Timing:
+    if not known:
+        return Timing(GUESSED_SECONDS, GUESSED_MEMORY)
+    seconds = median(timing.seconds for timing in known.values())
+    return Timing(seconds, max(timing.memory for timing in known.values()))
+
+
+def _read(name: str, workspace: Workspace) -> Timing | None:
+    try:
+        said = json.loads((workspace.timings / f"{name}.json").read_bytes())
+        seconds, memory = float(said["seconds"]), int(said["memory"])
+    except (OSError, ValueError, TypeError, KeyError, OverflowError):
+        return None
+    return Timing(seconds, memory) if isfinite(seconds) and seconds >= 0 and memory >= 0 else None
 
 
 def in_order(timings: Mapping[str, Timing]) -> list[str]:
@@ -33,3 +92,60 @@ def next_to_start(
         if not running or held + timings[name].memory <= memory * SHARE_OF_MEMORY:
             return name
     return None
+
+
+@dataclass(frozen=True)
+class Load:
+    """What one environment asks of a machine."""
+
+    name: str
+    seconds: float
+    lock: str
+    """Environments of equal locks share what a lock costs."""
+
+
+@dataclass
+class Shard:
+    """What one machine is given."""
+
+    names: list[str] = field(default_factory=list)
+    seconds: float = 0.0
+    locks: set[str] = field(default_factory=set)
+
+    def with_one_more(self, load: Load) -> float:
+        """Seconds of this shard if it had this environment too."""
+        return self.seconds + load.seconds + (0.0 if load.lock in self.locks else LOCK_SECONDS)
+
+    def add(self, load: Load) -> None:
+        """Give it an environment."""
+        self.seconds = self.with_one_more(load)
+        self.names.append(load.name)
+        self.locks.add(load.lock)
+
+
+def divided(loads: Sequence[Load], count: int) -> list[Shard]:
+    """So many shards, in which every environment stands exactly once; some are empty where there are too many.
+
+    The longest goes first: to a shard that has its lock already and stays within an equal part of
+    the work, or else to where the least is to do afterwards. The same loads give the same shards.
+    """
+    shards = [Shard() for _ in range(count)]
+    equal_part = _seconds_of(loads) / max(1, count)
+    for load in sorted(loads, key=lambda load: (-load.seconds, load.name)):
+        related = [shard for shard in shards if load.lock in shard.locks and shard.with_one_more(load) <= equal_part]
+        min(related or shards, key=lambda shard: shard.with_one_more(load)).add(load)
+    for shard in shards:
+        shard.names.sort()
+    return shards
+
+
+def worthwhile_count(loads: Sequence[Load], most: int = MOST_SHARDS) -> int:
+    """How many machines these environments are worth; none for none."""
+    if not loads:
+        return 0
+    return max(1, min(most, MOST_SHARDS, len(loads), ceil(_seconds_of(loads) / SHARD_SECONDS)))
+
+
+def _seconds_of(loads: Sequence[Load]) -> float:
+    """What they would take one machine."""
+    return sum(load.seconds for load in loads) + LOCK_SECONDS * len({load.lock for load in loads})

@@ -27,7 +27,8 @@ from typing import Any
 from envops_worker.forking import Descriptors, NotForked, fork, pipe
 
 from envops.facts.limits import LOAD_SECONDS, TASKS_SCORED
-from envops.facts.observed import Failure, JobOrigin, Stage, Started
+from envops.facts.observed import Failure, JobOrigin, StartMode
+from envops.facts.stages import StageName
 from envops.repository.package import Package
 from envops.repository.workspace import Workspace
 from envops.system.subprocesses import Interrupted
@@ -87,7 +88,7 @@ class LockTemplate(ForkingProcess):
             self._scratch.close()
 
     def refusal(self, stop: threading.Event) -> str:
-        """Why forks of it would not be sound, or nothing. Raises `Interrupted` when `stop` is set meanwhile."""
+        """Why forks of it would not be sound, or nothing. Raises `Interrupted` when `stop` is set."""
         with self._asking:
             deadline = time.monotonic() + LOAD_SECONDS
             while self._refusal is None:
@@ -234,12 +235,12 @@ class EnvironmentProcesses:
         return self.memory.peak
 
     @property
-    def started(self) -> Started:
+    def started(self) -> StartMode:
         """From what jobs are made, and why not from something that costs less."""
         origin: JobOrigin = "environment" if self.template else "lock" if self.base else "process"
-        return Started("forked" if self.base else "fresh", self.reason, origin)
+        return StartMode("forked" if self.base else "fresh", self.reason, origin)
 
-    def load(self) -> Iterator[tuple[Stage, Iterator[tuple[str, Any]]]]:
+    def load(self) -> Iterator[tuple[StageName, Iterator[tuple[str, Any]]]]:
         """Load the environment and read its tasks; what has done so becomes the template of all jobs.
 
         Yields each stage with what is sent in it. Raises `StageFailed` where that cannot be done.

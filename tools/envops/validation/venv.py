@@ -73,7 +73,7 @@ def venv_for(lock: Path, workspace: Workspace, stop: threading.Event, *, importe
     folder = made_once(workspace.venvs / venv_key(lock), make, is_sound, stop)
     mark_used(folder)
     if imported and not _is_the_tools(lock) and not (folder / IMPORTED).exists():
-        with suppress(ProgramFailed):  # what cannot be imported is told when an environment is loaded
+        with suppress(ProgramFailed):  # a failed import is reported when an environment is loaded
             _import_verifiers(folder, stop)
         mark_imported(folder)
     return VirtualEnvironment(folder)
@@ -81,7 +81,7 @@ def venv_for(lock: Path, workspace: Workspace, stop: threading.Event, *, importe
 
 def mark_imported(folder: Path) -> None:
     """Remember that a process has imported verifiers there, or is about to, and wrote bytecode of what that needs."""
-    with suppress(OSError):  # somebody else's, or read-only
+    with suppress(OSError):  # another user's, or read-only
         (folder / IMPORTED).touch()
 
 
@@ -108,7 +108,7 @@ def _digest_of_pins(lock: bytes) -> str:
 
 
 def pins_of(lock: bytes) -> bytes:
-    """A lock without its comments: what is installed, whoever it was resolved for."""
+    """A lock without its comments: what is installed, for whichever package it was resolved."""
     return b"\n".join(line for line in lock.splitlines() if not line.lstrip().startswith(b"#"))
 
 
@@ -169,7 +169,7 @@ def _found_uv() -> Path:
 def uv_environment() -> Mapping[str, str]:
     """The user's environment without what would point uv at another virtual environment, and without secrets.
 
-    A lock may pin a package that has to be built, whose build then sees what uv sees; uv's own settings stay.
+    A lock may pin a package that has to be built, and its build gets uv's variables; uv's own settings stay.
     """
     unwanted = {"VIRTUAL_ENV", "CONDA_PREFIX", "PYTHONPATH", "PYTHONHOME", "UV_PROJECT_ENVIRONMENT"}
     kept = {

@@ -46,7 +46,7 @@ def built_wheel(package: Package, workspace: Workspace, stop: threading.Event) -
     """The package's wheel, built and unpacked once per digest.
 
     Raises `ProgramFailed` with kind `raised` when the package does not build, which is the
-    author's to mend, and `Interrupted` when `stop` is set.
+    author's to fix, and `Interrupted` when `stop` is set.
     """
 
     def make(aside: Path) -> None:
@@ -72,7 +72,7 @@ CHANGED = Failure("infrastructure", "ChangedMeanwhile", "its files were changed 
 
 
 def changed_since_read(package: Package) -> bool:
-    """Whether the folder no longer holds what the package's digest speaks of."""
+    """Whether the folder's files no longer have the package's digest."""
     try:
         return strict_digest(package.folder, package.files) != package.digest
     except OSError:
@@ -140,7 +140,7 @@ def _authors(failure: Failure, type_: str) -> Failure:
 
 
 def _build_environment(*, isolated: bool) -> dict[str, str]:
-    """What a build sees, which may run the author's code: no variable that could be a secret.
+    """The variables of a build, which may run the author's code: none that could be a secret.
 
     Only a build that pip must fetch tools for gets what pip needs to reach its index.
     """

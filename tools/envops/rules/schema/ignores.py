@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from envops.facts.observed import Place
+from envops.facts.stages import needed_by
 from envops.repository.problem import nearest
 from envops.rules.engine import Found, Rule, Subject, all_rules, rule
-from envops.rules.verdict import STAGES_OF_GATE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -57,6 +57,6 @@ def ignored_rule_did_not_fire(subject: Subject) -> Iterator[Found]:
 
 def _could_fire(known: Rule, subject: Subject) -> bool:
     """Whether the rule was applied to everything that its gate needs."""
-    observed = set(STAGES_OF_GATE[known.gate]) <= set(subject.facts.completed)
+    observed = set(needed_by(known.gate)) <= set(subject.facts.completed)
     looked = subject.comparison is not None or not known.compares
     return known.gate in subject.judged and observed and looked and not known.last

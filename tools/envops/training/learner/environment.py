@@ -20,7 +20,7 @@ from envops.repository.workspace import Workspace
 from envops.training.learner.conversations import LostTurn, SampledTurns, Trajectory
 from envops.training.learner.serving import PolicyServer
 from envops.validation.job import Job, checked
-from envops.validation.opened import opened_environment
+from envops.validation.opened_environment import opened_environment
 
 MODEL = "policy"
 

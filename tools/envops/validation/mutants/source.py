@@ -32,7 +32,7 @@ class Site:
     """One mutant, not yet written out."""
 
     id: str
-    """Survives a move of lines and changes with the statement: a mark cannot outlive what it speaks of."""
+    """Stays when lines move and changes with the statement: a mark cannot outlive its mutant."""
     file: str
     line: int
     function: str
@@ -220,7 +220,7 @@ class SourceFile:
         return mutant | {"diff": diff(self.file, self.text, source)}
 
     def _spliced(self, site: Site) -> str | None:
-        """The change made in the text alone, where the text of the old node is where its position says."""
+        """The change made in the text alone, where the old node's text is at its position."""
         position = self._positions.get(site.old)
         if position is None or position.start.line != position.end.line:
             return None

@@ -1,4 +1,4 @@
-"""Mutation testing of one environment's reward code, from what was scored before to what survived.
+"""The stage `mutation`: mutants of the reward's own code, from what was scored before to what survived.
 
 A job is asked which lines run while rewards are computed; mutants of those lines are made here, where a syntax tree
 that keeps its layout is at hand; then the job tries them. Where a mutant ends the job, another one tries the rest.
@@ -19,9 +19,13 @@ from envops_worker.policies.baselines import oracle
 
 from envops.facts.mutation import Mutant, Mutation, StaleMark
 from envops.facts.observed import Case, Description, Failure, Message, Score, adapter
+from envops.facts.stages import stage_named
 from envops.repository.cases import TOLERANCE, Expectation, parse_expectation
+from envops.repository.registry import EnvironmentEntry
 from envops.statistics.reward_range import DeclaredRange, range_of
 from envops.validation.job import Job, StageFailed, WorkerLost
+from envops.validation.observation_request import ObservationRequest
+from envops.validation.stage import Observation, StageJob
 
 if TYPE_CHECKING:
     from envops.repository.mutation_settings import EquivalentMutant
@@ -29,8 +33,6 @@ if TYPE_CHECKING:
     from envops.validation.mutants.source import Site, SourceFile
 
 MOST_MUTANTS = 60
-SECONDS_FOR_MUTANTS = 12.0
-"""Of a processor; cheap rewards are through with all mutants long before."""
 SECONDS_TO_REACH = 5.0
 PATIENCE_TIMES = 5.0
 """How much longer it may take by the wall clock, where the machine is busy or the rewards wait."""
@@ -41,19 +43,34 @@ TASKS_OF_POLICIES = 3
 FORMS_OF_A_POLICY = 2
 LONGEST_REPLY = 20_000
 RIGHT = frozenset(each.name for each in POLICIES if each.is_right)
-"""Policies that say the right answer; all others must stay below gold."""
+"""Policies that give the right answer; all others must earn less than the reference reply."""
 MOST_FRAGMENTS = 12
 
 
 @dataclass(frozen=True)
 class Limits:
-    """How much mutation testing there may be."""
+    """Bounds of mutation testing."""
 
+    seconds: float
+    """Of a processor; cheap rewards need far less for all mutants."""
     mutants: int = MOST_MUTANTS
-    seconds: float = SECONDS_FOR_MUTANTS
 
 
-DEFAULT_LIMITS = Limits()
+def _request(_: EnvironmentEntry, request: ObservationRequest) -> Limits | None:
+    return Limits(stage_named("mutation").cost) if request.wants_whole_gate else None
+
+
+def _run(observation: Observation, limits: Limits) -> None:
+    collected = observation.collected
+    collected.mutation = mutation_of(
+        observation.processes.job,
+        observation.package,
+        observation.overlay,
+        observation.description,
+        collected.kept("score"),
+        collected.kept("case"),
+        limits,
+    )
 
 
 def mutation_of(
@@ -63,7 +80,7 @@ def mutation_of(
     description: Description,
     scores: Sequence[Score],
     cases: Sequence[Case],
-    limits: Limits = DEFAULT_LIMITS,
+    limits: Limits,
 ) -> Mutation:
     """Mutate the reward code below `site`, and see which mutants anything notices.
 
@@ -167,7 +184,7 @@ def _tried(
     mutants: Mapping[str, Mapping[str, Any]],
     limits: Limits,
 ) -> _Tried:
-    """What became of every mutant; one that is not decided when the time is up says so."""
+    """The outcome of every mutant; `undecided` where the time was up."""
     tried = _Tried(seconds=limits.seconds)
     deadline = time.monotonic() + limits.seconds * PATIENCE_TIMES
     with ExitStack() as stack:
@@ -246,9 +263,9 @@ def _mutant(
 def _stale(
     marks: Mapping[str, EquivalentMutant], sites: Sequence[Site] | None, mutants: Sequence[Mutant]
 ) -> Iterator[StaleMark]:
-    """Marks of mutants that do not exist (any more), or that something tells apart.
+    """Marks of mutants that do not exist, or that something notices.
 
-    Without `sites` nobody knows what exists.
+    Without `sites` it is unknown which exist.
     """
     exist = None if sites is None else {site.id for site in sites}
     tried = {mutant.id: mutant for mutant in mutants}
@@ -273,16 +290,16 @@ def _fragments(files: Mapping[str, str], sites: Sequence[Site]) -> list[str]:
     return list(texts)[:MOST_FRAGMENTS] if files else []
 
 
-# What the mutants are asked about.
+# The conversations that mutants are tried on.
 
 
 @dataclass(frozen=True)
 class Probes:
-    """Conversations with what was laid down of each, in the order in which mutants are asked about them."""
+    """Conversations with what is expected of each, in the order in which mutants are tried on them."""
 
     usable: list[dict[str, Any]] = field(default_factory=list)
     lost: dict[str, str] = field(default_factory=dict)
-    """Conversation that was not scored in time → why; it might have told mutants apart."""
+    """Conversation that was not scored in time → why; it might have noticed mutants."""
 
 
 def probes_of(package: Package, description: Description, scores: Sequence[Score], cases: Sequence[Case]) -> Probes:
@@ -315,7 +332,7 @@ def _add(probes: Probes, name: str, score: Score, probe: dict[str, Any]) -> None
 
 
 def _mixed(probes: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """One conversation of each outcome, then another of each: those that are scored alike tell the same apart."""
+    """One conversation of each outcome, then another of each: those that are scored alike notice the same mutants."""
     alike: dict[str, int] = {}
     rounds = []
     for probe in probes:
@@ -339,7 +356,7 @@ def _policy_scores(scores: Sequence[Score]) -> Iterator[Score]:
 
 
 def _bounds_of_policy(score: Score, gold: float | None, bounds: DeclaredRange) -> Iterator[dict[str, Any]]:
-    """What the gate lays down of a policy's reward, as far as the code itself keeps it."""
+    """What the gate expects of a policy's reward, as far as the unchanged code meets it."""
     if score.reward is None:
         return
     tolerance = bounds.tolerance
@@ -391,3 +408,6 @@ def _probe(
         "case": case,
         "seed": seed,
     }
+
+
+JOBS = {"mutation": StageJob(_request, _run, lambda observation: observation.scoring is not None)}

@@ -1,7 +1,7 @@
-"""What the cache takes up, and which of it can go: by the time of its last use, and by size.
+"""What the cache contains, and which of it can be removed: by the time of its last use, and by size.
 
-Everything in the cache can be made again, so a wrong clock costs time and never truth. A file
-from the future counts as used just now.
+Everything in the cache can be made again, so a wrong clock only costs time. A file from the future counts as used just
+now.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ PRUNED = ".pruned"
 
 
 @dataclass(frozen=True)
-class Kept:
+class CacheEntry:
     """One thing in the cache."""
 
     kind: str
@@ -35,7 +35,7 @@ class Kept:
     """When it was used last, in seconds since 1970."""
 
 
-def kept_in(workspace: Workspace) -> list[Kept]:
+def cache_entries(workspace: Workspace) -> list[CacheEntry]:
     """Everything in the cache, with what an interrupted run left half-made."""
     found = []
     for kind, path in _things(workspace):
@@ -44,7 +44,9 @@ def kept_in(workspace: Workspace) -> list[Kept]:
     return found
 
 
-def dispensable(kept: Sequence[Kept], now: float, oldest: float | None, most_bytes: int | None) -> list[Kept]:
+def dispensable(
+    kept: Sequence[CacheEntry], now: float, oldest: float | None, most_bytes: int | None
+) -> list[CacheEntry]:
     """What to remove: not used for `oldest` seconds, or used least recently of more than `most_bytes`."""
     by_use = sorted(kept, key=lambda one: min(one.used, now))
     gone = [one for one in by_use if oldest is not None and now - min(one.used, now) > oldest]
@@ -57,7 +59,7 @@ def dispensable(kept: Sequence[Kept], now: float, oldest: float | None, most_byt
     return gone
 
 
-def remove(things: Sequence[Kept]) -> list[Kept]:
+def remove(things: Sequence[CacheEntry]) -> list[CacheEntry]:
     """Remove them and give back those that are gone. Only while nothing else uses the cache."""
     for one in things:
         if one.path.is_dir():
@@ -89,7 +91,7 @@ def _things(workspace: Workspace) -> Iterator[tuple[str, Path]]:
         yield "harnesses", workspace.harnesses
 
 
-def _measured(kind: str, path: Path) -> Kept:
+def _measured(kind: str, path: Path) -> CacheEntry:
     marks = path.stat()
     total = own = 0
     for file in _files(path):
@@ -97,7 +99,7 @@ def _measured(kind: str, path: Path) -> Kept:
             status = file.lstat()
             total += status.st_size
             own += status.st_size if status.st_nlink == 1 else 0
-    return Kept(kind, path, total, own, marks.st_mtime)
+    return CacheEntry(kind, path, total, own, marks.st_mtime)
 
 
 def _files(path: Path) -> Iterator[Path]:

@@ -1,4 +1,4 @@
-"""Many environments from facts to verdicts: what is remembered at once, the rest observed side by side."""
+"""Many environments from facts to verdicts: results from the cache at once, the rest observed side by side."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from envops.rules.result import EnvironmentResult, broken_result
 from envops.system.capacity import available_memory, usable_cores
 from envops.system.subprocesses import Interrupted, ProgramFailed
 from envops.system.termination import terminated_like_interrupted
-from envops.validation.judging import Question, are_in_the_cache, judged, keep, remembered_result
-from envops.validation.observation import Watcher, observe
-from envops.validation.recording_refresh import with_recordings
-from envops.validation.remembering import remembered
-from envops.validation.scheduling import in_order, next_to_start
+from envops.validation.collected_facts import ProgressListener
+from envops.validation.facts_cache import remembered
+from envops.validation.observation import observe
+from envops.validation.scheduling import Timing, expected_timings, in_order, next_to_start, remember_timing
+from envops.validation.stages.recordings import with_recordings
+from envops.validation.stages.search import search_toolbox
 from envops.validation.templates import LockTemplates
-from envops.validation.test_dependencies import make_toolboxes
-from envops.validation.timings import Timing, expected_timings, remember_timing
 from envops.validation.venv import venv_for
-from envops.validation.wheel import built_wheel
+from envops.validation.verdicts import ValidationRequest, are_in_the_cache, judged, keep, remembered_result
+from envops.validation.wheel import TESTS_LOCK, built_wheel
 
 PATIENCE_SECONDS = 2.0
 """After Ctrl-C, how long the workers' threads get to end their children."""
@@ -39,41 +39,41 @@ IMPORTED_LATE = ("envops.validation.mutants.source", "envops.reports.terminal", 
 
 
 @dataclass(frozen=True)
-class Run:
+class ValidationRun:
     """Everything that is the same for all environments of one run."""
 
-    question: Question
+    request: ValidationRequest
     progress: Progress
     stop: threading.Event
     templates: LockTemplates
 
 
 def run_all(
-    question: Question, names: Sequence[str], workers: int, progress: Progress, stop: threading.Event
+    request: ValidationRequest, names: Sequence[str], workers: int, progress: Progress, stop: threading.Event
 ) -> tuple[KeptResults, bool]:
     """Results in the order of the names, and whether the run was cut short."""
-    results = KeptResults(question.workspace.base)
+    results = KeptResults(request.workspace.base)
     interrupted = False
     gc.freeze()  # declarations stay: looking through those of 300 for garbage took 10 of 43 ms of judging each
     with terminated_like_interrupted():
         try:
             rest = []
             for name in names:
-                result = remembered_result(question, name)
+                result = remembered_result(request, name)
                 if result is None:
                     rest.append(name)
                     continue
                 progress.cached(name)
                 progress.finished(result)
                 results.append(result)
-            _observe_all(question, rest, workers, progress, stop, results)
+            _observe_all(request, rest, workers, progress, stop, results)
         except KeyboardInterrupt:
             interrupted = True
     return results.in_order(names), interrupted
 
 
 def _observe_all(
-    question: Question,
+    request: ValidationRequest,
     names: Sequence[str],
     workers: int,
     progress: Progress,
@@ -83,19 +83,19 @@ def _observe_all(
     """Observe them and add their results; on Ctrl-C those that are there by then."""
     if not names:
         return
-    timings = expected_timings(names, question.workspace)
+    timings = expected_timings(names, request.workspace)
     waiting, memory = in_order(timings), available_memory()
     running: dict[Future[EnvironmentResult | None], str] = {}
     threading.Thread(target=_import_late, daemon=True).start()
     with (
-        _spared(question.workspace),
-        LockTemplates(question.workspace, stop) as templates,
+        _spared(request.workspace),
+        LockTemplates(request.workspace, stop) as templates,
         ThreadPoolExecutor(min(workers, len(names))) as pool,
         ThreadPoolExecutor(max(1, usable_cores() - 1)) as preparing,
     ):
         for name in waiting:
-            preparing.submit(_prepare, question, name, stop)
-        shared = Run(question, progress, stop, templates)
+            preparing.submit(_prepare, request, name, stop)
+        shared = ValidationRun(request, progress, stop, templates)
         try:
             while waiting or running:
                 chosen = next_to_start(waiting, running.values(), timings, workers, memory)
@@ -116,17 +116,20 @@ def _observe_all(
             raise
 
 
-def _prepare(question: Question, name: str, stop: threading.Event) -> None:
-    """Make what an environment needs while those before it wait for verifiers to be imported.
+def _prepare(request: ValidationRequest, name: str, stop: threading.Event) -> None:
+    """Make what an environment needs while those before it import verifiers.
 
-    What goes wrong here goes wrong again, and is told, when the environment's turn has come.
+    What goes wrong here goes wrong again, and is reported, when the environment's turn comes.
     """
-    package = question.repository.packages[name]
+    package = request.repository.packages[name]
     with suppress(ProgramFailed, Interrupted, OSError):
         if not stop.is_set():
-            built_wheel(package, question.workspace, stop)
-            venv_for(package.folder / LOCK_FILE, question.workspace, stop, imported=False)
-            make_toolboxes([package], question.workspace, question.wish, stop)
+            built_wheel(package, request.workspace, stop)
+            venv_for(package.folder / LOCK_FILE, request.workspace, stop, imported=False)
+            if request.observation.wants_whole_gate:
+                if package.test_files:
+                    venv_for(TESTS_LOCK, request.workspace, stop)
+                search_toolbox(request.workspace, stop)
 
 
 def _import_late() -> None:
@@ -139,7 +142,7 @@ def _import_late() -> None:
 
 @contextmanager
 def _spared(workspace: Workspace) -> Iterator[None]:
-    """Nothing is pruned meanwhile; where that cannot be asked for, nothing can be pruned either."""
+    """Keep the cache from being pruned; where it cannot be locked, it cannot be pruned either."""
     with ExitStack() as stack:
         with suppress(OSError):
             stack.enter_context(workspace.used())
@@ -152,7 +155,7 @@ def _file(future: Future[EnvironmentResult | None], results: KeptResults) -> Non
         results.append(result)
 
 
-def _validate_one(shared: Run, name: str) -> EnvironmentResult | None:
+def _validate_one(shared: ValidationRun, name: str) -> EnvironmentResult | None:
     """One environment from facts to verdict; `None` when the run was cut short.
 
     Whatever goes wrong here is an `error` of this environment alone.
@@ -160,41 +163,40 @@ def _validate_one(shared: Run, name: str) -> EnvironmentResult | None:
     started = time.monotonic()
     try:
         facts, cached = _facts(shared, name)
-        result = judged(shared.question, name, facts, cached=cached, started=started)
-        if are_in_the_cache(facts, shared.question.workspace):
-            keep(shared.question, facts, result)
+        result = judged(shared.request, name, facts, cached=cached, started=started)
+        if are_in_the_cache(facts, shared.request.workspace):
+            keep(shared.request, facts, result)
     except Interrupted:
         return None
     except Exception as error:
         failure = Failure("infrastructure", type(error).__name__, str(error), None, traceback.format_exc())
-        folder = f"environments/{shared.question.repository.registry.environments[name].folder_name}"
+        folder = f"environments/{shared.request.repository.registry.environments[name].folder_name}"
         result = broken_result(name, folder, failure, stage="load", seconds=time.monotonic() - started)
     shared.progress.finished(result)
     return result
 
 
-def _facts(shared: Run, name: str) -> tuple[Facts, bool]:
-    question, stop = shared.question, shared.stop
-    entry = question.repository.registry.environments[name]
-    package = question.repository.packages[name]
-    workspace, wish = question.workspace, question.wish
-    known = remembered(entry, package, workspace, wish)
+def _facts(shared: ValidationRun, name: str) -> tuple[Facts, bool]:
+    repository, workspace, stop = shared.request.repository, shared.request.workspace, shared.stop
+    entry, package = repository.registry.environments[name], repository.packages[name]
+    request = shared.request.observation
+    known = remembered(entry, package, workspace, request)
     if known is not None:
         shared.progress.cached(name)
-        if wish.evaluate:
-            known = with_recordings(known, entry, package, workspace, wish.allow_network, stop)
+        if request.evaluate:
+            known = with_recordings(known, entry, package, workspace, request.allow_network, stop)
         return known, True
     shared.progress.started(name)
-    watcher = Watcher(
+    listener = ProgressListener(
         stage=lambda stage: shared.progress.stage(name, stage),
         advance=lambda done, total: shared.progress.advance(name, done, total),
         detail=lambda text: shared.progress.detail(name, text),
         note=shared.progress.note,
     )
-    facts = observe(entry, package, workspace, wish, watcher, stop, shared.templates)
+    facts = observe(entry, package, workspace, request, listener, stop, shared.templates)
     if facts.started.reason:
         how = "observed in a fresh process, because" if facts.started.how == "fresh" else "slower than others, because"
         shared.progress.note(f"{name}: {how} {facts.started.reason}")
-    if wish.score and wish.evaluate:
+    if request.score and request.evaluate:
         remember_timing(name, Timing(sum(facts.seconds.values()), facts.memory), workspace)
     return facts, False

@@ -1,13 +1,16 @@
-"""What is known of an environment while it is being observed: parts as the worker sends them, in the end facts."""
+"""What is known of an environment while it is being observed: parts as the worker sends them, facts in the end."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any, get_args
+from typing import Any
 
 from envops_worker.policies.blend import BLEND
 
+from envops.facts import stages
 from envops.facts.mutation import Mutation
 from envops.facts.observed import (
     Act,
@@ -23,14 +26,17 @@ from envops.facts.observed import (
     Repetition,
     Rollout,
     Score,
-    Stage,
+    StartMode,
     Task,
     TestOutcome,
     Validation,
+    Wheel,
 )
 from envops.facts.recordings import RecordingFacts
 from envops.facts.search import Search
-from envops.validation.job import WorkerLost, checked
+from envops.facts.stages import StageName
+from envops.system.subprocesses import ProgramFailed
+from envops.validation.job import StageFailed, WorkerLost, checked
 
 KINDS: dict[str, type] = {
     "task": Task,
@@ -53,41 +59,62 @@ KINDS: dict[str, type] = {
 """What a worker may send, and the shape that it must have."""
 
 
-SECTIONS: tuple[str, ...] = ("load", "rewards", "invariants", "repetition", "smoke", "distribution", "tests", "search",
-                             "recordings")  # fmt: skip
-"""In which order facts are put together, whatever order they come in: jobs work side by side."""
+@dataclass(frozen=True)
+class ProgressListener:
+    """Receives how far an observation is."""
 
-
-STAGES: tuple[Stage, ...] = get_args(Stage)
+    stage: Callable[[StageName], None] = lambda _: None
+    advance: Callable[[int, int], None] = lambda _done, _total: None
+    detail: Callable[[str], None] = lambda _: None
+    """How far an evaluation is, in words."""
+    note: Callable[[str], None] = lambda _: None
+    """What the reader should know although nothing is wrong with the environment."""
 
 
 @dataclass
-class Collected:
-    """Facts while they are still coming in."""
+class CollectedFacts:
+    """Facts while they are still coming in; stages add to them side by side."""
 
+    listener: ProgressListener
+    wheel: Wheel | None = None
+    memory: int = 0
+    started: StartMode = field(default_factory=StartMode)
     description: Description | None = None
     parts: dict[tuple[str, str], list[Any]] = field(default_factory=dict)
-    """By section and kind."""
+    """By stage and kind."""
     played: dict[tuple[int, str], float | None] = field(default_factory=dict)
     """What rollouts for the rewards gate earned, by task and policy."""
-    failures: dict[Stage, Failure] = field(default_factory=dict)
-    completed: list[Stage] = field(default_factory=list)
+    failures: dict[StageName, Failure] = field(default_factory=dict)
+    completed: list[StageName] = field(default_factory=list)
     asked: dict[str, int] = field(default_factory=dict)
     mutation: Mutation | None = None
     seconds: dict[str, float] = field(default_factory=dict)
 
     def kept(self, kind: str) -> tuple[Any, ...]:
         """Everything of a kind."""
-        return tuple(part for section in SECTIONS for part in self.parts.get((section, kind), ()))
+        return tuple(part for stage in stages.STAGES for part in self.parts.get((stage.name, kind), ()))
 
-    def add(self, section: str, kind: str, part: Any) -> None:
+    def add(self, stage: StageName, kind: str, part: Any) -> None:
         """Keep one part."""
-        self.parts.setdefault((section, kind), []).append(part)
+        self.parts.setdefault((stage, kind), []).append(part)
 
-    def take(
-        self, section: str, answers: Iterator[tuple[str, Any]], advance: Callable[[int, int], None], total: int = 0
-    ) -> None:
-        """Keep what a job sends, and tell `advance` how much of the total is there."""
+    @contextmanager
+    def observing(self, stage: StageName, *, ends: bool = True) -> Iterator[None]:
+        """Time a stage, and keep its failure, which is raised on. With `ends=False` the block is only its beginning."""
+        self.listener.stage(stage)
+        started = time.monotonic()
+        try:
+            yield
+            if ends:
+                self.completed.append(stage)
+        except (StageFailed, ProgramFailed) as error:
+            self.failures[stage] = error.failure
+            raise
+        finally:
+            self.seconds[stage] = round(self.seconds.get(stage, 0.0) + time.monotonic() - started, 3)
+
+    def take(self, stage: StageName, answers: Iterator[tuple[str, Any]], total: int = 0) -> None:
+        """Keep what a job sends, and report how much of the total is there."""
         count = 0
         for kind, value in answers:
             if kind == "description":
@@ -98,9 +125,9 @@ class Collected:
             elif kind == "played":
                 self.played[value["task"], value["policy"]] = value["reward"]
             elif kind in KINDS:
-                self.add(section, kind, checked(KINDS[kind], value))
+                self.add(stage, kind, checked(KINDS[kind], value))
                 count += 1
-                advance(count, max(total, count))
+                self.listener.advance(count, max(total, count))
             else:
                 failure = Failure("protocol", "ProtocolError", f"the worker sent a part of unknown kind {kind!r}")
                 raise WorkerLost(failure)
@@ -111,6 +138,7 @@ class Collected:
             environment=environment,
             key=key,
             digest=digest,
+            wheel=self.wheel,
             description=self._described(),
             tasks=self.kept("task"),
             scores=self.kept("score"),
@@ -129,8 +157,10 @@ class Collected:
             judged=self.kept("judged"),
             recordings=self.kept("recording"),
             failures=self.failures,
-            completed=tuple(sorted(self.completed, key=STAGES.index)),
+            completed=tuple(stage.name for stage in stages.STAGES if stage.name in self.completed),
             seconds=self.seconds,
+            started=self.started,
+            memory=self.memory,
         )
 
     def _predicted(self, rollout: Rollout) -> Rollout:

@@ -1,27 +1,69 @@
-"""The same conversations scored again by another process, and what differed."""
+"""The stage `invariants`: what must not change a reward.
+
+The job that scored replies tries references on every task, other orders, concurrency, and growing replies. Then jobs
+that have scored nothing score a sample of the same conversations.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Literal
 
-from envops.facts.limits import LOAD_SECONDS, SECONDS_PER_REPLY
+from envops.facts.limits import LOAD_SECONDS, SECONDS_PER_REPLY, STAGE_SECONDS, TASKS_SWEPT
 from envops.facts.observed import Difference, Repetition
+from envops.facts.stages import stage_named
+from envops.repository.registry import EnvironmentEntry
 from envops.validation.job import Job, StageFailed
+from envops.validation.observation_request import ObservationRequest
+from envops.validation.stage import Observation, StageJob
+from envops.validation.stages.hash_order import OTHER_SEED, follows_hash_order
 
-KEPT = 20
+DIFFERENCES_KEPT = 20
 SECONDS_PER_ROLLOUT = 60.0
 
-Sample = Sequence[dict[str, Any]]
+_Sample = Sequence[dict[str, Any]]
 """Units: a task with conversations that are scored together, their policies and rewards, and which are `steady`."""
 
 
-def repeated(
+def _request(entry: EnvironmentEntry, request: ObservationRequest) -> Mapping[str, Any] | None:
+    if not request.wants_whole_gate:
+        return None
+    limits = {"seconds": SECONDS_PER_REPLY, "budget": stage_named("invariants").cost, "sweep": TASKS_SWEPT}
+    return {**limits, "secrets": entry.secrets}
+
+
+def _run(observation: Observation, asked: Mapping[str, Any]) -> None:
+    assert observation.scoring is not None
+    try:
+        parts = observation.scoring.request("invariants", STAGE_SECONDS, **asked)
+        observation.collected.take("invariants", parts)
+    finally:
+        observation.scoring.end()
+        if not observation.stop.is_set():
+            _repeat_sample(observation)
+
+
+def _repeat_sample(observation: Observation) -> None:
+    """Let processes that have scored nothing score a sample: a job, and one where sets have another order."""
+    sample = observation.collected.kept("sample")
+    conversational = observation.description.conversational
+    if not sample:
+        return
+    if not conversational:
+        again = _repeated("fresh process", observation.processes.job(), sample, conversational=False)
+        observation.collected.add("invariants", "repetition", again)
+    if follows_hash_order(observation.package):
+        with observation.new_processes(OTHER_SEED) as processes:
+            again = _repeated("hash seed", processes.job(), sample, conversational=conversational)
+        observation.collected.add("invariants", "repetition", again)
+
+
+def _repeated(
     circumstance: Literal["fresh process", "hash seed"],
     job: AbstractContextManager[Job],
-    sample: Sample,
+    sample: _Sample,
     *,
     conversational: bool,
 ) -> Repetition:
@@ -43,7 +85,7 @@ def repeated(
     ]
     try:
         with job as asked:
-            again = (_played if conversational else _scored)(asked, sample)
+            again = (_played if conversational else _rescored)(asked, sample)
     except StageFailed as error:
         return Repetition(circumstance, 0, failure=error.failure)
     differences = [
@@ -51,10 +93,10 @@ def repeated(
         for number, (task, policy, completion, reward, steady) in enumerate(numbered)
         if steady and number in again and not _same(reward, again[number])
     ]
-    return Repetition(circumstance, len(again), tuple(differences[:KEPT]), len(differences))
+    return Repetition(circumstance, len(again), tuple(differences[:DIFFERENCES_KEPT]), len(differences))
 
 
-def _scored(job: Job, sample: Sample) -> dict[int, float | None]:
+def _rescored(job: Job, sample: _Sample) -> dict[int, float | None]:
     """Number of a conversation → what it earns; those of one unit are scored together."""
     conversations = [(group, unit["task"], said) for group, unit in enumerate(sample) for said in unit["completions"]]
     replies = [
@@ -67,7 +109,7 @@ def _scored(job: Job, sample: Sample) -> dict[int, float | None]:
     return {value["id"]: value["reward"] for kind, value in answers if kind == "rescored"}
 
 
-def _played(job: Job, sample: Sample) -> dict[int, float | None]:
+def _played(job: Job, sample: _Sample) -> dict[int, float | None]:
     """Number of a rollout → what it earns; one in which something else is said does not count."""
     wanted = {(unit["task"], unit["policies"][0]): number for number, unit in enumerate(sample)}
     again: dict[int, float | None] = {}
@@ -87,3 +129,6 @@ def _same(one: float | None, other: float | None) -> bool:
     if one is None or other is None:
         return one is other
     return math.isclose(one, other, rel_tol=1e-9, abs_tol=1e-9) or (math.isnan(one) and math.isnan(other))
+
+
+JOBS = {"invariants": StageJob(_request, _run, lambda observation: observation.scoring is not None)}

@@ -1,29 +1,31 @@
-"""The host's side of the search for exploits: how far it may go, and what it is told."""
+"""The stage `search`: a bounded search for replies that earn a reward without carrying the answer."""
 
 from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from envops.facts.limits import TASKS_PLAYED
+from envops.facts.stages import stage_named
 from envops.repository.package import Package
+from envops.repository.registry import EnvironmentEntry
 from envops.repository.workspace import Workspace, made_once
 from envops.system.subprocesses import ProgramFailed, run_program
 from envops.validation.job import Job
+from envops.validation.observation_request import ObservationRequest
+from envops.validation.stage import Observation, StageJob
 from envops.validation.venv import TOOL_LOCKS, VirtualEnvironment, uv_environment, venv_for, venv_key
 
 SEARCH_LOCK = TOOL_LOCKS / "search.lock"
-"""hypothesis, brought along to the worker."""
+"""The lock of hypothesis, which the search adds to the environment's packages."""
 UNICODE_TABLES = "unicode"
 SEED = 0
 EVALUATIONS = 3_000
 EVALUATIONS_OF_CONVERSATIONS = 1_000
-SECONDS = 2.5
-"""The count ends a search of a cheap reward; the time is for all others."""
 SECONDS_PER_REPLY = 2.0
 SECONDS_PER_PLAY = 20.0
 REQUEST_SECONDS = 120.0
@@ -38,15 +40,15 @@ charmap()
 
 @dataclass(frozen=True)
 class Toolbox:
-    """hypothesis, and what it knows of unicode."""
+    """hypothesis, and its tables of Unicode."""
 
     site_packages: Path
     unicode: Path
-    """The folder of its tables, which take long to make; `os.devnull` where they could not be made ahead."""
+    """The folder of its tables, which take long to make; `os.devnull` where they could not be made."""
 
 
 def search_toolbox_of(workspace: Workspace) -> Toolbox:
-    """Where it is once it was made."""
+    """The folders of a toolbox that has been made."""
     venv = VirtualEnvironment(workspace.venvs / venv_key(SEARCH_LOCK))
     return Toolbox(venv.site_packages, venv.folder / UNICODE_TABLES)
 
@@ -67,7 +69,7 @@ def _has_tables(folder: Path) -> bool:
 
 
 def _write_tables(venv: VirtualEnvironment, folder: Path, stop: threading.Event) -> None:
-    """Raises `OSError` where there is no room for them, of which hypothesis says nothing."""
+    """Raises `OSError` where there is no room for them, which hypothesis does not report."""
     folder.mkdir()
     command: list[str | Path] = [venv.python, "-I", "-B", "-c", UNICODE, folder]
     run_program(command, environment=uv_environment(), folder=folder, seconds=REQUEST_SECONDS, stop=stop)
@@ -75,8 +77,23 @@ def _write_tables(venv: VirtualEnvironment, folder: Path, stop: threading.Event)
         raise OSError("the tables were not written")
 
 
-def search_request(job: Job, package: Package, toolbox: Toolbox, *, conversational: bool) -> Iterator[tuple[str, Any]]:
-    """Ask a job to search."""
+def _request(_: EnvironmentEntry, request: ObservationRequest) -> Mapping[str, Any] | None:
+    """The number of evaluations ends a search of a cheap reward; the time ends all others."""
+    return {"seconds": stage_named("search").cost} if request.wants_whole_gate else None
+
+
+def _run(observation: Observation, asked: Mapping[str, Any]) -> None:
+    toolbox = search_toolbox(observation.workspace, observation.stop)
+    evaluations = EVALUATIONS_OF_CONVERSATIONS if observation.description.conversational else EVALUATIONS
+    with observation.processes.job() as job:
+        observation.collected.take(
+            "search", _searched(job, observation.package, toolbox, evaluations=evaluations, **asked)
+        )
+
+
+def _searched(
+    job: Job, package: Package, toolbox: Toolbox, *, evaluations: int, seconds: float
+) -> Iterator[tuple[str, Any]]:
     return job.request(
         "search",
         REQUEST_SECONDS,
@@ -86,8 +103,11 @@ def search_request(job: Job, package: Package, toolbox: Toolbox, *, conversation
         formats=package.reward.format,
         minimum=package.reward.min or 0.0,
         seed=SEED,
-        evaluations=EVALUATIONS_OF_CONVERSATIONS if conversational else EVALUATIONS,
-        seconds=SECONDS,
+        evaluations=evaluations,
+        seconds=seconds,
         seconds_per_reply=SECONDS_PER_REPLY,
         seconds_per_play=SECONDS_PER_PLAY,
     )
+
+
+JOBS = {"search": StageJob(_request, _run)}

@@ -1,52 +1,69 @@
-"""Recorded replies, scored again by the code at hand: without a key, without a model.
+"""The stage `recordings`: recorded replies, scored again by the present code, without a key and without a model.
 
-Environments that take one reply are scored in place. Those that answer back keep state that a
-static scoring does not have (v0's `env_response` writes it), so there the recorded turns are
-played in real rollouts, and a row counts only where the environment said the same as it did
-when it was recorded.
+Single-turn environments score them in place. Multi-turn environments keep state that a static scoring does not have
+(v0's `env_response` writes it), so there the recorded turns are played in real rollouts, and a row counts only where
+the environment replies as it did when it was recorded.
+
+A recording is no part of the digest that facts are kept under, so a new one costs a scoring of its replies and not a
+whole observation.
 """
 
 from __future__ import annotations
 
+import threading
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
-from envops.facts.observed import Description, FunctionScore, Message, Task
+from envops.facts.limits import LOAD_SECONDS, TASKS_SCORED
+from envops.facts.observed import Description, Facts, FunctionScore, Message, Task
 from envops.facts.recordings import NotCompared, RecordedScore, RecordingFacts, ScoreChange
 from envops.facts.results import EvaluationRow, task_key
+from envops.repository.content import RECORDINGS
 from envops.repository.package import Package
-from envops.repository.recordings import RecordingOnDisk, read_recordings
+from envops.repository.recordings import RecordingOnDisk, read_recordings, recordings_content
 from envops.repository.registry import EnvironmentEntry
 from envops.repository.reward_digest import reward_digest
-from envops.validation.job import StageFailed, WorkerLost, checked
-from envops.validation.rescoring import Rescored
-
-Ask = Callable[..., Iterator[tuple[str, Any]]]
-"""`Job.request` of a job that has loaded the environment."""
+from envops.repository.workspace import Workspace
+from envops.system.subprocesses import ProgramFailed
+from envops.validation.facts_cache import replace_facts
+from envops.validation.job import StageFailed, WorkerLost
+from envops.validation.observation_request import ObservationRequest
+from envops.validation.opened_environment import opened_environment
+from envops.validation.rescoring import Rescored, SendRequest, rescored
+from envops.validation.stage import Observation, StageJob
 
 TOLERANCE = 1e-6
 MOST_SCORED, MOST_PLAYED = 5_000, 64
 """Rows of one recording that are scored again, and rollouts that are played again."""
-BATCH = 400
 CHANGES_KEPT = 20
-SECONDS_PER_REPLY = 10.0
-STAGE_SECONDS = 900.0
 BEYOND = "beyond what is scored again of one recording"
-_KEPT = ("id", "reward", "functions", "failures", "failure")
 
-Row = tuple[int, EvaluationRow]
-Answer = tuple[Rescored, list[Message] | None]
+_Row = tuple[int, EvaluationRow]
+
+
+def _request(entry: EnvironmentEntry, request: ObservationRequest) -> Mapping[str, Any] | None:
+    return {"max_concurrent": entry.gates.smoke.max_concurrent} if request.wants_rollouts else None
+
+
+def _run(observation: Observation, _: Mapping[str, Any]) -> None:
+    collected, package = observation.collected, observation.package
+    if not (package.folder / RECORDINGS).is_dir():
+        return
+    with observation.processes.job() as job:
+        tasks = collected.kept("task")
+        for one in check_recordings(job.request, observation.entry, package, observation.description, tasks):
+            collected.add("recordings", "recording", one)
 
 
 def check_recordings(
-    ask: Ask, entry: EnvironmentEntry, package: Package, description: Description, tasks: Sequence[Task]
+    ask: SendRequest, entry: EnvironmentEntry, package: Package, description: Description, tasks: Sequence[Task]
 ) -> list[RecordingFacts]:
-    """What an environment's recordings are worth under its present code; `ask` reaches its loaded worker.
+    """How the present code scores an environment's recordings; `ask` sends requests to its loaded worker.
 
-    A scoring that breaks off is in the facts of its recording. Raises `WorkerLost` when the
-    worker is gone.
+    A scoring that breaks off is in the facts of its recording. Raises `WorkerLost` when the worker is gone.
     """
     digest = reward_digest(entry, package)
     checks = _Check(ask, entry, description, tasks)
@@ -54,7 +71,9 @@ def check_recordings(
 
 
 class _Check:
-    def __init__(self, ask: Ask, entry: EnvironmentEntry, description: Description, tasks: Sequence[Task]) -> None:
+    def __init__(
+        self, ask: SendRequest, entry: EnvironmentEntry, description: Description, tasks: Sequence[Task]
+    ) -> None:
         self._ask = ask
         self._entry = entry
         self._description = description
@@ -89,7 +108,7 @@ class _Check:
             not_compared=_counted([*passed_over, *more]),
         )
 
-    def _usable(self, rows: Sequence[Row]) -> tuple[list[tuple[int, EvaluationRow, int]], list[tuple[str, int]]]:
+    def _usable(self, rows: Sequence[_Row]) -> tuple[list[tuple[int, EvaluationRow, int]], list[tuple[str, int]]]:
         """Rows that can be scored again with the task they belong to; lines of others, and why."""
         usable: list[tuple[int, EvaluationRow, int]] = []
         others: list[tuple[str, int]] = []
@@ -113,23 +132,13 @@ class _Check:
             usable = [each for position, each in enumerate(usable) if position in chosen]
         return usable, others
 
-    def _scored(self, rows: Sequence[tuple[int, EvaluationRow, int]]) -> dict[int, Answer]:
-        """Line → what the code says now."""
-        answers: dict[int, Answer] = {}
-        for start in range(0, len(rows), BATCH):
-            replies = [
-                {"id": line, "task": task, "completion": list(row.completion or ())}
-                for line, row, task in rows[start : start + BATCH]
-            ]
-            limits = {"seconds": SECONDS_PER_REPLY, "max_concurrent": self._entry.gates.smoke.max_concurrent}
-            for kind, value in self._ask("rescore", STAGE_SECONDS, replies=replies, stage="recordings", **limits):
-                if kind == "rescored":
-                    one = checked(Rescored, {key: value[key] for key in _KEPT if key in value})
-                    answers[one.id] = one, value.get("completion")
-        return answers
+    def _scored(self, rows: Sequence[tuple[int, EvaluationRow, int]]) -> dict[int, Rescored]:
+        """Line → what the present code gives it."""
+        replies = [{"id": line, "task": task, "completion": list(row.completion or ())} for line, row, task in rows]
+        return rescored(self._ask, self._entry, replies, stage="recordings")
 
     def _compared(
-        self, rows: Sequence[tuple[int, EvaluationRow, int]], answers: Mapping[int, Answer]
+        self, rows: Sequence[tuple[int, EvaluationRow, int]], answers: Mapping[int, Rescored]
     ) -> tuple[list[ScoreChange], int, list[tuple[str, int]]]:
         changed: list[tuple[int, EvaluationRow, int]] = []
         others: list[tuple[str, int]] = []
@@ -141,13 +150,13 @@ class _Check:
                 others.append((why, line))
                 continue
             compared += 1
-            if not _same(row.reward, answers[line][0].reward):
+            if not _same(row.reward, answers[line].reward):
                 changed.append(each)
         again = self._scored(changed)
         changes = []
         for line, row, task in changed:
-            now = answers[line][0]
-            if line not in again or not _same(now.reward, again[line][0].reward):
+            now = answers[line]
+            if line not in again or not _same(now.reward, again[line].reward):
                 compared -= 1
                 others.append(("scored twice, they earn two things", line))
                 continue
@@ -157,19 +166,18 @@ class _Check:
             )
         return changes, compared, others
 
-    def _why_not(self, row: EvaluationRow, answer: Answer | None) -> str:
-        if answer is None:
+    def _why_not(self, row: EvaluationRow, now: Rescored | None) -> str:
+        if now is None:
             return "the worker gave no answer"
-        now, completion = answer
         if now.reward is None and now.failure is not None and now.failure.kind in ("network", "missing-secret"):
             return f"they cannot be scored here: {now.failure.type}"
-        if self._description.conversational and _others(completion or ()) != _others(row.completion or ()):
+        if self._description.conversational and _others(now.completion or ()) != _others(row.completion or ()):
             return "the environment answered something else than when they were recorded"
         return ""
 
 
 def _others(completion: Sequence[Message]) -> list[tuple[str, str]]:
-    """What was said by anyone but the model."""
+    """All messages but the model's."""
     return [
         (str(message.get("role")), str(message.get("content") or "").strip())
         for message in completion
@@ -198,3 +206,42 @@ def _counted(passed_over: Sequence[tuple[str, int]]) -> tuple[NotCompared, ...]:
     for reason, line in passed_over:
         first.setdefault(reason, line)
     return tuple(NotCompared(reason, count, first[reason]) for reason, count in counts.most_common())
+
+
+def knows_recordings(facts: Facts, package: Package) -> bool:
+    """Whether facts cover exactly the recordings that lie there now."""
+    return recordings_content(package.folder) == {one.file: one.content for one in facts.recordings}
+
+
+def with_recordings(
+    facts: Facts,
+    entry: EnvironmentEntry,
+    package: Package,
+    workspace: Workspace,
+    allow_network: bool,
+    stop: threading.Event,
+) -> Facts:
+    """The facts with the present recordings, which are then kept.
+
+    Raises `Interrupted` when `stop` is set.
+    """
+    if facts.description is None or knows_recordings(facts, package):
+        return facts
+    if not recordings_content(package.folder):
+        return replace(facts, recordings=())
+    try:
+        with opened_environment(entry, package, workspace, allow_network, stop) as opened:
+            for _ in opened.worker.request("tasks", LOAD_SECONDS, keep=TASKS_SCORED):
+                pass
+            checks = check_recordings(opened.worker.request, entry, package, facts.description, facts.tasks)
+    except (StageFailed, ProgramFailed) as error:
+        completed = tuple(stage for stage in facts.completed if stage != "recordings")
+        failures = {**facts.failures, "recordings": error.failure}
+        return replace(facts, recordings=(), completed=completed, failures=failures)
+    fresh = replace(facts, recordings=tuple(checks))
+    with suppress(OSError):
+        replace_facts(fresh, workspace)
+    return fresh
+
+
+JOBS = {"recordings": StageJob(_request, _run)}

@@ -1,4 +1,4 @@
-"""Facts that are kept from one run to the next, under a key of everything that can change them."""
+"""The cache of facts: what an observation is kept under, and how it is written and read."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from envops.facts.observed import Facts
+from envops.facts.observed import Facts, adapter, as_json
+from envops.files.atomic_write import write_whole
 from envops.repository.package import Package
 from envops.repository.registry import EnvironmentEntry
 from envops.repository.workspace import Workspace, mark_used, tool_digest
-from envops.validation.facts_on_disk import read_facts, write_facts
-from envops.validation.journal import Journal
-from envops.validation.requests import Wish, requests_for
+from envops.validation.observation_request import ObservationRequest
+from envops.validation.requests import requests_for
 
 FACTS_KEPT = 5
 VERDICT = ".verdict"
 """How the names of files end that hold what was judged from facts; they begin with the facts' key."""
 ROOM_BYTES = 64 * 2**20
-"""With less than this on the disk, what was seen may have been seen because of that."""
+"""With less free on the disk than this, a failure may be due to that."""
 
 
-def facts_key(entry: EnvironmentEntry, package: Package, wish: Wish) -> str:
-    """Digest of everything that can change what an observation sees: the requests, the package, the lock, the tool."""
+def facts_key(entry: EnvironmentEntry, package: Package, request: ObservationRequest) -> str:
+    """Digest of everything that can change an observation: the requests, the package, the lock, the tool."""
     seen = {
-        "requests": requests_for(entry, wish).digest(),
+        "requests": requests_for(entry, request).digest(),
         "package": package.digest,
         "lock": package.lock.digest if package.lock else "",
         "tool": tool_digest(),
@@ -38,12 +38,14 @@ def facts_key(entry: EnvironmentEntry, package: Package, wish: Wish) -> str:
     return hashlib.sha256(json.dumps(seen, sort_keys=True).encode()).hexdigest()
 
 
-def remembered(entry: EnvironmentEntry, package: Package, workspace: Workspace, wish: Wish) -> Facts | None:
-    """Facts of an earlier observation that still hold, perhaps of one that saw more than is wished.
+def remembered(
+    entry: EnvironmentEntry, package: Package, workspace: Workspace, request: ObservationRequest
+) -> Facts | None:
+    """Facts of an earlier observation that still hold, perhaps of one that was asked for more.
 
-    A damaged file is as good as none.
+    A damaged file counts as missing.
     """
-    for path in facts_files(entry, package, workspace, wish):
+    for path in facts_files(entry, package, workspace, request):
         try:
             facts = read_facts(path)
         except (OSError, ValueError):
@@ -54,12 +56,14 @@ def remembered(entry: EnvironmentEntry, package: Package, workspace: Workspace, 
     return None
 
 
-def facts_files(entry: EnvironmentEntry, package: Package, workspace: Workspace, wish: Wish) -> Iterator[Path]:
-    """Where facts would be that hold for a wish, those of the widest observation first; none where none are wished."""
-    if not wish.use_cache:
+def facts_files(
+    entry: EnvironmentEntry, package: Package, workspace: Workspace, request: ObservationRequest
+) -> Iterator[Path]:
+    """Where facts that hold for a request would be, the widest observation first; none without the cache."""
+    if not request.use_cache:
         return
-    widest = replace(wish, evaluate=True, score=True, only_replies=False)
-    for wider in dict.fromkeys((widest, replace(wish, only_replies=False), wish)):
+    widest = replace(request, evaluate=True, score=True, only_replies=False, stages=None)
+    for wider in dict.fromkeys((widest, replace(request, only_replies=False), request)):
         yield facts_file(workspace, entry.name, facts_key(entry, package, wider))
 
 
@@ -82,18 +86,33 @@ def forget_verdicts(facts: Path) -> None:
 
 
 def remember(facts: Facts, workspace: Workspace) -> str:
-    """Keep facts for the next run, and no more than a few of each environment; why that failed, or nothing."""
+    """Keep facts for the next run, and no more than a few of each environment. Returns why that failed, or nothing."""
     folder = workspace.facts / facts.environment
     try:
         folder.mkdir(parents=True, exist_ok=True)
         if shutil.disk_usage(folder).free < ROOM_BYTES:  # it may be what broke the environment
             raise OSError("the disk is full")
         replace_facts(facts, workspace)
-        Journal.of(workspace, facts.environment, facts.key).forget()
         old = sorted(folder.glob("*.json"), key=lambda path: path.stat().st_mtime, reverse=True)
         for path in old[FACTS_KEPT:]:
             path.unlink(missing_ok=True)
             forget_verdicts(path)
-    except OSError as error:  # a full disk or a read-only cache costs time, not truth
+    except OSError as error:  # a full disk or a read-only cache only costs time
         return f"{facts.environment}: its facts could not be kept, the next run observes again ({error})"
     return ""
+
+
+def write_facts(facts: Facts, path: Path) -> None:
+    """Write facts whole, so that a reader gets all of them or none."""
+    write_whole(path, as_json(facts))
+
+
+def read_facts(path: Path) -> Facts:
+    """Facts as written by `write_facts`.
+
+    Raises `ValueError` when the file is damaged or of another shape, `OSError` when it
+    cannot be read.
+    """
+    text = path.read_bytes()  # first: where there is no file, no checker needs to be made
+    facts: Facts = adapter(Facts).validate_json(text, strict=False)
+    return facts

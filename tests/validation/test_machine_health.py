@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 from envops.repository.problem import Problem
-from envops.validation.machine import Machine, Reach
-from envops.validation.machine_health import Check, examined
+from envops.validation.machine import HealthCheck, Machine, Reach, examined
 
 WELL = Machine(
     python="3.12.1",
@@ -25,7 +24,7 @@ WELL = Machine(
 )
 
 
-def only(machine: Machine, level: str) -> Check:
+def only(machine: Machine, level: str) -> HealthCheck:
     (check,) = (check for check in examined(machine) if check.level == level)
     return check
 
@@ -76,7 +75,7 @@ def test_what_some_need_is_advice_with_something_to_do(lack: dict[str, object], 
 
 def test_an_endpoint_with_a_key_that_answers_is_well():
     checks = examined(replace(WELL, endpoints=(Reach("mini", "MINI_KEY", True, "HTTP 401"),)))
-    assert checks[-1] == Check("endpoint mini", "ok", "MINI_KEY is set; HTTP 401")
+    assert checks[-1] == HealthCheck("endpoint mini", "ok", "MINI_KEY is set; HTTP 401")
 
 
 def test_what_can_be_repaired_says_so():

@@ -1,0 +1,113 @@
+"""Processes of an environment that only write down what they are given and asked."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from envops.facts.observed import Facts, StartMode
+from envops.repository.package import CaseDeclaration, Lock, Package
+from envops.repository.registry import EnvironmentEntry
+from envops.repository.workspace import Workspace
+from envops.validation import stage
+from envops.validation.collected_facts import ProgressListener
+from envops.validation.observation import observe_unpacked
+from envops.validation.observation_request import ObservationRequest
+from envops.validation.stages import rollouts, search
+from envops.validation.venv import VirtualEnvironment
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import pytest
+
+PACKAGE = Package(
+    "sums",
+    Path("/nowhere/sums"),
+    "sums",
+    "0.1.0",
+    "",
+    (),
+    "",
+    (),
+    (),
+    "",
+    "v1",
+    None,
+    cases=(CaseDeclaration("right", 1, "4", {"reward": "1"}, 1),),
+    digest="d",
+    lock=Lock("l", "i", {}),
+)
+ENTRY = EnvironmentEntry("sums", args={"split": "train"}, secrets=("SUMS_API_KEY",))
+REQUEST = ObservationRequest()
+
+
+class Recorded:
+    """Stands for the processes of an environment, and writes down what they are given and asked."""
+
+    heard: list[Any]
+    """Set by each test."""
+    peak_memory = 0
+    started = StartMode()
+
+    def __init__(self, _venv: Any, _package: Any, _overlay: Any, settings: Any, confinement: Any, *_rest: Any) -> None:
+        self.heard.append(("processes", settings, confinement))
+
+    def __enter__(self) -> Recorded:
+        return self
+
+    def __exit__(self, *_: object) -> None: ...
+
+    def load(self) -> Iterator[tuple[str, Iterator[tuple[str, Any]]]]:
+        described = {"generation": "v1", "environment": "Sums", "conversational": False, "functions": [], "tools": []}
+        versions = {"verifiers": "0.4.0", "python": "3.11", "import_seconds": 0.0, "load_seconds": 0.0, "datasets": []}
+        yield "load", iter([("description", described | versions)])
+        tasks = [{"index": index, "prompt": [], "answer": "4", "data": {}} for index in range(40)]
+        yield "tasks", iter([("task", task) for task in tasks])
+
+    @contextmanager
+    def job(self) -> Iterator[Recorded]:
+        yield self
+
+    def end(self) -> None: ...
+
+    def request(self, operation: str, within: float, **parameters: Any) -> Iterator[tuple[str, Any]]:
+        self.heard.append((operation, within, parameters))
+        return iter(())
+
+
+class VirtualEnvironmentStub:
+    """Where hypothesis would be."""
+
+    site_packages = Path("/nowhere/search")
+    unicode = Path("/nowhere/unicode")
+
+
+class RecordedObservations:
+    """Observes `PACKAGE` with recorded processes."""
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(stage, "environment_processes", Recorded)
+        monkeypatch.setattr(search, "search_toolbox", lambda *_: VirtualEnvironmentStub())
+        monkeypatch.setattr(rollouts, "seat_harness", lambda *_, **__: None)
+        monkeypatch.setenv("SUMS_API_KEY", "a")
+        monkeypatch.setenv("OTHER_KEY", "b")
+        self._folder = folder
+
+    def facts(
+        self, entry: EnvironmentEntry, request: ObservationRequest, listener: ProgressListener | None = None
+    ) -> Facts:
+        """What is observed; `Recorded.heard` then holds what was asked."""
+        Recorded.heard = []
+        workspace, stop, venv = Workspace(self._folder), threading.Event(), VirtualEnvironment(self._folder)
+        templates: Any = None
+        return observe_unpacked(
+            entry, PACKAGE, self._folder, workspace, request, stop, templates, venv, listener=listener
+        )
+
+    def asked(self, entry: EnvironmentEntry, request: ObservationRequest) -> list[str]:
+        """What the processes are given and asked, in an order of its own."""
+        assert self.facts(entry, request).failures == {}
+        return sorted(map(repr, Recorded.heard))

@@ -1,0 +1,149 @@
+"""The table of stages, and a new stage: a module and a line that everything else finds."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from envops.cli.docs import with_stages
+from envops.facts import stages as table
+from envops.facts.stages import Stage, in_start_order, needed_by, with_needs
+from envops.reports.json_report import environment_data
+from envops.reports.progress import Progress
+from envops.rules.engine import Subject
+from envops.rules.result import environment_result
+from envops.rules.verdict import judge
+from envops.validation import stages as stage_modules
+from envops.validation.collected_facts import ProgressListener
+from envops.validation.facts_cache import facts_key, read_facts, write_facts
+from envops.validation.observation_request import ObservationRequest
+from envops.validation.stage import job_of
+from recorded_requests import ENTRY, PACKAGE, REQUEST, Recorded, RecordedObservations
+
+MODULE = """
+from envops.facts.observed import Failure
+from envops.validation.job import StageFailed
+from envops.validation.stage import StageJob
+
+
+def request(entry, request):
+    return {"language": entry.args["split"]}
+
+
+def run(observation, asked):
+    with observation.processes.job() as job:
+        observation.collected.take("spelling", job.request("spelling", 5.0, **asked), 3)
+    if asked["language"] == "broken":
+        raise StageFailed(Failure("crash", "WorkerDied", "the dictionary is gone"))
+
+
+JOBS = {"spelling": StageJob(request, run)}
+"""
+LINE = Stage("spelling", "words are looked up", job="spelling", needs=("rewards",), gates=("rewards",), cost=1.5)
+
+
+@pytest.fixture
+def observations(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> RecordedObservations:
+    return RecordedObservations(tmp_path, monkeypatch)
+
+
+@pytest.fixture
+def spelling(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+    """A new stage: its module, and its line in the table."""
+    folder = tmp_path / "stages"
+    folder.mkdir()
+    (folder / "spelling.py").write_text(MODULE)
+    monkeypatch.setattr(stage_modules, "__path__", [*stage_modules.__path__, str(folder)])
+    monkeypatch.setattr(table, "STAGES", (*table.STAGES, LINE))
+    yield
+    sys.modules.pop("envops.validation.stages.spelling", None)
+
+
+@pytest.mark.usefixtures("spelling")
+def test_new_stage_runs_after_what_it_needs(observations: RecordedObservations) -> None:
+    facts = observations.facts(ENTRY, REQUEST)
+    operations = [heard[0] for heard in Recorded.heard]
+    assert facts.failures == {}
+    assert operations.index("spelling") > operations.index("cases")
+    assert ("spelling", 5.0, {"language": "train"}) in Recorded.heard
+    assert facts.completed[-1] == "spelling"
+
+
+@pytest.mark.usefixtures("spelling")
+def test_new_stage_is_in_progress(observations: RecordedObservations) -> None:
+    progress, reached = Progress(["sums"]), set()
+
+    def listen(stage: str) -> None:
+        progress.stage("sums", stage)
+        reached.update(row.stage for row in progress.rows())
+
+    observations.facts(ENTRY, REQUEST, ProgressListener(stage=listen))
+    assert "spelling" in reached
+
+
+def test_new_stage_changes_the_key_of_facts(request: pytest.FixtureRequest) -> None:
+    before = facts_key(ENTRY, PACKAGE, REQUEST)
+    request.getfixturevalue("spelling")
+    assert facts_key(ENTRY, PACKAGE, REQUEST) != before
+
+
+@pytest.mark.usefixtures("spelling")
+def test_new_stage_is_in_the_report(observations: RecordedObservations) -> None:
+    entry = replace(ENTRY, args={"split": "broken"})
+    facts = observations.facts(entry, REQUEST)
+    judgement = judge(Subject(entry, PACKAGE, facts), ["rewards"])
+    result = environment_result(PACKAGE, facts, judgement, root=Path("/nowhere"), cached=False, seconds=1.0)
+    report = environment_data(result)
+    assert "spelling" in report["stage_seconds"]
+    assert [failure["stage"] for failure in report["failures"]] == ["spelling"]
+
+
+@pytest.mark.usefixtures("spelling")
+def test_new_stage_is_kept_in_the_cache(observations: RecordedObservations, tmp_path: Path) -> None:
+    facts = observations.facts(ENTRY, REQUEST)
+    write_facts(facts, tmp_path / "facts.json")
+    assert "spelling" in read_facts(tmp_path / "facts.json").completed
+
+
+@pytest.mark.usefixtures("spelling")
+def test_new_stage_is_in_the_docs() -> None:
+    page = with_stages("# Page\n\n| stage | |\n|---|---|\n| `old` | |\n\nThe end.\n")
+    row = "| `spelling` | words are looked up | rewards | rewards | 1.5 | `validation/stages/spelling.py` |\n"
+    assert page.endswith(f"{row}\nThe end.\n")
+    assert "`old`" not in page
+
+
+def test_every_stage_with_a_job_has_a_module_for_it() -> None:
+    assert [stage.name for stage in table.STAGES if not stage.job] == ["venv", "wheel", "load", "tasks"]
+    for stage in table.STAGES[4:]:
+        assert job_of(stage).run
+
+
+def test_every_stage_needs_stages_of_the_table() -> None:
+    names = [stage.name for stage in table.STAGES]
+    assert all(names.index(needed) < names.index(stage.name) for stage in table.STAGES for needed in stage.needs)
+
+
+def test_stages_of_a_gate_are_in_the_order_of_observation() -> None:
+    assert needed_by("smoke") == ("venv", "wheel", "load", "tasks", "smoke")
+    assert needed_by("release") == ()
+
+
+def test_stage_that_most_seconds_depend_on_begins_first() -> None:
+    names = ["smoke", "search", "invariants", "validation", "mutation", "rewards"]
+    order = [stage.name for stage in in_start_order(names)]
+    assert order == ["rewards", "mutation", "validation", "invariants", "search", "smoke"]
+
+
+def test_observation_of_one_stage_asks_for_it_and_what_it_needs(observations: RecordedObservations) -> None:
+    facts = observations.facts(ENTRY, ObservationRequest(stages=("invariants",)))
+    assert with_needs(["invariants"]) == {"rewards", "validation", "invariants"}
+    assert facts.completed == ("load", "tasks", "rewards", "validation", "invariants")
+
+
+def test_observation_of_an_unknown_stage_raises(observations: RecordedObservations) -> None:
+    with pytest.raises(KeyError, match="spelling"):
+        observations.facts(ENTRY, ObservationRequest(stages=("spelling",)))

@@ -1,0 +1,146 @@
+"""The stages of an observation, in order: what runs, after what, for which gates, and at what cost.
+
+A new stage is a line in `STAGES` and a module of `validation/stages/`. Everything else reads this table: the
+observation, the key of the facts, the verdict, progress, reports, and the page docs/architecture.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+StageName = str
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One step of an observation. A failure is filed under the stage that it ended."""
+
+    name: StageName
+    summary: str
+    """What happens, for docs/architecture.md."""
+    job: str = ""
+    """The module of `validation/stages/`; empty where `validation/observation.py` does it before all jobs."""
+    needs: tuple[StageName, ...] = ()
+    """Stages that have ended when it begins."""
+    gates: tuple[str, ...] = ()
+    """Gates that cannot pass without it."""
+    cost: float = 0.0
+    """Seconds of the environment's budget that it may spend; 0 where a number of tasks bounds it instead."""
+
+
+_ALL_GATES = ("schema", "rewards", "smoke", "distribution")
+
+STAGES = (
+    Stage(
+        "venv",
+        "uv makes one virtual environment per distinct lock, hash-checked and renamed into place, in the user's cache "
+        "for all checkouts; the lock template begins to import verifiers, and the first one compiles what that needs "
+        "(`validation/venv.py`, `validation/templates.py`)",
+        gates=_ALL_GATES,
+    ),
+    Stage(
+        "wheel",
+        "`build` makes the wheel from exactly the files of the digest; it is unpacked into an overlay "
+        "(`validation/wheel.py`)",
+        gates=_ALL_GATES,
+    ),
+    Stage(
+        "load",
+        "the environment template loads the environment (`envops_worker/operations/load.py`)",
+        gates=_ALL_GATES,
+    ),
+    Stage(
+        "tasks",
+        "it reads every task once: the facts of the dataset, and the tasks that policies reply to "
+        "(`envops_worker/checks/inspection.py`)",
+        gates=_ALL_GATES,
+    ),
+    Stage(
+        "rewards",
+        "reference replies and every other policy on those tasks, the first replies of each scored twice "
+        "([rewards.md](rewards.md#on-how-many-tasks)); the author's cases",
+        job="rewards",
+        gates=("rewards",),
+    ),
+    Stage(
+        "validation",
+        "the package's own model-free check, if it has one",
+        job="rewards",
+        needs=("rewards",),
+        gates=("rewards",),
+    ),
+    Stage("tests", "the author's pytest tests", job="tests", gates=("rewards",)),
+    Stage(
+        "invariants",
+        "reference replies on every task; the same replies in another order and concurrently; growing replies; access "
+        "to clock, randomness and files. Then other jobs score a sample: one that has scored nothing and, where the "
+        "order of sets could matter, one with another hash seed",
+        job="invariants",
+        needs=("rewards", "validation"),
+        gates=("rewards",),
+        cost=3.0,
+    ),
+    Stage(
+        "mutation",
+        "mutants of the reward's own code (`validation/mutants/`), each tried on the conversations scored before",
+        job="mutation",
+        needs=("rewards",),
+        cost=12.0,
+    ),
+    Stage(
+        "search",
+        "a bounded search for replies that earn a reward without carrying the answer",
+        job="search",
+        gates=("rewards",),
+        cost=2.5,
+    ),
+    Stage(
+        "smoke",
+        "the oracle through verifiers' own rollouts over HTTP, compared with in-process scoring",
+        job="rollouts",
+        gates=("smoke",),
+    ),
+    Stage(
+        "distribution",
+        "the same with the blend: a policy with a seeded skill per task ([distribution.md](distribution.md))",
+        job="rollouts",
+        gates=("distribution",),
+    ),
+    Stage(
+        "recordings",
+        "recorded rollouts, scored again, or replayed in multi-turn environments ([models.md](models.md))",
+        job="recordings",
+    ),
+)
+
+
+def stage_named(name: StageName) -> Stage:
+    """The stage with this name. Raises `KeyError` where there is none."""
+    return {stage.name: stage for stage in STAGES}[name]
+
+
+def needed_by(*gates: str) -> tuple[StageName, ...]:
+    """The stages without which one of these gates cannot pass, in the order of observation."""
+    return tuple(stage.name for stage in STAGES if set(stage.gates) & set(gates))
+
+
+def with_needs(names: Collection[StageName]) -> set[StageName]:
+    """These stages, and all that they need."""
+    found: set[StageName] = set()
+    waiting = list(names)
+    while waiting:
+        name = waiting.pop()
+        if name not in found:
+            found.add(name)
+            waiting += stage_named(name).needs
+    return found
+
+
+def in_start_order(names: Collection[StageName]) -> list[Stage]:
+    """These stages, those first that most seconds depend on: their own and those of what waits for them."""
+    return sorted((stage for stage in STAGES if stage.name in names), key=_cost_from, reverse=True)
+
+
+def _cost_from(stage: Stage) -> float:
+    return stage.cost + max((_cost_from(each) for each in STAGES if stage.name in each.needs), default=0.0)

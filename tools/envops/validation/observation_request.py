@@ -1,0 +1,98 @@
+"""What an observation is asked for: by a command, and of its jobs."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, is_dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from envops.facts.stages import StageName
+from envops.repository.package import Package
+from envops.validation.job import Confinement
+
+
+@dataclass(frozen=True)
+class ObservationRequest:
+    """What to observe, and how."""
+
+    allow_network: bool = False
+    use_cache: bool = True
+    evaluate: bool = True
+    """Whether rollouts are wanted, which the gates smoke and distribution need."""
+    score: bool = True
+    """Whether scores, cases and tests are wanted, which the gate rewards needs."""
+    only_replies: bool = False
+    """Whether of all that only the replies of policies and cases are wanted, without what is slow to observe."""
+    harness: str | None = None
+    """The harness of verifiers v1 that plays; `None` is the one that runs in the worker and needs no network."""
+    evaluations: tuple[StageName, ...] = ("smoke", "distribution")
+    """Which of them are played, where rollouts are wanted."""
+    tasks: int | None = None
+    """On how many tasks, instead of what the gates declare."""
+    rollouts: int | None = None
+    """How many on each, instead of what the gates declare."""
+    stages: tuple[StageName, ...] | None = None
+    """Only these stages and those that they need; `None` is every stage that the other settings ask for."""
+
+    @property
+    def wants_replies(self) -> bool:
+        """Whether policies reply: rollouts are compared with their scores too."""
+        return self.score or self.evaluate
+
+    @property
+    def wants_whole_gate(self) -> bool:
+        """Whether everything of the gate rewards is wanted."""
+        return self.score and not self.only_replies
+
+    @property
+    def wants_rollouts(self) -> bool:
+        return self.evaluate and not self.only_replies
+
+
+@dataclass(frozen=True)
+class Requests:
+    """Everything that jobs are given and asked, as far as it does not follow from their answers.
+
+    An observation depends on an entry and a request only through this. So the key of its facts is made from it: what is
+    not in here cannot change an observation, and what is in here changes the key.
+    """
+
+    confinement: Confinement
+    args: Mapping[str, Any]
+    """What the environment is loaded with."""
+    stages: Mapping[StageName, Any] = field(default_factory=dict)
+    """The request of every stage that is wanted."""
+    day: str = ""
+    """With an open network: what lies beyond loopback changes from day to day."""
+    names_of_secrets: tuple[str, ...] = ()
+
+    def digest(self) -> str:
+        """A digest of all of it, in which values of secrets cannot be read."""
+        secrets = {name: self.confinement.secrets.get(name) for name in self.names_of_secrets}
+        hidden = {name: hashlib.sha256(repr(value).encode()).hexdigest() for name, value in secrets.items()}
+        data = replace(self, confinement=replace(self.confinement, secrets=hidden))
+        return hashlib.sha256(json.dumps(data, sort_keys=True, default=_plain).encode()).hexdigest()
+
+    def settings(self, package: Package, overlay: Path) -> dict[str, Any]:
+        """What a job must know of the package before it can load the environment."""
+        return {
+            "module": package.module,
+            "generation": package.generation or "v1",
+            "args": dict(self.args),
+            "package": str(package.folder.resolve()),
+            "overlay": str(overlay.resolve()),
+            "answer_type": package.answer.type,
+            "tolerance": package.answer.tolerance,
+            "case_sensitive": package.answer.case_sensitive,
+            "allow_network": self.confinement.allow_network,
+        }
+
+
+def _plain(value: object) -> object:
+    """A request as JSON can hold it; `asdict` would copy all that it holds."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return {one.name: getattr(value, one.name) for one in fields(value)}
+    return str(value)

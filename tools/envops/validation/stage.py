@@ -1,0 +1,83 @@
+"""What a stage of an observation is made of: the request that it sends to jobs, and what it does with them."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from contextlib import AbstractContextManager, ExitStack
+from dataclasses import dataclass, field, replace
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+from envops.facts.observed import Description
+from envops.facts.stages import Stage
+from envops.repository.package import Package
+from envops.repository.registry import EnvironmentEntry
+from envops.repository.workspace import Workspace
+from envops.validation.collected_facts import CollectedFacts
+from envops.validation.job import Job
+from envops.validation.journal import Journal
+from envops.validation.observation_request import ObservationRequest, Requests
+from envops.validation.templates import EnvironmentProcesses, LockTemplates, environment_processes
+from envops.validation.venv import VirtualEnvironment
+
+_Request = TypeVar("_Request")
+
+
+@dataclass
+class Observation:
+    """One environment while it is observed. Stages with jobs find it loaded."""
+
+    entry: EnvironmentEntry
+    package: Package
+    workspace: Workspace
+    requests: Requests
+    journal: Journal
+    templates: LockTemplates
+    stop: threading.Event
+    collected: CollectedFacts
+    """What the stages have observed so far, and where they put what they observe."""
+    venv: VirtualEnvironment = field(init=False)
+    overlay: Path = field(init=False)
+    """The folder that its wheel is unpacked into."""
+    processes: EnvironmentProcesses = field(init=False)
+    scoring: Job | None = None
+    """The job that scored replies, for stages that go on with the same conversations."""
+    open: ExitStack = field(default_factory=ExitStack)
+    """Closed when all stages have ended."""
+
+    @property
+    def description(self) -> Description:
+        """The environment's description. Loading succeeded, so there is one."""
+        assert self.collected.description is not None
+        return self.collected.description
+
+    def new_processes(self, hash_seed: int = 0) -> AbstractContextManager[EnvironmentProcesses]:
+        """Processes of the environment that have not loaded it, under a hash seed."""
+        confinement = replace(self.requests.confinement, hash_seed=hash_seed)
+        settings = self.requests.settings(self.package, self.overlay)
+        return environment_processes(
+            self.venv, self.package, self.overlay, settings, confinement, self.workspace, self.stop, self.templates
+        )
+
+
+@dataclass(frozen=True)
+class StageJob(Generic[_Request]):
+    """How one stage is done."""
+
+    request: Callable[[EnvironmentEntry, ObservationRequest], _Request | None]
+    """Everything that the stage asks of jobs, as far as entry and request decide it; `None` where it is not wanted.
+
+    The key of the facts is made from it.
+    """
+    run: Callable[[Observation, _Request], None]
+    """Does it. A `StageFailed` or `ProgramFailed` that it raises ends this stage and no other."""
+    applies: Callable[[Observation], bool] = lambda _: True
+    """Whether there is something to do, once the stages that it needs have ended."""
+
+
+def job_of(stage: Stage) -> StageJob[Any]:
+    """The job of a stage that has one, from its module's `JOBS`."""
+    jobs: dict[str, StageJob[Any]] = import_module(f"envops.validation.stages.{stage.job}").JOBS
+    return jobs[stage.name]

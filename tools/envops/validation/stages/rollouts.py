@@ -1,0 +1,268 @@
+"""The stages `smoke` and `distribution`: rollouts of a scripted policy through verifiers' own evaluation.
+
+Rollouts are written to disk as they come, so that an interrupted evaluation goes on where it stopped.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import asdict, dataclass, field, replace
+from functools import partial
+from math import ceil
+from typing import Any
+
+from envops_worker.policies.baselines import oracle
+from envops_worker.policies.blend import BLEND
+
+from envops.facts.limits import AT_ONCE
+from envops.facts.observed import Rollout
+from envops.facts.stages import StageName
+from envops.repository.registry import EnvironmentEntry
+from envops.validation.harness import seat_harness
+from envops.validation.job import Job, StageFailed, WorkerLost, checked
+from envops.validation.journal import PASSING_FAULTS, Journal
+from envops.validation.observation_request import ObservationRequest
+from envops.validation.stage import Observation, StageJob
+
+
+@dataclass(frozen=True)
+class ScriptedEvaluation:
+    """What jobs are asked for."""
+
+    stage: StageName
+    policy: str
+    tasks: int
+    rollouts: int
+    max_concurrent: int
+    seconds: float
+    harness: str | None = None
+    """Of verifiers v1, set up before; `None` is the worker's own."""
+    connected: bool = True
+    """Whether policies reply over a connection, as a model would."""
+
+
+@dataclass
+class RolloutProgress:
+    """Counts rollouts as they come, and puts how far they are in a line."""
+
+    total: int
+    clock: Callable[[], float] = time.monotonic
+    done: int = 0
+    errors: int = 0
+    kept: int = 0
+    """From an earlier run; the speed of this one does not follow from them."""
+    _sum: float = 0.0
+    _scored: int = 0
+    _began: float = field(default=0.0)
+
+    def __post_init__(self) -> None:
+        self._began = self.clock()
+
+    def count(self, rollout: Rollout, *, kept: bool = False) -> None:
+        """One more rollout is there."""
+        self.done += 1
+        self.kept += kept
+        if rollout.failure is not None or rollout.timed_out:
+            self.errors += 1
+        elif rollout.reward is not None:
+            self._sum += rollout.reward
+            self._scored += 1
+
+    def __str__(self) -> str:
+        """Done of total, mean, errors, rollouts per second, time left."""
+        spent, made = self.clock() - self._began, self.done - self.kept
+        parts = [f"{self.done}/{self.total}"]
+        if self._scored:
+            parts.append(f"mean {self._sum / self._scored:.3f}")
+        if self.errors:
+            parts.append(f"{self.errors} error{'s' if self.errors > 1 else ''}")
+        if made and spent > 0:
+            rate = made / spent
+            parts.append(f"{rate:.1f}/s")
+            if self.done < self.total:
+                parts.append(f"{(self.total - self.done) / rate:.0f} s left")
+        return ", ".join(parts)
+
+
+NewJob = Callable[[], AbstractContextManager[Job]]
+TRIED_FIRST = 2
+"""On so many tasks, rollouts that failed are tried again at first; on the others where that helped."""
+
+
+@dataclass(frozen=True)
+class Evaluator:
+    """Plays the rollouts of scripted evaluations in jobs."""
+
+    new_job: NewJob
+    """A job that is ready to play."""
+    journal: Journal
+    tell: Callable[[str], None]
+    """Reports how far an evaluation is, in words."""
+    whole_groups: bool = False
+    """Whether rewards compare the rollouts of a task, so that a part of them is worth nothing."""
+
+    def rollouts(self, asked: ScriptedEvaluation) -> Iterator[tuple[str, Any]]:
+        """The rollouts that an earlier run made, then what jobs send.
+
+        What fails is tried again in another job before it is kept: connections fail on a busy machine.
+        Raises `StageFailed` where jobs are lost twice.
+        """
+        kept = self.journal.kept(asked.policy, asked.tasks, asked.rollouts, whole_groups=self.whole_groups)
+        progress = RolloutProgress(asked.tasks * asked.rollouts)
+        made: dict[tuple[int, int], Rollout] = {}
+        for rollout in kept:
+            progress.count(rollout, kept=True)
+            made[rollout.task, rollout.rollout] = rollout
+            yield "rollout", asdict(rollout)
+        failed: dict[int, list[dict[str, Any]]] = {}
+        for kind, value in self._played_to_the_end(asked, made):
+            if kind != "rollout":
+                yield kind, value
+                continue
+            rollout = checked(Rollout, value)
+            if rollout.failure is not None or rollout.failures:
+                failed.setdefault(rollout.task, []).append(value)
+            else:
+                made[rollout.task, rollout.rollout] = rollout
+                self.journal.append(rollout)
+                progress.count(rollout)
+                self.tell(str(progress))
+                yield kind, value
+        for kind, value in self._tried_again(asked, failed):
+            if kind == "rollout":
+                rollout = checked(Rollout, value)
+                self.journal.append(rollout)
+                progress.count(rollout)
+                self.tell(str(progress))
+            yield kind, value
+
+    def _played_to_the_end(
+        self, asked: ScriptedEvaluation, made: Mapping[tuple[int, int], Rollout]
+    ) -> Iterator[tuple[str, Any]]:
+        """Rollouts on all tasks; where their job is lost, another one goes on."""
+        sent: set[tuple[int, int]] = set()
+        try:
+            with self.new_job() as job:
+                for kind, value in self._asked(job, asked, sorted(made)):
+                    if kind == "rollout":
+                        sent.add((value["task"], value["rollout"]))
+                    yield kind, value
+        except WorkerLost as error:
+            if error.failure.kind not in PASSING_FAULTS:
+                raise
+            with self.new_job() as job:
+                yield from self._asked(job, asked, sorted({*made, *sent}))
+
+    def _tried_again(
+        self,
+        asked: ScriptedEvaluation,
+        failed: Mapping[int, Sequence[dict[str, Any]]],
+    ) -> Iterator[tuple[str, Any]]:
+        """The rollouts that failed, as they came the second time; as they were where that does not help."""
+        tasks = sorted(failed)
+        left = dict(failed)
+        for batch in (tasks[:TRIED_FIRST], tasks[TRIED_FIRST:]):
+            if not batch:
+                break
+            wanted = {(row["task"], row["rollout"]) for task in batch for row in failed[task]}
+            others = [
+                (task, number) for task in batch for number in range(asked.rollouts) if (task, number) not in wanted
+            ]
+            try:
+                with self.new_job() as job:
+                    parts = list(self._asked(job, asked, [] if self.whole_groups else others, batch))
+            except StageFailed:
+                break
+            rows = [value for kind, value in parts if kind == "rollout" and (value["task"], value["rollout"]) in wanted]
+            helped = sum(row["failure"] is None and not row["failures"] for row in rows)
+            for task in batch:
+                del left[task]
+            yield from (("rollout", row) for row in rows)
+            yield from (part for part in parts if part[0] != "rollout")
+            if not helped:
+                break
+            self.tell(f"{helped} of {len(rows)} rollouts that had failed succeeded in another process")
+        for task in tasks:
+            yield from (("rollout", row) for row in left.get(task, ()))
+
+    def _asked(
+        self,
+        job: Job,
+        asked: ScriptedEvaluation,
+        made: Sequence[tuple[int, int]],
+        tasks: Sequence[int] | None = None,
+    ) -> Iterator[tuple[str, Any]]:
+        return job.request(
+            "evaluate",
+            asked.seconds + 10,
+            stage=asked.stage,
+            policies=[asked.policy],
+            tasks=asked.tasks,
+            indices=tasks,
+            rollouts=asked.rollouts,
+            max_concurrent=asked.max_concurrent,
+            seconds=asked.seconds,
+            harness=asked.harness,
+            connected=asked.connected,
+            made=[(asked.policy, task, number) for task, number in made],
+        )
+
+
+def _smoke_request(entry: EnvironmentEntry, request: ObservationRequest) -> ScriptedEvaluation | None:
+    gate = entry.gates.smoke
+    tasks, rollouts = request.tasks or gate.tasks, request.rollouts or gate.rollouts
+    return _evaluation("smoke", oracle.name, tasks, rollouts, gate.max_concurrent, entry, request)
+
+
+def _distribution_request(entry: EnvironmentEntry, request: ObservationRequest) -> ScriptedEvaluation | None:
+    smoke, gate = entry.gates.smoke, entry.gates.distribution
+    tasks = request.tasks or gate.tasks
+    least = max(smoke.rollouts, gate.group_size, ceil(gate.min_rollouts / tasks))
+    at_once = min(AT_ONCE, smoke.max_concurrent)
+    # The smoke gate shows that a connection works; many more of them would show it again.
+    return _evaluation(
+        "distribution", BLEND, tasks, request.rollouts or least, at_once, entry, request, connected=False
+    )
+
+
+def _evaluation(
+    stage: StageName,
+    policy: str,
+    tasks: int,
+    rollouts: int,
+    at_once: int,
+    entry: EnvironmentEntry,
+    request: ObservationRequest,
+    *,
+    connected: bool = True,
+) -> ScriptedEvaluation | None:
+    if not request.wants_rollouts or stage not in request.evaluations:
+        return None
+    seconds = entry.gates.smoke.timeout_s
+    return ScriptedEvaluation(stage, policy, tasks, rollouts, at_once, seconds, request.harness, connected)
+
+
+def _play(observation: Observation, asked: ScriptedEvaluation) -> None:
+    collected = observation.collected
+    asked = replace(asked, tasks=min(asked.tasks, len(collected.kept("task"))))
+    whole_groups = any(one.group for one in observation.description.functions)
+    ready = partial(_ready_to_play, observation, asked.harness)
+    evaluator = Evaluator(ready, observation.journal, collected.listener.detail, whole_groups=whole_groups)
+    total = asked.tasks * asked.rollouts
+    collected.asked[asked.policy] = total
+    collected.take(asked.stage, evaluator.rollouts(asked), total)
+
+
+@contextmanager
+def _ready_to_play(observation: Observation, harness: str | None) -> Iterator[Job]:
+    """A job, with another harness in it where one was asked for."""
+    with observation.processes.job() as job:
+        if harness is not None:
+            open_network = observation.requests.confinement.allow_network
+            seat_harness(job, harness, observation.workspace, allow_network=open_network)
+        yield job
+
+
+JOBS = {"smoke": StageJob(_smoke_request, _play), "distribution": StageJob(_distribution_request, _play)}

@@ -1,0 +1,27 @@
+"""The stage `tests`: the author's pytest tests, run by a job that has loaded the environment."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from envops.facts.limits import TESTS_SECONDS
+from envops.repository.registry import EnvironmentEntry
+from envops.validation.observation_request import ObservationRequest
+from envops.validation.stage import Observation, StageJob
+from envops.validation.venv import venv_for
+from envops.validation.wheel import TESTS_LOCK
+
+
+def _request(_: EnvironmentEntry, request: ObservationRequest) -> Mapping[str, Any] | None:
+    return {} if request.wants_whole_gate else None
+
+
+def _run(observation: Observation, _: Mapping[str, Any]) -> None:
+    toolbox = venv_for(TESTS_LOCK, observation.workspace, observation.stop).site_packages
+    files = list(observation.package.test_files)
+    with observation.processes.job() as job:
+        observation.collected.take("tests", job.request("tests", TESTS_SECONDS, files=files, toolbox=str(toolbox)))
+
+
+JOBS = {"tests": StageJob(_request, _run, lambda observation: bool(observation.package.test_files))}

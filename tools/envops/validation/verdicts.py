@@ -1,0 +1,142 @@
+"""The verdict of one environment: read from the cache, or judged from facts and kept beside them.
+
+A result holds under a digest of everything that judging reads: the key of the facts, the entry in the registry with its
+thresholds, the recordings, the gates, and the tool's own code. The facts themselves need not be read: when other facts
+are written under their key, results go (`validation/facts_cache.py`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import packaging
+
+from envops.facts.observed import Facts, adapter, as_json
+from envops.files.atomic_write import write_whole
+from envops.repository.recordings import recordings_content
+from envops.repository.repository import Repository
+from envops.repository.workspace import TOOLS, Workspace, code_digest, mark_used
+from envops.rules.engine import Gate, Subject
+from envops.rules.result import EnvironmentResult, environment_result, in_brief
+from envops.rules.verdict import judge
+from envops.statistics.recorded import baseline_for
+from envops.validation.facts_cache import VERDICT, facts_file, facts_files, read_facts, remembered
+from envops.validation.observation_request import ObservationRequest
+from envops.validation.stages.recordings import knows_recordings
+
+BRIEF_FROM = 50
+"""Runs of this many environments and more have brief reports on those that passed."""
+
+
+@dataclass(frozen=True)
+class ValidationRequest:
+    """What is the same for all environments of one validation."""
+
+    repository: Repository
+    workspace: Workspace
+    brief: bool
+    """Whether results of environments that pass leave out details."""
+    gates: tuple[Gate, ...]
+    observation: ObservationRequest
+
+
+@dataclass(frozen=True)
+class _Kept:
+    key: str
+    result: EnvironmentResult
+
+
+@dataclass(frozen=True)
+class KeptVerdict:
+    """Where the result of one environment is kept, and under which key."""
+
+    path: Path
+    key: str
+
+    def read(self) -> EnvironmentResult | None:
+        """The result; `None` where there is none, or a damaged or foreign one, or one of other rules."""
+        try:
+            kept: _Kept = adapter(_Kept).validate_json(self.path.read_bytes(), strict=False)
+        except (OSError, ValueError):
+            return None
+        if kept.key != self.key:
+            return None
+        mark_used(self.path)
+        return kept.result
+
+    def write(self, result: EnvironmentResult) -> None:
+        """Keep a result. An `error` may pass, so it is judged again; a full disk only costs time."""
+        if result.verdict != "error":
+            with suppress(OSError):
+                write_whole(self.path, as_json(_Kept(self.key, result)))
+
+
+def remembered_result(request: ValidationRequest, name: str) -> EnvironmentResult | None:
+    """The result of an environment from the cache; `None` where it has to be observed.
+
+    Whatever goes wrong here goes wrong again, and is reported, when the environment is observed.
+    """
+    started = time.monotonic()
+    entry, package = request.repository.registry.environments[name], request.repository.packages[name]
+    try:
+        for path in facts_files(entry, package, request.workspace, request.observation):
+            result = _kept(request, name, path).read()
+            if result is not None and result.name == name:
+                return replace(result, cached=True, seconds=time.monotonic() - started)
+        facts = remembered(entry, package, request.workspace, request.observation)
+        if facts is None or (request.observation.evaluate and not knows_recordings(facts, package)):
+            return None
+        result = judged(request, name, facts, cached=True, started=started)
+        keep(request, facts, result)
+        return result
+    except Exception:
+        return None
+
+
+def judged(request: ValidationRequest, name: str, facts: Facts, *, cached: bool, started: float) -> EnvironmentResult:
+    """The result of an environment from facts; `started` is when its turn began."""
+    repository = request.repository
+    package = repository.packages[name]
+    recorded = [one.baseline for one in facts.recordings if not one.problems]
+    subject = Subject(repository.registry.environments[name], package, facts, baseline=baseline_for(recorded, facts))
+    judgement = judge(subject, request.gates, brief=request.brief)
+    seconds = time.monotonic() - started
+    result = environment_result(package, facts, judgement, root=repository.root, cached=cached, seconds=seconds)
+    return in_brief(result) if request.brief else result
+
+
+def keep(request: ValidationRequest, facts: Facts, result: EnvironmentResult) -> None:
+    """Remember a result beside its facts, which are those in the cache."""
+    if knows_recordings(facts, request.repository.packages[result.name]):
+        _kept(request, result.name, facts_file(request.workspace, facts.environment, facts.key)).write(result)
+
+
+def are_in_the_cache(facts: Facts, workspace: Workspace) -> bool:
+    """Whether the cache holds exactly these facts under their key: not every observation is kept."""
+    with suppress(OSError, ValueError):
+        return read_facts(facts_file(workspace, facts.environment, facts.key)) == facts
+    return False
+
+
+def _kept(request: ValidationRequest, name: str, facts: Path) -> KeptVerdict:
+    """Where the result from the facts in a file is kept. The file's name is the facts' key."""
+    entry, package = request.repository.registry.environments[name], request.repository.packages[name]
+    read_by_rules = {
+        "facts": facts.stem,
+        "tool": code_digest(TOOLS),
+        "packaging": packaging.__version__,
+        # where it stands in registry.yaml matters where a rule points there
+        "entry": repr(replace(entry, line=entry.line if entry.ignore else None)),
+        "package": [package.folder.name, package.digest, package.hub_hash],
+        "recordings": recordings_content(package.folder),
+        "gates": request.gates,
+        "brief": request.brief,
+    }
+    key = hashlib.sha256(json.dumps(read_by_rules).encode()).hexdigest()
+    form = "-".join((*request.gates, "brief") if request.brief else request.gates)
+    return KeptVerdict(facts.with_suffix(f".{form}{VERDICT}"), key)

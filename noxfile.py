@@ -1,4 +1,4 @@
-"""The face of the project for people and CI: every session is a thin call of `envops` or of one tool.
+"""The entry point for people and CI: every session is a thin call of `envops` or of one tool.
 
     nox -s validate                    prove every environment
     nox -s validate -- reverse-text    prove one
@@ -11,6 +11,12 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import fcntl
+import hashlib
+import os
+import platform
+import shutil
+import sys
 from pathlib import Path
 
 import nox
@@ -19,22 +25,62 @@ with contextlib.suppress(OSError, AttributeError):  # Linux: what runs below may
     ctypes.CDLL(None).prctl(4, 0, 0, 0, 0)
 
 nox.needs_version = ">=2025.5.1"
-nox.options.default_venv_backend = "uv"
-nox.options.reuse_existing_virtualenvs = True
+nox.options.default_venv_backend = "none"  # sessions that need the same packages share an environment
 nox.options.sessions = ["validate"]
 
 FROM_SOURCE = {"PYTHONPATH": "tools"}  # nothing to build, so nothing to fetch once the locks are installed
+ENVIRONMENTS = {
+    "envops": ("requirements.lock",),
+    "prime": ("requirements.lock", "requirements-prime.lock"),
+    "inspect": ("requirements.lock", "requirements-inspect.lock"),
+    "lint": ("requirements.lock", "requirements-lint.lock"),
+    "tests": tuple(f"requirements{part}.lock" for part in ("", "-prime", "-inspect", "-tests")),
+    "trl": ("requirements.lock", "requirements-trl.lock"),
+    "learner": tuple(f"requirements{part}.lock" for part in ("", "-tests", "-trl")),
+}
+"""Virtual environments in .nox/, and what is installed in each."""
+HOSTED = {"hosted", "--hosted"}
+"""Arguments of `distribution` that call the prime CLI."""
 
 
-def envops(session: nox.Session, command: str, *locks: str) -> None:
-    """Install what the tool's lock (and others) name and run one of the tool's commands."""
-    install(session, "requirements.lock", *locks)
-    session.run("python", "-m", "envops", command, *session.posargs, env=FROM_SOURCE)
+def envops(session: nox.Session, command: str, environment: str = "envops") -> None:
+    """Run one of the tool's commands in one of the environments."""
+    run(session, environment, "python", "-m", "envops", command, *session.posargs)
 
 
-def install(session: nox.Session, *locks: str) -> None:
-    wanted = [part for lock in locks for part in ("-r", f"tools/{lock}")]
-    session.install("--require-hashes", "--compile-bytecode", *wanted)
+def run(session: nox.Session, environment: str, program: str, *arguments: str, **variables: str) -> None:
+    """Run a program of one of the environments, which come first on PATH."""
+    programs = installed(session, environment)
+    path = os.pathsep.join((str(programs), os.environ["PATH"]))
+    active = {"PATH": path, "VIRTUAL_ENV": str(programs.parent)}
+    session.run(str(programs / program), *arguments, env={**FROM_SOURCE, **active, **variables}, external=True)
+
+
+def installed(session: nox.Session, environment: str) -> Path:
+    """The programs of an environment. It is installed first where it is missing or its files have changed."""
+    files = [Path("tools", name) for name in ENVIRONMENTS[environment]]
+    wanted = hashlib.sha256(sys.version.encode() + b"".join(file.read_bytes() for file in files)).hexdigest()
+    folder = Path(session.cache_dir).absolute().parent / environment
+    interpreter, digest = folder / "bin" / "python", folder / "installed.txt"
+    folder.mkdir(exist_ok=True)
+    with (folder.parent / f"{environment}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # two sessions that start at once install once
+        if not interpreter.exists() or not digest.exists() or digest.read_text() != wanted:
+            digest.unlink(missing_ok=True)
+            install(session, interpreter, files)
+            digest.write_text(wanted)
+    return interpreter.parent
+
+
+def install(session: nox.Session, interpreter: Path, files: list[Path]) -> None:
+    """Make an environment that holds exactly what the files name."""
+    uv = shutil.which("uv", path=str(Path(sys.executable).parent)) or "uv"
+    folder = interpreter.parents[1]
+    made = folder / "pyvenv.cfg"
+    if not made.exists() or f"version_info = {platform.python_version()}\n" not in made.read_text():
+        session.run(uv, "venv", "--quiet", "--clear", "-p", sys.executable, str(folder), external=True)
+    synced = ["pip", "sync", "--quiet", "--require-hashes", "--compile-bytecode", "-p", str(interpreter)]
+    session.run(uv, *synced, *map(str, files), external=True)
 
 
 @nox.session(tags=["gates"])
@@ -51,40 +97,37 @@ def schema(session: nox.Session) -> None:
 
 @nox.session(tags=["gates"], default=False)
 def rewards(session: nox.Session) -> None:
-    """One gate: what the reward functions say to right and to wrong replies."""
+    """One gate: what the reward functions return for right and wrong replies. `-- diff`, `-- explain`, `-- reply`."""
     envops(session, "rewards")
 
 
 @nox.session(tags=["gates"], default=False)
 def smoke(session: nox.Session) -> None:
-    """One gate: a real evaluation against scripted policies."""
+    """One gate: a real evaluation against scripted policies, or with a model. `-- NAME --endpoint E`."""
     envops(session, "smoke")
 
 
 @nox.session(tags=["gates"], default=False)
 def distribution(session: nox.Session) -> None:
-    """One gate: whether the rewards leave something to learn."""
-    platform = ["requirements-prime.lock"] if "--hosted" in session.posargs else []
-    envops(session, "distribution", *platform)
+    """One gate: whether the rewards leave something to learn. `-- results NAME FILE`, `-- hosted NAME`."""
+    envops(session, "distribution", "prime" if HOSTED & {*session.posargs} else "envops")
 
 
 @nox.session(default=False)
 def inspect(session: nox.Session) -> None:
     """What a dataset holds, and which environment fits it. `-- FILE`, `-- FOLDER`, `-- OWNER/DATASET`."""
-    install(session, "requirements.lock", "requirements-inspect.lock")
-    session.run("python", "-m", "envops", "inspect", *session.posargs, env=FROM_SOURCE)
+    envops(session, "inspect", "inspect")
 
 
 @nox.session(default=False)
 def new(session: nox.Session) -> None:
     """Write an environment that passes all gates, to build on. `-- NAME --data FILE`."""
-    install(session, "requirements.lock", "requirements-inspect.lock")
-    session.run("python", "-m", "envops", "new", *session.posargs, env=FROM_SOURCE)
+    envops(session, "new", "inspect")
 
 
 @nox.session(default=False)
 def record(session: nox.Session) -> None:
-    """Evaluate and keep the rollouts and their baseline. `-- NAME --endpoint E`, or `--policy blend`."""
+    """Evaluate once and keep the rollouts and their baseline. `-- NAME --endpoint E`, or `--policy blend`."""
     envops(session, "record")
 
 
@@ -102,8 +145,8 @@ def emulator(session: nox.Session) -> None:
 
 @nox.session(default=False)
 def rehearse(session: nox.Session) -> None:
-    """The whole way from a merge to a submitted run, on loopback, without a key. `-- NAME…`, `-- --fault F`."""
-    envops(session, "rehearse", "requirements-prime.lock")
+    """Rehearse a merge on loopback, without a key: prove, publish, submit runs. `-- NAME…`, `-- --fault F`."""
+    envops(session, "rehearse", "prime")
 
 
 @nox.session(default=False)
@@ -133,15 +176,13 @@ def lock(session: nox.Session) -> None:
 @nox.session(default=False)
 def plan(session: nox.Session) -> None:
     """What a release would publish; changes nothing. `-- --changed [BASE]`, `-- --format markdown`."""
-    install(session, "requirements.lock", "requirements-prime.lock")
-    session.run("python", "-m", "envops", "plan", *session.posargs, env=FROM_SOURCE)
+    envops(session, "plan", "prime")
 
 
 @nox.session(default=False)
 def release(session: nox.Session) -> None:
     """Publish what the plan says, on passing evidence. `-- --dry-run`, `-- --evidence FILE`."""
-    install(session, "requirements.lock", "requirements-prime.lock")
-    session.run("python", "-m", "envops", "release", *session.posargs, env=FROM_SOURCE)
+    envops(session, "release", "prime")
 
 
 @nox.session(default=False)
@@ -158,16 +199,14 @@ def docs(session: nox.Session) -> None:
 
 @nox.session(default=False)
 def train(session: nox.Session) -> None:
-    """Compile the declared training runs, and submit or train those that are due. `-- --dry-run`, `-- NAME --probe`."""
-    install(session, "requirements.lock")
-    asked = ["python", "-m", "envops", "train", *session.posargs]
-    needed = str(session.run(*asked, "--requirements", env=FROM_SOURCE, silent=True) or "").strip()
-    if needed.endswith(".lock"):
-        install(session, "requirements.lock", needed.removeprefix("tools/"))
-    session.run(*asked, env=FROM_SOURCE)
+    """Submit the training runs that are due, or train one here. `-- --dry-run`, `-- compile`, `-- probe NAME`."""
+    program = str(installed(session, "envops") / "python")
+    asked = ["-m", "envops", "train", "requirements", "--", *session.posargs]
+    needed = str(session.run(program, *asked, env=FROM_SOURCE, silent=True, external=True))
+    envops(session, "train", "trl" if needed.strip() == "tools/requirements-trl.lock" else "prime")
 
 
-@nox.session(default=False)
+@nox.session(default=False, venv_backend="uv")  # always the newest packages, so in an environment of its own
 def models(session: nox.Session) -> None:
     """Copy the models that trainers know by name from their packages. `-- --check` only shows the difference."""
     session.install("--upgrade", "--no-deps", "renderers", "tinker-cookbook")  # only their tables are read
@@ -177,13 +216,13 @@ def models(session: nox.Session) -> None:
 @nox.session(default=False)
 def watch(session: nox.Session) -> None:
     """Follow a training run: curves, rollouts, checkpoints. `-- RUN [--follow]`."""
-    envops(session, "watch", "requirements-prime.lock")
+    envops(session, "watch", "prime")
 
 
 @nox.session(default=False)
 def diagnose(session: nox.Session) -> None:
-    """Name what is wrong with a training run, and the change it asks for. `-- RUN|METRICS`."""
-    envops(session, "diagnose", "requirements-prime.lock")
+    """Name what is wrong with a training run, and the change that fixes it. `-- RUN|METRICS`."""
+    envops(session, "diagnose", "prime")
 
 
 @nox.session(default=False)
@@ -194,27 +233,25 @@ def compare(session: nox.Session) -> None:
 
 @nox.session(default=False)
 def optimize(session: nox.Session) -> None:
-    """A better system prompt, by GEPA. `-- NAME --endpoint E [--max-calls N] [--max-cost D] [--write]`."""
+    """Search for a better system prompt, by GEPA. `-- NAME --endpoint E [--max-calls N] [--max-cost D] [--write]`."""
     envops(session, "optimize")
 
 
 @nox.session(tags=["project"], default=False)
 def tests(session: nox.Session) -> None:
     """The project's own tests, a process per core; arguments go to pytest."""
-    install(session, *(f"requirements{part}.lock" for part in ("", "-prime", "-inspect", "-tests")))
     side_by_side = ["-n", "auto", "--dist", "loadfile", "--no-loadscope-reorder", *longest_first()]
-    # what earlier checkouts of this user compiled has no say in what tests find
-    apart = {**FROM_SOURCE, "ENVOPS_CACHE_DIR": f"{session.virtualenv.location}/cache"}
-    session.run("pytest", *(session.posargs or side_by_side), env=apart)
+    # what earlier checkouts of this user compiled must not change what tests find
+    cache = str(installed(session, "tests").parent / "cache")
+    run(session, "tests", "pytest", *(session.posargs or side_by_side), ENVOPS_CACHE_DIR=cache)
 
 
 @nox.session(tags=["project"], default=False)
 def learner(session: nox.Session) -> None:
     """Run the tests that need torch, TRL or another trainer's packages, on a CPU; arguments go to pytest."""
-    install(session, *(f"requirements{part}.lock" for part in ("", "-tests", "-trl")))
-    apart = {**FROM_SOURCE, "ENVOPS_CACHE_DIR": f"{session.virtualenv.location}/cache"}
+    cache = str(installed(session, "learner").parent / "cache")
     # one after the other: a probe has a limit of time, which it would share with the tests beside it
-    session.run("pytest", "-m", "torch", *session.posargs, env=apart)
+    run(session, "learner", "pytest", "-m", "torch", *session.posargs, ENVOPS_CACHE_DIR=cache)
 
 
 def longest_first() -> list[str]:
@@ -227,18 +264,16 @@ def longest_first() -> list[str]:
 @nox.session(tags=["project"], default=False)
 def lint(session: nox.Session) -> None:
     """Lint, format and strict types, and the generated files are up to date."""
-    install(session, "requirements.lock", "requirements-lint.lock")
-    session.run("ruff", "check", ".")
-    session.run("ruff", "format", "--check", ".")
-    session.run("mypy", "--config-file", "tools/pyproject.toml", env={"MYPYPATH": "tools"})
-    session.run("python", "-m", "envops", "docs", "--check", env=FROM_SOURCE)
+    run(session, "lint", "ruff", "check", ".")
+    run(session, "lint", "ruff", "format", "--check", ".")
+    run(session, "lint", "mypy", "--config-file", "tools/pyproject.toml", MYPYPATH="tools", PYTHONPATH="")
+    run(session, "lint", "python", "-m", "envops", "docs", "--check")
 
 
 @nox.session(tags=["project"], default=False)
 def bench(session: nox.Session) -> None:
-    """Measure what the project promises, and write it down part by part. `-- PART…`, `-- --resume`."""
-    install(session, *(f"requirements{part}.lock" for part in ("", "-prime", "-tests")))  # plans, browser
-    session.run("python", "benchmarks/bench.py", *session.posargs, env=FROM_SOURCE)
+    """Measure what the project promises, part by part. `-- PART…`, `-- --resume`."""
+    run(session, "tests", "python", "benchmarks/bench.py", *session.posargs)
 
 
 @nox.session(default=False)
@@ -249,7 +284,7 @@ def shards(session: nox.Session) -> None:
 
 @nox.session(default=False)
 def report(session: nox.Session) -> None:
-    """Reports of runs that are over. `-- merge FOLDER` joins those of several machines, `-- open` shows the page."""
+    """Reports of past runs. `-- merge FOLDER` joins those of several machines, `-- open` shows the page."""
     envops(session, "report")
 
 
@@ -262,8 +297,7 @@ def site(session: nox.Session) -> None:
 @nox.session(tags=["project"], default=False)
 def screenshots(session: nox.Session) -> None:
     """Pictures of report and site for the docs, from made-up environments, by the system's Chromium."""
-    install(session, "requirements.lock", "requirements-tests.lock")
-    session.run("python", "benchmarks/screenshots.py", *session.posargs, env=FROM_SOURCE)
+    run(session, "tests", "python", "benchmarks/screenshots.py", *session.posargs)
 
 
 @nox.session(default=False)
@@ -274,13 +308,13 @@ def migrate(session: nox.Session) -> None:
 
 @nox.session(default=False)
 def explain(session: nox.Session) -> None:
-    """What a rule checks, why, and how to mend what it finds. `-- RULE`; without it, all rules in short."""
+    """What a rule checks, why, and how to fix what it finds. `-- RULE`; without it, a line for each rule."""
     envops(session, "explain")
 
 
 @nox.session(default=False)
 def doctor(session: nox.Session) -> None:
-    """Whether this machine and this repository have what is needed, and what to do. `-- --fix`."""
+    """What this machine lacks, and what to do about it. `-- --fix`."""
     envops(session, "doctor")
 
 

@@ -1,10 +1,10 @@
 """The trainability probe on five seeds: python benchmarks/probe.py [ENVIRONMENT]. Wants an idle machine.
 
-Needs `tools/requirements.lock` and `tools/requirements-trl.lock`. Each seed is a call of `envops train ENVIRONMENT
---probe`. A seed that is finished is not run again, and one that was cut short goes on behind its last finished step:
-after Ctrl-C the same command goes on. What was measured is kept by the content of the environment and of the probe;
-remove `.envops/probes/seeds` to measure anew. Writes probe.json and probe.md; exit code 1 where less is reached than
-promised.
+Needs `tools/requirements.lock` and `tools/requirements-trl.lock`. Each seed is a call of `envops train probe
+ENVIRONMENT`. A seed that is finished is not run again, and one that was cut short continues after its last finished
+step: after Ctrl-C the same command continues. What was measured is kept by the content of the environment and of the
+probe; remove `.envops/probes/seeds` to measure anew. Writes probe.json and probe.md; exit code 1 where less is
+reached than promised.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from envops.cli.probe import code_digest
+from envops.cli.train_probe import code_digest
 from envops.files.atomic_write import write_whole
 from envops.repository.repository import Repository
 
@@ -61,7 +61,7 @@ def _about(name: str) -> str:
 
 def _measured(name: str, seed: int) -> dict[str, Any] | None:
     """One probe, `None` where it was interrupted."""
-    command = [sys.executable, "-m", "envops", "train", name, "--probe", "--format", "json", "--seed", str(seed)]
+    command = [sys.executable, "-m", "envops", "train", "probe", name, "--format", "json", "--seed", str(seed)]
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "tools")}
     started = time.perf_counter()
     with subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True) as running:

@@ -76,7 +76,7 @@ def _pages(folder: Path) -> tuple[str, str, str]:
     return (folder / "site").as_uri(), (folder / "validate.html").as_uri(), failing
 
 
-def _listing(number: int, proven: dict[str, Any]) -> Listing:
+def _listing(number: int, proven: dict[str, Any]) -> ListedEnvironment:
     name, word = proven["name"], WORDS[number % len(WORDS)]
     return ListedEnvironment(
         name=name,

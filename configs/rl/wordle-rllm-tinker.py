@@ -1,4 +1,4 @@
-"""Starts rLLM's unified trainer on a verifiers environment; written by `envops train --compile-only`."""
+"""Starts rLLM's unified trainer on a verifiers environment; written by `envops train compile`."""
 
 import hydra
 import verifiers as vf

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Run wordle-rllm-tinker for rLLM on Tinker: RLLM=/where/rllm/is TINKER_API_KEY=… configs/rl/wordle-rllm-tinker.sh
-# Compiled from registry.yaml (runs.wordle-rllm-tinker) by `envops train --compile-only`; do not edit by hand.
+# Compiled from registry.yaml (runs.wordle-rllm-tinker) by `envops train compile`; do not edit by hand.
 # With rLLM installed from its checkout (extra tinker) in the active environment.
 set -euo pipefail
 uv pip install 'verifiers==0.1.9.post3'

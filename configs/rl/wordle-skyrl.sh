@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Run wordle-skyrl for SkyRL: SKYRL=/where/SkyRL/is configs/rl/wordle-skyrl.sh
-# Compiled from registry.yaml (runs.wordle-skyrl) by `envops train --compile-only`; do not edit by hand.
+# Compiled from registry.yaml (runs.wordle-skyrl) by `envops train compile`; do not edit by hand.
 # verifiers: none: it needs RolloutInput (0.1.8 and later) and process_env_results_vllm (0.1.7 and before).
 set -euo pipefail
 : "${SKYRL:?the folder of a SkyRL checkout}"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Run wordle-tinker for tinker-cookbook: TINKER_API_KEY=… configs/rl/wordle-tinker.sh
-# Compiled from registry.yaml (runs.wordle-tinker) by `envops train --compile-only`; do not edit by hand.
+# Compiled from registry.yaml (runs.wordle-tinker) by `envops train compile`; do not edit by hand.
 # left out: seq_len = 4096: Tinker's is the model's
 set -euo pipefail
 uv pip install 'tinker-cookbook[verifiers]' 'verifiers==0.1.9.post3'
@@ -18,7 +18,7 @@ arguments=(
   temperature=1.0                                        # default of sampling.temperature
   max_steps=100                                          # runs.wordle-tinker.max_steps
   save_every=50                                          # runs.wordle-tinker.checkpoints.interval
-  log_path=outputs/wordle-tinker                         # metrics.jsonl lies there, for envops watch
+  log_path=outputs/wordle-tinker                         # metrics.jsonl lies there, for `envops watch`
   behavior_if_log_dir_exists=resume                      # started again, it goes on
 )
 

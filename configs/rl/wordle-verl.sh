@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Run wordle-verl for rLLM on verl: RLLM=/where/rllm/is configs/rl/wordle-verl.sh
-# Compiled from registry.yaml (runs.wordle-verl) by `envops train --compile-only`; do not edit by hand.
+# Compiled from registry.yaml (runs.wordle-verl) by `envops train compile`; do not edit by hand.
 # On the machine that trains, with rLLM installed from its checkout (extra verl) in the active environment.
 set -euo pipefail
 uv pip install 'verifiers==0.1.9.post3'

@@ -74,7 +74,7 @@ def test_new_reports_unreadable_and_repeated_rows(repository: Path, tmp_path: Pa
     assert new(repository, "more-sums", "--data", str(tmp_path / "q.jsonl")) == 0
     told = capsys.readouterr().err
     assert "left out 1 row(s); the first: row 22" in told
-    assert "left out 1 row(s) whose question was there before" in told
+    assert "left out 1 row(s) with a repeated question" in told
 
 
 def test_new_keeps_two_splits_apart(repository: Path, tmp_path: Path):
@@ -93,9 +93,9 @@ def test_new_keeps_two_splits_apart(repository: Path, tmp_path: Path):
     ("arguments", "said"),
     [
         (["reverse-text"], "registry.yaml:6: reverse-text is already declared"),
-        (["Reverse_Text"], "is no name"),
-        (["1st"], "is no name"),
-        (["more-sums", "--kind", "multi-agent", "--v0"], "knows one agent only"),
+        (["Reverse_Text"], "is not a valid name"),
+        (["1st"], "is not a valid name"),
+        (["more-sums", "--kind", "multi-agent", "--v0"], "supports one agent only"),
         (["more-sums", "--data", "nowhere.jsonl"], "nowhere.jsonl does not exist"),
         ([], "NAME is missing"),
     ],

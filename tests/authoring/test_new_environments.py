@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from envops.authoring.new.gather import sample
 from envops.cli.main import main
-from envops.cli.parsers.authoring import ANSWERS, KINDS
+from envops.cli.new import ANSWERS, KINDS
 from envops.facts import stages
 
 ROOT = Path(__file__).parents[2]

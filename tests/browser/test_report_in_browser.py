@@ -35,7 +35,7 @@ def reports(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def reward_diff(result: ValidationResult) -> dict:
-    """What `envops rewards --against` writes, for one environment."""
+    """What `envops rewards diff` writes, for one environment."""
     name, digest = result.environments[3].name, result.environments[3].digest
     side = {"label": "main", "name": name, "version": "0.1.0", "generation": "v1", "digest": digest, "args": {}}
     score = {

@@ -195,7 +195,7 @@ def test_nothing_is_recorded_of_an_outage(root: Path, fake: FakeProvider, run: C
     fake.always = "429"
     code, said = run("record", "date-arithmetic", "--endpoint", "fake", "-n", "2", "-r", "1")
     assert code == exit_codes.INCONCLUSIVE
-    assert "nothing is recorded" in said
+    assert "nothing was recorded" in said
     assert not (root / "environments" / "date_arithmetic" / "recordings").exists()
 
 
@@ -250,18 +250,21 @@ def test_flags_that_do_not_fit(fake: FakeProvider, run: Callable[..., Any]) -> N
         ("smoke", "word-problems", "--max-cost", "3"),
         ("smoke", "date-arithmetic", "--harness", "null"),
         ("smoke", "date-arithmetic", "--harness", "null", "--endpoint", "fake"),
-        ("distribution", "word-problems", "--harness", "null", "--endpoint", "fake", "--pool", "2"),
-        ("distribution", "word-problems", "--harness", "null", "--endpoint", "fake", "--hosted"),
-        ("distribution", "word-problems", "--endpoint", "fake", "--pool", "2", "--hosted"),
-        ("distribution", "word-problems", "--endpoint", "fake", "--hosted"),
-        ("distribution", "word-problems", "--hosted"),
-        ("distribution", "word-problems", "--results", "nowhere.jsonl"),
+        ("distribution", "hosted", "word-problems", "--endpoint", "fake"),
+        ("distribution", "results", "word-problems", "nowhere.jsonl"),
         ("smoke", "--endpoint", "fake"),
-        ("record", "word-problems"),
-        ("record", "word-problems", "--endpoint", "fake", "--policy", "blend"),
         ("record", "word-problems", "--policy", "blend", "-n", "1000"),
     ):
         assert run(*arguments)[0] == exit_codes.USAGE
+    for arguments in (
+        ("smoke", "word-problems", "--endpoint", "fake", "--shard", "1/2"),
+        ("distribution", "hosted", "word-problems"),
+        ("distribution", "hosted", "word-problems", "--endpoint", "fake", "--harness", "null"),
+        ("record", "word-problems"),
+        ("record", "word-problems", "--endpoint", "fake", "--policy", "blend"),
+    ):
+        with pytest.raises(SystemExit):
+            run(*arguments)
     with pytest.raises(DeclarationError, match="nearest: fake"):
         run("smoke", "word-problems", "--endpoint", "fakee")
     assert fake.seen == []
@@ -308,18 +311,3 @@ def test_two_runs_at_once_pay_once(root: Path, fake: FakeProvider, run: Callable
     assert code == exit_codes.ERROR, said
     assert "another run evaluates word-problems with the same model" in " ".join(said.split())
     assert len(fake.chats) == len(rows(root, "word-problems")) == 4
-
-
-@worker
-@pytest.mark.parametrize("name", ["word-problems", "date-arithmetic"])
-def test_a_pool_of_verifiers_own_is_judged_like_our_own_evaluation(
-    name: str, root: Path, fake: FakeProvider, run: Callable[..., tuple[int, str]]
-) -> None:
-    code, said = run("distribution", name, "--endpoint", "fake", "--pool", "2", "-n", "3", "-r", "2", "--quiet")
-    report = json.loads((root / "reports/validate.json").read_text())
-    (measured,) = report["environments"][0]["distributions"]
-    assert (measured["attempted"], measured["scored"], measured["policy"]) == (6, 6, MODEL), said
-    assert code in (exit_codes.FAIL, exit_codes.INCONCLUSIVE), said  # the fake always answers 12
-    assert "6 of 6 calls answered" in said
-    assert {one.authorization for one in fake.seen} == {f"Bearer {KEY}"}
-    assert files_with(root, KEY.encode()) == []

@@ -26,7 +26,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_a_few_results_of_verifiers_own_command_are_too_few_to_judge(root: Path, capsys: pytest.CaptureFixture[str]):
-    code = main(["distribution", "reverse-text", "--results", str(TRACES), "--root", str(root), "--quiet"])
+    code = main(["distribution", "results", "reverse-text", str(TRACES), "--root", str(root), "--quiet"])
     assert code == exit_codes.INCONCLUSIVE
     assert "DST001" in capsys.readouterr().out
 
@@ -34,7 +34,7 @@ def test_a_few_results_of_verifiers_own_command_are_too_few_to_judge(root: Path,
 def test_results_of_another_environment_are_a_mistake(root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     other = tmp_path / "traces.jsonl"
     other.write_text(TRACES.read_text().replace('"reverse_text"', '"word_problems"'))
-    assert main(["distribution", "reverse-text", "--results", str(other), "--root", str(root)]) == exit_codes.USAGE
+    assert main(["distribution", "results", "reverse-text", str(other), "--root", str(root)]) == exit_codes.USAGE
     assert "word_problems" in capsys.readouterr().err
 
 

@@ -52,12 +52,8 @@ def sessions() -> dict[str, str]:
     found: dict[str, str] = {}
     for function in ast.parse((ROOT / "noxfile.py").read_text("utf-8")).body:
         for part in ast.walk(function) if isinstance(function, ast.FunctionDef) else ():
-            parts = part.args if isinstance(part, ast.Call) else part.elts if isinstance(part, ast.List) else ()
-            said = [argument.value for argument in parts if isinstance(argument, ast.Constant)]
-            if isinstance(part, ast.Call) and getattr(part.func, "id", "") == "envops" and said:
-                found[function.name] = said[0]
-            if said[:3] == ["python", "-m", "envops"] and len(said) > 3:
-                found.setdefault(function.name, said[3])
+            if isinstance(part, ast.Call) and getattr(part.func, "id", "") == "envops":
+                found[function.name] = next(one.value for one in part.args if isinstance(one, ast.Constant))
     return found
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from commands_in_pages import ROOT, sessions
+from envops.cli.main import COMMANDS
 
 LINE = re.compile(r"^(?:    )?(?:\$ )?((?:nox -s|envops) .+)$")
 INLINE = re.compile(r"`((?:nox -s|envops) [^`]+)`")
@@ -25,18 +26,25 @@ class Documented:
 
     @property
     def command(self) -> str:
-        """The tool's command, or the session of nox where it is none."""
-        first = self._words[0]
-        return sessions().get(first, first)
+        """The tool's command, of one word or two, or the session of nox where it is none."""
+        return self._split[0]
 
     @property
     def arguments(self) -> list[str]:
         """What is behind the command, a number in place of NAME, RULE and the like."""
-        return ["1" if PLACEHOLDER.fullmatch(word) else word for word in self._words[1:]]
+        return ["1" if PLACEHOLDER.fullmatch(word) else word for word in self._split[1]]
 
     @property
     def flags(self) -> frozenset[str]:
         return frozenset(word.partition("=")[0] for word in self.arguments if re.match(r"--?[a-z]", word))
+
+    @property
+    def _split(self) -> tuple[str, list[str]]:
+        """The command, and what is behind it."""
+        first, *rest = self._words
+        first = sessions().get(first, first)
+        whole = " ".join([first, *rest[:1]])
+        return (whole, rest[1:]) if whole in COMMANDS else (first, rest)
 
     @property
     def _words(self) -> list[str]:
@@ -62,7 +70,9 @@ WHERE: dict[str, tuple[str, ...]] = {
     "cache": ("tests/validation/test_pruned_cache.py", "tests/cli"),
     "compare": ("tests/cli", "tests/training", "tests/validation"),
     "diagnose": ("tests/training",),
-    "distribution": ("tests/cli", "tests/release"),
+    "distribution": ("tests/cli",),
+    "distribution hosted": ("tests/release",),
+    "distribution results": ("tests/cli",),
     "emulator": ("tests/emulator",),
     "endpoint": ("tests/cli", "tests/validation"),
     "inspect": ("tests/dataset",),
@@ -74,14 +84,21 @@ WHERE: dict[str, tuple[str, ...]] = {
     "record": ("tests/cli",),
     "rehearse": ("tests/workflows/test_rehearsal.py",),
     "release": ("tests/release",),
-    "report": ("tests/cli", "tests/reports"),
+    "report merge": ("tests/reports",),
+    "report open": ("tests/reports",),
     "rewards": ("tests/cli",),
+    "rewards diff": ("tests/cli",),
+    "rewards explain": ("tests/cli",),
+    "rewards reply": ("tests/cli",),
     "schema": ("tests/cli",),
     "shards": ("tests/cli/test_shards.py",),
     "site": ("tests/reports", "tests/cli"),
     "smoke": ("tests/cli",),
     "test": ("tests/cli",),
     "train": ("tests/training",),
+    "train compile": ("tests/training",),
+    "train file": ("tests/training",),
+    "train hub": ("tests/training",),
     "validate": ("tests/cli", "tests/e2e"),
     "watch": ("tests/training",),
 }
@@ -90,10 +107,11 @@ NOWHERE = {
     "bench": "it measures for a quarter of an hour; its parts are the commands that it times",
     "learner": "it brings torch and trains for minutes; the nightly workflow runs it",
     "docs": "nox -s lint runs it with --check on every commit",
+    "lint": "CI runs it on every commit",
     "smoke --allow-network --harness": "harnesses of verifiers fetch themselves at every start, which takes minutes",
     "screenshots": "it draws pictures for the docs; tests/browser looks at the same pages in the same browser",
     "tests": "these tests are what it runs",
-    "train --probe": "it brings torch, which pull requests do without; nox -s learner runs it, every night",
+    "train probe": "it brings torch, which pull requests do without; nox -s learner runs it, every night",
 }
 """What no test can execute, and why."""
 

@@ -11,14 +11,14 @@ from pathlib import Path
 import pytest
 from commands_in_pages import NOX, PAGES, ROOT, Block, blocks, sessions
 from documented_commands import NOWHERE, WHERE, Documented, documented, texts_in
-from envops.cli.main import parser
+from envops.cli.main import COMMANDS, parsed
+from envops.cli.old_flags import rewritten
 
 ALL = [block for page in PAGES for block in blocks(page, (ROOT / page).read_text("utf-8"))]
 RUN = [
     page for page in PAGES if any(block.language == "sh" and not block.reason for block in ALL if block.page == page)
 ]
 NAMED = [one for page in PAGES for one in documented(page, (ROOT / page).read_text("utf-8"))]
-COMMANDS = next(group.choices for group in parser()._actions if isinstance(group.choices, dict))
 EXECUTED = [
     one for block in ALL if block.language == "sh" and not block.reason for one in documented(block.page, block.text)
 ]
@@ -34,7 +34,9 @@ def test_a_block_with_commands_is_run_or_says_why_not(block: Block):
 @pytest.mark.parametrize("one", sorted(NAMED, key=str), ids=lambda one: f"{one.page}:{one.line}")
 def test_a_documented_command_is_one(one: Documented):
     if one.arguments and one.command in COMMANDS:
-        parser().parse_args([one.command, *one.arguments])
+        typed = [*one.command.split(), *one.arguments]
+        assert rewritten(typed) == typed, f"{one.page}:{one.line}: {one.text!r} has a flag that is a command now"
+        parsed(typed)
     elif one.command not in COMMANDS:
         assert f"def {one.command}(session" in (ROOT / "noxfile.py").read_text("utf-8"), one.text
 
@@ -43,7 +45,7 @@ def test_a_documented_command_is_one(one: Documented):
 def test_a_documented_command_is_executed_by_a_test(one: Documented):
     """By a block of a page, with these flags or more of them; else by a test that has command and flags in its code."""
     on_pages = any(run.command == one.command and run.flags >= one.flags for run in EXECUTED)
-    wanted = {one.command, *one.flags}
+    wanted = {*one.command.split(), *one.flags}
     elsewhere = any(wanted <= texts_in(path) for path in WHERE.get(one.command, ()))
     nowhere = " ".join([one.command, *sorted(one.flags)]) in NOWHERE or one.command in NOWHERE
     assert on_pages or elsewhere or nowhere, f"{one.page}:{one.line}: no test executes {one.text!r}"

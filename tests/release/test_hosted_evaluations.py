@@ -187,7 +187,7 @@ def root(tmp_path: Path, hub: EmulatedHub, monkeypatch: pytest.MonkeyPatch) -> P
         monkeypatch.setenv(name, value)
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.delenv("PRIME_TEAM_ID", raising=False)
-    monkeypatch.setattr("envops.cli.hosted_gate.LOOK_SECONDS", 0.1)
+    monkeypatch.setattr("envops.cli.distribution_hosted.LOOK_SECONDS", 0.1)
     return made
 
 
@@ -198,8 +198,8 @@ def publish(hub: EmulatedHub, root: Path, *, content: str = "") -> None:
 
 
 def distribution(root: Path, *arguments: str) -> int:
-    flags = ("--endpoint", "hosted", "--hosted", "-n", "4", "-r", "2", "--quiet")
-    return main(["distribution", "date-arithmetic", *flags, *arguments, "--root", str(root)])
+    flags = ("--endpoint", "hosted", "-n", "4", "-r", "2", "--quiet")
+    return main(["distribution", "hosted", "date-arithmetic", *flags, *arguments, "--root", str(root)])
 
 
 @pytest.mark.worker

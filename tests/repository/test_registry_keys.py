@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from envops.cli.reference import render_registry
+from envops.cli.docs import render_registry
 from envops.repository.document import Document
 from envops.repository.registry import SCHEMA_FILE, RegistryKeys, registry_schema
 from envops.repository.schema import checked
@@ -147,7 +147,7 @@ SENT = 'at_once = {"max_concurrent": entry.gates.smoke.max_concurrent'
 READ_BACK = """
 import json, sys
 from pathlib import Path
-from envops.cli.reference import render_registry
+from envops.cli.docs import render_registry
 from envops.repository.document import parse_document
 from envops.repository.problem import DeclarationError
 from envops.repository.registry import registry_of, registry_schema

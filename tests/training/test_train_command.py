@@ -57,7 +57,7 @@ def signed_in(hub: EmulatedHub, monkeypatch: pytest.MonkeyPatch) -> EmulatedHub:
 
 
 def train(root: Path, *arguments: str) -> int:
-    return main(["train", "--root", str(root), *arguments])
+    return main(["train", *arguments, "--root", str(root)])
 
 
 def states(capsys: pytest.CaptureFixture[str]) -> dict[str, str]:
@@ -127,7 +127,7 @@ def test_an_environment_of_the_hub_is_trained_on_without_a_registry(
     tmp_path: Path, signed_in: EmulatedHub, capsys: pytest.CaptureFixture[str]
 ) -> None:
     publish(signed_in, "gsm8k", "0.1.3", "a" * 64)
-    asked = ("--env", "acme/gsm8k", "--model", "Qwen/Qwen3-4B")
+    asked = ("hub", "acme/gsm8k", "--model", "Qwen/Qwen3-4B")
     assert train(tmp_path, *asked, "--dry-run") == 0
     assert signed_in.state()["run"] == []
     assert train(tmp_path, *asked, "--yes") == 0
@@ -143,11 +143,9 @@ def test_an_environment_of_the_hub_is_trained_on_without_a_registry(
 @pytest.mark.parametrize(
     ("arguments", "part"),
     [
-        (("--env", "gsm8k", "--model", "m", "--yes"), "owner/name"),
-        (("--env", "acme/gsm8k", "--yes"), "needs both"),
-        (("--env", "acme/gsm8k", "--model", "m"), "add --yes"),
-        (("--env", "acme/nothing", "--model", "m", "--yes"), "is not to be had on the Hub"),
-        (("--check",), "--compile-only"),
+        (("hub", "gsm8k", "--model", "m", "--yes"), "owner/name"),
+        (("hub", "acme/gsm8k", "--model", "m"), "add --yes"),
+        (("hub", "acme/nothing", "--model", "m", "--yes"), "was not found on the Hub"),
     ],
 )
 def test_what_cannot_be_run_says_what_to_write(
@@ -166,7 +164,7 @@ def test_a_run_that_is_not_declared_is_named_with_the_nearest(repository: Path) 
     from envops.repository.problem import DeclarationError
 
     with pytest.raises(DeclarationError) as caught:
-        train(repository, "hostd", "--compile-only")
+        train(repository, "compile", "hostd")
     problems: Any = caught.value.problems
     assert problems[0].nearest == "hosted"
 
@@ -174,7 +172,7 @@ def test_a_run_that_is_not_declared_is_named_with_the_nearest(repository: Path) 
 def test_runs_go_into_a_jobs_summary(repository: Path, capsys: pytest.CaptureFixture[str]) -> None:
     registry = repository / "registry.yaml"
     registry.write_text(registry.read_text().replace("max_steps: 20", "max_steps: 20\n    rollouts_per_example: 1"))
-    assert train(repository, "--compile-only", "--format", "markdown") == 1
+    assert train(repository, "compile", "--format", "markdown") == 1
     said = capsys.readouterr().out
     assert "| ✗ | `hosted` | `prime` |" in said
     assert "**RUN021** error" in said

@@ -48,16 +48,17 @@ def test_without_being_named_a_run_of_this_machine_is_only_told_of(
 @pytest.mark.parametrize(
     ("arguments", "file"),
     [
-        (["reverse-text", "--probe"], "tools/requirements-trl.lock"),
+        (["probe", "reverse-text"], "tools/requirements-trl.lock"),
         (["reverse-text-here"], "tools/requirements-trl.lock"),
-        (["--config", "run.toml"], "tools/requirements-trl.lock"),
+        (["file", "run.toml"], "tools/requirements-trl.lock"),
         (["reverse-text-4b"], "tools/requirements-prime.lock"),
-        (["--compile-only"], "tools/requirements-prime.lock"),
+        (["compile"], "tools/requirements-prime.lock"),
+        (["--dry-run"], "tools/requirements-prime.lock"),
     ],
 )
 def test_a_session_installs_what_the_call_needs(
     arguments: list[str], file: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["train", *arguments, "--requirements", "--root", str(ROOT)]) == 0
+    assert main(["train", "requirements", "--", *arguments, "--root", str(ROOT)]) == 0
     assert capsys.readouterr().out.strip() == file
     assert (ROOT / file).is_file()

@@ -69,7 +69,7 @@ def test_what_nobody_is_asked_about_is_not_told(host: object):
 @pytest.mark.parametrize(
     "starts", ["", "import subprocess, sys; sys.exit(subprocess.call([sys.executable, '-c', code]))"]
 )
-def test_pool_of_verifiers_own_is_guarded_with_all_that_it_starts(tmp_path: Path, starts: str):
+def test_a_command_is_guarded_with_all_that_it_starts(tmp_path: Path, starts: str):
     guard(tmp_path)
     reaching = "import socket; socket.create_connection(('192.0.2.1', 80), 20)"
     code = f"code = {reaching!r}; {starts}" if starts else reaching

@@ -42,7 +42,7 @@ from types import SimpleNamespace
 
 from subjects import subject
 
-from envops.cli.reference import render_policies
+from envops.cli.docs import render_policies
 from envops.facts.observed import Score
 from envops.repository.registry import EnvironmentEntry
 from envops.rules.result import environment_result

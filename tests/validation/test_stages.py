@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from envops.cli.reference import with_stages
+from envops.cli.docs import with_stages
 from envops.facts import stages as table
 from envops.facts.stages import Stage, in_start_order, needed_by, with_needs
 from envops.reports.json_report import environment_data

@@ -54,7 +54,7 @@ def test_a_pull_request_is_divided_proven_and_joined(origin: Origin, runner: Run
 
     shard = runner.run("validate.yml", "shard", head, says)
     assert shard.passed, shard.said
-    assert shard.sessions == ["validate word-problems", f"rewards word-problems --against {says[BASE]}"]
+    assert shard.sessions == ["validate word-problems", f"rewards diff word-problems --against {says[BASE]}"]
 
     gate = runner.run("validate.yml", "gate", head, says)
     assert not gate.passed, "nothing was proven, since validating was only pretended"

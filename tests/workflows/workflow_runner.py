@@ -43,7 +43,7 @@ with open(os.environ["STUB_LOG"], "a") as log:
 if session in ("tests", "learner", "lint", "models"):  # no commands of envops
     sys.exit(0)
 variables = {{**os.environ, "PYTHONPATH": "tools"}}
-parse = "from envops.cli.main import parser; import sys; parser().parse_args(sys.argv[1:])"
+parse = "from envops.cli.main import parsed; import sys; parsed(sys.argv[1:])"
 if session not in os.environ["STUB_REAL"].split():
     code = subprocess.run([sys.executable, "-c", parse, session, *rest], env=variables).returncode
     pathlib.Path("reports").mkdir(exist_ok=True)

@@ -50,7 +50,7 @@ def test_what_cannot_be_run_is_named(tmp_path: Path, text: str, said: str) -> No
 
 
 def test_a_file_that_is_not_there_is_named_with_what_writes_it(tmp_path: Path) -> None:
-    with pytest.raises(UnfitSettings, match="--compile-only"):
+    with pytest.raises(UnfitSettings, match="train -- compile"):
         read_settings(tmp_path / "none.toml")
 
 

@@ -19,7 +19,7 @@ ENOUGH_SECONDS = "1200"
 @pytest.mark.torch
 @pytest.mark.parametrize("seed", range(5))
 def test_reward_at_least_triples_and_the_control_stays_flat(seed: int) -> None:
-    command = [sys.executable, "-m", "envops", "train", "reverse-text", "--probe", "--format", "json"]
+    command = [sys.executable, "-m", "envops", "train", "probe", "reverse-text", "--format", "json"]
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "tools")}
     done = subprocess.run(
         [*command, "--seed", str(seed), "--seconds", ENOUGH_SECONDS],
@@ -35,7 +35,7 @@ def test_reward_at_least_triples_and_the_control_stays_flat(seed: int) -> None:
 
 
 def test_without_torch_the_session_that_brings_it_is_named() -> None:
-    command = [sys.executable, "-m", "envops", "train", "reverse-text", "--probe"]
+    command = [sys.executable, "-m", "envops", "train", "probe", "reverse-text"]
     done = subprocess.run(
         command,
         cwd=ROOT,
@@ -45,4 +45,4 @@ def test_without_torch_the_session_that_brings_it_is_named() -> None:
         check=False,
     )
     assert done.returncode == 2
-    assert "nox -s train -- NAME --probe" in done.stderr
+    assert "nox -s train -- probe NAME" in done.stderr

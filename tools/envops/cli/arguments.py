@@ -1,26 +1,9 @@
-"""What several commands take."""
+"""Arguments that several commands take, and the kinds of values that they have."""
 
 from __future__ import annotations
 
 import argparse
 from pathlib import Path
-
-Commands = argparse._SubParsersAction  # the only name argparse has for it
-
-
-def command(
-    commands: Commands[argparse.ArgumentParser], name: str, summary: str, module: str, examples: str
-) -> argparse.ArgumentParser:
-    """A command with its help, its examples and the module of `envops.cli` that runs it."""
-    added = commands.add_parser(
-        name,
-        help=summary,
-        description=summary[0].upper() + summary[1:] + ".",
-        epilog=examples,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    added.set_defaults(command=name, module=module)
-    return added
 
 
 def root(command: argparse.ArgumentParser) -> None:
@@ -42,8 +25,9 @@ def selection(command: argparse.ArgumentParser, *, changed: bool = True) -> None
     root(command)
 
 
-def printed(command: argparse.ArgumentParser) -> None:
-    command.add_argument("--format", choices=("text", "json", "markdown"), default="text", help="what goes to stdout")
+def printed(command: argparse.ArgumentParser, *forms: str) -> None:
+    """The form of what is printed; `text` and `json` are always among them."""
+    command.add_argument("--format", choices=("text", "json", *forms), default="text", help="what goes to stdout")
 
 
 def network(command: argparse.ArgumentParser, who: str, when: str) -> None:
@@ -52,31 +36,24 @@ def network(command: argparse.ArgumentParser, who: str, when: str) -> None:
     )
 
 
-def validation(command: argparse.ArgumentParser) -> None:
-    printed(command)
-    command.add_argument("--quiet", action="store_true", help="no progress, and only what decides the verdict")
-    command.add_argument("--no-cache", action="store_true", help="observe again even where nothing changed")
-    network(command, "environments", "they load")
-    command.add_argument("--jobs", type=positive, metavar="N", help="environments at the same time (default: cores)")
-    command.add_argument(
-        "--shard",
-        type=shard,
-        metavar="K/N",
-        help="only the K-th of N parts of equal work; envops report merge joins them",
-    )
-    command.add_argument(
-        "--reports", type=Path, metavar="FOLDER", help="where the reports go (default: reports/ in the repository)"
-    )
-
-
-def model(command: argparse.ArgumentParser) -> None:
-    """A real model instead of the scripted policies."""
+def model(command: argparse.ArgumentParser, speaker: argparse._ActionsContainer | None = None) -> None:
+    """A real model, and how much it may do; `speaker` is the group that `--endpoint` belongs to."""
     group = command.add_argument_group("how much, and a real model", "see docs/models.md")
     group.add_argument("-n", "--tasks", type=positive, metavar="N", help="on how many tasks")
     group.add_argument("-r", "--rollouts", type=positive, metavar="N", help="how many rollouts on each")
-    group.add_argument("--endpoint", metavar="NAME", help="let this model of configs/endpoints.toml speak")
-    group.add_argument(
-        "--max-cost", type=cost, metavar="DOLLARS", help="what the run may cost at most (default: 1), or none"
+    (speaker or group).add_argument("--endpoint", metavar="NAME", help="use this model of configs/endpoints.toml")
+    max_cost(group, "the run")
+
+
+def max_cost(command: argparse._ActionsContainer, what: str) -> None:
+    command.add_argument(
+        "--max-cost", type=cost, metavar="DOLLARS", help=f"what {what} may cost at most (default: 1), or none"
+    )
+
+
+def reports(command: argparse._ActionsContainer, what: str = "the reports go") -> None:
+    command.add_argument(
+        "--reports", type=Path, metavar="FOLDER", help=f"where {what} (default: reports/ in the repository)"
     )
 
 
@@ -89,24 +66,11 @@ def cost(text: str) -> float | str:
     return dollars
 
 
-def date(text: str) -> str:
-    from datetime import date
-
-    return date.fromisoformat(text).isoformat()
-
-
 def amount(text: str) -> float:
     number = float(text)
     if not 0 <= number < float("inf"):
         raise argparse.ArgumentTypeError("must be a number of at least 0")
     return number
-
-
-def shard(text: str) -> tuple[int, int]:
-    index, _, of = text.partition("/")
-    if not 1 <= int(index) <= int(of):
-        raise argparse.ArgumentTypeError("must be K/N with K from 1 to N")
-    return int(index), int(of)
 
 
 def positive(text: str) -> int:

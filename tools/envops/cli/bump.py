@@ -8,13 +8,30 @@ from pathlib import Path
 from packaging.version import InvalidVersion, Version
 
 from envops import exit_codes
+from envops.cli import arguments
 from envops.repository.problem import DeclarationError, Problem
 from envops.repository.pyproject import read_pyproject
 from envops.repository.registry import load_registry
 from envops.repository.repository import Repository
 from envops.repository.versions import next_versions, write_version
 
+EXAMPLES = """examples:
+  envops bump reverse-text                 0.1.2 to 0.1.3: nothing that can change a reward
+  envops bump reverse-text --minor         0.1.2 to 0.2.0: rewards can have changed
+  envops bump reverse-text --above 0.4.1   to 0.4.2: past what is on the Hub
+"""
+
 _PLACES = ("patch", "minor", "major")
+
+
+def add_arguments(command: argparse.ArgumentParser) -> None:
+    command.add_argument("names", nargs="+", metavar="NAME", help="environments")
+    arguments.root(command)
+    step = command.add_mutually_exclusive_group()
+    step.add_argument("--minor", action="store_const", dest="step", const="minor", help="rewards can have changed")
+    step.add_argument("--major", action="store_const", dest="step", const="major", help="users must change something")
+    command.add_argument("--above", metavar="VERSION", help="the step begins here, where that is higher")
+    command.set_defaults(step="patch")
 
 
 def run(options: argparse.Namespace) -> int:

@@ -8,8 +8,20 @@ import sys
 from pathlib import Path
 
 from envops import exit_codes
+from envops.cli import arguments
 from envops.github.api import GitHub, GitHubError
 from envops.github.commit_status_lock import claim, close
+
+EXAMPLES = """examples:
+  envops claim 12                      prints the head commit of pull request 12, once
+  envops claim --close COMMIT success  records how it ended
+"""
+
+
+def add_arguments(command: argparse.ArgumentParser) -> None:
+    which = command.add_mutually_exclusive_group(required=True)
+    which.add_argument("number", nargs="?", type=arguments.positive, metavar="PULL_REQUEST", help="whose head commit")
+    which.add_argument("--close", nargs=2, metavar=("COMMIT", "RESULT"), help="a commit, and how its evaluation ended")
 
 
 def run(options: argparse.Namespace) -> int:

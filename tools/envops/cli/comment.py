@@ -14,6 +14,16 @@ from envops.github.comment import LONGEST, MARK, comment, pull_request_of
 from envops.reports.comment import conversation
 from envops.repository.problem import DeclarationError
 
+EXAMPLES = """examples:
+  envops comment artifact/             in a workflow_run job, with GITHUB_TOKEN
+  envops comment reports/ --dry-run    print what it would say
+"""
+
+
+def add_arguments(command: argparse.ArgumentParser) -> None:
+    command.add_argument("folder", type=Path, metavar="FOLDER", help="validate.json and plan.json; not trusted")
+    command.add_argument("--dry-run", action="store_true", help="print the comment and send GitHub nothing")
+
 
 def run(options: argparse.Namespace) -> int:
     """Make or edit the comment and return the exit code; a pull request that moved on is left alone."""
@@ -21,7 +31,7 @@ def run(options: argparse.Namespace) -> int:
         event = json.loads(Path(os.environ["GITHUB_EVENT_PATH"]).read_bytes())
         address = str(event["workflow_run"]["html_url"])
     except (KeyError, OSError, ValueError, TypeError):
-        print("GITHUB_EVENT_PATH does not name a workflow_run event: this is for a workflow", file=sys.stderr)
+        print("GITHUB_EVENT_PATH does not name a workflow_run event: this command runs in a workflow", file=sys.stderr)
         return exit_codes.USAGE
     try:
         text = conversation(options.folder, LONGEST - len(MARK), address)
@@ -35,7 +45,7 @@ def run(options: argparse.Namespace) -> int:
         github = GitHub.of_workflow()
         number = pull_request_of(github, event)
         if number is None:
-            print("no open pull request has this commit at its head any more: nothing to say", file=sys.stderr)
+            print("no open pull request has this commit at its head any more: no comment was made", file=sys.stderr)
             return exit_codes.PASS
         print(f"comment of pull request {number}: {comment(github, number, text)}")
     except GitHubError as error:

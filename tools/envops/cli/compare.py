@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from envops import __version__, exit_codes
-from envops.cli.results_gate import known_environment
-from envops.cli.rewards_printing import write_report
+from envops.cli import arguments
+from envops.cli.distribution_results import known_environment
 from envops.facts.observed import Facts, Task
 from envops.facts.results import EvaluationRow, ResultsWriter, task_key
 from envops.models.comparison_sides import (
@@ -52,7 +52,7 @@ from envops.reports.before_after import (
     render_text,
 )
 from envops.reports.html.written import refresh_page
-from envops.reports.printing import append_to_summary, for_terminal, print_text
+from envops.reports.printing import append_to_summary, for_terminal, print_text, write_report
 from envops.repository.endpoints import Endpoint
 from envops.repository.package import Package
 from envops.repository.registry import EnvironmentEntry
@@ -64,6 +64,40 @@ from envops.statistics.outcomes import RolloutSample, outcome_of_rollout
 from envops.statistics.two_sides import SideName, TwoSides
 from envops.system.termination import terminated_like_interrupted
 from envops.validation.journal import Journal
+
+EXAMPLES = """examples:
+  envops compare gsm8k --before base --after trained          two endpoints: 0 better, 1 worse, 3 not decided
+  envops compare gsm8k --before recording:base --after checkpoint-200
+  envops compare gsm8k --before before.jsonl --after after/results.jsonl
+  envops compare gsm8k --before base --after trained -n 50 -r 4 --max-cost 2
+
+a checkpoint is an endpoint once something serves it: vllm serve FOLDER, and its address in configs/endpoints.toml
+"""
+
+
+def add_arguments(command: argparse.ArgumentParser) -> None:
+    command.add_argument("name", metavar="NAME", help="the environment")
+    arguments.root(command)
+    side = "an endpoint, a recording of the environment, or a file of results (endpoint:X, recording:X, results:X)"
+    command.add_argument("--before", required=True, metavar="SIDE", help=side)
+    command.add_argument("--after", required=True, metavar="SIDE", help="the same")
+    calls = command.add_argument_group("calls of endpoints", "by default on the tasks of the side that is a file")
+    calls.add_argument("-n", "--tasks", type=arguments.positive, metavar="N", help="on how many tasks")
+    calls.add_argument("-r", "--rollouts", type=arguments.positive, metavar="N", help="how many rollouts on each")
+    arguments.max_cost(calls, "both sides together")
+    calls.add_argument(
+        "--seed", type=_seed, default=0, metavar="N", help="sent with every call, the same on both sides; or none"
+    )
+    calls.add_argument("--any-sampling", action="store_true", help="compare sides that were sampled differently")
+    arguments.printed(command, "markdown")
+    command.add_argument("--quiet", action="store_true", help="no progress, and only the answer")
+    command.add_argument("--no-cache", action="store_true", help="observe again even where nothing changed")
+    arguments.network(command, "the environment", "it loads")
+    arguments.reports(command, "comparisons/ goes")
+
+
+def _seed(text: str) -> int | None:
+    return None if text == "none" else int(text)
 
 
 @dataclass(frozen=True)
@@ -144,7 +178,9 @@ def _compared(comparison: Comparison) -> tuple[ComparisonReport, list[Journal]]:
     comparison = replace(comparison, sides=sides)
     differs = sampling_difference(sides.each(lambda side: sampling_of_side(side, held)))
     if differs and not comparison.options.any_sampling:
-        raise RunRefused(f"sampled differently: {differs}.\nMake them alike, or say --any-sampling and read it so.")
+        raise RunRefused(
+            f"sampled differently: {differs}.\nMake them equal, or compare them anyway with --any-sampling."
+        )
     asked = _asked(comparison, facts, held)
     evaluated = _evaluate(comparison, asked)
     rollouts = held | {place: each.rollouts for place, each in evaluated.items()}
@@ -153,7 +189,7 @@ def _compared(comparison: Comparison) -> tuple[ComparisonReport, list[Journal]]:
     dollars = {place: each.dollars for place, each in evaluated.items()}
     notes = [f"sampled differently: {differs}"] if differs else []
     if not all(rollouts[side.side].sampling for side in sides):
-        notes.append("one side does not say how it was sampled")
+        notes.append("one side has no record of how it was sampled")
     report = _report(comparison, known, rollouts, dollars, notes)
     return report, [each.journal for each in evaluated.values() if each.journal is not None]
 
@@ -168,7 +204,7 @@ def _on_file(comparison: Comparison) -> tuple[Facts | None, dict[SideName, SideR
     if known.description is None:
         failure = next(iter(known.failures.values()), None)
         said = f"{failure.type}: {failure.message}" if failure else "it does not load"
-        raise RunRefused(f"{entry.name}: {said}\nnox -s schema -- {entry.name} says more", exit_codes.FAIL)
+        raise RunRefused(f"{entry.name}: {said}\nfor more: nox -s schema -- {entry.name}", exit_codes.FAIL)
     return known, {side.side: rollouts_on_file(side, entry, package, known) for side in files}
 
 
@@ -249,7 +285,7 @@ def _evaluated(
         if relay.refusal is not None:
             raise refused_by(relay.refusal)
         if relay.ceiling_reached:
-            again = "what was paid for is kept: the same command with a higher --max-cost goes on"
+            again = "what was paid for is kept: the same command continues with a higher --max-cost"
             raise RunRefused(f"{side.name}: cut short by the ceiling; {again}", exit_codes.INCONCLUSIVE)
         cost = relay.spending.cost
     say(f"{side.name}: every rollout is in {path}")
@@ -289,7 +325,7 @@ def _report(
         if count:
             notes.append(f"{count} tasks have a reward only {name}, and count on neither side of a pair")
     if any(sample.is_scripted for sample in samples):
-        notes.append("a scripted policy spoke: that proves the plumbing, and says nothing about a model")
+        notes.append("a scripted policy answered: the result says nothing about a model")
     known = {task_key(task.prompt, task.data): task for task in facts.tasks}
     return ComparisonReport(
         environment=entry.name,

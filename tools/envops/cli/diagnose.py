@@ -9,6 +9,7 @@ import threading
 from dataclasses import asdict
 
 from envops import exit_codes
+from envops.cli import arguments
 from envops.facts.training_log import NoMetrics
 from envops.hub.access import HubUnavailable, hub_access
 from envops.hub.runs import RunsUnreadable
@@ -17,7 +18,33 @@ from envops.system.subprocesses import Interrupted
 from envops.text.plain_data import plain_data
 from envops.training.follow import Checkout, Followed, NotFound, checkout_of, diagnose, followed, report_of
 
+EXAMPLES = {
+    "watch": """examples:
+  envops watch reverse-text-4b                a declared run, on the platform or in outputs/
+  envops watch reverse-text-4b --follow       again every minute, until it ends
+  envops watch outputs/maths-lora --run maths-lora
+""",
+    "diagnose": """examples:
+  envops diagnose reverse-text-4b             a declared run
+  envops diagnose run_0123                    a run of the platform, by its id
+  envops diagnose metrics.jsonl               a trainer's own file, or the folder that holds it
+  envops diagnose outputs/x --run maths-lora  the run that the patch is written for
+""",
+}
+
 ENDED = ("finished", "failed", "stopped")
+
+
+def add_arguments(command: argparse.ArgumentParser) -> None:
+    command.add_argument("target", metavar="RUN", help="a run of the registry or the platform, a folder, or a file")
+    arguments.root(command)
+    command.add_argument("--run", metavar="NAME", help="the declared run that files belong to")
+    arguments.printed(command, "markdown")
+    command.add_argument("--quiet", action="store_true", help="only its status and what is wrong")
+    arguments.reports(command, "runs/NAME.json goes")
+    if command.get_default("command") == "watch":
+        command.add_argument("--follow", action="store_true", help="look again until the run has ended")
+        command.add_argument("--interval", type=float, default=60.0, metavar="S", help="seconds between (default: 60)")
 
 
 def run(options: argparse.Namespace) -> int:

@@ -4,26 +4,80 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import sys
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
+
+from envops_worker.policies import POLICIES
+from envops_worker.policies.baselines import oracle
+from envops_worker.policies.blend import BLEND
+from envops_worker.policies.distorted_answers import near_miss
+from envops_worker.policies.policy import BOUNDS
 
 from envops import exit_codes
+from envops.cli import arguments
 from envops.cli.main import parser
-from envops.cli.reference import (
-    CLI_FILE,
-    POLICIES_FILE,
-    REGISTRY_FILE,
-    STAGES_FILE,
-    render_cli,
-    render_policies,
-    render_registry,
-    with_stages,
-)
+from envops.facts import stages
+from envops.facts.stages import Stage
 from envops.files.atomic_write import write_whole
 from envops.repository.codeowners import CODEOWNERS_FILE, render
 from envops.repository.registry import SCHEMA_FILE, load_registry, registry_schema
 from envops.rules.catalogue import CATALOGUE_FILE, render_catalogue
 from envops.training.trainers import MATRIX_FILE, with_matrix
+
+EXAMPLES = """examples:
+  envops docs
+  envops docs --check    in CI
+"""
+MANY = 1_000_000
+"""A bound from here on is not shown: it tells a reader nothing."""
+CLI_FILE = "docs/cli.md"
+REGISTRY_FILE = "docs/registry.md"
+POLICIES_FILE = "docs/policies.md"
+STAGES_FILE = "docs/architecture.md"
+_STAGES_HEAD = "| stage | what happens | after | gates | seconds | where |\n|---|---|---|---|---|---|\n"
+_CLI = """\
+# Commands
+
+Written by `nox -s docs` from the command line itself; a test compares. Do not edit by hand.
+
+`nox -s NAME -- ARGUMENTS` and `envops NAME ARGUMENTS` are the same command; nox installs what it needs first. A command
+of two words is an argument for nox: `nox -s rewards -- diff gsm8k --against main`. An environment that has the name of
+such a second word is reached with `envops rewards -- diff`.
+
+Exit codes: 0 pass, 1 fail, 2 a declaration or the command line is wrong, 3 inconclusive, 4 the infrastructure failed,
+130 interrupted. nox itself exits with 1 for each of them but 0.
+"""
+_REGISTRY = """\
+# registry.yaml
+
+Made from `envops/repository/registry.py` and `run.py`, where every key is declared, by `nox -s docs`; a test compares.
+Do not edit by hand.
+
+What the repository publishes and trains on. An unknown key is a mistake, which is reported with its line and the
+nearest key. The first line of the file names the schema for editors, which complete and check the file with it:
+`# yaml-language-server: $schema=tools/envops/repository/registry.schema.json`.
+"""
+_POLICIES = f"""\
+# Scripted policies
+
+Made from `tools/envops_worker/policies` by `nox -s docs`; a test compares. Do not edit by hand.
+
+A scripted policy returns a reply whose worth is known. It tests an environment and says nothing about its difficulty.
+The reference reply is what a perfect model would say: the result of `tests/oracle.py`, or the task's own answer in the
+format that the prompt asks for.
+
+In the rewards gate each policy replies to the first tasks; in a multi-turn environment it plays rollouts. An
+OpenAI-compatible endpoint on loopback serves all of them as models (`envops endpoint`). It also serves `{BLEND}`, a
+seeded mix with a skill for each task, which takes weights: `{BLEND}:{oracle.name}=3,{near_miss.name}=1`.
+"""
+
+
+def add_arguments(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--check", action="store_true", help="write nothing, fail where something is out of date")
+    arguments.root(command)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -55,3 +109,123 @@ def run(options: argparse.Namespace) -> int:
 
 def _is(path: Path, text: str) -> bool:
     return path.is_file() and path.read_text(encoding="utf-8") == text
+
+
+def render_cli(parser: argparse.ArgumentParser) -> str:
+    """Every command with its arguments and examples, in the order of `--help`."""
+    (commands,) = [action for action in parser._actions if isinstance(action, argparse._SubParsersAction)]
+    parts = [_CLI, "| command | does |\n|---|---|"]
+    for action in commands._choices_actions:
+        parts[-1] += f"\n| [{action.dest}](#envops-{action.dest.replace(' ', '-')}) | {action.help or ''} |"
+    parts += [_command(f"envops {name}", command) for name, command in commands.choices.items()]
+    return "\n".join(parts) + "\n"
+
+
+def _command(name: str, command: argparse.ArgumentParser) -> str:
+    own = [action for action in command._actions if not isinstance(action, argparse._HelpAction)]
+    rows = "".join(f"\n| {_named(action)} | {_cell(action.help or '')} |" for action in own)
+    parts = [f"\n## {name}\n\n{command.description or ''}".rstrip()]
+    parts += [f"\n| argument | meaning |\n|---|---|{rows}"] if rows else []
+    if command.epilog:
+        parts.append(f"\n```text\n{command.epilog.strip()}\n```")
+    return "\n".join(parts)
+
+
+def _named(action: argparse.Action) -> str:
+    """How an argument is written: `-n`, `--tasks N`."""
+    metavar = action.metavar if isinstance(action.metavar, str) else None
+    if metavar is None and action.choices is not None:
+        metavar = " or ".join(str(choice) for choice in action.choices)
+    if not action.option_strings:
+        return f"`{metavar or action.dest}`"
+    takes = action.nargs != 0
+    value = f" {metavar or action.dest.upper()}" if takes else ""
+    value = f" [{value.strip()}]" if takes and action.nargs == "?" else value
+    return ", ".join(f"`{option}{value}`" for option in action.option_strings)
+
+
+def _cell(text: str) -> str:
+    return (text % {} if "%(" not in text else text).replace("|", "\\|")
+
+
+def render_registry(schema: Mapping[str, Any]) -> str:
+    """Every key of registry.yaml with its values and meaning."""
+    definitions = schema["$defs"]
+    sections = [
+        ("The file", "", schema),
+        ("An environment of this repository", "environments.NAME", definitions["EnvironmentKeys"]),
+        ("An environment that is on the Hub already", "environments.NAME", definitions["ExternalKeys"]),
+        ("A training run", "runs.NAME", definitions["RunKeys"]),
+    ]
+    parts = [_REGISTRY]
+    for title, path, described in sections:
+        rows = "".join(
+            f"\n| `{key}` | {_cell(values)} | {_cell(meaning)} |" for key, values, meaning in _keys(described, schema)
+        )
+        where = f" (`{path}`)" if path else ""
+        parts.append(f"## {title}{where}\n\n| key | values | meaning |\n|---|---|---|{rows}\n")
+    return "\n".join(parts)
+
+
+def _keys(described: Mapping[str, Any], schema: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, str, str]]:
+    required = described.get("required", ())
+    for key, value in described.get("properties", {}).items():
+        resolved = _resolved(value, schema)
+        meaning = str(resolved.get("description", ""))
+        meaning += " Required." if key in required else ""
+        if "default" in resolved:
+            default = resolved["default"]
+            meaning += f" Default: `{default if isinstance(default, str) else json.dumps(default)}`."
+        yield f"{path}{key}", _values(resolved, schema), meaning
+        if resolved.get("type") == "object" and "properties" in resolved:
+            yield from _keys(resolved, schema, f"{path}{key}.")
+
+
+def _resolved(value: Mapping[str, Any], schema: Mapping[str, Any]) -> dict[str, Any]:
+    """A part of the schema with what it refers to; its own words win."""
+    if "$ref" not in value:
+        return dict(value)
+    return {
+        **schema["$defs"][value["$ref"].rpartition("/")[2]],
+        **{key: one for key, one in value.items() if key != "$ref"},
+    }
+
+
+def _values(value: Mapping[str, Any], schema: Mapping[str, Any]) -> str:
+    """The values of a key, in words."""
+    if "const" in value:
+        return f"`{json.dumps(value['const'])}`"
+    if "enum" in value:
+        return ", ".join(f"`{one}`" for one in value["enum"])
+    kind = value.get("type", "")
+    if kind == "array":
+        return f"list of {_values(_resolved(value.get('items', {}), schema), schema) or 'mappings'}"
+    kinds = kind if isinstance(kind, list) else [kind]
+    bounds = [f"at least {value['minimum']}"] if "minimum" in value else []
+    bounds += [f"more than {value['exclusiveMinimum']}"] if "exclusiveMinimum" in value else []
+    bounds += [f"at most {value['maximum']}"] if value.get("maximum", MANY) < MANY else []
+    bounds += [f"less than {value['exclusiveMaximum']}"] if "exclusiveMaximum" in value else []
+    words = {"object": "mapping", "string": "text", "boolean": "`true`, `false`", "integer": "whole number"}
+    return ", ".join([" or ".join(words.get(str(one), str(one)) for one in kinds if one), *bounds]).strip(", ")
+
+
+def render_policies() -> str:
+    """The table of scripted policies, in the order in which they reply."""
+    rows = [
+        f"\n| `{each.name}` | {_cell(each.description)} | {each.tasks or 'all'} | {BOUNDS[each.bound]} |"
+        for each in POLICIES
+    ]
+    return f"{_POLICIES}\n| policy | reply | tasks | may earn |\n|---|---|---|---|{''.join(rows)}\n"
+
+
+def with_stages(page: str) -> str:
+    """The page with the table of stages as it is now."""
+    table = _STAGES_HEAD + "".join(map(_stage_row, stages.STAGES))
+    return re.sub(r"\| stage \|.*\n(?:\|.*\n)+", lambda _: table, page, count=1)
+
+
+def _stage_row(stage: Stage) -> str:
+    after, gates = ", ".join(stage.needs) or "–", ", ".join(stage.gates) or "–"
+    where = f"stages/{stage.job}.py" if stage.job else "observation.py"
+    seconds = f"{stage.cost:g}" if stage.cost else "–"
+    return f"| `{stage.name}` | {stage.summary} | {after} | {gates} | {seconds} | `validation/{where}` |\n"

@@ -10,14 +10,28 @@ import sys
 from dataclasses import asdict, replace
 
 from envops import exit_codes
+from envops.cli import arguments
 from envops.repository.workspace import InUse, Workspace
 from envops.validation.machine import HealthCheck, Machine, examined, look
+
+EXAMPLES = """examples:
+  envops doctor
+  envops doctor --fix              removes virtual environments that are incomplete
+  envops doctor --format json      for machines; exit code 1 where something needed is missing
+"""
 
 SIGNS = {"ok": "✓", "advice": "!", "fail": "✗"}
 
 
+def add_arguments(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--fix", action="store_true", help="fix what can be fixed without harm")
+    command.add_argument("--offline", action="store_true", help="do not check whether endpoints can be reached")
+    arguments.printed(command)
+    arguments.root(command)
+
+
 def run(options: argparse.Namespace) -> int:
-    """Print every check, mend what can be mended without harm, and fail where something needed is missing."""
+    """Print every check, fix what can be fixed without harm, and fail where something needed is missing."""
     root = options.root.absolute()
     machine = look(root, os.environ, offline=options.offline)
     fixed = _fixed(machine, Workspace(root)) if options.fix else 0
@@ -30,7 +44,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _fixed(machine: Machine, workspace: Workspace) -> int:
-    """Remove virtual environments that are not whole; the next run makes them again."""
+    """Remove incomplete virtual environments; the next run makes them again."""
     try:
         with workspace.alone():
             for folder in machine.unsound:
@@ -48,8 +62,8 @@ def _print(checks: list[HealthCheck], fixed: int) -> None:
         if check.do:
             print(f"  {'':<{width}}  → {check.do}")
         if check.repair:
-            print(f"  {'':<{width}}  → envops doctor --fix {check.repair}")
+            print(f"  {'':<{width}}  → envops doctor --fix ({check.repair})")
     if fixed:
-        print(f"removed {fixed} virtual environment(s) that were not whole")
+        print(f"removed {fixed} virtual environment(s) that were incomplete")
     failed, advised = (sum(check.level == level for check in checks) for level in ("fail", "advice"))
-    print(f"\n{failed} thing(s) to mend, {advised} piece(s) of advice" if failed or advised else "\nall is well")
+    print(f"\n{failed} thing(s) to fix, {advised} piece(s) of advice" if failed or advised else "\nno problems found")

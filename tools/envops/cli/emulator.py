@@ -9,6 +9,7 @@ import threading
 from pathlib import Path
 
 from envops import exit_codes
+from envops.cli import arguments
 from envops.emulator.assumptions import assumptions
 from envops.emulator.behaviour import UnknownAssumption, behaviour
 from envops.emulator.faults import FaultSyntaxError
@@ -17,7 +18,41 @@ from envops.emulator.server import EmulatedHub, emulator
 from envops.repository.problem import DeclarationError
 from envops.repository.registry import load_registry
 
+EXAMPLES = """examples:
+  envops emulator --port 8100        then, with the variables that it prints: prime env list --mine
+  envops emulator --fault 'POST /environmentshub/*/versions/*/finalize status code=503 effect=done'
+  envops emulator --assume halves=wedged --assume same-content=400
+  envops emulator --assumptions      what is measured and what is assumed about the real Hub
+"""
+
 FOLDER = Path(".envops/emulator")
+
+
+def add_arguments(command: argparse.ArgumentParser) -> None:
+    arguments.root(command)
+    command.add_argument("--port", type=int, default=0, metavar="P", help="port on loopback (default: a free one)")
+    command.add_argument("--state", type=Path, metavar="FOLDER", help="its memory (default: .envops/emulator)")
+    command.add_argument("--user", default="rehearsal", metavar="NAME", help="the key's user (default: rehearsal)")
+    command.add_argument(
+        "--team", action="append", metavar="NAME", help="a team of that user (default: the owner in registry.yaml)"
+    )
+    command.add_argument("--key", default="emulated-key", metavar="KEY", help="the key that may do everything")
+    add_behaviour(command)
+    command.add_argument("--assumptions", action="store_true", help="print what is known and what is assumed")
+
+
+def add_behaviour(command: argparse.ArgumentParser) -> None:
+    """How the Hub on loopback behaves."""
+    command.add_argument(
+        "--fault",
+        action="append",
+        default=[],
+        metavar="FAULT",
+        help="what goes wrong: METHOD PATH status|reset|cut-upload|delay|later|garbage KEY=VALUE…",
+    )
+    command.add_argument(
+        "--assume", action="append", default=[], metavar="QUESTION=ANSWER", help="another answer to an open question"
+    )
 
 
 def run(options: argparse.Namespace) -> int:

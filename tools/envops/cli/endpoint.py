@@ -8,14 +8,39 @@ import sys
 import threading
 
 from envops import exit_codes
+from envops.cli import arguments
 from envops.repository.repository import Repository
 from envops.repository.workspace import Workspace
 from envops.system.subprocesses import Interrupted, ProgramFailed
 from envops.validation.job import StageFailed
 from envops.validation.opened_environment import opened_environment
 
+EXAMPLES = """examples:
+  envops endpoint gsm8k                                  then: vf-eval gsm8k -b URL -m oracle
+  envops endpoint gsm8k --port 8000 --fault 429:share=0.1,retry-after=2
+  envops endpoint gsm8k --fault slow:per-token=0.02 --fault cut-body:every=10
+
+every policy is a model name; blend takes weights: blend:oracle=3,near-miss=1
+faults: a status (429, 500, 503), slow, hang, cut-before-headers, cut-after-headers, cut-body,
+malformed-json, empty-body, html, no-choices; when: share, every, first, at, seed
+"""
+
 MOST_TASKS = 20_000
 FOR_EVER = 10 * 365 * 86_400.0
+
+
+def add_arguments(command: argparse.ArgumentParser) -> None:
+    command.add_argument("name", metavar="NAME", help="the environment")
+    arguments.root(command)
+    command.add_argument("--port", type=int, default=0, metavar="P", help="port on loopback (default: a free one)")
+    command.add_argument(
+        "--fault",
+        action="append",
+        default=[],
+        metavar="FAULT",
+        help="what goes wrong: 429:share=0.2,retry-after=1, cut-body:every=3, slow:seconds=0.5, malformed-json:first=2",
+    )
+    arguments.network(command, "the environment", "it loads")
 
 
 def run(options: argparse.Namespace) -> int:

@@ -10,6 +10,14 @@ from envops.repository.problem import nearest
 from envops.rules.catalogue import explain
 from envops.rules.engine import all_rules
 
+EXAMPLES = """examples:
+  envops explain RWD001
+"""
+
+
+def add_arguments(command: argparse.ArgumentParser) -> None:
+    command.add_argument("rules", nargs="*", metavar="RULE", help="rule ids; without one, a line for each rule")
+
 
 def run(options: argparse.Namespace) -> int:
     """Print the named rules in full, or every rule in a line."""

@@ -14,6 +14,27 @@ from envops.authoring.dataset.profile import profiled
 from envops.authoring.dataset.recognition import NothingToAnswer, recognise
 from envops.authoring.dataset.source import DatasetSource, SourceProblem, is_hub_name, open_local
 from envops.authoring.dataset.summary import as_json, print_dataset
+from envops.cli import arguments
+
+EXAMPLES = """examples:
+  envops inspect questions.jsonl
+  envops inspect data/ --format json            a folder of train.jsonl, test.jsonl
+  envops inspect openai/gsm8k --config main --split train --revision 740312a
+"""
+
+
+def add_arguments(command: argparse.ArgumentParser) -> None:
+    command.add_argument("source", metavar="SOURCE", help="a JSONL, CSV or Parquet file, a folder, or a Hub dataset")
+    add_hub_arguments(command)
+    command.add_argument("--rows", type=arguments.positive, metavar="N", help="read at most so many rows of a split")
+    arguments.printed(command)
+
+
+def add_hub_arguments(command: argparse.ArgumentParser) -> None:
+    """Which part of a dataset of the Hub."""
+    command.add_argument("--config", metavar="NAME", help="configuration of a Hub dataset")
+    command.add_argument("--split", metavar="NAME", help="only this split (default: all; of a large one the beginning)")
+    command.add_argument("--revision", metavar="REV", help="commit, tag or branch of a Hub dataset")
 
 
 def run(options: argparse.Namespace) -> int:

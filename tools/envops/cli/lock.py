@@ -7,9 +7,27 @@ import sys
 import threading
 
 from envops import exit_codes
+from envops.cli import arguments
 from envops.repository.repository import Repository
 from envops.system.subprocesses import ProgramFailed
 from envops.validation.resolve import resolve_locks, resolve_tool_locks
+
+EXAMPLES = """examples:
+  envops lock                 all environments
+  envops lock reverse-text    one
+  envops lock --environments --resolution lowest-direct    does what is allowed at least still work?
+"""
+
+
+def add_arguments(command: argparse.ArgumentParser) -> None:
+    arguments.selection(command, changed=False)
+    command.add_argument("--environments", action="store_true", help="leave the tool's own locks as they are")
+    command.add_argument(
+        "--resolution",
+        choices=("highest", "lowest-direct"),
+        default="highest",
+        help="of what is allowed, the newest or, of direct requirements, the oldest (default: highest)",
+    )
 
 
 def run(options: argparse.Namespace) -> int:

@@ -1,24 +1,87 @@
-"""The command line. Commands are imported when they are called: `--help` waits for nothing."""
+"""The command line: what can be called, and which module does it.
+
+A command is a line in `COMMANDS` and a module with `EXAMPLES`, `add_arguments(parser)` and `run(options)`. The
+module is imported when its command is called, so that `envops --help` imports none of them.
+
+A command of two words, such as `rewards diff`, is called where these words come first. An environment that has the
+name of such a second word is reached with `envops rewards -- diff`.
+"""
 
 from __future__ import annotations
 
 import argparse
 import gc
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from importlib import import_module
 
 from envops import __version__, exit_codes
+from envops.cli.old_flags import rewritten
 
-# Modules of envops.cli.parsers, in the order of --help.
-GROUPS = ("gates", "recording", "release", "rehearsal", "authoring", "reports", "scale", "training", "project")
+
+@dataclass(frozen=True)
+class Command:
+    """One line of `envops --help`."""
+
+    summary: str
+    module: str = ""
+    """The module in `envops.cli`, where it is not named after the command."""
+
+
+COMMANDS: Mapping[str, Command] = {
+    "validate": Command("prove environments: all gates"),
+    "schema": Command("one gate: declaration, package, wheel, loading, data", "validate"),
+    "rewards": Command("one gate: what the reward functions return for right and wrong replies", "validate"),
+    "rewards diff": Command("compare the rewards of two versions of an environment"),
+    "rewards explain": Command("a rule, and what it finds in environments"),
+    "rewards reply": Command("score one reply, function by function"),
+    "smoke": Command("one gate: a real evaluation against scripted policies, or with a model", "validate"),
+    "distribution": Command("one gate: whether the rewards leave something to learn", "validate"),
+    "distribution results": Command("the same gate on rollouts that were made elsewhere"),
+    "distribution hosted": Command("the same gate on an evaluation by Prime Intellect's platform"),
+    "endpoint": Command("serve an environment's scripted policies until Ctrl-C"),
+    "test": Command("an environment's own tests and cases, by pytest"),
+    "record": Command("evaluate once and keep the rollouts and their baseline"),
+    "compare": Command("before and after training: the paired difference on the same tasks"),
+    "plan": Command("what a release would publish; changes nothing"),
+    "release": Command("publish what the plan says, on passing evidence"),
+    "bump": Command("raise the version of environments by one step"),
+    "emulator": Command("a Hub on loopback for rehearsals and tests, until Ctrl-C"),
+    "rehearse": Command("rehearse a merge on loopback, without a key: prove, publish, submit runs"),
+    "comment": Command("the one comment of a pull request, from a run's report"),
+    "claim": Command("let an evaluation happen once per commit"),
+    "inspect": Command("what a dataset holds, and which environment fits it"),
+    "new": Command("write an environment that passes all gates, to build on"),
+    "migrate": Command("move an environment from v0 to v1, and prove that it pays the same"),
+    "doctor": Command("what this machine lacks, and what to do about it"),
+    "report open": Command("show the HTML report in the browser"),
+    "report merge": Command("join the reports of several machines"),
+    "site": Command("the catalogue of the repository as static pages"),
+    "shards": Command("divide environments among machines, by past timings"),
+    "cache": Command("what the cache takes up, and removing what is old"),
+    "train": Command("submit the training runs that are due, or train one on this machine"),
+    "train compile": Command("write the trainers' configurations of the declared runs"),
+    "train hub": Command("train on environments of the Hub, without a registry and without gates"),
+    "train file": Command("train what a compiled file of TRL declares, on this machine"),
+    "train probe": Command("train a tiny model here, to see whether the reward reaches a gradient"),
+    "train requirements": Command("the file of requirements that a call of train needs"),
+    "watch": Command("follow a training run: curves, rollouts, checkpoints, and what is wrong", "diagnose"),
+    "diagnose": Command("name what is wrong with a training run, and the change that fixes it"),
+    "optimize": Command("search for a better system prompt, by GEPA"),
+    "lock": Command("resolve every environment's requirements.lock anew"),
+    "together": Command("install all environments into one place and import them"),
+    "explain": Command("what a rule checks, why, and how to fix what it finds"),
+    "docs": Command("write what is generated: CODEOWNERS, docs/{rules,cli,registry,policies,architecture}.md"),
+}
+"""In the order of `--help`."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
-    options = parser().parse_args(arguments)
+    options = parsed(sys.argv[1:] if arguments is None else arguments)
     if "command" not in options:
-        parser().print_help()
+        parser(()).print_help()
         return exit_codes.USAGE
     command = import_module(f"envops.cli.{options.module}")
     gc.enable()
@@ -44,11 +107,55 @@ def run() -> None:
         sys.exit(exit_codes.ERROR)
 
 
-def parser() -> argparse.ArgumentParser:
-    """The whole command line."""
+def parsed(arguments: Sequence[str]) -> argparse.Namespace:
+    """What was typed, as options. Old flags are rewritten, with a note on standard error."""
+    typed = list(arguments)
+    current = rewritten(typed)
+    if current != typed:
+        import shlex
+
+        print(f"note: this is now written as: envops {shlex.join(current)}", file=sys.stderr)
+    words = _with_whole_name(current)
+    if words and words[0] not in COMMANDS and (known := _below(words[0])):
+        parser(()).error(f"which of these? {', '.join(f'envops {name}' for name in known)}")
+    return parser(words[:1]).parse_args(words)
+
+
+def parser(names: Sequence[str] = tuple(COMMANDS)) -> argparse.ArgumentParser:
+    """The command line with all its commands, and the arguments of those that are named."""
     top = argparse.ArgumentParser(prog="envops", description="Prove, publish and train a monorepo of RL environments.")
     top.add_argument("--version", action="version", version=f"envops {__version__}")
     commands = top.add_subparsers(title="commands", metavar="COMMAND")
-    for group in GROUPS:
-        import_module(f"envops.cli.parsers.{group}").add(commands)
+    for name, command in COMMANDS.items():
+        added = commands.add_parser(
+            name,
+            help=command.summary,
+            description=command.summary[0].upper() + command.summary[1:] + ".",
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+        module = command.module or name.replace(" ", "_")
+        added.set_defaults(command=name, module=module)
+        if name in names:
+            _complete(added, name, module)
     return top
+
+
+def _complete(added: argparse.ArgumentParser, name: str, module: str) -> None:
+    """Give a command its arguments, and the examples and further commands that its help ends with."""
+    imported = import_module(f"envops.cli.{module}")
+    imported.add_arguments(added)
+    parts = [imported.EXAMPLES[name] if isinstance(imported.EXAMPLES, dict) else imported.EXAMPLES]
+    if further := _below(name):
+        parts.append("more commands:\n" + "".join(f"  envops {one:22}  {COMMANDS[one].summary}\n" for one in further))
+    added.epilog = "\n".join(parts)
+
+
+def _below(word: str) -> list[str]:
+    """The commands of two words that begin with this one."""
+    return [name for name in COMMANDS if name.startswith(f"{word} ")]
+
+
+def _with_whole_name(words: Sequence[str]) -> list[str]:
+    """The words with those of a command of two as one."""
+    whole = " ".join(words[:2])
+    return [whole, *words[2:]] if len(words) > 1 and whole in COMMANDS else list(words)

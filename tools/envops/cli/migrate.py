@@ -12,12 +12,25 @@ from envops.authoring.migrate.package import files_of, needs_more
 from envops.authoring.migrate.reading import NotMovable
 from envops.authoring.migrate.unfinished import unfinished_places
 from envops.authoring.new.write import NotWritten, refuse_taken, write
-from envops.cli import rewards_against
+from envops.cli import arguments, rewards_diff
 from envops.repository.package import Package
 from envops.repository.problem import DeclarationError, Problem
 from envops.repository.repository import Repository
 from envops.system.subprocesses import ProgramFailed
 from envops.validation.resolve import resolve_locks
+
+EXAMPLES = """examples:
+  envops migrate date-arithmetic                   writes environments/date_arithmetic_v1
+  envops migrate date-arithmetic --name dates
+  envops rewards diff dates --against environments/date_arithmetic    the proof, again
+"""
+
+
+def add_arguments(command: argparse.ArgumentParser) -> None:
+    command.add_argument("old", metavar="NAME", help="the environment to move; it stays as it is")
+    command.add_argument("--name", metavar="NEW", help="what the new one is called (default: NAME-v1)")
+    command.add_argument("--no-proof", action="store_true", help="do not compare the rewards of both")
+    arguments.root(command)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -77,8 +90,8 @@ def _prove(root: Path, old: Package, new: str) -> int:
     """Ask both for the rewards of the same replies; prompts must be equal byte for byte for tasks to be matched."""
     asked = argparse.Namespace(
         root=root, names=[new], changed=None, against=str(old.folder), format="text", quiet=False,
-        no_cache=False, allow_network=False, jobs=None, reports=None, explain=None, reply=None, task=None,
+        no_cache=False, allow_network=False, reports=None,
     )  # fmt: skip
-    code = rewards_against.run(asked)
+    code = rewards_diff.run(asked)
     print(f"next: nox -s validate -- {new}")
     return code

@@ -1,4 +1,4 @@
-"""`envops smoke` and `envops distribution` with `--endpoint`: the gate, with a real model speaking."""
+"""`envops smoke` and `envops distribution` with `--endpoint`: the gate, with a real model that answers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from math import ceil
 from pathlib import Path
 
 from envops import __version__, exit_codes
-from envops.cli.harness_support import NotSeated, check_seat
+from envops.cli.selection import HarnessUnsupported, check_harness
 from envops.facts.observed import Facts
 from envops.facts.results import ResultsWriter
 from envops.facts.stages import StageName
@@ -47,8 +47,8 @@ PLAYED: Mapping[Gate, StageName] = {"smoke": "smoke", "distribution": "distribut
 
 
 @dataclass(frozen=True)
-class Run:
-    """What is the same for all environments of one run."""
+class ModelRun:
+    """What is the same for all environments of a run with a model."""
 
     repository: Repository
     workspace: Workspace
@@ -59,20 +59,20 @@ class Run:
     stop: threading.Event
 
 
-def run(options: argparse.Namespace) -> int:
+def run_with_model(options: argparse.Namespace) -> int:
     """Evaluate the named environments with the model and return the exit code."""
     started = time.monotonic()
     root = options.root.absolute()
     try:
         repository, names = chosen(options)
-        check_seat(options.harness, repository, names)
+        check_harness(options.harness, repository, names)
         with relay_to(root, options) as relay:
             reports = options.reports or root / "reports"
-            shared = Run(repository, Workspace(root), options.command, relay, reports, options, threading.Event())
+            shared = ModelRun(repository, Workspace(root), options.command, relay, reports, options, threading.Event())
             results = [_evaluated(shared, name) for name in names]
             say(spent(relay.spending, relay.endpoint))
             refusal = relay.refusal
-    except NotSeated as error:
+    except HarnessUnsupported as error:
         say(f"{error}")
         return exit_codes.USAGE
     except RunRefused as error:
@@ -94,7 +94,7 @@ def run(options: argparse.Namespace) -> int:
     return exit_codes.OF_VERDICT[result.verdict]
 
 
-def _evaluated(shared: Run, name: str) -> EnvironmentResult:
+def _evaluated(shared: ModelRun, name: str) -> EnvironmentResult:
     started, before = time.monotonic(), shared.relay.spending
     entry = shared.repository.registry.environments[name]
     package = shared.repository.packages[name]
@@ -147,7 +147,7 @@ def _wanted(entry: EnvironmentEntry, gate: Gate) -> tuple[int, int]:
     return spread.tasks, max(spread.group_size, ceil(spread.min_rollouts / spread.tasks))
 
 
-def _judged(shared: Run, entry: EnvironmentEntry, package: Package, evaluated: ModelEvaluation) -> Judgement:
+def _judged(shared: ModelRun, entry: EnvironmentEntry, package: Package, evaluated: ModelEvaluation) -> Judgement:
     """The gate's judgement; a run that its ceiling or the endpoint cut short proves nothing."""
     facts = evaluated.facts
     recorded = [one.baseline for one in read_recordings(package.folder) if not one.problems]

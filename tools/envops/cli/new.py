@@ -6,6 +6,7 @@ import argparse
 import os
 import sys
 from pathlib import Path
+from typing import get_args
 
 from envops import exit_codes
 from envops.authoring.dataset.advice import recommended_kind
@@ -17,14 +18,40 @@ from envops.authoring.new.gather import Gathered, gather, sample, words_of
 from envops.authoring.new.plan import NAME, DataOrigin, EnvironmentKind, EnvironmentPlan
 from envops.authoring.new.render import files_of, ignored_by
 from envops.authoring.new.write import NotWritten, refuse_taken, usual_owners, write
-from envops.cli.parsers.authoring import ANSWERS, KINDS
+from envops.cli import arguments
+from envops.cli.inspect import add_hub_arguments
 from envops.repository.package import Generation
 from envops.repository.registry import Registry, load_registry
 from envops.system.subprocesses import ProgramFailed
 
+EXAMPLES = """examples:
+  envops new capital-cities --data questions.jsonl     kind and answer as inspect finds them
+  envops new capital-cities --kind tool --answer number
+  envops new grade-school --dataset openai/gsm8k --config main
+  envops new                                           asks, on a terminal
+"""
+
+KINDS, ANSWERS = get_args(EnvironmentKind), get_args(AnswerFormat)
 MOST_ROWS = 10_000
 """Rows of a split that go into a package; it is uploaded and installed as a whole."""
 FEWEST_ROWS = 4
+
+
+def add_arguments(command: argparse.ArgumentParser) -> None:
+    command.add_argument("name", nargs="?", metavar="NAME", help="lower case, words joined by hyphens")
+    source = command.add_mutually_exclusive_group()
+    source.add_argument("--data", metavar="FILE", help="a local file or folder; its rows go into the package")
+    source.add_argument(
+        "--dataset", metavar="DATASET", help="a Hub dataset; its rows at one commit go into the package"
+    )
+    add_hub_arguments(command)
+    command.add_argument("--kind", choices=KINDS, help="how the model is asked (default: what fits the data)")
+    command.add_argument("--answer", choices=ANSWERS, help="what an answer is (default: what fits the data)")
+    command.add_argument("--question", metavar="COLUMN", help="the column with the question (default: as detected)")
+    command.add_argument("--solution", metavar="COLUMN", help="the column with the answer (default: as detected)")
+    command.add_argument("--v0", action="store_true", help="for verifiers 0.3: load_environment() instead of a Taskset")
+    command.add_argument("--owner", action="append", metavar="@OWNER", help="who reviews it (default: as its siblings)")
+    arguments.root(command)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -57,11 +84,13 @@ def _planned(options: argparse.Namespace, registry: Registry, root: Path) -> Env
     """What to write, by what was said and what the data is."""
     name = options.name
     if not NAME.fullmatch(name):
-        raise NotWritten(f"{name!r} is no name: use lower case letters and digits, in words joined by single hyphens.")
+        raise NotWritten(
+            f"{name!r} is not a valid name: use lower case letters and digits, in words joined by single hyphens."
+        )
     refuse_taken(root, registry, name)
     generation: Generation = "v0" if options.v0 else "v1"
     if options.v0 and options.kind == "multi-agent":
-        raise NotWritten("verifiers 0.3 knows one agent only. Leave out --v0 for several.")
+        raise NotWritten("verifiers 0.3 supports one agent only. Leave out --v0 for several.")
     if options.data is None and options.dataset is None:
         return _from_sample(name, options, generation)
     return _from_data(name, options, generation)
@@ -91,7 +120,7 @@ def _from_data(name: str, options: argparse.Namespace, generation: Generation) -
         raise NotWritten(
             f"{source.name}: {len(examples)} of {len(first)} rows can be read as {found.task}"
             f" (the first that cannot: {gathered.unreadable[0].reason if gathered.unreadable else 'none'})."
-            f" An environment needs {FEWEST_ROWS}. envops inspect {source.name} shows the columns; --question and"
+            f" An environment needs {FEWEST_ROWS}. `envops inspect {source.name}` shows the columns; --question and"
             " --solution name them, --answer says what an answer is."
         )
     kind: EnvironmentKind = options.kind or recommended_kind(found)
@@ -121,7 +150,7 @@ def _tell(source: DatasetSource, found: Recognised, gathered: Gathered) -> None:
             f"left out {len(gathered.unreadable)} row(s); the first: row {first.number} {first.reason}", file=sys.stderr
         )
     if gathered.repeated:
-        print(f"left out {gathered.repeated} row(s) whose question was there before", file=sys.stderr)
+        print(f"left out {gathered.repeated} row(s) with a repeated question", file=sys.stderr)
 
 
 def _ask(options: argparse.Namespace) -> None:

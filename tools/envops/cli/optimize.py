@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from envops import __version__, exit_codes
-from envops.cli.rewards_printing import write_report
+from envops.cli import arguments
 from envops.facts.limits import LOAD_SECONDS, TASKS_SCORED
 from envops.facts.observed import Dataset, Description, Task
 from envops.files.atomic_write import write_whole
@@ -26,7 +26,7 @@ from envops.reports.optimized import (
     render_markdown,
     render_text,
 )
-from envops.reports.printing import append_to_summary, for_terminal, print_text
+from envops.reports.printing import append_to_summary, for_terminal, print_text, write_report
 from envops.repository.package import Package
 from envops.repository.registry import EnvironmentEntry
 from envops.repository.repository import Repository
@@ -37,6 +37,12 @@ from envops.system.termination import terminated_like_interrupted
 from envops.validation.job import checked
 from envops.validation.opened_environment import opened_environment
 
+EXAMPLES = """examples:
+  envops optimize date-arithmetic --endpoint qwen3-30b                      shows the change, writes nothing
+  envops optimize date-arithmetic --endpoint qwen3-30b --max-calls 300 --max-cost 2 --write
+  envops optimize gsm8k --endpoint qwen3-30b --initial-prompt "Think step by step."     v1 without a system prompt
+"""
+
 TRAIN, VALIDATION = 24, 16
 """Tasks of either kind where nobody says anything else."""
 LONGEST_SECONDS = 6 * 3600.0
@@ -45,8 +51,34 @@ OF_SEVERAL_AGENTS = ("multi-agent", "--env.agent")
 """What verifiers says of an environment whose agents are not the one that GEPA knows."""
 
 
+def add_arguments(command: argparse.ArgumentParser) -> None:
+    command.add_argument("name", metavar="NAME", help="the environment")
+    arguments.root(command)
+    command.add_argument(
+        "--endpoint", required=True, metavar="NAME", help="the model of configs/endpoints.toml that plays and reflects"
+    )
+    budget = command.add_argument_group("budget", "shown, and refused where it could be too much, before it starts")
+    budget.add_argument(
+        "--max-calls", type=arguments.positive, default=200, metavar="N", help="stop at so many rollouts (default: 200)"
+    )
+    arguments.max_cost(budget, "the search")
+    budget.add_argument(
+        "--train-tasks", type=arguments.positive, metavar="N", help="tasks that reflections look at (default: 24)"
+    )
+    budget.add_argument(
+        "--validation-tasks", type=arguments.positive, metavar="N", help="tasks to score candidates on (default: 16)"
+    )
+    command.add_argument("--seed", type=int, default=0, metavar="N", help="of GEPA's own choices (default: 0)")
+    command.add_argument("--initial-prompt", metavar="TEXT", help="v1: where to begin, where tasks have none")
+    command.add_argument("--write", action="store_true", help="put the better prompt where the old one is written")
+    arguments.printed(command, "markdown")
+    command.add_argument("--quiet", action="store_true", help="only the answer and the change of the prompt")
+    arguments.network(command, "the environment", "it loads")
+    arguments.reports(command, "prompts/ goes")
+
+
 @dataclass(frozen=True)
-class Search:
+class PromptSearch:
     """One search, before it is begun."""
 
     root: Path
@@ -67,7 +99,7 @@ def run(options: argparse.Namespace) -> int:
     repository = Repository.load(root, [options.name])
     (name,) = repository.select([options.name])
     entry, package = repository.registry.environments[name], repository.packages[name]
-    search = Search(root, entry, package, options, threading.Event())
+    search = PromptSearch(root, entry, package, options, threading.Event())
     try:
         with terminated_like_interrupted(), relay_to(root, options) as relay:
             budget, bound = _approved(search, relay)
@@ -87,7 +119,7 @@ def run(options: argparse.Namespace) -> int:
     return exit_codes.OF_VERDICT[report.verdict]
 
 
-def _approved(search: Search, relay: Relay) -> tuple[SearchBudget, CostEstimate]:
+def _approved(search: PromptSearch, relay: Relay) -> tuple[SearchBudget, CostEstimate]:
     """What is going to be spent, said before anything is; raises `RunRefused` where it could be too much."""
     description, tasks = _looked_at(search)
     budget = _budget(search, description, tasks, relay.endpoint.concurrency)
@@ -108,7 +140,7 @@ def _approved(search: Search, relay: Relay) -> tuple[SearchBudget, CostEstimate]
     return budget, bound
 
 
-def _looked_at(search: Search) -> tuple[Description, tuple[Task, ...]]:
+def _looked_at(search: PromptSearch) -> tuple[Description, tuple[Task, ...]]:
     entry, package, options = search.entry, search.package, search.options
     workspace = Workspace(search.root)
     with (
@@ -121,7 +153,7 @@ def _looked_at(search: Search) -> tuple[Description, tuple[Task, ...]]:
         return replace(opened.description, datasets=datasets), tasks
 
 
-def _budget(search: Search, description: Description, tasks: tuple[Task, ...], concurrency: int) -> SearchBudget:
+def _budget(search: PromptSearch, description: Description, tasks: tuple[Task, ...], concurrency: int) -> SearchBudget:
     options, name = search.options, search.entry.name
     train, validation = options.train_tasks or TRAIN, options.validation_tasks or VALIDATION
     prompted = any(task.data.get("system_prompt") or _has_system(task) for task in tasks)
@@ -149,7 +181,7 @@ def _has_system(task: Task) -> bool:
     return bool(task.prompt) and task.prompt[0].get("role") == "system"
 
 
-def _searched(search: Search, relay: Relay, budget: SearchBudget, bound: CostEstimate) -> Optimized:
+def _searched(search: PromptSearch, relay: Relay, budget: SearchBudget, bound: CostEstimate) -> Optimized:
     entry, package, options = search.entry, search.package, search.options
     workspace = Workspace(search.root)
 
@@ -185,7 +217,7 @@ def _progress(rollouts: int, budget: SearchBudget, relay: Relay, bound: CostEsti
     return f"{rollouts:,} of {budget.calls:,} rollouts, {spending.calls:,} calls of at most {bound.calls:,}{cost}"
 
 
-def _report(search: Search, relay: Relay, found: Optimized) -> OptimizationReport:
+def _report(search: PromptSearch, relay: Relay, found: Optimized) -> OptimizationReport:
     before, after = found.candidates[0], found.candidates[found.best]
     subscores = (found.subscores[0], found.subscores[found.best])
     confidence = search.entry.gates.distribution.confidence
@@ -216,7 +248,7 @@ def _report(search: Search, relay: Relay, found: Optimized) -> OptimizationRepor
     return _placed(search, report) if better else report
 
 
-def _placed(search: Search, report: OptimizationReport) -> OptimizationReport:
+def _placed(search: PromptSearch, report: OptimizationReport) -> OptimizationReport:
     folder = search.package.folder
     begun = search.options.initial_prompt
     try:
@@ -234,13 +266,15 @@ def _placed(search: Search, report: OptimizationReport) -> OptimizationReport:
     return _written(search, report, place, patch, at)
 
 
-def _written(search: Search, report: OptimizationReport, place: Placement, patch: str, at: str) -> OptimizationReport:
+def _written(
+    search: PromptSearch, report: OptimizationReport, place: Placement, patch: str, at: str
+) -> OptimizationReport:
     write_whole(place.path, place.text)
     bump = f"the package changed: nox -s bump -- {search.entry.name} --minor, and prove it anew"
     return replace(report, placed="written", place=at, patch=patch, notes=(*report.notes, bump))
 
 
-def _show(report: OptimizationReport, search: Search) -> None:
+def _show(report: OptimizationReport, search: PromptSearch) -> None:
     options = search.options
     told, prompt = files(search.reports, report.environment)
     written = {"json": render_json(report), "markdown": render_markdown(report)}

@@ -8,10 +8,27 @@ import threading
 from pathlib import Path
 
 from envops import exit_codes
+from envops.cli import arguments
 from envops.hub.access import HubUnavailable
 from envops.release.plan_report import print_plan, write_plan
 from envops.release.planning import make_plan
 from envops.system.subprocesses import Interrupted
+
+EXAMPLES = """examples:
+  envops plan                          the whole registry against the Hub
+  envops plan --changed                what a merge of this branch would publish
+  envops plan --changed HEAD~1         what the last commit changed
+  envops plan --format markdown        for a job's summary
+
+without a key nothing is asked of the Hub, and the plan says so
+"""
+
+
+def add_arguments(command: argparse.ArgumentParser) -> None:
+    arguments.selection(command)
+    arguments.printed(command, "markdown")
+    command.add_argument("--quiet", action="store_true", help="only what would change or cannot be done")
+    arguments.reports(command)
 
 
 def run(options: argparse.Namespace) -> int:

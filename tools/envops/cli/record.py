@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from envops import exit_codes
+from envops.cli import arguments
 from envops.facts.recordings import RecordedScore
 from envops.models.model_evaluation import EvaluationSize, ModelEvaluation, OpenedTasks, evaluate_speaker, sampling_of
 from envops.models.model_run import (
@@ -46,13 +47,33 @@ from envops.rules.engine import Subject
 from envops.statistics.recorded import measures
 from envops.statistics.summary import coverage
 
+EXAMPLES = """examples:
+  envops record gsm8k --endpoint qwen3-30b --max-cost 0.50
+  envops record gsm8k --endpoint qwen3-30b -n 20 -r 8
+  envops record gsm8k --policy blend            scripted, without a key
+"""
+
 MIN_COVERAGE = 0.9
 """The least share of rollouts with a reward that is worth keeping."""
 SCRIPTED = "a scripted policy: it proves the plumbing, and says nothing about a model"
 
 
+def add_arguments(command: argparse.ArgumentParser) -> None:
+    arguments.selection(command, changed=False)
+    command.add_argument("--quiet", action="store_true", help="no progress")
+    arguments.network(command, "environments", "they load")
+    speaker = command.add_mutually_exclusive_group(required=True)
+    arguments.model(command, speaker)
+    speaker.add_argument("--policy", metavar="NAME", help="record a scripted policy instead, labelled as such")
+    command.add_argument("--date", type=_date, metavar="YYYY-MM-DD", help="the baseline's date (default: today)")
+
+
+def _date(text: str) -> str:
+    return datetime.date.fromisoformat(text).isoformat()
+
+
 @dataclass(frozen=True)
-class Run:
+class RecordingRun:
     """What is the same for all environments of one run."""
 
     repository: Repository
@@ -64,19 +85,16 @@ class Run:
 
 def run(options: argparse.Namespace) -> int:
     """Record the named environments and return the exit code."""
-    if (options.endpoint is None) == (options.policy is None):
-        say("say who is to speak: --endpoint NAME, or --policy blend for a scripted recording")
-        return exit_codes.USAGE
     root = options.root.absolute()
     try:
         repository, names = chosen(options)
         stop = threading.Event()
         if options.policy is not None:
-            _record_all(Run(repository, Workspace(root), None, options, stop), names)
+            _record_all(RecordingRun(repository, Workspace(root), None, options, stop), names)
             return exit_codes.PASS
         with relay_to(root, options) as relay:
             try:
-                _record_all(Run(repository, Workspace(root), relay, options, stop), names)
+                _record_all(RecordingRun(repository, Workspace(root), relay, options, stop), names)
             finally:
                 say(spent(relay.spending, relay.endpoint))
     except RunRefused as error:
@@ -85,7 +103,7 @@ def run(options: argparse.Namespace) -> int:
     return exit_codes.PASS
 
 
-def _record_all(shared: Run, names: tuple[str, ...]) -> None:
+def _record_all(shared: RecordingRun, names: tuple[str, ...]) -> None:
     for name in names:
         entry, package = shared.repository.registry.environments[name], shared.repository.packages[name]
         if keep_from_hub(package.folder):
@@ -100,7 +118,7 @@ def _read_again(package: Package, root: Path) -> Package:
     return again
 
 
-def _record(shared: Run, entry: EnvironmentEntry, package: Package) -> None:
+def _record(shared: RecordingRun, entry: EnvironmentEntry, package: Package) -> None:
     endpoint = shared.relay.endpoint if shared.relay else None
     asked = asked_of(shared.options, endpoint, *default_tasks(package))
     evaluated = _evaluated(shared, entry, package, asked)
@@ -119,7 +137,9 @@ def _record(shared: Run, entry: EnvironmentEntry, package: Package) -> None:
         say(f"  {path.relative_to(root)}")
 
 
-def _evaluated(shared: Run, entry: EnvironmentEntry, package: Package, asked: EvaluationSize) -> ModelEvaluation:
+def _evaluated(
+    shared: RecordingRun, entry: EnvironmentEntry, package: Package, asked: EvaluationSize
+) -> ModelEvaluation:
     relay, options = shared.relay, shared.options
 
     def begin(opened: OpenedTasks) -> None:
@@ -141,20 +161,20 @@ def _evaluated(shared: Run, entry: EnvironmentEntry, package: Package, asked: Ev
         )
 
 
-def _check_worth(shared: Run, package: Package, evaluated: ModelEvaluation) -> None:
+def _check_worth(shared: RecordingRun, package: Package, evaluated: ModelEvaluation) -> None:
     """Raise `RunRefused` where the evaluation was cut short or has too few rewards: nothing is written then."""
     relay = shared.relay
     if relay is not None and relay.refusal is not None:
         raise refused_by(relay.refusal)
     if relay is not None and relay.ceiling_reached:
-        message = f"{package.name}: cut short by the ceiling of ${relay.ceiling:g}; nothing is recorded"
+        message = f"{package.name}: cut short by the ceiling of ${relay.ceiling:g}; nothing was recorded"
         raise RunRefused(message, exit_codes.INCONCLUSIVE)
     scored = sum(row.scored for row in evaluated.rows)
     share = coverage(scored, sum(evaluated.facts.rollouts_asked.values()))
     if share < MIN_COVERAGE:
         errors = sorted({f"{row.error.type}: {row.error.message}"[:200] for row in evaluated.rows if row.error})
         said = f"\n  {errors[0]}" if errors else ""
-        message = f"{package.name}: only {share:.0%} of the rollouts have a reward; nothing is recorded{said}"
+        message = f"{package.name}: only {share:.0%} of the rollouts have a reward; nothing was recorded{said}"
         raise RunRefused(message, exit_codes.INCONCLUSIVE)
 
 
@@ -163,12 +183,12 @@ def _check_packed(package: Package, rows: Packed) -> None:
         message = f"{package.name}: the rollouts of a single task are over {MAX_BYTES:,} bytes; ask for fewer (-r)"
         raise RunRefused(message)
     if secrets_in(rows.rows):
-        message = f"{package.name}: a rollout holds what looks like a key of some service; nothing is recorded"
+        message = f"{package.name}: a rollout holds what looks like a key of some service; nothing was recorded"
         raise RunRefused(message, exit_codes.FAIL)
 
 
 def _baseline(
-    shared: Run,
+    shared: RecordingRun,
     entry: EnvironmentEntry,
     package: Package,
     evaluated: ModelEvaluation,

@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from envops import exit_codes
-from envops.cli.emulator import registered_owners
+from envops.cli import arguments
+from envops.cli.emulator import add_behaviour, registered_owners
 from envops.emulator.behaviour import UnknownAssumption, behaviour
 from envops.emulator.faults import FaultSyntaxError
 from envops.emulator.rehearsal_copy import rehearsal_copy
@@ -22,8 +23,23 @@ from envops.emulator.server import EmulatedHub, emulator
 from envops.repository.registry import load_registry
 from envops.repository.workspace import CACHE_DIR, users_folder
 
+EXAMPLES = """examples:
+  envops rehearse                      everything, without a key: prove, plan, release, release again, train
+  envops rehearse reverse-text         one environment
+  envops rehearse reverse-text --fault 'POST /environmentshub/*/versions status code=503'
+
+it works on a copy with a home of its own: nothing here and nothing on the real Hub is changed
+"""
+
 KEY = "rehearsal-key"
 EVIDENCE = "reports/validate.json"
+
+
+def add_arguments(command: argparse.ArgumentParser) -> None:
+    arguments.selection(command, changed=False)
+    add_behaviour(command)
+    arguments.printed(command)
+    command.add_argument("--quiet", action="store_true", help="of every step only what decides")
 
 
 @dataclass(frozen=True)
@@ -138,9 +154,9 @@ def _told(played: Sequence[_Played], hub: EmulatedHub, others: Collection[str], 
             print(f"  {line}")
         for submitted in state["run"]:
             print(f"  run {submitted['name']} ({submitted['status']})")
-        print("The second release wrote nothing." if not repeated else f"The second release wrote {repeated} times.")
+        print("The second release changed nothing." if not repeated else f"The second release made {repeated} changes.")
         failed = [scene.title for scene in played if scene.exit_code]
-        print(f"Not well: {'; '.join(failed)}" if failed else "A merge would go through like this.")
+        print(f"Failed: {'; '.join(failed)}" if failed else "A merge would succeed.")
     if exit_codes.FAIL in codes or (repeated and not any(codes)):
         return exit_codes.FAIL
     return max(codes)

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from envops import __version__, exit_codes
+from envops.cli import plan
 from envops.files.atomic_write import write_whole
 from envops.hub.access import HubUnavailable
 from envops.models.relay import hide_memory
@@ -34,7 +35,28 @@ from envops.system.termination import terminated_like_interrupted
 from envops.text.scrubbing import SECRET_NAME
 from envops.training.due import Situation, SubmittedRun
 
+EXAMPLES = """examples:
+  envops release --dry-run                         the plan, and nothing else
+  envops release                                   validate (cached), publish, verify, submit runs
+  envops release --evidence reports/validate.json  on the evidence of an earlier job
+  envops release reverse-text                      one environment
+
+what it did is in reports/release.json; applied twice it changes nothing the second time
+"""
+
 LEDGER = "release.json"
+
+
+def add_arguments(command: argparse.ArgumentParser) -> None:
+    """Those of `plan`, and how far to go."""
+    plan.add_arguments(command)
+    command.add_argument("--dry-run", action="store_true", help="plan, and publish nothing")
+    command.add_argument(
+        "--evidence",
+        type=Path,
+        metavar="FILE",
+        help="a validate.json to go by; only what it does not name is validated here",
+    )
 
 
 def run(options: argparse.Namespace) -> int:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from envops import exit_codes
+from envops.cli import arguments
 from envops.reports.json_report import head_data, plain_json_parts
 from envops.reports.merge import merged, missing_shards
 from envops.reports.reading import read_report, result_of
@@ -18,7 +19,29 @@ from envops.repository.problem import DeclarationError, Problem
 from envops.repository.registry import REGISTRY_FILE
 from envops.repository.repository import Repository
 
+EXAMPLES = """examples:
+  envops report merge shards/                        every validate.json below a folder
+  envops report merge one.json two.json three.json
+  envops report merge shards/ --matrix shards.json   and nothing of the matrix may be missing
+"""
+
 REPORT = "validate.json"
+
+
+def add_arguments(command: argparse.ArgumentParser) -> None:
+    arguments.root(command)
+    command.add_argument("files", nargs="+", type=Path, metavar="FILE", help="reports, or folders that hold them")
+    command.add_argument(
+        "--matrix",
+        type=Path,
+        metavar="FILE",
+        help="output of `envops shards --format json`: all of it must be there",
+    )
+    arguments.printed(command, "markdown")
+    command.add_argument("--quiet", action="store_true", help="only what decides the verdict")
+    command.add_argument(
+        "--reports", type=Path, default=Path("reports"), metavar="FOLDER", help="where it goes (default: reports/)"
+    )
 
 
 def run(options: argparse.Namespace) -> int:
@@ -27,7 +50,7 @@ def run(options: argparse.Namespace) -> int:
     expected = _expected(options.matrix)
     if not files:
         if options.matrix is not None and not expected:
-            print("the matrix is empty and no report is there: nothing was to be proved", file=sys.stderr)
+            print("the matrix is empty and there is no report: there was nothing to validate", file=sys.stderr)
             return exit_codes.PASS
         raise DeclarationError([Problem(str(options.files[0]), None, f"holds no {REPORT}")])
     reports = {str(file): read_report(file) for file in files}
@@ -48,7 +71,7 @@ def run(options: argparse.Namespace) -> int:
 def _of_this_checkout(root: Path, reports: Mapping[str, Mapping[str, Any]]) -> None:
     """Raise `DeclarationError` where a report is evidence of other files than lie here: those of another commit."""
     if not (root / REGISTRY_FILE).is_file():
-        print(f"no {REGISTRY_FILE} here: whether the reports are of this commit cannot be told", file=sys.stderr)
+        print(f"no {REGISTRY_FILE} here: cannot check whether the reports are of this commit", file=sys.stderr)
         return
     told = [(file, one) for file, report in reports.items() for one in report["environments"] if one["digest"]]
     if not told:

@@ -1,4 +1,4 @@
-"""`envops rewards NAME --explain RULE`: what a rule checks, and what it found here."""
+"""`envops rewards explain RULE`: what a rule checks, and what it finds in environments."""
 
 from __future__ import annotations
 
@@ -9,23 +9,35 @@ import threading
 from dataclasses import dataclass
 
 from envops import exit_codes
+from envops.cli import arguments
+from envops.cli.selection import chosen_environments, facts_of
 from envops.facts.observed import Facts
 from envops.reports.evidence import shown_evidence
 from envops.reports.page import Page
 from envops.reports.printing import for_terminal, print_text
-from envops.repository.repository import Repository
 from envops.repository.workspace import Workspace
 from envops.rules.catalogue import UnknownRuleError, explain
 from envops.rules.engine import Finding, Rule, Subject, all_rules, findings
 from envops.text.plain_data import plain_data
-from envops.validation.collected_facts import ProgressListener
-from envops.validation.facts_cache import remembered
-from envops.validation.observation import observe
 from envops.validation.observation_request import ObservationRequest
+
+EXAMPLES = """examples:
+  envops rewards explain RWD010             in every environment
+  envops rewards explain RWD010 gsm8k       in one; rules of other gates too
+"""
+
+
+def add_arguments(command: argparse.ArgumentParser) -> None:
+    command.add_argument("rule", metavar="RULE", help="a rule id, of those that `envops explain` lists")
+    arguments.selection(command)
+    arguments.printed(command)
+    command.add_argument("--quiet", action="store_true", help="no progress")
+    command.add_argument("--no-cache", action="store_true", help="observe again even where nothing changed")
+    arguments.network(command, "environments", "they load")
 
 
 @dataclass(frozen=True)
-class Found:
+class RuleFindings:
     """What a rule found in one environment."""
 
     name: str
@@ -38,13 +50,14 @@ class Found:
 def run(options: argparse.Namespace) -> int:
     """Explain the rule and apply it to the chosen environments."""
     try:
-        text = explain(options.explain)
+        text = explain(options.rule)
     except UnknownRuleError as error:
         print(error, file=sys.stderr)
         return exit_codes.USAGE
-    rule = all_rules()[options.explain.strip().upper()]
+    rule = all_rules()[options.rule.strip().upper()]
     root = options.root.absolute()
-    repository = Repository.load(root, options.names or None)
+    choice = chosen_environments(root, options)
+    repository = choice.repository
     workspace, stop = Workspace(root), threading.Event()
     request = ObservationRequest(
         allow_network=options.allow_network,
@@ -52,18 +65,13 @@ def run(options: argparse.Namespace) -> int:
         evaluate=rule.gate in ("smoke", "distribution"),
     )
     found = []
-    for name in repository.select(options.names):
+    for name in choice.names:
         entry, package = repository.registry.environments[name], repository.packages[name]
-        facts = remembered(entry, package, workspace, request)
-        if facts is None:
-            if not options.quiet:
-                print(f"{name}: observing …", file=sys.stderr)
-            listener = ProgressListener(stage=lambda _: None, advance=lambda _done, _total: None)
-            facts = observe(entry, package, workspace, request, listener, stop)
+        facts = facts_of(entry, package, workspace, request, stop, quiet=options.quiet)
         subject = Subject(entry, package, facts)
         hits = tuple(one for one in findings(subject, [rule.gate]) if one.rule == rule.id)
         folder = package.folder.resolve().relative_to(root.resolve()).as_posix()
-        found.append(Found(name, folder, hits, _unseen(rule, facts)))
+        found.append(RuleFindings(name, folder, hits, _unseen(rule, facts)))
     if options.format == "json":
         print_text(for_terminal(lambda _width, _colour: _json(rule, found)))
     else:
@@ -73,7 +81,7 @@ def run(options: argparse.Namespace) -> int:
 
 def _unseen(rule: Rule, facts: Facts) -> str:
     if rule.compares:
-        return "it compares with a base: envops rewards NAME --against main"
+        return "it compares with a base: envops rewards diff NAME --against main"
     if facts.failures:
         stage, failure = next(iter(facts.failures.items()))
         first = (failure.message.strip().splitlines() or [""])[0]
@@ -81,18 +89,18 @@ def _unseen(rule: Rule, facts: Facts) -> str:
     return ""
 
 
-def _page(rule: Rule, found: list[Found], width: int, colour: bool) -> str:
+def _page(rule: Rule, found: list[RuleFindings], width: int, colour: bool) -> str:
     page = Page(width=width, colour=colour)
     for one in found:
         if not one.findings:
-            said = f"{rule.id} finds nothing" if not one.unseen else f"{rule.id} has nothing to say: {one.unseen}"
+            said = f"{rule.id} finds nothing" if not one.unseen else f"{rule.id} was not decided: {one.unseen}"
             page.line((one.name, "bold"), f"  {said}")
         for finding in one.findings:
             _finding(page, one, finding)
     return page.text()
 
 
-def _finding(page: Page, one: Found, finding: Finding) -> None:
+def _finding(page: Page, one: RuleFindings, finding: Finding) -> None:
     style = "dim" if finding.ignored else "bold red" if finding.severity == "error" else "yellow"
     page.paragraph((one.name, "bold"), (finding.rule, style), finding.message, hanging=4)
     if finding.place is not None:
@@ -106,7 +114,7 @@ def _finding(page: Page, one: Found, finding: Finding) -> None:
     page.blank()
 
 
-def _json(rule: Rule, found: list[Found]) -> str:
+def _json(rule: Rule, found: list[RuleFindings]) -> str:
     data = {
         "version": 1,
         "rule": {"id": rule.id, "gate": rule.gate, "severity": rule.severity, "title": rule.title}

@@ -1,4 +1,4 @@
-"""`envops rewards NAME --reply TEXT`: one reply, function by function."""
+"""`envops rewards reply NAME TEXT`: one reply, function by function."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import sys
 import threading
 
 from envops import exit_codes
+from envops.cli import arguments
 from envops.reports.printing import for_terminal, print_text
 from envops.repository.repository import Repository
 from envops.repository.workspace import Workspace
@@ -14,19 +15,35 @@ from envops.system.subprocesses import ProgramFailed
 from envops.validation.job import StageFailed
 from envops.validation.reply import OneReplyError, UnknownTaskError, render_json, render_text, reply_to
 
+EXAMPLES = """examples:
+  envops rewards reply gsm8k "#### 42" --task 3
+  envops rewards reply number-guess "<guess>7</guess>" "<guess>9</guess>"    the turns of a conversation
+  envops rewards reply gsm8k - < reply.txt                                   from standard input
+"""
+
+
+def add_arguments(command: argparse.ArgumentParser) -> None:
+    command.add_argument("name", metavar="NAME", help="the environment")
+    command.add_argument(
+        "replies", nargs="+", metavar="TEXT", help="the reply, or - to read it; several are the turns of a conversation"
+    )
+    command.add_argument("--task", type=int, default=0, metavar="INDEX", help="the task it replies to (default: 0)")
+    arguments.root(command)
+    arguments.printed(command)
+    arguments.network(command, "the environment", "it loads")
+
 
 def run(options: argparse.Namespace) -> int:
     """Score what was given on the command line and print what came of it."""
     root = options.root.absolute()
-    if len(options.names) != 1 or options.reply.count("-") > 1:
-        said = "--reply belongs to one environment" if len(options.names) != 1 else "standard input can be read once"
-        print(f'{said}: envops rewards NAME --reply "TEXT" --task 3', file=sys.stderr)
+    if options.replies.count("-") > 1:
+        print("standard input can be read once: only one TEXT may be -", file=sys.stderr)
         return exit_codes.USAGE
-    repository = Repository.load(root, options.names)
-    (name,) = repository.select(options.names)
+    repository = Repository.load(root, [options.name])
+    (name,) = repository.select([options.name])
     package = repository.packages[name]
-    turns = [sys.stdin.read() if turn == "-" else turn for turn in options.reply]
-    if options.task is not None and options.task < 0:
+    turns = [sys.stdin.read() if turn == "-" else turn for turn in options.replies]
+    if options.task < 0:
         print(f"tasks are counted from 0: there is no task {options.task}", file=sys.stderr)
         return exit_codes.USAGE
     stop = threading.Event()
@@ -35,7 +52,7 @@ def run(options: argparse.Namespace) -> int:
             repository.registry.environments[name],
             package,
             Workspace(root),
-            options.task or 0,
+            options.task,
             turns,
             allow_network=options.allow_network,
             stop=stop,
@@ -44,7 +61,7 @@ def run(options: argparse.Namespace) -> int:
         print(f"{name}: {error}", file=sys.stderr)
         return exit_codes.USAGE
     except (StageFailed, ProgramFailed) as error:
-        print(f"{name} could not be asked: {error.failure.type}: {error.failure.message}", file=sys.stderr)
+        print(f"{name} could not be scored: {error.failure.type}: {error.failure.message}", file=sys.stderr)
         own = error.failure.kind in ("raised", "missing-secret", "network")
         return exit_codes.FAIL if own else exit_codes.ERROR
     if options.format == "json":

@@ -1,15 +1,24 @@
-"""Which environments a command is about: all, those named, those changed, one machine's part of them."""
+"""Which environments a command is about (all, those named, those changed, one machine's part), and their facts."""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from envops.facts.observed import Facts
+from envops.reports.open_progress import open_progress
+from envops.repository.package import Package
+from envops.repository.registry import EnvironmentEntry
 from envops.repository.repository import Repository
 from envops.repository.workspace import Workspace
 from envops.rules.result import Share
+from envops.validation.collected_facts import ProgressListener
+from envops.validation.facts_cache import remembered
+from envops.validation.observation import observe
+from envops.validation.observation_request import ObservationRequest
 from envops.validation.scheduling import Load, divided, expected_timings
 
 
@@ -59,3 +68,35 @@ def _selected(root: Path, options: argparse.Namespace) -> Choice:
     repository = Repository.load(root, only=None if change.everything else change.names)
     wanted = set(repository.select(options.names))
     return Choice(repository, tuple(name for name in repository.packages if name in wanted), change.reason)
+
+
+def facts_of(
+    entry: EnvironmentEntry,
+    package: Package,
+    workspace: Workspace,
+    request: ObservationRequest,
+    stop: threading.Event,
+    *,
+    quiet: bool,
+) -> Facts:
+    """The remembered facts of an environment, or those of an observation now, with its progress unless `quiet`."""
+    known = remembered(entry, package, workspace, request)
+    if known is not None:
+        return known
+    with open_progress([entry.name], quiet=quiet) as progress:
+        listener = ProgressListener(
+            stage=lambda stage: progress.stage(entry.name, stage),
+            advance=lambda done, total: progress.advance(entry.name, done, total),
+        )
+        return observe(entry, package, workspace, request, listener, stop)
+
+
+class HarnessUnsupported(Exception):
+    """The message names the environments that no harness can play."""
+
+
+def check_harness(harness: str | None, repository: Repository, names: Iterable[str]) -> None:
+    """Raise `HarnessUnsupported` where a harness is wanted and an environment is of v0."""
+    without = [name for name in names if repository.packages[name].generation == "v0"]
+    if harness is not None and without:
+        raise HarnessUnsupported(f"--harness requires a v1 environment; {', '.join(without)} is v0")

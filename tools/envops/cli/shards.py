@@ -7,9 +7,27 @@ import json
 import sys
 
 from envops import exit_codes
+from envops.cli import arguments
 from envops.cli.selection import chosen_environments, loads
 from envops.repository.workspace import Workspace
 from envops.validation.scheduling import divided, worthwhile_count
+
+EXAMPLES = """examples:
+  envops shards                                        how the environments would be divided
+  envops shards --changed --max 20 --format json       a matrix for GitHub Actions
+  envops shards --changed origin/main --format json
+
+each entry of the matrix has index, total, names (for envops validate NAMES), seconds (expected);
+an empty one means that nothing is to be proved
+"""
+
+
+def add_arguments(command: argparse.ArgumentParser) -> None:
+    arguments.selection(command)
+    command.add_argument(
+        "--max", type=arguments.positive, default=256, metavar="N", help="machines at most (default and limit: 256)"
+    )
+    arguments.printed(command)
 
 
 def run(options: argparse.Namespace) -> int:

@@ -9,12 +9,26 @@ from pathlib import Path
 from typing import Any
 
 from envops import exit_codes
+from envops.cli import arguments
 from envops.reports.html.written import read_diff
 from envops.reports.reading import read_report
 from envops.reports.run_report import read_runs
 from envops.reports.site.build import NotOurs, build_site
 from envops.reports.site.catalogue import Catalogue, listing_of
 from envops.repository.repository import Repository
+
+EXAMPLES = """examples:
+  envops site                  the catalogue, in reports/site/
+  envops site --out public/
+"""
+
+
+def add_arguments(command: argparse.ArgumentParser) -> None:
+    arguments.root(command)
+    arguments.reports(command, "the reports are")
+    command.add_argument(
+        "--out", type=Path, metavar="FOLDER", help="where the site goes (default: site/ in the reports)"
+    )
 
 
 def run(options: argparse.Namespace) -> int:
@@ -32,7 +46,7 @@ def run(options: argparse.Namespace) -> int:
         return exit_codes.USAGE
     print(f"{pages} pages in {out}")
     if catalogue.report is None:
-        print("no report was found, so nothing is said of what is proven; first: nox -s validate", file=sys.stderr)
+        print("no report was found, so the site shows no verdicts; run first: nox -s validate", file=sys.stderr)
     return exit_codes.PASS
 
 

@@ -7,13 +7,28 @@ import sys
 import threading
 
 from envops import exit_codes
+from envops.cli import arguments
 from envops.repository.repository import Repository
 from envops.repository.workspace import Workspace
 from envops.system.subprocesses import ProgramFailed
 from envops.validation.authors_pytest import run_pytest
 
+EXAMPLES = """examples:
+  envops test reverse-text                      tests/test_*.py and tests/cases.yaml
+  envops test reverse-text -k empty -x          pytest's own flags
+  envops test reverse-text tests/cases.yaml -v
+"""
+
 MEANING = {0: exit_codes.PASS, 1: exit_codes.FAIL, 2: exit_codes.INTERRUPTED, 4: exit_codes.USAGE, 5: exit_codes.USAGE}
 """pytest's exit codes; 5 says that nothing was selected."""
+
+
+def add_arguments(command: argparse.ArgumentParser) -> None:
+    arguments.root(command)
+    command.add_argument("name", metavar="NAME", help="the environment")
+    command.add_argument(
+        "pytest", nargs=argparse.REMAINDER, metavar="PYTEST ARGUMENTS", help="passed to pytest unchanged"
+    )
 
 
 def run(options: argparse.Namespace) -> int:

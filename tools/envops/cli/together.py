@@ -7,10 +7,20 @@ import sys
 import threading
 
 from envops import exit_codes
+from envops.cli import arguments
 from envops.repository.repository import Repository
 from envops.repository.workspace import Workspace
 from envops.system.subprocesses import ProgramFailed
 from envops.validation.co_install import import_together
+
+EXAMPLES = """examples:
+  envops together                  all, the environments of each generation of verifiers by themselves
+  envops together gsm8k wordle     these
+"""
+
+
+def add_arguments(command: argparse.ArgumentParser) -> None:
+    arguments.selection(command, changed=False)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -24,7 +34,7 @@ def run(options: argparse.Namespace) -> int:
         try:
             lines = import_together(group, Workspace(root), threading.Event())
         except ProgramFailed as error:
-            print(f"{generation}: {len(group)} environments do not work side by side", file=sys.stderr)
+            print(f"{generation}: {len(group)} environments cannot be installed together", file=sys.stderr)
             print(error.failure.message, file=sys.stderr)
             code = max(code, exit_codes.FAIL if error.failure.kind == "raised" else exit_codes.ERROR)
             continue

@@ -1,4 +1,4 @@
-"""`envops train`: compile the declared runs, and submit those that are due."""
+"""`envops train`: submit the declared runs that are due, and train those of this machine."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from envops import exit_codes
-from envops.cli.declared import run_result
-from envops.files.atomic_write import write_whole
+from envops.cli import arguments
+from envops.cli.train_file import train_here
 from envops.hub.access import INSTALL, HubUnavailable, find_prime, hub_access
 from envops.hub.state import read_hub
 from envops.release.planning import desired_of
@@ -21,38 +21,37 @@ from envops.repository.registry import Registry, load_registry
 from envops.repository.repository import Repository
 from envops.repository.run import RunSpec
 from envops.system.subprocesses import Interrupted
-from envops.training.declared_runs import DeclaredRun, declared_runs, leftover_configs, write_configs
+from envops.training.declared_runs import DeclaredRun, declared_runs
 from envops.training.due import DecidedRun, Situation, carry_out, decided_runs
 from envops.training.trainers import trainer_named
 
+EXAMPLES = """examples:
+  envops train                                 submit what is due: submit: on-release, and not there yet
+  envops train --dry-run                       what would be submitted, and why
+  envops train reverse-text-4b                 this run, also where it says submit: manual
+  envops train reverse-text-here               backend: trl: train it on this machine, now
+"""
+
+
+def add_arguments(command: argparse.ArgumentParser) -> None:
+    add_runs(command)
+    command.add_argument("--dry-run", action="store_true", help="show what would be submitted, and submit nothing")
+
+
+def add_runs(command: argparse.ArgumentParser) -> None:
+    """Which declared runs, and how they are shown."""
+    command.add_argument("names", nargs="*", metavar="RUN", help="runs of the registry (default: all)")
+    arguments.root(command)
+    arguments.printed(command, "markdown")
+    command.add_argument("--quiet", action="store_true", help="only what fails")
+
 
 def run(options: argparse.Namespace) -> int:
-    """Compile, and submit unless an option forbids it; the exit code."""
-    if options.check and not options.compile_only:
-        print("--check belongs to --compile-only", file=sys.stderr)
-        return exit_codes.USAGE
-    if options.requirements:
-        return _tell_requirements(options)
-    if options.probe:
-        from envops.cli.probe import run as run_probe
-
-        return run_probe(options)
-    if options.config:
-        from envops.cli.train_here import run_config
-
-        return run_config(options.config, options)
-    if options.env or options.model:
-        from envops.cli.train_fast import run as run_fast
-
-        return run_fast(options)
+    """Train the named runs of this machine, submit what is due of the others; the exit code."""
     root = options.root.absolute()
-    if options.compile_only:
-        return _compile(root, chosen_runs(root, options.names), options)
-    here = _runs_of_this_machine(root, options.names)
+    here = runs_of_this_machine(root, options.names)
     if here and not options.dry_run:
-        from envops.cli.train_here import run as run_here
-
-        code = run_here(options, chosen_runs(root, here))
+        code = train_here(options, chosen_runs(root, here))
         options.names = [name for name in options.names if name not in here]
         if code != exit_codes.PASS or not options.names:
             return code
@@ -65,7 +64,7 @@ def run(options: argparse.Namespace) -> int:
         return exit_codes.INTERRUPTED
 
 
-def _runs_of_this_machine(root: Path, names: list[str]) -> list[str]:
+def runs_of_this_machine(root: Path, names: list[str]) -> list[str]:
     """Those of the named runs that `train` itself trains; they need neither the Hub nor a key."""
     if not names:
         return []
@@ -75,15 +74,6 @@ def _runs_of_this_machine(root: Path, names: list[str]) -> list[str]:
 
 def _is_trained_here(spec: RunSpec) -> bool:
     return trainer_named(spec.backend).limits.on_this_machine
-
-
-def _tell_requirements(options: argparse.Namespace) -> int:
-    """What has to be installed for this call, a file of requirements per line; `nox -s train` asks."""
-    known = load_registry(options.root.absolute()).specs if options.names else {}
-    chosen = [known[name] for name in options.names if name in known]
-    here = options.probe or options.config or any(_is_trained_here(spec) for spec in chosen)
-    print("tools/requirements-trl.lock" if here else "tools/requirements-prime.lock")
-    return exit_codes.PASS
 
 
 def _submit(root: Path, options: argparse.Namespace) -> int:
@@ -102,7 +92,7 @@ def _submit(root: Path, options: argparse.Namespace) -> int:
                 outcomes[each.run.spec.name] = said.outcome
                 states[each.run.spec.name] = ": ".join(filter(None, (said.outcome, said.message, said.next)))
     results = [run_result(each.run, states[each.run.spec.name], each.decision.next) for each in decided]
-    print(situation.access.scrubber.text(_shown(results, (), options)), end="")
+    print(situation.access.scrubber.text(shown_runs(results, (), options)), end="")
     return _exit_code(decided, outcomes)
 
 
@@ -160,7 +150,7 @@ def checked_names(registry: Registry, names: list[str]) -> list[str]:
     return [name for name in registry.specs if not names or name in names]
 
 
-def _shown(results: Sequence[RunResult], changed: Sequence[str], options: argparse.Namespace) -> str:
+def shown_runs(results: Sequence[RunResult], changed: Sequence[str], options: argparse.Namespace) -> str:
     if options.format == "json":
         return runs_as_json(results)
     if options.format == "markdown":
@@ -168,18 +158,21 @@ def _shown(results: Sequence[RunResult], changed: Sequence[str], options: argpar
     return render_runs(results, changed, quiet=options.quiet)
 
 
-def _compile(root: Path, runs: list[DeclaredRun], options: argparse.Namespace) -> int:
-    def keep(_path: Path, _text: str) -> None:
-        """Write nothing: the difference is printed."""
-
-    changed = write_configs(root, runs, keep if options.check else write_whole)
-    leftover = [] if options.names else leftover_configs(root, runs)
-    results = [run_result(run) for run in runs]
-    print(_shown(results, changed, options), end="")
-    for name in leftover:
-        print(f"{name}: its run is declared no more; remove it", file=sys.stderr)
-    if options.check:
-        for name in changed:
-            print(f"{name} is out of date; write it anew with: nox -s train -- --compile-only", file=sys.stderr)
-    stale = options.check and (changed or leftover)
-    return exit_codes.FAIL if stale or any(run.fails for run in runs) else exit_codes.PASS
+def run_result(run: DeclaredRun, state: str = "", then: str = "") -> RunResult:
+    """One run as reports show it."""
+    compiled = run.compiled
+    command = " ".join(compiled.command) if compiled else ""
+    return RunResult(
+        name=run.spec.name,
+        backend=run.trainer.name,
+        model=run.spec.model,
+        environments=tuple(source.label for source in run.spec.environments),
+        verdict="fail" if run.fails else "pass",
+        files=tuple(compiled.files) if compiled else (),
+        command=compiled.command if compiled else (),
+        units=compiled.units if compiled else {},
+        notes=(*(compiled.notes if compiled else ()), *((f"next: {then}",) if then and then != command else ())),
+        findings=run.findings,
+        submit=run.spec.submit,
+        state=state,
+    )

@@ -1,4 +1,7 @@
-"""`envops validate` and its single gates: declare, observe, judge, report, for every environment."""
+"""`envops validate` and its single gates: observe the chosen environments, judge them, and report.
+
+`smoke` and `distribution` take `--endpoint` as well: then a real model answers instead of the scripted policies.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +13,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from envops import __version__, exit_codes
-from envops.cli.harness_support import NotSeated, check_seat
-from envops.cli.selection import chosen_environments
+from envops.cli import arguments
+from envops.cli.selection import HarnessUnsupported, check_harness, chosen_environments
 from envops.reports.open_progress import open_progress
 from envops.reports.written import report
 from envops.repository.problem import DeclarationError
@@ -25,48 +28,67 @@ from envops.validation.observation_request import ObservationRequest
 from envops.validation.runner import run_all
 from envops.validation.verdicts import BRIEF_FROM, ValidationRequest
 
+PLAYED = ("smoke", "distribution")
+"""The gates that play rollouts."""
+_ON_ALL = """examples:
+  envops {name}                        every environment of the registry
+  envops {name} reverse-text gsm8k     these two
+  envops {name} --changed              what differs from the main branch
+  envops {name} --changed HEAD~1       what differs from a commit
+  envops {name} --format json --quiet  for machines
+"""
+_WITH_A_MODEL = "  envops {name} gsm8k --endpoint qwen3-30b --max-cost 0.50\n"
+EXAMPLES = {
+    name: _ON_ALL.format(name=name) + (_WITH_A_MODEL.format(name=name) if name in PLAYED else "")
+    for name in ("validate", *GATES)
+}
+
+
+def add_arguments(command: argparse.ArgumentParser) -> None:
+    """The arguments of all gates, and those of a real model where the gate plays rollouts."""
+    arguments.selection(command)
+    arguments.printed(command, "markdown")
+    command.add_argument("--quiet", action="store_true", help="no progress, and only what decides the verdict")
+    command.add_argument("--no-cache", action="store_true", help="observe again even where nothing changed")
+    arguments.network(command, "environments", "they load")
+    command.add_argument(
+        "--jobs", type=arguments.positive, metavar="N", help="environments at the same time (default: cores)"
+    )
+    who = command.add_mutually_exclusive_group()
+    who.add_argument(
+        "--shard",
+        type=_shard,
+        metavar="K/N",
+        help="only the K-th of N parts of equal work; `envops report merge` joins them",
+    )
+    arguments.reports(command)
+    if command.get_default("command") in PLAYED:
+        arguments.model(command, speaker=who)
+        command.add_argument(
+            "--harness",
+            metavar="NAME",
+            help="v1: let another harness play: null, bash, or one of a package in the lock; those that install "
+            "themselves need --allow-network the first time (default: one in the worker that needs no network)",
+        )
+
+
+def _shard(text: str) -> tuple[int, int]:
+    index, _, of = text.partition("/")
+    if not 1 <= int(index) <= int(of):
+        raise argparse.ArgumentTypeError("must be K/N with K from 1 to N")
+    return int(index), int(of)
+
 
 def run(options: argparse.Namespace) -> int:
     """Validate the chosen environments and return the exit code."""
-    contradiction = _contradiction(options)
-    if contradiction:
-        print(contradiction, file=sys.stderr)
-        return exit_codes.USAGE
-    if getattr(options, "results", None) is not None:
-        from envops.cli.results_gate import run as run_on_results
-
-        return run_on_results(options)
-    if getattr(options, "pool", None) is not None:
-        from envops.cli.pool_gate import run as run_in_pool
-
-        return run_in_pool(options)
-    if getattr(options, "hosted", False):
-        from envops.cli.hosted_gate import run as run_hosted
-
-        return run_hosted(options)
     if getattr(options, "endpoint", None) is not None:
-        from envops.cli.model_gate import run as run_with_model
+        from envops.cli.model_gate import run_with_model  # scripted runs do not wait for what models need
 
         return run_with_model(options)
+    if getattr(options, "max_cost", None) is not None:
+        print("--max-cost needs --endpoint NAME: scripted policies cost nothing", file=sys.stderr)
+        return exit_codes.USAGE
     return _run_scripted(options)
-
-
-def _contradiction(options: argparse.Namespace) -> str:
-    """What is wrong with how flags were put together; empty where nothing is."""
-    flags = ("results", "endpoint", "pool", "hosted", "harness", "max_cost")
-    values = {name: getattr(options, name, None) for name in flags}
-    given = {name for name, value in values.items() if value is not None and value is not False}
-    if options.shard is not None and given & {"results", "endpoint"}:
-        return "--shard divides the scripted gates: it does not go with --results or --endpoint"
-    if "harness" in given and given & {"results", "pool", "hosted"}:
-        return "--harness plays rollouts here: it does not go with --results, --pool or --hosted"
-    if len(given & {"results", "pool", "hosted"}) > 1:
-        return "--results, --pool and --hosted say three ways to come by rollouts: choose one"
-    if given & {"pool", "hosted"} and "endpoint" not in given:
-        return "--pool and --hosted go with --endpoint NAME: the model that speaks"
-    if "max_cost" in given and "endpoint" not in given:
-        return "--max-cost belongs to --endpoint NAME: scripted policies cost nothing"
-    return ""
 
 
 def _run_scripted(options: argparse.Namespace) -> int:
@@ -85,7 +107,7 @@ def _run_scripted(options: argparse.Namespace) -> int:
     names = choice.names
     try:
         observation = _observation_request(options, gates, choice.repository, names)
-    except NotSeated as error:
+    except HarnessUnsupported as error:
         print(f"{error}", file=sys.stderr)
         return exit_codes.USAGE
     request = ValidationRequest(choice.repository, Workspace(root), len(names) >= BRIEF_FROM, gates, observation)
@@ -111,9 +133,9 @@ def _run_scripted(options: argparse.Namespace) -> int:
 def _observation_request(
     options: argparse.Namespace, gates: tuple[Gate, ...], repository: Repository, names: Sequence[str]
 ) -> ObservationRequest:
-    """What is to be observed. Raises `NotSeated`."""
+    """What is to be observed. Raises `HarnessUnsupported`."""
     harness, tasks, rollouts = (getattr(options, name, None) for name in ("harness", "tasks", "rollouts"))
-    check_seat(harness, repository, names)
+    check_harness(harness, repository, names)
     request = ObservationRequest(
         allow_network=options.allow_network,
         use_cache=not options.no_cache,

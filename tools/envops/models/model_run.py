@@ -130,7 +130,8 @@ def asked_of(
     """How much to evaluate: from the flags, or else these numbers of tasks and rollouts."""
     tasks, rollouts = options.tasks or tasks, options.rollouts or rollouts
     if tasks > most:
-        raise RunRefused(f"-n {tasks}: at most {most:,} tasks here; --pool and --hosted play more")
+        more = "envops distribution hosted NAME --endpoint NAME"
+        raise RunRefused(f"-n {tasks}: at most {most:,} tasks here; for more: {more}")
     concurrent = endpoint.concurrency if endpoint else 32
     seconds = min(LONGEST_SECONDS, max(600.0, tasks * rollouts / concurrent * SECONDS_PER_CALL))
     return EvaluationSize(tasks, rollouts, concurrent, seconds, getattr(options, "harness", None))

@@ -56,7 +56,7 @@ def _steps(path: Path) -> Iterator[Mapping[str, str]]:
             if texts["action"] in ACTIONS:
                 yield texts
     except (ValueError, KeyError, TypeError, RecursionError):
-        raise DeclarationError([Problem(str(path), None, "is not a plan of envops plan")]) from None
+        raise DeclarationError([Problem(str(path), None, "was not written by `envops plan`")]) from None
 
 
 def _small(path: Path) -> Path:

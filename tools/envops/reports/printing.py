@@ -1,4 +1,4 @@
-"""Text on a terminal or in a log of GitHub, and pages in the summary of its jobs."""
+"""Text on a terminal or in a log of GitHub, pages in the summary of its jobs, and reports that commands write."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TextIO
 
+from envops.files.atomic_write import write_whole
 from envops.reports.annotations import wants_annotations
 from envops.text.visible_text import fitting, without_workflow_commands
 
@@ -40,3 +41,12 @@ def append_to_summary(page: str | Iterable[str], environ: Mapping[str, str] = os
     if summary and wants_annotations(environ):
         with Path(summary).open("a", encoding="utf-8") as file:
             file.writelines([page] if isinstance(page, str) else page)
+
+
+def write_report(path: Path, text: str) -> None:
+    """Write a report. One that cannot be written is named on standard error, and the verdict stays."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(path, text)
+    except OSError as error:
+        print(f"{path} could not be written: {error}", file=sys.stderr)

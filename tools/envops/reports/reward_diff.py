@@ -57,7 +57,7 @@ class EnvironmentDiff:
 
 @dataclass(frozen=True)
 class DiffResult:
-    """One run of `envops rewards --against`."""
+    """One run of `envops rewards diff`."""
 
     base: str
     verdict: Verdict

@@ -95,7 +95,7 @@ class Gates:
 
 @dataclass(frozen=True)
 class Probe:
-    """How `envops train NAME --probe` trains a tiny model on it."""
+    """How `envops train probe NAME` trains a tiny model on it."""
 
     __pydantic_config__ = KEYS
 

@@ -337,7 +337,7 @@ def run_is_gone(run: RunLog) -> Iterator[Found]:
             f"the run {said}",
             then="prime train logs ID shows why; prime train restart ID goes on from the last checkpoint"
             if status != "MISSING"
-            else "it was deleted, or belongs to another team (PRIME_TEAM_ID); nox -s train submits it anew",
+            else "it was deleted, or belongs to another team (PRIME_TEAM_ID); submit it anew with: nox -s train",
             stop="it has ended",
             status=run.status,
         )

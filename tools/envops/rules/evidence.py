@@ -195,7 +195,7 @@ def of_reply(facts: Facts, reply: ShownReply, earned: EarnedReward | None = None
 
     What it is taken to answer is known of one whole reply only: not of a conversation, nor of a reply that was
     shortened. The marks are those by which scripted policies find answers; what the environment's own parser reads
-    is in the output of `envops rewards --reply`.
+    is in the output of `envops rewards reply`.
     """
     whole = reply.length is None and reply.text.strip()
     task = next((one for one in facts.tasks if one.index == reply.task), None)

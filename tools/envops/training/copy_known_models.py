@@ -43,7 +43,7 @@ def _renderers() -> dict[str, Any]:
     """Of the package renderers. Its source is read: importing it needs more than these two tables need."""
     specification = importlib.util.find_spec("renderers")
     if specification is None or specification.origin is None:
-        sys.exit("the package renderers is not installed: nox -s models installs it")
+        sys.exit("the package renderers is not installed: install it with: nox -s models")
     folder = Path(specification.origin).parent
     fields = _fields(ast.parse((folder / "configs.py").read_text(encoding="utf-8")))
     return {

@@ -158,7 +158,8 @@ def leftover_configs(root: Path, runs: Iterable[DeclaredRun]) -> list[str]:
 
 def _is_compiled(path: Path) -> bool:
     with path.open(encoding="utf-8", errors="replace") as file:
-        return "envops train --compile-only" in "".join(line for _, line in zip(range(4), file, strict=False))
+        head = "".join(line for _, line in zip(range(4), file, strict=False))
+    return "by `envops train " in head  # earlier versions wrote --compile-only behind it
 
 
 def _trained_on(

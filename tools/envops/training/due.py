@@ -60,9 +60,7 @@ def decision_on(run: RunState) -> RunDecision:
     if run.retired:
         return RunDecision("manual", f"retired: {run.retired}", f"use backend: {SUBMITTED.limits.name}")
     if run.failing:
-        return RunDecision(
-            "refused", f"its rules fail: {', '.join(run.failing)}", "nox -s train -- --compile-only shows why"
-        )
+        return RunDecision("refused", f"its rules fail: {', '.join(run.failing)}", "nox -s train -- compile")
     if not run.hosted:
         return RunDecision("manual", "it runs on your own machine", run.command)
     if run.platform is None:

@@ -130,7 +130,7 @@ def _needs_container(id: str) -> str:
     return (
         f"the harness {id} drives a program that wants a container, but harnesses are processes of this machine here. "
         "Evaluate with verifiers' own command in a container (--env.agent.runtime.type docker), and judge its results "
-        "with: envops distribution NAME --results FILE"
+        "with: envops distribution results NAME FILE"
     )
 
 

@@ -25,7 +25,7 @@ def open_hub(name: str, config: str = "", split: str = "", revision: str = "") -
         from huggingface_hub import HfApi
         from huggingface_hub.constants import is_offline_mode
     except ImportError:
-        remedy = "Run nox -s inspect or nox -s new, which bring what is needed, or pip install datasets."
+        remedy = "Use `nox -s inspect` or `nox -s new`, which install what is needed, or pip install datasets."
         raise SourceProblem(f"{name}: reading the Hub needs the package datasets", remedy) from None
     datasets.disable_progress_bars()
     with _explained(name, revision):

@@ -205,7 +205,7 @@ def _parquet(file: Path) -> Iterator[DatasetRow]:
         from pyarrow.parquet import ParquetFile
     except ImportError:
         raise SourceProblem(
-            f"{file}: reading Parquet needs pyarrow", "Run nox -s inspect, which brings it, or pip install pyarrow."
+            f"{file}: reading Parquet needs pyarrow", "Use `nox -s inspect`, which installs it, or pip install pyarrow."
         ) from None
     try:
         with ParquetFile(file) as table:

@@ -57,7 +57,7 @@ def rewards_changed_without_a_new_version(subject: Subject) -> Iterator[Found]:
     """Rewards changed since the base, and the version did not.
 
     What: Every reply of one corpus (policies, cases, rollouts), scored by the base's code and by this code, earns the
-        same, unless project.version was raised. Only with `envops rewards --against`.
+        same, unless project.version was raised. Only with `envops rewards diff`.
     Why: Under one version number, two training runs optimise two different rewards, and their results cannot be
         compared.
     Fix: Raise project.version in pyproject.toml. If the change of the reward was not intended, undo it.
@@ -96,7 +96,7 @@ def rewards_changed_with_a_new_version(subject: Subject) -> Iterator[Found]:
 def port_pays_differently(subject: Subject) -> Iterator[Found]:
     """A port does not reward the same as its original.
 
-    What: Two packages of different names, compared with `envops rewards --against FOLDER`, give every reply of the
+    What: Two packages of different names, compared with `envops rewards diff --against FOLDER`, give every reply of the
         corpus the same total and the same score by every function of the same name.
     Why: A port is trusted because it is equal. Otherwise results of the two cannot be compared.
     Fix: Fix the port. If the difference is intended, document it in the README and ignore the rule with that reason.

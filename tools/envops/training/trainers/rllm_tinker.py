@@ -24,7 +24,7 @@ from envops.training.trainers.trainer import (
 ADVANTAGES = {"grpo": "grpo", "rloo": "rloo", "reinforce": "reinforce"}
 NEW_KEYS = ("verifiers",)
 ENTRY = '''\
-"""Starts rLLM's unified trainer on a verifiers environment; written by `envops train --compile-only`."""
+"""Starts rLLM's unified trainer on a verifiers environment; written by `envops train compile`."""
 
 import hydra
 import verifiers as vf

@@ -157,7 +157,7 @@ def heading(request: CompileRequest, title: str, file: str, *lines: str) -> list
     spec = request.spec
     return [
         f"Run {spec.name} for {title}: {file}",
-        f"Compiled from {spec.file} (runs.{spec.name}) by `envops train --compile-only`; do not edit by hand.",
+        f"Compiled from {spec.file} (runs.{spec.name}) by `envops train compile`; do not edit by hand.",
         *lines,
     ]
 

@@ -198,7 +198,7 @@ def _settings(spec: RunSpec, native: Mapping[str, Any]) -> TrainerSettings:
 
 TRAINER = Trainer(
     limits=LIMITS,
-    started_by="`nox -s train -- RUN`, [here and now](#on-this-machine); `nox -s train -- ENVIRONMENT --probe`, "
+    started_by="`nox -s train -- RUN`, [here and now](#on-this-machine); `nox -s train -- probe ENVIRONMENT`, "
     "a tiny model ([the probe](training-probe.md))",
     compile=_compile,
     settings=_settings,

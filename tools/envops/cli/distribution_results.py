@@ -1,4 +1,4 @@
-"""`envops distribution NAME --results FILE`: the gate on rollouts that were made elsewhere."""
+"""`envops distribution results NAME FILE`: the gate on rollouts that were made elsewhere."""
 
 from __future__ import annotations
 
@@ -8,12 +8,14 @@ import threading
 import time
 from collections import Counter
 from dataclasses import replace
+from pathlib import Path
 
 from envops import __version__, exit_codes
+from envops.cli import arguments
+from envops.cli.selection import facts_of
 from envops.facts.observed import Facts
 from envops.facts.stages import needed_by
 from envops.models.import_results import Expected, Imported, NoResults, import_results, say_problems
-from envops.reports.open_progress import open_progress
 from envops.reports.written import report
 from envops.repository.package import Package
 from envops.repository.registry import EnvironmentEntry
@@ -22,43 +24,61 @@ from envops.repository.workspace import Workspace
 from envops.rules.engine import Subject
 from envops.rules.result import ValidationResult, environment_result
 from envops.rules.verdict import judge
-from envops.validation.collected_facts import ProgressListener
-from envops.validation.facts_cache import remembered
-from envops.validation.observation import observe
 from envops.validation.observation_request import ObservationRequest
 
 STAGES = needed_by("smoke", "distribution")
 
 
+EXAMPLES = """examples:
+  envops distribution results reverse-text outputs/traces.jsonl      rollouts of verifiers v1
+  envops distribution results gsm8k outputs/evals/gsm8k--model/1a2b  the newest of a folder, here of vf-eval
+"""
+
+
+def add_arguments(command: argparse.ArgumentParser) -> None:
+    command.add_argument("name", metavar="NAME", help="the environment")
+    command.add_argument(
+        "results", type=Path, metavar="FILE", help="our JSONL, v0's results.jsonl, v1's traces.jsonl, or their folder"
+    )
+    arguments.root(command)
+    arguments.printed(command, "markdown")
+    command.add_argument("--quiet", action="store_true", help="no progress, and only what decides the verdict")
+    command.add_argument("--no-cache", action="store_true", help="observe again even where nothing changed")
+    arguments.network(command, "the environment", "it loads")
+    arguments.reports(command)
+
+
 def run(options: argparse.Namespace) -> int:
     """Judge the file and return the exit code."""
+    return judge_results(options.name, options.results, options)
+
+
+def judge_results(name: str, results: Path, options: argparse.Namespace) -> int:
+    """Judge a file or folder of results of an environment and return the exit code."""
     started = time.monotonic()
     root = options.root.absolute()
-    if len(options.names) != 1:
-        print("--results belongs to one environment: envops distribution NAME --results FILE", file=sys.stderr)
+    if not results.exists():
+        print(f"{results} does not exist", file=sys.stderr)
         return exit_codes.USAGE
-    if not options.results.exists():
-        print(f"{options.results} does not exist", file=sys.stderr)
-        return exit_codes.USAGE
-    repository = Repository.load(root, options.names)
-    (name,) = repository.select(options.names)
+    repository = Repository.load(root, [name])
+    (name,) = repository.select([name])
     entry, package = repository.registry.environments[name], repository.packages[name]
     known = known_environment(entry, package, Workspace(root), options)
     if known.description is None:
         judgement = judge(Subject(entry, package, known), ["distribution"])
-        facts, path = known, options.results
+        facts, path = known, results
     else:
         try:
-            imported = import_results(options.results, Expected(name, package.module, package.digest, known))
+            imported = import_results(results, Expected(name, package.module, package.digest, known))
         except (NoResults, OSError) as error:
             print(f"{name}: {error}", file=sys.stderr)
             return exit_codes.USAGE
         path = imported.path
         if imported.refusals:
-            say_problems(path, imported.refusals, "not judged, because the file is evidence of something else")
+            say_problems(path, imported.refusals, "not judged: the file is about something else")
             return exit_codes.USAGE
-        say_problems(path, imported.problems, "judged all the same: what cannot be used counts as missing")
-        facts = facts_of(imported, known)
+        say_problems(path, imported.problems, "judged all the same; unusable rollouts count as missing")
+        facts = _with_rollouts(imported, known)
         judgement = judge(Subject(entry, package, facts), ["distribution"])
     seconds = time.monotonic() - started
     judged = environment_result(package, facts, judgement, root=root, cached=False, seconds=seconds)
@@ -74,18 +94,10 @@ def known_environment(
 ) -> Facts:
     """What the environment is, without scores or rollouts of our own."""
     request = ObservationRequest(options.allow_network, not options.no_cache, evaluate=False, score=False)
-    known = remembered(entry, package, workspace, request)
-    if known is None:
-        with open_progress([entry.name], quiet=options.quiet) as progress:
-            listener = ProgressListener(
-                stage=lambda stage: progress.stage(entry.name, stage),
-                advance=lambda done, total: progress.advance(entry.name, done, total),
-            )
-            known = observe(entry, package, workspace, request, listener, threading.Event())
-    return known
+    return facts_of(entry, package, workspace, request, threading.Event(), quiet=options.quiet)
 
 
-def facts_of(imported: Imported, known: Facts) -> Facts:
+def _with_rollouts(imported: Imported, known: Facts) -> Facts:
     """The environment as it is known here, with the rollouts of the file and no others."""
     asked = Counter(row.speaker for row in imported.rows)
     return replace(

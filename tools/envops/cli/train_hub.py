@@ -1,4 +1,4 @@
-"""`envops train --env owner/name --model M`: a run on what is on the Hub already, without registry and gates."""
+"""`envops train hub OWNER/NAME --model M`: a run on what is on the Hub already, without registry and gates."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from envops import exit_codes
-from envops.cli.declared import run_result
+from envops.cli import arguments
+from envops.cli.train import run_result
 from envops.files.atomic_write import write_whole
 from envops.hub.access import HubAccess, HubUnavailable, Prime, the_platform
 from envops.hub.state import read_hub
@@ -25,12 +26,16 @@ from envops.training.declared_runs import DeclaredRun, declared_runs
 from envops.training.submit import Platform, RunIdentity, identity_of, submit
 from envops.training.trainers import SUBMITTED
 
+EXAMPLES = """examples:
+  envops train hub primeintellect/gsm8k --model Qwen/Qwen3-4B-Instruct-2507
+  envops train hub primeintellect/gsm8k@0.1.2 acme/wordle --model Qwen/Qwen3-4B-Instruct-2507 --dry-run
+"""
 ADDRESS = re.compile(r"[A-Za-z0-9]+([._-][A-Za-z0-9]+)*/[A-Za-z0-9]+([._-][A-Za-z0-9]+)*(@[0-9][A-Za-z0-9.+!_-]*)?")
 BATCH, GROUP = 128, 8
 
 
 @dataclass(frozen=True)
-class FastRun:
+class HubRun:
     """What was asked for, compiled."""
 
     run: DeclaredRun
@@ -43,21 +48,35 @@ class Unusable(Exception):
     """The command line cannot be run; the message names what to write."""
 
 
+def add_arguments(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "environments", nargs="+", metavar="OWNER/NAME", help="train on it; several are a mix; @VERSION pins one"
+    )
+    command.add_argument("--model", required=True, metavar="M", help="the model to begin with")
+    command.add_argument("--max-steps", type=int, default=100, metavar="N", help="training steps (default: 100)")
+    command.add_argument("--dry-run", action="store_true", help="show the configuration, and submit nothing")
+    command.add_argument("--yes", action="store_true", help="submit without asking")
+    command.add_argument(
+        "--output", type=Path, metavar="FILE", help="where the configuration goes (default: configs/rl/)"
+    )
+    arguments.root(command)
+
+
 def run(options: argparse.Namespace) -> int:
     """Compile, show, ask, submit; the exit code."""
     try:
         _check(options)
         prime, access = the_platform()
-        fast = _compiled(options, prime, access)
-        write_whole(fast.file, fast.text)
-        print(f"{fast.file}:\n\n{fast.text}")
-        print(access.scrubber.text(render_runs([run_result(fast.run)], quiet=True)), end="")
-        if fast.run.fails:
+        hub_run = _compiled(options, prime, access)
+        write_whole(hub_run.file, hub_run.text)
+        print(f"{hub_run.file}:\n\n{hub_run.text}")
+        print(access.scrubber.text(render_runs([run_result(hub_run.run)], quiet=True)), end="")
+        if hub_run.run.fails:
             return exit_codes.FAIL
-        if options.dry_run or not _approved(options, fast):
+        if options.dry_run or not _approved(options, hub_run):
             return exit_codes.PASS
         platform = Platform(prime, access, Workspace(options.root.absolute()).base, threading.Event())
-        said = submit(fast.run, fast.identity, platform)
+        said = submit(hub_run.run, hub_run.identity, platform)
     except (Unusable, HubUnavailable) as error:
         print(error, file=sys.stderr)
         return exit_codes.USAGE
@@ -70,19 +89,15 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _check(options: argparse.Namespace) -> None:
-    if options.names:
-        raise Unusable(f"--env is for runs that are not declared; leave out {' '.join(options.names)}")
-    if not options.env or not options.model:
-        raise Unusable("a run without a declaration needs both: --env owner/name --model M")
-    for address in options.env:
+    for address in options.environments:
         if not ADDRESS.fullmatch(address):
-            raise Unusable(f"--env {address}: an environment of the Hub is owner/name, or owner/name@1.2.3")
+            raise Unusable(f"{address}: an environment of the Hub is owner/name, or owner/name@1.2.3")
     if not sys.stdin.isatty() and not options.yes and not options.dry_run:
         raise Unusable("not a terminal, so nobody can confirm: add --yes to submit, or --dry-run to see it only")
 
 
-def _compiled(options: argparse.Namespace, prime: Prime, access: HubAccess) -> FastRun:
-    external = _external(options.env, prime, access)
+def _compiled(options: argparse.Namespace, prime: Prime, access: HubAccess) -> HubRun:
+    external = _external(options.environments, prime, access)
     name = _name(options)
     declared: dict[str, Any] = {
         "backend": SUBMITTED.limits.name,
@@ -103,7 +118,7 @@ def _compiled(options: argparse.Namespace, prime: Prime, access: HubAccess) -> F
     path, text = next(iter(compiled.compiled.files.items()))
     file = options.output or root / path
     file.parent.mkdir(parents=True, exist_ok=True)
-    return FastRun(compiled, identity, file, text)
+    return HubRun(compiled, identity, file, text)
 
 
 def _external(addresses: list[str], prime: Prime, access: HubAccess) -> dict[str, ExternalEntry]:
@@ -118,20 +133,20 @@ def _external(addresses: list[str], prime: Prime, access: HubAccess) -> dict[str
         reading = hub.pinned[address] if version else hub.readings[place]
         there = reading.environment.version if reading.environment else ""
         if reading.standing != "found" or not (version or there):
-            raise Unusable(f"{address} is not to be had on the Hub: {reading.why or 'nothing is published there'}")
+            raise Unusable(f"{address} was not found on the Hub: {reading.why or 'nothing is published there'}")
         label = name if name not in found else f"{owner}-{name}"
         found[label] = ExternalEntry(label, owner, name, version or there)
     return found
 
 
 def _name(options: argparse.Namespace) -> str:
-    environments = "-".join(address.partition("@")[0].rpartition("/")[2] for address in options.env)
+    environments = "-".join(address.partition("@")[0].rpartition("/")[2] for address in options.environments)
     text = f"{environments}-{options.model.rpartition('/')[2]}".lower()
     return re.sub(r"[^a-z0-9.]+", "-", text).strip("-.")[:60].strip("-.")
 
 
-def _approved(options: argparse.Namespace, fast: FastRun) -> bool:
+def _approved(options: argparse.Namespace, hub_run: HubRun) -> bool:
     if options.yes:
         return True
-    answer = input(f"Submit {fast.identity.name}? Hosted GPUs are paid by the hour. [y/N] ")
+    answer = input(f"Submit {hub_run.identity.name}? Hosted GPUs are paid by the hour. [y/N] ")
     return answer.strip().lower() in ("y", "yes")

@@ -1,4 +1,4 @@
-"""The questions of `envops rewards`, and `envops test`, asked of real environments of both generations."""
+"""The commands of `envops rewards`, and `envops test`, on real environments of both generations."""
 
 from __future__ import annotations
 
@@ -61,7 +61,11 @@ def clean(root: Path) -> Path:
 
 
 def rewards(root: Path, *arguments: str) -> int:
-    return main(["rewards", "--root", str(root), "--quiet", *arguments])
+    return main(["rewards", *arguments, "--root", str(root)])
+
+
+def against(base: str, root: Path, *names: str) -> int:
+    return rewards(root, "diff", *names, "--against", base, "--quiet")
 
 
 def diff(root: Path) -> dict[str, Any]:
@@ -72,7 +76,7 @@ def diff(root: Path) -> dict[str, Any]:
 
 def test_a_changed_reward_needs_a_new_version(clean: Path, capsys: pytest.CaptureFixture[str]) -> None:
     edit(clean / WORDS / "word_problems" / "taskset.py", EXACT, LENIENT)
-    assert rewards(clean, "word-problems", "--against", "main") == exit_codes.FAIL
+    assert against("main", clean, "word-problems") == exit_codes.FAIL
     found = diff(clean)
     assert {one["rule"] for one in found["findings"]} == {"RWD090"}
     assert {one["policy"] for one in found["changed"]} >= {"near-miss", "case off by one is wrong"}
@@ -81,19 +85,19 @@ def test_a_changed_reward_needs_a_new_version(clean: Path, capsys: pytest.Captur
     assert "RWD090" in (clean / "reports" / "reward-diff.md").read_text()
 
     edit(clean / WORDS / "pyproject.toml", 'version = "0.1.0"', 'version = "0.2.0"')
-    assert rewards(clean, "word-problems", "--against", "main") == exit_codes.PASS
+    assert against("main", clean, "word-problems") == exit_codes.PASS
     assert {one["rule"] for one in diff(clean)["findings"]} == {"RWD091"}
 
 
 def test_what_did_not_change_is_not_run(clean: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (clean / "README.md").write_text("elsewhere\n")
-    assert rewards(clean, "--against", "main") == exit_codes.PASS
+    assert against("main", clean) == exit_codes.PASS
     assert capsys.readouterr().out.count("nothing to compare") == 3
 
 
 def test_conversations_are_played_again_at_the_base(clean: Path) -> None:
     edit(clean / "environments" / "number_guess" / "number_guess" / "__init__.py", "0.75", "0.5")
-    rewards(clean, "number-guess", "--against", "main")
+    against("main", clean, "number-guess")
     found = diff(clean)
     assert found["replies"] > 10
     assert found["tasks"] == {"matched": 200, "only_base": [], "only_head": []}
@@ -119,7 +123,7 @@ def test_a_port_to_the_other_generation_is_compared(clean: Path, tmp_path: Path)
     (old / "README.md").write_text("# old\n")
     lock = clean / "environments" / "date_arithmetic" / "requirements.lock"
     (old / "requirements.lock").write_bytes(lock.read_bytes())
-    assert rewards(clean, "word-problems", "--against", str(old)) == exit_codes.PASS
+    assert against(str(old), clean, "word-problems") == exit_codes.PASS
     found = diff(clean)
     assert (found["base"]["generation"], found["head"]["generation"]) == ("v0", "v1")
     assert found["tasks"]["matched"] == 200
@@ -128,7 +132,7 @@ def test_a_port_to_the_other_generation_is_compared(clean: Path, tmp_path: Path)
 
     edit(module / "__init__.py", "…</answer>.", "…</answer>!")
     edit(module / "__init__.py", "== int(answer)", "is not None")
-    assert rewards(clean, "word-problems", "--against", str(old)) == exit_codes.FAIL
+    assert against(str(old), clean, "word-problems") == exit_codes.FAIL
     found = diff(clean)
     assert {one["rule"] for one in found["findings"]} == {"RWD092"}
     assert len(found["prompts"]) == 200
@@ -143,7 +147,7 @@ def test_a_base_that_does_not_load_is_inconclusive(clean: Path) -> None:
     git(clean, "commit", "-q", "-a", "-m", "broken")
     try:
         git(clean, "checkout", "-q", "HEAD~1", "--", ".")
-        assert rewards(clean, "word-problems", "--against", "HEAD") == exit_codes.INCONCLUSIVE
+        assert against("HEAD", clean, "word-problems") == exit_codes.INCONCLUSIVE
         assert "could not be run" in diff(clean)["reason"]
     finally:
         git(clean, "reset", "-q", "--hard", "HEAD~1")
@@ -151,7 +155,7 @@ def test_a_base_that_does_not_load_is_inconclusive(clean: Path) -> None:
 
 def test_a_reply_is_told_function_by_function(clean: Path, capsys: pytest.CaptureFixture[str]) -> None:
     reply = "<think>Thursday.</think>\n<answer>2050-12-08</answer>"
-    options = ("date-arithmetic", "--reply", reply, "--task", "0", "--format", "json")
+    options = ("reply", "date-arithmetic", reply, "--task", "0", "--format", "json")
     assert rewards(clean, *options) == exit_codes.PASS
     said = json.loads(capsys.readouterr().out)
     assert said["reward"] == 0.2
@@ -163,23 +167,23 @@ def test_a_reply_is_told_function_by_function(clean: Path, capsys: pytest.Captur
 
 
 def test_several_replies_are_the_turns_of_a_conversation(clean: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    turns = ("--reply", "<guess>4165</guess>", "--reply", "<guess>4159</guess>")
-    assert rewards(clean, "number-guess", *turns, "--task", "3") == exit_codes.PASS
+    turns = ("<guess>4165</guess>", "<guess>4159</guess>")
+    assert rewards(clean, "reply", "number-guess", *turns, "--task", "3") == exit_codes.PASS
     text = capsys.readouterr().out
     assert "My number is lower" in text
     assert text.rstrip().endswith("reward  1")
 
 
 def test_a_reply_that_fits_nothing_is_a_usage_error(clean: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert rewards(clean, "word-problems", "--reply", "4", "--task", "200") == exit_codes.USAGE
+    assert rewards(clean, "reply", "word-problems", "4", "--task", "200") == exit_codes.USAGE
     assert "there are 200, from 0 to 199" in capsys.readouterr().err
-    assert rewards(clean, "word-problems", "--reply", "4", "--reply", "5") == exit_codes.USAGE
+    assert rewards(clean, "reply", "word-problems", "4", "5") == exit_codes.USAGE
     assert "is single-turn" in capsys.readouterr().err
 
 
 def test_a_rule_is_explained_with_what_it_found(clean: Path, capsys: pytest.CaptureFixture[str]) -> None:
     edit(clean / WORDS / "word_problems" / "taskset.py", EXACT, LENIENT)
-    assert rewards(clean, "word-problems", "--explain", "rwd040") == exit_codes.FAIL
+    assert rewards(clean, "explain", "rwd040", "word-problems", "--quiet") == exit_codes.FAIL
     text = capsys.readouterr().out
     assert "A case of tests/cases.yaml fails" in text
     assert "<answer>2458</answer>" in text

@@ -8,14 +8,27 @@ import webbrowser
 from pathlib import Path
 
 from envops import exit_codes
+from envops.cli import arguments
 from envops.reports.html.written import write_page
+
+EXAMPLES = """examples:
+  envops report open                     show reports/validate.html in the browser
+  envops report open --print             only print where it is
+  envops report open --reports out/
+"""
+
+
+def add_arguments(command: argparse.ArgumentParser) -> None:
+    arguments.root(command)
+    arguments.reports(command, "the reports are")
+    command.add_argument("--print", action="store_true", help="only print where the report is")
 
 
 def run(options: argparse.Namespace) -> int:
     """Write the page anew from what lies in the folder of reports, and show it."""
     folder: Path = (options.reports or options.root / "reports").absolute()
     if not (folder / "validate.json").is_file():
-        print(f"{folder} holds no validate.json\nfirst: nox -s validate", file=sys.stderr)
+        print(f"{folder} holds no validate.json\nrun first: nox -s validate", file=sys.stderr)
         return exit_codes.USAGE
     page = write_page(folder)
     print(page)

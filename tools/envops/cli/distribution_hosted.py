@@ -1,4 +1,4 @@
-"""`envops distribution NAME --endpoint E --hosted`: the gate on an evaluation that the platform makes."""
+"""`envops distribution hosted NAME --endpoint E`: the gate on an evaluation that the platform makes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ import threading
 from pathlib import Path
 
 from envops import exit_codes
-from envops.cli.results_gate import run as judge_results
+from envops.cli import arguments
+from envops.cli.distribution_results import judge_results
 from envops.facts.limits import LOAD_SECONDS
 from envops.facts.observed import Dataset, Task
 from envops.hub.access import HubAccess, HubUnavailable, Prime, the_platform
@@ -23,7 +24,7 @@ from envops.models.hosted_evaluation import (
     write_samples,
 )
 from envops.models.model_evaluation import MOST_TASKS_ELSEWHERE, EvaluationSize, OpenedTasks, sampling_of
-from envops.models.model_run import RunRefused, approve_bound, asked_of, ceiling_of, chosen, say
+from envops.models.model_run import RunRefused, approve_bound, asked_of, ceiling_of, say
 from envops.models.provider import PRIME_KEY
 from envops.models.relay import hide_memory
 from envops.release.planning import desired_of
@@ -31,13 +32,35 @@ from envops.release.steps import Desired
 from envops.repository.endpoints import Endpoint, find_endpoint
 from envops.repository.package import Package
 from envops.repository.registry import EnvironmentEntry
+from envops.repository.repository import Repository
 from envops.repository.workspace import Workspace
 from envops.system.subprocesses import Interrupted, ProgramFailed
 from envops.system.termination import terminated_like_interrupted
 from envops.validation.job import StageFailed, checked
 from envops.validation.opened_environment import opened_environment
 
+EXAMPLES = """examples:
+  envops distribution hosted gsm8k --endpoint qwen3-30b -n 500 -r 8 --max-cost 5
+
+interrupted, the same command follows the same evaluation again at no further cost
+"""
 LOOK_SECONDS = 10.0
+
+
+def add_arguments(command: argparse.ArgumentParser) -> None:
+    command.add_argument("name", metavar="NAME", help="the environment, as it is published")
+    arguments.root(command)
+    arguments.printed(command, "markdown")
+    command.add_argument("--quiet", action="store_true", help="only what decides the verdict")
+    command.add_argument("--no-cache", action="store_true", help="evaluate again even where nothing changed")
+    arguments.network(command, "the environment", "it loads here")
+    arguments.reports(command)
+    command.add_argument(
+        "--endpoint", required=True, metavar="NAME", help="a model of configs/endpoints.toml at Prime Inference"
+    )
+    command.add_argument("-n", "--tasks", type=arguments.positive, metavar="N", help="on how many tasks")
+    command.add_argument("-r", "--rollouts", type=arguments.positive, metavar="N", help="how many rollouts on each")
+    arguments.max_cost(command, "the evaluation")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -58,23 +81,21 @@ def run(options: argparse.Namespace) -> int:
         say(f"the environment cannot be loaded here: {error.failure.type}: {error.failure.message}")
         return exit_codes.ERROR
     except KeyboardInterrupt:
-        say("the platform goes on; the same command takes it up again, and nothing is paid for twice")
+        say("the evaluation goes on at the platform; the same command follows it again at no further cost")
         raise
     say(f"every rollout is in {folder}")
-    options.results = folder
-    return judge_results(options)
+    return judge_results(options.name, folder, options)
 
 
 def _evaluated(root: Path, options: argparse.Namespace, stop: threading.Event) -> Path:
     """The folder of what the platform's evaluation left behind. Raises `RunRefused` and much else."""
-    repository, names = chosen(options)
-    if len(names) != 1:
-        raise RunRefused("--hosted belongs to one environment")
-    entry, package = repository.registry.environments[names[0]], repository.packages[names[0]]
+    repository = Repository.load(root, [options.name])
+    (name,) = repository.select([options.name])
+    entry, package = repository.registry.environments[name], repository.packages[name]
     endpoint = find_endpoint(root, options.endpoint)
     if endpoint.key_variable != PRIME_KEY:
         raise RunRefused(
-            f"the platform speaks through Prime Inference (key {PRIME_KEY}), and {endpoint.name} is not that"
+            f"hosted evaluations use Prime Inference (key {PRIME_KEY}); {endpoint.name} is another endpoint"
         )
     ceiling = ceiling_of(options, endpoint)
     prime, access = the_platform()
@@ -143,7 +164,7 @@ def _check_published(prime: Prime, access: HubAccess, desired: Desired, stop: th
     if (found.content_hash, found.version) != (desired.content_hash, desired.version):
         there, here = f"{found.version} ({found.content_hash[:12]})", f"{desired.version} ({desired.content_hash[:12]})"
         raise RunRefused(
-            f"the platform evaluates the latest version, and that is not what lies here: the Hub has {there}, "
+            f"the platform evaluates the latest version, which differs from this package: the Hub has {there}, "
             f"here is {here}.\nPublish it first (nox -s release -- {desired.name}), or check out what is published."
         )
 
@@ -166,5 +187,5 @@ def _approved(
     splits = [checked(Dataset, value) for kind, value in parts if kind == "dataset"]
     asked = EvaluationSize(min(asked.tasks, len(tasks)), asked.rollouts, asked.max_concurrent, asked.seconds)
     approve_bound(entry, OpenedTasks(opened.description, tuple(tasks[: asked.tasks])), asked, endpoint, ceiling)
-    say("the platform holds to no ceiling of ours: that bound is what it can come to")
+    say("the platform does not enforce --max-cost: the evaluation can cost up to that bound")
     return {task.index: task for task in tasks} if len(splits) == 1 else {}, asked

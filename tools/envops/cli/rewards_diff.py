@@ -1,4 +1,4 @@
-"""`envops rewards --against BASE`: one corpus of replies, scored by two versions of the code."""
+"""`envops rewards diff --against BASE`: one corpus of replies, scored by two versions of the code."""
 
 from __future__ import annotations
 
@@ -6,18 +6,17 @@ import argparse
 import sys
 import threading
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from envops import __version__, exit_codes
-from envops.cli.rewards_printing import write_report
+from envops.cli import arguments
+from envops.cli.selection import chosen_environments, facts_of
 from envops.facts.observed import Facts, Failure
 from envops.reports.html.written import refresh_page
-from envops.reports.printing import append_to_summary, for_terminal, print_text
+from envops.reports.printing import append_to_summary, for_terminal, print_text, write_report
 from envops.reports.reward_diff import DiffResult, EnvironmentDiff, render_json, render_markdown, render_text
 from envops.repository.base_revision import Base, NoBase, find_base
-from envops.repository.changes import changed_environments
 from envops.repository.package import Package
 from envops.repository.problem import DeclarationError, Problem
 from envops.repository.registry import EnvironmentEntry
@@ -28,42 +27,56 @@ from envops.rules.verdict import worst
 from envops.statistics.reward_comparison import ComparedVersion, RewardComparison, compare
 from envops.statistics.task_matching import match_tasks
 from envops.statistics.two_sides import TwoSides
-from envops.validation.collected_facts import ProgressListener
-from envops.validation.facts_cache import remembered
-from envops.validation.observation import observe
 from envops.validation.observation_request import ObservationRequest
 from envops.validation.reward_diff import Scorer, SideFailed, corpus_of, open_both, score_both
 
+EXAMPLES = """examples:
+  envops rewards diff gsm8k --against main           which rewards changed since a revision
+  envops rewards diff gsm8k --against ../old/gsm8k   whether a port pays what its original pays
+  envops rewards diff --changed --against main       of what differs from the main branch
+"""
+
+
+def add_arguments(command: argparse.ArgumentParser) -> None:
+    arguments.selection(command)
+    command.add_argument(
+        "--against",
+        required=True,
+        metavar="PATH_OR_REV",
+        help="score the same replies with the code of a revision of git or of another package's folder",
+    )
+    arguments.printed(command, "markdown")
+    command.add_argument("--quiet", action="store_true", help="no progress")
+    command.add_argument("--no-cache", action="store_true", help="observe again even where nothing changed")
+    arguments.network(command, "environments", "they load")
+    arguments.reports(command)
+
 
 @dataclass(frozen=True)
-class Run:
+class DiffRun:
     """What is the same for all environments of one run."""
 
     base: Base
     workspace: Workspace
     request: ObservationRequest
-    note: Callable[[str], None]
+    quiet: bool
     stop: threading.Event
 
 
 def run(options: argparse.Namespace) -> int:
     """Compare the chosen environments with the base, write the reports and return the exit code."""
     root = options.root.absolute()
-    repository = Repository.load(root, options.names or None)
-    names = _chosen(root, repository, options)
+    choice = chosen_environments(root, options)
+    repository, names = choice.repository, choice.names
     base = find_base(root, options.against)
     if base.folder is not None and len(names) != 1:
         message = "is one package's folder: name the one environment that is compared with it"
-        raise DeclarationError([Problem(options.against, None, message, fix="envops rewards NAME --against FOLDER")])
+        fix = "envops rewards diff NAME --against FOLDER"
+        raise DeclarationError([Problem(options.against, None, message, fix=fix)])
     request = ObservationRequest(
         allow_network=options.allow_network, use_cache=not options.no_cache, evaluate=False, only_replies=True
     )
-
-    def note(text: str) -> None:
-        if not options.quiet:
-            print(text, file=sys.stderr)
-
-    shared = Run(base, Workspace(root), request, note, threading.Event())
+    shared = DiffRun(base, Workspace(root), request, options.quiet, threading.Event())
     try:
         compared = tuple(_compare_one(shared, repository, name) for name in names)
     except KeyboardInterrupt:
@@ -72,14 +85,6 @@ def run(options: argparse.Namespace) -> int:
     result = DiffResult(base.label, worst(one.verdict for one in compared), compared, __version__)
     _report(result, options, options.reports or root / "reports")
     return exit_codes.OF_VERDICT[result.verdict]
-
-
-def _chosen(root: Path, repository: Repository, options: argparse.Namespace) -> tuple[str, ...]:
-    names = repository.select(options.names)
-    if options.changed is None:
-        return names
-    change = changed_environments(root, options.changed or None)
-    return tuple(name for name in names if change.everything or name in change.names)
 
 
 def _report(result: DiffResult, options: argparse.Namespace, folder: Path) -> None:
@@ -94,7 +99,12 @@ def _report(result: DiffResult, options: argparse.Namespace, folder: Path) -> No
     )
 
 
-def _compare_one(shared: Run, repository: Repository, name: str) -> EnvironmentDiff:
+def _note(shared: DiffRun, text: str) -> None:
+    if not shared.quiet:
+        print(text, file=sys.stderr)
+
+
+def _compare_one(shared: DiffRun, repository: Repository, name: str) -> EnvironmentDiff:
     """One environment; whatever goes wrong with it leaves the others alone."""
     started = time.monotonic()
     entry, package = repository.registry.environments[name], repository.packages[name]
@@ -106,7 +116,7 @@ def _compare_one(shared: Run, repository: Repository, name: str) -> EnvironmentD
                 return EnvironmentDiff(name, "pass", "new", str(error))
             return EnvironmentDiff(name, "inconclusive", "failed", str(error))
         if _is_same(there, (entry, package)):
-            reason = f"package, lock and arguments are those of {shared.base.label}: nothing to compare"
+            reason = f"package, lock and arguments equal those of {shared.base.label}: nothing to compare"
             return EnvironmentDiff(name, "pass", "unchanged", reason)
         try:
             comparison, facts = _compared(shared, there, (entry, package))
@@ -126,22 +136,22 @@ def _is_same(there: Declared, here: Declared) -> bool:
     return there[1].digest == here[1].digest and dict(there[0].args) == dict(here[0].args)
 
 
-def _compared(shared: Run, there: Declared, here: Declared) -> tuple[RewardComparison, Facts]:
+def _compared(shared: DiffRun, there: Declared, here: Declared) -> tuple[RewardComparison, Facts]:
     entry, package = here
-    shared.note(f"{package.name}: gathering replies …")
-    facts = _facts(shared, entry, package)
+    _note(shared, f"{package.name}: collecting replies …")
+    facts = facts_of(entry, package, shared.workspace, shared.request, shared.stop, quiet=shared.quiet)
     network = shared.request.allow_network
     with (
         Scorer(*there, shared.workspace, network, shared.stop) as base,
         Scorer(*here, shared.workspace, network, shared.stop) as head,
     ):
-        shared.note(f"{package.name}: loading both versions …")
+        _note(shared, f"{package.name}: loading both versions …")
         scorers = TwoSides(base, head)
         open_both(scorers, shared.stop)
         matching = match_tasks(*scorers.each(lambda scorer: scorer.listing.tasks.values()))
         to_base = {match.tasks.after.index: match.tasks.before.index for match in matching.matches}
         corpus = corpus_of(scorers, facts, to_base)
-        shared.note(f"{package.name}: scoring {len(corpus.replies):,} replies twice …")
+        _note(shared, f"{package.name}: scoring {len(corpus.replies):,} replies twice …")
         replies = score_both(corpus, scorers, shared.stop)
         comparison = compare(
             TwoSides(_version(base, there[0], shared.base.label), _version(head, entry, "the working tree")),
@@ -151,14 +161,6 @@ def _compared(shared: Run, there: Declared, here: Declared) -> tuple[RewardCompa
             left_out=corpus.left_out,
         )
     return comparison, facts
-
-
-def _facts(shared: Run, entry: EnvironmentEntry, package: Package) -> Facts:
-    known = remembered(entry, package, shared.workspace, shared.request)
-    if known is not None:
-        return known
-    listener = ProgressListener(stage=lambda _: None, advance=lambda _done, _total: None)
-    return observe(entry, package, shared.workspace, shared.request, listener, shared.stop)
 
 
 def _version(scorer: Scorer, entry: EnvironmentEntry, label: str) -> ComparedVersion:

@@ -1,4 +1,4 @@
-"""`envops train RUN` for a run of this machine (`backend: trl`), and `--config FILE`: train it, here, now."""
+"""`envops train file FILE`, and `envops train RUN` for a run of this machine (`backend: trl`): train it here, now."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from envops import exit_codes
+from envops.cli import arguments
 from envops.facts.observed import Failure
 from envops.repository.content import reward_digest
 from envops.repository.problem import nearest
@@ -29,8 +30,10 @@ from envops.validation.job import StageFailed, WorkerLost
 if TYPE_CHECKING:
     from envops.training.learner.training import Trained
 
+EXAMPLES = """examples:
+  envops train file configs/rl/reverse-text-here.toml
+"""
 NEEDED = ("torch", "trl", "transformers", "datasets", "accelerate", "peft")
-REQUIREMENTS = "tools/requirements-trl.lock"
 MOST_TASKS = 20_000
 CODES = {
     "finished": exit_codes.PASS,
@@ -40,7 +43,18 @@ CODES = {
 }
 
 
-def run(options: argparse.Namespace, runs: Sequence[DeclaredRun]) -> int:
+def add_arguments(command: argparse.ArgumentParser) -> None:
+    command.add_argument("file", type=Path, metavar="FILE", help="a compiled file of a run with backend: trl")
+    arguments.root(command)
+    arguments.printed(command)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Train what the file says; the exit code."""
+    return _train_file(options.file, options)
+
+
+def train_here(options: argparse.Namespace, runs: Sequence[DeclaredRun]) -> int:
     """Train the declared runs one after the other; the exit code is the first that is not 0."""
     root = options.root.absolute()
     for declared in runs:
@@ -52,23 +66,23 @@ def run(options: argparse.Namespace, runs: Sequence[DeclaredRun]) -> int:
         name, text = next(iter(declared.compiled.files.items()))
         file = root / name
         if not file.is_file() or file.read_text(encoding="utf-8") != text:
-            print(f"{name} differs from registry.yaml; update it with: nox -s train -- --compile-only", file=sys.stderr)
+            print(f"{name} differs from registry.yaml; update it with: nox -s train -- compile", file=sys.stderr)
             return exit_codes.USAGE
         if missing := [secret for secret in declared.spec.secrets if not os.environ.get(secret)]:
             print(f"{declared.spec.name} needs {', '.join(missing)}, which is not set", file=sys.stderr)
             return exit_codes.USAGE
-        code = run_config(file, options)
+        code = _train_file(file, options)
         if code != exit_codes.PASS:
             return code
     return exit_codes.PASS
 
 
-def run_config(file: Path, options: argparse.Namespace) -> int:
-    """Train a compiled file; the exit code."""
+def _train_file(file: Path, options: argparse.Namespace) -> int:
+    """Train what a compiled file says; the exit code."""
     missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]
     if missing:
-        told = f"training here needs {', '.join(missing)}: `nox -s train -- RUN` installs {REQUIREMENTS}"
-        print(told, file=sys.stderr)
+        needed = f"training here needs {', '.join(missing)} of tools/requirements-trl.lock"
+        print(f"{needed}; install them with: nox -s train -- RUN", file=sys.stderr)
         return exit_codes.USAGE
     try:
         trained = _train(options.root.absolute(), read_settings(file))
@@ -90,7 +104,7 @@ def _train(root: Path, settings: LearnerSettings) -> Trained:
     if name not in repository.registry.environments:
         here = repository.registry.environments
         near = nearest(name, here)
-        there = " (it is on the Hub; nothing of it is here)" if name in repository.registry.external else ""
+        there = " (it is only on the Hub)" if name in repository.registry.external else ""
         raise UnfitSettings(
             f"there is no environment {name} in this repository{there}" + (f"; did you mean {near}?" if near else "")
         )
@@ -130,7 +144,7 @@ def stopped_once() -> Iterator[threading.Event]:
         if stop.is_set():
             raise KeyboardInterrupt
         stop.set()
-        _say("ending after the last finished step; once more ends at once" if number == signal.SIGINT else "ending")
+        _say("stopping after the current step; press again to stop at once" if number == signal.SIGINT else "ending")
 
     previous = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
     try:

@@ -1,4 +1,4 @@
-"""`envops train NAME --probe`: whether an environment's reward reaches a gradient."""
+"""`envops train probe NAME`: whether an environment's reward reaches a gradient."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from envops import exit_codes
+from envops.cli import arguments
 from envops.reports.run_report import Curve, CurvePoint, RunReport, write_run
 from envops.repository.repository import Repository
 from envops.repository.workspace import Workspace
@@ -24,9 +25,13 @@ if TYPE_CHECKING:
     from envops.training.probe.learning import ProbeStep
     from envops.training.probe.probing import ProbeResult
 
+EXAMPLES = """examples:
+  envops train probe reverse-text              three minutes
+  envops train probe reverse-text --seconds 600 --seed 1
+"""
 NEEDED = ("torch", "trl", "transformers", "datasets", "accelerate")
 WHAT_IT_PROVES = (
-    "This proves that the reward reaches a gradient. It says nothing of whether a real model will learn: "
+    "This proves that the reward reaches a gradient. It does not show that a real model will learn: "
     "the model here has random weights, no language, and was taught the form of a reply beforehand."
 )
 CODES = {"learned": exit_codes.PASS, "not learned": exit_codes.INCONCLUSIVE, "control moved": exit_codes.FAIL}
@@ -34,17 +39,35 @@ BAR = 40
 MOST_TASKS = 512
 
 
+def add_arguments(command: argparse.ArgumentParser) -> None:
+    command.add_argument("name", metavar="NAME", help="the environment")
+    arguments.root(command)
+    command.add_argument("--seconds", type=float, default=120.0, metavar="S", help="how long it trains (default: 120)")
+    command.add_argument("--seed", type=int, default=0, metavar="N", help="of weights, tasks and samples (default: 0)")
+    command.add_argument(
+        "--args",
+        type=_mapping,
+        metavar="JSON",
+        help="arguments of the environment (default: `probe: {args}` of its entry)",
+    )
+    arguments.printed(command)
+
+
+def _mapping(text: str) -> dict[str, Any]:
+    value = json.loads(text)
+    if not isinstance(value, dict):
+        raise argparse.ArgumentTypeError("must be a JSON object")
+    return value
+
+
 def run(options: argparse.Namespace) -> int:
     """Probe one environment; the exit code."""
     missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]
     if missing:
-        print(f"a probe needs {', '.join(missing)}: nox -s train -- NAME --probe installs them", file=sys.stderr)
-        return exit_codes.USAGE
-    if len(options.names) != 1:
-        print("name the one environment to probe: envops train reverse-text --probe", file=sys.stderr)
+        print(f"a probe needs {', '.join(missing)}; install them with: nox -s train -- probe NAME", file=sys.stderr)
         return exit_codes.USAGE
     try:
-        return _probe(options.root.absolute(), options.names[0], options)
+        return _probe(options.root.absolute(), options.name, options)
     except (StageFailed, WorkerLost, ProgramFailed) as error:
         print(f"the environment could not be played: {error}", file=sys.stderr)
         return exit_codes.ERROR

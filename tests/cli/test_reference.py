@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from envops.cli.docs import CLI_FILE, REGISTRY_FILE, render_cli, render_registry
 from envops.cli.main import parser
-from envops.cli.reference import CLI_FILE, REGISTRY_FILE, render_cli, render_registry
 from envops.repository.registry import registry_schema
 
 REPOSITORY = Path(__file__).parents[2]

@@ -1,0 +1,125 @@
+"""The sessions of the noxfile install what they need once, for all that need the same."""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.util
+import shutil
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+class Session:
+    """What a session of nox is for the noxfile; programs are noted and not run."""
+
+    def __init__(self, folder: Path, *posargs: str, prints: str = "") -> None:
+        self.cache_dir = folder / ".nox" / ".cache"
+        self.cache_dir.mkdir(parents=True, exist_ok=True)
+        self.posargs = list(posargs)
+        self.prints = prints
+        self.calls: list[tuple[str, ...]] = []
+
+    def run(self, *command: str, **_: Any) -> str:
+        self.calls.append(command)
+        if "sync" in command:
+            interpreter = Path(command[command.index("-p") + 1])
+            interpreter.parent.mkdir(exist_ok=True)
+            interpreter.touch()
+        return self.prints
+
+    @property
+    def installed(self) -> bool:
+        return any("sync" in call for call in self.calls)
+
+    @property
+    def last(self) -> tuple[str, ...]:
+        """The last program, by the environment that it is of, and its arguments."""
+        program, *arguments = self.calls[-1]
+        return (Path(program).parents[1].name, *arguments)
+
+
+@pytest.fixture
+def noxfile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The noxfile in a folder that has the files of requirements, without nox."""
+    (tmp_path / "tools").mkdir()
+    for file in ROOT.glob("tools/*.lock"):
+        shutil.copy(file, tmp_path / "tools")
+    monkeypatch.chdir(tmp_path)
+
+    def session(function: Callable[..., None] | None = None, **_: object) -> Any:
+        return function or (lambda decorated: decorated)
+
+    nox = ModuleType("nox")
+    monkeypatch.setattr(nox, "session", session, raising=False)
+    monkeypatch.setattr(nox, "options", SimpleNamespace(), raising=False)
+    monkeypatch.setattr(nox, "Session", Session, raising=False)
+    monkeypatch.setitem(sys.modules, "nox", nox)
+    monkeypatch.setattr(ctypes, "CDLL", lambda _: SimpleNamespace(prctl=lambda *_: 0))
+    spec = importlib.util.spec_from_file_location("noxfile", ROOT / "noxfile.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_sessions_with_the_same_needs_install_once(noxfile: Any, tmp_path: Path) -> None:
+    first, second = Session(tmp_path, "gsm8k"), Session(tmp_path, "RWD020")
+    noxfile.validate(first)
+    noxfile.explain(second)
+    assert (first.installed, second.installed) == (True, False)
+    assert second.last == ("envops", "-m", "envops", "explain", "RWD020")
+
+
+def test_a_changed_lock_is_installed_again(noxfile: Any, tmp_path: Path) -> None:
+    noxfile.validate(Session(tmp_path))
+    (tmp_path / "tools" / "requirements.lock").write_text("# other packages\n")
+    after = Session(tmp_path)
+    noxfile.validate(after)
+    assert after.installed
+
+
+def test_an_interrupted_install_is_made_again(noxfile: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as broken:
+        broken.setattr(noxfile, "install", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            noxfile.validate(Session(tmp_path))
+    after = Session(tmp_path)
+    noxfile.validate(after)
+    assert after.installed
+
+
+@pytest.mark.parametrize(
+    ("session", "posargs", "prints", "environment"),
+    [
+        ("distribution", ("gsm8k",), "", "envops"),
+        ("distribution", ("hosted", "gsm8k", "--endpoint", "e"), "", "prime"),
+        ("plan", (), "", "prime"),
+        ("new", ("sums",), "", "inspect"),
+        ("train", ("probe", "gsm8k"), "tools/requirements-trl.lock\n", "trl"),
+        ("train", (), "tools/requirements-prime.lock\n", "prime"),
+        ("bench", (), "", "tests"),
+    ],
+)
+def test_a_session_runs_where_what_it_needs_is(
+    session: str, posargs: tuple[str, ...], prints: str, environment: str, noxfile: Any, tmp_path: Path
+) -> None:
+    made = Session(tmp_path, *posargs, prints=prints)
+    getattr(noxfile, session)(made)
+    assert made.last[0] == environment
+    assert made.last[-len(posargs) :] == posargs or not posargs
+
+
+def test_every_environment_names_files_that_exist(noxfile: Any) -> None:
+    named = {name for files in noxfile.ENVIRONMENTS.values() for name in files}
+    assert {name for name in named if not (ROOT / "tools" / name).is_file()} == set()

@@ -1,0 +1,67 @@
+"""What the commands of `envops rewards` refuse before anything is started."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from envops import exit_codes
+from envops.cli.main import main, parsed
+from envops.repository.problem import DeclarationError
+
+ROOT = Path(__file__).parents[2]
+
+
+def rewards(*arguments: str) -> int:
+    return main(["rewards", *arguments, "--root", str(ROOT)])
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("gsm8k", "--task", "3"),
+        ("diff", "gsm8k"),
+        ("diff", "gsm8k", "--against", "main", "--task", "3"),
+        ("explain",),
+        ("reply", "gsm8k"),
+    ],
+)
+def test_arguments_of_another_command_are_refused(arguments: tuple[str, ...]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        rewards(*arguments)
+    assert ended.value.code == exit_codes.USAGE
+
+
+def test_standard_input_is_read_once(capsys: pytest.CaptureFixture[str]) -> None:
+    assert rewards("reply", "number-guess", "-", "-") == exit_codes.USAGE
+    assert "can be read once" in capsys.readouterr().err
+
+
+def test_a_negative_task_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert rewards("reply", "gsm8k", "4", "--task", "-1") == exit_codes.USAGE
+    assert "counted from 0" in capsys.readouterr().err
+
+
+def test_an_unknown_rule_is_answered_with_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
+    assert rewards("explain", "RWD01", "gsm8k") == exit_codes.USAGE
+    assert "did you mean RWD0" in capsys.readouterr().err
+
+
+def test_an_unknown_revision_is_refused() -> None:
+    with pytest.raises(DeclarationError, match="neither a package's folder nor a revision"):
+        rewards("diff", "gsm8k", "--against", "no-such-revision")
+
+
+def test_a_folder_is_compared_with_one_environment_only() -> None:
+    with pytest.raises(DeclarationError, match="name the one environment"):
+        rewards("diff", "gsm8k", "reverse-text", "--against", str(ROOT / "environments" / "gsm8k"))
+
+
+def test_an_unknown_environment_is_refused() -> None:
+    with pytest.raises(DeclarationError, match="no environment of this name"):
+        main(["test", "--root", str(ROOT), "no-such-environment"])
+
+
+def test_everything_behind_the_name_is_pytests() -> None:
+    options = parsed(["test", "gsm8k", "-k", "two words", "-x", "--lf", "--root"])
+    assert (options.name, options.pytest) == ("gsm8k", ["-k", "two words", "-x", "--lf", "--root"])

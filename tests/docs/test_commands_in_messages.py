@@ -1,0 +1,119 @@
+"""Every command that the tool prints or its rules advise can be typed as it is printed."""
+
+from __future__ import annotations
+
+import ast
+import re
+import shlex
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pytest
+from commands_in_pages import ROOT, sessions
+from envops.cli.main import COMMANDS, parsed
+from envops.cli.old_flags import rewritten
+
+COMMAND = re.compile(r"(?:^|(?<=[\s`(]))(?P<program>nox -s|envops) (?P<rest>[a-z][^`;()\n]*)")
+"""In backticks, or up to where its sentence goes on: a message has no words behind a command but after a mark."""
+END = re.compile(r"\s{2,}|, |: |[.,]$|\. |\s#\s")
+PLACEHOLDER = re.compile(r"…|[A-Z][A-Z_-]*")
+KEYWORDS = {word for name in COMMANDS for word in name.split()[1:]} | {"json", "markdown", "text", "tool"}
+SAMPLES = {
+    "how": "--endpoint ENDPOINT",
+    "size": " -n 1",
+    "minor": " --minor",
+    "options": "",
+    "kind": "tool",
+    "'--dataset' if hub else '--data'": "--data",
+}
+"""What stands for an expression in a message, where a name does not."""
+PROSE = ("envops failed here", "envops finds", "envops in", "envops has", "envops {name}")
+"""The tool as the subject of a sentence."""
+
+
+@dataclass(frozen=True)
+class Printed:
+    """A command in a text of the code."""
+
+    file: str
+    line: int
+    text: str
+
+    @property
+    def words(self) -> list[str]:
+        words = shlex.split(self.text)
+        if words[0] == "nox":
+            words = [word for word in words[1:] if word != "--"]
+        return [sessions().get(words[1], words[1]), *words[2:]]
+
+
+def printed() -> Iterator[Printed]:
+    """The commands in all texts of the tool, docstrings of rules among them."""
+    for path in sorted((ROOT / "tools").rglob("*.py")):
+        for line, text in _texts(ast.parse(path.read_text("utf-8"))):
+            yield from _commands(path.relative_to(ROOT).as_posix(), line, text)
+
+
+def _texts(tree: ast.AST) -> Iterator[tuple[int, str]]:
+    joined = [node for node in ast.walk(tree) if isinstance(node, ast.JoinedStr)]
+    inner = {id(part) for node in joined for part in ast.walk(node)}
+    for node in joined:
+        yield node.lineno, "".join(_sample(part) for part in node.values)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in inner:
+            yield node.lineno, node.value
+
+
+def _sample(part: ast.expr) -> str:
+    if isinstance(part, ast.Constant):
+        return str(part.value)
+    assert isinstance(part, ast.FormattedValue)
+    return SAMPLES.get(ast.unparse(part.value), "NAME")
+
+
+def _commands(file: str, line: int, text: str) -> Iterator[Printed]:
+    for found in COMMAND.finditer(text):
+        quoted = text[: found.start()].endswith("`")
+        rest = found["rest"] if quoted else END.split(found["rest"])[0]
+        whole = f"{found['program']} {' '.join(rest.split())}".strip()
+        if not whole.startswith(PROSE):
+            yield Printed(file, line, whole)
+
+
+ALL = sorted(set(printed()), key=str)
+
+
+@pytest.mark.parametrize("one", ALL, ids=lambda one: f"{one.file}:{one.line}")
+def test_a_printed_command_can_be_typed(one: Printed) -> None:
+    known = {word.split()[0] for word in COMMANDS}
+    first, *rest = one.words
+    if first not in known:
+        assert f"def {first}(session" in (ROOT / "noxfile.py").read_text("utf-8"), one.text
+    elif not _is_a_mention([first, *rest]):
+        assert rewritten([first, *rest]) == [first, *rest], f"{one.text!r} has a flag that is a command now"
+        parsed([first, *("1" if PLACEHOLDER.fullmatch(word) else word for word in rest)])
+
+
+def _is_a_mention(words: list[str]) -> bool:
+    """Whether only the command is named, without its arguments."""
+    return words[0] in COMMANDS if len(words) == 1 else " ".join(words) in COMMANDS
+
+
+@pytest.mark.parametrize(
+    "one", [one for one in ALL if "/cli/" not in one.file], ids=lambda one: f"{one.file}:{one.line}"
+)
+def test_nothing_but_a_command_stands_where_one_is_printed(one: Printed) -> None:
+    """Words behind a command would be taken for names of environments; examples of commands have real names."""
+    _, *rest = one.words
+    plain = [word for word in rest if re.fullmatch(r"[a-z]+", word) and word not in KEYWORDS]
+    assert plain == [], f"{one.file}:{one.line}: {one.text!r}"
+
+
+def test_commands_in_texts_are_found() -> None:
+    text = "no lock: nox -s lock -- NAME, or `envops explain RULE` for more (nox -s plan); envops doctor: broken"
+    assert [one.text for one in _commands("x.py", 1, text)] == [
+        "nox -s lock -- NAME",
+        "envops explain RULE",
+        "nox -s plan",
+        "envops doctor",
+    ]

@@ -1,0 +1,43 @@
+"""`envops train compile`: the trainers' configurations of the declared runs, in configs/rl/."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from envops import exit_codes
+from envops.cli.train import add_runs, chosen_runs, run_result, shown_runs
+from envops.files.atomic_write import write_whole
+from envops.training.declared_runs import leftover_configs, write_configs
+
+EXAMPLES = """examples:
+  envops train compile                         every declared run, into configs/rl/
+  envops train compile --check                 in CI: fails where a file is out of date
+"""
+
+
+def add_arguments(command: argparse.ArgumentParser) -> None:
+    add_runs(command)
+    command.add_argument("--check", action="store_true", help="write nothing, fail where a file differs")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Write the configurations, or with `--check` only tell which are out of date; the exit code."""
+    root = options.root.absolute()
+    runs = chosen_runs(root, options.names)
+
+    def keep(_path: Path, _text: str) -> None:
+        """Write nothing: what differs is only reported."""
+
+    changed = write_configs(root, runs, keep if options.check else write_whole)
+    leftover = [] if options.names else leftover_configs(root, runs)
+    results = [run_result(run) for run in runs]
+    print(shown_runs(results, changed, options), end="")
+    for name in leftover:
+        print(f"{name}: its run is no longer declared; remove it", file=sys.stderr)
+    if options.check:
+        for name in changed:
+            print(f"{name} is out of date; write it anew with: nox -s train -- compile", file=sys.stderr)
+    stale = options.check and (changed or leftover)
+    return exit_codes.FAIL if stale or any(run.fails for run in runs) else exit_codes.PASS

@@ -98,7 +98,7 @@ def test_architecture_page_names_files_that_exist() -> None:
     assert {name for name in named if not any((root / name).is_file() for root in roots)} == set()
 
 
-def test_folders_beside_each_other_are_the_slices() -> None:
+def test_package_folders_are_the_slices() -> None:
     folders = {path.name for path in (TOOLS / "envops").iterdir() if path.is_dir() and path.name != "__pycache__"}
     assert folders == set(SLICES) - {"envops_worker"}
 
@@ -121,7 +121,7 @@ def test_worker_imports_nothing_of_the_host() -> None:
     assert wrong == []
 
 
-def test_modules_import_in_no_circle() -> None:
+def test_modules_have_no_import_circle() -> None:
     try:
         TopologicalSorter(imports()).prepare()
     except CycleError as error:

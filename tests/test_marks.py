@@ -19,7 +19,7 @@ def test_it():
 
 
 @pytest.mark.parametrize(("mark", "outcome"), [("@pytest.mark.torch", "1 failed"), ("", "1 skipped")])
-def test_skip_of_a_test_that_needs_torch_is_a_failure(mark: str, outcome: str, tmp_path: Path) -> None:
+def test_skip_of_torch_test_is_a_failure(mark: str, outcome: str, tmp_path: Path) -> None:
     shutil.copy(Path(__file__).with_name("conftest.py"), tmp_path)
     (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers = torch\n")
     (tmp_path / "test_it.py").write_text(SKIPPED.format(mark=mark))

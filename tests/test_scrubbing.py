@@ -16,7 +16,7 @@ KEY = "pk live/7f+canary=19"
         '{"said": "pk live/7f+canary=19"}',
     ],
 )
-def test_a_known_key_goes_in_every_form(text: str) -> None:
+def test_known_key_is_hidden_in_every_form(text: str) -> None:
     clean = Scrubber(KEY).text(text)
     assert HIDDEN in clean
     assert "canary" not in clean
@@ -35,7 +35,7 @@ def test_a_known_key_goes_in_every_form(text: str) -> None:
         ("github_pat_11ABCDEFG0123456789", "11ABCDEFG0123456789"),
     ],
 )
-def test_what_looks_like_a_key_goes_too(text: str, secret: str) -> None:
+def test_unknown_key_is_hidden_by_its_form(text: str, secret: str) -> None:
     assert secret not in Scrubber().text(text)
 
 
@@ -49,17 +49,17 @@ def test_what_looks_like_a_key_goes_too(text: str, secret: str) -> None:
         "next: nox -s bump -- sums --minor",
     ],
 )
-def test_ordinary_text_stays(text: str) -> None:
+def test_ordinary_text_is_unchanged(text: str) -> None:
     assert Scrubber.of_environment({"HOME": "/root", "EMPTY_KEY": "none"}).text(text) == text
 
 
-def test_values_of_variables_with_telling_names_are_known() -> None:
+def test_secret_variables_are_found_by_name() -> None:
     scrubber = Scrubber.of_environment(
         {"ACME_API_TOKEN": "canary-one", "DB_PASSWORD": "canary-two", "PATH": "/usr/bin"}
     )
     assert scrubber.text("canary-one canary-two /usr/bin") == f"{HIDDEN} {HIDDEN} /usr/bin"
 
 
-def test_data_is_scrubbed_through_and_through() -> None:
+def test_data_is_scrubbed_recursively() -> None:
     said = {"list": ["a canary-one", ("canary-one", 3)], "canary-one": None}
     assert Scrubber("canary-one").value(said) == {"list": [f"a {HIDDEN}", [HIDDEN, 3]], HIDDEN: None}

@@ -75,7 +75,7 @@ def every_view(reports: Path) -> list[str]:
     return ["#/", *(f"#/environment/{found[index]['name']}" for index in (3, 5)), "#/run/sorted-harbour-4b"]
 
 
-def test_nothing_is_asked_of_any_host_and_nothing_complains(visit: Visit, reports: Path) -> None:
+def test_report_requests_nothing_else_and_logs_no_errors(visit: Visit, reports: Path) -> None:
     visit.open(address(reports))
     for view in every_view(reports):
         visit.go(view)
@@ -84,7 +84,7 @@ def test_nothing_is_asked_of_any_host_and_nothing_complains(visit: Visit, report
 
 
 @pytest.mark.parametrize("width", WIDTHS)
-def test_nothing_is_wider_than_the_window(visit: Visit, reports: Path, width: int) -> None:
+def test_report_fits_window_at_every_width(visit: Visit, reports: Path, width: int) -> None:
     visit.page.set_viewport_size({"width": width, "height": 800})
     visit.open(address(reports))
     for view in every_view(reports):
@@ -93,7 +93,7 @@ def test_nothing_is_wider_than_the_window(visit: Visit, reports: Path, width: in
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_axe_finds_nothing(visit: Visit, reports: Path, scheme: str) -> None:
+def test_report_has_no_axe_violations(visit: Visit, reports: Path, scheme: str) -> None:
     visit.page.emulate_media(color_scheme=scheme)
     visit.open(address(reports))
     for view in every_view(reports):
@@ -101,7 +101,7 @@ def test_axe_finds_nothing(visit: Visit, reports: Path, scheme: str) -> None:
         assert visit.mistakes() == [], view
 
 
-def test_search_and_filters_narrow_the_list_and_say_so(visit: Visit, reports: Path) -> None:
+def test_report_search_and_filters_narrow_the_list(visit: Visit, reports: Path) -> None:
     page = visit.open(address(reports))
     everything = names(visit)
     page.keyboard.press("/")
@@ -124,7 +124,7 @@ def test_search_and_filters_narrow_the_list_and_say_so(visit: Visit, reports: Pa
     assert names(visit) == sorted(everything)
 
 
-def test_the_theme_is_switched_and_kept(visit: Visit, reports: Path) -> None:
+def test_report_theme_switch_survives_reload(visit: Visit, reports: Path) -> None:
     page = visit.open(address(reports))
     light = page.evaluate("getComputedStyle(document.body).backgroundColor")
     page.get_by_role("button", name="Theme").click()
@@ -135,7 +135,7 @@ def test_the_theme_is_switched_and_kept(visit: Visit, reports: Path) -> None:
     expect(page.locator("#theme-name")).to_have_text("dark")
 
 
-def test_the_keyboard_alone_opens_an_environment_and_comes_back(visit: Visit, reports: Path) -> None:
+def test_report_keyboard_opens_environment_and_returns(visit: Visit, reports: Path) -> None:
     page = visit.open(address(reports))
     page.keyboard.press("Tab")
     expect(page.get_by_role("link", name="Skip to the content")).to_be_focused()
@@ -147,7 +147,7 @@ def test_the_keyboard_alone_opens_an_environment_and_comes_back(visit: Visit, re
     expect(page.locator("#overview")).to_be_visible()
 
 
-def test_an_environment_shows_every_part_of_its_evidence(visit: Visit, reports: Path) -> None:
+def test_report_environment_page_shows_all_evidence_sections(visit: Visit, reports: Path) -> None:
     visit.open(address(reports))
     page = visit.go(every_view(reports)[1])
     titles = page.locator("#detail h2").all_inner_texts()
@@ -168,7 +168,7 @@ def test_an_environment_shows_every_part_of_its_evidence(visit: Visit, reports: 
     expect(page.locator("#title-mutation")).to_be_in_viewport()
 
 
-def test_every_picture_has_its_numbers_as_a_table(visit: Visit, reports: Path) -> None:
+def test_report_figures_have_data_tables(visit: Visit, reports: Path) -> None:
     visit.open(address(reports))
     for view in every_view(reports)[1:]:
         page = visit.go(view)
@@ -181,7 +181,7 @@ def test_every_picture_has_its_numbers_as_a_table(visit: Visit, reports: Path) -
             expect(figure.locator("tbody tr").first).to_be_visible()
 
 
-def test_what_a_signature_speaks_of_is_marked_on_its_curve(visit: Visit, reports: Path) -> None:
+def test_report_curves_mark_steps_named_by_signatures(visit: Visit, reports: Path) -> None:
     visit.open(address(reports))
     page = visit.go(every_view(reports)[-1])
     reward, dead, spread = page.locator("#section-curves figure").all()
@@ -192,7 +192,7 @@ def test_what_a_signature_speaks_of_is_marked_on_its_curve(visit: Visit, reports
     expect(dead.locator("svg")).to_contain_text("RUN012")
 
 
-def test_another_function_is_drawn_when_it_is_chosen(visit: Visit, reports: Path) -> None:
+def test_report_distribution_redraws_for_chosen_function(visit: Visit, reports: Path) -> None:
     visit.open(address(reports))
     page = visit.go(every_view(reports)[1])
     figure = page.locator("figure").first
@@ -203,7 +203,7 @@ def test_another_function_is_drawn_when_it_is_chosen(visit: Visit, reports: Path
     expect(figure.locator("tbody")).not_to_have_text(before)
 
 
-def test_an_unknown_address_leads_back(visit: Visit, reports: Path) -> None:
+def test_report_unknown_address_links_to_overview(visit: Visit, reports: Path) -> None:
     visit.open(address(reports))
     page = visit.go("#/environment/%3Cimg%20src=x%20onerror=alert(1)%3E")
     page.get_by_role("link", name="Back to the overview").click()
@@ -211,7 +211,7 @@ def test_an_unknown_address_leads_back(visit: Visit, reports: Path) -> None:
     assert visit.complaints == []
 
 
-def test_printed_it_has_no_controls_and_opens_what_is_folded(visit: Visit, reports: Path) -> None:
+def test_report_print_hides_controls_and_opens_details(visit: Visit, reports: Path) -> None:
     visit.open(address(reports))
     page = visit.go(every_view(reports)[1])
     page.emulate_media(media="print")
@@ -221,7 +221,7 @@ def test_printed_it_has_no_controls_and_opens_what_is_folded(visit: Visit, repor
     assert len(page.pdf()) > 20_000
 
 
-def test_mistakes_in_declarations_are_the_page(visit: Visit, tmp_path: Path) -> None:
+def test_report_shows_declaration_problems(visit: Visit, tmp_path: Path) -> None:
     write_reports(mistaken(), tmp_path)
     page = visit.open(address(tmp_path))
     expect(page.locator(".problems article")).to_have_count(2)
@@ -249,7 +249,7 @@ def long_and_hostile() -> ValidationResult:
 
 
 @pytest.mark.parametrize("width", [360, 1440])
-def test_hostile_text_is_shown_as_text(visit: Visit, tmp_path: Path, width: int) -> None:
+def test_report_shows_hostile_text_as_text(visit: Visit, tmp_path: Path, width: int) -> None:
     run = RunReport(HOSTILE, HOSTILE, HOSTILE, (HOSTILE,), notes=(HOSTILE,), config={HOSTILE: HOSTILE})
     write_run(run, tmp_path)
     write_reports(long_and_hostile(), tmp_path)

@@ -92,7 +92,7 @@ def pages(site: str) -> list[str]:
     ]
 
 
-def test_only_the_site_itself_is_asked_and_nothing_complains(visit: Visit, site: str) -> None:
+def test_site_requests_only_itself_and_logs_no_errors(visit: Visit, site: str) -> None:
     for page in pages(site):
         visit.open(page)
     assert {url for url in visit.requested if not url.startswith((site, "data:"))} == set()
@@ -100,7 +100,7 @@ def test_only_the_site_itself_is_asked_and_nothing_complains(visit: Visit, site:
 
 
 @pytest.mark.parametrize("width", WIDTHS)
-def test_nothing_is_wider_than_the_window(visit: Visit, site: str, width: int) -> None:
+def test_site_fits_window_at_every_width(visit: Visit, site: str, width: int) -> None:
     visit.page.set_viewport_size({"width": width, "height": 800})
     for page in pages(site):
         visit.open(page)
@@ -108,14 +108,14 @@ def test_nothing_is_wider_than_the_window(visit: Visit, site: str, width: int) -
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_axe_finds_nothing(visit: Visit, site: str, scheme: str) -> None:
+def test_site_has_no_axe_violations(visit: Visit, site: str, scheme: str) -> None:
     visit.page.emulate_media(color_scheme=scheme)
     for page in pages(site):
         visit.open(page)
         assert visit.mistakes() == [], page
 
 
-def test_the_catalogue_is_searched_and_leads_to_an_environment_and_back(visit: Visit, site: str) -> None:
+def test_site_catalogue_search_links_to_environment_and_report(visit: Visit, site: str) -> None:
     page = visit.open(site)
     expect(page.locator("#cards > li")).to_have_count(8)
     page.get_by_role("searchbox").fill("tag-3")
@@ -129,7 +129,7 @@ def test_the_catalogue_is_searched_and_leads_to_an_environment_and_back(visit: V
     expect(page.locator("#environments tbody tr")).to_have_count(8)
 
 
-def test_baselines_are_shown_by_model(visit: Visit, site: str) -> None:
+def test_site_baselines_name_their_model(visit: Visit, site: str) -> None:
     page = visit.open(pages(site)[1])
     baseline = page.locator("#baselines")
     expect(baseline).to_contain_text("Qwen/Qwen3-4B-Instruct-2507")
@@ -144,7 +144,7 @@ def test_html_unproven_environment_is_marked(visit: Visit, site: str) -> None:
     expect(page.locator("main")).to_contain_text("No report speaks of this environment yet")
 
 
-def test_a_readme_is_text_and_its_links_lead_out(visit: Visit, site: str) -> None:
+def test_site_readme_is_escaped_and_links_outward(visit: Visit, site: str) -> None:
     page = visit.open(pages(site)[1])
     readme = page.locator("#readme")
     assert readme.locator("a").evaluate_all("links => links.map(link => link.href)") == ["https://example.org/paper"]
@@ -154,7 +154,7 @@ def test_a_readme_is_text_and_its_links_lead_out(visit: Visit, site: str) -> Non
     assert visit.complaints == []
 
 
-def test_the_theme_is_kept_from_page_to_page(visit: Visit, site: str) -> None:
+def test_site_theme_is_kept_across_pages(visit: Visit, site: str) -> None:
     page = visit.open(site)
     page.get_by_role("button", name="Theme").click()
     page.get_by_role("button", name="Theme").click()

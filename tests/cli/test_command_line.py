@@ -42,44 +42,44 @@ def test_help_of_a_command_imports_no_other_command() -> None:
 
 
 @pytest.mark.parametrize("command", ["validate", "lock", "docs", "explain", "shards", "train"])
-def test_a_command_imports_nothing_heavy(command: str) -> None:
+def test_command_loads_no_heavy_modules(command: str) -> None:
     """`rich` is for progress on a terminal alone, verifiers never for the host."""
     assert imported_by(f"from envops.cli.main import parser; parser(['{command}'])") & HEAVY == set()
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_every_command_shows_examples(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_of_every_command_shows_examples(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         parsed([*command.split(), "--help"])
     assert f"envops {command}" in capsys.readouterr().out.partition("examples:")[2]
 
 
-def test_no_command_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:
+def test_main_without_command_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([]) == exit_codes.USAGE
     assert "validate" in capsys.readouterr().out
 
 
-def test_an_unknown_rule_is_answered_with_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
+def test_explain_unknown_rule_suggests_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["explain", "RWD01"]) == exit_codes.USAGE
     assert "did you mean RWD0" in capsys.readouterr().err
 
 
-def test_a_rule_is_explained(capsys: pytest.CaptureFixture[str]) -> None:
+def test_explain_rule_prints_it(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["explain", "rwd001"]) == exit_codes.PASS
     assert "RWD001" in capsys.readouterr().out
 
 
-def test_generated_files_are_up_to_date() -> None:
+def test_docs_check_passes_on_this_repository() -> None:
     assert main(["docs", "--check", "--root", str(ROOT)]) == exit_codes.PASS
 
 
-def test_a_stale_generated_file_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_docs_check_names_stale_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "registry.yaml").write_text("version: 1\nowner: acme\nenvironments: {}\n")
     assert main(["docs", "--check", "--root", str(tmp_path)]) == exit_codes.FAIL
     assert "CODEOWNERS" in capsys.readouterr().err
 
 
-def test_generated_files_are_written(tmp_path: Path) -> None:
+def test_docs_command_writes_generated_files(tmp_path: Path) -> None:
     (tmp_path / "registry.yaml").write_text("version: 1\nowner: acme\nenvironments: {}\n")
     main(["docs", "--root", str(tmp_path)])
     assert main(["docs", "--check", "--root", str(tmp_path)]) == exit_codes.PASS

@@ -95,7 +95,7 @@ def files(root: Path) -> dict[str, Path]:
 
 
 @worker
-def test_the_better_of_two_models_is_found_and_the_worse_one_fails(
+def test_compare_finds_better_model_and_fails_worse_one(
     root: Path, files: dict[str, Path], compare: Callable[..., tuple[int, str]]
 ) -> None:
     found = report(root, "reverse-text--base--trained")
@@ -108,7 +108,7 @@ def test_the_better_of_two_models_is_found_and_the_worse_one_fails(
 
 
 @worker
-def test_v0_is_compared_too(
+def test_compare_supports_v0(
     root: Path, models: dict[str, FakeProvider], compare: Callable[..., tuple[int, str]]
 ) -> None:
     code, said = compare("date-arithmetic", "base", "trained", "-n", "8", "-r", "1", "--quiet")
@@ -119,7 +119,7 @@ def test_v0_is_compared_too(
 
 
 @worker
-def test_two_models_that_say_the_same_are_not_told_apart(
+def test_compare_of_equal_models_is_undecided(
     root: Path, files: dict[str, Path], compare: Callable[..., tuple[int, str]]
 ) -> None:
     same = root / "same.jsonl"
@@ -130,7 +130,7 @@ def test_two_models_that_say_the_same_are_not_told_apart(
 
 
 @worker
-def test_an_endpoint_is_asked_the_tasks_of_the_file_and_no_others(
+def test_compare_runs_endpoint_only_on_tasks_of_the_file(
     root: Path, files: dict[str, Path], models: dict[str, FakeProvider], compare: Callable[..., tuple[int, str]]
 ) -> None:
     odd = root / "odd.jsonl"
@@ -141,7 +141,7 @@ def test_an_endpoint_is_asked_the_tasks_of_the_file_and_no_others(
 
 
 @worker
-def test_no_file_that_a_side_is_read_from_is_written_or_lost(
+def test_compare_never_overwrites_files_it_reads(
     root: Path, files: dict[str, Path], models: dict[str, FakeProvider], compare: Callable[..., tuple[int, str]]
 ) -> None:
     folder = root / "reports" / "rollouts"
@@ -165,7 +165,7 @@ def test_no_file_that_a_side_is_read_from_is_written_or_lost(
 
 
 @worker
-def test_a_torn_line_is_a_rollout_without_a_reward_and_nobodys_words(
+def test_compare_counts_torn_line_as_rollout_without_reward(
     root: Path, files: dict[str, Path], compare: Callable[..., tuple[int, str]]
 ) -> None:
     torn = root / "torn.jsonl"
@@ -177,7 +177,7 @@ def test_a_torn_line_is_a_rollout_without_a_reward_and_nobodys_words(
 
 
 @worker
-def test_results_of_something_else_are_refused_by_line(
+def test_compare_refuses_foreign_results_with_line_number(
     root: Path, files: dict[str, Path], models: dict[str, FakeProvider], compare: Callable[..., tuple[int, str]]
 ) -> None:
     lines = [json.loads(line) for line in files["base"].read_text().splitlines()]
@@ -202,7 +202,7 @@ def test_results_of_something_else_are_refused_by_line(
 
 
 @worker
-def test_sides_that_were_sampled_differently_are_refused_before_anything_is_spent(
+def test_compare_refuses_different_sampling_before_any_call(
     root: Path, files: dict[str, Path], models: dict[str, FakeProvider], compare: Callable[..., tuple[int, str]]
 ) -> None:
     lines = [json.loads(line) for line in files["base"].read_text().splitlines()]
@@ -218,7 +218,7 @@ def test_sides_that_were_sampled_differently_are_refused_before_anything_is_spen
 
 
 @worker
-def test_a_recording_of_other_code_is_refused_and_one_of_this_code_is_compared(
+def test_compare_refuses_recording_of_other_code(
     root: Path, compare: Callable[..., tuple[int, str]], capfd: pytest.CaptureFixture[str]
 ) -> None:
     recorded = ("record", "reverse-text", "-n", "8", "-r", "2", "--date", "2026-11-20", "--root", str(root))
@@ -237,7 +237,7 @@ def test_a_recording_of_other_code_is_refused_and_one_of_this_code_is_compared(
 
 
 @worker
-def test_what_an_interrupted_comparison_paid_for_is_not_paid_again(
+def test_compare_resumes_interrupted_run_without_paying_twice(
     models: dict[str, FakeProvider], compare: Callable[..., tuple[int, str]]
 ) -> None:
     models["trained"].always = "401"
@@ -253,7 +253,7 @@ def test_what_an_interrupted_comparison_paid_for_is_not_paid_again(
 
 
 @worker
-def test_the_rollouts_that_a_cut_off_comparison_lacks_have_seeds_of_their_own(
+def test_compare_resumed_rollouts_get_distinct_seeds(
     models: dict[str, FakeProvider], compare: Callable[..., tuple[int, str]]
 ) -> None:
     trained = models["trained"]
@@ -270,7 +270,7 @@ def test_the_rollouts_that_a_cut_off_comparison_lacks_have_seeds_of_their_own(
 
 
 @worker
-def test_both_sides_together_stay_below_the_ceiling(
+def test_compare_ceiling_covers_both_sides(
     models: dict[str, FakeProvider], compare: Callable[..., tuple[int, str]]
 ) -> None:
     code, said = compare("reverse-text", "base", "trained", "-n", "6", "-r", "2", "--max-cost", "0.02")
@@ -279,7 +279,7 @@ def test_both_sides_together_stay_below_the_ceiling(
     assert [fake.chats for fake in models.values()] == [[], []]
 
 
-def test_sides_that_are_nothing_or_the_same_are_named(
+def test_compare_refuses_unknown_and_identical_sides(
     compare: Callable[..., tuple[int, str]], models: dict[str, FakeProvider]
 ) -> None:
     code, said = compare("reverse-text", "bas", "trained")

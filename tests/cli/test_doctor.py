@@ -35,20 +35,20 @@ def checks(done: subprocess.CompletedProcess[str]) -> dict[str, dict[str, Any]]:
     return {check["name"]: check for check in json.loads(done.stdout)["checks"]}
 
 
-def test_a_machine_without_prime_and_keys_is_no_failure(repository: Path):
+def test_doctor_without_prime_and_keys_passes(repository: Path):
     done = doctor(repository)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "only releases and hosted training need" in done.stdout
 
 
-def test_a_mistake_in_the_registry_is_told_with_its_line(repository: Path):
+def test_doctor_reports_registry_mistake_with_line(repository: Path):
     edit(repository / "registry.yaml", "owner: acme\n", "ownr: acme\n")
     done = doctor(repository)
     assert done.returncode == 1
     assert "registry.yaml:2" in done.stdout
 
 
-def test_a_stale_lock_is_told_with_the_command_that_renews_it(repository: Path):
+def test_doctor_names_lock_command_for_stale_lock(repository: Path):
     edit(
         repository / "environments" / "reverse_text" / "pyproject.toml",
         '"verifiers>=0.4.0,<0.5"',
@@ -59,7 +59,7 @@ def test_a_stale_lock_is_told_with_the_command_that_renews_it(repository: Path):
     assert "nox -s lock" in checks(done)["locks"]["do"]
 
 
-def test_fix_removes_a_virtual_environment_that_is_not_whole(repository: Path):
+def test_doctor_fix_removes_broken_virtual_environment(repository: Path):
     broken = repository.parent / "home" / ".cache" / "envops" / "venvs" / "0123"
     broken.mkdir(parents=True)
     assert checks(doctor(repository, "--format", "json"))["venvs"]["repair"]
@@ -96,26 +96,26 @@ def endpoint(repository: Path) -> Iterator[list[str | None]]:
     server.server_close()
 
 
-def test_an_endpoint_is_asked_without_its_key(repository: Path, endpoint: list[str | None]):
+def test_doctor_probes_endpoint_without_its_key(repository: Path, endpoint: list[str | None]):
     found = checks(doctor(repository, "--format", "json", MINI_KEY=SECRET))["endpoint mini"]
     assert (found["level"], found["found"]) == ("ok", "MINI_KEY is set; HTTP 401")
     assert endpoint == [None]
 
 
-def test_offline_asks_nobody(repository: Path, endpoint: list[str | None]):
+def test_doctor_offline_probes_no_endpoint(repository: Path, endpoint: list[str | None]):
     assert (
         checks(doctor(repository, "--offline", "--format", "json", MINI_KEY=SECRET))["endpoint mini"]["level"] == "ok"
     )
     assert endpoint == []
 
 
-def test_a_key_that_is_not_set_is_named(repository: Path, endpoint: list[str | None]):
+def test_doctor_names_missing_key(repository: Path, endpoint: list[str | None]):
     assert "MINI_KEY is not set" in doctor(repository).stdout
     assert endpoint == [None]
 
 
 @pytest.mark.parametrize("form", ["text", "json"])
-def test_no_key_is_ever_printed(repository: Path, endpoint: list[str | None], form: str):
+def test_doctor_never_prints_keys(repository: Path, endpoint: list[str | None], form: str):
     config = repository.parent / "home" / ".prime" / "config.json"
     config.parent.mkdir(parents=True)
     config.write_text(json.dumps({"api_key": SECRET}))

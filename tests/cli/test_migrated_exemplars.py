@@ -51,7 +51,7 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("backwards", "backwards-v1", 0),
     ],
 )
-def test_the_same_replies_earn_the_same(repository: Path, name: str, moved: str, left: int):
+def test_migrated_exemplars_give_same_rewards(repository: Path, name: str, moved: str, left: int):
     done = envops(repository, "migrate", name, *(["--name", moved] if not moved.endswith("-v1") else []))
     assert done.stdout.count("this test loads the environment as verifiers 0.3 does") == left, done.stderr
     assert done.returncode == (1 if left else 0), done.stdout + done.stderr
@@ -62,7 +62,7 @@ def test_the_same_replies_earn_the_same(repository: Path, name: str, moved: str,
     assert f"0 of {compared['replies']:,} replies scored differently" in done.stdout
 
 
-def test_the_prompts_are_equal_byte_for_byte(repository: Path):
+def test_migrated_prompts_are_identical(repository: Path):
     shown = []
     for name in ("number_guess", "guess_a_number"):
         tests = repository / "environments" / name / "tests"

@@ -111,7 +111,7 @@ def rows(root: Path, name: str) -> list[dict[str, Any]]:
 
 @worker
 @pytest.mark.parametrize("name", ["word-problems", "date-arithmetic"])
-def test_a_provider_in_a_bad_mood_costs_time_and_no_reward(
+def test_smoke_with_provider_faults_loses_no_rollout(
     name: str, root: Path, fake: FakeProvider, run: Callable[..., tuple[int, str]]
 ) -> None:
     fake.faults = ["429", "500", "cut", "malformed"]
@@ -126,7 +126,7 @@ def test_a_provider_in_a_bad_mood_costs_time_and_no_reward(
 
 @worker
 @pytest.mark.parametrize("gate", ["smoke", "distribution"])
-def test_another_harness_lets_the_model_speak(
+def test_harness_flag_runs_another_harness(
     gate: str, root: Path, fake: FakeProvider, run: Callable[..., tuple[int, str]]
 ) -> None:
     """One that the environment's own package brings; without `--harness` it would not play."""
@@ -137,7 +137,7 @@ def test_another_harness_lets_the_model_speak(
 
 
 @worker
-def test_a_harness_that_cannot_be_had_is_an_error_and_nothing_is_spent(
+def test_harness_that_needs_container_is_an_error_without_calls(
     fake: FakeProvider, run: Callable[..., tuple[int, str]]
 ) -> None:
     code, said = run("smoke", "word-problems", "--endpoint", "fake", "--harness", "codex", "-n", "2", "-r", "1")
@@ -148,7 +148,7 @@ def test_a_harness_that_cannot_be_had_is_an_error_and_nothing_is_spent(
 
 @worker
 @pytest.mark.parametrize("name", ["word-problems", "date-arithmetic"])
-def test_an_outage_is_inconclusive_and_never_a_reward(
+def test_smoke_during_outage_is_inconclusive_without_rewards(
     name: str, root: Path, fake: FakeProvider, run: Callable[..., tuple[int, str]]
 ) -> None:
     fake.always = "503"
@@ -159,7 +159,7 @@ def test_an_outage_is_inconclusive_and_never_a_reward(
 
 
 @worker
-def test_a_run_that_reaches_its_ceiling_is_inconclusive_and_says_so(
+def test_smoke_that_reaches_cost_ceiling_is_inconclusive(
     root: Path, fake: FakeProvider, run: Callable[..., tuple[int, str]]
 ) -> None:
     declare(root, fake.url, "input_price = 1.0\noutput_price = 10.0\nconcurrency = 1\n")
@@ -172,9 +172,7 @@ def test_a_run_that_reaches_its_ceiling_is_inconclusive_and_says_so(
 
 @worker
 @pytest.mark.usefixtures("fake")
-def test_recording_writes_two_small_files_without_key_or_machine(
-    root: Path, run: Callable[..., tuple[int, str]]
-) -> None:
+def test_record_writes_two_small_files_without_key_or_paths(root: Path, run: Callable[..., tuple[int, str]]) -> None:
     arguments = ("record", "word-problems", "--endpoint", "fake", "-n", "3", "-r", "2", "--date", "2026-11-20")
     code, said = run(*arguments)
     assert code == exit_codes.PASS, said
@@ -191,7 +189,9 @@ def test_recording_writes_two_small_files_without_key_or_machine(
 
 
 @worker
-def test_nothing_is_recorded_of_an_outage(root: Path, fake: FakeProvider, run: Callable[..., tuple[int, str]]) -> None:
+def test_record_during_outage_writes_nothing(
+    root: Path, fake: FakeProvider, run: Callable[..., tuple[int, str]]
+) -> None:
     fake.always = "429"
     code, said = run("record", "date-arithmetic", "--endpoint", "fake", "-n", "2", "-r", "1")
     assert code == exit_codes.INCONCLUSIVE
@@ -200,7 +200,9 @@ def test_nothing_is_recorded_of_an_outage(root: Path, fake: FakeProvider, run: C
 
 
 @worker
-def test_a_run_that_could_cost_too_much_is_not_begun(fake: FakeProvider, run: Callable[..., tuple[int, str]]) -> None:
+def test_smoke_above_max_cost_is_refused_before_any_call(
+    fake: FakeProvider, run: Callable[..., tuple[int, str]]
+) -> None:
     code, said = run("smoke", "word-problems", "--endpoint", "fake", "--max-cost", "0.001")
     assert code == exit_codes.USAGE
     assert "30 rollouts" in said
@@ -208,9 +210,7 @@ def test_a_run_that_could_cost_too_much_is_not_begun(fake: FakeProvider, run: Ca
     assert fake.chats == []
 
 
-def test_without_prices_nothing_is_spent_by_accident(
-    root: Path, fake: FakeProvider, run: Callable[..., tuple[int, str]]
-) -> None:
+def test_smoke_without_prices_is_refused(root: Path, fake: FakeProvider, run: Callable[..., tuple[int, str]]) -> None:
     declare(root, fake.url, prices="")
     code, said = run("smoke", "word-problems", "--endpoint", "fake")
     assert code == exit_codes.USAGE
@@ -219,7 +219,9 @@ def test_without_prices_nothing_is_spent_by_accident(
     assert fake.seen == []
 
 
-def test_a_key_that_is_refused(fake: FakeProvider, run: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_smoke_with_rejected_key_is_a_usage_error(
+    fake: FakeProvider, run: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("FAKE_KEY", "sk-another-000000000")
     code, said = run("smoke", "word-problems", "--endpoint", "fake")
     assert code == exit_codes.USAGE
@@ -229,7 +231,7 @@ def test_a_key_that_is_refused(fake: FakeProvider, run: Callable[..., Any], monk
 
 
 @pytest.mark.usefixtures("fake")
-def test_an_endpoint_that_nobody_serves(root: Path, run: Callable[..., Any]) -> None:
+def test_smoke_with_unreachable_endpoint_is_an_error(root: Path, run: Callable[..., Any]) -> None:
     declare(root, "http://127.0.0.1:9/v1")
     code, said = run("smoke", "word-problems", "--endpoint", "fake")
     assert code == exit_codes.ERROR
@@ -237,7 +239,9 @@ def test_an_endpoint_that_nobody_serves(root: Path, run: Callable[..., Any]) -> 
     assert "127.0.0.1:9" in said
 
 
-def test_a_key_that_is_not_set(root: Path, run: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_record_without_key_is_a_usage_error(
+    root: Path, run: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delenv("FAKE_KEY", raising=False)
     declare(root, "https://api.example.org/v1")
     code, said = run("record", "word-problems", "--endpoint", "fake")
@@ -245,7 +249,7 @@ def test_a_key_that_is_not_set(root: Path, run: Callable[..., Any], monkeypatch:
     assert "FAKE_KEY" in said
 
 
-def test_flags_that_do_not_fit(fake: FakeProvider, run: Callable[..., Any]) -> None:
+def test_model_flags_that_conflict_are_usage_errors(fake: FakeProvider, run: Callable[..., Any]) -> None:
     for arguments in (
         ("smoke", "word-problems", "--max-cost", "3"),
         ("smoke", "date-arithmetic", "--harness", "null"),
@@ -271,7 +275,7 @@ def test_flags_that_do_not_fit(fake: FakeProvider, run: Callable[..., Any]) -> N
 
 
 @worker
-def test_what_was_paid_for_is_not_paid_for_again(
+def test_smoke_resumes_without_paying_twice(
     root: Path, fake: FakeProvider, run: Callable[..., tuple[int, str]]
 ) -> None:
     declare(root, fake.url, "input_price = 1.0\noutput_price = 10.0\nconcurrency = 1\n")
@@ -297,7 +301,9 @@ def is_held(lock: Path) -> bool:
 
 
 @worker
-def test_two_runs_at_once_pay_once(root: Path, fake: FakeProvider, run: Callable[..., tuple[int, str]]) -> None:
+def test_smoke_beside_running_smoke_is_refused(
+    root: Path, fake: FakeProvider, run: Callable[..., tuple[int, str]]
+) -> None:
     """The second one says that it is not alone; what the first one wrote down stays."""
     arguments = ("smoke", "word-problems", "--endpoint", "fake", "-n", "2", "-r", "2", "--quiet")
     fake.always = "slow"

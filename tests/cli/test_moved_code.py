@@ -48,24 +48,24 @@ def reasons(files: dict[str, str]) -> list[str]:
     return [place.reason for place in unfinished_places(files)]
 
 
-def test_a_rubric_function_becomes_a_reward_with_its_weight(tmp_path: Path):
+def test_migration_turns_rubric_function_into_weighted_reward(tmp_path: Path):
     taskset = simple(tmp_path)["new_one/taskset.py"]
     assert "@vf.reward(weight=0.5)\n    async def right(self, trace: vf.Trace) -> float:" in taskset
     assert "right(completion=completion_of(trace), answer=self.data.answer, parser=parser)" in taskset
 
 
-def test_what_is_moved_whole_has_no_marks(tmp_path: Path):
+def test_migration_of_simple_package_leaves_no_marks(tmp_path: Path):
     assert reasons(simple(tmp_path)) == []
 
 
-def test_a_function_without_weight_counts_whole_and_one_with_zero_is_a_metric(tmp_path: Path):
+def test_migration_defaults_weight_to_one_and_zero_to_metric(tmp_path: Path):
     before = "    rubric = vf.Rubric(funcs=[right])\n    rubric.add_metric(long)\n    def long(completion): return 1"
     taskset = simple(tmp_path, "rubric", before=before)["new_one/taskset.py"]
     assert "@vf.reward(weight=1.0)\n    async def right(" in taskset
     assert "@vf.metric\n    async def long(" in taskset
 
 
-def test_arguments_become_the_config_and_both_splits_can_be_loaded(tmp_path: Path):
+def test_migration_moves_arguments_to_config_and_keeps_both_splits(tmp_path: Path):
     taskset = simple(tmp_path, more=", eval_dataset=dataset", arguments="size: int = 3, hard=False")[
         "new_one/taskset.py"
     ]
@@ -73,20 +73,20 @@ def test_arguments_become_the_config_and_both_splits_can_be_loaded(tmp_path: Pat
     assert 'split: Literal["train", "eval"] = "train"' in taskset
 
 
-def test_a_column_that_a_reward_reads_becomes_a_field(tmp_path: Path):
+def test_migration_turns_column_read_by_reward_into_field(tmp_path: Path):
     before = "    def fits(completion, difficulty): return 1.0"
     taskset = simple(tmp_path, "vf.Rubric(funcs=[fits])", before=before)["new_one/taskset.py"]
     assert "    difficulty: Any = None\n" in taskset
     assert "difficulty=self.data.difficulty" in taskset
 
 
-def test_neither_the_old_verifiers_nor_datasets_is_needed_any_more(tmp_path: Path):
+def test_migration_drops_old_verifiers_and_datasets(tmp_path: Path):
     files = simple(tmp_path)
     assert 'dependencies = ["verifiers>=0.4.0,<0.5"]' in files["pyproject.toml"]
     assert not any("from datasets" in text or "import verifiers as" in text for text in files.values())
 
 
-def test_a_data_set_of_the_hub_keeps_its_library(tmp_path: Path):
+def test_migration_of_hub_dataset_keeps_datasets_dependency(tmp_path: Path):
     source = SIMPLE.format(rubric="None", before="    load_dataset('a/b')", more="", arguments="")
     files = moved(tmp_path, "from datasets import load_dataset\n" + source)
     assert '"datasets>=3.3,<6"' in files["pyproject.toml"]
@@ -94,18 +94,18 @@ def test_a_data_set_of_the_hub_keeps_its_library(tmp_path: Path):
     assert "from datasets import load_dataset" in files["new_one/parts.py"]
 
 
-def test_declarations_about_answers_stay(tmp_path: Path):
+def test_migration_keeps_answer_declaration(tmp_path: Path):
     assert '[tool.envops.answer]\ntype = "number"' in simple(tmp_path)["pyproject.toml"]
 
 
-def test_modules_keep_their_names_under_the_new_package(tmp_path: Path):
+def test_migration_keeps_module_names_in_new_package(tmp_path: Path):
     source = SIMPLE.format(rubric="None", before="", more="", arguments="")
     files = moved(tmp_path, "from old_one.words import WORDS\n" + source, words="WORDS = ['a']\n")
     assert "from new_one.words import WORDS" in files["new_one/parts.py"]
     assert files["new_one/words.py"] == "WORDS = ['a']\n"
 
 
-def test_tools_become_a_toolset_under_the_names_that_the_model_knew(tmp_path: Path):
+def test_migration_turns_tools_into_toolset_with_same_names(tmp_path: Path):
     server = moved(tmp_path, WITH_TOOLS)["new_one/server.py"]
     assert "TOOL_PREFIX = None" in server
     assert "async def price_of(self, product: str) -> str:" in server
@@ -113,13 +113,13 @@ def test_tools_become_a_toolset_under_the_names_that_the_model_knew(tmp_path: Pa
     assert "return str(await add(a, b))" in server
 
 
-def test_the_command_line_in_the_readme_is_the_new_one(tmp_path: Path):
+def test_migration_rewrites_readme_command(tmp_path: Path):
     readme = simple(tmp_path)["README.md"]
     assert "vf-eval new-one -m MODEL -n 5 --env.agent.harness.id null" in readme
     assert " -a " not in readme
 
 
-def test_what_the_parser_says_about_form_becomes_a_reward(tmp_path: Path):
+def test_migration_turns_parser_format_function_into_reward(tmp_path: Path):
     before = "    parser = vf.XMLParser(['answer'])\n    form = parser.get_format_reward_func()"
     files = simple(
         tmp_path, "vf.Rubric(funcs=[right, form], weights=[1.0, 0.2])", before=before, more=", parser=parser"
@@ -130,7 +130,7 @@ def test_what_the_parser_says_about_form_becomes_a_reward(tmp_path: Path):
     assert "parser.format_reward_func(completion_of(trace))" in taskset
 
 
-def test_the_rubrics_of_a_group_give_their_functions_in_turn(tmp_path: Path):
+def test_migration_of_rubric_group_keeps_function_order(tmp_path: Path):
     before = "    first = vf.Rubric(funcs=[right])\n    second = vf.Rubric(funcs=[long], weights=[0.5])\n"
     before += "    second.add_metric(right)\n    def long(completion): return 1"
     files = simple(tmp_path, "vf.RubricGroup(rubrics=[first, second])", before=before)
@@ -141,19 +141,19 @@ def test_the_rubrics_of_a_group_give_their_functions_in_turn(tmp_path: Path):
     assert [line.strip() for line in taskset.splitlines() if line.strip().startswith("@vf.")][:3] == weights
 
 
-def test_of_a_group_with_a_judge_only_the_judge_is_left(tmp_path: Path):
+def test_migration_of_group_with_judge_marks_only_the_judge(tmp_path: Path):
     files = simple(tmp_path, "vf.RubricGroup([vf.Rubric(funcs=[right]), vf.JudgeRubric()])")
     assert reasons(files) == ["Only a vf.Rubric of functions is moved; a judge becomes a vf.Judge."]
     assert "async def right(" in files["new_one/taskset.py"]
 
 
-def test_rows_that_are_more_than_rows_keep_their_library(tmp_path: Path):
+def test_migration_of_processed_dataset_keeps_datasets_dependency(tmp_path: Path):
     files = simple(tmp_path, before="    dataset = dataset.select(range(1))")
     assert 'Dataset.from_list([{"question"' in files["new_one/parts.py"]
     assert '"datasets>=3.3,<6"' in files["pyproject.toml"]
 
 
-def test_a_judge_is_left_with_its_code_beside_it(tmp_path: Path):
+def test_migration_marks_judge_and_keeps_its_code(tmp_path: Path):
     files = simple(tmp_path, "vf.JudgeRubric(judge_model='x')")
     assert reasons(files) == ["Only a vf.Rubric of functions is moved; a judge becomes a vf.Judge."]
     assert "#     vf.JudgeRubric(judge_model='x')" in files["new_one/parts.py"]
@@ -169,7 +169,7 @@ def test_a_judge_is_left_with_its_code_beside_it(tmp_path: Path):
         ("vf.Rubric(funcs=[right])", "    vf.ensure_keys(['A'])", "", "", "vf.ensure_keys has no plain"),
     ],
 )
-def test_what_needs_understanding_is_marked(
+def test_migration_marks_code_for_the_author(
     tmp_path: Path, rubric: str, before: str, more: str, arguments: str, reason: str
 ):
     found = reasons(simple(tmp_path, rubric, before=before, more=more, arguments=arguments))
@@ -177,13 +177,13 @@ def test_what_needs_understanding_is_marked(
     assert found[0].startswith(reason)
 
 
-def test_a_mark_names_file_and_line(tmp_path: Path):
+def test_migration_mark_names_file_and_line(tmp_path: Path):
     files = simple(tmp_path, "vf.JudgeRubric()")
     (place,) = unfinished_places(files)
     assert "MIGRATE" in files[place.file].splitlines()[place.line - 1]
 
 
-def test_a_test_that_loads_the_old_environment_is_skipped_and_marked(tmp_path: Path):
+def test_migration_skips_and_marks_test_of_old_environment(tmp_path: Path):
     folder = old_package(tmp_path, "old-one", SIMPLE.format(rubric="None", before="", more="", arguments=""))
     text = "from old_one import load_environment, right\n\n"
     text += "def test_it():\n    load_environment()\n\ndef test_other():\n    right\n"
@@ -203,6 +203,6 @@ def test_a_test_that_loads_the_old_environment_is_skipped_and_marked(tmp_path: P
         ("def load_environment(:\n", "this is no Python"),
     ],
 )
-def test_what_cannot_be_read_is_said(tmp_path: Path, source: str, said: str):
+def test_migration_of_unreadable_source_raises_reason(tmp_path: Path, source: str, said: str):
     with pytest.raises(NotMovable, match=said):
         moved(tmp_path, source)

@@ -78,7 +78,7 @@ def test_sessions_with_the_same_needs_install_once(noxfile: Any, tmp_path: Path)
     assert second.last == ("envops", "-m", "envops", "explain", "RWD020")
 
 
-def test_a_changed_lock_is_installed_again(noxfile: Any, tmp_path: Path) -> None:
+def test_session_with_changed_lock_installs_again(noxfile: Any, tmp_path: Path) -> None:
     noxfile.validate(Session(tmp_path))
     (tmp_path / "tools" / "requirements.lock").write_text("# other packages\n")
     after = Session(tmp_path)
@@ -86,7 +86,9 @@ def test_a_changed_lock_is_installed_again(noxfile: Any, tmp_path: Path) -> None
     assert after.installed
 
 
-def test_an_interrupted_install_is_made_again(noxfile: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_session_with_interrupted_install_installs_again(
+    noxfile: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
@@ -111,7 +113,7 @@ def test_an_interrupted_install_is_made_again(noxfile: Any, tmp_path: Path, monk
         ("bench", (), "", "tests"),
     ],
 )
-def test_a_session_runs_where_what_it_needs_is(
+def test_session_runs_in_environment_it_needs(
     session: str, posargs: tuple[str, ...], prints: str, environment: str, noxfile: Any, tmp_path: Path
 ) -> None:
     made = Session(tmp_path, *posargs, prints=prints)
@@ -120,6 +122,6 @@ def test_a_session_runs_where_what_it_needs_is(
     assert made.last[-len(posargs) :] == posargs or not posargs
 
 
-def test_every_environment_names_files_that_exist(noxfile: Any) -> None:
+def test_session_environments_name_existing_files(noxfile: Any) -> None:
     named = {name for files in noxfile.ENVIRONMENTS.values() for name in files}
     assert {name for name in named if not (ROOT / "tools" / name).is_file()} == set()

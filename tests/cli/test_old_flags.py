@@ -59,7 +59,7 @@ def said(options: argparse.Namespace, *names: str) -> dict[str, object]:
         ),
     ],
 )
-def test_an_old_flag_is_rewritten_with_a_note(
+def test_old_flag_is_rewritten_with_a_note(
     old: str, now: str, found: dict[str, object], capsys: pytest.CaptureFixture[str]
 ) -> None:
     options = parsed(old.split())
@@ -71,7 +71,7 @@ def test_an_old_flag_is_rewritten_with_a_note(
     "now",
     ["rewards diff gsm8k --against main", "rewards gsm8k --quiet", "train compile --check", "test gsm8k --config x"],
 )
-def test_todays_spelling_needs_no_note(now: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_current_spelling_prints_no_note(now: str, capsys: pytest.CaptureFixture[str]) -> None:
     parsed(now.split())
     assert capsys.readouterr().err == ""
 
@@ -85,12 +85,12 @@ def test_todays_spelling_needs_no_note(now: str, capsys: pytest.CaptureFixture[s
         ("train -- compile", ["compile"]),
     ],
 )
-def test_a_name_like_a_second_word_is_reached(typed: str, names: list[str]) -> None:
+def test_environment_named_like_subcommand_is_selected(typed: str, names: list[str]) -> None:
     options = parsed(typed.split())
     assert (options.command, options.names) == (typed.split()[0], names)
 
 
-def test_a_first_word_alone_is_answered_with_its_commands(capsys: pytest.CaptureFixture[str]) -> None:
+def test_incomplete_command_lists_its_subcommands(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         parsed(["report"])
     assert ended.value.code == 2

@@ -90,7 +90,7 @@ def report(root: Path, name: str) -> dict[str, Any]:
 
 
 @worker
-def test_v1_finds_a_better_prompt_and_writes_it_where_the_old_one_stood(
+def test_optimize_v1_writes_better_prompt_in_place(
     root: Path, fake: FakeProvider, optimize: Callable[..., tuple[int, str]]
 ) -> None:
     code, said = optimize("reverse-text", *SMALL, "--write")
@@ -112,7 +112,7 @@ def test_v1_finds_a_better_prompt_and_writes_it_where_the_old_one_stood(
 
 
 @worker
-def test_v0_shows_the_change_and_says_why_it_cannot_be_placed(
+def test_optimize_v0_shows_diff_and_reason_it_was_not_written(
     root: Path, fake: FakeProvider, optimize: Callable[..., tuple[int, str]]
 ) -> None:
     code, said = optimize("date-arithmetic", *SMALL, "--write")
@@ -128,7 +128,7 @@ def test_v0_shows_the_change_and_says_why_it_cannot_be_placed(
 
 
 @worker
-def test_lost_calls_make_no_prompt_better(
+def test_optimize_with_lost_calls_is_inconclusive(
     root: Path, fake: FakeProvider, optimize: Callable[..., tuple[int, str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("envops.models.provider.MODEL_ENDPOINT", replace(MODEL_ENDPOINT, longest_seconds=0.01))
@@ -140,7 +140,7 @@ def test_lost_calls_make_no_prompt_better(
 
 
 @worker
-def test_what_could_cost_too_much_or_has_no_prompt_is_refused_before_a_model_is_asked(
+def test_optimize_refuses_cost_tasks_or_prompt_before_any_call(
     root: Path, fake: FakeProvider, optimize: Callable[..., tuple[int, str]]
 ) -> None:
     code, said = optimize("reverse-text", *SMALL, "--max-cost", "0.01")

@@ -57,7 +57,7 @@ def fired(each: Subject) -> set[str]:
 
 
 @pytest.mark.parametrize("name", ["word-problems", "number-guess"])
-def test_unchanged_code_pays_what_was_recorded(root: Path, name: str) -> None:
+def test_recording_of_unchanged_code_matches(root: Path, name: str) -> None:
     each = subject(root, name)
     (recording,) = each.facts.recordings
     assert (recording.compared, recording.change_count, recording.not_compared) == (15, 0, ())
@@ -65,7 +65,7 @@ def test_unchanged_code_pays_what_was_recorded(root: Path, name: str) -> None:
     assert fired(each) == set()
 
 
-def test_a_changed_reward_is_found_and_a_new_version_excuses_it(root: Path, changed: Callable[..., None]) -> None:
+def test_recording_finds_changed_reward_unless_version_is_new(root: Path, changed: Callable[..., None]) -> None:
     changed(WORDS / "word_problems" / "taskset.py", "== self.data.answer)", "!= self.data.answer)")
     each = subject(root, "word-problems")
     assert fired(each) == {"REC001"}
@@ -75,22 +75,20 @@ def test_a_changed_reward_is_found_and_a_new_version_excuses_it(root: Path, chan
     assert fired(replace(each, package=replace(each.package, version="0.2.0"))) == {"REC006"}
 
 
-def test_code_that_changed_and_pays_the_same_is_stale(root: Path, changed: Callable[..., None]) -> None:
+def test_recording_of_changed_code_with_same_rewards_is_stale(root: Path, changed: Callable[..., None]) -> None:
     path = root / WORDS / "word_problems" / "answers.py"
     changed(WORDS / "word_problems" / "answers.py", path.read_text(), path.read_text() + "\n# a comment\n")
     assert fired(subject(root, "word-problems")) == {"REC003"}
 
 
-def test_other_tasks_cannot_be_compared(root: Path, changed: Callable[..., None]) -> None:
+def test_recording_of_other_tasks_is_not_compared(root: Path, changed: Callable[..., None]) -> None:
     changed(WORDS / "word_problems" / "taskset.py", "seed: int = 0", "seed: int = 7")
     each = subject(root, "word-problems")
     assert fired(each) == {"REC003", "REC005"}
     assert each.facts.recordings[0].compared == 0
 
 
-def test_a_game_that_answers_otherwise_is_not_held_against_its_rewards(
-    root: Path, changed: Callable[..., None]
-) -> None:
+def test_recording_of_game_with_changed_reply_is_not_compared(root: Path, changed: Callable[..., None]) -> None:
     source = (root / GUESS / "number_guess" / "game.py").read_text()
     word = next(word for word in ("higher", "Higher", "HIGHER") if word in source)
     changed(GUESS / "number_guess" / "game.py", word, f"{word}, much")

@@ -12,13 +12,13 @@ from envops.repository.registry import registry_schema
 REPOSITORY = Path(__file__).parents[2]
 
 
-def test_the_pages_are_up_to_date() -> None:
+def test_reference_pages_are_up_to_date() -> None:
     """Renew them with `nox -s docs`."""
     assert (REPOSITORY / CLI_FILE).read_text("utf-8") == render_cli(parser())
     assert (REPOSITORY / REGISTRY_FILE).read_text("utf-8") == render_registry(registry_schema())
 
 
-def test_a_command_is_shown_with_its_arguments_and_examples() -> None:
+def test_command_reference_has_arguments_and_examples() -> None:
     top = argparse.ArgumentParser()
     commands = top.add_subparsers()
     one = commands.add_parser("weigh", help="weigh things", description="Weigh things.", epilog="examples:\n  weigh x")
@@ -35,7 +35,7 @@ def test_a_command_is_shown_with_its_arguments_and_examples() -> None:
     assert "examples:\n  weigh x" in page
 
 
-def test_a_key_is_shown_with_its_values_and_meaning() -> None:
+def test_registry_reference_has_values_and_meaning_of_keys() -> None:
     share = {"type": "number", "minimum": 0, "exclusiveMaximum": 1}
     local = {
         "properties": {

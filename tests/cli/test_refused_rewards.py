@@ -32,12 +32,12 @@ def test_arguments_of_another_command_are_refused(arguments: tuple[str, ...]) ->
     assert ended.value.code == exit_codes.USAGE
 
 
-def test_standard_input_is_read_once(capsys: pytest.CaptureFixture[str]) -> None:
+def test_rewards_reply_from_standard_input_twice_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert rewards("reply", "number-guess", "-", "-") == exit_codes.USAGE
     assert "can be read once" in capsys.readouterr().err
 
 
-def test_a_negative_task_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+def test_rewards_negative_task_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert rewards("reply", "gsm8k", "4", "--task", "-1") == exit_codes.USAGE
     assert "counted from 0" in capsys.readouterr().err
 
@@ -47,21 +47,21 @@ def test_an_unknown_rule_is_answered_with_the_nearest(capsys: pytest.CaptureFixt
     assert "did you mean RWD0" in capsys.readouterr().err
 
 
-def test_an_unknown_revision_is_refused() -> None:
+def test_rewards_against_unknown_revision_is_refused() -> None:
     with pytest.raises(DeclarationError, match="neither a package's folder nor a revision"):
         rewards("diff", "gsm8k", "--against", "no-such-revision")
 
 
-def test_a_folder_is_compared_with_one_environment_only() -> None:
+def test_rewards_against_folder_with_two_environments_is_refused() -> None:
     with pytest.raises(DeclarationError, match="name the one environment"):
         rewards("diff", "gsm8k", "reverse-text", "--against", str(ROOT / "environments" / "gsm8k"))
 
 
-def test_an_unknown_environment_is_refused() -> None:
+def test_author_tests_of_unknown_environment_are_refused() -> None:
     with pytest.raises(DeclarationError, match="no environment of this name"):
         main(["test", "--root", str(ROOT), "no-such-environment"])
 
 
-def test_everything_behind_the_name_is_pytests() -> None:
+def test_author_tests_pass_other_arguments_to_pytest() -> None:
     options = parsed(["test", "gsm8k", "-k", "two words", "-x", "--lf", "--root"])
     assert (options.name, options.pytest) == ("gsm8k", ["-k", "two words", "-x", "--lf", "--root"])

@@ -25,20 +25,22 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return small_repository(tmp_path_factory.mktemp("repository") / "r", "reverse_text")
 
 
-def test_a_few_results_of_verifiers_own_command_are_too_few_to_judge(root: Path, capsys: pytest.CaptureFixture[str]):
+def test_distribution_of_few_results_is_inconclusive(root: Path, capsys: pytest.CaptureFixture[str]):
     code = main(["distribution", "results", "reverse-text", str(TRACES), "--root", str(root), "--quiet"])
     assert code == exit_codes.INCONCLUSIVE
     assert "DST001" in capsys.readouterr().out
 
 
-def test_results_of_another_environment_are_a_mistake(root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_distribution_of_foreign_results_is_a_usage_error(
+    root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
     other = tmp_path / "traces.jsonl"
     other.write_text(TRACES.read_text().replace('"reverse_text"', '"word_problems"'))
     assert main(["distribution", "results", "reverse-text", str(other), "--root", str(root)]) == exit_codes.USAGE
     assert "word_problems" in capsys.readouterr().err
 
 
-def test_policies_are_served_with_faults_until_they_are_stopped(root: Path):
+def test_endpoint_serves_policies_with_faults_until_interrupted(root: Path):
     command = [sys.executable, "-m", "envops", "endpoint", "reverse-text", "--port", "0", "--fault", "503:at=1"]
     environment = os.environ | {"PYTHONPATH": str(ROOT / "tools")}
     with subprocess.Popen(command, cwd=root, env=environment, stdout=subprocess.PIPE, text=True) as serving:

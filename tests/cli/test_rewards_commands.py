@@ -74,7 +74,9 @@ def diff(root: Path) -> dict[str, Any]:
     return dict(environment)
 
 
-def test_a_changed_reward_needs_a_new_version(clean: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_rewards_against_base_requires_new_version_after_change(
+    clean: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     edit(clean / WORDS / "word_problems" / "taskset.py", EXACT, LENIENT)
     assert against("main", clean, "word-problems") == exit_codes.FAIL
     found = diff(clean)
@@ -89,13 +91,13 @@ def test_a_changed_reward_needs_a_new_version(clean: Path, capsys: pytest.Captur
     assert {one["rule"] for one in diff(clean)["findings"]} == {"RWD091"}
 
 
-def test_what_did_not_change_is_not_run(clean: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_rewards_against_base_skips_unchanged_environments(clean: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (clean / "README.md").write_text("elsewhere\n")
     assert against("main", clean) == exit_codes.PASS
     assert capsys.readouterr().out.count("nothing to compare") == 3
 
 
-def test_conversations_are_played_again_at_the_base(clean: Path) -> None:
+def test_rewards_against_base_replays_conversations(clean: Path) -> None:
     edit(clean / "environments" / "number_guess" / "number_guess" / "__init__.py", "0.75", "0.5")
     against("main", clean, "number-guess")
     found = diff(clean)
@@ -107,7 +109,7 @@ def test_conversations_are_played_again_at_the_base(clean: Path) -> None:
     assert next(iter(found["functions"]["weights"].values())) == [0.75, 0.5]
 
 
-def test_a_port_to_the_other_generation_is_compared(clean: Path, tmp_path: Path) -> None:
+def test_rewards_against_folder_compares_port_to_other_generation(clean: Path, tmp_path: Path) -> None:
     old = tmp_path / "word_problems_old"
     old.mkdir()
     module = old / "word_problems_old"
@@ -138,7 +140,7 @@ def test_a_port_to_the_other_generation_is_compared(clean: Path, tmp_path: Path)
     assert len(found["prompts"]) == 200
 
 
-def test_a_base_that_does_not_load_is_inconclusive(clean: Path) -> None:
+def test_rewards_against_broken_base_is_inconclusive(clean: Path) -> None:
     edit(
         clean / WORDS / "word_problems" / "taskset.py",
         "class WordProblemsTaskset",
@@ -153,7 +155,7 @@ def test_a_base_that_does_not_load_is_inconclusive(clean: Path) -> None:
         git(clean, "reset", "-q", "--hard", "HEAD~1")
 
 
-def test_a_reply_is_told_function_by_function(clean: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_rewards_reply_shows_each_function_and_extraction(clean: Path, capsys: pytest.CaptureFixture[str]) -> None:
     reply = "<think>Thursday.</think>\n<answer>2050-12-08</answer>"
     options = ("reply", "date-arithmetic", reply, "--task", "0", "--format", "json")
     assert rewards(clean, *options) == exit_codes.PASS
@@ -166,7 +168,7 @@ def test_a_reply_is_told_function_by_function(clean: Path, capsys: pytest.Captur
     assert said["task"]["answer"] == "2050-12-07"
 
 
-def test_several_replies_are_the_turns_of_a_conversation(clean: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_rewards_replies_are_played_as_turns(clean: Path, capsys: pytest.CaptureFixture[str]) -> None:
     turns = ("<guess>4165</guess>", "<guess>4159</guess>")
     assert rewards(clean, "reply", "number-guess", *turns, "--task", "3") == exit_codes.PASS
     text = capsys.readouterr().out
@@ -174,14 +176,14 @@ def test_several_replies_are_the_turns_of_a_conversation(clean: Path, capsys: py
     assert text.rstrip().endswith("reward  1")
 
 
-def test_a_reply_that_fits_nothing_is_a_usage_error(clean: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_rewards_reply_that_fits_no_task_is_a_usage_error(clean: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert rewards(clean, "reply", "word-problems", "4", "--task", "200") == exit_codes.USAGE
     assert "there are 200, from 0 to 199" in capsys.readouterr().err
     assert rewards(clean, "reply", "word-problems", "4", "5") == exit_codes.USAGE
     assert "is single-turn" in capsys.readouterr().err
 
 
-def test_a_rule_is_explained_with_what_it_found(clean: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_rewards_explain_shows_rule_with_its_findings(clean: Path, capsys: pytest.CaptureFixture[str]) -> None:
     edit(clean / WORDS / "word_problems" / "taskset.py", EXACT, LENIENT)
     assert rewards(clean, "explain", "rwd040", "word-problems", "--quiet") == exit_codes.FAIL
     text = capsys.readouterr().out
@@ -190,7 +192,7 @@ def test_a_rule_is_explained_with_what_it_found(clean: Path, capsys: pytest.Capt
     assert "environments/word_problems/tests/cases.yaml:" in text
 
 
-def test_cases_are_pytests(clean: Path) -> None:
+def test_cases_are_collected_by_pytest(clean: Path) -> None:
     edit(clean / WORDS / "word_problems" / "taskset.py", EXACT, LENIENT)
     (clean / WORDS / "tests" / "test_fixtures.py").write_text(FIXTURES)
     done = run_test(clean, "word-problems", "-k", "off or thousands or fixtures", "-v")

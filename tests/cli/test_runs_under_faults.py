@@ -58,7 +58,7 @@ def only(report: dict[str, object]) -> dict[str, object]:
     return dict(environment)
 
 
-def test_a_killed_run_leaves_nothing_that_harms_the_next_two_at_once(root: Path) -> None:
+def test_validate_killed_does_not_harm_next_two_runs(root: Path) -> None:
     killed = begin(root, *SCHEMA)
     deadline = time.monotonic() + PATIENCE
     while not list((root / ".envops").glob("scratch-*")) and time.monotonic() < deadline:
@@ -76,7 +76,7 @@ def test_a_killed_run_leaves_nothing_that_harms_the_next_two_at_once(root: Path)
     assert only(ended(begin(root, *SCHEMA))[1])["cached"] is True
 
 
-def test_facts_that_do_not_fit_on_the_disk_are_seen_again(root: Path) -> None:
+def test_facts_that_exceed_the_disk_are_observed_again(root: Path) -> None:
     assert ended(begin(root, *SCHEMA))[0] == exit_codes.PASS  # the wheel is there now
     shutil.rmtree(root / ".envops/facts")
     edit(root / "registry.yaml", "reverse-text: {}", "reverse-text: {gates: {smoke: {tasks: 3}}}")
@@ -91,7 +91,7 @@ def wheels_in(root: Path) -> list[Path]:
     return list((root / ".envops/wheels").rglob("*.whl"))
 
 
-def test_a_wheel_that_does_not_fit_on_the_disk_is_an_error(root: Path) -> None:
+def test_wheel_that_exceeds_the_disk_is_an_error(root: Path) -> None:
     assert ended(begin(root, *SCHEMA))[0] == exit_codes.PASS  # the virtual environment is there now, and whole
     before = wheels_in(root)
     with (root / "environments/reverse_text/reverse_text/words.txt").open("a") as file:
@@ -104,7 +104,7 @@ def test_a_wheel_that_does_not_fit_on_the_disk_is_an_error(root: Path) -> None:
 
 
 @pytest.mark.skipif(os.getuid() == 0 and shutil.which("unshare") is None, reason="nothing is read-only to root")
-def test_a_cache_that_cannot_be_written_is_an_error_that_says_so(root: Path) -> None:
+def test_cache_that_is_read_only_is_an_error_with_its_path(root: Path) -> None:
     cache = root / ".envops"
     if os.getuid() == 0:
         script = 'mount --bind "$0" "$0" && mount -o remount,bind,ro "$0" && exec "$@"'

@@ -31,30 +31,30 @@ def matrix_of(root: Path, capsys: pytest.CaptureFixture[str], *arguments: str) -
     return entries
 
 
-def test_every_environment_is_in_exactly_one_shard() -> None:
+def test_shards_contain_every_environment_once() -> None:
     loads = [Load(f"e{index}", float(index % 7), f"lock{index % 3}") for index in range(50)]
     for count in (1, 2, 7, 60):
         names = [name for shard in divided(loads, count) for name in shard.names]
         assert sorted(names) == sorted(load.name for load in loads)
 
 
-def test_shards_take_about_equally_long() -> None:
+def test_shards_have_similar_durations() -> None:
     loads = [Load(f"e{index}", float(1 + index * index), "lock") for index in range(20)]
     seconds = [shard.seconds for shard in divided(loads, 4)]
     assert max(seconds) <= 4 / 3 * (sum(load.seconds for load in loads) / 4 + LOCK_SECONDS)
 
 
-def test_environments_of_a_lock_stay_together_where_that_saves_time() -> None:
+def test_shards_group_environments_with_one_lock() -> None:
     loads = [Load(f"{lock}{index}", 1.0, lock) for lock in "ab" for index in range(4)]
     assert [shard.locks for shard in divided(loads, 2)] == [{"a"}, {"b"}]
 
 
-def test_the_same_division_comes_out_of_any_order() -> None:
+def test_shards_do_not_depend_on_order() -> None:
     loads = [Load(f"e{index}", float(index % 4), "lock") for index in range(12)]
     assert [s.names for s in divided(loads, 3)] == [s.names for s in divided(loads[::-1], 3)]
 
 
-def test_as_many_machines_as_the_work_is_worth() -> None:
+def test_shard_count_follows_amount_of_work() -> None:
     assert worthwhile_count([]) == 0
     assert worthwhile_count([Load("a", 5.0, "lock")]) == 1
     long = [Load(f"e{index}", SHARD_SECONDS, "lock") for index in range(400)]
@@ -62,7 +62,7 @@ def test_as_many_machines_as_the_work_is_worth() -> None:
     assert worthwhile_count(long, 20) == 20
 
 
-def test_past_timings_are_what_is_expected(tmp_path: Path) -> None:
+def test_expected_timings_use_past_runs(tmp_path: Path) -> None:
     workspace = Workspace(tmp_path)
     remember_timing("slow", Timing(90.0, 1 << 30), workspace)
     remember_timing("quick", Timing(4.0, 1 << 20), workspace)
@@ -74,7 +74,7 @@ def test_past_timings_are_what_is_expected(tmp_path: Path) -> None:
     assert expected_timings(["new"], Workspace(tmp_path / "elsewhere"))["new"].seconds == GUESSED_SECONDS
 
 
-def test_a_matrix_for_what_changed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_matrix_lists_changed_environments(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     root = small_repository(tmp_path / "repository", "reverse_text", "word_problems")
     git(root, "switch", "-q", "-c", "topic")
     assert matrix_of(root, capsys, "--changed", "main") == []
@@ -83,7 +83,7 @@ def test_a_matrix_for_what_changed(tmp_path: Path, capsys: pytest.CaptureFixture
     assert (entry["names"], entry["index"], entry["total"]) == ("reverse-text", 1, 1)
 
 
-def test_a_matrix_of_everything_has_a_place_for_everything(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_matrix_of_everything_lists_all_environments(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     root = small_repository(tmp_path / "repository", "reverse_text", "word_problems")
     for name in ("reverse-text", "word-problems"):
         remember_timing(name, Timing(SHARD_SECONDS, 1), Workspace(root))
@@ -92,7 +92,7 @@ def test_a_matrix_of_everything_has_a_place_for_everything(tmp_path: Path, capsy
     assert [entry["names"] for entry in matrix_of(root, capsys, "--max", "1")] == ["reverse-text word-problems"]
 
 
-def test_an_unchanged_shard_says_what_the_whole_was(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_shard_without_changed_environments_passes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     root = small_repository(tmp_path / "repository", "reverse_text", "word_problems")
     git(root, "switch", "-q", "-c", "topic")
     code = main(["validate", "--root", str(root), "--changed", "main", "--shard", "2/2", "--format", "json"])
@@ -102,13 +102,15 @@ def test_an_unchanged_shard_says_what_the_whole_was(tmp_path: Path, capsys: pyte
 
 
 @pytest.mark.parametrize("text", ["0/2", "3/2", "2", "a/b"])
-def test_what_is_no_shard_is_refused(text: str) -> None:
+def test_shard_option_that_is_malformed_is_refused(text: str) -> None:
     with pytest.raises(SystemExit) as refused:
         main(["validate", "--shard", text])
     assert refused.value.code == exit_codes.USAGE
 
 
-def test_only_changed_environments_are_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_validate_changed_still_refuses_undeclared_environment(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     root = small_repository(tmp_path / "repository", "reverse_text", "word_problems")
     git(root, "switch", "-q", "-c", "topic")
     (root / "environments/new_one").mkdir()

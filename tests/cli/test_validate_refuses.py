@@ -34,22 +34,22 @@ def refused(repository: Path, capsys: pytest.CaptureFixture[str]) -> Callable[..
     return validate
 
 
-def test_malformed_yaml(repository: Path, refused: Callable[..., str]) -> None:
+def test_registry_with_malformed_yaml_is_refused(repository: Path, refused: Callable[..., str]) -> None:
     (repository / "registry.yaml").write_text("version: 1\nowner: [acme\nenvironments: {}\n")
     assert "registry.yaml:" in refused()
 
 
-def test_huge_yaml(repository: Path, refused: Callable[..., str]) -> None:
+def test_registry_above_size_limit_is_refused(repository: Path, refused: Callable[..., str]) -> None:
     (repository / "registry.yaml").write_text("# " + "x" * 6_000_000)
     assert "5,000,000 bytes" in refused()
 
 
-def test_duplicate_keys(repository: Path, refused: Callable[..., str]) -> None:
+def test_registry_with_duplicate_keys_is_refused(repository: Path, refused: Callable[..., str]) -> None:
     (repository / "registry.yaml").write_text("version: 1\nowner: acme\nowner: other\nenvironments: {}\n")
     assert "registry.yaml:3" in refused()
 
 
-def test_unknown_keys_are_answered_with_the_nearest(repository: Path, refused: Callable[..., str]) -> None:
+def test_registry_unknown_key_suggests_the_nearest(repository: Path, refused: Callable[..., str]) -> None:
     (repository / "registry.yaml").write_text(
         "version: 1\nowner: acme\nenvironments:\n  reverse-text: {visibilty: PUBLIC}\n"
     )
@@ -58,61 +58,61 @@ def test_unknown_keys_are_answered_with_the_nearest(repository: Path, refused: C
     assert "visibility" in text
 
 
-def test_a_folder_that_is_not_in_the_registry(repository: Path, refused: Callable[..., str]) -> None:
+def test_folder_missing_from_registry_is_refused(repository: Path, refused: Callable[..., str]) -> None:
     shutil.copytree(repository / "environments/reverse_text", repository / "environments/other_text")
     assert "environments/other_text" in refused()
 
 
-def test_an_entry_without_a_folder(repository: Path, refused: Callable[..., str]) -> None:
+def test_registry_entry_without_folder_is_refused(repository: Path, refused: Callable[..., str]) -> None:
     (repository / "registry.yaml").open("a").write("  missing-one: {}\n")
     assert "registry.yaml:5" in refused()
 
 
-def test_two_environments_with_one_distribution_name(repository: Path, refused: Callable[..., str]) -> None:
+def test_distribution_name_used_twice_is_refused(repository: Path, refused: Callable[..., str]) -> None:
     shutil.copytree(repository / "environments/reverse_text", repository / "environments/text_reverse")
     (repository / "registry.yaml").open("a").write("  text-reverse: {}\n")
     assert "reverse-text" in refused()
 
 
-def test_a_pyproject_that_does_not_parse(repository: Path, refused: Callable[..., str]) -> None:
+def test_pyproject_that_does_not_parse_is_refused(repository: Path, refused: Callable[..., str]) -> None:
     (repository / "environments/reverse_text/pyproject.toml").write_text('[project]\nname = "reverse-text\n')
     assert "environments/reverse_text/pyproject.toml:2" in refused()
 
 
-def test_a_lock_that_does_not_match(repository: Path, refused: Callable[..., str]) -> None:
+def test_lock_that_does_not_match_is_refused(repository: Path, refused: Callable[..., str]) -> None:
     pyproject = repository / "environments/reverse_text/pyproject.toml"
     pyproject.write_text(pyproject.read_text().replace('"verifiers>=0.4', '"nothing-here>=1", "verifiers>=0.4'))
     assert "nox -s lock -- reverse-text" in refused()
 
 
-def test_a_missing_lock(repository: Path, refused: Callable[..., str]) -> None:
+def test_lock_that_is_missing_is_refused(repository: Path, refused: Callable[..., str]) -> None:
     (repository / "environments/reverse_text/requirements.lock").unlink()
     assert "nox -s lock -- reverse-text" in refused()
 
 
-def test_a_path_that_leaves_the_repository(repository: Path, refused: Callable[..., str]) -> None:
+def test_symlink_outside_repository_is_refused(repository: Path, refused: Callable[..., str]) -> None:
     folder = repository / "environments/reverse_text/reverse_text"
     (folder / "passwords.py").symlink_to("/etc/passwd")
     assert "passwords.py" in refused()
 
 
-def test_an_unknown_name_is_answered_with_the_nearest(refused: Callable[..., str]) -> None:
+def test_unknown_environment_suggests_the_nearest(refused: Callable[..., str]) -> None:
     assert "reverse-text" in refused("reverse-txt")
 
 
-def test_no_registry_at_all(repository: Path, refused: Callable[..., str]) -> None:
+def test_registry_that_is_missing_is_refused(repository: Path, refused: Callable[..., str]) -> None:
     (repository / "registry.yaml").unlink()
     assert "registry.yaml" in refused()
 
 
-def test_all_mistakes_are_reported_at_once(repository: Path, refused: Callable[..., str]) -> None:
+def test_registry_problems_are_reported_together(repository: Path, refused: Callable[..., str]) -> None:
     (repository / "registry.yaml").write_text("version: 2\nowner: acme\nenvironments:\n  reverse-text: {argz: {}}\n")
     text = refused()
     assert "registry.yaml:1" in text
     assert "registry.yaml:4" in text
 
 
-def test_the_json_report_names_the_problems(repository: Path, refused: Callable[..., str]) -> None:
+def test_json_report_names_the_problems(repository: Path, refused: Callable[..., str]) -> None:
     (repository / "registry.yaml").write_text("version: 1\nowner: acme\nenvironments: []\n")
     refused()
     report = json.loads((repository / "reports/validate.json").read_text())

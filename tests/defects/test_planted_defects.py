@@ -26,7 +26,7 @@ def called(environments: list[Planted]) -> list[object]:
 
 @pytest.mark.worker
 @pytest.mark.parametrize("each", called(DEFECTS))
-def test_defect_is_caught_by_the_rule_meant_for_it(each: Planted, observations: Observations, tmp_path: Path) -> None:
+def test_defect_is_caught_by_its_rule(each: Planted, observations: Observations, tmp_path: Path) -> None:
     package, facts = observations.observed(each, tmp_path)
     found = found_in(package, facts, "schema", "rewards")
     fired = {finding.rule for finding in found}
@@ -44,12 +44,12 @@ def test_sound_oddity_passes(each: Planted, observations: Observations, tmp_path
     assert not [finding for finding in found if finding.counts], in_short(found, facts)
 
 
-def test_suite_is_as_large_as_promised() -> None:
+def test_suite_has_promised_number_of_packages() -> None:
     assert len(DEFECTS) >= FEWEST_DEFECTS
     assert len(SOUND) >= FEWEST_ODDITIES
     assert {each.generation for each in DEFECTS} == {"v0", "v1"}
     assert max(Counter((each.name, each.generation) for each in [*DEFECTS, *SOUND]).values()) == 1
 
 
-def test_defects_name_rules_that_exist() -> None:
+def test_defects_name_existing_rules() -> None:
     assert {rule for each in DEFECTS for rule in each.rules} <= set(all_rules())

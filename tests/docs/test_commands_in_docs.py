@@ -27,12 +27,12 @@ EXECUTED = [
 @pytest.mark.parametrize(
     "block", [block for block in ALL if block.has_commands], ids=lambda one: f"{one.page}:{one.line}"
 )
-def test_a_block_with_commands_is_run_or_says_why_not(block: Block):
+def test_command_block_is_run_or_has_a_reason(block: Block):
     assert block.language == "sh" or block.reason, f"{block.page}:{block.line}: mark it as sh, or say why it is not run"
 
 
 @pytest.mark.parametrize("one", sorted(NAMED, key=str), ids=lambda one: f"{one.page}:{one.line}")
-def test_a_documented_command_is_one(one: Documented):
+def test_documented_command_parses(one: Documented):
     if one.arguments and one.command in COMMANDS:
         typed = [*one.command.split(), *one.arguments]
         assert rewritten(typed) == typed, f"{one.page}:{one.line}: {one.text!r} has a flag that is a command now"
@@ -42,7 +42,7 @@ def test_a_documented_command_is_one(one: Documented):
 
 
 @pytest.mark.parametrize("one", sorted(NAMED, key=str), ids=lambda one: f"{one.page}:{one.line}")
-def test_a_documented_command_is_executed_by_a_test(one: Documented):
+def test_documented_command_is_executed_by_a_test(one: Documented):
     """By a block of a page, with these flags or more of them; else by a test that has command and flags in its code."""
     on_pages = any(run.command == one.command and run.flags >= one.flags for run in EXECUTED)
     wanted = {*one.command.split(), *one.flags}
@@ -51,12 +51,12 @@ def test_a_documented_command_is_executed_by_a_test(one: Documented):
     assert on_pages or elsewhere or nowhere, f"{one.page}:{one.line}: no test executes {one.text!r}"
 
 
-def test_what_is_said_to_be_executed_nowhere_is_documented_and_nothing_else():
+def test_commands_executed_nowhere_are_all_documented():
     said = {" ".join([one.command, *sorted(one.flags)]) for one in NAMED}
     assert {entry for entry in NOWHERE if entry not in said} == set()
 
 
-def test_commands_are_found_wherever_they_stand():
+def test_commands_are_found_in_prose_and_blocks():
     page = (
         "`nox -s a -- x --b`\n\n    envops c --d=1 E   what it does\n\n```sh\nnox -s f && nox -s g -- H  # why\n```\n"
     )
@@ -71,7 +71,7 @@ def test_commands_are_found_wherever_they_stand():
 
 @pytest.mark.e2e
 @pytest.mark.parametrize("page", RUN)
-def test_the_commands_of_a_page_run_one_after_the_other(page: str, tmp_path: Path):
+def test_page_commands_run_in_order(page: str, tmp_path: Path):
     clone, programs, home = tmp_path / "clone", tmp_path / "bin", tmp_path / "home"
     subprocess.run(["git", "clone", "--quiet", "--no-local", ROOT, clone], check=True)
     programs.mkdir()
@@ -100,7 +100,7 @@ def test_the_commands_of_a_page_run_one_after_the_other(page: str, tmp_path: Pat
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_links_lead_somewhere(page: str):
+def test_links_point_to_existing_files_and_headings(page: str):
     text = (ROOT / page).read_text("utf-8")
     for target in re.findall(r"\]\((?!https?://)([^)\s]+)\)", text):
         path, _, anchor = target.partition("#")
@@ -112,7 +112,7 @@ def test_links_lead_somewhere(page: str):
             assert anchor in slugs, f"{page}: {target}"
 
 
-def test_a_reason_is_read_and_a_block_without_one_is_run():
+def test_block_with_reason_is_not_run():
     page = "<!-- not run: needs a key -->\n```sh\nnox -s a\n```\n\n```sh\nnox -s b\n```\n\n```\nprime x\n```\n"
     found = blocks("x.md", page)
     assert [(block.reason, block.has_commands) for block in found] == [

@@ -84,7 +84,7 @@ ALL = sorted(set(printed()), key=str)
 
 
 @pytest.mark.parametrize("one", ALL, ids=lambda one: f"{one.file}:{one.line}")
-def test_a_printed_command_can_be_typed(one: Printed) -> None:
+def test_printed_command_parses(one: Printed) -> None:
     known = {word.split()[0] for word in COMMANDS}
     first, *rest = one.words
     if first not in known:
@@ -102,14 +102,14 @@ def _is_a_mention(words: list[str]) -> bool:
 @pytest.mark.parametrize(
     "one", [one for one in ALL if "/cli/" not in one.file], ids=lambda one: f"{one.file}:{one.line}"
 )
-def test_nothing_but_a_command_stands_where_one_is_printed(one: Printed) -> None:
+def test_printed_command_has_no_trailing_words(one: Printed) -> None:
     """Words behind a command would be taken for names of environments; examples of commands have real names."""
     _, *rest = one.words
     plain = [word for word in rest if re.fullmatch(r"[a-z]+", word) and word not in KEYWORDS]
     assert plain == [], f"{one.file}:{one.line}: {one.text!r}"
 
 
-def test_commands_in_texts_are_found() -> None:
+def test_commands_in_messages_are_found() -> None:
     text = "no lock: nox -s lock -- NAME, or `envops explain RULE` for more (nox -s plan); envops doctor: broken"
     assert [one.text for one in _commands("x.py", 1, text)] == [
         "nox -s lock -- NAME",

@@ -21,19 +21,19 @@ LOCAL = [name for name, entry in REGISTRY.items() if "hub" not in entry]
 
 
 @pytest.mark.parametrize("offered", [*KINDS, *ANSWERS])
-def test_what_new_offers_has_an_exemplar(offered: str):
+def test_option_of_new_has_an_exemplar(offered: str):
     row = re.search(rf"^\|.*\| `{offered}` \|.*\(\.\./environments/(\w+)\).*\|$", HOW_TO, re.MULTILINE)
     assert row is not None
     assert row[1].replace("_", "-") in LOCAL
 
 
 @pytest.mark.parametrize("name", LOCAL)
-def test_the_readme_names_every_environment(name: str):
+def test_readme_names_every_environment(name: str):
     assert f"[{name}](environments/{name.replace('-', '_')})" in (ROOT / "README.md").read_text("utf-8")
 
 
 @pytest.mark.parametrize("name", LOCAL)
-def test_a_readme_has_a_row_for_every_declared_reward(name: str):
+def test_readme_has_a_row_for_every_declared_reward(name: str):
     folder = ROOT / "environments" / name.replace("-", "_")
     sources = [path.read_text("utf-8") for path in (folder / folder.name).glob("*.py")]
     declared = {one for text in sources for one in re.findall(r"@vf\.(?:reward|metric).*\n\s+async def (\w+)", text)}
@@ -42,13 +42,13 @@ def test_a_readme_has_a_row_for_every_declared_reward(name: str):
 
 
 @pytest.mark.parametrize("name", LOCAL)
-def test_an_exemplar_is_for_training_or_evaluation(name: str):
+def test_exemplar_is_tagged_for_training_or_evaluation(name: str):
     pyproject = tomllib.loads((ROOT / "environments" / name.replace("-", "_") / "pyproject.toml").read_text("utf-8"))
     assert {"train", "eval"} & set(pyproject["project"]["tags"])
 
 
 @pytest.mark.parametrize("name", LOCAL)
-def test_an_exemplar_is_short_enough_to_be_read_at_once(name: str):
+def test_exemplar_is_below_line_limit(name: str):
     """Lines of code without comments and docstrings; the jail is the one that every code environment gets."""
     module = name.replace("-", "_")
     sources = {path.name: path.read_text("utf-8") for path in (ROOT / "environments" / module / module).glob("*.py")}

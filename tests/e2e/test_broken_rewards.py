@@ -128,5 +128,5 @@ def fired(reward: Reward, replacement: str, root: Path) -> set[str]:
 
 @pytest.mark.e2e
 @pytest.mark.parametrize("breakage", BREAKAGES)
-def test_a_broken_reward_is_caught_by_the_rule_that_says_so(findings: dict[str, set[str]], breakage: str) -> None:
+def test_broken_reward_is_caught_by_its_rule(findings: dict[str, set[str]], breakage: str) -> None:
     assert findings[breakage] & BREAKAGES[breakage][1]

@@ -59,38 +59,32 @@ def first_run(clone: Clone) -> subprocess.CompletedProcess[str]:
     return clone.run(readme_command("validate"))
 
 
-def test_the_readmes_command_proves_every_environment(
-    clone: Clone, first_run: subprocess.CompletedProcess[str]
-) -> None:
+def test_readme_command_validates_every_environment(clone: Clone, first_run: subprocess.CompletedProcess[str]) -> None:
     verdicts = {one["name"]: one["verdict"] for one in clone.report()["environments"]}
     names = {file.parent.name.replace("_", "-") for file in (ROOT / "environments").glob("*/pyproject.toml")}
     assert verdicts == dict.fromkeys(names, "pass"), first_run.stdout[-4000:]
 
 
-def test_a_passing_run_ends_with_exit_code_0(first_run: subprocess.CompletedProcess[str]) -> None:
+def test_first_run_exits_with_code_0(first_run: subprocess.CompletedProcess[str]) -> None:
     assert first_run.returncode == 0, first_run.stdout[-4000:] + first_run.stderr[-4000:]
 
 
-def test_validation_writes_nothing_that_git_would_see(
-    clone: Clone, first_run: subprocess.CompletedProcess[str]
-) -> None:
+def test_validation_leaves_git_status_clean(clone: Clone, first_run: subprocess.CompletedProcess[str]) -> None:
     assert first_run.returncode == 0
     assert clone.run("git status --porcelain").stdout == ""
 
 
-def test_a_second_run_says_that_verdicts_came_from_the_cache(
-    clone: Clone, first_run: subprocess.CompletedProcess[str]
-) -> None:
+def test_second_run_reports_cached_verdicts(clone: Clone, first_run: subprocess.CompletedProcess[str]) -> None:
     assert first_run.returncode == 0
     assert "all from the cache" in clone.run("nox -s validate").stdout
 
 
-def test_a_second_run_needs_no_index(clone: Clone, first_run: subprocess.CompletedProcess[str]) -> None:
+def test_second_run_works_offline(clone: Clone, first_run: subprocess.CompletedProcess[str]) -> None:
     assert first_run.returncode == 0
     assert clone.run("UV_OFFLINE=1 nox -s validate").returncode == 0
 
 
-def test_only_changed_environments_are_validated_when_asked(
+def test_changed_flag_validates_only_changed_environments(
     clone: Clone, first_run: subprocess.CompletedProcess[str]
 ) -> None:
     assert first_run.returncode == 0

@@ -10,14 +10,14 @@ from envops.files.atomic_write import write_whole
 
 
 @pytest.mark.parametrize("content", ["ä\r\n", "ä\r\n".encode(), ["ä", "\r\n"]])
-def test_content_of_any_kind_is_written_as_it_is(content: str | bytes | list[str], tmp_path: Path) -> None:
+def test_content_of_any_kind_is_written_unchanged(content: str | bytes | list[str], tmp_path: Path) -> None:
     path = tmp_path / "new" / "file.txt"
     write_whole(path, content)
     assert path.read_bytes() == "ä\r\n".encode()
     assert path.stat().st_mode & 0o777 == 0o644
 
 
-def test_file_that_is_replaced_keeps_its_permissions(tmp_path: Path) -> None:
+def test_replaced_file_keeps_its_permissions(tmp_path: Path) -> None:
     path = tmp_path / "file.txt"
     path.write_text("before")
     path.chmod(0o600)
@@ -25,7 +25,7 @@ def test_file_that_is_replaced_keeps_its_permissions(tmp_path: Path) -> None:
     assert (path.read_text(), path.stat().st_mode & 0o777) == ("after", 0o600)
 
 
-def test_content_that_breaks_off_leaves_the_old_file_alone(tmp_path: Path) -> None:
+def test_interrupted_content_keeps_the_old_file(tmp_path: Path) -> None:
     def parts() -> Iterator[str]:
         yield "half"
         raise OSError("no more")

@@ -84,7 +84,7 @@ def test_find_prime_returns_none_without_prime(tmp_path: Path) -> None:
     assert find_prime(str(tmp_path)) is None
 
 
-def test_hub_client_reports_a_prime_that_cannot_be_imported(tmp_path: Path, access: HubAccess) -> None:
+def test_hub_client_with_unimportable_prime_raises(tmp_path: Path, access: HubAccess) -> None:
     base = Path(shutil.which("python3") or "python3").resolve()
     venvless = Prime(tmp_path / "prime", base)
     script = tmp_path / "python"

@@ -35,7 +35,7 @@ REPORT = ComparisonReport(
 )
 
 
-def test_what_is_written_is_read_again_for_the_same_package_and_for_no_other(tmp_path: Path) -> None:
+def test_comparison_is_read_back_only_for_same_package(tmp_path: Path) -> None:
     (tmp_path / FOLDER).mkdir()
     (tmp_path / FOLDER / f"{REPORT.file}.json").write_text(render_json(REPORT))
     for name, text in (("torn", "{"), ("list", "[]"), ("other", json.dumps({"verdict": "pass"}))):
@@ -46,7 +46,7 @@ def test_what_is_written_is_read_again_for_the_same_package_and_for_no_other(tmp
     assert REPORT.file == "gsm8k--base--outputs-a-b-results.jsonl"
 
 
-def test_the_answer_its_interval_and_the_tasks_are_said() -> None:
+def test_comparison_text_has_answer_interval_and_tasks() -> None:
     text = render_text(REPORT)
     assert "gsm8k: outputs/a b/results.jsonl is worse than base" in text
     assert "-0.200 (-0.300 to -0.100) of the range 0 to 2, 95% interval, paired over 2 tasks" in text
@@ -55,13 +55,13 @@ def test_the_answer_its_interval_and_the_tasks_are_said() -> None:
     assert "acme" not in render_text(REPORT, quiet=True)
 
 
-def test_what_a_task_says_stays_text_in_markdown() -> None:
+def test_comparison_markdown_escapes_task_text() -> None:
     page = render_markdown(REPORT)
     assert "| worse: 3 | 1.000 | 0.500 | `@someone \\x7c says <b>` |" in page
     assert "**worse**: the whole interval is below 0, over 8 tasks" in page
 
 
-def test_a_long_name_takes_no_number_from_the_table() -> None:
+def test_comparison_table_with_long_name_keeps_numbers() -> None:
     long = replace(REPORT, before=replace(SIDE, name="/a/rather/long/path/to/" * 5 + "results.jsonl"))
     text = render_text(long)
     assert text.count("16 of 16") == 2

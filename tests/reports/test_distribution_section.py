@@ -33,7 +33,7 @@ MIXED = [[0.0, 1.0] * 4] * 10
 NEVER = [[0.0] * 8] * 16
 
 
-def test_terminal_shows_checks_with_intervals_and_advice():
+def test_distribution_text_has_checks_intervals_and_advice():
     text = render_text(result(*MIXED), width=100)
     assert "blend: 80 of 80 rollouts scored, 10 tasks" in text
     assert "DST010" in text
@@ -42,23 +42,23 @@ def test_terminal_shows_checks_with_intervals_and_advice():
     assert "does not apply to a model" in text.replace("\n", " ")
 
 
-def test_a_model_gets_advice_without_the_caveat():
+def test_distribution_text_of_model_omits_policy_caveat():
     assert "scripted policy" not in render_text(result(*MIXED, policy="qwen3-4b"))
 
 
-def test_undecided_checks_say_what_would_decide():
+def test_distribution_text_of_undecided_check_names_sample_size():
     text = " ".join(render_text(result(*NEVER), width=120).split())
     assert "more rollouts (" in text
     assert "would decide" in text
 
 
 @pytest.mark.parametrize("quiet", [True, False])
-def test_a_run_of_all_gates_stays_short(quiet):
+def test_distribution_text_is_omitted_for_run_of_all_gates(quiet):
     gates = ("schema", "rewards", "smoke", "distribution")
     assert "what was measured" not in render_text(result(*MIXED, gates=gates), quiet=quiet)
 
 
-def test_page_and_file_have_it_always():
+def test_distribution_is_always_in_markdown_and_json():
     whole = result(*MIXED, gates=("schema", "rewards", "smoke", "distribution"))
     assert "<b>distribution</b>" in render_markdown(whole)
     written = json.loads(render_json(whole))
@@ -70,7 +70,7 @@ def test_page_and_file_have_it_always():
     assert {each["topic"] for each in data["advice"]} == {"group size", "batch size"}
 
 
-def test_one_task_is_told_without_an_interval():
+def test_distribution_of_one_task_has_widest_interval():
     text = json.loads(render_json(result([0.0, 1.0] * 4)))["environments"][0]["distributions"][0]
     assert (text["mean"]["low"], text["mean"]["high"]) == (0.0, 1.0)
 

@@ -45,39 +45,39 @@ def acts(character: str) -> bool:
     return character not in "\n\t" and unicodedata.category(character) in ("Cc", "Cs", "Zl", "Zp", "Cf")
 
 
-def test_every_character_that_acts_is_escaped() -> None:
+def test_visible_escapes_every_acting_character() -> None:
     shown_marks = {0x0600, 0x0601, 0x0602, 0x0603, 0x0604, 0x0605, 0x06DD, 0x0890, 0x0891, 0x08E2, 0x110BD, 0x110CD}
     left = [code for code in range(0x110000) if acts(chr(code)) and acts(visible(chr(code))[0])]
     assert set(left) <= shown_marks
 
 
-def test_letters_of_every_script_stay_as_they_are() -> None:
+def test_visible_keeps_letters_of_every_script() -> None:
     text = "Grüße, 你好, שלום, नमस्ते, 🙂 a\tb\nc"
     assert visible(text) == text
 
 
 @pytest.mark.parametrize("render", RENDERINGS)
-def test_no_report_holds_a_character_that_acts(render) -> None:
+def test_reports_contain_no_acting_character(render) -> None:
     assert not [character for character in render(hostile()) if acts(character)]
 
 
 @pytest.mark.parametrize("render", RENDERINGS)
-def test_every_report_can_be_encoded(render) -> None:
+def test_reports_can_be_encoded_as_utf8(render) -> None:
     render(hostile()).encode("utf-8")
 
 
-def test_terminal_shows_the_escapes_of_the_reply() -> None:
+def test_terminal_shows_escaped_reply() -> None:
     assert r"\x1b[31mred" in render_text(hostile())
     assert r"\u202egnp.exe\u2066\u200b" in render_text(hostile(), width=400).replace("\n", "")
 
 
-def test_terminal_text_has_no_colour_markup_of_its_own() -> None:
+def test_terminal_text_ignores_colour_markup() -> None:
     assert "[red]not markup[/red] :smile:" in render_text(
         hostile().__class__("pass", unfinished=("[red]not markup[/red] :smile:",))
     )
 
 
-def test_json_has_no_number_that_json_does_not_know() -> None:
+def test_json_report_has_no_nan_infinity_or_huge_integer() -> None:
     def refuse(word: str) -> None:
         raise AssertionError(word)
 
@@ -125,14 +125,14 @@ PAGE_TAGS = {"h2", "h3", "p", "table", "thead", "tbody", "tr", "th", "td", "ul",
 PAGE_TAGS |= {"details", "summary", "b", "blockquote"}
 
 
-def test_markdown_page_has_only_the_tags_that_we_write() -> None:
+def test_markdown_page_has_only_known_tags() -> None:
     tags = tags_of(render_markdown(hostile()))
     assert tags.seen <= PAGE_TAGS
     assert tags.attributes <= {"open", "class"}
 
 
 @pytest.mark.parametrize("limit", [3_000, 8_000, 20_000])
-def test_markdown_page_that_was_cut_has_only_our_tags_too(limit: int) -> None:
+def test_markdown_page_when_cut_has_only_known_tags(limit: int) -> None:
     assert tags_of(render_markdown(hostile(), limit)).seen <= PAGE_TAGS
 
 
@@ -153,12 +153,12 @@ BREAKERS = [
 
 @pytest.mark.parametrize("text", [*BREAKERS, HOSTILE])
 @pytest.mark.parametrize("write", [code_span, prose, fenced, lambda text: f"<p>{inside_html(text)}</p>"])
-def test_text_in_markdown_stays_text(write, text: str) -> None:
+def test_markdown_writers_escape_text(write, text: str) -> None:
     assert tags_of(write(text)).seen <= {"p", "code", "pre"}
 
 
 @pytest.mark.parametrize("text", [*BREAKERS, HOSTILE])
-def test_text_in_a_table_cell_stays_in_it(text: str) -> None:
+def test_table_cell_text_stays_in_its_cell(text: str) -> None:
     rendered = MarkdownIt("commonmark").enable("table").render(f"| a | b |\n|---|---|\n| {table_cell(text)} | end |\n")
     assert "<td>end</td>" in rendered
     assert rendered.count("<td>") == 2
@@ -177,18 +177,18 @@ def test_annotation_is_one_line_with_escaped_properties() -> None:
 
 
 @pytest.mark.parametrize("form", ["text", "json", "markdown"])
-def test_printed_in_a_workflow_no_reply_gives_commands(form) -> None:
+def test_printed_report_contains_no_workflow_commands(form) -> None:
     stream = io.StringIO()
     print_result(hostile(), form, stream=stream, environ={"GITHUB_ACTIONS": "true"})
     assert not [line for line in stream.getvalue().splitlines() if line.lstrip().startswith("::")]
     assert "##[" not in stream.getvalue()
 
 
-def test_without_workflow_commands_keeps_other_text() -> None:
+def test_workflow_command_filter_keeps_other_text() -> None:
     assert without_workflow_commands("a :: b\nstd::vector") == "a :: b\nstd::vector"
 
 
-def test_long_text_keeps_both_ends_and_says_its_length() -> None:
+def test_shortened_text_keeps_both_ends_and_states_its_length() -> None:
     text = "a" * 100_000 + "b" * 100_000
     short = shortened(text, 1_000)
     assert short.startswith("aaa")
@@ -197,13 +197,13 @@ def test_long_text_keeps_both_ends_and_says_its_length() -> None:
     assert len(short) < 1_100
 
 
-def test_many_lines_are_shortened_by_lines() -> None:
+def test_shortened_text_with_many_lines_drops_whole_lines() -> None:
     short = shortened("\n".join(str(number) for number in range(1_000)), 10_000, lines=9)
     assert short.split("\n") == [
         "0", "1", "2", "3", "4", "5", "[… 991 of 1,000 lines left out, 3,889 characters in all …]", "997", "998", "999",
     ]  # fmt: skip
 
 
-def test_a_stream_without_unicode_gets_plain_signs() -> None:
+def test_fitting_replaces_signs_for_stream_without_unicode() -> None:
     assert fitting("✓ a │ 你", "ascii") == "+ a | \\u4f60"
     assert fitting("✓ a │ 你", "utf-8") == "✓ a │ 你"

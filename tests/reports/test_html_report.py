@@ -37,7 +37,7 @@ def embedded_in(text: str) -> list[dict[str, Any]]:
     return [json.loads(one) for one in found]
 
 
-def test_the_page_holds_what_validate_json_says_of_a_finding() -> None:
+def test_html_page_finding_matches_json_report() -> None:
     environment = page_environment(data_of(mixed())["environments"][1], Beside(), 10_000)
     finding = environment["findings"][0]
     assert (finding["rule"], finding["kind"]) == ("RWD001", "error")
@@ -46,13 +46,13 @@ def test_the_page_holds_what_validate_json_says_of_a_finding() -> None:
     assert ["reply", MISSED_GOLD.evidence.reply.text, True] in finding["evidence"]
 
 
-def test_findings_beyond_the_most_are_counted() -> None:
+def test_html_page_counts_findings_beyond_the_limit() -> None:
     many = replace(FAILING, findings=(MISSED_GOLD,) * (MOST_FINDINGS + 5))
     environment = page_environment(data_of(ValidationResult("fail", (many,)))["environments"][0], Beside(), 1_000)
     assert (len(environment["findings"]), environment["findings_count"]) == (MOST_FINDINGS, MOST_FINDINGS + 5)
 
 
-def test_texts_are_shortened_until_the_page_fits_and_the_page_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_html_page_shortens_texts_until_it_fits(monkeypatch: pytest.MonkeyPatch) -> None:
     long = Finding("RWD001", "rewards", "error", "m", "f", Evidence(reply=ShownReply(0, "x" * 100_000)))
     result = ValidationResult("fail", (replace(FAILING, findings=(long,)),))
     assert "x" * 100_000 in render_page(data_of(result))
@@ -65,7 +65,7 @@ def test_texts_are_shortened_until_the_page_fits_and_the_page_says_so(monkeypatc
 
 
 @pytest.mark.parametrize("limit", [20_000, 14_000, 12_000, 8_000])
-def test_what_is_made_once_for_several_lengths_is_what_would_be_made_anew(limit: int) -> None:
+def test_html_page_shortened_data_matches_a_fresh_rendering(limit: int) -> None:
     texts = ("x" * 15_000, "\n".join("y" * 30), 'z"\\' * 700, "short")
     findings = [Finding("RWD001", "rewards", "error", "m", "f", Evidence(reply=ShownReply(0, text))) for text in texts]
     environments = data_of(ValidationResult("fail", tuple(replace(FAILING, findings=(one,)) for one in findings)))
@@ -75,7 +75,7 @@ def test_what_is_made_once_for_several_lengths_is_what_would_be_made_anew(limit:
     assert [blob for _, blob in found.environments] == anew[: len(found.environments)]
 
 
-def test_where_nothing_helps_the_worst_keep_their_details(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_html_page_over_limit_keeps_details_of_worst_environments(monkeypatch: pytest.MonkeyPatch) -> None:
     passing = tuple(replace(ALL_PASS, name=f"passing-{number}") for number in range(40))
     result = ValidationResult("fail", (*passing, FAILING))
     monkeypatch.setattr(page, "ROW_BYTES", 0)
@@ -87,7 +87,7 @@ def test_where_nothing_helps_the_worst_keep_their_details(monkeypatch: pytest.Mo
     assert f"the details of {41 - len(names)} environments" in cut
 
 
-def test_curves_are_thinned_to_keep_their_part_and_keep_their_end() -> None:
+def test_html_page_thins_curves_and_keeps_their_end() -> None:
     points = tuple(CurvePoint(step, step / 5_000) for step in range(5_000))
     curve = page_run(RunReport("a", "prime", "m", curves=(Curve("reward", points),)), 300)["curves"][0]
     assert len(curve["points"]) <= 301
@@ -101,12 +101,12 @@ def test_embedded_data_is_escaped_and_read_back() -> None:
     assert json.loads(embedded(data)) == data
 
 
-def test_code_that_would_end_its_element_is_refused() -> None:
+def test_inlined_code_with_closing_tag_is_refused() -> None:
     with pytest.raises(ValueError, match="cannot be inlined"):
         code("x = '</SCRIPT>'")
 
 
-def test_only_our_own_scripts_may_run_and_nothing_may_be_fetched() -> None:
+def test_content_policy_allows_only_own_scripts() -> None:
     said = policy("a();")
     assert "default-src 'none'" in said
     assert "script-src 'sha256-" in said
@@ -120,14 +120,14 @@ def test_reward_diff_malformed_is_skipped(tmp_path: Path, text: str) -> None:
     assert read_diff(tmp_path / "reward-diff.json", data_of(mixed())) is None
 
 
-def test_a_diff_of_another_digest_is_left_out(tmp_path: Path) -> None:
+def test_reward_diff_of_another_digest_is_ignored(tmp_path: Path) -> None:
     file, report = tmp_path / "reward-diff.json", data_of(mixed())
     for digest, there in ((FAILING.digest, True), ("sha256:other", False)):
         file.write_text(json.dumps({"environments": [{"name": FAILING.name, "head": {"digest": digest}}]}))
         assert (read_diff(file, report["environments"]) is not None) is there
 
 
-def test_the_page_is_made_anew_from_what_lies_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_html_page_is_rebuilt_from_reports_on_disk(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write_reports(mixed(), tmp_path)
     before = (tmp_path / "validate.html").read_text()
     (tmp_path / "validate.html").unlink()
@@ -136,6 +136,6 @@ def test_the_page_is_made_anew_from_what_lies_there(tmp_path: Path, capsys: pyte
     assert capsys.readouterr().out == f"{tmp_path / 'validate.html'}\n"
 
 
-def test_without_a_report_there_is_nothing_to_open(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_report_open_without_report_is_a_usage_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["report", "open", "--reports", str(tmp_path)]) == exit_codes.USAGE
     assert "first: nox -s validate" in capsys.readouterr().err

@@ -26,7 +26,7 @@ def kept(result: ValidationResult, folder: Path | None) -> ValidationResult:
 
 
 @pytest.mark.parametrize("result", [mixed(), hostile(), interrupted()], ids=["mixed", "hostile", "interrupted"])
-def test_every_report_is_the_same_byte_for_byte(result: ValidationResult, tmp_path: Path) -> None:
+def test_reports_from_kept_results_are_identical(result: ValidationResult, tmp_path: Path) -> None:
     held = write_reports(result, tmp_path / "held")
     read_back = write_reports(kept(result, tmp_path / "kept"), tmp_path / "read-back")
     assert [path.read_bytes() for path in read_back] == [path.read_bytes() for path in held]
@@ -60,7 +60,7 @@ def test_spill_list_on_full_disk_keeps_results(tmp_path: Path, monkeypatch: pyte
     assert list(things) == ["first", "second", "third"]
 
 
-def test_what_was_half_written_is_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kept_results_after_partial_write_stay_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write = os.pwrite
     monkeypatch.setattr(os, "pwrite", lambda descriptor, data, start: write(descriptor, data[:5], start))
     things: SpillList[str] = SpillList(tmp_path)

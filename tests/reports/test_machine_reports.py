@@ -32,7 +32,7 @@ RESULTS = [passing, mixed, mistaken, interrupted, hostile]
 
 
 @pytest.mark.parametrize("result", RESULTS)
-def test_json_report_keeps_to_its_schema(result) -> None:
+def test_json_report_matches_its_schema(result) -> None:
     schema = json.loads(files("envops.reports").joinpath("validate.schema.json").read_text())
     jsonschema.Draft202012Validator.check_schema(schema)
     jsonschema.validate(json.loads(render_json(result())), schema, jsonschema.Draft202012Validator)
@@ -53,7 +53,7 @@ def test_json_report_has_the_keys_of_the_contract() -> None:
     }  # fmt: skip
 
 
-def test_json_report_shows_ignored_findings_last_with_their_reason() -> None:
+def test_json_report_lists_ignored_findings_last_with_reason() -> None:
     finding = json.loads(render_json(mixed()))["environments"][1]["findings"][-1]
     assert (finding["rule"], finding["ignored"], finding["reason"]) == ("RWD007", True, "listing is the task")
 
@@ -67,7 +67,7 @@ def outcome(case: ElementTree.Element) -> str:
     return case[0].tag if len(case) else "passed"
 
 
-def test_junit_has_a_case_per_gate_and_per_failing_rule() -> None:
+def test_junit_has_a_case_per_gate_and_failing_rule() -> None:
     assert {name: outcome(case) for name, case in cases(mixed()).items() if not name.startswith("gsm8k")} == {
         "reverse-text/schema gate": "passed",
         "reverse-text/rewards gate": "failure",
@@ -82,7 +82,7 @@ def test_junit_has_a_case_per_gate_and_per_failing_rule() -> None:
     }
 
 
-def test_junit_counts_are_those_of_its_cases() -> None:
+def test_junit_counts_match_its_cases() -> None:
     root = ElementTree.fromstring(render_junit(mixed()))
     assert {key: root.get(key) for key in ("tests", "failures", "errors", "skipped")} == {
         "tests": "14",
@@ -99,7 +99,7 @@ def test_junit_has_the_digest_as_a_property() -> None:
     assert digest.get("value") == FAILING.digest
 
 
-def test_junit_of_wrong_declarations_and_of_an_interrupted_run() -> None:
+def test_junit_marks_declaration_problems_and_interruption() -> None:
     assert [outcome(case) for case in cases(mistaken()).values()] == ["failure", "failure"]
     assert outcome(cases(interrupted())["word-sort/validate"]) == "error"
 
@@ -111,7 +111,7 @@ def test_junit_joins_findings_of_one_rule_in_one_case() -> None:
     assert text.endswith("and 10 more, all in validate.json")
 
 
-def test_markdown_page_of_a_mixed_run() -> None:
+def test_markdown_page_of_mixed_run_has_table_and_findings() -> None:
     page = render_markdown(mixed())
     assert page.startswith("## ❌ fail: validation\n\n3 environments: 1 failed, 1 not judged, 1 passed;")
     assert "| ❌ | `reverse-text` | `0.1.0` | v1 | ✅ pass | ❌ fail | ✅ pass | ❔ inconclusive | 8.1 s |\n" in page
@@ -138,7 +138,7 @@ def crowd(count: int) -> ValidationResult:
 
 
 @pytest.mark.parametrize("limit", [20_000, 100_000, 500_000, LIMIT_BYTES])
-def test_markdown_page_keeps_to_the_limit_and_says_what_was_cut(limit: int) -> None:
+def test_markdown_page_stays_within_limit_and_notes_the_cut(limit: int) -> None:
     page = render_markdown(crowd(100), limit)
     assert len(page.encode()) <= limit
     assert "This page was cut to fit" in page
@@ -146,7 +146,7 @@ def test_markdown_page_keeps_to_the_limit_and_says_what_was_cut(limit: int) -> N
     assert page.rstrip().splitlines()[-1].startswith("Next: ")
 
 
-def test_markdown_page_loses_the_least_important_first() -> None:
+def test_markdown_page_drops_least_important_findings_first() -> None:
     page = render_markdown(crowd(100), LIMIT_BYTES)
     assert page.count("<details open>") > 20
     assert page.count("<b>RWD001</b>") == 100
@@ -158,7 +158,7 @@ def test_markdown_page_that_fits_is_not_cut() -> None:
     assert "was cut" not in render_markdown(crowd(2))
 
 
-def test_annotations_stand_beside_the_line() -> None:
+def test_annotations_name_file_and_line() -> None:
     lines = render_annotations(mixed())
     assert lines[0] == (
         "::error file=environments/reverse_text/reverse_text/taskset.py,line=31,title=RWD001 reverse-text::"
@@ -168,12 +168,12 @@ def test_annotations_stand_beside_the_line() -> None:
     assert [line.split(" ")[0] for line in lines] == ["::error", "::warning", "::notice", "::error"]
 
 
-def test_annotations_escape_percent_and_leave_out_files_elsewhere() -> None:
+def test_annotations_escape_percent_and_omit_foreign_files() -> None:
     finding = replace(MISSED_GOLD, message="100% of\nall", place=Place("/usr/lib/python/random.py", 3))
     line = render_annotations(ValidationResult("fail", (replace(FAILING, findings=(finding,)),)))[0]
     assert line.startswith("::error title=RWD001 reverse-text::100%25 of%0Aall%0AFix")
 
 
-def test_annotations_are_no_more_than_github_shows() -> None:
+def test_annotations_are_limited_to_ten() -> None:
     many = replace(FAILING, findings=(MISSED_GOLD,) * 30)
     assert len(render_annotations(ValidationResult("fail", (many,)))) == 10

@@ -51,7 +51,7 @@ def test_report_read_back_is_unchanged(tmp_path: Path) -> None:
         )
 
 
-def test_the_union_of_all_shards_is_the_whole(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_merged_report_contains_all_shards(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     failing = replace(shard(2, 2, FAILING), verdict="fail")
     parts(tmp_path / "shards", shard(1, 2, ALL_PASS), failing)
     assert merge(tmp_path / "shards") == exit_codes.FAIL
@@ -83,7 +83,7 @@ def test_merge_shard_of_other_commit_is_refused(tmp_path: Path) -> None:
         merge(tmp_path / "shards")
 
 
-def test_what_a_matrix_names_must_be_there(tmp_path: Path) -> None:
+def test_merge_counts_missing_matrix_names_as_unfinished(tmp_path: Path) -> None:
     matrix = tmp_path / "shards.json"
     matrix.write_text(json.dumps({"include": [{"names": "gsm8k"}, {"names": "reverse-text word-sort"}]}))
     parts(tmp_path / "shards", passing())
@@ -92,7 +92,7 @@ def test_what_a_matrix_names_must_be_there(tmp_path: Path) -> None:
     assert whole["unfinished"] == ["reverse-text", "word-sort"]
 
 
-def test_an_empty_matrix_needs_no_report(tmp_path: Path) -> None:
+def test_merge_with_empty_matrix_passes(tmp_path: Path) -> None:
     matrix = tmp_path / "shards.json"
     matrix.write_text('{"include": []}')
     (tmp_path / "shards").mkdir()
@@ -115,7 +115,7 @@ def test_merge_interrupted_shard_is_not_a_pass(tmp_path: Path) -> None:
     ],
     ids=["another version", "other gates", "one environment twice", "another division"],
 )
-def test_reports_of_different_runs_are_refused(tmp_path: Path, other: ValidationResult, said: str) -> None:
+def test_merge_refuses_reports_of_different_runs(tmp_path: Path, other: ValidationResult, said: str) -> None:
     files = parts(tmp_path, passing(), other)
     with pytest.raises(DeclarationError, match=said.replace("in two", "is also in .*")):
         merged({str(file): read_report(file) for file in files})

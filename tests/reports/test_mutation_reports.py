@@ -48,7 +48,7 @@ def with_mutation(mutation: Mutation) -> ValidationResult:
     return replace(RESULT, environments=(replace(RESULT.environments[0], mutation=mutation),))
 
 
-def test_the_sentence_names_all_counts_and_the_bound():
+def test_mutation_sentence_has_all_counts_and_the_bound():
     assert mutation_sentence(MUTATION) == (
         "mutation score 0.67: 4 mutants tried (a sample of 90): 1 killed, 1 timed out, 1 survived, 1 equivalent; "
         "40 conversations, 12 of them cases; 1.5 s"
@@ -65,7 +65,7 @@ def test_undecided_mutants_make_score_a_range():
     assert mutation_sentence(none).startswith("mutation score undecided: 3 mutants tried (of 90, some undecided)")
 
 
-def test_a_perfect_score_is_never_said_while_mutants_are_open():
+def test_mutation_score_is_not_100_with_undecided_mutants():
     open_ones = tuple(mutant("undecided", not_asked=("long-junk",)) for _ in range(20))
     slow = replace(MUTATION, bound="time", mutants=(mutant("killed"),) * 40 + open_ones)
     [environment] = json.loads(render_json(with_mutation(slow)))["environments"]
@@ -83,14 +83,14 @@ def test_a_perfect_score_is_never_said_while_mutants_are_open():
     ("killed", "survived", "undecided", "said"),
     [(40, 0, 0, "100%"), (95, 0, 5, "95–100%"), (4, 6, 1, "36–45%"), (40, 0, 20, None), (0, 0, 3, None)],
 )
-def test_there_is_no_badge_of_a_range_that_goes_across_the_bound(killed, survived, undecided, said):
+def test_mutation_badge_is_omitted_for_range_across_the_bound(killed, survived, undecided, said):
     outcomes = {"killed": killed, "survived": survived, "undecided": undecided}
     mutants = tuple(mutant(outcome) for outcome, count in outcomes.items() for _ in range(count))
     [environment] = json.loads(render_json(with_mutation(replace(MUTATION, mutants=mutants))))["environments"]
     assert mutation_badge(environment["mutation"]) == (None if said is None else badge("mutants noticed", said))
 
 
-def test_the_terminal_and_the_job_summary_say_it():
+def test_mutation_sentence_is_in_terminal_and_markdown():
     assert "mutation score 0.67" in render_text(RESULT, width=200)
     assert "mutation score 0.67" in render_markdown(RESULT)
 
@@ -99,7 +99,7 @@ def test_quiet_terminal_leaves_section_out():
     assert "mutation" not in render_text(RESULT, quiet=True)
 
 
-def test_json_holds_every_mutant():
+def test_json_report_lists_every_mutant():
     [environment] = json.loads(render_json(RESULT))["environments"]
     found = environment["mutation"]
     assert found["score"] == 2 / 3
@@ -109,6 +109,6 @@ def test_json_holds_every_mutant():
     assert found["mutants"][3]["reason"] == "same"
 
 
-def test_json_says_where_there_was_none():
+def test_json_report_without_mutation_has_null():
     result = ValidationResult("pass", environments=(EnvironmentResult("a-b", "environments/a_b", "pass"),))
     assert json.loads(render_json(result))["environments"][0]["mutation"] is None

@@ -31,7 +31,7 @@ def many() -> ValidationResult:
 
 
 @pytest.mark.parametrize("result", [passing(), mixed(), mistaken(), interrupted(), many()])
-def test_no_line_is_longer_than_the_page_but_places_and_commands(result: ValidationResult) -> None:
+def test_terminal_lines_stay_within_80_columns(result: ValidationResult) -> None:
     text = render_text(result, width=80, reports=WRITTEN)
     assert [line for line in text.splitlines() if len(line) > 80 and "environments/" not in line] == []
     assert "\x1b" not in text
@@ -39,7 +39,7 @@ def test_no_line_is_longer_than_the_page_but_places_and_commands(result: Validat
 
 @pytest.mark.parametrize("quiet", [False, True])
 @pytest.mark.parametrize("result", [passing(), mixed(), mistaken(), interrupted(), many()])
-def test_the_last_lines_say_the_verdict_and_the_next_command(result: ValidationResult, quiet: bool) -> None:
+def test_terminal_ends_with_verdict_reports_and_next_command(result: ValidationResult, quiet: bool) -> None:
     lines = render_text(result, width=80, quiet=quiet, reports=WRITTEN).splitlines()
     last = lines[-7:]
     assert any(line.startswith(("✓ pass:", "✗ fail:", "? inconclusive:", "! error:")) for line in last)
@@ -47,7 +47,7 @@ def test_the_last_lines_say_the_verdict_and_the_next_command(result: ValidationR
     assert "reports    reports/validate.html  (.json .xml .md .sarif)" in last
 
 
-def test_of_many_environments_mutants_and_search_are_a_line_each() -> None:
+def test_terminal_shows_many_environments_in_one_line_each() -> None:
     text = render_text(many(), width=80)
     assert len(many().environments) > MOST_SENTENCES
     assert "mutation score" not in text

@@ -37,7 +37,7 @@ def result_of(name: str, **changes) -> EnvironmentResult:
     return replace(ALL_PASS, name=name, **changes)
 
 
-def test_plain_lines_say_when_an_observation_starts_and_ends() -> None:
+def test_plain_progress_prints_start_and_end() -> None:
     stream = io.StringIO()
     with PlainProgress(["reverse-text", "gsm8k"], stream, clock=Clock()) as progress:
         progress.started("reverse-text")
@@ -57,7 +57,7 @@ def test_plain_lines_say_when_an_observation_starts_and_ends() -> None:
     )
 
 
-def test_plain_lines_break_a_long_silence() -> None:
+def test_plain_progress_lists_running_after_silence() -> None:
     stream, clock = io.StringIO(), Clock()
     progress = PlainProgress([f"environment-{number}" for number in range(6)], stream, clock=clock)
     for number in range(6):
@@ -76,7 +76,7 @@ def test_plain_lines_break_a_long_silence() -> None:
     ]
 
 
-def test_silence_is_broken_by_itself() -> None:
+def test_plain_progress_breaks_silence_by_timer() -> None:
     spoke = threading.Event()
 
     class Stream(io.StringIO):
@@ -90,7 +90,7 @@ def test_silence_is_broken_by_itself() -> None:
         assert spoke.wait(10)
 
 
-def test_plain_lines_are_safe_to_show() -> None:
+def test_plain_progress_escapes_notes() -> None:
     stream = io.StringIO()
     with PlainProgress(["gsm8k"], stream) as progress:
         progress.note(HOSTILE)
@@ -116,13 +116,13 @@ def test_progress_drawing_error_does_not_end_run(kind) -> None:
         progress.finished(result_of("gsm8k"))
 
 
-def test_an_error_of_the_run_passes_through() -> None:
+def test_progress_passes_errors_of_the_run_through() -> None:
     for kind in (PlainProgress, LiveProgress):
         with pytest.raises(KeyboardInterrupt), kind(["gsm8k"], Terminal()):
             raise KeyboardInterrupt
 
 
-def test_steps_are_those_of_the_present_stage() -> None:
+def test_progress_steps_reset_with_the_stage() -> None:
     progress = RunProgress(["gsm8k"])
     progress.stage("gsm8k", "rewards")
     progress.advance("gsm8k", 3, 7)
@@ -133,21 +133,21 @@ def test_steps_are_those_of_the_present_stage() -> None:
     assert (row.stage, row.done, row.total) == ("smoke", 0, 0)
 
 
-def test_steps_of_an_unknown_environment_are_shown_all_the_same() -> None:
+def test_progress_of_undeclared_environment_has_steps() -> None:
     progress = RunProgress([])
     progress.advance("gsm8k", 1, 2)
     (row,) = progress.rows()
     assert (row.name, row.done, row.total) == ("gsm8k", 1, 2)
 
 
-def test_unknown_environment_is_shown_all_the_same() -> None:
+def test_progress_of_undeclared_environment_has_a_row() -> None:
     with PlainProgress([], io.StringIO()) as progress:
         progress.stage("surprise", "load")
         progress.finished(result_of("surprise"))
     assert [row.name for row in progress.rows()] == ["surprise"]
 
 
-def test_the_stream_decides_what_is_shown() -> None:
+def test_progress_kind_follows_the_stream() -> None:
     assert type(open_progress([], quiet=True, stream=Terminal())) is RunProgress
     assert type(open_progress([], stream=io.StringIO())) is PlainProgress
     assert type(open_progress([], stream=Terminal(), environ={"TERM": "dumb"})) is PlainProgress
@@ -200,14 +200,14 @@ def test_live_table_fits_80_columns() -> None:
     assert max(len(line) for line in drawn(progress, height=24).splitlines()) <= 80
 
 
-def test_live_table_leaves_no_trace_and_no_hidden_cursor() -> None:
+def test_live_table_restores_the_cursor() -> None:
     stream = Terminal()
     with LiveProgress(["gsm8k"], stream) as progress:
         progress.started("gsm8k")
     assert stream.getvalue().rfind("\x1b[?25h") > stream.getvalue().rfind("\x1b[?25l")
 
 
-def test_events_come_from_many_threads() -> None:
+def test_progress_accepts_events_from_many_threads() -> None:
     names = [f"environment-{number}" for number in range(40)]
     for stream in (io.StringIO(), Terminal()):
         with open_progress(names, stream=stream, environ={}) as progress, ThreadPoolExecutor(8) as pool:

@@ -34,7 +34,7 @@ def text_of(replied: Replied) -> str:
     return render_text(PACKAGE, replied, width=100, colour=False)
 
 
-def test_every_function_is_shown_with_its_weight_and_its_part() -> None:
+def test_reply_report_shows_weight_and_part_of_each_function() -> None:
     lines = [line.split() for line in text_of(REPLIED).split("\n")]
     assert ["correct", "1", "0.8", "0.8"] in lines
     assert ["form", "0.5", "0.2", "0.1"] in lines
@@ -49,7 +49,7 @@ def test_reply_report_shows_prompt_reference_and_extracted() -> None:
     assert "envops finds" in text
 
 
-def test_a_function_without_a_number_says_where_it_broke() -> None:
+def test_reply_report_names_place_where_function_failed() -> None:
     failure = Failure("raised", "ZeroDivisionError", "division by zero", Place("plain_sums/rewards.py", 7))
     broken = replace(
         REPLIED,
@@ -62,12 +62,12 @@ def test_a_function_without_a_number_says_where_it_broke() -> None:
     assert ["reward", "none"] in [line.split() for line in text.split("\n")]
 
 
-def test_a_parser_that_raises_is_shown() -> None:
+def test_reply_report_shows_parser_error() -> None:
     text = text_of(replace(REPLIED, extracted=(Extracted("parser.parse", None, "ValueError: no tag"),)))
     assert "raised ValueError: no tag" in text
 
 
-def test_json_says_the_same() -> None:
+def test_reply_report_json_has_the_same_values() -> None:
     data = json.loads(render_json(PACKAGE, REPLIED))
     assert data["task"]["index"] == 3
     assert data["reward"] == 0.9

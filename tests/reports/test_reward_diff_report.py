@@ -42,7 +42,7 @@ def result(*replies: ScoredReply, **changes: Any) -> DiffResult:
     return DiffResult("main (abc)", "fail", (one,), "0.1.0")
 
 
-def test_json_holds_every_changed_reply_whole() -> None:
+def test_reward_diff_json_has_every_changed_reply_in_full() -> None:
     long = "x" * 5_000
     data = json.loads(render_json(result(reply(0.0, 1.0, long), reply(1.0, 1.0), reply(0.5, None))))
     (environment,) = data["environments"]
@@ -54,7 +54,7 @@ def test_json_holds_every_changed_reply_whole() -> None:
     assert environment["findings"][0]["rule"] == "RWD090"
 
 
-def test_text_shows_what_changed_and_by_how_much() -> None:
+def test_reward_diff_text_shows_change_and_amount() -> None:
     text = render_text(result(reply(0.0, 0.5), reply(1.0, 1.0)))
     assert "near-miss, task 0: 0 → 0.5" in text
     assert "<answer>4</answer>" in text
@@ -64,22 +64,22 @@ def test_text_shows_what_changed_and_by_how_much() -> None:
     assert text.rstrip().endswith("fail: compared with main (abc)")
 
 
-def test_text_gives_each_of_many_a_line() -> None:
+def test_reward_diff_text_has_a_line_for_each_of_many() -> None:
     text = render_text(result(*(reply(0.0, 1.0, f"reply {task}", task) for task in range(40))))
     assert all(f"near-miss, task {task}: 0 → 1" in text for task in range(40))
 
 
-def test_more_than_fits_is_counted() -> None:
+def test_reward_diff_text_counts_replies_beyond_the_limit() -> None:
     text = render_text(result(*(reply(0.0, 1.0, task=task) for task in range(1_000))))
     assert "more replies changed, all in reward-diff.json" in text
 
 
-def test_a_missing_reward_says_why() -> None:
+def test_reward_diff_shows_reason_for_missing_reward() -> None:
     assert "no such thing" in render_text(result(reply(1.0, None)))
     assert "no such thing" in render_markdown(result(reply(1.0, None)))
 
 
-def test_prompts_that_differ_are_shown_also_where_only_white_space_does() -> None:
+def test_reward_diff_shows_prompts_that_differ_in_white_space() -> None:
     prompts = (
         PromptDifference(TwoSides(0, 0), TwoSides("[user] Add.", "[user] Sum up.")),
         PromptDifference(TwoSides(1, 1), TwoSides("[user] a", "[user] a ")),
@@ -90,7 +90,7 @@ def test_prompts_that_differ_are_shown_also_where_only_white_space_does() -> Non
     assert "+'[user] a '" in text
 
 
-def test_tasks_without_counterpart_and_the_limit_of_the_corpus_are_said() -> None:
+def test_reward_diff_counts_unmatched_tasks_and_replies() -> None:
     text = render_text(result(unmatched_tasks=TwoSides((1, 2), (3,)), unmatched_replies=7, left_out=9))
     assert "2 only at the base, 1 only here" in text
     assert "7 replies to them could not be compared" in text
@@ -107,13 +107,13 @@ def test_html_hostile_reply_is_text() -> None:
     assert json.loads(render_json(changed))["environments"][0]["changed"][0]["reply"] == HOSTILE
 
 
-def test_the_page_fits_and_says_what_was_cut() -> None:
+def test_reward_diff_markdown_fits_limit_and_notes_the_cut() -> None:
     page = render_markdown(result(*(reply(0.0, 1.0, "y" * 150, task) for task in range(3_000))), limit=50_000)
     assert len(page.encode()) <= 50_000
     assert "everything is in `reward-diff.json`" in page
 
 
-def test_an_environment_that_was_not_compared_says_why() -> None:
+def test_reward_diff_gives_reason_for_environment_not_compared() -> None:
     broke = Failure("raised", "ValueError", "no data", None, "Traceback …\nValueError: no data")
     environments = (
         EnvironmentDiff("new-one", "pass", "new", "new-one does not exist at main: it is new"),

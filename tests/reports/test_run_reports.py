@@ -26,7 +26,7 @@ def test_run_report_read_back_is_unchanged(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["../../etc/passwd", "a/b c", "…", ""])
-def test_whatever_a_run_is_called_its_file_lies_in_the_folder(tmp_path: Path, name: str) -> None:
+def test_run_report_file_stays_in_folder_for_any_name(tmp_path: Path, name: str) -> None:
     path = write_run(RunReport(name, "prime", "m"), tmp_path)
     assert path.parent == tmp_path / "runs"
     assert path.name == run_file(name)
@@ -41,7 +41,7 @@ def test_read_runs_malformed_file_is_reported_and_skipped(tmp_path: Path, text: 
     assert "broken.json is not a report of a run" in problem
 
 
-def test_a_later_version_is_not_guessed_at(tmp_path: Path) -> None:
+def test_run_report_of_later_version_is_refused(tmp_path: Path) -> None:
     path = write_run(RUN, tmp_path)
     path.write_text(path.read_text().replace('"version": 1', '"version": 2'))
     with pytest.raises(ValueError, match="has version 2, this tool reads 1"):

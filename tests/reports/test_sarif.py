@@ -41,7 +41,7 @@ def test_sarif_finding_without_place_points_at_package(file: str | None) -> None
     assert place(result) == ("environments/reverse_text/pyproject.toml", None)
 
 
-def test_levels_tell_failures_from_thin_evidence_and_advice() -> None:
+def test_sarif_levels_separate_failures_warnings_and_advice() -> None:
     levels = {one["ruleId"]: one["level"] for one in run_of(mixed())["results"]}
     assert levels == {"RWD001": "error", "DST003": "warning", "SCH010": "note", "RWD007": "note"}
 
@@ -59,14 +59,14 @@ def test_sarif_infrastructure_failure_is_not_a_result() -> None:
     assert not [one for one in run["results"] if "word-sort" in one["message"]["text"]]
 
 
-def test_every_rule_that_fired_is_explained_and_no_other() -> None:
+def test_sarif_lists_exactly_the_rules_that_fired() -> None:
     run = run_of(mixed())
     assert {rule["id"] for rule in run["tool"]["driver"]["rules"]} == {one["ruleId"] for one in run["results"]}
     assert all(rule["help"]["text"] for rule in run["tool"]["driver"]["rules"])
     assert run_of(passing())["tool"]["driver"]["rules"] == []
 
 
-def test_mistakes_in_declarations_are_on_their_lines() -> None:
+def test_sarif_declaration_problems_have_their_lines() -> None:
     assert [place(one) for one in run_of(mistaken())["results"]] == [
         ("registry.yaml", 12),
         ("environments/gsm8k/requirements.lock", None),
@@ -83,7 +83,7 @@ def test_sarif_fingerprint_is_stable_and_unique() -> None:
     assert prints(twice)[0] == prints(other_words)[0]
 
 
-def test_the_heaviest_stay_where_there_are_too_many() -> None:
+def test_sarif_keeps_heaviest_results_at_the_limit() -> None:
     advice = Finding("SCH010", "schema", "advice", "a", "b")
     many = ValidationResult("fail", (replace(FAILING, findings=(*[advice] * MOST_RESULTS, MISSED_GOLD)),))
     results = run_of(many)["results"]

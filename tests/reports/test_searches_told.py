@@ -27,7 +27,7 @@ SEARCH = Search(
 )
 
 
-def test_sentence_names_finds_bounds_coverage_and_seed() -> None:
+def test_search_sentence_has_finds_bounds_coverage_and_seed() -> None:
     assert search_sentence(SEARCH) == (
         "exploit search: 1 exploit; 350 replies in 700 scorings of at most 3000, ended by an exploit; "
         "2 tasks, 9 of 11 lines reached, seed 3; 0.5 s"

@@ -28,11 +28,11 @@ ROOT = Path(__file__).parents[2]
         ("`<script>`", "<code>&lt;script&gt;</code>"),
     ],
 )
-def test_a_readme_becomes_text_tables_and_links_that_lead_out(markdown: str, html: str) -> None:
+def test_readme_html_has_text_tables_and_outward_links(markdown: str, html: str) -> None:
     assert html in readme_html(markdown)
 
 
-def test_nothing_in_a_readme_acts() -> None:
+def test_readme_html_contains_no_active_content() -> None:
     html = readme_html(f"{HOSTILE}\n\n| a |\n|---|\n| {HOSTILE} |\n\n```\n{HOSTILE}\n```\n<!-- {HOSTILE} -->\n")
     assert "<script" not in html
     assert "<img" not in html
@@ -45,7 +45,7 @@ def test_badge_text_is_its_accessible_name(said: str) -> None:
     assert picture.get("aria-label", "").split() == f"envops: {said}".split()
 
 
-def test_the_site_of_this_repository_has_a_page_for_every_environment(tmp_path: Path) -> None:
+def test_site_has_a_page_for_every_environment(tmp_path: Path) -> None:
     out = tmp_path / "site"
     assert main(["site", "--root", str(ROOT), "--reports", str(tmp_path), "--out", str(out)]) == exit_codes.PASS
     wanted = {folder.parent.name.replace("_", "-") for folder in (ROOT / "environments").glob("*/pyproject.toml")}
@@ -54,7 +54,7 @@ def test_the_site_of_this_repository_has_a_page_for_every_environment(tmp_path: 
     assert main(["site", "--root", str(ROOT), "--reports", str(tmp_path), "--out", str(out)]) == exit_codes.PASS
 
 
-def test_what_a_release_published_stands_beside_the_version_here(tmp_path: Path) -> None:
+def test_site_shows_published_version_beside_local_one(tmp_path: Path) -> None:
     released = {"name": "gsm8k", "result": "published", "package_version": "0.0.9"}
     for entry, there in ((released, True), (released | {"result": "failed"}, False), ({"name": "gsm8k"}, False)):
         (tmp_path / "release.json").write_text(json.dumps({"environments": [entry]}))
@@ -63,7 +63,7 @@ def test_what_a_release_published_stands_beside_the_version_here(tmp_path: Path)
         assert ("0.0.9 published" in (out / "environments/gsm8k/index.html").read_text()) is there
 
 
-def test_a_folder_that_is_no_site_is_left_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_site_refuses_folder_it_did_not_write(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "thesis.txt").write_text("mine")
     assert main(["site", "--root", str(ROOT), "--out", str(tmp_path)]) == exit_codes.USAGE
     assert "no site of ours" in capsys.readouterr().err

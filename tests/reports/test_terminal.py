@@ -86,21 +86,21 @@ def last_lines(result: ValidationResult, **settings) -> list[str]:
     return render_text(result, **settings).splitlines()[-3:]
 
 
-def test_report_of_a_mixed_run_at_80_columns() -> None:
+def test_terminal_report_of_mixed_run_matches_expected_text() -> None:
     assert render_text(mixed(), reports=("reports/validate.json", "reports/validate.xml")) == MIXED
 
 
-def test_declaration_errors() -> None:
+def test_terminal_report_of_declaration_errors_matches_expected_text() -> None:
     assert render_text(mistaken()) == DECLARATIONS
 
 
-def test_nothing_but_paths_and_commands_is_wider_than_the_page() -> None:
+def test_terminal_report_exceeds_width_only_for_paths_and_commands() -> None:
     for width in (60, 80, 140):
         wide = [line for line in render_text(hostile(), width=width).splitlines() if len(line) > width]
         assert all(re.match(r"    at |</script>|reverse-text  fail", line) for line in wide), wide
 
 
-def test_table_fits_80_columns_with_long_names_and_long_verdicts() -> None:
+def test_terminal_table_with_long_names_fits_80_columns() -> None:
     name = "an-environment-with-a-name-that-is-far-too-long-for-any-table"
     thin = replace(FAILING, name=name, gates=dict.fromkeys(FAILING.gates, "inconclusive"), findings=(), reasons={})
     table = render_text(ValidationResult("inconclusive", (thin,))).split("\n\n")[0]
@@ -116,13 +116,13 @@ def test_passing_run_ends_with_verdict_cache_and_next_command() -> None:
     ]
 
 
-def test_interrupted_run_says_what_is_missing_and_how_to_go_on() -> None:
+def test_interrupted_run_lists_unfinished_and_next_command() -> None:
     text = render_text(interrupted())
     assert "interrupted, partial report" in text
     assert text.endswith("unfinished word-sort\nnext       nox -s validate -- word-sort\n")
 
 
-def test_run_of_one_gate_is_repeated_with_that_gate() -> None:
+def test_single_gate_run_repeats_that_gate_in_next_command() -> None:
     assert render_text(replace(mixed(), gates=("rewards",))).endswith("nox -s rewards -- reverse-text word-sort\n")
 
 
@@ -155,7 +155,7 @@ def test_terminal_rule_bug_is_not_an_environment_failure() -> None:
     assert "RWD001 bug: the rule itself failed" in text
 
 
-def test_quiet_leaves_what_decides_the_verdict() -> None:
+def test_quiet_report_keeps_only_deciding_findings() -> None:
     text = render_text(mixed(), quiet=True)
     assert "RWD001 error" in text
     assert "environment       schema" not in text
@@ -164,7 +164,7 @@ def test_quiet_leaves_what_decides_the_verdict() -> None:
     assert text.endswith("nox -s validate -- reverse-text word-sort\n")
 
 
-def test_colour_only_where_asked_for() -> None:
+def test_colour_is_used_only_when_requested() -> None:
     assert "\x1b[" not in render_text(mixed())
     coloured = render_text(mixed(), colour=True)
     assert "\x1b[" in coloured

@@ -18,14 +18,14 @@ from envops.rules.verdict import GateVerdict, Judgement
 from sample_results import mixed, passing
 
 
-def test_all_reports_are_written_and_nothing_else(tmp_path: Path) -> None:
+def test_write_reports_writes_all_five_files_only(tmp_path: Path) -> None:
     paths = write_reports(mixed(), tmp_path / "reports")
     assert [path.suffix for path in paths] == [".json", ".xml", ".md", ".sarif", ".html"]
     assert sorted(tmp_path.rglob("*")) == sorted([tmp_path / "reports", *paths])
     assert json.loads(paths[0].read_text())["verdict"] == "fail"
 
 
-def test_interrupted_write_leaves_the_report_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_interrupted_write_keeps_the_previous_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_whole(tmp_path / "validate.json", "before")
 
     def interrupt(*_: Path) -> None:
@@ -48,7 +48,7 @@ def test_reports_after_failed_one_are_written(tmp_path: Path, monkeypatch: pytes
     assert sorted(path.suffix for path in tmp_path.iterdir()) == [".html", ".md", ".sarif", ".xml"]
 
 
-def test_the_report_that_cannot_be_written_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_unwritable_report_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "validate.md").mkdir()
     (tmp_path / "validate.md" / "in-the-way").touch()
     report(mixed(), tmp_path, "text", quiet=True)
@@ -62,19 +62,19 @@ def printed(form, environ: dict[str, str] | None = None, **settings) -> str:
     return stream.getvalue()
 
 
-def test_the_form_chooses_what_is_printed() -> None:
+def test_report_format_selects_output() -> None:
     assert json.loads(printed("json"))["verdict"] == "fail"
     assert printed("markdown").startswith("## ❌ fail")
     assert printed("text").startswith("   environment")
 
 
-def test_reports_are_named_as_seen_from_here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_report_paths_are_relative_to_current_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
     text = printed("text", reports=[Path.cwd() / "reports" / "validate.json", Path("/elsewhere/validate.md")])
     assert "reports    reports/validate.json  /elsewhere/validate.md\n" in text
 
 
-def test_reports_of_one_name_are_told_on_one_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_report_paths_with_one_name_share_a_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
     text = printed("text", reports=[Path.cwd() / "reports" / f"validate{end}" for end in (".json", ".xml", ".html")])
     assert "reports    reports/validate.html  (.json .xml)\n" in text
@@ -89,7 +89,7 @@ class _Terminal(io.StringIO):
     ("environ", "coloured"),
     [({}, True), ({"NO_COLOR": "1"}, False), ({"TERM": "dumb"}, False), ({"NO_COLOR": ""}, True)],
 )
-def test_colours_only_on_a_terminal_that_wants_them(environ: dict[str, str], coloured: bool) -> None:
+def test_colours_follow_terminal_and_environment(environ: dict[str, str], coloured: bool) -> None:
     stream = _Terminal()
     print_result(mixed(), stream=stream, environ=environ)
     assert ("\x1b[" in stream.getvalue()) is coloured
@@ -114,7 +114,7 @@ def test_tell_github_outside_workflow_writes_nothing(tmp_path: Path) -> None:
     assert summary.read_text().startswith("before\n## ❌ fail")
 
 
-def test_rich_is_not_imported_before_it_is_needed() -> None:
+def test_rich_is_not_imported_by_report_modules() -> None:
     code = """
 import sys
 import envops.reports.written, envops.reports.progress
@@ -123,7 +123,7 @@ assert "rich" not in sys.modules
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
 
 
-def test_places_are_shown_relative_to_the_repository() -> None:
+def test_places_are_relative_to_the_repository() -> None:
     environment = EnvironmentResult("a-b", "environments/a_b", "pass")
     assert where(environment, Place("a_b/taskset.py", 3)) == "environments/a_b/a_b/taskset.py:3"
     assert where(environment, Place("../../registry.yaml")) == "registry.yaml"
@@ -131,7 +131,7 @@ def test_places_are_shown_relative_to_the_repository() -> None:
     assert where(environment, None) == ""
 
 
-def test_result_is_made_from_what_was_declared_seen_and_judged(tmp_path: Path) -> None:
+def test_result_combines_declaration_facts_and_verdict(tmp_path: Path) -> None:
     folder = tmp_path / "environments" / "a_b"
     package = Package(
         "a-b", folder, "a_b", "0.1", "d", (), ">=3.11", (), (), "hatchling", "v0", None, digest="sha256:1"
@@ -153,7 +153,7 @@ def test_result_is_made_from_what_was_declared_seen_and_judged(tmp_path: Path) -
     assert result.reasons["smoke"] == "why"
 
 
-def test_passing_run_prints_the_same_twice() -> None:
+def test_passing_run_output_is_reproducible() -> None:
     first, second = io.StringIO(), io.StringIO()
     print_result(passing(), "json", stream=first, environ={})
     print_result(passing(), "json", stream=second, environ={})

@@ -39,7 +39,7 @@ def mistake(tmp_path: Path, text: str) -> Problem:
         (">=0.9", (0.9,), (0.8,)),
     ],
 )
-def test_an_expectation_holds_where_it_should(
+def test_expectation_accepts_and_rejects_values(
     expectation: str | float, holding: tuple[float, ...], failing: tuple[float, ...]
 ) -> None:
     expected = parse_expectation(expectation)
@@ -48,30 +48,30 @@ def test_an_expectation_holds_where_it_should(
 
 
 @pytest.mark.parametrize("expectation", [1, "!= 1", "< 5", "between 0 and 1"])
-def test_a_missing_reward_meets_no_expectation(expectation: str | float) -> None:
+def test_expectation_is_not_met_by_missing_reward(expectation: str | float) -> None:
     assert not parse_expectation(expectation).holds(None)
     assert not parse_expectation(expectation).holds(float("nan"))
 
 
 @pytest.mark.parametrize("text", [">= 0.9", "> 0", "< 0.5", "<= 1", "!= 1", "between 0.2 and 0.4", "0.25", "-1"])
-def test_an_expectation_is_written_as_it_was_read(text: str) -> None:
+def test_expectation_text_round_trips(text: str) -> None:
     assert str(parse_expectation(text)) == text
 
 
 @pytest.mark.parametrize(
     "text", ["", "about 1", ">= ", "=> 1", "between 0.2", "between 0.4 and 0.2", "nan", "inf", "> inf", "1 2"]
 )
-def test_other_text_is_no_expectation(text: str) -> None:
+def test_expectation_with_invalid_text_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="write"):
         parse_expectation(text)
 
 
-def test_a_truth_value_is_no_expectation() -> None:
+def test_expectation_with_boolean_is_refused() -> None:
     with pytest.raises(ValueError, match="write"):
         parse_expectation(True)
 
 
-def test_cases_are_read_with_their_lines(tmp_path: Path) -> None:
+def test_cases_are_read_with_line_numbers(tmp_path: Path) -> None:
     text = """\
 - name: comma
   task: 0
@@ -94,7 +94,7 @@ def test_cases_are_read_with_their_lines(tmp_path: Path) -> None:
     )
 
 
-def test_an_empty_file_has_no_cases(tmp_path: Path) -> None:
+def test_cases_file_that_is_empty_has_no_cases(tmp_path: Path) -> None:
     assert read(tmp_path, "# none yet\n") == ((), [])
 
 
@@ -123,7 +123,7 @@ GOOD = {"name": "name: a", "task": "task: 0", "reply": "reply: b", "expect": "ex
         ("expect", "expect: {reward: .nan}", "[0].expect.reward"),
     ],
 )
-def test_a_wrong_value_names_its_place_and_line(tmp_path: Path, key: str, row: str, path: str) -> None:
+def test_case_with_wrong_value_names_path_and_line(tmp_path: Path, key: str, row: str, path: str) -> None:
     rows = {**GOOD, key: row}
     _, problems = read(tmp_path, "- " + "\n  ".join(rows.values()) + "\n")
     assert {(problem.file, problem.line, problem.path) for problem in problems} == {
@@ -131,12 +131,12 @@ def test_a_wrong_value_names_its_place_and_line(tmp_path: Path, key: str, row: s
     }
 
 
-def test_an_unknown_key_names_the_nearest(tmp_path: Path) -> None:
+def test_case_with_unknown_key_suggests_the_nearest(tmp_path: Path) -> None:
     problem = mistake(tmp_path, "- " + "\n  ".join(GOOD.values()) + "\n  expects: 1\n")
     assert (problem.line, problem.path, problem.nearest) == (5, "[0].expects", "expect")
 
 
-def test_every_missing_key_is_told(tmp_path: Path) -> None:
+def test_case_with_missing_keys_reports_each(tmp_path: Path) -> None:
     assert [problem.message for problem in read(tmp_path, "- name: a\n")[1]] == [
         "lacks the key task",
         "lacks the key reply",
@@ -144,18 +144,18 @@ def test_every_missing_key_is_told(tmp_path: Path) -> None:
     ]
 
 
-def test_a_wrong_case_does_not_hide_the_others(tmp_path: Path) -> None:
+def test_case_that_is_wrong_does_not_hide_the_others(tmp_path: Path) -> None:
     good = "- " + "\n  ".join(GOOD.values()) + "\n"
     cases, problems = read(tmp_path, f"- 3\n{good}- name: 4\n")
     assert [case.name for case in cases] == ["a"]
     assert [problem.line for problem in problems] == [1, 6, 6, 6, 6]
 
 
-def test_two_cases_of_one_name_are_a_problem(tmp_path: Path) -> None:
+def test_case_name_used_twice_is_a_problem(tmp_path: Path) -> None:
     good = "- " + "\n  ".join(GOOD.values()) + "\n"
     problem = mistake(tmp_path, good + good)
     assert (problem.line, problem.message) == (5, "is the name of the case on line 1 too")
 
 
-def test_a_mapping_is_no_list_of_cases(tmp_path: Path) -> None:
+def test_cases_file_with_mapping_is_a_problem(tmp_path: Path) -> None:
     assert mistake(tmp_path, "name: a\n").message == "is not a list of cases"

@@ -44,67 +44,67 @@ def touched(root: Path, base: str | None = "main") -> set[str]:
     return set(change.names)
 
 
-def test_nothing_changed(root: Path) -> None:
+def test_changes_without_edits_are_empty(root: Path) -> None:
     change = changed_environments(root, "main")
     assert (change.names, change.everything) == (frozenset(), False)
     assert change.reason.startswith("no environment changed since ")
 
 
-def test_a_commit_counts(root: Path) -> None:
+def test_changes_include_a_commit(root: Path) -> None:
     write(root, {"environments/word_sums/word_sums/__init__.py": "X = 2\n"})
     commit(root)
     assert touched(root) == {"word-sums"}
 
 
-def test_the_working_tree_counts(root: Path) -> None:
+def test_changes_include_the_working_tree(root: Path) -> None:
     write(root, {"environments/alpha/README.md": "new\n"})
     assert touched(root) == {"alpha"}
 
 
-def test_the_index_counts(root: Path) -> None:
+def test_changes_include_the_index(root: Path) -> None:
     write(root, {"environments/alpha/README.md": "new\n"})
     git(root, "add", "-A")
     assert touched(root) == {"alpha"}
 
 
-def test_an_untracked_file_counts(root: Path) -> None:
+def test_changes_include_an_untracked_file(root: Path) -> None:
     write(root, {"environments/alpha/deep/in/new file.txt": ""})
     assert touched(root) == {"alpha"}
 
 
-def test_an_ignored_file_does_not_count(root: Path) -> None:
+def test_changes_exclude_an_ignored_file(root: Path) -> None:
     write(root, {"environments/alpha/alpha/__pycache__/a.pyc": ""})
     assert touched(root) == set()
 
 
-def test_a_deleted_file_counts(root: Path) -> None:
+def test_changes_include_a_deleted_file(root: Path) -> None:
     (root / "environments/alpha/data/a.txt").unlink()
     assert touched(root) == {"alpha"}
 
 
-def test_a_file_moved_between_environments_counts_for_both(root: Path) -> None:
+def test_changes_of_file_moved_between_environments_include_both(root: Path) -> None:
     git(root, "mv", "environments/alpha/data/a.txt", "environments/word_sums/a.txt")
     commit(root)
     assert touched(root) == {"alpha", "word-sums"}
 
 
-def test_the_executable_bit_counts(root: Path) -> None:
+def test_changes_include_the_executable_bit(root: Path) -> None:
     (root / "environments/alpha/README.md").chmod(0o755)
     assert touched(root) == {"alpha"}
 
 
-def test_a_name_with_a_line_end_is_no_trouble(root: Path) -> None:
+def test_changes_support_file_names_with_line_breaks(root: Path) -> None:
     write(root, {"environments/alpha/a\nb": ""})
     assert touched(root) == {"alpha"}
 
 
-def test_a_removed_environment_is_told_apart(root: Path) -> None:
+def test_changes_list_removed_environment_separately(root: Path) -> None:
     git(root, "rm", "-rq", "environments/alpha")
     change = changed_environments(root, "main")
     assert (change.names, change.removed) == (frozenset(), {"alpha"})
 
 
-def test_what_main_did_meanwhile_does_not_count(root: Path) -> None:
+def test_changes_exclude_later_commits_on_main(root: Path) -> None:
     git(root, "checkout", "-q", "main")
     write(root, {"environments/alpha/README.md": "new\n"})
     commit(root)
@@ -114,7 +114,7 @@ def test_what_main_did_meanwhile_does_not_count(root: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["tools/a.py", "tools/new.py", "noxfile.py", "pyproject.toml"])
-def test_shared_code_touches_everything(root: Path, name: str) -> None:
+def test_changes_of_shared_code_include_everything(root: Path, name: str) -> None:
     write(root, {name: "# new\n"})
     change = changed_environments(root, "main")
     assert change.everything
@@ -124,12 +124,12 @@ def test_shared_code_touches_everything(root: Path, name: str) -> None:
 @pytest.mark.parametrize(
     "name", ["docs/a.md", "tests/test_a.py", "README.md", "configs/endpoints.toml", "environments/README.md"]
 )
-def test_other_files_touch_nothing(root: Path, name: str) -> None:
+def test_changes_of_other_files_include_no_environment(root: Path, name: str) -> None:
     write(root, {name: "new\n"})
     assert touched(root) == set()
 
 
-def test_an_entry_of_the_registry_touches_its_environment(root: Path) -> None:
+def test_changes_of_registry_entry_include_its_environment(root: Path) -> None:
     path = root / "registry.yaml"
     path.write_text(
         "# moves every line\n" + path.read_text().replace("alpha: {}", "alpha: {gates: {smoke: {tasks: 3}}}")
@@ -137,19 +137,19 @@ def test_an_entry_of_the_registry_touches_its_environment(root: Path) -> None:
     assert touched(root) == {"alpha"}
 
 
-def test_a_default_of_the_registry_touches_every_environment(root: Path) -> None:
+def test_changes_of_registry_defaults_include_every_environment(root: Path) -> None:
     path = root / "registry.yaml"
     path.write_text(path.read_text() + "defaults: {gates: {smoke: {tasks: 3}}}\n")
     assert touched(root) == {"alpha", "word-sums"}
 
 
-def test_a_comment_in_the_registry_touches_nothing(root: Path) -> None:
+def test_changes_of_registry_comment_include_nothing(root: Path) -> None:
     path = root / "registry.yaml"
     path.write_text("# a comment\n" + path.read_text())
     assert touched(root) == set()
 
 
-def test_a_registry_that_could_not_be_read_before_touches_everything(root: Path) -> None:
+def test_changes_from_unreadable_registry_include_everything(root: Path) -> None:
     git(root, "checkout", "-q", "main")
     sound = (root / "registry.yaml").read_text()
     write(root, {"registry.yaml": "broken: ["})
@@ -159,7 +159,7 @@ def test_a_registry_that_could_not_be_read_before_touches_everything(root: Path)
     assert changed_environments(root, "main").everything
 
 
-def test_the_repository_may_lie_below_the_top_of_the_clone(root: Path) -> None:
+def test_changes_in_subfolder_of_clone_are_found(root: Path) -> None:
     top = root.parent / "top"
     top.mkdir()
     git(top, "init", "-q", "-b", "main")
@@ -171,26 +171,26 @@ def test_the_repository_may_lie_below_the_top_of_the_clone(root: Path) -> None:
     assert touched(top / "inner") == {"alpha"}
 
 
-def test_a_hook_does_not_lead_git_astray(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_changes_ignore_git_variables_of_a_hook(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GIT_DIR", os.devnull)
     monkeypatch.setenv("GIT_INDEX_FILE", os.devnull)
     assert changed_environments(root, "main").names == frozenset()
 
 
-def test_main_is_the_base_where_nothing_is_said(root: Path) -> None:
+def test_changes_without_base_use_main(root: Path) -> None:
     write(root, {"environments/alpha/README.md": "new\n"})
     commit(root)
     assert touched(root, None) == {"alpha"}
 
 
 @pytest.mark.parametrize("base", ["origin/main", "nonsense", "--output=/tmp/x", "-h", "main;id"])
-def test_a_base_that_does_not_exist_is_refused(root: Path, base: str) -> None:
+def test_changes_with_unknown_base_are_refused(root: Path, base: str) -> None:
     problem = only(refused(changed_environments, root, base))
     assert (problem.message, problem.found) == ("there is no such commit to compare with", base)
     assert "git fetch" in problem.fix
 
 
-def test_a_shallow_clone_says_what_to_fetch(root: Path) -> None:
+def test_changes_in_shallow_clone_name_fetch_depth_zero(root: Path) -> None:
     git(root, "checkout", "-q", "topic")
     commit(root)
     clone = root.parent / "clone"
@@ -200,21 +200,21 @@ def test_a_shallow_clone_says_what_to_fetch(root: Path) -> None:
     assert "fetch-depth: 0" in problem.fix
 
 
-def test_a_folder_that_is_no_repository_is_refused(tmp_path: Path) -> None:
+def test_changes_outside_git_repository_are_refused(tmp_path: Path) -> None:
     assert "no commit here" in only(refused(changed_environments, write_repository(tmp_path, "alpha"))).message
 
 
-def test_a_repository_without_commits_is_refused(tmp_path: Path) -> None:
+def test_changes_in_repository_without_commits_are_refused(tmp_path: Path) -> None:
     git(write_repository(tmp_path, "alpha"), "init", "-q")
     assert "no commit here" in only(refused(changed_environments, tmp_path)).message
 
 
-def test_a_machine_without_git_is_refused(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_changes_without_git_are_refused(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "")
     assert only(refused(changed_environments, root, "main")).message == "git is not installed"
 
 
-def test_before_the_first_commit_there_is_nothing(root: Path) -> None:
+def test_changes_before_first_commit_include_everything(root: Path) -> None:
     git(root, "checkout", "-q", "main")
     change = changed_environments(root, "HEAD~1")
     assert change.everything
@@ -222,11 +222,11 @@ def test_before_the_first_commit_there_is_nothing(root: Path) -> None:
     assert "everything is new" in change.reason
 
 
-def test_the_first_push_of_a_branch_comes_after_nothing(root: Path) -> None:
+def test_changes_of_first_push_include_everything(root: Path) -> None:
     assert changed_environments(root, "0" * 40).everything
 
 
-def test_a_merge_commit_is_seen_from_its_base(root: Path) -> None:
+def test_changes_of_merge_commit_are_seen_from_base(root: Path) -> None:
     write(root, {"environments/alpha/README.md": "new\n"})
     commit(root)
     git(root, "checkout", "-q", "main")
@@ -234,7 +234,7 @@ def test_a_merge_commit_is_seen_from_its_base(root: Path) -> None:
     assert touched(root, "HEAD~1") == {"alpha"}
 
 
-def test_a_shallow_clone_says_how_deep_to_fetch(root: Path) -> None:
+def test_changes_in_shallow_clone_name_required_depth(root: Path) -> None:
     commit(root)
     clone = root.parent / "clone"
     git(root.parent, "clone", "-q", "--depth", "1", root.as_uri(), str(clone))
@@ -242,21 +242,21 @@ def test_a_shallow_clone_says_how_deep_to_fetch(root: Path) -> None:
     assert "fetch-depth: 4" in only(refused(changed_environments, clone, "HEAD^^^")).fix
 
 
-def test_a_folder_of_environments_is_none_itself(root: Path) -> None:
+def test_changes_exclude_nested_environment_folders(root: Path) -> None:
     write(root, {"environments/more/beta/pyproject.toml": "", "environments/more/beta/README.md": ""})
     commit(root)
     change = changed_environments(root, "main")
     assert (change.names, change.removed) == (frozenset(), frozenset())
 
 
-def test_an_environment_that_moves_out_of_reach_is_removed(root: Path) -> None:
+def test_changes_of_environment_moved_deeper_list_it_as_removed(root: Path) -> None:
     (root / "environments/more").mkdir()
     git(root, "mv", "environments/alpha", "environments/more/alpha")
     assert changed_environments(root, "main").removed == {"alpha"}
 
 
 @pytest.mark.parametrize("committed", [True, False])
-def test_a_renamed_environment_is_known_again(root: Path, committed: bool) -> None:
+def test_changes_recognise_renamed_environment(root: Path, committed: bool) -> None:
     shutil.move(root / "environments/alpha", root / "environments/beta")
     shutil.move(root / "environments/beta/alpha", root / "environments/beta/beta")
     edit = root / "environments/beta/pyproject.toml"
@@ -268,20 +268,20 @@ def test_a_renamed_environment_is_known_again(root: Path, committed: bool) -> No
     assert (change.names, change.removed) == ({"beta"}, {"alpha"})
 
 
-def test_a_new_environment_beside_one_that_went_is_no_rename(root: Path) -> None:
+def test_changes_of_new_environment_with_other_content_are_no_rename(root: Path) -> None:
     git(root, "rm", "-rq", "environments/alpha")
     write(root, {"environments/beta/pyproject.toml": "[project]\nname = 'beta'\n", "environments/beta/b.py": "B = 1\n"})
     assert dict(changed_environments(root, "main").renamed) == {}
 
 
-def test_an_entry_that_leaves_the_registry_is_removed(root: Path) -> None:
+def test_changes_of_deleted_registry_entry_list_it_as_removed(root: Path) -> None:
     git(root, "rm", "-rq", "environments/alpha")
     write(root, {"registry.yaml": "version: 1\nowner: acme\nenvironments:\n  word-sums: {}\n"})
     commit(root)
     assert changed_environments(root, "main").removed == {"alpha"}
 
 
-def test_what_changed_besides_shared_code_is_named_too(root: Path) -> None:
+def test_changes_of_shared_code_still_name_changed_environments(root: Path) -> None:
     write(root, {"tools/a.py": "A = 1\n", "environments/alpha/README.md": "new\n"})
     change = changed_environments(root, "main")
     assert change.everything

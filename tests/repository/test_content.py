@@ -87,12 +87,12 @@ def prime_python() -> str | None:
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_hub_hash_is_the_one_that_prime_computed(tmp_path: Path, layout: str) -> None:
+def test_hub_hash_matches_recorded_prime_hashes(tmp_path: Path, layout: str) -> None:
     assert hub_content_hash(write(tmp_path / "sums", LAYOUTS[layout])) == GOLDEN[layout]
 
 
 @pytest.mark.skipif(prime_python() is None, reason="prime cannot be imported (set ENVOPS_PRIME_PYTHON)")
-def test_hub_hash_is_the_one_that_prime_computes_now(tmp_path: Path) -> None:
+def test_hub_hash_matches_installed_prime(tmp_path: Path) -> None:
     folders = [write(tmp_path / str(index), files) for index, files in enumerate(LAYOUTS.values())]
     code = "import sys, pathlib; from prime_cli.commands.env import compute_content_hash as compute\n"
     code += "for folder in sys.argv[1:]: print(compute(pathlib.Path(folder)))"
@@ -102,21 +102,21 @@ def test_hub_hash_is_the_one_that_prime_computes_now(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("pattern", ["!", "**", "//", "/**", "**/", "\\", "[/]", "[z-a]"])
-def test_a_pattern_on_which_prime_fails_is_refused_with_its_line(tmp_path: Path, pattern: str) -> None:
+def test_hub_hash_refuses_unsupported_pattern_with_line(tmp_path: Path, pattern: str) -> None:
     folder = write(tmp_path / "sums", {**BASE, ".gitignore": f"*.log\n{pattern}\n"})
     with pytest.raises(UnreadablePatternError) as caught:
         hub_content_hash(folder)
     assert (caught.value.line, caught.value.pattern) == (2, pattern)
 
 
-def test_hub_hash_leaves_links_to_files_out(tmp_path: Path) -> None:
+def test_hub_hash_excludes_links_to_files(tmp_path: Path) -> None:
     folder = write(tmp_path / "sums", BASE)
     before = hub_content_hash(folder)
     (folder / "sums/alias.py").symlink_to("__init__.py")
     assert hub_content_hash(folder) == before
 
 
-def test_hub_hash_follows_a_link_to_a_folder_at_the_top_only(tmp_path: Path) -> None:
+def test_hub_hash_follows_folder_links_only_at_the_top(tmp_path: Path) -> None:
     folder = write(tmp_path / "sums", {**BASE, "sums/data/a.txt": "a"})
     before = hub_content_hash(folder)
     (folder / "sums/again").symlink_to("data")
@@ -126,7 +126,7 @@ def test_hub_hash_follows_a_link_to_a_folder_at_the_top_only(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("name", ["data.json", "requirements.lock", "LICENSE", ".env", ".gitignore", "sums/build/a.py"])
-def test_strict_digest_covers_what_the_hub_leaves_out(tmp_path: Path, name: str) -> None:
+def test_strict_digest_includes_files_excluded_by_the_hub(tmp_path: Path, name: str) -> None:
     folder = write(tmp_path / "sums", BASE)
     before = strict_digest(folder)
     write(folder, {name: ""})
@@ -145,28 +145,28 @@ def test_strict_digest_covers_what_the_hub_leaves_out(tmp_path: Path, name: str)
         "x.egg-info/a",
     ],
 )
-def test_strict_digest_leaves_out_what_tools_leave_behind(tmp_path: Path, name: str) -> None:
+def test_strict_digest_excludes_tool_output(tmp_path: Path, name: str) -> None:
     folder = write(tmp_path / "sums", BASE)
     before = strict_digest(folder)
     write(folder, {name: "junk"})
     assert strict_digest(folder) == before
 
 
-def test_strict_digest_tells_apart_what_the_hub_hash_confuses(tmp_path: Path) -> None:
+def test_strict_digest_distinguishes_layouts_with_equal_hub_hash(tmp_path: Path) -> None:
     one = write(tmp_path / "one", {"pkg/a": "x", "pkg/b": "y"})
     two = write(tmp_path / "two", {"pkg/a": "xfile:pkg/by"})
     assert hub_content_hash(one) == hub_content_hash(two)
     assert strict_digest(one) != strict_digest(two)
 
 
-def test_strict_digest_covers_the_executable_bit(tmp_path: Path) -> None:
+def test_strict_digest_includes_the_executable_bit(tmp_path: Path) -> None:
     folder = write(tmp_path / "sums", BASE)
     before = strict_digest(folder)
     (folder / "sums/__init__.py").chmod(0o755)
     assert strict_digest(folder) != before
 
 
-def test_strict_digest_covers_where_a_link_leads(tmp_path: Path) -> None:
+def test_strict_digest_includes_link_targets(tmp_path: Path) -> None:
     folder = write(tmp_path / "sums", {**BASE, "a": "same", "b": "same"})
     (folder / "link").symlink_to("a")
     before = strict_digest(folder)
@@ -175,11 +175,11 @@ def test_strict_digest_covers_where_a_link_leads(tmp_path: Path) -> None:
     assert strict_digest(folder) != before
 
 
-def test_strict_digest_does_not_depend_on_where_the_folder_lies(tmp_path: Path) -> None:
+def test_strict_digest_does_not_depend_on_location(tmp_path: Path) -> None:
     assert strict_digest(write(tmp_path / "here", BASE)) == strict_digest(write(tmp_path / "far/away", BASE))
 
 
-def test_a_link_that_leaves_the_repository_is_a_problem(tmp_path: Path) -> None:
+def test_content_link_outside_repository_is_a_problem(tmp_path: Path) -> None:
     folder = write(tmp_path / "repository/environments/sums", BASE)
     (folder / "secret").symlink_to("/etc/passwd")
     problem = only(list_content(folder, tmp_path / "repository").problems)
@@ -190,14 +190,14 @@ def test_a_link_that_leaves_the_repository_is_a_problem(tmp_path: Path) -> None:
     )
 
 
-def test_a_link_into_another_environment_is_a_problem(tmp_path: Path) -> None:
+def test_content_link_to_another_environment_is_a_problem(tmp_path: Path) -> None:
     folder = write(tmp_path / "environments/sums", BASE)
     write(tmp_path, {"environments/other/a": ""})
     (folder / "shared").symlink_to("../other")
     assert "leaves the environment's folder" in only(list_content(folder, tmp_path).problems).message
 
 
-def test_links_in_a_loop_end(tmp_path: Path) -> None:
+def test_content_link_loop_terminates(tmp_path: Path) -> None:
     folder = write(tmp_path / "sums", BASE)
     (folder / "a").symlink_to("b")
     (folder / "b").symlink_to("a")
@@ -214,19 +214,19 @@ def test_links_in_a_loop_end(tmp_path: Path) -> None:
     assert hub_content_hash(folder)
 
 
-def test_a_pipe_is_a_problem_and_is_not_opened(tmp_path: Path) -> None:
+def test_content_pipe_is_a_problem(tmp_path: Path) -> None:
     folder = write(tmp_path / "sums", BASE)
     os.mkfifo(folder / "pipe")
     assert only(list_content(folder, tmp_path).problems).message == "is neither a file nor a folder"
 
 
-def test_a_name_that_is_not_utf8_is_a_problem(tmp_path: Path) -> None:
+def test_content_name_that_is_not_utf8_is_a_problem(tmp_path: Path) -> None:
     folder = write(tmp_path / "sums", BASE)
     Path(os.fsdecode(os.fsencode(folder) + b"/\xff")).write_text("")
     assert only(list_content(folder, tmp_path).problems).file == "sums/\\udcff"
 
 
-def test_a_virtual_environment_that_would_be_published_is_a_problem(tmp_path: Path) -> None:
+def test_content_virtual_environment_is_a_problem(tmp_path: Path) -> None:
     folder = write(tmp_path / "sums", {**BASE, "venv/pyvenv.cfg": "", "venv/lib/a.py": ""})
     content = list_content(folder, tmp_path)
     assert "virtual environment" in only(content.problems).message
@@ -248,7 +248,7 @@ def decided_by_parser(folder: Path, lines: list[str], names: list[str]) -> list[
 
 @pytest.mark.filterwarnings("ignore:Possible nested set")
 @pytest.mark.parametrize("seed", range(20))
-def test_ignore_matcher_decides_as_the_parser_that_prime_uses(tmp_path: Path, seed: int) -> None:
+def test_ignore_matcher_agrees_with_parser_of_prime(tmp_path: Path, seed: int) -> None:
     chance = random.Random(seed)
     parts = ["a", "b", "ab", "a.b", "a b", "[", "#a"]
     names = ["/".join(chance.choices(parts, k=chance.randint(1, 4))) for _ in range(40)]

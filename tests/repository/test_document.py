@@ -18,18 +18,18 @@ def read(text: str) -> object:
     return document.data
 
 
-def test_every_key_and_entry_has_its_line() -> None:
+def test_document_has_line_of_every_key_and_entry() -> None:
     document = parse_document("a: 1\nb:\n  - x\n  - c: 2\n    d: 3\n", "a.yaml")
     assert document.line(("a",)) == 1
     assert document.line(("b", 0)) == 3
     assert document.line(("b", 1, "d")) == 5
 
 
-def test_a_place_without_a_line_has_that_of_what_holds_it() -> None:
+def test_document_line_of_missing_path_is_its_parents() -> None:
     assert parse_document("a: 1\nb: {c: 1}\n", "a.yaml").line(("b", "missing", 3)) == 2
 
 
-def test_plain_data_is_what_safe_load_reads() -> None:
+def test_document_plain_data_equals_safe_load() -> None:
     text = (
         "a: [1, 0x1f, 2.5, true, null, ~, text, 'q', \"d\\n\"]\nb: |\n  two\n  lines\nc: >-\n  folded\n  text\nd: {}\n"
     )
@@ -47,37 +47,37 @@ def test_plain_data_is_what_safe_load_reads() -> None:
         ("'1e5'", "1e5"),
     ],
 )
-def test_values_follow_yaml_1_2_where_1_1_surprises(text: str, value: object) -> None:
+def test_document_values_follow_yaml_1_2(text: str, value: object) -> None:
     assert read(f"a: {text}") == {"a": value}
 
 
-def test_an_empty_file_has_no_data() -> None:
+def test_document_that_is_empty_has_no_data() -> None:
     assert read("") is None
     assert read("# only a comment\n") is None
 
 
-def test_all_duplicate_keys_are_told_and_the_first_holds() -> None:
+def test_document_duplicate_keys_are_reported_and_first_is_kept() -> None:
     document = parse_document("a: 1\nb:\n  c: 1\n  c: 2\na: 3\n", "a.yaml")
     assert [(problem.line, problem.path) for problem in document.problems] == [(4, "b.c"), (5, "a")]
     assert document.data == {"a": 1, "b": {"c": 1}}
 
 
-def test_a_key_that_is_not_text_says_to_quote_it() -> None:
+def test_document_key_that_is_not_text_suggests_quotes() -> None:
     problem = only(parse_document("on: 1\n", "a.yaml").problems)
     assert (problem.line, problem.fix) == (1, 'put it in quotes: "on"')
 
 
 @pytest.mark.parametrize("key", ["[a, b]", "{a: 1}"])
-def test_a_key_that_is_a_collection_is_refused(key: str) -> None:
+def test_document_key_that_is_a_collection_is_refused(key: str) -> None:
     assert only(refused(parse_document, f"? {key}\n: 1\n", "a.yaml")).message == "a key must be plain text"
 
 
-def test_aliases_and_merges_are_read() -> None:
+def test_document_aliases_and_merges_are_resolved() -> None:
     text = "base: &b {x: 1, y: 2}\none: *b\ntwo:\n  <<: *b\n  y: 3\n"
     assert read(text) == {"base": {"x": 1, "y": 2}, "one": {"x": 1, "y": 2}, "two": {"x": 1, "y": 3}}
 
 
-def test_a_billion_laughs_are_refused_at_once() -> None:
+def test_document_with_exponential_aliases_is_refused() -> None:
     rows = ["a0: &a0 [lol, lol, lol, lol, lol, lol, lol, lol, lol, lol]"]
     rows += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 12)]
     begun = time.process_time()
@@ -86,94 +86,94 @@ def test_a_billion_laughs_are_refused_at_once() -> None:
     assert time.process_time() - begun < 1
 
 
-def test_an_alias_inside_its_own_anchor_is_refused() -> None:
+def test_document_alias_inside_its_anchor_is_refused() -> None:
     assert "stands for nothing" in only(refused(parse_document, "a: &a [*a]", "a.yaml")).message
 
 
-def test_deep_nesting_is_refused() -> None:
+def test_document_with_deep_nesting_is_refused() -> None:
     assert only(refused(parse_document, "[" * 3000 + "]" * 3000, "a.yaml")).message == "is nested too deeply"
 
 
-def test_a_flood_of_values_is_refused() -> None:
+def test_document_with_too_many_values_is_refused() -> None:
     assert only(refused(parse_document, "[" + "1," * 400_000 + "]", "a.yaml")).message == "holds too many values"
 
 
 @pytest.mark.parametrize("tag", ["!!python/object/apply:os.system", "!!binary", "!!set", "!mine"])
-def test_a_tag_is_refused(tag: str) -> None:
+def test_document_with_tag_is_refused(tag: str) -> None:
     value = "{x}" if tag == "!!set" else "x"
     assert only(refused(parse_document, f"a: {tag} {value}", "a.yaml")).message == "carries a tag that is not allowed"
 
 
-def test_a_number_too_long_to_read_is_refused() -> None:
+def test_document_with_too_long_number_is_refused() -> None:
     assert "is not a value of type int" in only(refused(parse_document, "a: " + "9" * 5000, "a.yaml")).message
 
 
 @pytest.mark.parametrize("value", [".nan", ".inf", "-.inf", "1e999"])
-def test_a_number_that_is_not_finite_is_a_problem(value: str) -> None:
+def test_document_number_that_is_not_finite_is_a_problem(value: str) -> None:
     problem = only(parse_document(f"a: {value}", "a.yaml").problems)
     assert (problem.path, problem.message) == ("a", "is not a finite number")
 
 
-def test_a_tab_is_named() -> None:
+def test_document_indented_with_tab_is_refused() -> None:
     problem = only(refused(parse_document, "a:\n\tb: 1\n", "a.yaml"))
     assert (problem.line, problem.message) == (2, "is indented with a tab")
 
 
-def test_a_syntax_error_names_its_line() -> None:
+def test_document_syntax_error_names_its_line() -> None:
     problem = only(refused(parse_document, "a: 1\nb: [1, 2\nc: 3\n", "a.yaml"))
     assert problem.line == 3
     assert problem.message.startswith("is not YAML")
 
 
-def test_two_documents_are_refused() -> None:
+def test_document_with_two_parts_is_refused() -> None:
     assert only(refused(parse_document, "a: 1\n---\nb: 2\n", "a.yaml")).line == 2
 
 
-def test_a_missing_file_is_refused(tmp_path: Path) -> None:
+def test_document_that_is_missing_is_refused(tmp_path: Path) -> None:
     problem = only(refused(load_document, tmp_path / "sub/a.yaml", tmp_path))
     assert (problem.file, problem.message) == ("sub/a.yaml", "does not exist")
 
 
-def test_a_file_over_the_limit_is_refused_before_it_is_read(tmp_path: Path) -> None:
+def test_document_above_size_limit_is_refused_unread(tmp_path: Path) -> None:
     path = tmp_path / "a.yaml"
     with path.open("wb") as file:
         file.truncate(6_000_000_000)  # sparse: would not fit into memory if it were read
     assert only(refused(load_document, path, tmp_path)).found == "6,000,000,000 bytes"
 
 
-def test_text_that_is_not_utf8_is_refused_with_its_line(tmp_path: Path) -> None:
+def test_document_that_is_not_utf8_is_refused_with_line(tmp_path: Path) -> None:
     write(tmp_path, {"a.yaml": b"a: 1\nb: \xff\n"})
     problem = only(refused(load_document, tmp_path / "a.yaml", tmp_path))
     assert (problem.line, problem.message, problem.found) == (2, "is not UTF-8 text", "byte 0xff")
 
 
-def test_a_nul_byte_is_refused_with_its_line(tmp_path: Path) -> None:
+def test_document_with_nul_byte_is_refused_with_line(tmp_path: Path) -> None:
     write(tmp_path, {"a.yaml": b"a: 1\nb: \x00\n"})
     problem = only(refused(load_document, tmp_path / "a.yaml", tmp_path))
     assert (problem.line, problem.message) == (2, "holds a control character")
 
 
-def test_a_byte_order_mark_is_allowed(tmp_path: Path) -> None:
+def test_document_with_byte_order_mark_is_read(tmp_path: Path) -> None:
     write(tmp_path, {"a.yaml": b"\xef\xbb\xbfa: 1\n"})
     assert load_document(tmp_path / "a.yaml", tmp_path).data == {"a": 1}
 
 
-def test_a_folder_is_refused(tmp_path: Path) -> None:
+def test_document_that_is_a_folder_is_refused(tmp_path: Path) -> None:
     (tmp_path / "a.yaml").mkdir()
     assert only(refused(load_document, tmp_path / "a.yaml", tmp_path)).message == "is a folder, not a file"
 
 
-def test_a_pipe_is_refused_without_waiting(tmp_path: Path) -> None:
+def test_document_that_is_a_pipe_is_refused(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "a.yaml")
     assert "not a file" in only(refused(load_document, tmp_path / "a.yaml", tmp_path)).message
 
 
-def test_a_link_out_of_the_repository_is_refused(tmp_path: Path) -> None:
+def test_document_link_outside_repository_is_refused(tmp_path: Path) -> None:
     (tmp_path / "a.yaml").symlink_to("/etc/passwd")
     assert "leaves the repository" in only(refused(load_document, tmp_path / "a.yaml", tmp_path)).message
 
 
-def test_a_loop_of_links_is_refused(tmp_path: Path) -> None:
+def test_document_link_loop_is_refused(tmp_path: Path) -> None:
     (tmp_path / "a.yaml").symlink_to("b.yaml")
     (tmp_path / "b.yaml").symlink_to("a.yaml")
     assert only(refused(load_document, tmp_path / "a.yaml", tmp_path)).file == "a.yaml"

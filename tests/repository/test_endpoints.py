@@ -40,13 +40,13 @@ def only(root: Path, text: str) -> Problem:
     return problem
 
 
-def test_what_is_not_said_has_a_default(tmp_path: Path) -> None:
+def test_endpoint_without_optional_keys_has_defaults(tmp_path: Path) -> None:
     assert read_endpoints(write(tmp_path, SOUND)) == {
         "small": Endpoint("small", "org/small", "https://api.example.org/v1", "EXAMPLE_KEY", line=2)
     }
 
 
-def test_everything_that_can_be_said(tmp_path: Path) -> None:
+def test_endpoint_with_all_keys_is_read(tmp_path: Path) -> None:
     more = 'input_price = 0.5\noutput_price = 2\nconcurrency = 3\nstyle = "reasoning"\ntimeout_s = 30\n'
     (endpoint,) = read_endpoints(write(tmp_path, SOUND + more)).values()
     assert endpoint.cost(1_000_000, 500_000) == 1.5
@@ -59,29 +59,29 @@ def test_everything_that_can_be_said(tmp_path: Path) -> None:
     assert endpoint.has_prices
 
 
-def test_no_file_and_a_file_of_comments_have_no_endpoint(tmp_path: Path) -> None:
+def test_endpoints_without_file_or_entries_are_empty(tmp_path: Path) -> None:
     assert read_endpoints(tmp_path) == {}
     assert read_endpoints(write(tmp_path, "# nothing yet\n")) == {}
 
 
-def test_the_long_names_of_verifiers_are_read(tmp_path: Path) -> None:
+def test_endpoint_accepts_long_key_names_of_verifiers(tmp_path: Path) -> None:
     text = SOUND.replace("url =", "api_base_url =").replace("key =", "api_key_var =")
     assert read_endpoints(write(tmp_path, text))["small"].key_variable == "EXAMPLE_KEY"
 
 
-def test_the_first_of_several_under_one_name_counts(tmp_path: Path) -> None:
+def test_endpoint_defined_twice_uses_the_first(tmp_path: Path) -> None:
     text = SOUND + SOUND.replace("api.example.org", "other.example.org")
     assert read_endpoints(write(tmp_path, text))["small"].url == "https://api.example.org/v1"
 
 
-def test_an_unknown_name_gets_the_nearest(tmp_path: Path) -> None:
+def test_endpoint_unknown_name_suggests_the_nearest(tmp_path: Path) -> None:
     with pytest.raises(DeclarationError) as caught:
         find_endpoint(write(tmp_path, SOUND), "smal")
     (problem,) = caught.value.problems
     assert (problem.nearest, problem.allowed) == ("small", "small")
 
 
-def test_an_unknown_key_gets_the_nearest(tmp_path: Path) -> None:
+def test_endpoint_unknown_key_suggests_the_nearest(tmp_path: Path) -> None:
     problem = only(tmp_path, SOUND + "input_prise = 1\n")
     assert (problem.line, problem.nearest) == (7, "input_price")
 
@@ -98,13 +98,13 @@ def test_an_unknown_key_gets_the_nearest(tmp_path: Path) -> None:
         ('style = "chatty"', "endpoint[0].style"),
     ],
 )
-def test_a_value_that_means_nothing(tmp_path: Path, line: str, path: str) -> None:
+def test_endpoint_invalid_value_names_path_and_line(tmp_path: Path, line: str, path: str) -> None:
     problem = only(tmp_path, f"{SOUND}{line}\n")
     assert (problem.path, problem.line) == (path, 7)
 
 
 @pytest.mark.parametrize("key", ["endpoint_id", "model", "url", "key"])
-def test_what_is_missing_is_named(tmp_path: Path, key: str) -> None:
+def test_endpoint_missing_key_is_named(tmp_path: Path, key: str) -> None:
     problem = only(tmp_path, re.sub(rf"(?m)^{key} .*\n", "", SOUND))
     assert (problem.path, problem.line) == (f"endpoint[0].{key}", 2)
 
@@ -117,16 +117,16 @@ def test_what_is_missing_is_named(tmp_path: Path, key: str) -> None:
         ("/v1/", "/v1?key=sk-abcdefghijklmnop"),
     ],
 )
-def test_a_secret_in_the_file_is_refused_and_not_shown(tmp_path: Path, old: str, new: str) -> None:
+def test_endpoint_secret_in_file_is_refused_and_hidden(tmp_path: Path, old: str, new: str) -> None:
     assert "sk-abc" not in str(only(tmp_path, SOUND.replace(old, new)))
 
 
 @pytest.mark.parametrize("url", ["ftp://x/v1", "api.example.org/v1", "http://", "http://[::1", "http://x:99999/"])
-def test_an_address_that_is_none(tmp_path: Path, url: str) -> None:
+def test_endpoint_invalid_url_is_refused(tmp_path: Path, url: str) -> None:
     assert only(tmp_path, SOUND.replace("https://api.example.org/v1/", url)).line == 5
 
 
-def test_broken_toml_is_named_by_line(tmp_path: Path) -> None:
+def test_endpoints_file_with_broken_toml_names_line(tmp_path: Path) -> None:
     assert only(tmp_path, SOUND + "concurrency = = 3\n").line == 7
     assert "list of tables" in only(tmp_path, "endpoint = 3\n").message
 
@@ -137,12 +137,12 @@ def uncommented() -> str:
     return re.sub(r"(?m)^# ?", "", examples)
 
 
-def test_the_examples_are_sound_once_their_comment_signs_are_gone(tmp_path: Path) -> None:
+def test_endpoints_example_entries_are_valid(tmp_path: Path) -> None:
     assert set(read_endpoints(write(tmp_path, uncommented()))) == {"gpt-5-mini", "qwen3-30b", "local"}
     assert read_endpoints(ROOT) == {}
 
 
-def test_no_key_of_ours_means_something_else_to_verifiers() -> None:
+def test_endpoint_keys_do_not_conflict_with_verifiers() -> None:
     # verifiers 0.3.1, legacy/utils/eval_utils.py: what it reads of an entry, and what it refuses.
     theirs = {"endpoint_id", "model", "url", "key", "api_base_url", "api_key_var"}
     refused = {"client_type", "type", "api_client_type", "headers", "extra_headers"}

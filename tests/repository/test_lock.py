@@ -36,14 +36,14 @@ def locked(*requires: str) -> str:
     return lock_text(requires, "")
 
 
-def test_a_lock_is_read(tmp_path: Path) -> None:
+def test_lock_pins_and_inputs_are_read(tmp_path: Path) -> None:
     lock, problems = read(tmp_path, lock_text())
     assert (problems, lock and lock.pins) == ([], {"verifiers": "0.4.0", "openai": "2.1.0"})
     assert lock is not None
     assert lock.inputs == inputs_digest(["verifiers>=0.4.0,<0.5"], ">=3.11,<3.15")
 
 
-def test_entries_are_those_of_every_python(tmp_path: Path) -> None:
+def test_lock_entries_keep_markers_of_every_python(tmp_path: Path) -> None:
     """What a recording was made under must not depend on the Python that reads the lock."""
     rows = f"numpy==2.4.6 ; python_version < '3' {HASH}\nnumpy==2.5.5 ; python_version >= '3' {HASH}\n"
     lock, _ = read(tmp_path, rows)
@@ -52,22 +52,22 @@ def test_entries_are_those_of_every_python(tmp_path: Path) -> None:
     assert lock.entries == ("numpy==2.4.6 ; python_version < '3'", "numpy==2.5.5 ; python_version >= '3'")
 
 
-def test_inputs_do_not_depend_on_order_spacing_or_spelling() -> None:
+def test_inputs_digest_ignores_order_spacing_and_spelling() -> None:
     one = inputs_digest(["Math_Verify >= 0.5", 'b; python_version < "3.12"'], ">=3.11, <3.15")
     two = inputs_digest(["b ; python_version<'3.12'", "math-verify>=0.5"], ">=3.11,<3.15")
     assert one == two
 
 
-def test_a_marker_nested_without_end_does_not_break_the_digest() -> None:
+def test_inputs_digest_accepts_deeply_nested_marker() -> None:
     assert inputs_digest(["a ; " + "(" * 5000], "").startswith("sha256:")
 
 
 @pytest.mark.parametrize("requires", [["a>=2"], ["a>=1", "b"], ["a[x]>=1"], ["a>=1 ; python_version<'3.12'"], []])
-def test_inputs_depend_on_every_requirement(requires: list[str]) -> None:
+def test_inputs_digest_depends_on_every_requirement(requires: list[str]) -> None:
     assert inputs_digest(requires, "") != inputs_digest(["a>=1"], "")
 
 
-def test_inputs_depend_on_the_python_that_is_required() -> None:
+def test_inputs_digest_depends_on_required_python() -> None:
     assert inputs_digest([], ">=3.11") != inputs_digest([], ">=3.12")
 
 
@@ -89,7 +89,7 @@ numpy==2.3.0 ; python_full_version >= '3.14' {HASH}
 """
 
 
-def test_a_written_lock_holds_nothing_but_versions_and_hashes() -> None:
+def test_rendered_lock_contains_only_versions_and_hashes() -> None:
     assert render(RESOLVED, "sha256:" + "0" * 64) == (
         "# Written by `nox -s lock`. Every version is exact, every file has its hash.\n"
         f"# inputs: sha256:{'0' * 64}\n"
@@ -99,7 +99,7 @@ def test_a_written_lock_holds_nothing_but_versions_and_hashes() -> None:
     )
 
 
-def test_a_written_lock_written_again_is_the_same() -> None:
+def test_rendered_lock_round_trips() -> None:
     once = render(RESOLVED, "sha256:" + "0" * 64)
     assert render(once, "sha256:" + "0" * 64) == once
 
@@ -107,18 +107,18 @@ def test_a_written_lock_written_again_is_the_same() -> None:
 @pytest.mark.parametrize(
     "entry", ["a==1", f"a>=1 {HASH}", f"a @ https://example.org/a.whl {HASH}", "a @ file:///home/x"]
 )
-def test_what_is_no_exact_version_is_not_written(entry: str) -> None:
+def test_rendered_lock_refuses_inexact_entry(entry: str) -> None:
     with pytest.raises(ValueError, match="resolved entry"):
         render(entry, "sha256:" + "0" * 64)
 
 
-def test_entries_that_markers_tell_apart_give_the_version_for_this_python(tmp_path: Path) -> None:
+def test_lock_with_markers_pins_version_for_this_python(tmp_path: Path) -> None:
     entries = f"a==1 ; python_version < '3' {HASH}\na==2 ; python_version >= '3' {HASH}\n"
     lock, problems = read(tmp_path, render(entries, inputs_digest(["a"], "")), ("a",))
     assert (problems, lock and lock.pins) == ([], {"a": "2"})
 
 
-def test_a_missing_lock_is_a_problem(tmp_path: Path) -> None:
+def test_lock_that_is_missing_is_a_problem(tmp_path: Path) -> None:
     problem = mistake(tmp_path, None)
     assert (problem.file, problem.message) == ("environments/sums/requirements.lock", "does not exist")
 
@@ -146,55 +146,55 @@ def test_a_missing_lock_is_a_problem(tmp_path: Path) -> None:
         ("=====", "is not an exact version"),
     ],
 )
-def test_a_row_that_does_not_belong_is_a_problem_with_its_line(tmp_path: Path, row: str, message: str) -> None:
+def test_lock_row_that_is_invalid_is_a_problem_with_line(tmp_path: Path, row: str, message: str) -> None:
     lock = lock_text()
     problem = mistake(tmp_path, lock + row + "\n")
     assert problem.line == lock.count("\n") + 1
     assert problem.message.startswith(message)
 
 
-def test_a_lock_without_header_is_a_problem(tmp_path: Path) -> None:
+def test_lock_without_header_is_a_problem(tmp_path: Path) -> None:
     rows = [row for row in lock_text().splitlines(keepends=True) if not row.startswith("# inputs")]
     assert "inputs" in mistake(tmp_path, "".join(rows)).message
 
 
-def test_a_lock_of_other_requirements_is_a_problem(tmp_path: Path) -> None:
+def test_lock_of_other_requirements_is_a_problem(tmp_path: Path) -> None:
     problem = mistake(tmp_path, locked("verifiers>=0.4"), "verifiers>=0.3")
     assert (problem.line, problem.message) == (2, "was resolved from other requirements than those of pyproject.toml")
 
 
-def test_a_requirement_without_a_pin_is_a_problem_of_pyproject(tmp_path: Path) -> None:
+def test_requirement_without_pin_is_a_problem_of_pyproject(tmp_path: Path) -> None:
     problem = mistake(tmp_path, locked("verifiers", "numpy>=2"), "verifiers", "numpy>=2")
     assert (problem.file, problem.line) == ("environments/sums/pyproject.toml", 5)
     assert problem.message == "is not in requirements.lock"
 
 
-def test_a_requirement_that_its_pin_misses_is_a_problem_of_pyproject(tmp_path: Path) -> None:
+def test_requirement_missed_by_its_pin_is_a_problem_of_pyproject(tmp_path: Path) -> None:
     problem = mistake(tmp_path, locked("verifiers>=0.5"), "verifiers>=0.5")
     assert problem.message == "is not satisfied by requirements.lock, which has 0.4.0"
 
 
-def test_a_requirement_for_another_platform_needs_no_pin(tmp_path: Path) -> None:
+def test_requirement_for_another_platform_needs_no_pin(tmp_path: Path) -> None:
     requires = ("verifiers", 'pywin32 ; sys_platform == "nowhere"')
     assert read(tmp_path, locked(*requires), requires)[1] == []
 
 
-def test_extras_and_spelling_of_a_requirement_do_not_matter(tmp_path: Path) -> None:
+def test_requirement_extras_and_spelling_do_not_matter(tmp_path: Path) -> None:
     requires = ("Verifiers[packages]>=0.4", "OpenAI")
     assert read(tmp_path, locked(*requires), requires)[1] == []
 
 
-def test_a_pin_with_extras_counts(tmp_path: Path) -> None:
+def test_pin_with_extras_is_accepted(tmp_path: Path) -> None:
     text = render(f"math-verify[antlr4_13_2]==0.8.0 {HASH}", inputs_digest(["math_verify[antlr4_13_2]"], ""))
     assert read(tmp_path, text, ("math_verify[antlr4_13_2]",))[1] == []
 
 
-def test_a_prerelease_that_was_locked_is_allowed(tmp_path: Path) -> None:
+def test_pin_of_prerelease_is_accepted(tmp_path: Path) -> None:
     text = render(f"a==2.0rc1 {HASH}", inputs_digest(["a>=1"], ""))
     assert read(tmp_path, text, ("a>=1",))[1] == []
 
 
-def test_all_problems_of_a_lock_are_told(tmp_path: Path) -> None:
+def test_lock_problems_are_reported_together(tmp_path: Path) -> None:
     _, problems = read(tmp_path, "a==1\nb\n", ("c",))
     assert [problem.message[:20] for problem in problems] == [
         "has no hash",
@@ -205,7 +205,7 @@ def test_all_problems_of_a_lock_are_told(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [b"a>=1\n", b"a==1\x07\n", b"\xff\n"], ids=["a mistake", "no text", "no UTF-8"])
-def test_equal_locks_are_each_told_by_their_own_name(tmp_path: Path, content: bytes) -> None:
+def test_lock_problems_of_equal_locks_name_their_own_file(tmp_path: Path, content: bytes) -> None:
     for name in ("sums", "words", "sums"):
         folder = write_environment(tmp_path, name)
         (folder / "requirements.lock").write_bytes(content)

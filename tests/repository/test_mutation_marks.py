@@ -23,14 +23,14 @@ def read(folder: Path, text: str) -> tuple[MutationDeclaration, list[Problem]]:
     return declaration, [*read_settings(pyproject)[-1], *problems]
 
 
-def test_marks_are_read(tmp_path: Path):
+def test_mutation_marks_are_read(tmp_path: Path):
     entry = '[tool.envops.mutation]\nequivalent = [{ mutant = "a.b:c:0", reason = "same result" }]\n'
     declaration, problems = read(tmp_path, entry)
     assert not problems
     assert declaration.equivalent == (EquivalentMutant("a.b:c:0", "same result"),)
 
 
-def test_no_table_is_no_marks(tmp_path: Path):
+def test_mutation_marks_without_table_are_empty(tmp_path: Path):
     declaration, problems = read(tmp_path, "[project]\n")
     assert not problems
     assert declaration.equivalent == ()
@@ -47,20 +47,20 @@ def test_no_table_is_no_marks(tmp_path: Path):
         ('"a.b:c:0"', "is not a mark of a mutant"),
     ],
 )
-def test_a_wrong_mark_is_a_problem_with_its_line(tmp_path: Path, entry: str, message: str):
+def test_mutation_mark_that_is_wrong_is_a_problem_with_line(tmp_path: Path, entry: str, message: str):
     declaration, problems = read(tmp_path, f"[tool.envops.mutation]\nequivalent = [\n  {entry},\n]\n")
     assert message in {problem.message for problem in problems}
     assert all(problem.line in (2, 3) for problem in problems)
     assert declaration.equivalent == ()
 
 
-def test_a_mutant_is_marked_once(tmp_path: Path):
+def test_mutation_mark_given_twice_is_a_problem(tmp_path: Path):
     mark = '{ mutant = "a", reason = "b" }'
     declaration, problems = read(tmp_path, f"[tool.envops.mutation]\nequivalent = [{mark}, {mark}]\n")
     assert [problem.message for problem in problems] == ["is marked already"]
     assert len(declaration.equivalent) == 1
 
 
-def test_an_unknown_key_and_a_wrong_kind_are_problems(tmp_path: Path):
+def test_mutation_table_with_unknown_key_or_type_is_a_problem(tmp_path: Path):
     _, problems = read(tmp_path, '[tool.envops.mutation]\nequivalant = []\nequivalent = "all"\n')
     assert {problem.message for problem in problems} == {"is not a known key", "is not an allowed value"}

@@ -50,7 +50,7 @@ def settings(tmp_path: Path, text: str) -> tuple[RewardDeclaration, AnswerDeclar
     return read_settings(read_pyproject(tmp_path / "pyproject.toml", tmp_path))
 
 
-def test_keys_have_their_lines() -> None:
+def test_key_lines_cover_all_toml_forms() -> None:
     found = key_lines(LAYOUT)
     expected = {
         "project": 2,
@@ -75,15 +75,15 @@ def test_keys_have_their_lines() -> None:
     assert {key: found.get(key) for key in expected} == expected
 
 
-def test_text_inside_a_long_string_is_no_key() -> None:
+def test_key_lines_ignore_text_in_long_string() -> None:
     assert "tool.fake" not in key_lines(LAYOUT)
 
 
-def test_windows_line_ends_count_once() -> None:
+def test_key_lines_count_windows_line_ends_once() -> None:
     assert key_lines("[project]\r\nname = 'a'\r\nversion = '1'\r\n")["project.version"] == 3
 
 
-def test_quotes_at_the_end_of_a_long_string_belong_to_it() -> None:
+def test_key_lines_support_quotes_at_end_of_long_string() -> None:
     assert key_lines('a = """two lines\nand a quote""""\nb = 1\nc = """\\"""\n"""\nd = 2\n') == {
         "a": 1,
         "b": 3,
@@ -92,43 +92,43 @@ def test_quotes_at_the_end_of_a_long_string_belong_to_it() -> None:
     }
 
 
-def test_a_hundred_thousand_keys_are_found_quickly() -> None:
+def test_key_lines_of_hundred_thousand_keys_are_fast() -> None:
     begun = time.process_time()
     assert key_lines("\n".join(f"key{n} = {n}" for n in range(100_000)))["key99999"] == 100_000
     assert time.process_time() - begun < 3
 
 
-def test_a_syntax_error_names_its_line(tmp_path: Path) -> None:
+def test_pyproject_syntax_error_names_its_line(tmp_path: Path) -> None:
     write(tmp_path, {"a/pyproject.toml": '[project]\nname = "sums"\nversion = 0.1.0\n'})
     problem = only(refused(read_pyproject, tmp_path / "a/pyproject.toml", tmp_path))
     assert (problem.file, problem.line, problem.found) == ("a/pyproject.toml", 3, "version = 0.1.0")
 
 
-def test_a_duplicate_key_names_its_line(tmp_path: Path) -> None:
+def test_pyproject_duplicate_key_names_its_line(tmp_path: Path) -> None:
     write(tmp_path, {"pyproject.toml": '[project]\nname = "a"\nname = "b"\n'})
     assert only(refused(read_pyproject, tmp_path / "pyproject.toml", tmp_path)).line == 3
 
 
-def test_a_text_without_end_is_refused_with_a_line(tmp_path: Path) -> None:
+def test_pyproject_unclosed_string_is_refused_with_line(tmp_path: Path) -> None:
     write(tmp_path, {"pyproject.toml": '[project]\nname = """a'})
     assert only(refused(read_pyproject, tmp_path / "pyproject.toml", tmp_path)).line == 2
 
 
-def test_deep_nesting_is_refused(tmp_path: Path) -> None:
+def test_pyproject_with_deep_nesting_is_refused(tmp_path: Path) -> None:
     write(tmp_path, {"pyproject.toml": "a = " + "[" * 100_000})
     assert "is not usable TOML" in only(refused(read_pyproject, tmp_path / "pyproject.toml", tmp_path)).message
 
 
-def test_a_folder_of_that_name_is_refused(tmp_path: Path) -> None:
+def test_pyproject_that_is_a_folder_is_refused(tmp_path: Path) -> None:
     (tmp_path / "pyproject.toml").mkdir()
     assert only(refused(read_pyproject, tmp_path / "pyproject.toml", tmp_path)).message == "is a folder, not a file"
 
 
-def test_without_declarations_the_defaults_hold(tmp_path: Path) -> None:
+def test_settings_without_declarations_have_defaults(tmp_path: Path) -> None:
     assert settings(tmp_path, "") == (RewardDeclaration(), AnswerDeclaration(), [])
 
 
-def test_declarations_are_read(tmp_path: Path) -> None:
+def test_settings_are_read_from_declarations(tmp_path: Path) -> None:
     text = """\
 [tool.envops.reward]
 min = -1
@@ -165,25 +165,25 @@ case_sensitive = false
         "reward = 1",
     ],
 )
-def test_a_wrong_declaration_names_place_and_line(tmp_path: Path, row: str) -> None:
+def test_settings_wrong_value_names_path_and_line(tmp_path: Path, row: str) -> None:
     problem = only(settings(tmp_path, f"[tool.envops]\n{row}\n")[2])
     assert (problem.line, problem.path) == (2, f"tool.envops.{row.partition(' =')[0]}")
 
 
-def test_an_unknown_table_is_a_problem(tmp_path: Path) -> None:
+def test_settings_unknown_table_suggests_the_nearest(tmp_path: Path) -> None:
     problem = only(settings(tmp_path, "[tool.envops.rewards]\nmin = 1\n")[2])
     assert (problem.line, problem.path, problem.nearest) == (1, "tool.envops.rewards", "reward")
 
 
-def test_a_misspelt_answer_type_names_the_nearest(tmp_path: Path) -> None:
+def test_settings_misspelt_answer_type_suggests_the_nearest(tmp_path: Path) -> None:
     assert only(settings(tmp_path, "[tool.envops.answer]\ntype = 'numbr'\n")[2]).nearest == "number"
 
 
-def test_a_range_that_is_empty_is_a_problem(tmp_path: Path) -> None:
+def test_settings_empty_range_is_a_problem(tmp_path: Path) -> None:
     problem = only(settings(tmp_path, "[tool.envops.reward]\nmin = 1\nmax = 1\n")[2])
     assert (problem.line, problem.message) == (3, "is not above min")
 
 
-def test_a_wrong_value_does_not_hide_the_right_ones(tmp_path: Path) -> None:
+def test_settings_wrong_value_keeps_valid_ones(tmp_path: Path) -> None:
     reward, _, problems = settings(tmp_path, "[tool.envops.reward]\nmin = 'a'\nmax = 2\n")
     assert (reward, len(problems)) == (RewardDeclaration(max=2), 1)

@@ -34,7 +34,7 @@ def mistake(tmp_path: Path, files: Mapping[str, str | bytes], without: str = "")
     return only(read(tmp_path, files, without).problems)
 
 
-def test_a_package_says_what_pyproject_says(tmp_path: Path) -> None:
+def test_package_fields_come_from_pyproject(tmp_path: Path) -> None:
     package = sound(tmp_path)
     assert (package.name, package.module, package.version, package.description) == (
         "sums",
@@ -49,7 +49,7 @@ def test_a_package_says_what_pyproject_says(tmp_path: Path) -> None:
     assert package.place_of("project.version") == ("pyproject.toml", 3)
 
 
-def test_a_package_says_what_its_folder_holds(tmp_path: Path) -> None:
+def test_package_fields_come_from_folder(tmp_path: Path) -> None:
     files = {
         "tests/oracle.py": "",
         "tests/test_a.py": "",
@@ -68,13 +68,13 @@ def test_a_package_says_what_its_folder_holds(tmp_path: Path) -> None:
     assert package.lock is not None
 
 
-def test_a_package_carries_both_digests(tmp_path: Path) -> None:
+def test_package_has_both_digests(tmp_path: Path) -> None:
     package = sound(tmp_path)
     assert package.digest == strict_digest(package.folder)
     assert package.hub_hash == hub_content_hash(package.folder)
 
 
-def test_a_bare_package_is_readable(tmp_path: Path) -> None:
+def test_package_with_only_a_name_is_read(tmp_path: Path) -> None:
     reading = read_package(
         write_environment(tmp_path, "sums", {"pyproject.toml": '[project]\nname = "sums"\n'}), tmp_path, with_lock=False
     )
@@ -91,15 +91,15 @@ def test_a_bare_package_is_readable(tmp_path: Path) -> None:
         ('tags = ["math", "train"]\n', ""),
     ],
 )
-def test_a_bad_value_that_can_be_read_is_kept_for_the_rules(tmp_path: Path, old: str, new: str) -> None:
+def test_package_with_readable_bad_value_is_left_to_rules(tmp_path: Path, old: str, new: str) -> None:
     sound(tmp_path, {"pyproject.toml": SOUND.replace(old, new)})
 
 
-def test_a_missing_readme_is_left_to_the_rules(tmp_path: Path) -> None:
+def test_package_without_readme_is_left_to_rules(tmp_path: Path) -> None:
     assert sound(tmp_path, without="README.md").readme is None
 
 
-def test_reading_imports_nothing_of_the_package(tmp_path: Path) -> None:
+def test_package_is_read_without_import(tmp_path: Path) -> None:
     sound(tmp_path, {"sums/__init__.py": "raise SystemExit('imported')\n", "tests/oracle.py": "1 / 0\n"})
     assert "sums" not in sys.modules
 
@@ -117,13 +117,13 @@ def test_reading_imports_nothing_of_the_package(tmp_path: Path) -> None:
         ('["hatchling>=1.27,<2"]', '"hatchling"', "build-system.requires", 10),
     ],
 )
-def test_what_cannot_be_read_names_place_and_line(tmp_path: Path, old: str, new: str, path: str, line: int) -> None:
+def test_package_unreadable_value_names_path_and_line(tmp_path: Path, old: str, new: str, path: str, line: int) -> None:
     folder = write_environment(tmp_path, "sums", {"pyproject.toml": SOUND.replace(old, new)})
     problem = only(read_package(folder, tmp_path, with_lock=False).problems)
     assert (problem.file, problem.path, problem.line) == ("environments/sums/pyproject.toml", path, line)
 
 
-def test_a_requirement_that_cannot_be_read_names_its_line(tmp_path: Path) -> None:
+def test_package_unreadable_requirement_names_its_line(tmp_path: Path) -> None:
     text = SOUND.replace('["verifiers>=0.4.0,<0.5"]', '[\n  "verifiers>=0.4.0,<0.5",\n  "numpy=>2",\n]')
     found = [
         problem
@@ -133,35 +133,35 @@ def test_a_requirement_that_cannot_be_read_names_its_line(tmp_path: Path) -> Non
     assert (only(found).line, only(found).found) == (9, "numpy=>2")
 
 
-def test_a_pyproject_without_project_is_a_problem(tmp_path: Path) -> None:
+def test_package_without_project_table_is_a_problem(tmp_path: Path) -> None:
     assert mistake(tmp_path, {"pyproject.toml": "[tool.x]\n"}).message == "has no table [project]"
 
 
-def test_a_missing_pyproject_is_a_problem(tmp_path: Path) -> None:
+def test_package_without_pyproject_is_a_problem(tmp_path: Path) -> None:
     problem = mistake(tmp_path, {}, without="pyproject.toml")
     assert (problem.file, problem.message) == ("environments/sums/pyproject.toml", "does not exist")
 
 
-def test_a_single_module_is_a_module(tmp_path: Path) -> None:
+def test_package_with_single_module_is_read(tmp_path: Path) -> None:
     folder = write_environment(tmp_path, "sums", {"sums.py": "X = 1\n"})
     (folder / "sums/__init__.py").unlink()
     assert read_package(folder, tmp_path).problems == ()
 
 
-def test_a_missing_module_is_a_problem(tmp_path: Path) -> None:
+def test_package_without_module_is_a_problem(tmp_path: Path) -> None:
     problem = mistake(tmp_path, {}, without="sums/__init__.py")
     assert (problem.message, problem.allowed) == ("has no module sums", "sums/__init__.py or sums.py")
 
 
-def test_a_module_folder_without_init_is_a_problem(tmp_path: Path) -> None:
+def test_package_module_folder_without_init_is_a_problem(tmp_path: Path) -> None:
     assert "has no __init__.py" in mistake(tmp_path, {"sums/a.py": ""}, without="sums/__init__.py").message
 
 
-def test_module_and_package_side_by_side_are_a_problem(tmp_path: Path) -> None:
+def test_package_with_module_beside_folder_is_a_problem(tmp_path: Path) -> None:
     assert mistake(tmp_path, {"sums.py": ""}).file == "environments/sums/sums.py"
 
 
-def test_a_folder_of_another_name_is_a_problem(tmp_path: Path) -> None:
+def test_package_folder_with_other_name_is_a_problem(tmp_path: Path) -> None:
     folder = write_environment(tmp_path, "sums")
     folder = folder.rename(folder.with_name("sum"))
     problem = only(read_package(folder, tmp_path).problems)
@@ -169,7 +169,7 @@ def test_a_folder_of_another_name_is_a_problem(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["../../etc", "a/b", "a\\\\b", "..", " "])
-def test_a_name_that_leads_elsewhere_is_never_followed(tmp_path: Path, name: str) -> None:
+def test_package_name_with_path_is_a_problem(tmp_path: Path, name: str) -> None:
     problems = read(tmp_path, {"pyproject.toml": SOUND.replace('"sums"', f'"{name}"')}).problems
     assert any(problem.message == "is not the name of the distribution with underscores" for problem in problems)
 
@@ -188,12 +188,12 @@ def test_a_name_that_leads_elsewhere_is_never_followed(tmp_path: Path, name: str
         ("tests/oracle.py", b"def broken(:\n"),
     ],
 )
-def test_a_broken_file_is_named(tmp_path: Path, name: str, content: bytes) -> None:
+def test_package_file_that_is_broken_is_named(tmp_path: Path, name: str, content: bytes) -> None:
     files = {problem.file for problem in read(tmp_path, {name: content}).problems}
     assert files == {f"environments/sums/{name}"}
 
 
-def test_problems_of_several_files_are_told_at_once(tmp_path: Path) -> None:
+def test_package_problems_of_several_files_are_reported_together(tmp_path: Path) -> None:
     files = {
         "pyproject.toml": SOUND + "[tool.envops.answer]\ntype = 'x'\n",
         "tests/cases.yaml": "- 1\n",
@@ -204,7 +204,7 @@ def test_problems_of_several_files_are_told_at_once(tmp_path: Path) -> None:
     assert named == set(files)
 
 
-def test_a_link_out_of_the_repository_stops_the_reading(tmp_path: Path) -> None:
+def test_package_link_outside_repository_stops_reading(tmp_path: Path) -> None:
     folder = write_environment(tmp_path, "sums")
     (folder / "README.md").unlink()
     (folder / "README.md").symlink_to("/etc/hostname")

@@ -45,11 +45,11 @@ def run_mistake(row: str) -> Problem:
     return only(mistakes(f"{HEAD}environments: {{sums: }}\n{RUN}    {row}\n"))
 
 
-def test_an_entry_without_keys_has_the_defaults() -> None:
+def test_registry_entry_without_keys_has_defaults() -> None:
     assert entry("") == EnvironmentEntry("sums", owner="acme", line=4)
 
 
-def test_an_entry_says_everything() -> None:
+def test_registry_entry_with_all_keys_is_read() -> None:
     found = entry(
         '{visibility: PUBLIC, owners: ["@acme/rl"], args: {n: 3}, secrets: [SERPER_API_KEY], publish_evals: true, '
         "gates: {smoke: {tasks: 5, timeout_s: 60}, distribution: {min_mean: 0}}, ignore: {RWD007: known}}"
@@ -65,7 +65,7 @@ def test_an_entry_says_everything() -> None:
     assert (found.gates.distribution.min_mean, found.gates.distribution.max_mean) == (0.0, 0.95)
 
 
-def test_defaults_hold_where_an_entry_says_nothing() -> None:
+def test_registry_defaults_apply_unless_overridden() -> None:
     defaults = "defaults: {visibility: PUBLIC, gates: {smoke: {tasks: 4, rollouts: 2}}}\n"
     found = read(
         f"{HEAD}{defaults}environments:\n  one: {{gates: {{smoke: {{tasks: 7}}}}}}\n  two: {{visibility: PRIVATE}}\n"
@@ -74,29 +74,29 @@ def test_defaults_hold_where_an_entry_says_nothing() -> None:
     assert (found.environments["one"].gates.smoke.tasks, found.environments["one"].gates.smoke.rollouts) == (7, 2)
 
 
-def test_an_environment_on_the_hub_is_external() -> None:
+def test_registry_entry_on_hub_is_external() -> None:
     found = read(f"{HEAD}environments:\n  sort: {{hub: prime.intellect/alphabet-sort@0.1.8.post1}}\n")
     assert not found.environments
     sort = found.external["sort"]
     assert (sort.hub_owner, sort.hub_name, sort.version) == ("prime.intellect", "alphabet-sort", "0.1.8.post1")
 
 
-def test_a_run_is_kept_as_written() -> None:
+def test_registry_run_is_kept_as_written() -> None:
     found = read(f"{HEAD}environments: {{sums: }}\n{RUN}")
     assert found.runs["first"]["environments"] == [{"id": "sums"}]
     assert found.run_lines == {"first": 5}
 
 
-def test_the_root_registry_of_this_repository_is_sound() -> None:
+def test_registry_of_this_repository_is_valid() -> None:
     assert load_registry(Path(__file__).parents[2]).owner
 
 
 @pytest.mark.parametrize("text", ["", "# nothing\n", "- a\n", "text\n"])
-def test_a_file_that_is_no_mapping_is_refused(text: str) -> None:
+def test_registry_that_is_no_mapping_is_refused(text: str) -> None:
     assert only(mistakes(text)).message == "is not a registry"
 
 
-def test_a_missing_registry_is_refused(tmp_path: Path) -> None:
+def test_registry_that_is_missing_is_refused(tmp_path: Path) -> None:
     assert only(refused(load_registry, tmp_path)).message == "does not exist"
 
 
@@ -112,37 +112,37 @@ def test_registry_with_several_mistakes_reports_all_at_once(tmp_path: Path) -> N
     ]
 
 
-def test_a_misspelt_key_names_line_place_and_the_right_one() -> None:
+def test_registry_misspelt_key_names_line_path_and_nearest() -> None:
     problem = entry_mistake("\n    visibility: PUBLIC\n    publish_eval: true")
     assert (problem.file, problem.line, problem.path) == ("registry.yaml", 6, "environments.sums.publish_eval")
     assert problem.nearest == "publish_evals"
     assert "owners" in problem.allowed
 
 
-def test_a_misspelt_value_names_the_right_one() -> None:
+def test_registry_misspelt_value_suggests_the_nearest() -> None:
     problem = entry_mistake("{visibility: pubic}")
     assert (problem.found, problem.allowed, problem.nearest) == ('"pubic"', "PUBLIC, PRIVATE", "PUBLIC")
 
 
-def test_a_missing_key_says_what_it_is_for() -> None:
+def test_registry_missing_key_explains_its_purpose() -> None:
     problem = only(mistakes("version: 1\nenvironments: {}\n"))
     assert problem.message == "lacks the key owner"
     assert "Slug of the Hub user" in problem.fix
 
 
-def test_a_name_with_underscores_is_told_its_right_form() -> None:
+def test_registry_name_with_underscores_suggests_hyphens() -> None:
     assert only(mistakes(f"{HEAD}environments:\n  Word_Problems: {{}}\n")).nearest == "word-problems"
 
 
 @pytest.mark.parametrize(
     "name", ["../sums", "/sums", "a/b", "a..b", "-a", "a-", "a--b", "1a", "ä", "a b", '"a\\n"', "''"]
 )
-def test_a_name_that_cannot_be_a_folder_is_a_problem(name: str) -> None:
+def test_registry_name_that_cannot_be_a_folder_is_a_problem(name: str) -> None:
     assert only(mistakes(f"{HEAD}environments:\n  {name}: {{}}\n")).message == "is not a usable name"
 
 
 @pytest.mark.parametrize("name", ["json", "import", "verifiers", "os"])
-def test_a_name_that_python_would_hide_is_a_problem(name: str) -> None:
+def test_registry_name_that_shadows_a_module_is_a_problem(name: str) -> None:
     assert "would be hidden" in only(mistakes(f"{HEAD}environments:\n  {name}: {{}}\n")).message
 
 
@@ -182,7 +182,7 @@ def test_a_name_that_python_would_hide_is_a_problem(name: str) -> None:
         "{hub: ../b@1.0}",
     ],
 )
-def test_an_entry_that_is_wrong_is_one_problem(text: str) -> None:
+def test_registry_wrong_entry_is_one_problem(text: str) -> None:
     assert entry_mistake(text).line == 4
 
 
@@ -199,26 +199,26 @@ def test_an_entry_that_is_wrong_is_one_problem(text: str) -> None:
         "group_size: 8",
     ],
 )
-def test_a_run_that_is_wrong_is_one_problem(row: str) -> None:
+def test_registry_wrong_run_is_one_problem(row: str) -> None:
     assert run_mistake(row).path.startswith("runs.first.")
 
 
-def test_a_learning_rate_may_be_written_without_a_point() -> None:
+def test_registry_learning_rate_without_point_is_a_number() -> None:
     assert (
         read(f"{HEAD}environments: {{sums: }}\n{RUN}    learning_rate: 1e-5\n").runs["first"]["learning_rate"] == 1e-5
     )
 
 
-def test_a_run_may_use_an_external_environment() -> None:
+def test_registry_run_accepts_external_environment() -> None:
     assert read(f"{HEAD}environments: {{sums: {{hub: a/b@1}}}}\n{RUN}").runs
 
 
 @pytest.mark.parametrize("backend", ["prime", "prime-rl", "trl", "rllm-verl", "rllm-tinker", "tinker", "skyrl"])
-def test_every_backend_is_allowed(backend: str) -> None:
+def test_registry_run_accepts_every_backend(backend: str) -> None:
     assert read(f"{HEAD}environments: {{sums: }}\n{RUN.replace('prime', backend)}").runs
 
 
-def test_a_misspelt_backend_names_the_nearest() -> None:
+def test_registry_misspelt_backend_suggests_the_nearest() -> None:
     assert only(mistakes(f"{HEAD}environments: {{sums: }}\n{RUN.replace('prime', 'prime_rl')}")).nearest == "prime-rl"
 
 
@@ -234,7 +234,7 @@ def _described(schema: dict[str, Any]) -> bool:
     return "description" in schema or "description" in SCHEMA["$defs"].get(referred, {})
 
 
-def test_every_property_of_the_schema_is_described() -> None:
+def test_schema_properties_all_have_descriptions() -> None:
     bare = [
         name
         for schema in _objects(SCHEMA)
@@ -244,13 +244,13 @@ def test_every_property_of_the_schema_is_described() -> None:
     assert bare == []
 
 
-def test_every_mapping_of_the_schema_refuses_unknown_keys() -> None:
+def test_schema_mappings_all_refuse_unknown_keys() -> None:
     assert all(
         "additionalProperties" in schema for schema in _objects(SCHEMA) if isinstance(schema.get("properties"), dict)
     )
 
 
-def test_the_schema_is_sound() -> None:
+def test_schema_is_valid() -> None:
     from jsonschema import Draft202012Validator
 
     Draft202012Validator.check_schema(SCHEMA)

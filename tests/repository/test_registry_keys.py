@@ -117,7 +117,7 @@ def test_registry_with_every_kind_of_key_is_read() -> None:
 
 
 @pytest.mark.parametrize("path", PLACES, ids=lambda path: ".".join(map(str, path)))
-def test_value_is_read_exactly_where_the_schema_allows_it(path: tuple[Any, ...]) -> None:
+def test_value_is_read_if_and_only_if_schema_allows_it(path: tuple[Any, ...]) -> None:
     differing = [
         value for value in VALUES if EDITOR.is_valid(with_value(path, value)) != reads(with_value(path, value))
     ]
@@ -126,7 +126,7 @@ def test_value_is_read_exactly_where_the_schema_allows_it(path: tuple[Any, ...])
 
 @pytest.mark.parametrize("group", ["environments", "runs"])
 @pytest.mark.parametrize("name", ["a", "a-b", "a.b", "A", "a_b", "-a", "1a", "", "a" * 101, "a\n", "ä"])
-def test_name_is_read_exactly_where_the_schema_allows_it(group: str, name: str) -> None:
+def test_name_is_read_if_and_only_if_schema_allows_it(group: str, name: str) -> None:
     data = with_value((group, name), None if group == "environments" else RUN)
     assert EDITOR.is_valid(data) == reads(data)
 
@@ -172,7 +172,7 @@ print(json.dumps({
 """
 
 
-def test_key_that_is_declared_in_one_place_is_in_schema_reader_page_and_key_of_facts(tmp_path: Path) -> None:
+def test_declared_key_reaches_schema_reader_page_and_facts_key(tmp_path: Path) -> None:
     tools = tmp_path / "tools"
     shutil.copytree(ROOT / "tools", tools, ignore=shutil.ignore_patterns("__pycache__"))
     registry, requests = tools / "envops/repository/registry.py", tools / "envops/validation/stages/recordings.py"

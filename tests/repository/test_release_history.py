@@ -46,7 +46,7 @@ def history(root: Path, base: str = "HEAD") -> ReleaseHistory:
     return release_history(root, EnvironmentEntry("word-sums"), package, git(root, "rev-parse", base))
 
 
-def test_nothing_changed(root: Path) -> None:
+def test_history_without_changes_is_empty(root: Path) -> None:
     seen = history(root)
     assert (seen.version, seen.changed, seen.reward_changed, seen.same_content) == ("0.1.0", (), False, None)
     assert seen.whole
@@ -63,21 +63,21 @@ def test_nothing_changed(root: Path) -> None:
         (".hidden", False, False),
     ],
 )
-def test_what_a_release_carries_and_what_can_change_a_reward(root: Path, file: str, carried: bool, pays: bool) -> None:
+def test_history_separates_released_files_from_reward_files(root: Path, file: str, carried: bool, pays: bool) -> None:
     write(root, {f"{FOLDER}/{file}": "import verifiers.v1 as vf\nX = 1\n"})
     seen = history(root)
     assert seen.changed == ((file,) if carried else ())
     assert seen.reward_changed == pays
 
 
-def test_a_lock_is_not_carried(root: Path) -> None:
+def test_history_lock_change_affects_reward_but_not_release(root: Path) -> None:
     lock = root / FOLDER / "requirements.lock"
     lock.write_text(lock.read_text().replace("openai==2.1.0", "openai==2.2.0"))
     seen = history(root)
     assert (seen.changed, seen.reward_changed) == ((), True)
 
 
-def test_every_version_that_ever_was_is_known(root: Path) -> None:
+def test_history_lists_every_used_version(root: Path) -> None:
     first = git(root, "rev-parse", "HEAD")
     at_version(root, "0.1.1")
     second = commit(root)
@@ -85,7 +85,7 @@ def test_every_version_that_ever_was_is_known(root: Path) -> None:
     assert history(root).used == (("0.1.1", second), ("0.1.0", first))
 
 
-def test_a_revert_is_known_by_its_content(root: Path) -> None:
+def test_history_recognises_revert_by_content(root: Path) -> None:
     first = git(root, "rev-parse", "HEAD")
     write(root, {f"{FOLDER}/README.md": "worse\n"})
     at_version(root, "0.1.1")
@@ -95,13 +95,13 @@ def test_a_revert_is_known_by_its_content(root: Path) -> None:
     assert (seen.version, seen.same_content) == ("0.1.1", first)
 
 
-def test_a_file_that_only_the_wheel_may_hold_is_a_change_and_no_revert(root: Path) -> None:
+def test_history_file_only_in_wheel_is_a_change_and_no_revert(root: Path) -> None:
     write(root, {f"{FOLDER}/data.json": "{}"})
     seen = history(root)
     assert (seen.changed, seen.same_content) == (("data.json",), None)
 
 
-def test_a_revert_under_a_new_version_is_new_content(root: Path) -> None:
+def test_history_of_revert_with_new_version_is_new_content(root: Path) -> None:
     write(root, {f"{FOLDER}/README.md": "worse\n"})
     at_version(root, "0.1.1")
     second = commit(root)
@@ -110,7 +110,7 @@ def test_a_revert_under_a_new_version_is_new_content(root: Path) -> None:
     assert history(root, "HEAD~1").same_content is None
 
 
-def test_a_new_environment_has_no_version_before(root: Path) -> None:
+def test_history_of_new_environment_has_no_version(root: Path) -> None:
     base = git(root, "rev-parse", "HEAD")
     git(root, "rm", "-rq", FOLDER)
     commit(root)
@@ -118,7 +118,7 @@ def test_a_new_environment_has_no_version_before(root: Path) -> None:
     assert history(root).version is None
 
 
-def test_a_shallow_clone_says_that_it_does_not_know_all(root: Path) -> None:
+def test_history_of_shallow_clone_is_not_whole(root: Path) -> None:
     at_version(root, "0.1.1")
     commit(root)
     clone = root.parent / "clone"
@@ -130,7 +130,7 @@ def test_a_shallow_clone_says_that_it_does_not_know_all(root: Path) -> None:
     "line",
     ['version = "0.1.0"', "version='0.1.0'  # ours", '"version" = "0.1.0"', '  version   =   "0.1.0"'],
 )
-def test_only_the_version_is_written(tmp_path: Path, line: str) -> None:
+def test_write_version_changes_only_the_version(tmp_path: Path, line: str) -> None:
     rest = 'target-version = "0.1.0"\n[tool.x]\nversion = "0.1.0"\n'
     path = tmp_path / "pyproject.toml"
     path.write_bytes(f'[project]\r\nname = "x"\r\n{line}\r\n{rest}'.encode())
@@ -142,7 +142,7 @@ def test_only_the_version_is_written(tmp_path: Path, line: str) -> None:
     "text",
     ['[project]\nname = "x"\n', 'project = {name = "x", version = "0.1.0"}\n', '[project]\nversion = """0.1.0"""\n'],
 )
-def test_a_version_that_stands_elsewhere_is_left_to_its_author(tmp_path: Path, text: str) -> None:
+def test_write_version_refuses_version_written_elsewhere(tmp_path: Path, text: str) -> None:
     path = tmp_path / "pyproject.toml"
     path.write_text(text)
     with pytest.raises(DeclarationError):

@@ -59,13 +59,13 @@ def anew(root: Path) -> Package | None:
     return read_package(root / SUMS, root).package
 
 
-def test_packages_that_did_not_change_are_equal_and_not_parsed(root: Path, parsed: list[str]) -> None:
+def test_unchanged_packages_are_equal_and_not_parsed(root: Path, parsed: list[str]) -> None:
     found = Repository.load(root).packages["sums"]
     assert not parsed
     assert repr(found) == repr(anew(root))
 
 
-def test_equal_locks_are_held_once(root: Path) -> None:
+def test_equal_locks_share_one_object(root: Path) -> None:
     packages = Repository.load(root).packages
     assert packages["sums"].lock is packages["more"].lock
 
@@ -94,7 +94,7 @@ CHANGES: dict[str, Callable[[Path], None]] = {
 
 
 @pytest.mark.parametrize("change", CHANGES)
-def test_any_change_of_a_folder_is_read(root: Path, parsed: list[str], change: str) -> None:
+def test_package_with_changed_folder_is_parsed_again(root: Path, parsed: list[str], change: str) -> None:
     before = Repository.load(root).packages["sums"]
     CHANGES[change](root / SUMS)
     found = Repository.load(root).packages["sums"]
@@ -103,7 +103,7 @@ def test_any_change_of_a_folder_is_read(root: Path, parsed: list[str], change: s
     assert found != before
 
 
-def test_edit_that_keeps_size_and_time_is_read(root: Path) -> None:
+def test_package_edit_with_same_size_and_time_is_read(root: Path) -> None:
     path = root / SUMS / "pyproject.toml"
     before = path.stat()
     CHANGES["pyproject"](root / SUMS)
@@ -112,7 +112,7 @@ def test_edit_that_keeps_size_and_time_is_read(root: Path) -> None:
     assert Repository.load(root).packages["sums"].version == "0.1.1"
 
 
-def test_recordings_change_the_hubs_hash_alone(root: Path, parsed: list[str]) -> None:
+def test_recordings_change_only_the_hub_hash(root: Path, parsed: list[str]) -> None:
     before = Repository.load(root).packages["sums"]
     write(root, {f"{SUMS}/recordings/model.jsonl": "{}\n"})
     found = Repository.load(root).packages["sums"]
@@ -122,7 +122,7 @@ def test_recordings_change_the_hubs_hash_alone(root: Path, parsed: list[str]) ->
     assert repr(found) == repr(anew(root))
 
 
-def test_target_of_a_link_is_read_each_time(root: Path) -> None:
+def test_link_target_is_read_each_time(root: Path) -> None:
     write(root, {f"{SUMS}/recordings/README.md": "before"})
     (root / SUMS / "README.md").unlink()
     (root / SUMS / "README.md").symlink_to("recordings/README.md")
@@ -138,7 +138,7 @@ def test_problem_is_reported_by_every_run(root: Path) -> None:
     assert refused(Repository.load, root) == first
 
 
-def test_environment_under_another_name_is_read(root: Path) -> None:
+def test_environment_in_renamed_folder_is_read_again(root: Path) -> None:
     (root / SUMS).rename(root / "environments/others")
     messages = {problem.message for problem in refused(Repository.load, root)}
     assert "is not the name of the distribution with underscores" in messages
@@ -152,31 +152,31 @@ def test_damaged_record_is_made_again(root: Path, parsed: list[str], content: by
     assert parsed == ["sums"]
 
 
-def test_record_of_another_environment_is_not_taken(root: Path, parsed: list[str]) -> None:
+def test_record_of_another_environment_is_not_used(root: Path, parsed: list[str]) -> None:
     shutil.copy(Workspace(root).packages / "more.json", Workspace(root).packages / "sums.json")
     assert repr(Repository.load(root).packages["sums"]) == repr(anew(root))
     assert parsed == ["sums"]
 
 
-def test_another_version_of_the_tool_reads_again(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_record_of_another_tool_version_is_not_used(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(remembered_packages, "code_digest", lambda _: "another")
     another = remembered_packages.RememberedPackages.of(root)
     assert another.read(root / SUMS) is None
 
 
-def test_another_machine_reads_again(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_record_of_another_machine_is_not_used(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(remembered_packages, "default_environment", lambda: {"platform_machine": "another"})
     assert remembered_packages.RememberedPackages.of(root).read(root / SUMS) is None
 
 
-def test_value_that_json_cannot_hold_comes_back_as_it_was(root: Path, parsed: list[str]) -> None:
+def test_value_outside_json_is_read_unchanged(root: Path, parsed: list[str]) -> None:
     rewritten("pyproject.toml", "num_examples = 20", "num_examples = 2020-01-01")(root / SUMS)
     for _ in range(2):
         assert repr(Repository.load(root).packages["sums"]) == repr(anew(root))
     assert parsed == ["sums", "sums"]
 
 
-def test_file_that_changes_while_it_is_read_is_not_remembered(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_file_changed_during_reading_is_not_remembered(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     digest = reading.strict_digest
 
     def changed_before_it_is_hashed(folder: Path, files: tuple[str, ...]) -> str:
@@ -190,7 +190,7 @@ def test_file_that_changes_while_it_is_read_is_not_remembered(root: Path, monkey
     assert Repository.load(root).packages["sums"].version == "0.1.2"
 
 
-def test_folder_that_takes_nothing_costs_no_package(tmp_path: Path) -> None:
+def test_unwritable_cache_folder_does_not_lose_packages(tmp_path: Path) -> None:
     write_repository(tmp_path, "sums", "more")
     write(tmp_path, {".envops": "a file"})
     assert list(Repository.load(tmp_path).packages) == ["sums", "more"]

@@ -11,17 +11,17 @@ from envops.repository.repository import Repository
 from sample_repository import PYPROJECT, only, refused, write, write_environment, write_repository
 
 
-def test_a_sound_repository_is_read_in_the_order_of_its_registry(tmp_path: Path) -> None:
+def test_repository_packages_follow_registry_order(tmp_path: Path) -> None:
     repository = Repository.load(write_repository(tmp_path, "word-sums", "alpha"))
     assert list(repository.packages) == ["word-sums", "alpha"]
     assert repository.packages["word-sums"].folder == tmp_path / "environments/word_sums"
 
 
-def test_a_repository_without_environments_is_sound(tmp_path: Path) -> None:
+def test_repository_without_environments_is_valid(tmp_path: Path) -> None:
     assert Repository.load(write_repository(tmp_path)).packages == {}
 
 
-def test_files_and_leftovers_beside_the_environments_are_passed_over(tmp_path: Path) -> None:
+def test_repository_ignores_other_files_beside_environments(tmp_path: Path) -> None:
     write_repository(tmp_path, "sums")
     write(
         tmp_path,
@@ -30,7 +30,7 @@ def test_files_and_leftovers_beside_the_environments_are_passed_over(tmp_path: P
     assert list(Repository.load(tmp_path).packages) == ["sums"]
 
 
-def test_a_folder_without_entry_names_the_nearest(tmp_path: Path) -> None:
+def test_folder_without_entry_suggests_the_nearest(tmp_path: Path) -> None:
     write_repository(tmp_path, "word-sums")
     shutil.move(tmp_path / "environments/word_sums", tmp_path / "environments/words_sums")
     problems = {problem.message: problem for problem in refused(Repository.load, tmp_path)}
@@ -38,21 +38,21 @@ def test_a_folder_without_entry_names_the_nearest(tmp_path: Path) -> None:
     assert problems["its folder environments/word_sums does not exist"].nearest == "words_sums"
 
 
-def test_an_entry_without_folder_names_its_line(tmp_path: Path) -> None:
+def test_entry_without_folder_names_its_line(tmp_path: Path) -> None:
     write_repository(tmp_path, "sums", "more")
     shutil.rmtree(tmp_path / "environments/more")
     problem = only(refused(Repository.load, tmp_path))
     assert (problem.file, problem.line, problem.path) == ("registry.yaml", 5, "environments.more")
 
 
-def test_an_environment_that_is_a_file_is_a_problem(tmp_path: Path) -> None:
+def test_environment_that_is_a_file_is_a_problem(tmp_path: Path) -> None:
     write_repository(tmp_path, "sums")
     shutil.rmtree(tmp_path / "environments/sums")
     write(tmp_path, {"environments/sums": "text"})
     assert only(refused(Repository.load, tmp_path)).message == "its folder environments/sums is a file"
 
 
-def test_an_environment_that_is_a_link_is_a_problem(tmp_path: Path) -> None:
+def test_environment_that_is_a_link_is_a_problem(tmp_path: Path) -> None:
     write_repository(tmp_path / "inside", "sums")
     shutil.move(tmp_path / "inside/environments/sums", tmp_path / "outside")
     (tmp_path / "inside/environments/sums").symlink_to(tmp_path / "outside")
@@ -60,21 +60,21 @@ def test_an_environment_that_is_a_link_is_a_problem(tmp_path: Path) -> None:
     assert (problem.file, problem.message) == ("environments/sums", "is a symbolic link")
 
 
-def test_all_environments_behind_a_link_are_a_problem(tmp_path: Path) -> None:
+def test_environments_folder_that_is_a_link_is_a_problem(tmp_path: Path) -> None:
     write_repository(tmp_path / "inside", "sums")
     shutil.move(tmp_path / "inside/environments", tmp_path / "outside")
     (tmp_path / "inside/environments").symlink_to(tmp_path / "outside")
     assert "environments" in {problem.file for problem in refused(Repository.load, tmp_path / "inside")}
 
 
-def test_two_packages_of_one_name_are_a_problem(tmp_path: Path) -> None:
+def test_package_name_used_twice_is_a_problem(tmp_path: Path) -> None:
     write_repository(tmp_path, "sums", "more")
     write(tmp_path, {"environments/sums/pyproject.toml": PYPROJECT.format(name="more")})
     problems = refused(Repository.load, tmp_path)
     assert "is the name of environments/more too" in {problem.message for problem in problems}
 
 
-def test_an_external_environment_that_lies_here_too_is_a_problem(tmp_path: Path) -> None:
+def test_external_environment_with_local_folder_is_a_problem(tmp_path: Path) -> None:
     write_environment(write_repository(tmp_path, "sums"), "sort")
     registry = "version: 1\nowner: acme\nenvironments:\n  sums: {}\n  sort: {hub: a/sort@1.0}\n"
     write(tmp_path, {"registry.yaml": registry})
@@ -82,62 +82,62 @@ def test_an_external_environment_that_lies_here_too_is_a_problem(tmp_path: Path)
     assert (problem.line, problem.path) == (5, "environments.sort")
 
 
-def test_a_broken_registry_does_not_hide_a_broken_package(tmp_path: Path) -> None:
+def test_broken_registry_does_not_hide_broken_package(tmp_path: Path) -> None:
     write_repository(tmp_path, "sums", registry="ownr: x\n")
     write(tmp_path, {"environments/sums/pyproject.toml": "[project\n"})
     files = [problem.file for problem in refused(Repository.load, tmp_path)]
     assert files == ["environments/sums/pyproject.toml", "registry.yaml"]
 
 
-def test_a_broken_package_does_not_stop_work_on_another(tmp_path: Path) -> None:
+def test_broken_package_does_not_affect_selected_one(tmp_path: Path) -> None:
     write_repository(tmp_path, "sums", "more")
     write(tmp_path, {"environments/more/pyproject.toml": "[project\n"})
     assert list(Repository.load(tmp_path, ["sums"]).packages) == ["sums"]
 
 
-def test_without_locks_a_missing_lock_is_no_problem(tmp_path: Path) -> None:
+def test_missing_lock_without_locks_is_no_problem(tmp_path: Path) -> None:
     write_repository(tmp_path, "sums")
     (tmp_path / "environments/sums/requirements.lock").unlink()
     assert Repository.load(tmp_path, with_locks=False).packages["sums"].lock is None
     assert only(refused(Repository.load, tmp_path)).fix == "nox -s lock -- sums"
 
 
-def test_a_selection_is_by_name_or_folder_in_the_order_of_the_registry(tmp_path: Path) -> None:
+def test_selection_accepts_names_and_folders_in_registry_order(tmp_path: Path) -> None:
     repository = Repository.load(write_repository(tmp_path, "word-sums", "alpha"))
     assert repository.select(["alpha", "word_sums", "word-sums", "environments/alpha/"]) == ("word-sums", "alpha")
     assert repository.select() == ("word-sums", "alpha")
 
 
 @pytest.mark.parametrize("name", ["word-sum", "Word-Sums", "word_sum"])
-def test_an_unknown_name_names_the_nearest(tmp_path: Path, name: str) -> None:
+def test_selection_of_unknown_name_suggests_the_nearest(tmp_path: Path, name: str) -> None:
     repository = Repository.load(write_repository(tmp_path, "word-sums"))
     problem = only(refused(repository.select, [name]))
     assert (problem.found, problem.nearest) == (name, "word-sums")
 
 
 @pytest.mark.parametrize("name", ["../sums", "/etc", "", "*", "--all"])
-def test_a_name_that_is_no_name_is_refused(tmp_path: Path, name: str) -> None:
+def test_selection_of_invalid_name_is_refused(tmp_path: Path, name: str) -> None:
     write_repository(tmp_path, "sums")
     assert only(refused(Repository.load, tmp_path, [name])).message == "there is no environment of this name"
 
 
-def test_an_external_environment_cannot_be_selected(tmp_path: Path) -> None:
+def test_selection_of_external_environment_is_refused(tmp_path: Path) -> None:
     write_repository(tmp_path, "sums")
     write(tmp_path, {"registry.yaml": "version: 1\nowner: a\nenvironments: {sums: , sort: {hub: a/sort@1.0}}\n"})
     assert "on the Hub already" in only(refused(Repository.load(tmp_path).select, ["sort"])).message
 
 
-def test_every_unknown_name_is_told(tmp_path: Path) -> None:
+def test_selection_reports_every_unknown_name(tmp_path: Path) -> None:
     assert len(refused(Repository.load, write_repository(tmp_path, "sums"), ["a", "sums", "b"])) == 2
 
 
-def test_two_hundred_environments_load_within_two_seconds(tmp_path: Path) -> None:
+def test_repository_of_200_environments_loads_fast(tmp_path: Path) -> None:
     write_repository(tmp_path, *(f"env-{index}" for index in range(200)))
     begun = time.process_time()
     assert len(Repository.load(tmp_path).packages) == 200
     assert time.process_time() - begun < 2  # some 0.2 s on a quiet machine
 
 
-def test_the_environments_of_this_repository_are_sound() -> None:
+def test_environments_of_this_repository_are_valid() -> None:
     root = Path(__file__).parents[2]
     assert {package.generation for package in Repository.load(root).packages.values()} == {"v0", "v1"}

@@ -16,18 +16,18 @@ def spec(rows: str = "") -> RunSpec:
     return registry_of(parse_document(HEAD + REST + rows, "registry.yaml")).specs["first"]
 
 
-def test_what_is_left_out_has_its_default() -> None:
+def test_run_without_optional_keys_has_defaults() -> None:
     found = spec()
     assert (found.batch_size, found.rollouts_per_example, found.seq_len, found.learning_rate) == (128, 8, 4096, 1e-6)
     assert (found.schema, found.submit, found.lora, found.eval) == ("portable", "manual", None, None)
     assert not found.says("batch_size")
 
 
-def test_adapters_learn_faster_by_default() -> None:
+def test_run_with_adapters_has_higher_learning_rate() -> None:
     assert spec("    lora: {rank: 8}\n").learning_rate == 1e-5
 
 
-def test_every_key_knows_its_line_and_a_missing_one_that_of_its_holder() -> None:
+def test_run_line_of_missing_key_is_its_parents() -> None:
     found = spec("    sampling:\n      max_tokens: 64\n    lora: {rank: 8}\n")
     assert found.line("sampling.max_tokens") == 11
     assert found.line("lora.rank") == 12
@@ -35,7 +35,7 @@ def test_every_key_knows_its_line_and_a_missing_one_that_of_its_holder() -> None
     assert found.line("budget") == 5
 
 
-def test_keys_that_are_merged_in_count_as_written() -> None:
+def test_run_merged_keys_count_as_written() -> None:
     text = HEAD.replace("runs:\n", "runs:\n  base: &base\n" + REST) + "    <<: *base\n    batch_size: 64\n"
     found = registry_of(parse_document(text, "registry.yaml")).specs["first"]
     assert found.says("model")
@@ -53,7 +53,7 @@ def test_keys_that_are_merged_in_count_as_written() -> None:
         ("    batch_size: 100\n    rollouts_per_example: 8\n", 10, 11, "is not a multiple of rollouts_per_example"),
     ],
 )
-def test_a_contradiction_is_told_with_both_lines(rows: str, line: int, other: int, words: str) -> None:
+def test_run_contradiction_names_both_lines(rows: str, line: int, other: int, words: str) -> None:
     problem = only(refused(registry_of, parse_document(HEAD + REST + rows, "registry.yaml")))
     assert problem.line == line
     assert words in problem.message
@@ -70,5 +70,5 @@ def test_a_contradiction_is_told_with_both_lines(rows: str, line: int, other: in
         ("    eval: {environments: [{id: sms}]}", "sums"),
     ],
 )
-def test_a_misspelt_key_or_name_comes_with_the_right_one(row: str, nearest: str) -> None:
+def test_run_misspelt_key_or_name_suggests_the_nearest(row: str, nearest: str) -> None:
     assert only(refused(registry_of, parse_document(f"{HEAD}{REST}{row}\n", "registry.yaml"))).nearest == nearest

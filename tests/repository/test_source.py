@@ -36,7 +36,7 @@ def notes(tmp_path: Path, text: str) -> list[tuple[str, int]]:
         "__all__ = ['Sums']\n__all__ += ['x']",
     ],
 )
-def test_exports_are_read_however_they_are_written(tmp_path: Path, text: str) -> None:
+def test_source_exports_are_read_in_every_form(tmp_path: Path, text: str) -> None:
     assert source(tmp_path, text).exports == ("Sums", "x")
 
 
@@ -52,14 +52,14 @@ def test_exports_are_read_however_they_are_written(tmp_path: Path, text: str) ->
         "if True:\n    def load_environment(): ...",
     ],
 )
-def test_load_environment_is_found(tmp_path: Path, text: str) -> None:
+def test_source_load_environment_is_found(tmp_path: Path, text: str) -> None:
     assert source(tmp_path, text).defines_load_environment
 
 
 @pytest.mark.parametrize(
     "text", ["class A:\n    def load_environment(self): ...", "# def load_environment(): ...", "x = 1"]
 )
-def test_load_environment_of_something_else_is_not_it(tmp_path: Path, text: str) -> None:
+def test_source_load_environment_in_other_scope_is_ignored(tmp_path: Path, text: str) -> None:
     assert not source(tmp_path, text).defines_load_environment
 
 
@@ -72,11 +72,11 @@ def test_load_environment_of_something_else_is_not_it(tmp_path: Path, text: str)
         "from verifiers.v1.tasksets import HarborTaskset\n__all__ = ['HarborTaskset']",
     ],
 )
-def test_an_exported_taskset_is_seen(tmp_path: Path, text: str) -> None:
+def test_source_exported_taskset_is_found(tmp_path: Path, text: str) -> None:
     assert source(tmp_path, text).exports_taskset
 
 
-def test_a_taskset_from_another_file_of_the_package_is_seen(tmp_path: Path) -> None:
+def test_source_taskset_imported_from_package_file_is_found(tmp_path: Path) -> None:
     files: dict[str, str | bytes] = {
         "sums/__init__.py": "from sums.taskset import Sums as Exported\n__all__ = ['Exported']\n",
         "sums/taskset.py": TASKSET,
@@ -87,7 +87,7 @@ def test_a_taskset_from_another_file_of_the_package_is_seen(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     "text", [TASKSET, TASKSET + "__all__ = ['load_environment']", "__all__ = ['Sums']\nclass Sums: pass"]
 )
-def test_what_is_not_exported_or_no_taskset_is_none(tmp_path: Path, text: str) -> None:
+def test_source_unexported_class_is_no_taskset(tmp_path: Path, text: str) -> None:
     assert not source(tmp_path, text).exports_taskset
 
 
@@ -104,7 +104,7 @@ def test_what_is_not_exported_or_no_taskset_is_none(tmp_path: Path, text: str) -
         "load_dataset('json')",
     ],
 )
-def test_a_dataset_that_can_change_is_noted(tmp_path: Path, call: str) -> None:
+def test_source_unpinned_dataset_is_noted(tmp_path: Path, call: str) -> None:
     assert notes(tmp_path, f"def load():\n    return {call}\n") == [("unpinned-dataset", 2)]
 
 
@@ -119,27 +119,27 @@ def test_a_dataset_that_can_change_is_noted(tmp_path: Path, call: str) -> None:
         "load_example_dataset('gsm8k')",
     ],
 )
-def test_a_dataset_that_cannot_change_is_not_noted(tmp_path: Path, call: str) -> None:
+def test_source_pinned_dataset_is_not_noted(tmp_path: Path, call: str) -> None:
     assert notes(tmp_path, f"data = {call}\n") == []
 
 
 @pytest.mark.parametrize("call", ["exec(reply)", "eval(reply)", "builtins.eval(reply)", "eval(f'{reply}')"])
-def test_executed_text_is_noted(tmp_path: Path, call: str) -> None:
+def test_source_executed_text_is_noted(tmp_path: Path, call: str) -> None:
     assert notes(tmp_path, f"def reward(reply):\n    return {call}\n") == [("model-output-executed", 2)]
 
 
 @pytest.mark.parametrize("call", ["model.eval()", "re.compile(x)", "eval('1 + 1')", "literal_eval(x)", "self.exec(x)"])
-def test_what_only_looks_like_it_is_not_noted(tmp_path: Path, call: str) -> None:
+def test_source_harmless_call_is_not_noted(tmp_path: Path, call: str) -> None:
     assert notes(tmp_path, f"x = {call}\n") == []
 
 
-def test_a_note_names_file_and_call(tmp_path: Path) -> None:
+def test_source_note_names_file_and_call(tmp_path: Path) -> None:
     found, _ = read(tmp_path, {"sums/__init__.py": "", "sums/rewards.py": "\neval( reply )\n"})
     note = found.notes[0]
     assert (note.file, note.line, note.detail) == ("sums/rewards.py", 2, "eval(reply)")
 
 
-def test_tests_are_not_noted(tmp_path: Path) -> None:
+def test_source_tests_are_not_noted(tmp_path: Path) -> None:
     assert read(tmp_path, {"sums.py": "", "tests/test_a.py": "exec(text)"})[0].notes == ()
 
 
@@ -152,16 +152,16 @@ def test_source_that_is_not_python_is_a_problem(tmp_path: Path, name: str) -> No
 @pytest.mark.parametrize(
     "content", [b"x = 1\x00", b"# coding: nonsense\n", b"x = '\xff'\n", b"(" * 5000, b"-" * 200_000 + b"1"]
 )
-def test_hostile_source_is_a_problem(tmp_path: Path, content: bytes) -> None:
+def test_source_that_is_hostile_is_a_problem(tmp_path: Path, content: bytes) -> None:
     _, problems = read(tmp_path, {"sums.py": content})
     assert only(problems).message.startswith("is not Python")
 
 
-def test_broken_python_among_the_data_is_none(tmp_path: Path) -> None:
+def test_source_broken_python_in_data_is_ignored(tmp_path: Path) -> None:
     assert read(tmp_path, {"sums/__init__.py": "", "sums/data/buggy.py": "def broken(:\n"})[1] == []
 
 
-def test_doubtful_source_prints_no_warning(tmp_path: Path, recwarn: pytest.WarningsRecorder) -> None:
+def test_source_with_doubtful_code_prints_no_warning(tmp_path: Path, recwarn: pytest.WarningsRecorder) -> None:
     source(tmp_path, "x = '\\d' is 'a'\n")
     assert not recwarn.list
 
@@ -197,9 +197,9 @@ V1 = ModuleSource(exports_taskset=True)
         ("", V1, "v1"),
     ],
 )
-def test_the_generation_follows_bound_then_source(bound: str, found: ModuleSource, generation: str | None) -> None:
+def test_generation_follows_bound_then_source(bound: str, found: ModuleSource, generation: str | None) -> None:
     assert generation_of(SpecifierSet(bound), found) == generation
 
 
-def test_without_a_requirement_the_source_tells() -> None:
+def test_generation_without_requirement_follows_source() -> None:
     assert (generation_of(None, V0), generation_of(None, V1), generation_of(None, ModuleSource())) == ("v0", "v1", None)

@@ -38,7 +38,7 @@ def test_read_baseline_malformed_is_none(data):
         read_baseline(data)
 
 
-def test_tasks_keep_their_key_when_they_move():
+def test_task_key_does_not_depend_on_position():
     first = FACTS.tasks[0]
     moved = replace(FACTS, tasks=(*FACTS.tasks[1:], replace(first, index=99)))
     assert key_of(99, moved) == key_of(0, FACTS)
@@ -46,6 +46,6 @@ def test_tasks_keep_their_key_when_they_move():
     assert key_of("ab", FACTS) == "ab"
 
 
-def test_means_are_by_key():
+def test_means_now_are_keyed_by_task():
     each = subject()
     assert len(means_now(each.samples[0], each.facts)) == 10

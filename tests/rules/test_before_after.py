@@ -46,7 +46,7 @@ def test_comparison_of_equal_sides_is_undecided() -> None:
     assert "no number of rollouts in reach" in found.reason
 
 
-def test_an_open_difference_says_how_many_more_would_decide() -> None:
+def test_before_after_undecided_names_missing_rollouts() -> None:
     generator = random.Random(3)
     found = before_after(TwoSides(drawn(generator, [0.4] * 12), drawn(generator, [0.5] * 12)))
     assert found.answer == "undecided"
@@ -62,7 +62,7 @@ def test_comparison_of_few_tasks_is_undecided() -> None:
     assert (least_tasks(0.95), least_tasks(0.99)) == (6, 8)
 
 
-def test_rollouts_without_a_reward_are_missing_and_too_many_decide_nothing() -> None:
+def test_before_after_with_many_missing_rewards_is_undecided() -> None:
     before = sample({f"t{at}": [0.0] for at in range(10)})
     after = sample({f"t{at}": [1.0, None] for at in range(10)})
     found = before_after(TwoSides(before, after))
@@ -72,14 +72,14 @@ def test_rollouts_without_a_reward_are_missing_and_too_many_decide_nothing() -> 
     assert found.difference.value == 1.0
 
 
-def test_only_tasks_of_both_sides_are_paired() -> None:
+def test_before_after_pairs_only_shared_tasks() -> None:
     before = sample({f"t{at}": [0.0] for at in range(8)})
     after = sample({f"t{at}": [1.0] for at in range(2, 9)})
     found = before_after(TwoSides(before, after))
     assert (len(found.tasks), found.unpaired) == (6, TwoSides(2, 1))
 
 
-def test_every_function_is_compared_and_the_tasks_come_worst_first() -> None:
+def test_before_after_compares_functions_and_sorts_tasks_worst_first() -> None:
     before = sample({"a": [1.0, 0.0], "b": [0.0, 0.0], "c": [0.5]})
     after = sample({"a": [0.0, 0.0], "b": [1.0, 1.0], "c": [0.5]})
     found = before_after(TwoSides(before, after))
@@ -89,7 +89,7 @@ def test_every_function_is_compared_and_the_tasks_come_worst_first() -> None:
 
 
 @pytest.mark.parametrize(("tasks", "rollouts"), [(12, 8), (20, 1), (40, 2)])
-def test_two_equal_models_are_called_different_about_as_rarely_as_promised(tasks: int, rollouts: int) -> None:
+def test_before_after_false_positive_rate_is_below_five_percent(tasks: int, rollouts: int) -> None:
     generator = random.Random(tasks)
     draws, wrong = 1_000, 0
     for _ in range(draws):
@@ -99,7 +99,7 @@ def test_two_equal_models_are_called_different_about_as_rarely_as_promised(tasks
     assert wrong / draws < 0.05 + 3 * (0.05 * 0.95 / draws) ** 0.5  # three standard errors above 5 %
 
 
-def test_a_real_gain_is_found() -> None:
+def test_before_after_finds_a_real_gain() -> None:
     generator = random.Random(1)
     skills = [0.2 + 0.3 * generator.random() for _ in range(40)]
     found = before_after(TwoSides(drawn(generator, skills), drawn(generator, [skill + 0.3 for skill in skills])))

@@ -27,12 +27,12 @@ def test_cluster_copies_of_rollout_do_not_narrow_interval():
     assert standard_error(alone, 0.5) == pytest.approx(statistics.stdev([0, 1, 0, 1, 1, 0]) / math.sqrt(6))
 
 
-def test_rollouts_that_repel_each_other_count_as_independent():
+def test_standard_error_of_negative_correlation_equals_independent():
     values = [[0.0, 1.0] * 4] * 10
     assert standard_error(values, 0.5) == pytest.approx(statistics.stdev([0, 1] * 40) / math.sqrt(80))
 
 
-def test_interval_of_the_mean_stays_inside_of_the_range():
+def test_clustered_mean_interval_stays_inside_range():
     found = clustered_mean([[0.0] * 8] * 9 + [[0.0] * 7 + [1.0]], 0.95)
     assert 0 < found.low < found.value == 1 / 80 < found.high < 0.2
 
@@ -43,14 +43,14 @@ def test_interval_of_equal_values_has_width():
     assert 0.2 < found.high < 0.4
 
 
-def test_one_task_has_no_interval():
+def test_clustered_mean_of_one_task_has_widest_interval():
     found = clustered_mean([[0.0, 1.0, 1.0]], 0.95)
     assert (found.low, found.high) == (0, 1)
     beyond = clustered_mean([[0.0, 5.0]], 0.95)
     assert (beyond.low, beyond.high) == (-math.inf, math.inf)
 
 
-def test_values_beyond_the_range_get_the_plain_interval():
+def test_clustered_mean_outside_unit_range_uses_t_interval():
     found = clustered_mean([[0.0], [2.0], [4.0]], 0.95)
     assert found.value == 2
     assert found.high - found.value == pytest.approx(4.30265 * 2 / math.sqrt(3), rel=1e-5)
@@ -66,7 +66,7 @@ def test_interval_coverage_is_nominal():
     assert 0.93 <= held / 1000 <= 0.98
 
 
-def test_deviation_is_that_of_all_values():
+def test_clustered_deviation_is_that_of_all_values():
     clusters = [[0.0, 1.0], [0.5, 0.5], [1.0, 0.0]]
     found = clustered_deviation(clusters, 0.95)
     assert found.value == pytest.approx(statistics.stdev(value for cluster in clusters for value in cluster))
@@ -80,7 +80,7 @@ def test_interval_of_constant_rewards_has_width():
     assert clustered_deviation([[0.5] * 8] * 1000, 0.95).high < 0.05
 
 
-def test_incidents_of_one_task_weigh_less_than_of_many():
+def test_clustered_share_is_less_certain_for_concentrated_incidents():
     spread = [[True, False, False, False]] * 10
     heaped = [[True] * 4, [True] * 4, [True, True, False, False], *[[False] * 4] * 7]
     assert clustered_share(heaped, 0.95).value == clustered_share(spread, 0.95).value == 0.25
@@ -88,12 +88,12 @@ def test_incidents_of_one_task_weigh_less_than_of_many():
     assert clustered_share([[False] * 8] * 10, 0.95).high == pytest.approx(0.0458, abs=1e-3)
 
 
-def test_share_of_tasks_with_zeros_and_ones_is_wilson():
+def test_share_of_tasks_with_zeros_and_ones_equals_wilson():
     found = share_of_tasks([0.0] * 5 + [1.0] * 5, 0.95)
     assert (found.low, found.high) == (pytest.approx(0.2366, abs=1e-4), pytest.approx(0.7634, abs=1e-4))
 
 
-def test_paired_difference_sees_what_two_means_hide():
+def test_paired_difference_is_tighter_than_two_means():
     then = {str(task): task / 10 for task in range(10)}
     now = {task: value - 0.1 + (0.01 if int(task) % 2 else -0.01) for task, value in then.items()}
     found = paired_difference(now, then, 0.95)
@@ -102,7 +102,7 @@ def test_paired_difference_sees_what_two_means_hide():
     assert found.high < -0.09
 
 
-def test_difference_is_over_shared_tasks():
+def test_paired_difference_uses_shared_tasks():
     assert paired_difference({"a": 1.0}, {"a": 0.0}, 0.95) is None
     found = paired_difference({"a": 1.0, "b": 1.0, "c": 9.0}, {"a": 0.0, "b": 0.0, "d": 9.0}, 0.95)
     assert found is not None

@@ -15,43 +15,43 @@ def of_weights(*weights: float, declared: RewardDeclaration | None = None):
     return subject(description={"functions": known}, declared=declared, **nothing_seen).range
 
 
-def test_range_is_the_sum_of_the_weights_by_sign() -> None:
+def test_declared_range_without_declaration_sums_weights_by_sign() -> None:
     declared = of_weights(1.0, 0.5, -0.25, -0.5)
     assert (declared.minimum, declared.maximum) == (-0.75, 1.5)
 
 
-def test_declaration_wins_where_there_is_one() -> None:
+def test_declared_range_prefers_the_declaration() -> None:
     assert of_weights(1.0, declared=RewardDeclaration(min=-1.0)).minimum == -1.0
     assert of_weights(1.0, declared=RewardDeclaration(max=10.0)).maximum == 10.0
     assert of_weights(-1.0, declared=RewardDeclaration(min=0.0)).minimum == 0.0
 
 
-def test_metrics_and_functions_of_weight_zero_do_not_count() -> None:
+def test_declared_range_excludes_metrics_and_zero_weights() -> None:
     known = (function("points", 1.0), function("steps", 5.0, "metric"), function("format_ok", 0.0))
     declared = subject(description={"functions": known}, scores=(), cases=(), rollouts=()).range
     assert (declared.minimum, declared.maximum, declared.format_functions) == (0.0, 1.0, ())
 
 
-def test_format_functions_are_those_so_named_and_their_weights_are_the_share() -> None:
+def test_format_functions_are_recognised_by_name_with_share() -> None:
     declared = subject().range
     assert declared.format_functions == ("format_reward",)
     assert declared.format_share == pytest.approx(0.2)
 
 
-def test_share_is_of_the_maximum() -> None:
+def test_format_share_is_relative_to_the_maximum() -> None:
     known = (function("points", 3.0), function("XMLFormat", 1.0))
     declared = subject(description={"functions": known}, scores=(), cases=(), rollouts=()).range
     assert declared.format_share == 0.25
     assert declared.form_alone == pytest.approx(1.0 + 0.2)
 
 
-def test_a_penalty_for_format_is_no_format_function() -> None:
+def test_format_penalty_is_no_format_function() -> None:
     known = (function("points", 1.0), function("format_penalty", -0.5))
     declared = subject(description={"functions": known}, scores=(), cases=(), rollouts=()).range
     assert declared.format_functions == ()
 
 
-def test_entries_of_a_mapping_take_the_place_of_their_function() -> None:
+def test_mapping_entries_replace_their_function() -> None:
     said = {"exact": FunctionScore(1.0, 2.0, "reward"), "close": FunctionScore(1.0, 2.0, "reward")}
     each = subject(
         description={"functions": (function("graded", 2.0), function("brief", 0.5))},
@@ -63,7 +63,7 @@ def test_entries_of_a_mapping_take_the_place_of_their_function() -> None:
     assert each.range.maximum == 4.5
 
 
-def test_a_function_that_was_skipped_still_counts() -> None:
+def test_skipped_function_is_still_listed() -> None:
     each = subject(description={"functions": (function("correct_answer", 0.8), function("runs", 0.5))})
     assert "runs" in [known.name for known in functions_of(each.facts)]
 
@@ -72,7 +72,7 @@ def test_a_function_that_was_skipped_still_counts() -> None:
     ("minimum", "maximum", "floor"),
     [(0.0, 1.0, 0.0), (-0.5, 1.0, 0.0), (-1.0, 0.0, -1.0), (-2.0, -1.0, -2.0), (1.0, 2.0, 1.0)],
 )
-def test_floor_is_zero_where_penalties_stand_beside_rewards(minimum: float, maximum: float, floor: float) -> None:
+def test_reward_floor_is_zero_with_penalties_beside_rewards(minimum: float, maximum: float, floor: float) -> None:
     declared = of_weights(1.0, declared=RewardDeclaration(min=minimum, max=maximum))
     assert declared.floor == floor
     assert declared.share(minimum) == 0.0

@@ -31,7 +31,7 @@ def answers(*groups):
     return {check.rule: check.answer for check in checks_of(sample(*groups), GATE)}
 
 
-def test_mixed_rewards_pass_every_check():
+def test_distribution_of_mixed_rewards_passes_every_check():
     assert set(answers(*[LIVE] * 10).values()) == {"pass"}
 
 
@@ -47,21 +47,21 @@ def test_mean_of_constant_reward_on_many_tasks_fails():
     assert answers(*[[1.0] * 8] * 100)["DST003"] == "fail"
 
 
-def test_undecided_says_how_many_more_would_decide():
+def test_undecided_check_names_number_of_tasks_that_decides():
     check = next(each for each in checks_of(sample(*[DEAD] * 16), GATE) if each.rule == "DST002")
     more_tasks = int(check.more.split("(")[1].split()[0])
     assert answers(*[DEAD] * (16 + more_tasks))["DST002"] == "fail"
     assert answers(*[DEAD] * (16 + more_tasks // 2))["DST002"] == "inconclusive"
 
 
-def test_larger_groups_than_configured_are_drawn_from():
+def test_larger_groups_are_subsampled_to_configured_size():
     check = groups_are_live(sample(*[[0.0] * 15 + [1.0]] * 20), GATE)
     assert check is not None
     assert check.name.endswith("of 8")
     assert check.estimate.value == pytest.approx(0.5)
 
 
-def test_smaller_groups_pass_and_never_fail():
+def test_smaller_groups_pass_but_never_fail():
     dead = groups_are_live(sample(*[[0.0] * 4] * 30), GATE)
     live = groups_are_live(sample(*[[0.0, 1.0, 0.0, 0.0]] * 30), GATE)
     assert dead is not None
@@ -76,14 +76,14 @@ def test_check_little_evidence_never_fails():
     assert all(each.inconclusive for each in found)
 
 
-def test_low_coverage_never_fails():
+def test_low_coverage_is_inconclusive():
     lost = grouped(*[[0.0] * 6 + [None] * 2] * 16)
     judged = judge(lost, ["distribution"])
     assert judged.verdict == "inconclusive"
     assert {"DST004", "DST006", "DST010"} <= {each.rule for each in judged.findings}
 
 
-def test_order_of_rollouts_changes_nothing():
+def test_rollout_order_does_not_change_findings():
     rollouts = list(played(*[LIVE, [0.2] * 8, DEAD] * 4))
     before = judge(subject(rollouts=tuple(rollouts)))
     random.Random(4).shuffle(rollouts)
@@ -91,7 +91,7 @@ def test_order_of_rollouts_changes_nothing():
     assert [each.message for each in before.findings] == [each.message for each in after.findings]
 
 
-def test_a_reward_out_of_all_proportion_breaks_no_rule():
+def test_extreme_rewards_cause_no_rule_bug():
     found = list(findings(grouped(*[[0.0, 1e308, -1e308, 1.0]] * 10), ["distribution"]))
     assert not [each for each in found if each.bug]
 
@@ -108,11 +108,11 @@ def test_a_reward_out_of_all_proportion_breaks_no_rule():
         (0.0, 0.0, "pass"),
     ],
 )
-def test_drift_is_where_its_interval_lies(low, high, expected):
+def test_drift_answer_follows_its_interval(low, high, expected):
     assert answer_of(Estimate((low + high) / 2, low, high), 0.1) == expected
 
 
-def test_every_scripted_policy_but_the_blend_is_known():
+def test_scripted_policies_except_blend_are_known():
     assert set(ScriptedPolicies.names) - {"blend"} <= FIXED_POLICIES
 
 
@@ -127,14 +127,14 @@ def test_advice_informative_groups_are_kept():
     assert "tasks" not in said
 
 
-def test_rare_success_asks_for_larger_groups_that_divide_the_batch():
+def test_advice_for_rare_success_is_larger_groups_dividing_batch():
     said = advised(*[[0.0] * 15 + [1.0]] * 10)
     assert "set group_size = 32" in said["group size"].do
     batch = int(said["batch size"].do.split("=")[1].split()[0])
     assert batch % 32 == 0
 
 
-def test_tasks_on_which_nothing_differs_are_named():
+def test_advice_names_tasks_without_variance():
     rewards = [LIVE] * 6 + [DEAD] * 2 + [[1.0] * 8] + [[0.4] * 8]
     said = [each for each in advice(sample(*rewards), GATE) if each.topic == "tasks"]
     assert [each.tasks for each in said] == [(6, 7), (8,), (9,)]
@@ -145,7 +145,7 @@ def test_advice_few_rollouts_drop_no_task():
     assert not [each for each in advice(sample(*[[0.0] * 3, [0.0, 1.0, 0.0]] * 5), GATE) if each.topic == "tasks"]
 
 
-def test_hard_tasks_begin_with_what_is_solved():
+def test_advice_for_hard_tasks_starts_with_solved_ones():
     said = advised(*[[0.0] * 7 + [1.0]] * 9, *[LIVE] * 2)
     assert said["curriculum"].tasks == (9, 10)
 
@@ -156,7 +156,7 @@ def test_advice_without_informative_groups_sets_nothing():
     assert said["batch size"].do.startswith("none")
 
 
-def test_measures_are_in_the_report_and_pass_at_k_grows():
+def test_distribution_report_has_counts_and_increasing_pass_at_k():
     measured = distribution_of(sample(*[LIVE] * 10), GATE)
     assert (measured.scored, measured.tasks, measured.group_size) == (80, 10, 8)
     assert list(measured.pass_at) == [1, 2, 4, 8]
@@ -164,6 +164,6 @@ def test_measures_are_in_the_report_and_pass_at_k_grows():
     assert judge(grouped(*[LIVE] * 10)).distributions[0].policy == "blend"
 
 
-def test_nothing_scored_measures_nothing():
+def test_distribution_without_scores_is_empty():
     measured = distribution_of(sample(*[[None] * 8] * 10), GATE)
     assert (measured.scored, measured.mean, measured.live, measured.advice) == (0, None, None, ())

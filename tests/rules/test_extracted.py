@@ -21,7 +21,7 @@ def test_whole_reply_stands_beside_the_right_answer() -> None:
     assert seen().named() == {"task": 4, "reply": "so <answer>9</answer>", "answer": "8", "extracted": "9"}
 
 
-def test_nothing_is_extracted_from_a_shortened_reply_a_conversation_or_an_unknown_task() -> None:
+def test_extracted_answer_is_omitted_where_unreliable() -> None:
     multi_turn = replace(FACTS, description=FACTS.description and replace(FACTS.description, conversational=True))
     for evidence in (seen(length=900), seen(multi_turn), seen(task=77), seen(text=" ")):
         assert evidence.answer is None

@@ -23,7 +23,7 @@ def test_finding_shows_reply_policy_task_reward_and_functions() -> None:
     assert found.evidence.named()["functions"]["format_reward"] == {"score": 0.0, "weight": 0.2, "kind": "reward"}
 
 
-def test_many_tasks_make_one_finding_with_the_first_three() -> None:
+def test_findings_on_many_tasks_are_merged_with_first_three() -> None:
     found = the("RWD001", subject(scores=scores(10, oracle={"reward": 0.5})))
     assert found.message == "the reference reply earns 0.5 of 1 on task 0 (10 of 10 reference replies)"
     assert found.evidence.named()["count"] == 10
@@ -36,7 +36,7 @@ def test_derived_reference_reply_shows_answer_and_fix() -> None:
     assert "def reply(task, messages)" in found.fix
 
 
-def test_finding_points_at_the_function_that_paid_or_did_not() -> None:
+def test_finding_place_is_the_deciding_function() -> None:
     gold = score("oracle", reward=0.2, functions=score("near-miss").functions)
     assert the("RWD001", subject(scores=(gold,))).place == Place("plain_sums/taskset.py", 20)
     assert the("RWD004", subject(scores=scores(1, nop={"reward": 1.0, "functions": score("oracle").functions}))).place
@@ -66,7 +66,7 @@ def test_failed_rollouts_are_grouped_by_error() -> None:
     assert [finding.evidence.named()["count"] for finding in found] == [4, 1]
 
 
-def test_case_names_what_was_expected_and_where_it_stands() -> None:
+def test_case_finding_names_expectation_and_place() -> None:
     found = the("RWD040", subject(cases=(case({"reward": "< 0.5"}),)))
     assert found.message == "case 'plain answer': reward is 1, expected < 0.5"
     assert found.place == Place("tests/cases.yaml", 3)
@@ -78,7 +78,7 @@ def test_case_unknown_function_suggests_nearest() -> None:
     assert found.message.endswith("but there is no such function; did you mean correct_answer?")
 
 
-def test_failure_shows_the_authors_line_and_the_traceback() -> None:
+def test_failure_finding_shows_authors_line_and_traceback() -> None:
     found = the("SCH041", unloaded("load", failures={"load": failure(traceback="Traceback: …")}))
     assert found.place == Place("plain_sums/taskset.py", 21)
     assert found.evidence.named()["traceback"] == "Traceback: …"

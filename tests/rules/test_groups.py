@@ -10,12 +10,12 @@ import pytest
 from envops.statistics.groups import chance_of_live_group, pass_at, predicted_live
 
 
-def test_a_group_as_large_as_the_sample_is_what_was_seen():
+def test_live_group_chance_at_sample_size_is_observed():
     assert chance_of_live_group([0.0] * 8, 8) == 0
     assert chance_of_live_group([0.0] * 7 + [1.0], 8) == 1
 
 
-def test_smaller_groups_are_all_that_could_be_drawn():
+def test_live_group_chance_of_smaller_group_averages_all_draws():
     values = [0.0, 0.0, 0.0, 1.0, 1.0, 0.5]
     drawn = [len(set(group)) > 1 for group in itertools.combinations(values, 3)]
     assert chance_of_live_group(values, 3) == pytest.approx(fmean(drawn))
@@ -34,7 +34,7 @@ def test_group_estimate_is_unbiased():
     assert fmean(predicted_live(each, 4) for each in draws) < truth - 0.02
 
 
-def test_prediction_is_the_formula_for_two_values():
+def test_predicted_live_equals_formula_for_two_values():
     assert predicted_live([1.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0], 8) == pytest.approx(1 - 0.25**8 - 0.75**8)
 
 
@@ -42,7 +42,7 @@ def test_group_rounding_errors_are_zero_variance():
     assert chance_of_live_group([0.1 + 0.2, 0.3], 2) == 0
 
 
-def test_pass_at_k_is_every_draw_of_k():
+def test_pass_at_k_averages_every_draw_of_k():
     successes = [True, True, False, False, False]
     drawn = [any(group) for group in itertools.combinations(successes, 3)]
     assert pass_at(2, 5, 3) == pytest.approx(fmean(drawn))

@@ -19,19 +19,19 @@ from envops.statistics.intervals import (
 @pytest.mark.parametrize(
     ("degrees", "expected"), [(1, 12.7062), (2, 4.30265), (4, 2.77645), (9, 2.26216), (15, 2.13145), (120, 1.97993)]
 )
-def test_t_quantile_is_that_of_the_tables(degrees, expected):
+def test_t_quantile_matches_the_tables(degrees, expected):
     assert t_quantile(0.95, degrees) == pytest.approx(expected, rel=1e-5)
 
 
-def test_t_with_many_degrees_is_normal():
+def test_t_quantile_with_many_degrees_is_normal():
     assert t_quantile(0.9, 100_000) == pytest.approx(normal_quantile(0.9), rel=1e-4)
 
 
-def test_without_a_degree_of_freedom_nothing_is_known():
+def test_t_quantile_without_degrees_is_infinite():
     assert t_quantile(0.95, 0) == math.inf
 
 
-def test_incomplete_beta_of_known_places():
+def test_incomplete_beta_matches_known_values():
     assert incomplete_beta(2, 3, 0.4) == pytest.approx(0.5248)
     assert incomplete_beta(0.5, 0.5, 0.5) == pytest.approx(0.5)
     assert incomplete_beta(5, 1, 0.5) == pytest.approx(0.5**5)
@@ -44,7 +44,7 @@ def test_interval_of_three_equal_is_wide():
     assert wilson_of(3, 3, 0.95).high == 1
 
 
-def test_wilson_of_a_textbook_example():
+def test_wilson_matches_textbook_examples():
     """R. G. Newcombe, Statistics in Medicine 17, 1998, table I: 15 of 148 and 0 of 20."""
     found = wilson_of(15, 148, 0.95)
     assert (found.low, found.high) == (pytest.approx(0.0624, abs=1e-4), pytest.approx(0.1605, abs=1e-4))
@@ -52,7 +52,7 @@ def test_wilson_of_a_textbook_example():
     assert (found.low, found.high) == (0, pytest.approx(0.1611, abs=1e-4))
 
 
-def test_wilson_of_nothing_is_everything():
+def test_wilson_without_data_is_the_whole_range():
     assert wilson(0.5, 0, 1.96) == (0.0, 1.0)
     assert wilson(0.5, 10, math.inf) == (0.0, 1.0)
 

@@ -43,14 +43,14 @@ def test_ignored_finding_stays_visible_without_effect() -> None:
 
 @pytest.mark.parametrize("kind", BROKEN)
 @pytest.mark.parametrize("stage", STAGES)
-def test_broken_infrastructure_is_an_error_of_the_gates_that_need_it(stage: engine.Any, kind: str) -> None:
+def test_broken_infrastructure_is_an_error_of_dependent_gates(stage: engine.Any, kind: str) -> None:
     told = verdicts(unloaded(stage, kind))
     for gate in stage_named(stage).gates:
         assert told[gate] == "error"
 
 
 @pytest.mark.parametrize("kind", OWN)
-def test_own_failure_fails_its_gate_and_leaves_the_others_open(kind: str) -> None:
+def test_own_failure_fails_its_gate_and_leaves_others_open(kind: str) -> None:
     assert verdicts(unloaded("load", kind)) == {
         "schema": "fail",
         "rewards": "inconclusive",
@@ -72,7 +72,7 @@ def test_gate_is_inconclusive_without_a_new_stage(monkeypatch: pytest.MonkeyPatc
     assert (smoke.verdict, smoke.reason) == ("inconclusive", "not observed: spelling")
 
 
-def test_a_failure_that_is_ignored_proves_nothing() -> None:
+def test_ignored_failure_is_inconclusive() -> None:
     each = unloaded("load", entry={"ignore": {"SCH041": "known"}})
     assert judge(each).gates["schema"].verdict == "inconclusive"
 
@@ -97,7 +97,7 @@ def test_gate_verdict_has_reason() -> None:
     assert judge(unloaded("smoke", "crash")).gates["smoke"].reason == "smoke: crash, ValueError: no such thing"
 
 
-def test_only_the_chosen_gates_are_judged() -> None:
+def test_judge_considers_only_chosen_gates() -> None:
     judgement = judge(subject(package={"tags": ()}), ["smoke", "rewards"])
     assert list(judgement.gates) == ["rewards", "smoke"]
     assert judgement.verdict == "pass"
@@ -132,7 +132,7 @@ def test_rule_that_raises_leaves_other_rules(monkeypatch: pytest.MonkeyPatch) ->
     assert judge(subject(entry={"ignore": {"SCH005": "bug is known"}})).verdict == "pass"
 
 
-def test_unscored_conversation_of_broken_infrastructure_is_inconclusive() -> None:
+def test_score_lost_to_infrastructure_is_inconclusive() -> None:
     lost = score("nop", 3, reward=None, functions={}, failure=failure("infrastructure"), again=())
     gold = score("oracle", 3)
     assert judge(subject(scores=(*scores(), gold, lost))).gates["rewards"].verdict == "inconclusive"

@@ -9,7 +9,7 @@ from envops.rules.engine import findings
 from subjects import failure, score, subject
 
 
-def test_a_wrong_type_does_not_hide_behind_a_raise():
+def test_oracle_mistakes_are_separate_findings():
     raised = failure(type="KeyError", message="'a'", place=Place("tests/oracle.py", 7))
     typed = failure(type="OracleError", message="reply() returned int", place=Place("tests/oracle.py", 3))
     mistakes = (raised, replace(raised, message="'b'"), typed, replace(typed, message="reply() returned list"))

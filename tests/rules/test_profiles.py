@@ -41,7 +41,7 @@ def test_profiles_are_scored_evaluated_recorded() -> None:
     assert [one.scripted for one in found] == [True, True, True, False]
 
 
-def test_the_total_comes_first_then_what_counts_then_metrics() -> None:
+def test_profile_lists_total_then_rewards_then_metrics() -> None:
     [profile] = of(scores=(scored(0, "oracle", 1.0),))
     assert [(spread.name, spread.kind) for spread in profile.spreads] == [
         ("reward", "total"), ("right", "reward"), ("turns", "metric"),
@@ -57,14 +57,14 @@ def test_comparison_missing_reward_is_not_zero() -> None:
     assert total.values == ((1.0, 1),)
 
 
-def test_groups_tell_mean_and_deviation_of_each_task() -> None:
+def test_profile_groups_have_mean_and_deviation_per_task() -> None:
     [profile] = of(rollouts=(played(3, 1.0), played(3, 0.0), played(5, 0.0), played(5, 0.0)))
     assert [(group.task, group.count, group.mean, group.deviation) for group in profile.groups] == [
         (3, 2, 0.5, 0.5), (5, 2, 0.0, 0.0),
     ]  # fmt: skip
 
 
-def test_the_interval_holds_the_mean_and_stays_in_the_range() -> None:
+def test_profile_interval_contains_mean_and_stays_in_range() -> None:
     [profile] = of(rollouts=tuple(played(task, float(task % 3 == 0)) for task in range(24)))
     total = profile.spreads[0]
     assert total.mean is not None
@@ -73,7 +73,7 @@ def test_the_interval_holds_the_mean_and_stays_in_the_range() -> None:
     assert 0 <= total.low < total.mean < total.high <= 1
 
 
-def test_many_values_are_counted_in_bins_and_none_is_lost() -> None:
+def test_profile_bins_many_values_without_loss() -> None:
     [profile] = of(rollouts=tuple(played(task, task / 499) for task in range(500)))
     total = profile.spreads[0]
     assert total.binned
@@ -83,12 +83,12 @@ def test_many_values_are_counted_in_bins_and_none_is_lost() -> None:
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf])
-def test_a_number_that_is_none_counts_as_missing(value: float) -> None:
+def test_profile_counts_nan_and_infinity_as_missing(value: float) -> None:
     [profile] = of(rollouts=(played(0, value),))
     assert [(spread.count, spread.missing) for spread in profile.spreads[:2]] == [(0, 1), (0, 1)]
     assert profile.spreads[0].mean is None
 
 
-def test_tokens_and_seconds_are_summed_where_they_were_counted() -> None:
+def test_profile_sums_tokens_and_seconds() -> None:
     [profile] = of(rollouts=(played(0, 1.0, tokens=(10, 2), seconds=0.5), played(1, 1.0, seconds=0.25)))
     assert (profile.tokens, profile.seconds) == ((10, 2), 0.75)

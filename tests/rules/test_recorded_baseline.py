@@ -13,24 +13,24 @@ from envops.statistics.recorded import baseline_for, disagreements, measures
 from subjects import subject
 
 
-def test_measures_of_nothing() -> None:
+def test_baseline_measures_of_no_rows_are_empty() -> None:
     told = measures([], float)
     assert (told["mean"], told["interval"], told["scored"], told["tasks"]) == (None, None, 0, {})
     assert disagreements({**told}, []) == []
 
 
-def test_missing_rewards_are_counted_and_nothing_else() -> None:
+def test_baseline_measures_count_missing_rewards() -> None:
     told = measures([*ROWS, replace(ROWS[0], reward=None)], float)
     assert (told["rollouts"], told["scored"], told["mean"]) == (21, 20, 0.5)
 
 
-def test_means_of_tasks_are_shares_of_the_range() -> None:
+def test_baseline_task_means_are_shares_of_the_range() -> None:
     told = measures(ROWS, lambda reward: (reward + 1) / 2)
     assert told["tasks"]["task0"] == {"count": 2, "mean": 0.75}
     assert told["mean"] == 0.5
 
 
-def test_a_single_rollout_has_an_interval_that_json_can_hold() -> None:
+def test_baseline_interval_of_one_rollout_fits_json() -> None:
     low, high = measures([replace(ROWS[0], reward=7.0)], float)["interval"]
     assert low is None or low < 7
     assert high is None or high > 7
@@ -51,7 +51,7 @@ def baseline(**changes: Any) -> dict[str, Any]:
     return {**BASELINE, "digest": "sha256:0", "model": None, "tasks": tasks, **changes}
 
 
-def test_a_scripted_baseline_counts_where_the_same_is_drawn_again() -> None:
+def test_scripted_baseline_applies_only_to_same_draw() -> None:
     assert baseline_for([baseline()], facts()) is not None
     assert baseline_for([baseline()], facts(rollouts=3)) is None
     conversation = facts()
@@ -60,7 +60,7 @@ def test_a_scripted_baseline_counts_where_the_same_is_drawn_again() -> None:
     assert baseline_for([baseline()], replace(conversation, description=described)) is None
 
 
-def test_a_models_baseline_counts_wherever_the_model_speaks() -> None:
+def test_model_baseline_applies_to_same_model() -> None:
     said = baseline(policy=None, model="org/model")
     found = baseline_for([baseline(), said], facts("org/model", rollouts=5))
     assert found is not None

@@ -45,7 +45,7 @@ def found(version: str = "0.2.0", content: str = "now", visibility: str = "PRIVA
         (None, "not-asked", "not read"),
     ],
 )
-def test_one_step_for_every_state(reading: HubReading | None, action: str, said: str) -> None:
+def test_release_step_follows_hub_state(reading: HubReading | None, action: str, said: str) -> None:
     step = step_of(DESIRED, reading)
     assert step.action == action
     assert said in step.reason
@@ -64,7 +64,7 @@ def test_plan_step_without_action_has_advice(reading: HubReading) -> None:
     assert step_of(DESIRED, reading).next
 
 
-def test_going_past_the_hub_names_its_version() -> None:
+def test_release_step_behind_hub_names_its_version() -> None:
     assert "--above 0.3.0" in step_of(DESIRED, found("0.3.0", "ahead")).next
 
 
@@ -86,7 +86,7 @@ def test_going_past_the_hub_names_its_version() -> None:
         (ReleasePlan(runs=(PlannedRun("r", "prime", "unreadable", "m"),)), "error"),
     ],
 )
-def test_the_verdict_of_a_plan(plan: ReleasePlan, verdict: str) -> None:
+def test_plan_verdict_follows_its_steps(plan: ReleasePlan, verdict: str) -> None:
     assert plan.verdict == verdict
 
 
@@ -101,13 +101,13 @@ def test_the_verdict_of_a_plan(plan: ReleasePlan, verdict: str) -> None:
         (HubReading("unreadable"), "unreadable"),
     ],
 )
-def test_what_runs_take_from_the_hub_has_to_be_there(reading: HubReading, standing: str) -> None:
+def test_external_step_requires_version_on_hub(reading: HubReading, standing: str) -> None:
     entry = ExternalEntry("wordle", "primeintellect", "wordle", "0.1.8")
     hub = HubState(HubIdentity("acme"), pinned={"primeintellect/wordle@0.1.8": reading})
     assert external_step(entry, hub).standing == standing
 
 
-def test_without_the_hub_nothing_is_said_of_it() -> None:
+def test_external_step_without_hub_is_not_queried() -> None:
     assert external_step(ExternalEntry("wordle", "primeintellect", "wordle", "0.1.8"), None).standing == "not-asked"
 
 
@@ -126,14 +126,16 @@ def test_plan_orphan_is_on_hub_and_undeclared() -> None:
         ("ada", None, "Ada", True),
     ],
 )
-def test_whose_an_owner_is(slug: str, teams: dict[str, str] | None, owner: str, mine: bool | None) -> None:
+def test_identity_owns_its_slug_and_teams(
+    slug: str, teams: dict[str, str] | None, owner: str, mine: bool | None
+) -> None:
     assert HubIdentity(slug, teams).owns(owner) is mine
 
 
 @pytest.mark.parametrize(
     ("one", "other", "order"), [("0.1.10", "0.1.9", 1), ("0.2", "0.2.0", 0), ("0.2.0rc1", "0.2.0", -1), ("x", "x", 0)]
 )
-def test_versions_compare_as_versions(one: str, other: str, order: int) -> None:
+def test_versions_are_compared_by_order(one: str, other: str, order: int) -> None:
     assert compared(one, other) == order
 
 
@@ -147,9 +149,9 @@ def test_versions_compare_as_versions(one: str, other: str, order: int) -> None:
         ("1.2.3.4", "1.2.3.5", "1.3.0.0", "2.0.0.0"),
     ],
 )
-def test_the_next_versions(version: str, patch: str, minor: str, major: str) -> None:
+def test_next_versions_are_patch_minor_and_major(version: str, patch: str, minor: str, major: str) -> None:
     assert next_versions(version) == (patch, minor, major)
 
 
-def test_a_step_knows_its_address() -> None:
+def test_release_step_has_its_address() -> None:
     assert ReleaseStep(DESIRED, "create", "").desired.address == "acme/sums"

@@ -70,7 +70,7 @@ def without_clock(result: EnvironmentResult | None) -> EnvironmentResult | None:
 
 
 @pytest.mark.parametrize("brief", [False, True])
-def test_remembered_result_is_the_judged_one_without_its_facts(brief: bool, tmp_path: Path) -> None:
+def test_remembered_result_equals_judged_one_without_facts(brief: bool, tmp_path: Path) -> None:
     validation = request_about(tmp_path, brief=brief)
     path = kept_facts(validation)
     judged = remembered_result(validation, NAME)
@@ -95,24 +95,26 @@ def test_remembered_result_is_the_judged_one_without_its_facts(brief: bool, tmp_
     ],
     ids=str,
 )
-def test_changed_entry_package_or_form_is_judged_anew(changes: dict[str, Any], validation: ValidationRequest) -> None:
+def test_remembered_result_depends_on_entry_package_and_form(
+    changes: dict[str, Any], validation: ValidationRequest
+) -> None:
     assert remembered_result(validation, NAME) is not None
     assert remembered_result(request_about(validation.workspace.root, **changes), NAME) is None
 
 
 @pytest.mark.usefixtures("unreadable")
-def test_other_gates_are_judged_anew(validation: ValidationRequest) -> None:
+def test_remembered_result_depends_on_gates(validation: ValidationRequest) -> None:
     assert remembered_result(replace(validation, gates=("rewards",)), NAME) is None
 
 
 @pytest.mark.usefixtures("unreadable")
-def test_changed_rule_is_judged_anew(validation: ValidationRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_remembered_result_depends_on_rule_code(validation: ValidationRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(verdicts, "code_digest", lambda _: "of other rules")
     assert remembered_result(validation, NAME) is None
 
 
 @pytest.mark.usefixtures("unreadable")
-def test_new_recording_is_judged_anew(validation: ValidationRequest) -> None:
+def test_remembered_result_depends_on_recordings(validation: ValidationRequest) -> None:
     folder = validation.repository.packages[NAME].folder / RECORDINGS
     folder.mkdir()
     (folder / "a-model.json").write_text("{}")
@@ -124,7 +126,7 @@ def test_remembered_verdict_without_cache_is_not_read(validation: ValidationRequ
     assert remembered_result(replace(validation, observation=ObservationRequest(use_cache=False)), NAME) is None
 
 
-def test_changed_threshold_changes_a_remembered_verdict(validation: ValidationRequest) -> None:
+def test_remembered_verdict_follows_changed_threshold(validation: ValidationRequest) -> None:
     kept_facts(validation)
     before = remembered_result(validation, NAME)
     strict = request_about(validation.workspace.root, distribution=DistributionGate(min_mean=0.9, max_mean=0.95))
@@ -135,7 +137,7 @@ def test_changed_threshold_changes_a_remembered_verdict(validation: ValidationRe
 
 
 @pytest.mark.usefixtures("unreadable")
-def test_line_in_the_registry_matters_only_to_entries_that_ignore_rules(validation: ValidationRequest) -> None:
+def test_remembered_result_depends_on_line_only_with_ignored_rules(validation: ValidationRequest) -> None:
     root = validation.workspace.root
     assert remembered_result(request_about(root, entry={"line": 99}), NAME) is not None
     kept_facts(ignoring := request_about(root, entry={"ignore": {"RWD999": "no such rule"}}))
@@ -147,7 +149,7 @@ def test_line_in_the_registry_matters_only_to_entries_that_ignore_rules(validati
 
 
 @pytest.mark.parametrize("rule", CASES)
-def test_rules_do_not_look_at_the_entrys_line_unless_it_ignores_some(rule: str) -> None:
+def test_rule_findings_ignore_entry_line_without_ignored_rules(rule: str) -> None:
     for each in CASES[rule].fires.values():
         if isinstance(each, Subject) and not each.entry.ignore:
             moved = replace(each, entry=replace(each.entry, line=99))
@@ -175,7 +177,7 @@ def test_remembered_verdict_truncated_is_ignored(validation: ValidationRequest) 
         assert remembered_result(validation, NAME) is None
 
 
-def test_verdict_of_another_environment_or_key_is_not_taken(validation: ValidationRequest) -> None:
+def test_remembered_verdict_of_other_environment_or_key_is_not_used(validation: ValidationRequest) -> None:
     path = kept_facts(validation)
     result = remembered_result(validation, NAME)
     (kept,) = path.parent.glob(f"*{VERDICT}")
@@ -189,14 +191,14 @@ def test_verdict_of_another_environment_or_key_is_not_taken(validation: Validati
 
 
 @pytest.mark.usefixtures("unreadable")
-def test_facts_written_anew_take_the_verdict_with_them(validation: ValidationRequest) -> None:
+def test_remembered_verdict_is_removed_with_new_facts(validation: ValidationRequest) -> None:
     kept_facts(validation, completed=())
     result = remembered_result(validation, NAME)
     assert result is not None
     assert result.verdict == "inconclusive"
 
 
-def test_errors_are_not_remembered(validation: ValidationRequest) -> None:
+def test_remembered_results_exclude_errors(validation: ValidationRequest) -> None:
     path = kept_facts(validation, failures={"smoke": failure("timeout")})
     result = remembered_result(validation, NAME)
     assert result is not None
@@ -204,7 +206,7 @@ def test_errors_are_not_remembered(validation: ValidationRequest) -> None:
     assert not list(path.parent.glob(f"*{VERDICT}"))
 
 
-def test_verdict_on_stale_recordings_is_not_remembered(validation: ValidationRequest) -> None:
+def test_remembered_results_exclude_stale_recordings(validation: ValidationRequest) -> None:
     path = kept_facts(validation)
     folder = validation.repository.packages[NAME].folder / RECORDINGS
     folder.mkdir()
@@ -214,7 +216,7 @@ def test_verdict_on_stale_recordings_is_not_remembered(validation: ValidationReq
     assert not list(path.parent.glob(f"*{VERDICT}"))
 
 
-def test_only_facts_that_the_cache_holds_count_as_kept(validation: ValidationRequest) -> None:
+def test_cached_facts_must_match_and_exist(validation: ValidationRequest) -> None:
     path = kept_facts(validation)
     facts = replace(subject().facts, key=path.stem)
     assert are_in_the_cache(facts, validation.workspace)
@@ -236,7 +238,7 @@ def test_remembered_verdict_unwritable_cache_keeps_verdict(
     assert not list(path.parent.glob(f"*{VERDICT}"))
 
 
-def test_code_digest_knows_every_file_of_the_tool(tmp_path: Path) -> None:
+def test_code_digest_covers_every_source_file(tmp_path: Path) -> None:
     digests = set()
     for number, (name, text) in enumerate(
         [("a.py", "1"), ("a.py", "2"), ("b.py", "1"), ("rules/a.py", "1"), ("a.json", "1"), ("a.pyc", "1")]
@@ -251,7 +253,7 @@ def test_code_digest_knows_every_file_of_the_tool(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("rule", CASES)
-def test_reports_of_a_result_read_back_are_the_same(rule: str, tmp_path: Path) -> None:
+def test_remembered_result_gives_the_same_reports(rule: str, tmp_path: Path) -> None:
     for each in CASES[rule].fires.values():
         if isinstance(each, Subject):
             judgement = judge(each)

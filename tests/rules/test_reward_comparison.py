@@ -32,28 +32,28 @@ def comparison(
         (-0.5, 0.5, False),
     ],
 )
-def test_a_missing_score_equals_only_a_missing_one(one: float | None, other: float | None, equal: bool) -> None:
+def test_score_comparison_treats_missing_as_own_value(one: float | None, other: float | None, equal: bool) -> None:
     assert same(one, other) is equal
 
 
-def test_the_greatest_change_comes_first_and_what_came_or_went_before_it() -> None:
+def test_comparison_sorts_by_change_with_missing_first() -> None:
     gone = reply(scoring(1.0), scoring(None), "oracle")
     little = reply(Scoring(0.5), Scoring(0.6), "hedge")
     assert [one.said_by for one in comparison(little, MORE, SAME, gone).changed] == ["oracle", "near-miss", "hedge"]
 
 
-def test_a_metric_is_a_change_that_no_training_run_notices() -> None:
+def test_metric_change_does_not_affect_the_reward() -> None:
     assert METRIC.changed
     assert not METRIC.pays_differently
     assert METRIC.changed_functions == ("reply_length",)
 
 
-def test_changes_that_cancel_out_are_noticed() -> None:
+def test_comparison_finds_changes_that_cancel_out() -> None:
     assert not OFFSET.reward_changed
     assert OFFSET.pays_differently
 
 
-def test_functions_of_other_names_are_not_compared_but_said() -> None:
+def test_functions_with_other_names_are_listed_not_compared() -> None:
     base = ComparedVersion("main", "old", "1", "v0", "", (RewardFunction("exact", 1.0, "reward"),))
     head = ComparedVersion("here", "new", "1", "v1", "", (RewardFunction("correct", 1.0, "reward"),))
     one = reply(
@@ -65,7 +65,7 @@ def test_functions_of_other_names_are_not_compared_but_said() -> None:
     assert whole.own_functions == TwoSides(("exact",), ("correct",))
 
 
-def test_another_weight_is_said() -> None:
+def test_changed_weight_is_listed() -> None:
     base = ComparedVersion("main", "a", "1", "v1", "", (RewardFunction("correct", 1.0, "reward"),))
     head = ComparedVersion("here", "a", "1", "v1", "", (RewardFunction("correct", 0.8, "reward"),))
     assert comparison(base=base, head=head).weights == {"correct": (1.0, 0.8)}
@@ -83,16 +83,16 @@ def test_another_weight_is_said() -> None:
         ("one", "two", True),
     ],
 )
-def test_a_version_is_raised_as_versions_are_ordered(before: str, after: str, bumped: bool) -> None:
+def test_version_bump_follows_version_order(before: str, after: str, bumped: bool) -> None:
     assert comparison(base=side(before), head=side(after)).bumped is bumped
 
 
-def test_speakers_are_summed_up() -> None:
+def test_comparison_is_summarised_by_policy() -> None:
     rows = list(comparison(SAME, MORE, reply(scoring(None), scoring(1.0), "oracle")).by_speaker())
     assert rows == [("near-miss", 2, 1, pytest.approx(0.2), pytest.approx(0.6)), ("oracle", 1, 1, None, 1.0)]
 
 
-def test_prompts_are_compared_byte_for_byte() -> None:
+def test_prompts_are_compared_exactly() -> None:
     def asked(text: str) -> Task:
         return Task(0, ({"role": "user", "content": text},), "2", {"answer": "2"})
 

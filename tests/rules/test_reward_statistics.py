@@ -10,31 +10,31 @@ from envops.statistics.summary import chance_of_showing, coverage, mean
 from envops_worker.policies.policy import MANY
 
 
-def test_mean_does_not_lose_small_values() -> None:
+def test_mean_keeps_small_values() -> None:
     assert mean([1e16, 1.0, -1e16]) == pytest.approx(1 / 3)
 
 
-def test_no_values_have_no_mean() -> None:
+def test_mean_of_no_values_is_refused() -> None:
     with pytest.raises(ValueError, match="no values"):
         mean([])
 
 
-def test_coverage_of_nothing_is_nothing() -> None:
+def test_coverage_of_nothing_is_zero() -> None:
     assert coverage(9, 10) == 0.9
     assert coverage(0, 0) == 0.0
 
 
-def test_chance_of_showing_tenth_of_tasks_reaches_95_percent_with_29() -> None:
+def test_chance_of_showing_tenth_needs_29_tasks_for_95_percent() -> None:
     assert chance_of_showing(0.1, 28) < 0.95 < chance_of_showing(0.1, 29)
     assert MANY >= 29
 
 
-def test_chance_of_showing_is_certain_where_all_tasks_are_touched() -> None:
+def test_chance_of_showing_is_one_if_all_tasks_are_touched() -> None:
     assert chance_of_showing(1.0, 1) == 1.0
     assert chance_of_showing(0.0, 100) == 0.0
 
 
-def test_table_of_chances_in_docs_is_as_computed() -> None:
+def test_chance_table_in_docs_matches_computation() -> None:
     page = (Path(__file__).parents[2] / "docs" / "rewards.md").read_text(encoding="utf-8")
     columns = [int(tasks) for tasks in re.findall(r"(\d+) tasks", re.findall(r"^\| affects .*", page, re.MULTILINE)[0])]
     rows = re.findall(r"^\| 1 in (\d+) \|(.*)\|$", page, re.MULTILINE)

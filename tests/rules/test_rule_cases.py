@@ -29,12 +29,12 @@ def told(each: Subject) -> list[tuple[str, str, bool]]:
 
 
 @pytest.mark.parametrize("rule", all_rules())
-def test_rule_has_cases_of_both_kinds(rule: str) -> None:
+def test_rule_has_firing_and_silent_cases(rule: str) -> None:
     assert CASES[rule].fires
     assert CASES[rule].silent
 
 
-def test_cases_belong_to_rules_that_exist() -> None:
+def test_cases_belong_to_existing_rules() -> None:
     assert set(CASES) <= set(all_rules())
 
 
@@ -42,7 +42,7 @@ def test_cases_belong_to_rules_that_exist() -> None:
     ("rule", "each"),
     [pytest.param(rule, each, id=f"{rule}-{name}") for rule in CASES for name, each in CASES[rule].fires.items()],
 )
-def test_rule_fires(rule: str, each: Judged) -> None:
+def test_rule_fires_on_case(rule: str, each: Judged) -> None:
     assert rule in fired(each)
 
 
@@ -50,12 +50,12 @@ def test_rule_fires(rule: str, each: Judged) -> None:
     ("rule", "each"),
     [pytest.param(rule, each, id=f"{rule}-{name}") for rule in CASES for name, each in CASES[rule].silent.items()],
 )
-def test_rule_is_silent(rule: str, each: Judged) -> None:
+def test_rule_is_silent_on_case(rule: str, each: Judged) -> None:
     assert rule not in fired(each)
 
 
 @pytest.mark.parametrize("rule", CASES)
-def test_facts_from_a_file_are_judged_alike(rule: str, tmp_path: Path) -> None:
+def test_facts_read_from_file_give_same_findings(rule: str, tmp_path: Path) -> None:
     for each in CASES[rule].fires.values():
         if isinstance(each, Subject):
             write_facts(each.facts, tmp_path / "facts.json")
@@ -64,7 +64,7 @@ def test_facts_from_a_file_are_judged_alike(rule: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("each", [subject(), v0()], ids=["v1", "v0"])
-def test_sound_environment_passes_without_any_finding(each: Subject) -> None:
+def test_sound_environment_has_no_findings(each: Subject) -> None:
     judgement = judge(each)
     assert judgement.findings == ()
     assert judgement.verdict == "pass"

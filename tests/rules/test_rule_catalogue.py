@@ -17,7 +17,7 @@ def test_catalogue_in_docs_is_up_to_date() -> None:
 
 
 @pytest.mark.parametrize("rule", all_rules())
-def test_every_rule_is_explained_in_full(rule: str) -> None:
+def test_catalogue_explains_every_rule_in_full(rule: str) -> None:
     known = all_rules()[rule]
     for text in (explain(rule), render_catalogue()):
         assert known.title in text
@@ -27,7 +27,7 @@ def test_every_rule_is_explained_in_full(rule: str) -> None:
         assert f"ignore: {{{rule}:" in text
 
 
-def test_rule_is_found_in_lower_case() -> None:
+def test_rule_id_is_case_insensitive() -> None:
     assert explain("rwd004") == explain("RWD004")
 
 

@@ -30,29 +30,29 @@ def undocumented(_: Subject) -> tuple[()]:
     return ()
 
 
-def test_taken_id_is_refused() -> None:
+def test_rule_with_taken_id_is_refused() -> None:
     with pytest.raises(TypeError, match=r"SCH001 is taken by name_is_not_accepted_by_the_hub"):
         rule(next(iter(all_rules())), gate="schema")(full)
 
 
 @pytest.mark.parametrize("malformed", ["SCH1", "sch001", "SCHEMA001", ""])
-def test_malformed_id_is_refused(malformed: str) -> None:
+def test_rule_with_malformed_id_is_refused(malformed: str) -> None:
     with pytest.raises(TypeError, match="three letters and three digits"):
         rule(malformed, gate="schema")(full)
 
 
-def test_incomplete_docstring_is_refused() -> None:
+def test_rule_with_incomplete_docstring_is_refused() -> None:
     with pytest.raises(TypeError, match="lacks Why, Fix"):
         rule("SCH998", gate="schema")(lacking)
     with pytest.raises(TypeError, match="lacks What, Why, Fix"):
         rule("SCH998", gate="schema")(undocumented)
 
 
-def test_sections_may_go_over_several_lines() -> None:
+def test_rule_sections_are_joined_across_lines() -> None:
     assert all("  " not in known.what + known.why + known.fix for known in all_rules().values())
 
 
-def test_rules_come_gate_by_gate_and_under_the_letters_of_their_gate() -> None:
+def test_rules_are_ordered_by_gate_and_named_after_it() -> None:
     letters = {"SCH": "schema", "RWD": "rewards", "SMK": "smoke", "DST": "distribution", "REC": "distribution"}
     letters |= {"REL": "release", "RUN": "run", "DGN": "diagnosis"}
     rules = all_rules()
@@ -62,12 +62,12 @@ def test_rules_come_gate_by_gate_and_under_the_letters_of_their_gate() -> None:
     )
 
 
-def test_only_rules_of_the_chosen_gates_are_applied() -> None:
+def test_findings_come_only_from_chosen_gates() -> None:
     each = subject(package={"tags": ()}, rollouts=())
     assert {finding.gate for finding in findings(each, ["schema"])} == {"schema"}
 
 
-def test_finding_carries_the_rules_fix_or_its_own() -> None:
+def test_finding_has_fix_of_the_rule_or_its_own() -> None:
     own = next(findings(subject(package={"requires": ()})))
     assert "nox -s lock -- plain-sums" in own.fix
     general = next(findings(subject(package={"tags": ()})))

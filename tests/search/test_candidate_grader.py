@@ -17,6 +17,6 @@ def unused(_place: int, _reply: str, _blind: bool) -> Any:
     ("gold", "nothing", "taken"),
     [(1.0, 0.0, True), (1.0, 1.0, True), (1.0, None, True), (None, 0.0, False), (0.0, None, False)],
 )
-def test_grader_meets_gold_when_empty_reply_hangs(gold: Any, nothing: Any, taken: bool):
+def test_search_runs_unless_reference_reply_earns_nothing(gold: Any, nothing: Any, taken: bool):
     grader = CandidateGrader(unused, None, 10, ProcessorBudget(10.0, 10.0))
     assert grader.meet(Graded(gold, {}, {}), Graded(nothing, {}, {})) == taken

@@ -46,7 +46,7 @@ def repository_runs() -> list[Any]:
 
 
 @pytest.mark.parametrize("backend", TRAINERS)
-def test_every_backend_reads_the_same_settings(backend: str) -> None:
+def test_compiled_settings_are_equal_for_every_backend(backend: str) -> None:
     made = compiled(backend)
     spec = run_spec("first", {**DECLARED, "backend": backend}, {}, "registry.yaml")
     settings = TRAINERS[backend].settings(spec, made.native.values)
@@ -60,12 +60,12 @@ def test_every_backend_reads_the_same_settings(backend: str) -> None:
 
 
 @pytest.mark.parametrize("backend", TRAINERS)
-def test_the_same_declaration_gives_the_same_bytes(backend: str) -> None:
+def test_compiled_files_are_reproducible(backend: str) -> None:
     assert compiled(backend).files == compiled(backend).files
 
 
 @pytest.mark.parametrize("backend", TRAINERS)
-def test_overrides_come_last_and_are_shown(backend: str) -> None:
+def test_compiled_overrides_are_applied_last_and_shown(backend: str) -> None:
     made = compiled(backend, overrides={"added_by_hand": 7})
     assert made.native.values["added_by_hand"] == 7
     assert any("runs.first.overrides" in text for text in made.files.values())
@@ -74,7 +74,7 @@ def test_overrides_come_last_and_are_shown(backend: str) -> None:
 @pytest.mark.parametrize(
     "backend", [name for name, trainer in TRAINERS.items() if trainer.limits.batch_unit == "tasks"]
 )
-def test_a_batch_is_converted_where_tasks_are_counted(backend: str) -> None:
+def test_compiled_batch_is_converted_to_tasks(backend: str) -> None:
     made = compiled(backend)
     assert made.units == {"rollouts per step": 128, "tasks per step": 16}
     assert any("128 rollouts = 16 tasks" in note for note in made.notes)
@@ -83,12 +83,12 @@ def test_a_batch_is_converted_where_tasks_are_counted(backend: str) -> None:
 @pytest.mark.parametrize(
     "backend", [name for name, trainer in TRAINERS.items() if not trainer.limits.many_environments]
 )
-def test_a_mix_is_refused_where_one_environment_is_trained(backend: str) -> None:
+def test_compiled_mix_is_refused_by_single_environment_backend(backend: str) -> None:
     with pytest.raises(CompileError, match="trains on one environment, 2 are declared"):
         compiled(backend, environments=[{"id": "sums"}, {"id": "texts"}])
 
 
-def test_hosted_runs_name_environments_as_the_hub_does() -> None:
+def test_compiled_hosted_run_uses_hub_names() -> None:
     sources = native("prime", environments=[{"id": "sums"}, {"id": "texts", "ratio": 3}])["orchestrator"]["train"][
         "source"
     ]
@@ -98,7 +98,7 @@ def test_hosted_runs_name_environments_as_the_hub_does() -> None:
     ]
 
 
-def test_the_name_of_a_submission_is_in_the_file_that_is_submitted() -> None:
+def test_compiled_submission_contains_its_name() -> None:
     spec = run_spec("first", DECLARED, {}, "registry.yaml")
     made = compile_run(CompileRequest(spec, {"sums": SUMS}))
     named = TRAINERS["prime"].named
@@ -107,12 +107,12 @@ def test_the_name_of_a_submission_is_in_the_file_that_is_submitted() -> None:
     assert "name" not in made.native.values
 
 
-def test_secrets_are_named_and_only_those_that_are_forwarded() -> None:
+def test_compiled_command_names_only_forwarded_secrets() -> None:
     command = compiled("prime", secrets=["WANDB_API_KEY", "OPENAI_API_KEY"]).command
     assert command[-2:] == ("-e", "WANDB_API_KEY")
 
 
-def test_portable_has_neither_spelling_and_says_so() -> None:
+def test_compiled_portable_schema_omits_both_spellings_with_note() -> None:
     made = compiled("prime", eval={"tasks": 20}, difficulty_filter=True)
     evaluated = made.native.values["orchestrator"]["eval"]
     assert not {"num_examples", "select"} & set(evaluated)
@@ -126,43 +126,43 @@ def test_portable_has_neither_spelling_and_says_so() -> None:
         ("later", {"select": {"limit": 20}}, {"min_abs_advantage": 0.0}),
     ],
 )
-def test_a_named_schema_has_its_own_spelling(schema: str, size: dict[str, Any], gate: dict[str, Any]) -> None:
+def test_compiled_named_schema_uses_its_own_spelling(schema: str, size: dict[str, Any], gate: dict[str, Any]) -> None:
     values = native("prime", schema=schema, eval={"tasks": 20}, difficulty_filter=True)["orchestrator"]
     assert size.items() <= values["eval"].items()
     assert gate.items() <= values["train"]["source"][0].items()
 
 
-def test_several_nodes_go_through_slurm() -> None:
+def test_compiled_multi_node_run_uses_slurm() -> None:
     values = native("prime-rl", gpus={"train_nodes": 2, "inference_nodes": 1}, slurm={"partition": "gpu"})
     assert values["deployment"] == {"type": "multi_node", "num_train_nodes": 2, "num_infer_nodes": 1}
     assert values["slurm"] == {"partition": "gpu"}
 
 
-def test_thinking_is_an_option_of_a_renderer_that_is_named() -> None:
+def test_compiled_thinking_option_names_the_renderer() -> None:
     values = native("prime", sampling={"enable_thinking": False})
     assert values["orchestrator"]["renderer"] == {"name": "qwen3", "enable_thinking": False}
 
 
-def test_settings_of_environments_reach_every_backend_that_takes_them() -> None:
+def test_compiled_environment_arguments_reach_every_backend() -> None:
     sources = [{"id": "sums", "args": {"digits": 3, "names": ["a b", "c'd"]}}]
     for backend in set(TRAINERS) - {"skyrl"}:
         assert "digits" in "".join(compiled(backend, environments=sources).files.values()), backend
 
 
-def test_v0_environments_are_named_the_old_way_by_the_old_service() -> None:
+def test_compiled_v0_environment_uses_id_of_old_service() -> None:
     old = replace(SUMS, generation="v0")
     spec = run_spec("first", {**DECLARED, "backend": "prime-lora"}, {}, "registry.yaml")
     assert compile_run(CompileRequest(spec, {"sums": old})).native.values["env"][0]["id"] == "acme/sums"
     assert native("prime-lora")["env"][0]["taskset"] == {"id": "acme/sums"}
 
 
-def test_every_backend_has_a_declared_run_and_one_alone_goes_by_itself() -> None:
+def test_declared_runs_cover_every_backend_and_submit_one() -> None:
     runs = repository_runs()
     assert {run.spec.backend for run in runs} == set(TRAINERS)
     assert [run.spec.backend for run in runs if run.spec.submit == "on-release"] == ["prime"]
 
 
-def test_declared_runs_of_this_repository_do_not_fail() -> None:
+def test_declared_runs_of_this_repository_pass_their_rules() -> None:
     assert [run.spec.name for run in repository_runs() if run.fails] == []
 
 
@@ -173,7 +173,7 @@ def test_compiled_files_of_this_repository_are_up_to_date() -> None:
     assert leftover_configs(REPOSITORY, runs) == []
 
 
-def test_files_of_a_run_that_is_gone_are_told_and_those_by_hand_are_not(tmp_path: Path) -> None:
+def test_leftover_configs_exclude_handwritten_files(tmp_path: Path) -> None:
     folder = tmp_path / "configs" / "rl"
     folder.mkdir(parents=True)
     (folder / "gone.toml").write_text(compiled("prime").files["configs/rl/first.toml"])

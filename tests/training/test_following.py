@@ -58,20 +58,20 @@ def lines(rows: list[Mapping[str, Any]]) -> str:
         ("metrics.csv", "step,reward\n" + "".join(f"{step},{step / 10}\n" for step in range(5))),
     ],
 )
-def test_every_trainers_file_gives_the_same_reward(name: str, text: str, tmp_path: Path) -> None:
+def test_metrics_of_every_trainer_give_the_same_reward(name: str, text: str, tmp_path: Path) -> None:
     (tmp_path / name).write_text(text)
     for place in (tmp_path, tmp_path / name):
         assert series_of(read_metrics(place), metric_names())["reward"].values == [0.0, 0.1, 0.2, 0.3, 0.4]
 
 
-def test_rows_of_trainer_and_orchestrator_are_joined_by_step(tmp_path: Path) -> None:
+def test_metrics_of_trainer_and_orchestrator_are_joined_by_step(tmp_path: Path) -> None:
     for part, metric in (("trainer", "optim/grad_norm"), ("orchestrator", "reward/all/mean")):
         (tmp_path / part).mkdir()
         (tmp_path / part / "metrics.jsonl").write_text(lines([{"step": step, metric: 1.0} for step in range(3)]))
     assert set(series_of(read_metrics(tmp_path), metric_names())) == {"reward", "grad_norm"}
 
 
-def test_gaps_and_lost_numbers_are_named_and_never_zero(tmp_path: Path) -> None:
+def test_metrics_report_gaps_and_invalid_numbers(tmp_path: Path) -> None:
     rows = '{"step": 1, "reward": 0.5}\n{"step": 2, "reward": NaN}\nhalf a li\n{"step": 3, "reward": null}\n'
     (tmp_path / "metrics.jsonl").write_text(rows + '{"step": 6, "reward": 0.7}\n{"step": 7, "reward": "inf"}\n')
     metrics = read_metrics(tmp_path)
@@ -83,7 +83,7 @@ def test_gaps_and_lost_numbers_are_named_and_never_zero(tmp_path: Path) -> None:
     assert read_metrics(tmp_path).missing == (2, 3, 4)
 
 
-def test_only_the_latest_state_of_trl_counts(tmp_path: Path) -> None:
+def test_metrics_use_only_latest_trl_state(tmp_path: Path) -> None:
     for step in (1, 2):
         folder = tmp_path / f"checkpoint-{step}"
         folder.mkdir()
@@ -92,7 +92,7 @@ def test_only_the_latest_state_of_trl_counts(tmp_path: Path) -> None:
     assert series_of(read_metrics(tmp_path), metric_names())["reward"].values == [2.0, 2.0]
 
 
-def test_nothing_to_read_says_what_was_looked_for(tmp_path: Path) -> None:
+def test_metrics_missing_raise_with_expected_file(tmp_path: Path) -> None:
     with pytest.raises(NoMetrics, match=r"metrics\.jsonl"):
         read_metrics(tmp_path)
 
@@ -110,7 +110,7 @@ def test_nothing_to_read_says_what_was_looked_for(tmp_path: Path) -> None:
         {"lora.alpha": 64.0},
     ],
 )
-def test_a_patch_applies_and_says_what_was_meant(change: dict[str, Any], tmp_path: Path) -> None:
+def test_registry_patch_applies_and_changes_only_the_run(change: dict[str, Any], tmp_path: Path) -> None:
     spec = registry_of(parse_document(REGISTRY, "registry.yaml")).specs["first"]
     patch = registry_patch(REGISTRY, spec, change)
     (tmp_path / "registry.yaml").write_text(REGISTRY)
@@ -127,7 +127,7 @@ def test_a_patch_applies_and_says_what_was_meant(change: dict[str, Any], tmp_pat
     assert "# of one reply" in text
 
 
-def test_a_file_that_cannot_be_edited_by_lines_gets_a_snippet() -> None:
+def test_registry_patch_of_inline_mapping_is_a_snippet() -> None:
     text = (
         "version: 1\nowner: acme\nenvironments: {sums: {hub: acme/sums@1}}\nruns: {first: {backend: prime, model: m, "
     )
@@ -159,7 +159,7 @@ def test_diagnose_finding_with_a_change_shows_its_patch(tmp_path: Path, capsys: 
     assert "next" in said
 
 
-def test_a_run_that_learns_has_nothing_wrong(tmp_path: Path) -> None:
+def test_diagnosis_of_learning_run_has_no_findings(tmp_path: Path) -> None:
     file = tmp_path / "metrics.jsonl"
     file.write_text(lines([{"step": step, "reward": 0.2 + 0.007 * step} for step in range(80)]))
     code, report = diagnosed(tmp_path, str(file))
@@ -167,7 +167,7 @@ def test_a_run_that_learns_has_nothing_wrong(tmp_path: Path) -> None:
     assert report.curves[0].points[10].value == pytest.approx(0.27)
 
 
-def test_memory_that_ran_out_is_found_in_the_log_beside_the_metrics(tmp_path: Path) -> None:
+def test_diagnosis_finds_memory_error_in_the_log(tmp_path: Path) -> None:
     folder = tmp_path / "outputs" / "mine"
     folder.mkdir(parents=True)
     (folder / "metrics.jsonl").write_text(lines([{"step": step, "reward": 0.5} for step in range(3)]))
@@ -184,7 +184,7 @@ def signed_in(hub: EmulatedHub, monkeypatch: pytest.MonkeyPatch) -> EmulatedHub:
     return hub
 
 
-def test_a_run_of_the_platform_is_followed_by_its_declared_name(
+def test_hosted_run_is_followed_by_its_declared_name(
     tmp_path: Path, signed_in: EmulatedHub, capsys: pytest.CaptureFixture[str]
 ) -> None:
     from test_submission import others
@@ -217,7 +217,7 @@ def test_a_run_of_the_platform_is_followed_by_its_declared_name(
     ("arguments", "part"),
     [(("nothing.jsonl",), "does not exist"), (("registry.yaml", "--run", "frist"), "did you mean first?")],
 )
-def test_what_cannot_be_followed_is_said(
+def test_diagnose_with_unknown_source_is_a_usage_error(
     arguments: tuple[str, ...], part: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "registry.yaml").write_text(REGISTRY)
@@ -225,7 +225,7 @@ def test_what_cannot_be_followed_is_said(
     assert part in capsys.readouterr().err
 
 
-def test_a_finding_goes_into_a_jobs_summary(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_diagnosis_is_printed_as_markdown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "registry.yaml").write_text(REGISTRY)
     file = tmp_path / "metrics.jsonl"
     file.write_text(lines([{"step": step, "reward": 0.0, "truncated": 0.3} for step in range(60)]))
@@ -236,7 +236,7 @@ def test_a_finding_goes_into_a_jobs_summary(tmp_path: Path, capsys: pytest.Captu
     assert "+    sampling: {max_tokens: 1024" in said
 
 
-def test_curves_have_an_interval_gaps_and_the_steps_that_a_finding_speaks_of(tmp_path: Path) -> None:
+def test_curves_have_intervals_gaps_and_finding_steps(tmp_path: Path) -> None:
     (tmp_path / "registry.yaml").write_text(REGISTRY)
     rows = [{"step": s, "reward/all/mean": 0.0, "reward/all/std": 0.2, "loss/mean": 1.0} for s in range(60) if s != 30]
     text = lines(rows).replace('{"step": 12, "reward/all/mean": 0.0', '{"step": 12, "reward/all/mean": NaN')
@@ -263,6 +263,6 @@ def test_curves_have_an_interval_gaps_and_the_steps_that_a_finding_speaks_of(tmp
         ("nothing", None),
     ],
 )
-def test_a_distribution_is_read_whole_or_not_at_all(answer: Any, counts: list[int] | None) -> None:
+def test_histogram_is_read_completely_or_not_at_all(answer: Any, counts: list[int] | None) -> None:
     found = histogram_of(answer)
     assert (None if found is None else [each.count for each in found.bins]) == counts

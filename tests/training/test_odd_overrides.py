@@ -24,7 +24,7 @@ def repository() -> Repository:
 
 
 @pytest.mark.parametrize("backend", TRAINERS)
-def test_any_value_in_any_place_is_judged(backend: str, repository: Repository) -> None:
+def test_overrides_of_any_value_cause_no_rule_bug(backend: str, repository: Repository) -> None:
     for seed in range(40):
         draw = random.Random(seed)
         declared = {**generated_run(seed), "backend": backend}

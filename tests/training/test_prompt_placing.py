@@ -33,7 +33,7 @@ def package(root: Path, source: str, **files: str) -> Path:
         f"def load():\n    return dict(system_prompt={OLD!r}, other={NEW!r})\n",
     ],
 )
-def test_one_string_of_a_file_is_replaced_and_nothing_else(tmp_path: Path, source: str) -> None:
+def test_prompt_placement_replaces_one_string_only(tmp_path: Path, source: str) -> None:
     folder = package(tmp_path, source)
     before = [each.value for each in ast.walk(ast.parse(source)) if isinstance(each, ast.Constant)]
     found = placement(folder, OLD, NEW)
@@ -41,7 +41,7 @@ def test_one_string_of_a_file_is_replaced_and_nothing_else(tmp_path: Path, sourc
     assert after == [NEW if value == OLD else value for value in before]
 
 
-def test_the_change_is_a_patch_that_git_applies(tmp_path: Path) -> None:
+def test_prompt_placement_diff_applies_with_git(tmp_path: Path) -> None:
     folder = package(tmp_path, f'PROMPT = """{OLD}"""\n\n\ndef load():\n    return PROMPT\n')
     found = placement(folder, OLD, NEW)
     subprocess.run(["git", "init", "-q", tmp_path], check=True)
@@ -50,7 +50,7 @@ def test_the_change_is_a_patch_that_git_applies(tmp_path: Path) -> None:
     assert found.path.read_text("utf-8") == found.text
 
 
-def test_a_text_file_of_the_package_is_replaced_whole(tmp_path: Path) -> None:
+def test_prompt_placement_replaces_whole_text_file(tmp_path: Path) -> None:
     folder = package(tmp_path, "PROMPT = open('prompt.txt').read()\n", prompt=OLD + "\n")
     found = placement(folder, OLD, NEW)
     assert (found.path.name, found.text) == ("prompt.txt", NEW + "\n")
@@ -68,13 +68,13 @@ def test_a_text_file_of_the_package_is_replaced_whole(tmp_path: Path) -> None:
         (f"ONE = {OLD!r}\nOTHER = {OLD!r}\n", "several times: sums/__init__.py:1, sums/__init__.py:2"),
     ],
 )
-def test_what_is_not_written_down_once_is_left_to_a_person(tmp_path: Path, source: str, why: str) -> None:
+def test_prompt_placement_of_ambiguous_prompt_is_refused(tmp_path: Path, source: str, why: str) -> None:
     with pytest.raises(NotPlaceable, match="the prompt is") as raised:
         placement(package(tmp_path, source), OLD, NEW)
     assert why in str(raised.value)
 
 
-def test_without_a_prompt_there_is_nothing_to_replace(tmp_path: Path) -> None:
+def test_prompt_placement_without_prompt_is_refused(tmp_path: Path) -> None:
     with pytest.raises(NotPlaceable, match="no system prompt"):
         placement(package(tmp_path, "X = ''\n"), "", NEW)
 
@@ -94,9 +94,9 @@ def test_without_a_prompt_there_is_nothing_to_replace(tmp_path: Path) -> None:
         "",
     ],
 )
-def test_a_literal_means_its_text(text: str) -> None:
+def test_literal_evaluates_to_its_text(text: str) -> None:
     assert ast.literal_eval(literal(text)) == text
 
 
-def test_long_lines_are_continued() -> None:
+def test_literal_wraps_long_lines() -> None:
     assert max(map(len, literal("word " * 100).splitlines())) <= 105

@@ -90,7 +90,9 @@ def test_declared_runs_are_accepted_by_prime_rl(repository: Repository) -> None:
 
 
 @pytest.mark.parametrize("sound", [True, False])
-def test_what_passes_our_rules_is_accepted_by_prime_rl(sound: bool, repository: Repository, tmp_path: Path) -> None:
+def test_generated_runs_that_pass_rules_are_accepted_by_prime_rl(
+    sound: bool, repository: Repository, tmp_path: Path
+) -> None:
     checkout = given("ENVOPS_PRIME_RL")
     registry, passing = repository.registry, {}
     for seed in range(COUNT):
@@ -137,7 +139,7 @@ def check(python: Path, code: str, given_to: Sequence[str], folder: Path | None 
 
 
 @pytest.mark.torch
-def test_retired_configs_are_accepted_by_the_cli_of_then(repository: Repository, tmp_path: Path) -> None:
+def test_retired_configs_are_accepted_by_old_cli(repository: Repository, tmp_path: Path) -> None:
     python = python_with("prime-lora")
     files = []
     for number, declared in enumerate(old_runs()):
@@ -160,7 +162,7 @@ def script_of(files: Mapping[str, str]) -> str:
 
 
 @pytest.mark.torch
-def test_tinker_takes_every_argument(repository: Repository) -> None:
+def test_tinker_accepts_every_argument(repository: Repository) -> None:
     python = python_with("tinker")
     sets = [arguments_of(script_of(compiled(repository, "tinker", declared))) for declared in old_runs()]
     sets.append(arguments_of((ROOT / "configs" / "rl" / "wordle-tinker.sh").read_text()))
@@ -206,7 +208,7 @@ def test_rllm_composes_every_override(backend: str, config: str, repository: Rep
     check(checkout / ".venv" / "bin" / "python", code, [json.dumps(sets)])
 
 
-def test_skyrl_takes_every_override(repository: Repository) -> None:
+def test_skyrl_accepts_every_override(repository: Repository) -> None:
     checkout = given("ENVOPS_SKYRL")
     sets = [arguments_of(script_of(compiled(repository, "skyrl", declared))) for declared in old_runs()]
     sets.append(arguments_of((ROOT / "configs" / "rl" / "wordle-skyrl.sh").read_text()))
@@ -229,7 +231,7 @@ def test_skyrl_takes_every_override(repository: Repository) -> None:
 
 
 @pytest.mark.torch
-def test_trl_takes_every_setting(repository: Repository, tmp_path: Path) -> None:
+def test_trl_accepts_every_setting(repository: Repository, tmp_path: Path) -> None:
     files = [str(ROOT / "configs" / "rl" / "reverse-text-here.toml")]
     for number, declared in enumerate(old_runs()):
         file = tmp_path / f"{number}.toml"

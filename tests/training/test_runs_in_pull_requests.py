@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.parametrize("chosen", [(), ("date-arithmetic",)])
-def test_an_incompatible_run_fails_validation_with_its_alternatives(chosen: tuple[str, ...], tmp_path: Path) -> None:
+def test_incompatible_run_fails_validation_with_alternatives(chosen: tuple[str, ...], tmp_path: Path) -> None:
     shutil.copytree(ROOT / "environments" / "date_arithmetic", tmp_path / "environments" / "date_arithmetic")
     (tmp_path / "registry.yaml").write_text(
         "version: 1\nowner: acme\nenvironments:\n  date-arithmetic:\nruns:\n  dates:\n    backend: prime\n"

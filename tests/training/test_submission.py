@@ -44,7 +44,7 @@ def created(hub: EmulatedHub) -> list[dict[str, Any]]:
     return hub.state().get("run", [])
 
 
-def test_a_run_is_submitted_once_and_then_found(hub: EmulatedHub, platform: Platform) -> None:
+def test_submission_is_created_once_and_found_again(hub: EmulatedHub, platform: Platform) -> None:
     first = submit(RUN, identity(), platform)
     assert (first.outcome, first.name) == ("submitted", identity().name)
     again = submit(RUN, identity(commit="another commit"), platform)
@@ -72,7 +72,7 @@ FAULTS = {
 
 
 @pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS)
-def test_no_fault_makes_a_second_run(hub: EmulatedHub, platform: Platform, fault: str) -> None:
+def test_submission_with_fault_never_creates_a_second_run(hub: EmulatedHub, platform: Platform, fault: str) -> None:
     hub.break_with(fault)
     first = submit(RUN, identity(), platform)
     second = submit(RUN, identity(), platform)
@@ -85,7 +85,7 @@ def test_no_fault_makes_a_second_run(hub: EmulatedHub, platform: Platform, fault
         assert second.outcome in ("unknown", "already-submitted")
 
 
-def test_a_run_that_never_came_to_be_is_submitted_again(hub: EmulatedHub, platform: Platform) -> None:
+def test_submission_absent_after_waiting_is_retried(hub: EmulatedHub, platform: Platform) -> None:
     hub.break_with("POST /training/runs reset effect=none")
     at_once = replace(platform, pending_seconds=0.0)
     assert submit(RUN, identity(), at_once).outcome == "unknown"
@@ -93,7 +93,7 @@ def test_a_run_that_never_came_to_be_is_submitted_again(hub: EmulatedHub, platfo
     assert len(created(hub)) == 1
 
 
-def test_nothing_is_created_while_the_list_cannot_be_read(hub: EmulatedHub, platform: Platform) -> None:
+def test_submission_without_readable_list_creates_nothing(hub: EmulatedHub, platform: Platform) -> None:
     hub.break_with("GET /rft/runs status code=500 times=always")
     assert submit(RUN, identity(), platform).outcome == "unknown"
     assert created(hub) == []
@@ -110,7 +110,7 @@ def others(hub: EmulatedHub, count: int, name: str = "") -> None:
 
 
 @pytest.mark.parametrize("assumed", ["page-limit=2", "paging=ignored"])
-def test_a_run_is_found_on_any_page(hub: EmulatedHub, platform: Platform, assumed: str) -> None:
+def test_submission_is_found_on_any_page(hub: EmulatedHub, platform: Platform, assumed: str) -> None:
     hub.assume(assumed)
     first = submit(RUN, identity(), platform)
     others(hub, 3)
@@ -118,13 +118,13 @@ def test_a_run_is_found_on_any_page(hub: EmulatedHub, platform: Platform, assume
     assert len(created(hub)) == 4
 
 
-def test_a_list_without_runs_is_refused(hub: EmulatedHub, platform: Platform) -> None:
+def test_run_list_of_invalid_form_is_refused(hub: EmulatedHub, platform: Platform) -> None:
     hub.break_with("GET /rft/runs garbage what=list times=always")
     with pytest.raises(RunsUnreadable, match="could not be read whole"):
         list_runs(platform.prime, platform.access, platform.stop)
 
 
-def test_the_name_says_what_the_run_was_made_of() -> None:
+def test_run_name_contains_commit_but_identity_ignores_it() -> None:
     name = identity().name
     assert name.startswith("first-")
     assert name.endswith(f"-{COMMIT[:7]}")
@@ -140,22 +140,22 @@ def test_the_name_says_what_the_run_was_made_of() -> None:
         identity(environment=replace(SUMS, hub="other/sums")),
     ],
 )
-def test_what_was_changed_is_another_version_of_the_run(other: RunIdentity) -> None:
+def test_run_identity_with_changed_declaration_is_another_version(other: RunIdentity) -> None:
     assert other.is_another_version(identity().name)
     assert not other.is_this(identity().name)
 
 
 @pytest.mark.parametrize("name", ["first", "first-", "first-run", "first-run-0123456789ab", "second-0123456789ab"])
-def test_runs_of_others_are_left_alone(name: str) -> None:
+def test_run_identity_does_not_match_foreign_names(name: str) -> None:
     assert not identity().is_this(name)
     assert not identity().is_another_version(name)
 
 
-def test_when_and_whether_it_is_submitted_is_no_part_of_what_it_is() -> None:
+def test_run_identity_ignores_submission_settings() -> None:
     assert identity(submit="manual", budget={"max_gpu_hours": 1}, ignore={"RUN041": "a try"}) == identity()
 
 
-def test_the_key_is_in_no_note_and_in_no_message(hub: EmulatedHub, platform: Platform) -> None:
+def test_submission_notes_and_messages_hide_the_key(hub: EmulatedHub, platform: Platform) -> None:
     hub.break_with("POST /training/runs status code=500")
     said = submit(RUN, identity(), platform)
     notes = "".join(path.read_text() for path in Path(platform.notes).rglob("*.json"))

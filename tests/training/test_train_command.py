@@ -70,13 +70,13 @@ def published(hub: EmulatedHub, root: Path, version: str | None = None) -> None:
     publish(hub, "reverse-text", version or package.version, package.hub_hash if version is None else "0" * 64)
 
 
-def test_without_a_key_the_platform_is_not_asked(repository: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_train_without_key_does_not_query_the_platform(repository: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert train(repository, "--dry-run", "--format", "json") == 0
     assert states(capsys) == {"hosted": "not-asked", "by-hand": "not-asked", "own-machine": "manual"}
     assert train(repository) == 2
 
 
-def test_nothing_is_submitted_before_its_environments_are_published_as_they_are(
+def test_train_waits_until_environments_are_published(
     repository: Path, signed_in: EmulatedHub, capsys: pytest.CaptureFixture[str]
 ) -> None:
     published(signed_in, repository, "0.0.1")
@@ -85,7 +85,7 @@ def test_nothing_is_submitted_before_its_environments_are_published_as_they_are(
     assert signed_in.state()["run"] == []
 
 
-def test_what_is_due_is_submitted_once(
+def test_train_submits_due_run_once(
     repository: Path, signed_in: EmulatedHub, capsys: pytest.CaptureFixture[str]
 ) -> None:
     published(signed_in, repository)
@@ -103,7 +103,7 @@ def test_what_is_due_is_submitted_once(
     }
 
 
-def test_a_run_that_goes_by_hand_goes_when_it_is_named(
+def test_train_submits_manual_run_when_named(
     repository: Path, signed_in: EmulatedHub, capsys: pytest.CaptureFixture[str]
 ) -> None:
     published(signed_in, repository)
@@ -112,7 +112,7 @@ def test_a_run_that_goes_by_hand_goes_when_it_is_named(
     assert len(signed_in.state()["run"]) == 1
 
 
-def test_a_run_that_fails_its_rules_is_not_submitted(
+def test_train_refuses_run_that_fails_its_rules(
     repository: Path, signed_in: EmulatedHub, capsys: pytest.CaptureFixture[str]
 ) -> None:
     published(signed_in, repository)
@@ -123,7 +123,7 @@ def test_a_run_that_fails_its_rules_is_not_submitted(
     assert signed_in.state()["run"] == []
 
 
-def test_an_environment_of_the_hub_is_trained_on_without_a_registry(
+def test_train_hub_environment_needs_no_registry(
     tmp_path: Path, signed_in: EmulatedHub, capsys: pytest.CaptureFixture[str]
 ) -> None:
     publish(signed_in, "gsm8k", "0.1.3", "a" * 64)
@@ -148,7 +148,7 @@ def test_an_environment_of_the_hub_is_trained_on_without_a_registry(
         (("hub", "acme/nothing", "--model", "m", "--yes"), "was not found on the Hub"),
     ],
 )
-def test_what_cannot_be_run_says_what_to_write(
+def test_train_with_incomplete_arguments_is_a_usage_error(
     arguments: tuple[str, ...],
     part: str,
     tmp_path: Path,
@@ -160,7 +160,7 @@ def test_what_cannot_be_run_says_what_to_write(
     assert part in capsys.readouterr().err
 
 
-def test_a_run_that_is_not_declared_is_named_with_the_nearest(repository: Path) -> None:
+def test_train_undeclared_run_suggests_the_nearest(repository: Path) -> None:
     from envops.repository.problem import DeclarationError
 
     with pytest.raises(DeclarationError) as caught:
@@ -169,7 +169,7 @@ def test_a_run_that_is_not_declared_is_named_with_the_nearest(repository: Path) 
     assert problems[0].nearest == "hosted"
 
 
-def test_runs_go_into_a_jobs_summary(repository: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_train_report_is_printed_as_markdown(repository: Path, capsys: pytest.CaptureFixture[str]) -> None:
     registry = repository / "registry.yaml"
     registry.write_text(registry.read_text().replace("max_steps: 20", "max_steps: 20\n    rollouts_per_example: 1"))
     assert train(repository, "compile", "--format", "markdown") == 1

@@ -20,23 +20,21 @@ def copied(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_what_training_here_needs_is_named_with_what_installs_it(
-    copied: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_local_training_without_packages_names_the_lock(copied: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["train", "reverse-text-here", "--root", str(copied)]) == 2
     said = capsys.readouterr().err
     assert "training here needs torch, trl" in said
     assert "tools/requirements-trl.lock" in said
 
 
-def test_a_compiled_file_that_is_out_of_date_is_not_trained(copied: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_local_training_with_outdated_file_is_refused(copied: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = copied / "configs" / "rl" / "reverse-text-here.toml"
     file.write_text(file.read_text().replace("max_steps = 100", "max_steps = 9999"))
     assert main(["train", "reverse-text-here", "--root", str(copied)]) == 2
     assert "reverse-text-here.toml differs from registry.yaml" in capsys.readouterr().err
 
 
-def test_without_being_named_a_run_of_this_machine_is_only_told_of(
+def test_local_training_in_dry_run_prints_its_command(
     copied: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("PRIME_API_KEY", raising=False)
@@ -56,7 +54,7 @@ def test_without_being_named_a_run_of_this_machine_is_only_told_of(
         (["--dry-run"], "tools/requirements-prime.lock"),
     ],
 )
-def test_a_session_installs_what_the_call_needs(
+def test_train_requirements_depend_on_arguments(
     arguments: list[str], file: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["train", "requirements", "--", *arguments, "--root", str(ROOT)]) == 0

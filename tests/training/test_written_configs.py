@@ -32,31 +32,31 @@ AWKWARD: dict[str, Any] = {
 }
 
 
-def test_what_is_written_is_read_back() -> None:
+def test_toml_text_round_trips() -> None:
     text = toml_text(config(AWKWARD), ["a heading\nthat tries to be a key = 1"])
     assert tomllib.loads(text) == AWKWARD
 
 
-def test_the_prime_cli_reads_the_same() -> None:
+def test_toml_text_is_read_by_prime_cli() -> None:
     toml = pytest.importorskip("toml")
     usual = {key: value for key, value in AWKWARD.items() if key not in ("text", "none of these", "empty", "source")}
     usual["source"] = [{"a": {"b": 1, "c": {"d": "e"}}, "list": ["x"]}, {"a": {"b": 2}}]
     assert toml.loads(toml_text(config(usual))) == usual
 
 
-def test_whole_and_broken_numbers_in_a_list_become_one_kind() -> None:
+def test_toml_list_of_mixed_numbers_becomes_floats() -> None:
     assert "[1.0, 2.5]" in toml_text(config({"x": [1, 2.5]}))
 
 
 @pytest.mark.parametrize("value", [[1, "a"], float("nan"), None, [None]])
-def test_what_toml_cannot_hold_is_refused(value: Any) -> None:
+def test_toml_text_of_unsupported_value_is_refused(value: Any) -> None:
     made = NativeConfig()
     made.values["x"] = value
     with pytest.raises(ValueError, match=r"mixes kinds|not a finite number|no form in TOML"):
         toml_text(made)
 
 
-def test_every_value_says_where_it_came_from() -> None:
+def test_toml_values_name_their_source() -> None:
     made = NativeConfig()
     made.put("a.b", 1, "declared")
     made.put(("list", 0, "c"), 2, "default")
@@ -68,7 +68,7 @@ def test_every_value_says_where_it_came_from() -> None:
     ]
 
 
-def test_overrides_replace_a_list_as_a_whole() -> None:
+def test_overrides_replace_whole_lists() -> None:
     made = NativeConfig()
     made.put(("source", 0, "a"), 1, "declared")
     made.merge({"source": [{"b": 2}]}, "overrides")
@@ -76,7 +76,7 @@ def test_overrides_replace_a_list_as_a_whole() -> None:
     assert "declared" not in toml_text(made)
 
 
-def test_a_script_hands_over_every_argument_unharmed(tmp_path: Path) -> None:
+def test_script_passes_every_argument_unchanged(tmp_path: Path) -> None:
     values = {"plain": "a/b-c", "text": 'it\'s $HOME `here` \\ "q"', "list": ["x", "y z"], "n": 1.5, "yes": True}
     arguments = arguments_of(config(values), hydra_value)
     script = tmp_path / "run.sh"
@@ -85,7 +85,7 @@ def test_a_script_hands_over_every_argument_unharmed(tmp_path: Path) -> None:
     assert shown == [*arguments, "more"]
 
 
-def test_a_script_without_arguments_still_takes_more(tmp_path: Path) -> None:
+def test_script_without_arguments_accepts_more(tmp_path: Path) -> None:
     script = tmp_path / "run.sh"
     script.write_text(script_text("echo start", {}, []))
     shown = subprocess.run(["bash", script, "--dry-run"], capture_output=True, text=True, check=True).stdout

@@ -137,7 +137,7 @@ def test_tasks_are_read_lazily() -> None:
     assert made.made == 4
 
 
-def test_tasks_are_a_sequence() -> None:
+def test_grader_tasks_behave_as_a_sequence() -> None:
     tasks = grader().tasks
     assert len(tasks) == 10
     assert tasks[-1].index == 9

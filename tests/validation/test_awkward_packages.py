@@ -132,21 +132,21 @@ def test_oracle_that_hangs_once_is_asked_about_the_other_tasks(stubborn: Seen):
     assert next(one.reward for one in stubborn.facts.scores if one.policy == "oracle" and one.task == 1) == 1.0
 
 
-def test_tests_that_hang_end_at_the_limit(stubborn: Seen):
+def test_hanging_tests_time_out(stubborn: Seen):
     assert set(stubborn.facts.failures) == {"tests"}
     assert stubborn.facts.failures["tests"].kind == "timeout"
 
 
-def test_tests_before_one_that_hangs_are_reported(stubborn: Seen):
+def test_tests_before_a_hanging_one_are_reported(stubborn: Seen):
     assert [(one.test, one.outcome) for one in stubborn.facts.tests] == [("tests/test_it.py::test_first", "passed")]
 
 
-def test_what_a_hanging_test_started_is_gone(stubborn: Seen):
+def test_hanging_test_leaves_no_processes(stubborn: Seen):
     assert stubborn.facts.tests
     assert processes_with("child-of-a-hanging-test") == []
 
 
-def test_facts_without_an_evaluation_have_no_rollouts(stubborn: Seen):
+def test_facts_without_evaluation_have_no_rollouts(stubborn: Seen):
     assert stubborn.facts.rollouts == ()
     assert "smoke" not in stubborn.facts.seconds
 
@@ -167,7 +167,7 @@ def test_secret_that_is_not_declared_is_missing(secretive: Seen):
     assert (failure.place.file, failure.place.line) == (file, line_of(secretive.package, file, "# asked for here"))
 
 
-def test_nothing_is_observed_of_what_does_not_load(secretive: Seen):
+def test_package_that_does_not_load_has_no_further_stages(secretive: Seen):
     assert secretive.facts.completed == ("venv", "wheel")
     assert secretive.facts.description is None
 
@@ -202,12 +202,12 @@ def test_reward_that_is_not_asynchronous_is_filed_with_its_function(plain: Seen)
     assert plain.score("the first").reward is None
 
 
-def test_text_that_is_no_unicode_does_no_harm(plain: Seen):
+def test_invalid_unicode_in_tasks_is_replaced(plain: Seen):
     assert plain.facts.failures == {}
     assert plain.facts.tasks[0].prompt[0]["content"] == "? <answer>"
 
 
-def test_without_an_oracle_one_is_derived(plain: Seen):
+def test_oracle_is_derived_if_none_exists(plain: Seen):
     score = next(one for one in plain.facts.scores if one.policy == "oracle")
     assert score.derived
     assert score.completion[0]["content"] == "<answer>x</answer>"

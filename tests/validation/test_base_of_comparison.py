@@ -65,7 +65,7 @@ def test_revision_is_read_from_git_and_the_work_tree_left_alone(root: Path, tmp_
     assert git(root, "status", "--porcelain") == before
 
 
-def test_modes_are_kept_and_attributes_have_no_say(root: Path, tmp_path: Path) -> None:
+def test_base_revision_keeps_modes_and_ignores_attributes(root: Path, tmp_path: Path) -> None:
     _, package = find_base(root, "HEAD").environment(ENTRY, tmp_path / "scratch")
     assert (package.folder / "tests" / "run.sh").stat().st_mode & 0o100
 
@@ -99,7 +99,7 @@ def test_base_without_a_lock_is_said_to_be_one(root: Path, tmp_path: Path) -> No
     ("given", "message"),
     [("nosuch", "neither a package's folder nor a revision"), ("environments", r"folder without pyproject\.toml")],
 )
-def test_what_is_no_base_is_refused(root: Path, given: str, message: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_base_that_is_invalid_is_refused(root: Path, given: str, message: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(root)
     with pytest.raises(DeclarationError, match=message):
         find_base(root, given)
@@ -117,6 +117,6 @@ def test_shallow_clone_is_told_how_to_get_more(root: Path, tmp_path: Path) -> No
         find_base(tmp_path / "shallow", "HEAD~1")
 
 
-def test_without_git_a_revision_is_refused_with_the_place(tmp_path: Path) -> None:
+def test_base_without_git_repository_is_refused(tmp_path: Path) -> None:
     with pytest.raises(DeclarationError, match="no git repository here"):
         find_base(tmp_path, "main")

@@ -79,7 +79,7 @@ def test_same_package_makes_the_same_wheel(package: Package, workspace: Workspac
     assert build(package, workspace).wheel == build(package, fresh).wheel
 
 
-def test_neither_time_nor_place_nor_rights_make_another_wheel(package: Package, workspace: Workspace, fresh: Workspace):
+def test_wheel_does_not_depend_on_time_place_or_permissions(package: Package, workspace: Workspace, fresh: Workspace):
     copy = fresh.root / "environments" / "plain"
     shutil.copytree(package.folder, copy)
     for path in copy.rglob("*.py"):
@@ -177,25 +177,25 @@ def hooked(environments: Path, name: str, hook: str) -> Package:
     return write_package(environments / name, "v1", files, settings=HOOKED.replace("hooked", name))
 
 
-def test_variables_that_a_build_leaves_behind_are_not_seen_by_the_next(environments: Path, fresh: Workspace):
+def test_build_variables_do_not_reach_the_next_build(environments: Path, fresh: Workspace):
     for name in ("leaves_first", "leaves_second"):
         overlay = build(hooked(environments, name, LEAVES), fresh).overlay
         assert (overlay / name / "seen.txt").read_text() == "nothing"
 
 
-def test_wheels_built_side_by_side_are_all_there(environments: Path, fresh: Workspace):
+def test_wheels_built_in_parallel_are_all_complete(environments: Path, fresh: Workspace):
     packages = [hooked(environments, f"beside_{number}", LEAVES) for number in range(4)]
     with ThreadPoolExecutor(4) as pool:
         made = list(pool.map(lambda package: build(package, fresh).wheel.filename, packages))
     assert made == [f"beside_{number}-0.1.0-py3-none-any.whl" for number in range(4)]
 
 
-def test_build_that_ends_its_host_process_fails_alone(environments: Path, fresh: Workspace, package: Package):
+def test_build_that_ends_its_process_fails_alone(environments: Path, fresh: Workspace, package: Package):
     assert failure(hooked(environments, "ends_it", ENDS_THE_BUILDER), fresh).kind == "raised"
     assert build(package, fresh).wheel.size > 0
 
 
-def test_build_that_takes_too_long_is_the_authors_to_mend(
+def test_build_that_exceeds_its_limit_is_a_package_failure(
     environments: Path, fresh: Workspace, monkeypatch: pytest.MonkeyPatch
 ):
     venv_for(wheel.BUILD_LOCK, fresh, threading.Event())
@@ -224,7 +224,7 @@ time.sleep(0.5)
 """
 
 
-def test_what_a_build_leaves_running_ends_with_it(environments: Path, fresh: Workspace):
+def test_build_leaves_no_running_processes(environments: Path, fresh: Workspace):
     mark = f"stray-of-{fresh.root}"
     package = hooked(environments, "leaves_a_process", LEAVES_A_PROCESS.replace("STRAY", mark))
     failure(package, fresh)  # no hook is in that file

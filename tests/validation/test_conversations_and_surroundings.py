@@ -38,7 +38,7 @@ def attempts(seen: Seen, text: str) -> list[NetworkAttempt]:
     return [attempt for attempt in seen.facts.network if text in attempt.address]
 
 
-def test_nothing_fails(seen: Seen):
+def test_observation_has_no_failures(seen: Seen):
     assert seen.facts.failures == {}
 
 
@@ -54,15 +54,15 @@ def test_verifiers_is_executed_once(seen: Seen):
 
 
 @pytest.mark.parametrize("name", CANARIES)
-def test_undeclared_variables_are_not_seen(seen: Seen, name: str):
+def test_undeclared_variables_are_hidden_from_the_worker(seen: Seen, name: str):
     assert name not in data_of(seen)["variables"]
 
 
-def test_undeclared_variables_are_not_seen_by_children(seen: Seen):
+def test_undeclared_variables_are_hidden_from_children(seen: Seen):
     assert "canary" not in data_of(seen)["childs_variables"]
 
 
-def test_declared_variables_are_seen(seen: Seen):
+def test_declared_variables_are_visible(seen: Seen):
     assert data_of(seen)["variables"]["SEARCH_API_KEY"] == "declared"
     assert "UNSET_API_KEY" not in data_of(seen)["variables"]
 
@@ -75,7 +75,7 @@ def test_home_folder_is_an_empty_one(seen: Seen, workspace: Workspace):
     assert data_of(seen)["variables"]["HOME"].startswith(f"{workspace.base}/scratch-")
 
 
-def test_tool_servers_see_no_more_than_the_worker(seen: Seen):
+def test_tool_servers_have_no_other_variables_than_worker(seen: Seen):
     if seen.package.generation == "v0":
         pytest.skip("v0 tools run in the worker itself")
     score = next(score for score in seen.facts.scores if score.policy == "oracle")
@@ -102,7 +102,7 @@ def test_swallowed_lookup_in_a_reward_is_recorded_with_its_line(seen: Seen, host
     assert (first.place.file, first.place.line) == (file, line_of(seen.package, file, mark))
 
 
-def test_loopback_is_not_an_attempt(seen: Seen):
+def test_loopback_connections_are_not_recorded(seen: Seen):
     assert {attempt.address.split(":")[0] for attempt in seen.facts.network} == {
         "203.0.113.9",
         "files.example.org",

@@ -114,14 +114,14 @@ def test_random_fault_costs_only_the_rollouts_it_meets(worker: Job, fault: str):
     assert all(has_gold(each) for each in rollouts if each.failure is None)
 
 
-def test_what_passes_is_asked_for_again_and_counted(worker: Job):
+def test_endpoint_rate_limits_are_retried_and_counted(worker: Job):
     rollouts = evaluated(worker, "429:first=5,retry-after=0.2", retries=5)
     assert all_came_once(rollouts)
     assert all(has_gold(each) for each in rollouts)
     assert sum(each.retries for each in rollouts) == 5
 
 
-def test_asking_again_has_an_end(worker: Job):
+def test_endpoint_retries_are_limited(worker: Job):
     rollouts = evaluated(worker, "503", retries=1)
     assert all_came_once(rollouts)
     assert {each.retries for each in rollouts} == {1}
@@ -135,7 +135,7 @@ def test_slow_endpoint_is_not_a_failing_one(worker: Job):
     assert min(each.seconds for each in rollouts) > 0.2
 
 
-def test_rollouts_that_were_made_already_are_not_made_again(worker: Job):
+def test_finished_rollouts_are_not_repeated(worker: Job):
     made = [("oracle", 0, 0), ("oracle", 0, 2), ("oracle", 2, 3)]
     rollouts = evaluated(worker, made=made)
     assert len(rollouts) == TASKS * ROLLOUTS - len(made)

@@ -71,7 +71,7 @@ vf.SingleTurnEnv = Shaky
 @pytest.mark.parametrize(
     ("name", "more", "origin"), [("forking", "", "environment"), ("threading_env", THREAD, "lock")]
 )
-def test_rollouts_are_played_by_jobs_that_have_scored_nothing(
+def test_rollouts_are_played_by_jobs_without_earlier_scoring(
     name: str, more: str, origin: str, environments: Path, workspace: Workspace, patch: pytest.MonkeyPatch
 ) -> None:
     package = write_package(environments / name, "v0", {"module.py": MODULE.format(more=more)})
@@ -113,7 +113,7 @@ def test_rollouts_that_fail_in_one_process_only_count_as_successes(
 
 
 @pytest.mark.worker
-def test_rollouts_that_fail_in_each_process_are_remembered_as_failures(
+def test_rollouts_that_fail_in_every_process_are_failures(
     environments: Path, workspace: Workspace, patch: pytest.MonkeyPatch
 ) -> None:
     facts = evaluated("broken", "True", environments, workspace, patch)
@@ -187,7 +187,7 @@ def test_evaluator_tries_failed_rollouts_again_where_that_helps(journal: Journal
     assert {one.failure for one in journal.kept("oracle", 4, 2, whole_groups=False)} == {None}
 
 
-def test_evaluator_with_jobs_that_all_fail_tries_two_tasks_again(journal: Journal) -> None:
+def test_evaluator_retries_only_two_tasks_if_they_fail_again(journal: Journal) -> None:
     jobs = Jobs([{0, 1, 3}])
     found = rollouts_of(jobs, journal)
     assert {place: said for place, said in found.items() if said} == {
@@ -198,7 +198,7 @@ def test_evaluator_with_jobs_that_all_fail_tries_two_tasks_again(journal: Journa
     assert len(jobs.played) == 2
 
 
-def test_evaluator_that_loses_a_job_goes_on_in_another(journal: Journal) -> None:
+def test_evaluator_replaces_a_lost_job(journal: Journal) -> None:
     jobs = Jobs([set()], lost={0: (3, CRASH)})
     assert rollouts_of(jobs, journal) == EVERY
     assert jobs.played == [[(0, 0), (0, 1), (1, 0)], [(1, 1), (2, 0), (2, 1), (3, 0), (3, 1)]]
@@ -211,7 +211,7 @@ def test_evaluator_that_loses_two_jobs_keeps_what_was_played(journal: Journal) -
     assert len(list(journal.kept("oracle", 4, 2, whole_groups=False))) == 4
 
 
-def test_evaluator_with_a_job_that_hangs_does_not_wait_for_another(journal: Journal) -> None:
+def test_evaluator_stops_after_a_job_that_hangs(journal: Journal) -> None:
     jobs = Jobs([set()], lost={0: (3, HANG)})
     with pytest.raises(WorkerLost):
         rollouts_of(jobs, journal)

@@ -95,7 +95,7 @@ def changed(group: str, name: str) -> tuple[EnvironmentEntry, ObservationRequest
         ("request", ObservationRequest),
     ],
 )
-def test_every_setting_has_another_value_here(group: str, kind: Any) -> None:
+def test_setting_groups_are_complete(group: str, kind: Any) -> None:
     assert set(OTHER_VALUES[group]) == {one.name for one in fields(kind)}
 
 

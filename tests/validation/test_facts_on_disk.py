@@ -83,23 +83,23 @@ def again(facts: Facts, path: Path) -> Facts:
 
 
 @pytest.mark.parametrize("facts", [FULL, Facts("sums", "k", "d")], ids=["full", "empty"])
-def test_facts_come_back_as_they_were(facts: Facts, path: Path):
+def test_facts_round_trip(facts: Facts, path: Path):
     assert again(facts, path) == facts
 
 
-def test_not_a_number_comes_back_as_such(path: Path):
+def test_facts_round_trip_nan(path: Path):
     score = again(replace(FULL, scores=(replace(SCORE, reward=math.nan),)), path).scores[0]
     assert score.reward is not None
     assert math.isnan(score.reward)
 
 
 @pytest.mark.parametrize("number", [math.inf, -math.inf, 5e-324, 1.7976931348623157e308, -0.0, 0.1])
-def test_every_other_number_comes_back_to_the_last_digit(number: float, path: Path):
+def test_facts_round_trip_extreme_numbers_exactly(number: float, path: Path):
     found = again(replace(FULL, scores=(replace(SCORE, reward=number),)), path).scores[0].reward
     assert repr(found) == repr(number)
 
 
-def test_half_a_pair_of_surrogates_is_written_by_its_number():
+def test_json_text_escapes_lone_surrogate():
     assert json.loads(as_json({"said": "\ud800"})) == {"said": "\ud800"}
 
 
@@ -107,13 +107,13 @@ def test_missing_reward_is_not_zero(path: Path):
     assert again(FULL, path).scores[0].reward is None
 
 
-def test_writing_leaves_nothing_else_behind(path: Path):
+def test_write_facts_leaves_no_other_files(path: Path):
     write_facts(FULL, path)
     write_facts(FULL, path)
     assert list(path.parent.iterdir()) == [path]
 
 
-def test_writing_that_fails_leaves_what_was_there(path: Path):
+def test_write_facts_that_fails_keeps_the_old_file(path: Path):
     write_facts(FULL, path)
     circular: list[object] = []
     circular.append(circular)
@@ -165,5 +165,5 @@ def test_environments_own_failures_may_be_remembered(kind: str):
 
 
 @pytest.mark.parametrize("kind", ["timeout", "crash", "memory", "protocol", "infrastructure"])
-def test_broken_infrastructure_is_not_remembered(kind: str):
+def test_infrastructure_failure_is_broken_infrastructure(kind: str):
     assert set(replace(FULL, failures={"load": replace(FAILURE, kind=kind)}).broken_infrastructure()) == {"load"}

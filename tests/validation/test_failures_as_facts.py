@@ -32,7 +32,7 @@ class MissingKeyError(Exception):
         (MemoryError(), "memory"),
     ],
 )
-def test_kinds(error: BaseException, kind: str):
+def test_failure_kind_follows_the_exception(error: BaseException, kind: str):
     assert kind_of(error) == kind
 
 
@@ -64,7 +64,7 @@ def test_cause_that_was_hidden_does_not_count():
     assert kind_of(raised(hide)) == "raised"
 
 
-def test_causes_that_go_in_circles_end():
+def test_exception_causes_in_a_circle_terminate():
     first, second = ValueError("first"), ValueError("second")
     first.__cause__, second.__cause__ = second, first
     assert list(causes(first)) == [first, second]
@@ -99,7 +99,7 @@ def test_message_that_raises_does_not_hide_the_failure():
     assert Sources().failure(Mute())["type"] == "Mute"
 
 
-def test_leaving_is_said_as_an_exception():
+def test_system_exit_is_described_as_exception():
     assert str(said_as_exception(SystemExit(3))) == "the environment called exit(3)"
 
 

@@ -118,7 +118,7 @@ def test_bill_that_cannot_be_is_not_believed(claimed: Any) -> None:
         assert relay.spending.tokens.completion == 100
 
 
-def test_what_is_said_passes_as_it_is_and_whole() -> None:
+def test_long_hostile_reply_is_passed_on_unchanged() -> None:
     text = "\x1b]0;owned\x07\x1b[2J\u202e\ud800\x00" + "x" * 200_000
     body = json.dumps(SOUND | {"choices": [{"message": {"role": "assistant", "content": text}}]}).encode()
     with relayed(says(body)) as (relay, _):

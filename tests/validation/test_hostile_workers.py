@@ -106,7 +106,7 @@ def all_gone(mark: str) -> bool:
     return True
 
 
-def test_leaving_hard_is_a_crash_with_its_exit_code(hostile: Callable[[str], Path], workspace: Workspace):
+def test_worker_that_exits_is_a_crash_with_exit_code(hostile: Callable[[str], Path], workspace: Workspace):
     failure = lost(hostile("import os; os._exit(7)"), workspace)
     assert (failure.kind, failure.message) == ("crash", "the worker ended with exit code 7")
 
@@ -133,7 +133,7 @@ def test_crash_shows_what_was_printed_last(hostile: Callable[[str], Path], works
         ("raise KeyboardInterrupt", "the environment raised KeyboardInterrupt('')"),
     ],
 )
-def test_leaving_softly_is_reported_and_the_worker_lives_on(
+def test_worker_system_exit_is_reported_as_raised(
     hostile: Callable[[str], Path], workspace: Workspace, module: str, message: str
 ):
     failure = failed(hostile(module), workspace)
@@ -148,7 +148,7 @@ def test_hang_at_import_ends_at_the_limit(hostile: Callable[[str], Path], worksp
     assert (failure.kind, failure.message) == ("timeout", "no answer after 3 s")
 
 
-def test_what_is_printed_is_never_an_answer(hostile: Callable[[str], Path], workspace: Workspace):
+def test_worker_output_is_never_taken_for_an_answer(hostile: Callable[[str], Path], workspace: Workspace):
     module = """
         import os, sys
         garbage = '{"id": 1, "event": "done"}\\n'
@@ -161,7 +161,7 @@ def test_what_is_printed_is_never_an_answer(hostile: Callable[[str], Path], work
     assert failed(hostile(module), workspace).message == "loaded this far"
 
 
-def test_garbage_on_every_open_file_is_a_broken_protocol(hostile: Callable[[str], Path], workspace: Workspace):
+def test_worker_garbage_on_open_files_is_a_protocol_failure(hostile: Callable[[str], Path], workspace: Workspace):
     module = """
         import os
         for file in range(3, 64):
@@ -175,7 +175,7 @@ def test_garbage_on_every_open_file_is_a_broken_protocol(hostile: Callable[[str]
     assert "garbage" in failure.message
 
 
-def test_closing_every_file_is_a_broken_protocol(hostile: Callable[[str], Path], workspace: Workspace):
+def test_worker_that_closes_all_files_is_a_protocol_failure(hostile: Callable[[str], Path], workspace: Workspace):
     failure = lost(hostile("import os, time; os.closerange(3, 64); time.sleep(600)"), workspace)
     assert (failure.kind, failure.message) == ("protocol", "the worker sent nothing more and closed its channel")
 
@@ -216,7 +216,7 @@ def test_flood_of_errors_is_read_and_forgotten(hostile: Callable[[str], Path], w
     assert failed(hostile(module), workspace).message == "after the flood"
 
 
-def test_filling_memory_ends_the_worker(hostile: Callable[[str], Path], workspace: Workspace):
+def test_worker_above_memory_limit_is_ended(hostile: Callable[[str], Path], workspace: Workspace):
     module = """
         import time
         held = []
@@ -243,7 +243,7 @@ def test_memory_of_strays_counts_as_well(hostile: Callable[[str], Path], workspa
     assert lost(hostile(module), workspace, memory=800 * 2**20).kind == "memory"
 
 
-def test_strays_of_every_kind_are_gone_when_the_worker_is_ended(hostile: Callable[[str], Path], workspace: Workspace):
+def test_worker_shutdown_ends_detached_processes(hostile: Callable[[str], Path], workspace: Workspace):
     overlay = hostile(SPAWN.format(name="strays") + "raise ValueError('spawned')")
     with worker_at(overlay, workspace) as worker:
         with pytest.raises(StageFailed):
@@ -304,7 +304,7 @@ def host(hostile: Callable[[str], Path], fresh: Workspace) -> Iterator[subproces
     process.wait()
 
 
-def test_everything_is_gone_when_the_host_is_killed(host: subprocess.Popen[bytes], tmp_path: Path):
+def test_worker_processes_end_with_a_killed_host(host: subprocess.Popen[bytes], tmp_path: Path):
     assert len(processes_with("stray-of-orphaned")) >= 3
     assert len(processes_with(str(tmp_path))) >= 2  # the worker and its supervisor, by their PYTHONPATH
     host.kill()

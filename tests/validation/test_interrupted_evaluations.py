@@ -79,14 +79,14 @@ def test_torn_line_costs_its_own_rollout_only(path: Path):
 
 
 @pytest.mark.parametrize("kind", ["provider", "infrastructure", "crash"])
-def test_what_another_try_may_not_have_is_made_again(path: Path, kind: Any):
+def test_journal_drops_failures_that_may_pass_on_retry(path: Path, kind: Any):
     journal = Journal(path)
     journal.append(rollout(0, 0, reward=None, failure=Failure(kind, "Error", "")))
     journal.append(rollout(0, 1, reward=None, failure=Failure("raised", "Error", "")))
     assert [each.rollout for each in journal.kept("blend", 2, 3, whole_groups=False)] == [1]
 
 
-def test_rollouts_of_others_and_beyond_what_is_asked_are_left_out(path: Path):
+def test_journal_excludes_foreign_and_surplus_rollouts(path: Path):
     journal = Journal(path)
     for one in (rollout(0, 0, "oracle"), rollout(0, 3), rollout(0, 2), rollout(0, 2)):
         journal.append(one)
@@ -98,7 +98,7 @@ def test_fresh_journal_forgets(path: Path):
     assert Journal(path, fresh=True).kept("blend", 2, 3, whole_groups=False) == []
 
 
-def test_pace_tells_of_done_mean_errors_speed_and_time_left():
+def test_progress_line_shows_count_mean_errors_speed_and_rest():
     now = 0.0
     progress = RolloutProgress(8, clock=lambda: now)
     progress.count(rollout(0, 0), kept=True)

@@ -29,7 +29,7 @@ def only(machine: Machine, level: str) -> HealthCheck:
     return check
 
 
-def test_a_machine_that_has_everything_is_well():
+def test_health_of_complete_machine_is_ok():
     assert {check.level for check in examined(WELL)} == {"ok"}
 
 
@@ -46,7 +46,7 @@ def test_a_machine_that_has_everything_is_well():
         ({"problems": (Problem("environments/a/requirements.lock", None, "is stale"),)}, "locks"),
     ],
 )
-def test_what_is_needed_and_not_there_fails_and_says_what_to_do(lack: dict[str, object], name: str):
+def test_health_without_required_tool_fails_with_fix(lack: dict[str, object], name: str):
     check = only(replace(WELL, **lack), "fail")
     assert check.name == name
     assert check.do
@@ -67,7 +67,7 @@ def test_what_is_needed_and_not_there_fails_and_says_what_to_do(lack: dict[str, 
         ({"endpoints": (Reach("mini", "MINI_KEY", True, None, "refused"),)}, "endpoint mini"),
     ],
 )
-def test_what_some_need_is_advice_with_something_to_do(lack: dict[str, object], name: str):
+def test_health_without_optional_tool_is_advice_with_fix(lack: dict[str, object], name: str):
     check = only(replace(WELL, **lack), "advice")
     assert check.name == name
     assert check.do

@@ -56,7 +56,7 @@ def test_key_is_added_here_and_the_workers_own_is_dropped() -> None:
     assert [one.authorization for one in fake.chats] == [f"Bearer {KEY}"]
 
 
-def test_tokens_and_money_are_counted() -> None:
+def test_relay_counts_tokens_and_cost() -> None:
     with relayed() as (_, relay):
         ask(relay)
         ask(relay)
@@ -85,7 +85,7 @@ def test_bad_moment_is_tried_again(fault: str) -> None:
         assert relay.spending.retries == 2
 
 
-def test_rate_limits_are_free_and_broken_answers_are_charged() -> None:
+def test_relay_charges_broken_answers_but_not_rate_limits() -> None:
     with relayed() as (fake, relay):
         fake.faults = ["429"]
         ask(relay)
@@ -107,7 +107,7 @@ def test_outage_ends_in_an_error_that_names_the_endpoint() -> None:
         assert relay.spending.failed == 1
 
 
-def test_retry_after_is_honoured() -> None:
+def test_relay_waits_for_retry_after() -> None:
     with relayed() as (fake, relay):
         fake.faults, fake.retry_after = ["429"], "0.4"
         started = datetime.now(UTC)
@@ -115,7 +115,7 @@ def test_retry_after_is_honoured() -> None:
         assert (datetime.now(UTC) - started).total_seconds() >= 0.4
 
 
-def test_retry_after_as_number_date_and_nonsense() -> None:
+def test_retry_after_accepts_number_and_date_only() -> None:
     now = datetime(2026, 11, 20, 12, 0, 0, tzinfo=UTC)
     assert retry_after("7", now) == 7
     assert retry_after("Fri, 20 Nov 2026 12:00:30 GMT", now) == 30
@@ -124,7 +124,7 @@ def test_retry_after_as_number_date_and_nonsense() -> None:
     assert [retry_after(text, now) for text in (None, "", "soon", "nan")] == [None] * 4
 
 
-def test_no_more_calls_at_once_than_the_endpoint_is_declared_with() -> None:
+def test_relay_limits_concurrent_calls() -> None:
     with relayed(concurrency=3) as (fake, relay), ThreadPoolExecutor(12) as pool:
         fake.always = "slow"
         answers = list(pool.map(lambda _: ask(relay)[0], range(12)))
@@ -145,14 +145,14 @@ def test_ceiling_holds_whatever_is_in_flight() -> None:
     assert len(fake.chats) == 3
 
 
-def test_what_calls_in_flight_do_not_use_is_there_for_others() -> None:
+def test_relay_releases_unused_budget_of_finished_calls() -> None:
     with relayed(ceiling=0.0025, concurrency=8) as (fake, relay), ThreadPoolExecutor(8) as pool:
         fake.usage = {"prompt_tokens": 1, "completion_tokens": 1}
         answers = list(pool.map(lambda _: ask(relay)[0], range(16)))
     assert answers == [200] * 16
 
 
-def test_without_a_ceiling_nothing_is_refused() -> None:
+def test_relay_without_ceiling_refuses_nothing() -> None:
     with relayed(ceiling=None, input_price=None, output_price=None) as (_, relay):
         assert ask(relay)[0] == 200
         assert relay.spending.cost == 0
@@ -168,7 +168,7 @@ def test_environment_cannot_ask_for_more_tokens_or_for_another_model() -> None:
     assert len(fake.chats) == 1
 
 
-def test_reasoning_models_are_asked_in_their_own_way() -> None:
+def test_reasoning_model_gets_max_completion_tokens_only() -> None:
     body = sent_body(replace(ENDPOINT, style="reasoning"), {"messages": MESSAGES, "temperature": 1.0, "max_tokens": 7})
     assert body == {"messages": MESSAGES, "model": MODEL, "max_completion_tokens": 7}
 
@@ -186,7 +186,7 @@ def test_stream_is_answered_as_one() -> None:
     assert last == "[DONE]"
 
 
-def test_only_who_knows_the_address_may_spend() -> None:
+def test_relay_refuses_requests_without_secret_path() -> None:
     with relayed() as (fake, relay):
         address = relay.base_url.split("/")
         wrong = "/".join([*address[:3], "guess", *address[4:]])
@@ -204,7 +204,7 @@ def test_key_that_is_said_back_is_hidden(fault: str) -> None:
     assert "[key]" in json.dumps(answer)
 
 
-def test_scrubbing_reaches_keys_and_values_and_leaves_placeholders() -> None:
+def test_scrubber_replaces_secret_in_keys_and_values() -> None:
     scrubber = Scrubber("secret/key+1")
     assert scrubber.value({"secret/key+1": ["a secret/key+1", {"x": "secret%2Fkey%2B1"}, 3]}) == {
         "[key]": ["a [key]", {"x": "[key]"}, 3]
@@ -212,7 +212,7 @@ def test_scrubbing_reaches_keys_and_values_and_leaves_placeholders() -> None:
     assert Scrubber("none").text("none of it") == "none of it"
 
 
-def test_facts_are_scrubbed_of_key_and_address() -> None:
+def test_relay_scrubs_key_and_address_from_facts() -> None:
     with relayed() as (_, relay):
         said = relay.scrub({"failure": {"message": f"POST {relay.base_url} with {KEY}"}})
         secret = relay.base_url.split("/")[3]
@@ -220,7 +220,7 @@ def test_facts_are_scrubbed_of_key_and_address() -> None:
     assert secret not in str(said)
 
 
-def test_after_a_wrong_key_nobody_is_asked_again() -> None:
+def test_relay_stops_calling_after_rejected_key() -> None:
     with relayed(key="sk-wrong-key-000000") as (fake, relay):
         first, second = ask(relay), ask(relay)
         assert relay.refusal is not None
@@ -249,7 +249,7 @@ def test_listed_model_costs_nothing_to_check() -> None:
     assert [one.path for one in checked().seen] == ["/v1/models"]
 
 
-def test_without_a_list_one_token_is_asked_for() -> None:
+def test_endpoint_check_without_model_list_requests_one_token() -> None:
     fake = checked(lambda fake: setattr(fake, "models", None))
     assert fake.chats[0].body["max_tokens"] == 1
 
@@ -273,7 +273,7 @@ def test_port_where_nobody_listens() -> None:
     assert "127.0.0.1:9" in str(error)
 
 
-def test_no_money_left_is_not_a_bad_moment() -> None:
+def test_payment_required_is_a_refusal_and_not_a_retry() -> None:
     assert refusal_in(providers.ProviderAnswer(402, {"error": "insufficient credits"})) == "refused"
     assert refusal_in(providers.ProviderAnswer(400, {"error": {"message": "too long", "code": "context"}})) is None
 

@@ -95,7 +95,7 @@ os._exit(0)
 
 @pytest.mark.worker
 @pytest.mark.parametrize("generation", EXEMPLARS)
-def test_paths_below_real_verifiers_are_all_that_is_remembered(generation: str, workspace: Workspace) -> None:
+def test_remembered_paths_below_verifiers_are_the_known_ones(generation: str, workspace: Workspace) -> None:
     stop = threading.Event()
     venv = venv_for(REPOSITORY / "environments" / EXEMPLARS[generation] / "requirements.lock", workspace, stop)
     with workspace.scratch() as scratch:
@@ -137,14 +137,14 @@ def library(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 
 
 @pytest.mark.usefixtures("library")
-def test_paths_below_what_stands_for_a_module_does_not_ask_what_it_is() -> None:
+def test_paths_below_does_not_resolve_lazy_modules() -> None:
     assert [(one.name, one.rest, one.kind) for one in paths_below(nowhere())] == [
         ("cache", "/cache", str),
         ("folder", "", PurePosixPath),
     ]
 
 
-def test_move_lets_each_keep_the_same_path_below_another_folder(library: Any) -> None:
+def test_move_replaces_only_the_folder_part_of_paths(library: Any) -> None:
     move(paths_below(nowhere()), "/new")
     assert (library.cache, library.folder, library.other) == ("/new/cache", PurePosixPath("/new"), "/elsewhere")
     assert library.alike == f"{nowhere()}s"

@@ -109,11 +109,11 @@ def test_default_is_changed():
         '"""What this is for."""',
     ],
 )
-def test_texts_that_no_reward_reads_are_left_alone(statement: str):
+def test_texts_unused_by_rewards_are_not_mutated(statement: str):
     assert "change text" not in changes(f"def f(a):\n    {statement}\n    return a\n")
 
 
-def test_only_lines_that_ran_are_mutated():
+def test_mutants_are_made_only_of_executed_lines():
     source = """\
         def reward(a):
             if a == 1:
@@ -142,7 +142,7 @@ def test_function_around_one_that_ran_did_not_run_itself():
     assert set(changes(source, lines=[5])) == {"move boundary", "flip comparison", "fix return"}
 
 
-def test_constants_are_mutated_where_code_that_ran_names_them():
+def test_constants_used_by_executed_code_are_mutated():
     source = """\
         LIMIT = 10
         UNUSED = 20
@@ -160,7 +160,7 @@ def test_constant_is_found_through_an_import():
     assert {site.function for site in sites if site.file == "a.py"} == {"LIMIT"}
 
 
-def test_ids_survive_a_move_and_change_with_the_statement():
+def test_mutant_ids_survive_moves_and_change_with_statement():
     source = """\
         def f(a):
             return a == 1
@@ -171,7 +171,7 @@ def test_ids_survive_a_move_and_change_with_the_statement():
     assert not set(ids(source)) & {each for each in ids(other) if "flip" in each}
 
 
-def test_equal_changes_of_equal_statements_have_ids_of_their_own():
+def test_mutant_ids_of_equal_statements_are_distinct():
     source = """\
         def f(a):
             a = a + 1

@@ -113,14 +113,14 @@ def of(mutation: Mutation, function: str, operator: str) -> list[Mutant]:
     return [each for each in mutation.mutants if each.function.endswith(function) and each.operator == operator]
 
 
-def test_every_mutant_is_tried_or_said_to_be_left_out(weak: Mutation):
+def test_mutants_are_all_tried_without_limits(weak: Mutation):
     assert weak.bound == "all"
     assert weak.exist == len(weak.mutants) > 30
     assert not weak.left_out
     assert weak.count("skipped") == 0
 
 
-def test_weak_cases_leave_survivors_and_more_cases_kill_them(weak: Mutation, strong: Mutation):
+def test_cases_that_are_stronger_kill_more_mutants(weak: Mutation, strong: Mutation):
     assert weak.score is not None
     assert strong.score is not None
     assert weak.score < 0.75 < strong.score
@@ -173,7 +173,7 @@ def test_default_is_mutated(strong: Mutation):
     assert mutant.outcome == "killed"
 
 
-def test_what_a_cache_holds_is_forgotten(strong: Mutation):
+def test_mutant_resets_caches(strong: Mutation):
     assert {each.outcome for each in of(strong, "in_words", "drop normalisation")} == {"killed"}
 
 
@@ -189,12 +189,12 @@ def test_mutant_that_ends_the_process_is_killed_and_others_are_tried(strong: Mut
     assert strong.exist == len(strong.mutants)
 
 
-def test_code_that_no_conversation_reaches_is_counted_and_not_mutated(strong: Mutation):
+def test_unreached_code_is_counted_and_not_mutated(strong: Mutation):
     assert not [name for name in strong.functions if "never_called" in name]
     assert strong.unreached >= 1
 
 
-def test_code_that_only_loads_is_not_mutated(strong: Mutation):
+def test_loading_code_is_not_mutated(strong: Mutation):
     names = {name.rpartition(".")[2] for name in strong.functions}
     assert not names & {"load_environment", "load"}
 

@@ -140,18 +140,18 @@ def told_apart(code: Code, mutant: Callable[[str], float]) -> MutantTrial:
     return trial
 
 
-def test_variation_scored_otherwise_tells_mutant_apart():
+def test_distinguishing_reply_is_the_first_with_another_score():
     trial = told_apart(Code(lambda reply: float("4" in reply)), lambda reply: float("<answer>4" in reply))
     assert trial.apart is not None
     assert (trial.apart["original"], trial.apart["mutant"]) == ({"reward": 1.0}, {"reward": 0.0})
 
 
-def test_mutant_with_equal_scores_is_not_told_apart():
+def test_distinguishing_reply_of_equal_mutant_is_none():
     trial = told_apart(Code(lambda reply: float("4" in reply)), lambda reply: float(reply.count("4") > 0))
     assert trial.apart is None
 
 
-def test_mutant_hanging_on_variations_is_not_told_apart(monkeypatch: pytest.MonkeyPatch):
+def test_distinguishing_reply_of_hanging_mutant_is_none(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(mutation_bench, "HANGING_SECONDS", 0.05)
     monkeypatch.setattr(mutation_bench, "MOST_VARIATIONS", 3)
     trial = told_apart(Code(lambda reply: float("4" in reply)), lambda _: busy(60.0) or 1.0)

@@ -46,7 +46,7 @@ def test_expectation_means_to_the_worker_what_it_means_to_the_gate(text: str):
         assert killed(probe, holding, value) != expectation.holds(value), value
 
 
-def test_gold_must_earn_what_it_earned():
+def test_probe_of_oracle_requires_the_recorded_reward():
     probe = probes(score("oracle", 1.0))["policy oracle on task 0"]
     assert killed(probe, 1.0, 0.9)
     assert killed(probe, 1.0, 1.5)
@@ -59,12 +59,12 @@ def test_wrong_policy_must_stay_below_the_reference_reply():
     assert not killed(found["policy near-miss on task 0"], 0.2, 0.4)
 
 
-def test_what_did_not_hold_before_kills_nothing():
+def test_probe_that_failed_without_mutation_kills_nothing():
     found = probes(score("oracle", 1.0), score("near-miss", 1.0, reply="wrong"))
     assert not killed(found["policy near-miss on task 0"], 1.0, 1.0)
 
 
-def test_silence_must_stay_at_the_floor_and_form_within_its_share():
+def test_probe_of_nop_and_format_only_allows_declared_limits():
     found = probes(score("oracle", 1.0), score("nop", 0.0), score("format-only", 0.0))
     assert killed(found["policy nop on task 0"], 0.0, 0.1)
     assert not killed(found["policy nop on task 0"], 0.0, 0.04)
@@ -95,7 +95,7 @@ def test_range_follows_from_weights_and_declaration():
     assert limits_of(declared, functions) == (0.0, 10.0, 0.1)
 
 
-def test_cases_come_first_and_long_replies_not_at_all():
+def test_probes_start_with_cases_and_omit_long_replies():
     found = probes(
         score("oracle", 1.0),
         score("long-junk", 0.0, reply="x" * (LONGEST_REPLY + 1)),
@@ -115,7 +115,7 @@ def test_probe_holds_earlier_rewards_and_whether_it_was_played():
         assert probe["played"] == conversational
 
 
-def test_one_conversation_of_each_outcome_comes_before_a_second_of_any():
+def test_probes_alternate_between_outcomes():
     right, wrong = (
         [score(policy, reward, task) for task in range(3)] for policy, reward in (("oracle", 1.0), ("echo", 0.0))
     )
@@ -123,7 +123,7 @@ def test_one_conversation_of_each_outcome_comes_before_a_second_of_any():
     assert names == ["oracle", "echo", "hedge", "oracle", "echo", "oracle", "echo"]
 
 
-def test_how_long_a_conversation_took_by_the_clock_does_not_matter():
+def test_probes_ignore_wall_clock_duration():
     slow = replace(score("oracle", 1.0), seconds=3.0)
     assert list(probes(slow)) == list(probes(score("oracle", 1.0)))
 
@@ -163,6 +163,6 @@ def test_conversation_of_a_rewarded_episode_is_held_to_its_functions():
     assert expected_of(episode, {"reward": 0.5, "other": 0.5}, played=True) is None
 
 
-def test_scores_differ_by_name_the_reward_first():
+def test_score_differences_list_the_reward_first():
     assert differences({"reward": 1.0, "a": 0.0, "b": None}, {"reward": 0.0, "a": 0.5, "b": None}) == ["reward", "a"]
     assert differences({"a": 0.1 + 0.2}, {"a": 0.3}) == []

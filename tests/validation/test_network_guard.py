@@ -16,7 +16,7 @@ from envops_worker import confinement
     "host",
     ["127.0.0.1", "127.8.9.10", "::1", "::ffff:127.0.0.1", "localhost", "LocalHost", "", "0.0.0.0", "::", "::1%lo"],
 )
-def test_loopback_is_local(host: str):
+def test_loopback_address_is_local(host: str):
     assert confinement._is_local(host)
 
 
@@ -29,7 +29,7 @@ def test_machines_own_name_is_local():
     ["10.0.0.1", "192.168.1.1", "169.254.169.254", "8.8.8.8", "fe80::1", "::ffff:8.8.8.8", "localhost.example.org",
      "127.0.0.1.example.org", "huggingface.co", "255.255.255.255"],
 )  # fmt: skip
-def test_everything_else_is_not(host: str):
+def test_other_addresses_are_not_local(host: str):
     assert not confinement._is_local(host)
 
 
@@ -62,7 +62,7 @@ def test_name_is_told(host: object, told: str):
 
 
 @pytest.mark.parametrize("host", [None, "localhost", "8.8.8.8", "2001:db8::1"])
-def test_what_nobody_is_asked_about_is_not_told(host: object):
+def test_lookup_of_local_name_or_address_is_not_reported(host: object):
     assert confinement._address_of_lookup((host,)) is None
 
 

@@ -101,7 +101,7 @@ def run_program(tools: Path, folder: Path) -> dict[str, Any]:
     return known
 
 
-def test_new_policy_in_one_file_and_one_line_reaches_replies_docs_report_and_key(tmp_path: Path) -> None:
+def test_policy_added_in_one_file_reaches_docs_report_and_key(tmp_path: Path) -> None:
     tools = tmp_path / "tools"
     shutil.copytree(TOOLS, tools, ignore=shutil.ignore_patterns("__pycache__"))
     table = tools / "envops_worker" / "policies" / "__init__.py"
@@ -119,7 +119,7 @@ def test_new_policy_in_one_file_and_one_line_reaches_replies_docs_report_and_key
     assert after["digest"] != before["digest"]
 
 
-def test_names_of_policies_stand_in_the_table_alone() -> None:
+def test_policy_names_are_written_only_in_the_table() -> None:
     names = {each.name for each in POLICIES} - WORDS
     strays = [
         f"{path.relative_to(TOOLS)}:{node.lineno} {node.value}"
@@ -131,7 +131,7 @@ def test_names_of_policies_stand_in_the_table_alone() -> None:
     assert strays == []
 
 
-def test_policies_import_the_standard_library_alone() -> None:
+def test_policies_import_only_the_standard_library() -> None:
     """The host imports them, and has none of an environment's packages."""
     own = ("envops_worker.policies", "envops_worker.messages", "envops_worker.failures")
     strays = [
@@ -150,7 +150,7 @@ def _imported(node: ast.AST) -> list[str]:
     return [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
 
 
-def test_policies_that_reply_to_more_tasks_come_first_and_the_oracle_before_all() -> None:
+def test_policies_are_ordered_by_task_count_after_oracle() -> None:
     assert POLICIES[0] is oracle
     counts = [each.tasks for each in POLICIES[1:] if each.tasks is not None]
     assert counts == sorted(counts, reverse=True)
@@ -164,6 +164,6 @@ def test_policy_is_documented(each: Any) -> None:
     assert each.bound in BOUNDS
 
 
-def test_policy_with_a_name_that_is_taken_is_refused() -> None:
+def test_policy_with_taken_name_is_refused() -> None:
     with pytest.raises(ValueError, match="two policies are called oracle"):
         policy("oracle", reply="another one", bound="maximum")(oracle.make)

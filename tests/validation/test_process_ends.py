@@ -184,7 +184,7 @@ def host_of(tmp_path: Path) -> Iterator[Callable[[], subprocess.Popen[bytes]]]:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL], ids=["Ctrl-C", "kill -9"])
-def test_host_that_is_ended_takes_everything_along(
+def test_processes_end_with_their_host(
     number: signal.Signals, waiting: Noting, host_of: Callable[[], subprocess.Popen[bytes]], tmp_path: Path
 ) -> None:
     host = host_of()
@@ -197,7 +197,7 @@ def test_host_that_is_ended_takes_everything_along(
     assert processes_with(str(tmp_path)) == []
 
 
-def test_two_runs_at_once_do_not_end_each_other(
+def test_processes_of_parallel_runs_are_independent(
     waiting: Noting, host_of: Callable[[], subprocess.Popen[bytes]], tmp_path: Path
 ) -> None:
     first, second = host_of(), host_of()
@@ -227,9 +227,7 @@ def process_in(role: str, job: psutil.Process) -> psutil.Process:
 
 
 @pytest.mark.parametrize("role", ROLES)
-def test_process_that_is_killed_fails_its_environment_alone(
-    role: str, environments: Path, workspace: Workspace
-) -> None:
+def test_killed_process_fails_only_its_environment(role: str, environments: Path, workspace: Workspace) -> None:
     name = role.replace(" ", "_")
     left, right = (Noting(environments / f"{side}_{name}") for side in ("left", "right"))
     before = children()
@@ -255,7 +253,7 @@ def test_process_that_is_killed_fails_its_environment_alone(
 
 
 @pytest.mark.parametrize("role", ["job", "supervisor"])
-def test_new_process_that_is_killed_fails_its_environment(role: str, environments: Path, workspace: Workspace) -> None:
+def test_killed_fresh_process_fails_its_environment(role: str, environments: Path, workspace: Workspace) -> None:
     """Where nothing is forked from a template, each job has a supervisor of its own."""
     one = Noting(environments / f"new_{role}")
     one.package = replace(one.package, fresh_process=True)

@@ -42,16 +42,16 @@ def gone(mark: str) -> bool:
     return not processes_with(mark)
 
 
-def test_what_is_printed_on_either_stream_comes_back(tmp_path: Path):
+def test_program_output_includes_both_streams(tmp_path: Path):
     code = "import sys; print('out', flush=True); print('err', file=sys.stderr)"
     assert run(tmp_path, code).split() == ["out", "err"]
 
 
-def test_bytes_that_are_no_text_come_back_readable(tmp_path: Path):
+def test_program_output_with_invalid_bytes_is_readable(tmp_path: Path):
     assert run(tmp_path, "import os; os.write(1, b'\\xff')") == "\ufffd"
 
 
-def test_it_runs_in_its_folder_and_reads_nothing(tmp_path: Path):
+def test_program_runs_in_its_folder_without_input(tmp_path: Path):
     assert run(tmp_path, "import os, sys; print(os.getcwd() + sys.stdin.read())").strip() == str(tmp_path)
 
 
@@ -63,7 +63,7 @@ def test_exit_code_is_a_failure_with_the_end_of_what_was_printed(tmp_path: Path)
     assert "start" not in found.message
 
 
-def test_more_than_a_pipe_holds_is_no_trouble(tmp_path: Path):
+def test_program_output_beyond_pipe_size_is_complete(tmp_path: Path):
     assert len(run(tmp_path, "print('x' * 5_000_000)")) == 5_000_001
 
 

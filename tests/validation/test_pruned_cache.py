@@ -26,7 +26,7 @@ def names(things: list[CacheEntry]) -> list[str]:
     return [one.path.name for one in things]
 
 
-def test_what_was_not_used_for_long_goes() -> None:
+def test_pruning_removes_old_entries() -> None:
     things = [kept("old", 15), kept("young", 13)]
     assert names(dispensable(things, NOW, 14 * DAY, None)) == ["old"]
 
@@ -38,7 +38,7 @@ def test_least_recently_used_goes_beyond_a_size() -> None:
     assert names(dispensable(things, NOW, None, 300)) == []
 
 
-def test_what_shares_its_files_with_others_takes_no_room() -> None:
+def test_pruning_ignores_size_of_shared_files() -> None:
     linked = CacheEntry("venvs", Path("linked"), 10_000, 0, NOW)
     assert dispensable([linked], NOW, None, 100) == []
 
@@ -75,14 +75,14 @@ def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workspace:
     return made
 
 
-def test_everything_is_counted_once_and_shared_files_as_such(workspace: Workspace) -> None:
+def test_cache_entries_are_counted_once_with_shared_sizes(workspace: Workspace) -> None:
     found = {one.path.name: one for one in cache_entries(workspace)}
     assert set(found) == {"k1", ".k2.4711", "w1", "f1.json", "sums.json"}
     assert (found["k1"].bytes, found["k1"].own_bytes) == (1_000, 0)
     assert (found["w1"].bytes, found["w1"].own_bytes) == (1_000, 1_000)
 
 
-def test_what_is_removed_is_gone_with_its_lock(workspace: Workspace) -> None:
+def test_pruning_removes_entries_with_their_locks(workspace: Workspace) -> None:
     removed = remove(cache_entries(workspace))
     assert len(removed) == 5
     assert cache_entries(workspace) == []
@@ -101,7 +101,9 @@ def test_command_shows_and_prunes(workspace: Workspace, capsys: pytest.CaptureFi
     assert [one.path.name for one in cache_entries(workspace)] == ["k1"]
 
 
-def test_nothing_is_pruned_while_a_run_uses_the_cache(workspace: Workspace, capsys: pytest.CaptureFixture[str]) -> None:
+def test_cache_command_refuses_while_a_run_uses_the_cache(
+    workspace: Workspace, capsys: pytest.CaptureFixture[str]
+) -> None:
     with workspace.used(), workspace.used():  # several runs at once
         assert main(["cache", "--root", str(workspace.root), "--max-size", "0"]) == exit_codes.ERROR
         assert "another run is using the cache" in capsys.readouterr().err
@@ -126,7 +128,7 @@ def test_run_waits_until_pruning_is_over(workspace: Workspace) -> None:
     assert order == ["pruned", "used"]
 
 
-def test_venvs_used_from_another_checkout_are_not_pruned(
+def test_pruning_refuses_venvs_used_by_another_checkout(
     workspace: Workspace, capsys: pytest.CaptureFixture[str]
 ) -> None:
     other = Workspace(workspace.root / "other")
@@ -136,7 +138,7 @@ def test_venvs_used_from_another_checkout_are_not_pruned(
     assert [one.kind for one in cache_entries(other)] == ["venvs", "venvs"]
 
 
-def test_venvs_left_in_a_checkout_are_shown_and_pruned(workspace: Workspace) -> None:
+def test_pruning_includes_venvs_inside_the_checkout(workspace: Workspace) -> None:
     left = workspace.base / "venvs" / "k0"
     left.mkdir(parents=True)
     assert left in [one.path for one in cache_entries(workspace)]
@@ -144,7 +146,7 @@ def test_venvs_left_in_a_checkout_are_shown_and_pruned(workspace: Workspace) -> 
     assert not left.exists()
 
 
-def test_what_cannot_be_removed_stays_and_is_renamed_once(
+def test_pruning_keeps_entries_it_cannot_remove(
     workspace: Workspace, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cache_contents, "remove_folder", lambda _: None)  # as where a folder cannot be written

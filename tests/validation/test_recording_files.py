@@ -47,14 +47,14 @@ def row(task: int = 0, rollout: int = 0, reply: str = "four", **changes: Any) ->
 ROWS = [row(task, rollout, f"{task} and {rollout}", seconds=0.1 * rollout) for task in range(3) for rollout in range(4)]
 
 
-def test_bytes_do_not_depend_on_order_time_or_tries() -> None:
+def test_recording_bytes_ignore_order_time_and_retries() -> None:
     later = [replace(one, seconds=9.0, retries=2) for one in ROWS]
     random.Random(3).shuffle(later)
     numbered_otherwise = [replace(one, rollout=3 - one.rollout) for one in later]
     assert packed(ROWS).content == packed(later).content == packed(numbered_otherwise).content
 
 
-def test_what_is_written_is_read_again(tmp_path: Path) -> None:
+def test_recording_round_trips(tmp_path: Path) -> None:
     write_recording(tmp_path, "blend", packed(ROWS), BASELINE)
     (recording,) = read_recordings(tmp_path)
     assert recording.problems == ()
@@ -64,7 +64,7 @@ def test_what_is_written_is_read_again(tmp_path: Path) -> None:
     assert [line for line, _ in recording.rows] == list(range(1, 13))
 
 
-def test_too_much_is_cut_by_whole_tasks_and_always_the_same() -> None:
+def test_recording_above_limit_drops_whole_tasks_reproducibly() -> None:
     noise = random.Random(5)
     rows = [row(task, number, noise.randbytes(400).hex()) for task in range(40) for number in range(4)]
     kept = packed(rows, limit=20_000)
@@ -84,7 +84,7 @@ def test_folder_of_this_machine_is_not_written_down() -> None:
     )
 
 
-def test_what_looks_like_a_key_is_found() -> None:
+def test_recording_rows_with_keys_are_found() -> None:
     assert secrets_in([row(), row(reply="use sk-abcdefghijklmnopqrstuvwx"), row(reply="risk-" + "a" * 30)]) == [1]
 
 
@@ -124,7 +124,7 @@ def test_bad_line_is_named(tmp_path: Path, line: bytes, said: str) -> None:
     assert len(read_recordings(tmp_path)[0].rows) >= 12
 
 
-def test_what_is_no_archive_too_large_or_missing_is_named(tmp_path: Path) -> None:
+def test_recording_with_invalid_archive_is_a_problem(tmp_path: Path) -> None:
     path = recorded(tmp_path)
     path.write_bytes(b"plain")
     assert "damaged after 0 whole lines" in problems(tmp_path)[0][2]
@@ -171,7 +171,7 @@ def test_existing_gitignore_is_added_to(tmp_path: Path) -> None:
     assert (tmp_path / ".gitignore").read_text().splitlines()[0] == "*.log"
 
 
-def test_caches_see_that_a_recording_changed(tmp_path: Path) -> None:
+def test_recordings_content_changes_with_files(tmp_path: Path) -> None:
     assert recordings_content(tmp_path) == {}
     path = recorded(tmp_path)
     before = recordings_content(tmp_path)

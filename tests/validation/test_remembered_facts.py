@@ -51,7 +51,7 @@ def key(entry: EnvironmentEntry = ENTRY, package: Package = PACKAGE, request: Ob
     return facts_key(entry, package, request)
 
 
-def test_what_was_seen_with_an_open_network_holds_for_a_day(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_facts_key_with_open_network_changes_daily(monkeypatch: pytest.MonkeyPatch) -> None:
     open_network = replace(REQUEST, allow_network=True)
     closed, opened = key(), key(request=open_network)
     monkeypatch.setattr("envops.validation.requests._today", lambda: "2031-04-05")
@@ -81,7 +81,7 @@ def test_what_was_seen_with_an_open_network_holds_for_a_day(monkeypatch: pytest.
     ],
     ids=str,
 )
-def test_whatever_can_change_what_is_seen_changes_the_key(changed: dict[str, Any]):
+def test_facts_key_depends_on_everything_observed(changed: dict[str, Any]):
     assert key(**changed) != key()
 
 
@@ -94,7 +94,7 @@ def test_whatever_can_change_what_is_seen_changes_the_key(changed: dict[str, Any
     ],
     ids=["thresholds", "registry", "cache"],
 )
-def test_what_only_changes_the_judgement_does_not(changed: dict[str, Any]):
+def test_facts_key_ignores_thresholds_of_judgement(changed: dict[str, Any]):
     assert key(**changed) == key()
 
 
@@ -121,11 +121,11 @@ def remember(workspace: Workspace, request: ObservationRequest = REQUEST, **chan
     return path
 
 
-def test_nothing_is_remembered_at_first(workspace: Workspace):
+def test_remembered_facts_are_none_at_first(workspace: Workspace):
     assert remembered(ENTRY, PACKAGE, workspace, REQUEST) is None
 
 
-def test_facts_are_remembered(workspace: Workspace):
+def test_remembered_facts_are_found(workspace: Workspace):
     remember(workspace)
     assert remembered(ENTRY, PACKAGE, workspace, REQUEST) is not None
 
@@ -146,7 +146,7 @@ def test_facts_of_a_narrower_request_do_not_hold_for_a_wider_one(workspace: Work
 
 
 @pytest.mark.parametrize("changes", [{"key": "other"}, {"environment": "other"}])
-def test_facts_of_something_else_are_not_taken(workspace: Workspace, changes: dict[str, str]):
+def test_remembered_facts_of_other_key_or_environment_are_ignored(workspace: Workspace, changes: dict[str, str]):
     remember(workspace, **changes)
     assert remembered(ENTRY, PACKAGE, workspace, REQUEST) is None
 
@@ -179,14 +179,14 @@ def test_failure_ends_the_observation_and_is_in_the_facts(broken: Callable[[str]
 
 
 @pytest.mark.parametrize(("kind", "remembers"), [("infrastructure", False), ("raised", True)])
-def test_only_the_environments_own_failures_are_remembered(
+def test_infrastructure_failures_are_not_remembered(
     broken: Callable[[str], Facts], workspace: Workspace, kind: str, remembers: bool
 ):
     broken(kind)
     assert (remembered(ENTRY, PACKAGE, workspace, REQUEST) is not None) == remembers
 
 
-def test_old_facts_are_cleared_away(broken: Callable[[str], Facts], workspace: Workspace):
+def test_remembered_facts_beyond_the_limit_are_deleted(broken: Callable[[str], Facts], workspace: Workspace):
     for number in range(FACTS_KEPT + 3):
         write_facts(Facts("sums", "k", "d"), workspace.facts / "sums" / f"{number}.json")
     broken("raised")

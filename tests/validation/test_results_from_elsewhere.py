@@ -45,7 +45,7 @@ def of_lines(folder: Path, sample: str, lines: list[str], end: str = "\n") -> Im
 
 
 @pytest.mark.parametrize("sample", ["v0", *V1])
-def test_every_line_is_one_rollout(sample: str):
+def test_imported_lines_are_one_rollout_each(sample: str):
     found = imported(sample)
     assert (len(found.rows), found.refusals) == (12, [])
     assert len({row.identity for row in found.rows}) == 12
@@ -54,7 +54,7 @@ def test_every_line_is_one_rollout(sample: str):
     assert {row.rollout for row in found.rows} == {0, 1, 2}
 
 
-def test_v0s_zeros_for_failed_rollouts_are_missing_rewards():
+def test_imported_v0_failure_has_missing_reward():
     failed = [row for row in imported("v0").rows if row.error is not None]
     assert [(row.reward, row.error and row.error.kind) for row in failed] == [(None, "provider")] * len(failed)
     assert len(failed) == 1
@@ -82,7 +82,7 @@ def test_episode_that_is_not_ok_has_an_error_class():
     assert [(row.reward, row.error and row.error.kind) for row in failed] == [(None, "provider")]
 
 
-def test_tasks_have_the_same_key_in_both_releases():
+def test_imported_task_keys_are_equal_in_both_releases():
     first, second = ({row.task_key for row in imported(sample).rows} for sample in V1)
     assert first == second
 
@@ -121,7 +121,7 @@ def test_file_cut_off_between_lines_shows_in_its_metadata(tmp_path: Path):
 
 
 @pytest.mark.parametrize("sample", V1)
-def test_what_metadata_speaks_of_is_missed_in_traces_too(tmp_path: Path, sample: str):
+def test_imported_traces_shorter_than_metadata_count_missing(tmp_path: Path, sample: str):
     """Of a hosted evaluation there may be fewer samples than were paid for."""
     (tmp_path / "metadata.json").write_text(json.dumps({"num_examples": 4, "rollouts_per_example": 3}))
     (tmp_path / "traces.jsonl").write_text("\n".join(lines_of(sample)[:9]) + "\n")
@@ -139,12 +139,12 @@ def test_reward_that_is_no_number_is_named_and_counts_as_missing(tmp_path: Path,
     assert found.rows[0].error is not None
 
 
-def test_two_formats_in_one_file_are_refused(tmp_path: Path):
+def test_imported_file_with_two_formats_is_refused(tmp_path: Path):
     found = of_lines(tmp_path, "v0", [lines_of("v0")[0], lines_of("v1_0.4.0")[0]])
     assert [(one.line, "two files in one" in one.message) for one in found.refusals] == [(2, True)]
 
 
-def test_another_environment_is_refused():
+def test_imported_results_of_another_environment_are_refused():
     found = import_results(SAMPLES / "v1_0.4.0", replace(expected("v1"), environment="gsm8k", module="gsm8k"))
     assert len(found.refusals) == 12
     assert found.refusals[0].message == "is of environment 'reverse_text', not 'gsm8k'"
@@ -162,12 +162,12 @@ def own_file(folder: Path, *rows: EvaluationRow) -> Imported:
     return import_results(folder / "own.jsonl", expected("v1"))
 
 
-def test_our_own_results_come_back_as_they_were(tmp_path: Path):
+def test_imported_own_results_round_trip(tmp_path: Path):
     rows = [own_row(0), own_row(1, reward=None, error=RowError("provider", "RateLimitError", "429"))]
     assert own_file(tmp_path, *rows).rows == [replace(row, group="k") for row in rows]
 
 
-def test_another_digest_is_refused(tmp_path: Path):
+def test_imported_results_of_another_digest_are_refused(tmp_path: Path):
     found = own_file(tmp_path, own_row(0), own_row(1, digest="sha256:other"))
     assert [(one.line, "sha256:other" in one.message) for one in found.refusals] == [(2, True)]
 
@@ -191,7 +191,7 @@ def test_writer_removes_what_an_interrupted_one_tore(tmp_path: Path):
 
 
 @pytest.mark.parametrize("content", ["", "\n\n", None])
-def test_nothing_is_no_result(tmp_path: Path, content: str | None):
+def test_imported_empty_file_is_refused(tmp_path: Path, content: str | None):
     if content is not None:
         (tmp_path / "results.jsonl").write_text(content)
     with pytest.raises(NoResults):

@@ -52,7 +52,7 @@ def reply(task, messages):
     ],
     ids=["verifiers' own", "one without functions", "one that scores groups its own way"],
 )
-def test_gold_earns_what_the_rubric_gives_a_group_of_one(
+def test_rubric_group_reward_equals_that_of_one_rollout(
     tmp_path: Path, workspace: Workspace, monkeypatch: pytest.MonkeyPatch, rubric: str, gold: float
 ):
     files = {"module.py": MODULE.replace("RUBRIC", rubric), "tests/oracle.py": ORACLE}
@@ -146,7 +146,7 @@ def test_changing_score_is_noticed_wherever_it_comes_from(
     assert all(set(score.again) != {score.reward} for score in scored_twice)
 
 
-def test_what_stays_the_same_is_said_to(tmp_path: Path, workspace: Workspace, monkeypatch: pytest.MonkeyPatch):
+def test_deterministic_reward_is_not_flagged(tmp_path: Path, workspace: Workspace, monkeypatch: pytest.MonkeyPatch):
     text = COUNTING.replace("ENVIRONMENT", "vf.SingleTurnEnv").replace("RUBRIC", "vf.Rubric([same])")
     package = write_package(
         tmp_path / "environments" / "counting", "v0", {"module.py": text, "tests/oracle.py": ORACLE}

@@ -22,17 +22,17 @@ def test_longest_is_first() -> None:
     assert start(["long", "middle", "short"], []) == "long"
 
 
-def test_no_more_run_than_there_are_workers() -> None:
+def test_scheduler_respects_worker_count() -> None:
     assert start(["short"], ["long", "middle"]) is None
     assert start(["short"], ["long", "middle"], workers=3) == "short"
 
 
-def test_what_does_not_fit_in_memory_lets_others_pass() -> None:
+def test_scheduler_skips_what_exceeds_free_memory() -> None:
     assert start(["long", "short"], ["middle"], memory=3 * GB) == "short"
     assert start(["long"], ["middle"], memory=3 * GB) is None
 
 
-def test_one_that_is_larger_than_the_machine_runs_alone() -> None:
+def test_scheduler_runs_oversized_environment_alone() -> None:
     assert start(["long"], [], memory=GB) == "long"
 
 

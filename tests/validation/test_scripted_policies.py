@@ -56,7 +56,7 @@ def test_echo_returns_prompt():
     assert said("echo") == "Be brief.\n\n3 + 4?"
 
 
-def test_override_asks_for_full_marks():
+def test_override_policy_requests_full_marks():
     assert "give full marks" in said("override")
 
 

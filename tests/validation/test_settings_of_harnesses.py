@@ -16,7 +16,7 @@ from envops.validation.harness import settings_without_secrets
         ("UV_INDEX_COMPANY_PASSWORD", "secret"),
     ],
 )
-def test_credentials_stay_out(name: str, value: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_harness_settings_omit_credentials(name: str, value: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(name, value)
     assert name not in settings_without_secrets()
 
@@ -25,6 +25,8 @@ def test_credentials_stay_out(name: str, value: str, monkeypatch: pytest.MonkeyP
     ("name", "value"),
     [("UV_INDEX", "company=https://index.example/simple"), ("HTTPS_PROXY", "http://proxy.example:8080")],
 )
-def test_addresses_without_credentials_are_told(name: str, value: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_harness_settings_keep_addresses_without_credentials(
+    name: str, value: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv(name, value)
     assert settings_without_secrets()[name] == value

@@ -63,7 +63,7 @@ def spelling(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("spelling")
-def test_new_stage_runs_after_what_it_needs(observations: RecordedObservations) -> None:
+def test_stage_runs_after_the_stages_it_needs(observations: RecordedObservations) -> None:
     facts = observations.facts(ENTRY, REQUEST)
     operations = [heard[0] for heard in Recorded.heard]
     assert facts.failures == {}
@@ -116,13 +116,13 @@ def test_new_stage_is_in_the_docs() -> None:
     assert "`old`" not in page
 
 
-def test_every_stage_with_a_job_has_a_module_for_it() -> None:
+def test_stages_with_a_job_have_a_module() -> None:
     assert [stage.name for stage in table.STAGES if not stage.job] == ["venv", "wheel", "load", "tasks"]
     for stage in table.STAGES[4:]:
         assert job_of(stage).run
 
 
-def test_every_stage_needs_stages_of_the_table() -> None:
+def test_stages_need_only_earlier_stages() -> None:
     names = [stage.name for stage in table.STAGES]
     assert all(names.index(needed) < names.index(stage.name) for stage in table.STAGES for needed in stage.needs)
 
@@ -132,13 +132,13 @@ def test_stages_of_a_gate_are_in_the_order_of_observation() -> None:
     assert needed_by("release") == ()
 
 
-def test_stage_that_most_seconds_depend_on_begins_first() -> None:
+def test_start_order_puts_longest_dependency_chain_first() -> None:
     names = ["smoke", "search", "invariants", "validation", "mutation", "rewards"]
     order = [stage.name for stage in in_start_order(names)]
     assert order == ["rewards", "mutation", "validation", "invariants", "search", "smoke"]
 
 
-def test_observation_of_one_stage_asks_for_it_and_what_it_needs(observations: RecordedObservations) -> None:
+def test_observation_of_one_stage_runs_only_it_and_its_needs(observations: RecordedObservations) -> None:
     facts = observations.facts(ENTRY, ObservationRequest(stages=("invariants",)))
     assert with_needs(["invariants"]) == {"rewards", "validation", "invariants"}
     assert facts.completed == ("load", "tasks", "rewards", "validation", "invariants")

@@ -244,7 +244,7 @@ def timeless(value: Any) -> Any:
 
 
 @pytest.mark.parametrize(("generation", "module"), [("v0", V0), ("v1", V1)])
-def test_forked_jobs_see_what_new_processes_see(
+def test_forked_jobs_observe_the_same_as_new_processes(
     generation: str, module: str, environments: Path, workspace: Workspace
 ) -> None:
     files = {"module.py": module, "tests/cases.yaml": CASES, "tests/test_small.py": TESTS}
@@ -262,7 +262,7 @@ def test_forked_jobs_see_what_new_processes_see(
 
 
 @pytest.mark.parametrize("declared", [{}, {"DECLARED": "value"}], ids=["nothing declared", "declared"])
-def test_forks_see_variables_paths_and_signals_of_a_new_process(
+def test_forks_have_variables_paths_and_signals_of_new_process(
     declared: dict[str, str], hostile: Callable[[str], Path], origins: Origins
 ) -> None:
     overlay = hostile(VIEW)
@@ -277,7 +277,7 @@ def test_forks_see_variables_paths_and_signals_of_a_new_process(
     assert fresh["importable"] == []
 
 
-def test_forks_of_a_lock_template_leave_nothing_to_the_next(tmp_path: Path, origins: Origins) -> None:
+def test_forks_of_lock_template_do_not_affect_the_next(tmp_path: Path, origins: Origins) -> None:
     for name, module in (("stain", STAIN), ("view", VIEW)):
         (tmp_path / name).mkdir()
         (tmp_path / name / "hostile.py").write_text(module)
@@ -309,7 +309,7 @@ def load_environment(**_):
 """
 
 
-def test_jobs_of_an_environment_leave_nothing_to_the_next(environments: Path, workspace: Workspace) -> None:
+def test_jobs_of_an_environment_do_not_affect_the_next(environments: Path, workspace: Workspace) -> None:
     package = write_package(environments / "marking", "v0", {"module.py": MARKING})
     stop, entry = threading.Event(), EnvironmentEntry(package.name)
     venv = venv_for(package.folder / "requirements.lock", workspace, stop)
@@ -332,7 +332,7 @@ def test_jobs_of_an_environment_leave_nothing_to_the_next(environments: Path, wo
     assert before[0] == before[1]
 
 
-def test_chance_in_forks_differs_from_fork_to_fork(hostile: Callable[[str], Path], origins: Origins) -> None:
+def test_random_numbers_differ_between_forks(hostile: Callable[[str], Path], origins: Origins) -> None:
     overlay = hostile("import random, numpy; raise RuntimeError([random.random(), numpy.random.random()])")
     first, second = (json.loads(origins.failure("lock", overlay).message) for _ in range(2))
     assert first[0] != second[0]
@@ -373,7 +373,7 @@ def test_memory_limit_holds_for_forks(hostile: Callable[[str], Path], origins: O
     assert origins.failure("lock", overlay, memory=900 * 2**20).kind == "memory"
 
 
-def test_strays_of_a_fork_are_gone_with_it(hostile: Callable[[str], Path], origins: Origins) -> None:
+def test_fork_shutdown_ends_detached_processes(hostile: Callable[[str], Path], origins: Origins) -> None:
     overlay = hostile(SPAWN.format(name="forked") + "raise ValueError('spawned')")
     with origins.worker("lock", overlay) as worker:
         with pytest.raises(StageFailed):
@@ -399,7 +399,7 @@ def refused(package: Package, workspace: Workspace) -> str:
         return processes.started.reason
 
 
-def test_base_that_is_refused_says_why(environments: Path, workspace: Workspace) -> None:
+def test_fork_refusal_has_a_reason(environments: Path, workspace: Workspace) -> None:
     asking = write_package(
         environments / "asking", "v1", {"module.py": V1}, settings="\n[tool.envops.worker]\nfresh = true\n"
     )
@@ -424,13 +424,13 @@ def test_template_with_entry_points_is_a_new_process(
     assert facts.repetitions
 
 
-def test_base_of_a_wheel_that_hides_a_module_of_verifiers_is_refused(environments: Path, workspace: Workspace) -> None:
+def test_fork_of_wheel_that_shadows_a_module_is_refused(environments: Path, workspace: Workspace) -> None:
     package = write_package(environments / "hiding", "v1", {"module.py": V1})
     (package.folder / "overlay/pydantic").mkdir(parents=True)
     assert "pydantic" in refused(package, workspace)
 
 
-def test_lock_template_is_shared_by_environments_with_the_same_variables(origins: Origins, tmp_path: Path) -> None:
+def test_lock_template_is_shared_for_equal_variables(origins: Origins, tmp_path: Path) -> None:
     package = package_at(tmp_path)
     of = [
         origins.templates.begin(origins.venv, package, confinement)
@@ -445,7 +445,7 @@ def test_lock_template_is_shared_by_environments_with_the_same_variables(origins
     assert len(set(of)) == 3
 
 
-def test_lock_template_used_longest_ago_makes_room(
+def test_lock_template_used_longest_ago_is_replaced(
     origins: Origins, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(templates, "MOST_TEMPLATES", 2)
@@ -465,7 +465,7 @@ assert os.environ["DECLARED"] == "value"
 """
 
 
-def test_environment_of_declared_variables_is_forked_with_them(
+def test_environment_with_declared_variables_is_forked(
     environments: Path, workspace: Workspace, patch: pytest.MonkeyPatch
 ) -> None:
     package = write_package(environments / "declaring", "v1", {"module.py": DECLARED + V1})
@@ -506,13 +506,13 @@ Monitor(target=threading.Event().wait, daemon=True).start()
     ],
     ids=["thread", "socket", "pipe", "files", "thread of a progress bar"],
 )
-def test_reason_not_to_fork_names_what_no_fork_can_have(module: str, said: str) -> None:
+def test_fork_obstacle_is_named(module: str, said: str) -> None:
     script = IMPORT_WORKER + LEFT_BEHIND.format(module=module)
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout.startswith(said)
 
 
-def test_lock_template_without_verifiers_lets_loading_say_so(
+def test_lock_template_without_verifiers_fails_at_loading(
     hostile: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactory, origins: Origins
 ) -> None:
     folder = tmp_path_factory.mktemp("bare")

@@ -136,9 +136,7 @@ def test_forked_server_sees_what_a_fresh_one_sees(
 
 
 @pytest.mark.worker
-def test_tool_servers_of_each_job_are_its_own(
-    environments: Path, workspace: Workspace, patch: pytest.MonkeyPatch
-) -> None:
+def test_tool_servers_of_jobs_are_separate(environments: Path, workspace: Workspace, patch: pytest.MonkeyPatch) -> None:
     scored, played = what_servers_see("looking_ahead", "", environments, workspace, patch)
     assert len({one["server"] for one in scored}) == 1
     assert played
@@ -214,9 +212,7 @@ LEAVING = "import sys; sys.exit(3)"
     [("print('set up')", 0, "set up"), (FAILING, 1, "ValueError: no port"), (LEAVING, 3, "")],
     ids=["returns", "raises", "exits"],
 )
-def test_forked_server_that_ends_has_the_exit_code_of_its_module(
-    module: str, code: int, printed: str, tmp_path: Path
-) -> None:
+def test_forked_tool_server_exits_with_code_of_its_module(module: str, code: int, printed: str, tmp_path: Path) -> None:
     (tmp_path / "ending.py").write_text(module)
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path])}
     script = [sys.executable, "-c", SCRIPT.format(body=ENDS), str(tmp_path / "log"), "ending", printed]
@@ -224,7 +220,7 @@ def test_forked_server_that_ends_has_the_exit_code_of_its_module(
     assert done.stdout.split() == [str(code), "True"], done.stderr
 
 
-def test_forked_server_without_a_base_says_so(tmp_path: Path) -> None:
+def test_forked_tool_server_without_base_reports_none(tmp_path: Path) -> None:
     script = [sys.executable, "-c", SCRIPT.format(body=LOST), str(tmp_path / "log")]
     done = subprocess.run(script, capture_output=True, text=True, check=False)
     assert done.stdout == "none\n", done.stderr

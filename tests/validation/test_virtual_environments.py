@@ -57,12 +57,12 @@ def folder_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[byte
     return name
 
 
-def test_comments_do_not_matter(folder_of: Callable[[bytes], str]):
+def test_venv_folder_ignores_comments_of_the_lock(folder_of: Callable[[bytes], str]):
     assert folder_of(b"# inputs: sha256:1\n" + PINS) == folder_of(b"# inputs: sha256:2\n  # more\n" + PINS)
 
 
 @pytest.mark.parametrize("other", [PINS.replace(b"a==1", b"a==2"), PINS.replace(b"00", b"01"), PINS + PINS, b""])
-def test_pins_and_hashes_do(folder_of: Callable[[bytes], str], other: bytes):
+def test_venv_folder_depends_on_pins_and_hashes(folder_of: Callable[[bytes], str], other: bytes):
     assert folder_of(other) != folder_of(PINS)
 
 
@@ -72,7 +72,7 @@ def test_python_matters(folder_of: Callable[[bytes], str], monkeypatch: pytest.M
     assert folder_of(PINS) != first
 
 
-def test_pins_are_all_but_comments():
+def test_lock_pins_are_all_lines_but_comments():
     assert pins_of(b"# a\n  # b\n" + PINS).splitlines() == PINS.splitlines()
 
 
@@ -127,34 +127,32 @@ def verifiers_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..
     return make
 
 
-def test_new_venv_is_compiled_by_one_import_for_all_checkouts(verifiers_of: Callable[..., Path]):
+def test_venv_is_compiled_by_one_import_for_all_checkouts(verifiers_of: Callable[..., Path]):
     made = verifiers_of("one")
     assert verifiers_of("two") == made
     assert (made / "imports").read_text() == "imported\n"
     assert Path(cache_from_source(str(made / "__init__.py"))).exists()
 
 
-def test_venv_that_somebody_else_imports_is_left_alone_until_then(verifiers_of: Callable[..., Path]):
+def test_venv_imported_elsewhere_is_not_compiled_again(verifiers_of: Callable[..., Path]):
     made = verifiers_of("one", imported=False)
     assert not (made / "imports").exists()
     mark_imported(made.parents[3])
     assert not (verifiers_of("one") / "imports").exists()
 
 
-def test_venv_with_a_failing_import_is_made_all_the_same(
-    verifiers_of: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
-):
+def test_venv_with_failing_import_is_still_created(verifiers_of: Callable[..., Path], monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(venv, "IMPORTS", "raise ImportError")
     assert (verifiers_of("one") / "__init__.py").exists()
 
 
-def test_uv_is_not_pointed_elsewhere(monkeypatch: pytest.MonkeyPatch):
+def test_uv_environment_omits_foreign_python_variables(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("VIRTUAL_ENV", "/elsewhere")
     monkeypatch.setenv("PYTHONPATH", "/elsewhere")
     assert not {"VIRTUAL_ENV", "PYTHONPATH"} & set(uv_environment())
 
 
-def test_uv_and_the_interpreter_behind_it_can_be_run():
+def test_uv_and_base_python_are_executable():
     assert os.access(uv_program(), os.X_OK)
     assert os.access(base_python(), os.X_OK)
 
@@ -174,5 +172,5 @@ def test_uv_and_the_interpreter_behind_it_can_be_run():
         ("", "3.11"),
     ],
 )
-def test_locks_are_resolved_for_the_oldest_python(bound: str, python: str):
+def test_lock_is_resolved_for_the_oldest_python(bound: str, python: str):
     assert oldest_python(bound) == python

@@ -34,7 +34,7 @@ def sent(channel: Channel, answers: Dribble) -> list[dict[str, Any]]:
     return [json.loads(line) for line in answers.taken.splitlines()]
 
 
-def test_answers_carry_the_number_of_their_request():
+def test_channel_answers_have_the_number_of_their_request():
     answers = Dribble()
     lines = sent(Channel(io.BytesIO(b'{"id": 1}\n{"id": 2}\n'), answers), answers)  # type: ignore[arg-type]
     assert [(line["id"], line["event"]) for line in lines] == [
@@ -61,7 +61,7 @@ def round_trip(value: Any) -> Any:
         ({1: "x"}, {"1": "x"}),
     ],
 )
-def test_anything_has_a_form_in_json(value: Any, read: Any):
+def test_channel_encodes_any_value_as_json(value: Any, read: Any):
     assert round_trip(value) == read
 
 

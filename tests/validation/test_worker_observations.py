@@ -57,7 +57,7 @@ def test_functions_have_names_weights_kinds_and_groups(seen: Seen):
         }
 
 
-def test_functions_have_their_place_in_the_authors_file(seen: Seen):
+def test_functions_have_their_place_in_the_source(seen: Seen):
     described = seen.facts.description
     assert described is not None
     file = f"{seen.package.module}/__init__.py"
@@ -67,7 +67,7 @@ def test_functions_have_their_place_in_the_authors_file(seen: Seen):
     assert (place.file, place.line) in {(file, definition), (file, definition - 1)}  # a decorator comes first
 
 
-def test_tasks_carry_prompt_answer_and_data(seen: Seen):
+def test_tasks_have_prompt_answer_and_data(seen: Seen):
     task = seen.facts.tasks[1]
     assert task.index == 1
     assert task.prompt[-1] == {"role": "user", "content": "Say the word of task 1 ✓."}
@@ -96,7 +96,7 @@ def test_reward_is_the_weighted_sum(seen: Seen):
         assert score.reward == pytest.approx(2.0 * 0.5 + 0.5 + 0.25)
 
 
-def test_metrics_and_rewards_are_told_apart(seen: Seen):
+def test_metrics_and_rewards_have_their_kinds(seen: Seen):
     functions = seen.score("is 0.5").functions
     assert functions["length"].kind == "metric"
     assert functions["main_reward"].kind == "reward"
@@ -121,7 +121,7 @@ def test_function_without_a_usable_number_has_no_reward(seen: Seen, order: str):
         ("infinity", "NotFinite", "returned inf"),
     ],
 )
-def test_what_went_wrong_is_filed_with_the_function(seen: Seen, order: str, type: str, message: str):
+def test_function_failure_is_filed_with_type_and_message(seen: Seen, order: str, type: str, message: str):
     failure = seen.failed(order)["main_reward"]
     assert (failure.kind, failure.type, failure.message) == ("raised", type, message)
 
@@ -130,7 +130,7 @@ def test_number_beyond_floats_is_filed_as_not_finite(seen: Seen):
     assert seen.failed("huge")["main_reward"].type == "NotFinite"
 
 
-def test_what_a_function_raises_has_the_line_that_raised(seen: Seen):
+def test_function_exception_has_its_line(seen: Seen):
     place = seen.failed("raise")["main_reward"].place
     file = f"{seen.package.module}/obey.py"
     assert (place.file, place.line) == (file, line_of(seen.package, file, "# raised here"))
@@ -149,7 +149,7 @@ def test_case_is_scored_once(seen: Seen):
     assert seen.score("is 0.5").again == ()
 
 
-def test_policies_first_replies_are_scored_twice(seen: Seen):
+def test_first_policy_replies_are_scored_twice(seen: Seen):
     assert any(score.again for score in seen.facts.scores)
 
 
@@ -223,7 +223,7 @@ def test_rollout_earns_what_was_predicted(seen: Seen):
     assert rollout.reward == pytest.approx(rollout.predicted)
 
 
-def test_rollouts_that_were_asked_for_are_counted(seen: Seen):
+def test_rollouts_requested_are_counted(seen: Seen):
     came = {policy: sum(r.policy == policy for r in seen.facts.rollouts) for policy in seen.facts.rollouts_asked}
     assert came == seen.facts.rollouts_asked
     assert came["oracle"] == 2
@@ -256,7 +256,7 @@ def test_test_file_that_cannot_be_imported_says_what_is_missing(seen: Seen):
     assert "a_module_that_does_not_exist" in broken.message
 
 
-def test_what_a_test_leaves_behind_is_gone(seen: Seen):
+def test_author_test_leaves_no_processes(seen: Seen):
     assert processes_with(f"left-behind-{seen.package.module}") == []
 
 
@@ -268,11 +268,11 @@ def test_packages_own_check_is_asked_where_there_is_one(seen: Seen):
     assert answers == [(0, True, None), (1, False, None), (2, None, "cannot be checked")]
 
 
-def test_nothing_is_written_into_the_package(seen: Seen):
+def test_package_folder_is_unchanged(seen: Seen):
     present = {str(path.relative_to(seen.package.folder)) for path in seen.package.folder.rglob("*") if path.is_file()}
     assert present == {*seen.package.files}
 
 
-def test_no_scratch_folder_is_left(seen: Seen, workspace: Workspace):
+def test_scratch_folders_are_removed(seen: Seen, workspace: Workspace):
     assert seen.facts.completed
     assert list(workspace.base.glob("scratch-*")) == []

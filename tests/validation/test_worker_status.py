@@ -40,7 +40,7 @@ def reply(task, messages):
 HANG = "signal.signal(signal.SIGALRM, signal.SIG_IGN); time.sleep(600)"
 
 
-def test_channel_sends_what_it_is_about_with_the_request() -> None:
+def test_channel_sends_status_with_the_request() -> None:
     answers = io.BytesIO()
     channel = Channel(io.BytesIO(b'{"id": 1}\n{"id": 2}\n'), answers)
     for _ in channel.requests():
@@ -59,7 +59,7 @@ def test_channel_sends_what_it_is_about_with_the_request() -> None:
     ],
     ids=["crash", "hang"],
 )
-def test_worker_that_does_not_come_back_says_what_it_was_scoring(
+def test_lost_worker_failure_names_what_it_was_scoring(
     end: str,
     limits: dict[str, float],
     how: str,

@@ -68,13 +68,13 @@ def count(log: Path) -> int:
     return len(log.read_text().splitlines())
 
 
-def test_what_is_there_is_not_made_again(target: Path, log: Path):
+def test_made_folder_is_not_made_again(target: Path, log: Path):
     make_once(target, log)
     make_once(target, log)
     assert count(log) == 1
 
 
-def test_two_processes_at_once_make_it_once(target: Path, log: Path):
+def test_made_folder_is_made_once_by_parallel_processes(target: Path, log: Path):
     processes = [SPAWNED.Process(target=make_once, args=(target, log, 0.5)) for _ in range(3)]
     for process in processes:
         process.start()
@@ -85,7 +85,7 @@ def test_two_processes_at_once_make_it_once(target: Path, log: Path):
     assert is_whole(target)
 
 
-def test_two_threads_at_once_make_it_once(target: Path, log: Path):
+def test_made_folder_is_made_once_by_parallel_threads(target: Path, log: Path):
     threads = [threading.Thread(target=make_once, args=(target, log, 0.3)) for _ in range(3)]
     for thread in threads:
         thread.start()
@@ -94,7 +94,7 @@ def test_two_threads_at_once_make_it_once(target: Path, log: Path):
     assert count(log) == 1
 
 
-def test_one_that_was_killed_half_way_is_made_again(target: Path, log: Path):
+def test_made_folder_left_incomplete_is_made_again(target: Path, log: Path):
     process = SPAWNED.Process(target=make_once, args=(target, log, 600))
     process.start()
     wait_for(lambda: list(target.parent.glob(".key.*/half")))
@@ -106,12 +106,12 @@ def test_one_that_was_killed_half_way_is_made_again(target: Path, log: Path):
     assert list(target.parent.glob(".key.*")) == []
 
 
-def test_one_that_was_damaged_is_made_again(target: Path, log: Path):
+def test_made_folder_that_is_damaged_is_made_again(target: Path, log: Path):
     (make_once(target, log) / "whole").unlink()
     assert is_whole(make_once(target, log))
 
 
-def test_one_that_fails_leaves_nothing(target: Path):
+def test_made_folder_that_fails_leaves_only_its_lock(target: Path):
     def fail(aside: Path) -> None:
         aside.mkdir()
         raise OSError("no space left")
@@ -121,7 +121,7 @@ def test_one_that_fails_leaves_nothing(target: Path):
     assert [path.name for path in target.parent.iterdir()] == ["key.lock"]
 
 
-def test_one_who_waits_can_be_interrupted(target: Path, log: Path):
+def test_made_folder_wait_can_be_interrupted(target: Path, log: Path):
     first = threading.Thread(target=make_once, args=(target, log, 2.0))
     first.start()
     wait_for(lambda: log.exists())
@@ -145,7 +145,7 @@ def test_scratch_folder_is_gone_after_an_exception(tmp_path: Path):
     assert list((tmp_path / ".envops").glob("scratch-*")) == []
 
 
-def test_nothing_is_pruned_while_a_worker_has_its_scratch_folder(tmp_path: Path):
+def test_scratch_folder_in_use_prevents_pruning(tmp_path: Path):
     workspace = Workspace(tmp_path)
     with workspace.scratch(), pytest.raises(InUse), workspace.alone():
         pass
@@ -184,7 +184,7 @@ def test_scratch_folder_that_was_just_made_is_not_swept(tmp_path: Path):
         assert fresh.exists()
 
 
-def test_users_folder_follows_the_variables_of_the_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_user_folder_follows_environment_variables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(CACHE_DIR)
     monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
@@ -195,11 +195,11 @@ def test_users_folder_follows_the_variables_of_the_user(tmp_path: Path, monkeypa
     assert users_folder() == tmp_path / "told"
 
 
-def test_venvs_of_two_checkouts_are_in_the_users_folder(tmp_path: Path, users: Path) -> None:
+def test_venvs_of_two_checkouts_share_the_user_folder(tmp_path: Path, users: Path) -> None:
     assert Workspace(tmp_path / "one").venvs == Workspace(tmp_path / "two").venvs == users / "venvs"
 
 
-def test_venvs_without_a_known_home_are_in_the_checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_venvs_without_home_are_in_the_checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(CACHE_DIR)
     monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
     monkeypatch.setattr("os.path.expanduser", lambda path: path)  # as where there is neither HOME nor such a user

@@ -23,7 +23,7 @@ def jobs() -> Iterator[tuple[str, dict[str, Any], str, dict[str, Any]]]:
             yield name, workflow, job_name, job
 
 
-def test_jobs_of_pull_requests_have_no_secret_and_no_right_to_write() -> None:
+def test_pull_request_jobs_have_no_secret_and_no_write_access() -> None:
     seen = 0
     for name, workflow, job_name, job in jobs():
         if STRANGERS & set(workflow["on"]) or "workflow_call" in workflow["on"]:
@@ -35,14 +35,14 @@ def test_jobs_of_pull_requests_have_no_secret_and_no_right_to_write() -> None:
     assert seen >= 4
 
 
-def test_nothing_is_handed_on_to_a_called_workflow() -> None:
+def test_called_workflows_receive_no_secrets() -> None:
     for name, _, job_name, job in jobs():
         assert "secrets" not in job, f"{name}:{job_name} hands secrets on"
         if "uses" in job:
             assert job["permissions"] == HARMLESS
 
 
-def test_what_follows_a_pull_request_checks_out_nothing_of_it() -> None:
+def test_workflow_run_jobs_check_out_no_pull_request_code() -> None:
     for name, workflow, job_name, job in jobs():
         if "workflow_run" in workflow["on"]:
             for step in job["steps"]:
@@ -51,7 +51,7 @@ def test_what_follows_a_pull_request_checks_out_nothing_of_it() -> None:
             assert "secrets." not in json.dumps(job)
 
 
-def test_secrets_are_in_single_steps_of_protected_environments() -> None:
+def test_secrets_appear_only_in_steps_of_protected_environments() -> None:
     holders = set()
     for name, workflow, job_name, job in jobs():
         outside = {key: value for key, value in job.items() if key != "steps"}
@@ -66,7 +66,7 @@ def test_secrets_are_in_single_steps_of_protected_environments() -> None:
     assert holders == {"release.yml:publish", "release.yml:train", "evaluate.yml:evaluate", "nightly.yml:drift"}
 
 
-def test_where_a_commit_of_a_pull_request_meets_a_key_the_tool_and_the_addresses_are_mains() -> None:
+def test_evaluate_job_uses_tool_and_endpoints_of_main() -> None:
     for name, _, job_name, job in jobs():
         checkouts = [step for step in job.get("steps", ()) if "actions/checkout@" in step.get("uses", "")]
         foreign = [step for step in checkouts if "ref" in step.get("with", {})]
@@ -80,7 +80,7 @@ def test_where_a_commit_of_a_pull_request_meets_a_key_the_tool_and_the_addresses
 
 
 @pytest.mark.parametrize("planted", ["env", "step", "permissions"])
-def test_the_check_would_see_a_secret(monkeypatch: pytest.MonkeyPatch, planted: str) -> None:
+def test_secret_check_detects_planted_secret(monkeypatch: pytest.MonkeyPatch, planted: str) -> None:
     changed = dict(workflows())
     job = changed["validate.yml"]["jobs"]["shard"]
     if planted == "env":
@@ -91,4 +91,4 @@ def test_the_check_would_see_a_secret(monkeypatch: pytest.MonkeyPatch, planted: 
         job["permissions"] = {"contents": "write"}
     monkeypatch.setitem(globals(), "workflows", lambda: changed.items())
     with pytest.raises(AssertionError):
-        test_jobs_of_pull_requests_have_no_secret_and_no_right_to_write()
+        test_pull_request_jobs_have_no_secret_and_no_write_access()

@@ -43,7 +43,7 @@ def _of_pull_request(origin: Origin) -> dict[str, str]:
     }
 
 
-def test_a_pull_request_is_divided_proven_and_joined(origin: Origin, runner: Runner) -> None:
+def test_pull_request_is_sharded_validated_and_merged(origin: Origin, runner: Runner) -> None:
     head, says = origin.git("rev-parse", "HEAD"), _of_pull_request(origin)
 
     plan = runner.run("validate.yml", "plan", head, says)
@@ -61,9 +61,7 @@ def test_a_pull_request_is_divided_proven_and_joined(origin: Origin, runner: Run
     assert runner.run("validate.yml", "project", head, says).sessions == ["lint", "tests"]
 
 
-def test_a_pull_request_that_touches_no_environment_passes_the_gate_with_an_empty_matrix(
-    origin: Origin, runner: Runner
-) -> None:
+def test_pull_request_without_environments_passes_the_gate(origin: Origin, runner: Runner) -> None:
     head = origin.git("rev-parse", "origin/main")
     says = {**_of_pull_request(origin), BASE: head}
 
@@ -75,7 +73,7 @@ def test_a_pull_request_that_touches_no_environment_passes_the_gate_with_an_empt
     assert gate.passed, gate.said
 
 
-def test_the_gate_fails_where_a_job_failed_that_it_needs(origin: Origin, runner: Runner) -> None:
+def test_gate_fails_after_a_failed_job(origin: Origin, runner: Runner) -> None:
     head = origin.git("rev-parse", "origin/main")
     says = {**_of_pull_request(origin), BASE: head, FAILED: "true"}
     runner.run("validate.yml", "plan", head, says)
@@ -85,7 +83,7 @@ def test_the_gate_fails_where_a_job_failed_that_it_needs(origin: Origin, runner:
     assert [step.what for step in gate.steps if step.code] == ["exit 1"]
 
 
-def test_without_a_base_everything_is_divided(origin: Origin, runner: Runner) -> None:
+def test_plan_without_base_includes_everything(origin: Origin, runner: Runner) -> None:
     head, says = origin.git("rev-parse", "HEAD"), {**_of_pull_request(origin), BASE: ""}
 
     plan = runner.run("validate.yml", "plan", head, says)
@@ -94,7 +92,7 @@ def test_without_a_base_everything_is_divided(origin: Origin, runner: Runner) ->
     assert sorted(names.split()) == ["reverse-text", "word-problems"]
 
 
-def test_publishing_and_training_are_called_with_the_evidence(origin: Origin, runner: Runner) -> None:
+def test_publish_and_train_jobs_receive_the_evidence(origin: Origin, runner: Runner) -> None:
     head, says = origin.git("rev-parse", "HEAD"), _secrets()
     (runner.artifacts / "report").mkdir(parents=True)
 
@@ -105,7 +103,7 @@ def test_publishing_and_training_are_called_with_the_evidence(origin: Origin, ru
     assert train.sessions == ["train"], train.said
 
 
-def test_a_real_model_plays_the_claimed_commit_once_with_mains_addresses(origin: Origin, runner: Runner) -> None:
+def test_evaluate_jobs_run_claimed_commit_with_endpoints_of_main(origin: Origin, runner: Runner) -> None:
     head = origin.git("rev-parse", "HEAD")
     says = {
         **_secrets(),
@@ -129,7 +127,7 @@ def test_a_real_model_plays_the_claimed_commit_once_with_mains_addresses(origin:
     assert all(job.passed for job in done), "\n".join(job.said for job in done)
 
 
-def test_every_night_the_hub_and_the_dependencies_are_looked_at(origin: Origin, runner: Runner) -> None:
+def test_nightly_jobs_check_hub_and_dependencies(origin: Origin, runner: Runner) -> None:
     head = origin.git("rev-parse", "HEAD")
     quiet = Runner(origin.bare, runner.folder)
     sessions: list[str] = []
@@ -149,7 +147,7 @@ def test_every_night_the_hub_and_the_dependencies_are_looked_at(origin: Origin, 
     ]
 
 
-def test_no_step_is_left_out_here() -> None:
+def test_workflow_steps_are_all_tested() -> None:
     tested = {
         "validate.yml": {"plan", "shard", "project", "gate"},
         "release.yml": {"publish", "train"},

@@ -20,28 +20,28 @@ JOBS = [
 BIN = Path(sys.executable).parent
 
 
-def test_zizmor_finds_nothing() -> None:
+def test_zizmor_reports_no_problem() -> None:
     done = subprocess.run(
         [BIN / "zizmor", "--offline", "--quiet", "--no-progress", ROOT / FOLDER], capture_output=True, text=True
     )
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_the_schema_of_workflows_holds() -> None:
+def test_workflows_match_their_schema() -> None:
     command = [BIN / "check-jsonschema", "--builtin-schema", "vendor.github-workflows"]
     done = subprocess.run([*command, *sorted((ROOT / FOLDER).glob("*.yml"))], capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
 @pytest.mark.parametrize("workflow", [workflow for _, workflow in workflows()], ids=NAMES)
-def test_nothing_is_permitted_by_default(workflow: dict[str, Any]) -> None:
+def test_workflows_grant_no_permissions_by_default(workflow: dict[str, Any]) -> None:
     assert workflow["permissions"] == {}
     assert "group" in workflow["concurrency"]
     assert "pull_request_target" not in workflow["on"]
 
 
 @pytest.mark.parametrize("job", JOBS)
-def test_a_job_says_what_it_may_and_when_it_ends(job: dict[str, Any]) -> None:
+def test_jobs_declare_permissions_and_timeout(job: dict[str, Any]) -> None:
     assert "permissions" in job
     assert "uses" in job or job["timeout-minutes"] <= 120
     for step in job.get("steps", ()):
@@ -50,7 +50,7 @@ def test_a_job_says_what_it_may_and_when_it_ends(job: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("job", JOBS)
-def test_the_shell_of_a_step_is_a_line_that_calls_a_tool(job: dict[str, Any]) -> None:
+def test_job_steps_are_single_tool_calls(job: dict[str, Any]) -> None:
     for step in job.get("steps", ()):
         if "run" in step:
             assert "\n" not in step["run"].strip()
@@ -59,7 +59,7 @@ def test_the_shell_of_a_step_is_a_line_that_calls_a_tool(job: dict[str, Any]) ->
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_every_action_is_pinned_to_a_commit_with_its_version_beside_it(name: str) -> None:
+def test_actions_are_pinned_to_commits_with_version_comment(name: str) -> None:
     used = re.findall(r"^ +(?:- )?uses: (\S+)(.*)", (ROOT / FOLDER / name).read_text(), re.MULTILINE)
     for action, comment in used:
         if not action.startswith("./"):

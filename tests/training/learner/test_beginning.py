@@ -36,12 +36,12 @@ def begun(root: Path, *steps: int) -> Beginning:
     return beginning
 
 
-def test_a_run_goes_on_behind_its_own_last_checkpoint(tmp_path: Path) -> None:
+def test_run_resumes_from_its_last_checkpoint(tmp_path: Path) -> None:
     assert begun(tmp_path).checkpoint(300) is None
     assert begun(tmp_path, 100, 200).checkpoint(300) == tmp_path / "outputs" / "run" / "checkpoint-200"
 
 
-def test_a_step_that_the_run_is_beyond_is_refused_until_the_later_checkpoints_are_away(tmp_path: Path) -> None:
+def test_run_refuses_earlier_step_while_later_checkpoints_exist(tmp_path: Path) -> None:
     back = replace(begun(tmp_path, 100, 200), resume_from=AT_100)
     with pytest.raises(UnfitSettings, match=r"checkpoint-100 is not where this run goes on, which is .*checkpoint-200"):
         back.checkpoint(300)
@@ -49,7 +49,7 @@ def test_a_step_that_the_run_is_beyond_is_refused_until_the_later_checkpoints_ar
     assert back.checkpoint(300) == tmp_path / AT_100
 
 
-def test_a_run_that_went_back_to_a_step_is_gone_on_with_by_the_same_command(tmp_path: Path) -> None:
+def test_run_resumed_at_earlier_step_continues_with_same_command(tmp_path: Path) -> None:
     back = replace(begun(tmp_path, 100), resume_from=AT_100)
     assert back.checkpoint(300) == tmp_path / AT_100
     back.file()
@@ -60,7 +60,7 @@ def test_a_run_that_went_back_to_a_step_is_gone_on_with_by_the_same_command(tmp_
     assert back.checkpoint(300) == later, "where it began is not forgotten"
 
 
-def test_a_run_begins_at_a_checkpoint_of_another_one(tmp_path: Path) -> None:
+def test_run_starts_from_checkpoint_of_another_run(tmp_path: Path) -> None:
     checkpoint(tmp_path / "outputs" / "run", 100)
     other = Beginning(tmp_path, tmp_path / "outputs" / "other", {**IDENTITY, "grpo": {"learning_rate": 1e-6}}, AT_100)
     assert other.checkpoint(300) == tmp_path / AT_100
@@ -78,7 +78,9 @@ def test_a_run_begins_at_a_checkpoint_of_another_one(tmp_path: Path) -> None:
         ({"reward_digest": "sha256:b"}, "reward_digest"),
     ],
 )
-def test_another_run_is_refused_with_what_changed(tmp_path: Path, changed: dict[str, Any], named: str) -> None:
+def test_run_with_changed_settings_is_refused_with_their_names(
+    tmp_path: Path, changed: dict[str, Any], named: str
+) -> None:
     other = replace(begun(tmp_path, 100), identity={**IDENTITY, **changed})
     with pytest.raises(UnfitSettings, match=rf"other settings \({named}\)"):
         other.checkpoint(300)

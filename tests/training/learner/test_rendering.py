@@ -25,23 +25,23 @@ def text(ids: list[int]) -> str:
     return Letters().decode(ids)
 
 
-def test_a_conversation_is_heard_up_to_where_the_policy_speaks() -> None:
+def test_heard_conversation_ends_with_assistant_prompt() -> None:
     assert text(renderer().heard(ASKED, ())) == "<|im_start|>user\nHow many?<|im_end|>\n<|im_start|>assistant\n"
 
 
-def test_behind_a_reply_only_what_is_new_is_rendered() -> None:
+def test_heard_after_reply_renders_only_new_messages() -> None:
     messages = [*ASKED, {"role": "assistant", "content": "Two."}, {"role": "user", "content": "Sure?"}]
     behind = renderer().heard_after(messages, 1, (), tokens("Two.<|im_end|>"))
     assert text(behind) == "\n<|im_start|>user\nSure?<|im_end|>\n<|im_start|>assistant\n"
 
 
-def test_a_reply_that_was_cut_off_is_closed_before_the_environment_speaks() -> None:
+def test_heard_after_truncated_reply_closes_it_first() -> None:
     messages = [*ASKED, {"role": "assistant", "content": "Tw"}, {"role": "user", "content": "Sure?"}]
     behind = renderer().heard_after(messages, 1, (), tokens("Tw"))
     assert text(behind).startswith("<|im_end|>\n<|im_start|>user\nSure?")
 
 
-def test_thinking_that_a_template_drops_later_stays_as_it_was_said() -> None:
+def test_heard_after_reply_keeps_thinking_dropped_by_template() -> None:
     said = "<think>one, two</think>Two."
     messages = [*ASKED, {"role": "assistant", "content": said}, {"role": "user", "content": "Sure?"}]
     whole = text(renderer(FORGETFUL).heard(messages, ()))
@@ -59,7 +59,7 @@ def test_thinking_that_a_template_drops_later_stays_as_it_was_said() -> None:
         (LLAMA, '{"name": "count", "parameters": {"of": "herons"}}'),
     ],
 )
-def test_a_call_is_read_in_the_form_that_the_template_writes(template: str, said: str) -> None:
+def test_tool_call_is_parsed_in_the_templates_format(template: str, said: str) -> None:
     speaker = renderer(template)
     speaker.knows_tools()
     reply = speaker.reply([*tokens(said), end(template)])
@@ -77,13 +77,13 @@ def test_a_call_is_read_in_the_form_that_the_template_writes(template: str, said
         "just text",
     ],
 )
-def test_what_cannot_be_read_as_a_call_is_text(said: str) -> None:
+def test_malformed_tool_call_is_returned_as_text(said: str) -> None:
     speaker = renderer()
     speaker.knows_tools()
     assert speaker.reply(tokens(said)) == {"role": "assistant", "content": said}
 
 
-def test_an_answer_of_a_tool_is_heard_behind_the_call() -> None:
+def test_tool_answer_is_rendered_after_its_call() -> None:
     speaker = renderer()
     said = tokens('<tool_call>\n{"name": "count", "arguments": {"of": "a b"}}\n</tool_call><|im_end|>')
     speaker.heard(ASKED, [TOOL])
@@ -93,27 +93,27 @@ def test_an_answer_of_a_tool_is_heard_behind_the_call() -> None:
     assert text(behind) == "\n<|im_start|>tool\n2<|im_end|>\n<|im_start|>assistant\n"
 
 
-def test_a_template_that_shows_no_tools_is_refused_where_there_are_some() -> None:
+def test_template_without_tools_is_refused_if_tools_exist() -> None:
     with pytest.raises(UnfitTemplate, match="shows no tools"):
         renderer(WITHOUT_TOOLS).heard(ASKED, [TOOL])
 
 
-def test_a_template_that_never_ends_a_reply_is_refused() -> None:
+def test_template_without_reply_end_is_refused() -> None:
     with pytest.raises(UnfitTemplate, match="closes a reply with none of"):
         renderer(WITHOUT_ENDS)
 
 
-def test_a_tokenizer_without_a_template_is_refused() -> None:
+def test_tokenizer_without_template_is_refused() -> None:
     with pytest.raises(UnfitTemplate, match="no chat template"):
         renderer("")
 
 
-def test_a_template_that_refuses_a_conversation_says_why() -> None:
+def test_template_error_is_reported_with_its_reason() -> None:
     with pytest.raises(UnfitTemplate, match="no system here"):
         renderer("{{ raise_exception('no system here') }}" + CHAT)
 
 
-def test_what_was_said_is_found_again_however_a_client_spells_it() -> None:
+def test_spoken_turn_is_found_despite_other_spelling() -> None:
     call: dict[str, Any] = {"id": "1", "type": "function", "function": {"name": "count", "arguments": '{"a": 1}'}}
     spoken, turn = SampledTurns(), Turn((1,), (2,), (-0.5,))
     spoken.add(ASKED, {"role": "assistant", "content": " ", "tool_calls": [call]}, turn)

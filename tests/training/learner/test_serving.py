@@ -37,7 +37,7 @@ def ask(server: PolicyServer, **body: Any) -> dict[str, Any]:
     return answer
 
 
-def test_a_reply_is_found_again_with_its_tokens_and_their_probabilities(server: PolicyServer) -> None:
+def test_served_reply_is_found_with_tokens_and_logprobs(server: PolicyServer) -> None:
     answer = ask(server)
     message = answer["choices"][0]["message"]
     trajectory = server.spoken.trajectory(ASKED, [message])
@@ -48,7 +48,7 @@ def test_a_reply_is_found_again_with_its_tokens_and_their_probabilities(server: 
     assert trajectory.logprobs == (-0.5, -0.25, -0.125)
 
 
-def test_a_later_turn_continues_the_very_tokens_of_the_earlier_one(server: PolicyServer) -> None:
+def test_served_later_turn_extends_earlier_tokens(server: PolicyServer) -> None:
     first = ask(server)["choices"][0]["message"]
     more = [first, {"role": "user", "content": "Again."}]
     second = ask(server, messages=[*ASKED, *more])["choices"][0]["message"]
@@ -58,7 +58,7 @@ def test_a_later_turn_continues_the_very_tokens_of_the_earlier_one(server: Polic
     assert Letters().decode(between) == "\n<|im_start|>user\nAgain.<|im_end|>\n<|im_start|>assistant\n"
 
 
-def test_a_reply_is_no_longer_than_was_asked_for(server: PolicyServer) -> None:
+def test_served_reply_is_limited_by_max_tokens(server: PolicyServer) -> None:
     answer = ask(server, max_tokens=1)
     assert answer["choices"][0]["message"]["content"] == "a"
     assert answer["choices"][0]["finish_reason"] == "length"
@@ -74,16 +74,14 @@ def test_a_reply_is_no_longer_than_was_asked_for(server: PolicyServer) -> None:
         ({"max_tokens": "many"}, "max_tokens"),
     ],
 )
-def test_what_cannot_be_answered_is_refused_with_the_reason(
-    server: PolicyServer, body: dict[str, Any], said: str
-) -> None:
+def test_served_invalid_request_is_refused_with_reason(server: PolicyServer, body: dict[str, Any], said: str) -> None:
     with pytest.raises(urllib.error.HTTPError) as refused:
         ask(server, **body)
     assert refused.value.code == 400
     assert said in json.loads(refused.value.read())["error"]["message"]
 
 
-def test_what_the_environment_says_between_turns_is_masked_out() -> None:
+def test_joined_turns_mask_environment_messages() -> None:
     turns = [Turn((1, 2), (5, 6), (-0.1, -0.2)), Turn((1, 2, 5, 6, 9, 9), (7,), (-0.3,))]
     trajectory = joined(turns)
     assert trajectory.prompt == (1, 2)
@@ -92,12 +90,12 @@ def test_what_the_environment_says_between_turns_is_masked_out() -> None:
     assert trajectory.logprobs == (-0.1, -0.2, 0.0, 0.0, -0.3)
 
 
-def test_a_conversation_that_was_rewritten_is_no_sequence() -> None:
+def test_joined_turns_of_rewritten_conversation_are_refused() -> None:
     with pytest.raises(LostTurn, match="rewritten"):
         joined([Turn((1, 2), (5, 6), (-0.1, -0.2)), Turn((1, 9), (7,), (-0.3,))])
 
 
-def test_a_reply_that_nobody_gave_is_named() -> None:
+def test_trajectory_of_unknown_reply_is_refused() -> None:
     with pytest.raises(LostTurn, match="'other' was not sampled there"):
         SampledTurns().trajectory(ASKED, [{"role": "assistant", "content": "other"}])
 
@@ -106,7 +104,7 @@ def reply(text: str) -> dict[str, Any]:
     return {"role": "assistant", "content": text}
 
 
-def test_rollouts_that_say_the_same_but_for_blanks_keep_their_own_tokens() -> None:
+def test_trajectories_that_differ_in_blanks_keep_their_tokens() -> None:
     spoken, bare, spaced = SampledTurns(), Turn((1,), (10,), (-1.0,)), Turn((1,), (9, 10, 11), (-2.0, -2.0, -2.0))
     spoken.add(ASKED, reply("4"), bare)
     spoken.add(ASKED, reply("\n4 "), spaced)
@@ -114,7 +112,7 @@ def test_rollouts_that_say_the_same_but_for_blanks_keep_their_own_tokens() -> No
     assert spoken.trajectory(ASKED, [reply("4")]) == joined([bare])
 
 
-def test_rollouts_that_say_the_same_in_other_tokens_are_given_each_of_them_once() -> None:
+def test_trajectories_with_equal_text_are_returned_once_each() -> None:
     spoken, first, second = SampledTurns(), Turn((1,), (2, 3), (-1.0, -1.0)), Turn((1,), (4,), (-2.0,))
     for turn in (first, second):
         spoken.add(ASKED, reply("ab"), turn)
@@ -124,7 +122,7 @@ def test_rollouts_that_say_the_same_in_other_tokens_are_given_each_of_them_once(
         spoken.trajectory(ASKED, [reply("ab")])
 
 
-def test_an_earlier_turn_is_the_one_that_the_later_one_continues() -> None:
+def test_trajectory_takes_the_turn_continued_by_the_later_one() -> None:
     spoken, more = SampledTurns(), {"role": "user", "content": "Again."}
     short, long = Turn((1,), (2, 3), (-1.0, -1.0)), Turn((1,), (4,), (-2.0,))
     behind_short, behind_long = Turn((1, 2, 3, 9), (5,), (-3.0,)), Turn((1, 4, 9), (5,), (-4.0,))

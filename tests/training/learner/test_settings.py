@@ -22,7 +22,7 @@ def file_of(folder: Path, text: str) -> Path:
     return file
 
 
-def test_the_committed_file_is_read_whole() -> None:
+def test_settings_of_committed_file_are_read_completely() -> None:
     file = ROOT / "configs" / "rl" / "reverse-text-here.toml"
     settings, written = read_settings(file), tomllib.loads(file.read_text())
     assert settings.model == written["model"]
@@ -44,17 +44,17 @@ def test_the_committed_file_is_read_whole() -> None:
         ("model = 'm'\nrollouts = 3\n", "rollouts is not a table"),
     ],
 )
-def test_what_cannot_be_run_is_named(tmp_path: Path, text: str, said: str) -> None:
+def test_settings_that_cannot_run_are_refused(tmp_path: Path, text: str, said: str) -> None:
     with pytest.raises(UnfitSettings, match=said):
         read_settings(file_of(tmp_path, text))
 
 
-def test_a_file_that_is_not_there_is_named_with_what_writes_it(tmp_path: Path) -> None:
+def test_settings_file_that_is_missing_names_compile_command(tmp_path: Path) -> None:
     with pytest.raises(UnfitSettings, match="train -- compile"):
         read_settings(tmp_path / "none.toml")
 
 
-def test_a_run_may_be_made_longer_and_no_other(tmp_path: Path) -> None:
+def test_run_identity_allows_only_more_steps(tmp_path: Path) -> None:
     first = read_settings(file_of(tmp_path, LEAST + "[grpo]\nmax_steps = 1\nlearning_rate = 1e-5\n"))
     longer = read_settings(file_of(tmp_path, LEAST + "[grpo]\nmax_steps = 9\nlearning_rate = 1e-5\n"))
     other = read_settings(file_of(tmp_path, LEAST + "[grpo]\nmax_steps = 1\nlearning_rate = 1e-4\n"))
@@ -62,14 +62,14 @@ def test_a_run_may_be_made_longer_and_no_other(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("changed", ["eval_tasks = 9", "eval_temperature = 0.5", "seq_len = 99", "seconds = 9.0"])
-def test_what_is_trained_and_evaluated_on_is_part_of_a_run(tmp_path: Path, changed: str) -> None:
+def test_run_identity_includes_training_and_evaluation_settings(tmp_path: Path, changed: str) -> None:
     first = read_settings(file_of(tmp_path, LEAST))
     assert read_settings(file_of(tmp_path, LEAST + changed)).identity != first.identity
     faster = LEAST + "max_concurrent = 3\nmax_hours = 2.0\nresume_from = 'outputs/x/checkpoint-1'\n"
     assert read_settings(file_of(tmp_path, faster)).identity == first.identity
 
 
-def test_steps_that_are_made_anew_have_one_row_each(tmp_path: Path) -> None:
+def test_metrics_file_replaces_rows_of_repeated_steps(tmp_path: Path) -> None:
     path = tmp_path / "metrics.jsonl"
     first = MetricsFile(path, 0)
     for step in (1, 2, 3):
@@ -84,7 +84,7 @@ def test_steps_that_are_made_anew_have_one_row_each(tmp_path: Path) -> None:
     assert metrics.notes == ()
 
 
-def test_a_step_without_rollouts_is_no_division_by_nothing() -> None:
+def test_tally_of_no_rollouts_is_zero() -> None:
     assert tally([]).reward == 0.0
 
 
@@ -98,7 +98,7 @@ def checkpoint(folder: Path, step: int, *, whole: bool = True) -> Path:
     return made
 
 
-def test_a_checkpoint_that_was_cut_off_is_none(tmp_path: Path) -> None:
+def test_last_checkpoint_ignores_incomplete_one(tmp_path: Path) -> None:
     assert last_checkpoint(tmp_path / "none") is None
     checkpoint(tmp_path, 9)
     latest = checkpoint(tmp_path, 10)
@@ -107,7 +107,7 @@ def test_a_checkpoint_that_was_cut_off_is_none(tmp_path: Path) -> None:
     assert step_of(latest) == 10
 
 
-def test_a_finished_model_is_that_of_the_last_checkpoint_and_made_once(tmp_path: Path) -> None:
+def test_finished_model_is_copied_once_from_last_checkpoint(tmp_path: Path) -> None:
     tenth = checkpoint(tmp_path, 10)
     final = finished_model(tenth, tmp_path / "final")
     assert sorted(path.name for path in final.iterdir()) == ["adapter_model.safetensors", "trained.json"]
@@ -117,7 +117,7 @@ def test_a_finished_model_is_that_of_the_last_checkpoint_and_made_once(tmp_path:
     assert {path.name for path in tmp_path.iterdir()} == {"checkpoint-10", "checkpoint-11", "final"}
 
 
-def test_a_model_that_was_cut_off_while_it_was_written_is_made_anew(tmp_path: Path) -> None:
+def test_finished_model_that_is_incomplete_is_replaced(tmp_path: Path) -> None:
     for half in ("final", "final.new"):
         (tmp_path / half).mkdir()
         (tmp_path / half / "adapter_model.safetensors").write_text("half of the wei")

@@ -68,7 +68,7 @@ def said(row: Mapping[str, Any], whose: int) -> list[str]:
     return [text for mine, text in row["parts"] if mine == whose]
 
 
-def test_one_turn_of_v1_is_paid_by_the_environment(tiny_model: Path, tmp_path: Path) -> None:
+def test_v1_single_turn_rollouts_get_environment_rewards(tiny_model: Path, tmp_path: Path) -> None:
     found = driven("reverse-text", "scripted", str(tiny_model), str(tmp_path / "run"))
     assert sorted({row["reward"] for row in found["rows"]}) == [0.0, 1.0]
     for row in found["rows"]:
@@ -76,7 +76,7 @@ def test_one_turn_of_v1_is_paid_by_the_environment(tiny_model: Path, tmp_path: P
         assert said(row, 0) == []
 
 
-def test_one_turn_of_v0_is_paid_by_the_environment(tiny_model: Path, tmp_path: Path) -> None:
+def test_v0_single_turn_rollouts_get_environment_rewards(tiny_model: Path, tmp_path: Path) -> None:
     found = driven("date-arithmetic", "scripted", str(tiny_model), str(tmp_path / "run"))
     for row in found["rows"]:
         right = "<answer>" in said(row, 1)[0]
@@ -84,7 +84,7 @@ def test_one_turn_of_v0_is_paid_by_the_environment(tiny_model: Path, tmp_path: P
         assert row["functions"]["correct_answer"] == float(right)
 
 
-def test_turns_of_v1_are_one_sequence(tiny_model: Path, tmp_path: Path) -> None:
+def test_v1_turns_form_one_sequence(tiny_model: Path, tmp_path: Path) -> None:
     """The random model speaks: its bytes are no text, and are found again nevertheless."""
     found = driven("alphabet-sort", "sampled", str(tiny_model), str(tmp_path / "run"))
     for row in found["rows"]:
@@ -93,7 +93,7 @@ def test_turns_of_v1_are_one_sequence(tiny_model: Path, tmp_path: Path) -> None:
         assert all(text.endswith("<|im_start|>assistant\n") for text in said(row, 0))
 
 
-def test_turns_of_v0_are_one_sequence(tiny_model: Path, tmp_path: Path) -> None:
+def test_v0_turns_form_one_sequence(tiny_model: Path, tmp_path: Path) -> None:
     found = driven("number-guess", "scripted", str(tiny_model), str(tmp_path / "run"))
     assert all(row["functions"]["success"] == 1.0 for row in found["rows"])
     for row in found["rows"]:
@@ -104,7 +104,7 @@ def test_turns_of_v0_are_one_sequence(tiny_model: Path, tmp_path: Path) -> None:
     assert all(re.search("My number is|not one whole number", text) for row in found["rows"] for text in said(row, 0))
 
 
-def test_calls_of_tools_are_made_and_their_answers_are_not_learned(tiny_model: Path, tmp_path: Path) -> None:
+def test_tool_calls_are_executed_and_their_answers_masked(tiny_model: Path, tmp_path: Path) -> None:
     run = str(tmp_path / "run")
     found = driven("ledger-lookup", "scripted", str(tiny_model), run, "lora")
     assert found["trainable"] < found["weights"]
@@ -134,7 +134,7 @@ def rows_of(folder: Path) -> dict[int, dict[str, Any]]:
     return rows
 
 
-def test_a_run_is_interrupted_and_gone_on_with_and_loses_no_finished_step(tiny_model: Path, tmp_path: Path) -> None:
+def test_interrupted_run_resumes_without_losing_finished_steps(tiny_model: Path, tmp_path: Path) -> None:
     file, folder = tmp_path / "run.toml", tmp_path / "run"
     text = SETTINGS.format(model=tiny_model, environment="alphabet-sort", folder=folder, steps=400)
     file.write_text(text + LORA)
@@ -192,12 +192,12 @@ print(json.dumps([now[1].get_last_lr()[0], now[0].param_groups[0]["lr"], step(*n
 """
 
 
-def test_a_checkpoint_is_gone_on_with_at_the_rate_that_is_asked_for_now() -> None:
+def test_resumed_checkpoint_uses_the_new_learning_rate() -> None:
     done = subprocess.run([sys.executable, "-c", RATES], env=ENVIRONMENT, capture_output=True, text=True, check=True)
     assert json.loads(done.stdout) == pytest.approx([3e-6 * 0.9, 3e-6 * 0.9, 3e-6 * 0.8])
 
 
-def test_a_run_from_a_checkpoint_of_another_has_its_own_rate(tiny_model: Path, tmp_path: Path) -> None:
+def test_run_from_foreign_checkpoint_uses_its_own_learning_rate(tiny_model: Path, tmp_path: Path) -> None:
     file = tmp_path / "run.toml"
     text = SETTINGS.format(model=tiny_model, environment="reverse-text", folder=tmp_path / "old", steps=1)
     text = text.replace('eval_strategy = "steps"', 'eval_strategy = "no"')
@@ -211,7 +211,7 @@ def test_a_run_from_a_checkpoint_of_another_has_its_own_rate(tiny_model: Path, t
     assert json.loads((tmp_path / "new" / "final" / "trained.json").read_text()) == {"step": 2}
 
 
-def test_all_weights_are_trained_and_the_budget_ends_it(tiny_model: Path, tmp_path: Path) -> None:
+def test_full_weights_run_ends_with_its_budget(tiny_model: Path, tmp_path: Path) -> None:
     file, folder = tmp_path / "run.toml", tmp_path / "run"
     text = SETTINGS.format(model=tiny_model, environment="number-guess", folder=folder, steps=400)
     file.write_text(text.replace("eval_tasks = 3", "eval_tasks = 3\nmax_hours = 1e-6"))
@@ -230,7 +230,7 @@ def test_all_weights_are_trained_and_the_budget_ends_it(tiny_model: Path, tmp_pa
         (("environment = ", 'environment = "revers-text" #'), "did you mean reverse-text"),
     ],
 )
-def test_what_cannot_be_run_ends_before_any_rollout(
+def test_invalid_run_ends_before_any_rollout(
     tiny_model: Path, tmp_path: Path, changed: tuple[str, str], said: str
 ) -> None:
     file = tmp_path / "run.toml"

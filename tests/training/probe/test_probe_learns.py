@@ -18,7 +18,7 @@ ENOUGH_SECONDS = "1200"
 
 @pytest.mark.torch
 @pytest.mark.parametrize("seed", range(5))
-def test_reward_at_least_triples_and_the_control_stays_flat(seed: int) -> None:
+def test_probe_reward_triples_and_control_stays_flat(seed: int) -> None:
     command = [sys.executable, "-m", "envops", "train", "probe", "reverse-text", "--format", "json"]
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "tools")}
     done = subprocess.run(
@@ -34,7 +34,7 @@ def test_reward_at_least_triples_and_the_control_stays_flat(seed: int) -> None:
     assert said["after"]["value"] >= 3 * said["before"]["value"], done.stderr
 
 
-def test_without_torch_the_session_that_brings_it_is_named() -> None:
+def test_probe_without_torch_names_the_session() -> None:
     command = [sys.executable, "-m", "envops", "train", "probe", "reverse-text"]
     done = subprocess.run(
         command,

@@ -24,13 +24,13 @@ def vocabulary() -> Vocabulary:
     return vocabulary_of(PROMPTS, GOLD)
 
 
-def test_what_all_prompts_and_all_gold_replies_share_is_one_token_each(vocabulary: Vocabulary) -> None:
+def test_vocabulary_has_one_token_for_each_shared_text(vocabulary: Vocabulary) -> None:
     assert "Reverse <text>" in vocabulary.pieces
     assert (vocabulary.opening, vocabulary.closing) == ("<out>", "</out>")
     assert len(vocabulary.heard(PROMPTS[0])) == len([START, ROLES["user"], "opening", *"abc", "closing", "speak"])
 
 
-def test_the_model_may_say_what_gold_is_made_of_and_end(vocabulary: Vocabulary) -> None:
+def test_vocabulary_replies_are_made_of_reference_parts(vocabulary: Vocabulary) -> None:
     assert [vocabulary.reply([token, END])["content"] for token in vocabulary.sayable if token != END] == [
         "<out>a</out>",
         "<out>b</out>",
@@ -38,21 +38,21 @@ def test_the_model_may_say_what_gold_is_made_of_and_end(vocabulary: Vocabulary) 
     ]
 
 
-def test_a_reply_that_was_cut_off_is_not_closed(vocabulary: Vocabulary) -> None:
+def test_vocabulary_truncated_reply_is_not_closed(vocabulary: Vocabulary) -> None:
     assert vocabulary.reply(vocabulary.sayable[1:2])["content"] == "<out>a"
 
 
-def test_texts_that_overlap_share_no_character_twice() -> None:
+def test_shared_prefix_and_suffix_do_not_overlap() -> None:
     assert shared(["aa", "aaa"]) == ("aa", "")
     assert shared(["same", "same"]) == ("", "")
 
 
-def test_gold_that_says_nothing_is_refused() -> None:
+def test_vocabulary_of_empty_references_is_refused() -> None:
     with pytest.raises(ValueError, match="nothing to learn"):
         vocabulary_of(PROMPTS, ["", ""])
 
 
-def test_behind_a_reply_the_environment_is_heard_and_the_mark_to_speak(vocabulary: Vocabulary) -> None:
+def test_vocabulary_renders_environment_turn_after_reply(vocabulary: Vocabulary) -> None:
     said = [*vocabulary.sayable[1:3], END]
     messages = [*PROMPTS[0], vocabulary.reply(said), {"role": "user", "content": "a"}]
     whole, later = vocabulary.heard([{"role": "user", "content": "a"}]), vocabulary.heard_after(messages, 1, (), said)
@@ -64,13 +64,11 @@ def test_behind_a_reply_the_environment_is_heard_and_the_mark_to_speak(vocabular
     ("tools", "answers", "said"),
     [(("look_up", "add"), True, "has tools \\(look_up, add\\)"), ((), True, "it is multi-turn")],
 )
-def test_an_environment_of_several_turns_is_refused_with_what_takes_it(
-    tools: tuple[str, ...], answers: bool, said: str
-) -> None:
+def test_probe_refuses_multi_turn_environment(tools: tuple[str, ...], answers: bool, said: str) -> None:
     about = Description("v1", "0.4.0", "3.12", "Sums", answers, (), (), tools=tools)
     with pytest.raises(NotForAProbe, match=f"{said}.*backend: trl"):
         require_single_turn(about)
 
 
-def test_an_environment_of_one_turn_is_not_refused() -> None:
+def test_probe_accepts_single_turn_environment() -> None:
     require_single_turn(Description("v1", "0.4.0", "3.12", "Sums", False, (), ()))
